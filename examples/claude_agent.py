@@ -57,4 +57,7 @@ async def main(question: str) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        print(f'Usage: uv run {sys.argv[0]} "QUESTION"', file=sys.stderr)
+        sys.exit(2)
     asyncio.run(main(sys.argv[1]))

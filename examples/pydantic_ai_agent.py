@@ -39,4 +39,7 @@ def main(question: str) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        print(f'Usage: uv run {sys.argv[0]} "QUESTION"', file=sys.stderr)
+        sys.exit(2)
     main(sys.argv[1])

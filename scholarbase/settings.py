@@ -98,7 +98,9 @@ class Settings(ClientSettings):
         None, description="The folder for the temporary files of workers; by default the system's."
     )
     public: bool = Field(False, description="Serve without keys on an address that other machines can reach.")
-    keys: Path | None = Field(None, description="The key file. If set, every request needs one of its keys.")
+    keys: Path | None = Field(
+        None, description="The key file. If set, every request for data needs one of its keys."
+    )
     rate_limit: int | None = Field(None, ge=1, le=1_000_000, description="Requests per minute and key.")
     cors_origins: Annotated[tuple[str, ...] | None, NoDecode] = Field(
         None, description="Origins whose pages may send requests, separated by commas; * for all."

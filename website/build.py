@@ -12,13 +12,12 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from sphinx.cmd.build import main as sphinx
 
-from website.check import problems
+from website.check import external, markdown_links, outside_code, problems
 from website.http_reference import http_reference
 from website.notebook import notebook_page
 
@@ -59,12 +58,6 @@ class Entry(NamedTuple):
     page: str
     """Its path in the site's sources, such as ``agents.md``."""
     description: str
-
-
-def outside_code(text: str) -> Iterator[tuple[bool, str]]:
-    """The parts of a page, and whether each is prose; the others are fenced blocks."""
-    for part in re.split(r"(^```.*?^```$)", text, flags=re.S | re.M):
-        yield not part.startswith("```"), part
 
 
 def with_site_links(text: str, path: Path) -> str:
@@ -191,6 +184,26 @@ def llms_txt(navigation: dict[str, list[Entry]]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def copy_pages(pages: Path, out: Path) -> None:
+    """Copy the pages as Markdown, for language models, with their pictures.
+
+    The pages of the Python classes are directives for Sphinx, so links to them lead to HTML.
+    """
+    for page in pages.rglob("*.md"):
+        if page.parent == pages / "reference" / "python":
+            continue
+        text = page.read_text("utf-8")
+        if page == pages / CLASSES.page:
+            text = re.sub(r"\]\((python/.+?)\.md\)", r"](\1.html)", text)
+        copy = out / page.relative_to(pages)
+        copy.write_text(text, "utf-8")
+        for url in markdown_links(text):
+            if re.search(r"\.(png|svg)$", url) and not external(url):
+                picture = copy.parent / url
+                picture.parent.mkdir(exist_ok=True)
+                shutil.copyfile(page.parent / url, picture)
+
+
 def build(out: Path, work: Path) -> list[str]:
     """Build the site in ``out``; return what is wrong with it: broken links, and files of other hosts.
 
@@ -204,11 +217,7 @@ def build(out: Path, work: Path) -> list[str]:
     status = sphinx([*options, "-d", str(work / "doctrees"), str(work / "pages"), str(out)])
     if status:
         raise SystemExit(status)
-    for page in (work / "pages").rglob(
-        "*.md"
-    ):  # for language models; those of the classes are directives only
-        if page.parent.name != "python":
-            shutil.copyfile(page, out / page.relative_to(work / "pages"))
+    copy_pages(work / "pages", out)
     (out / "llms.txt").write_text(llms_txt(navigation), "utf-8")
     return problems(out)
 

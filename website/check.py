@@ -1,9 +1,10 @@
-"""Check a built site: links and anchors within it exist, and reading it needs no other host."""
+"""Check a built site: its links exist, in HTML and Markdown, and reading it needs no other host."""
 
 from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote
@@ -40,6 +41,22 @@ def external(url: str) -> bool:
     return re.match(r"(?:[a-z][a-z0-9+.-]*:)?//|mailto:|data:", url) is not None
 
 
+def outside_code(text: str) -> Iterator[tuple[bool, str]]:
+    """The parts of a page in Markdown, and whether each is prose; the others are fenced blocks."""
+    for part in re.split(r"(^```.*?^```$)", text, flags=re.S | re.M):
+        yield not part.startswith("```"), part
+
+
+def markdown_links(text: str) -> list[str]:
+    """The targets of the links and pictures of a page in Markdown."""
+    return [
+        url.strip("<>")
+        for prose, part in outside_code(text)
+        if prose
+        for url in re.findall(r"\]\(([^)\s]+)\)", re.sub(r"`[^`\n]+`", "", part))
+    ]
+
+
 def problems(site: Path) -> list[str]:
     """What is wrong with the site in a folder, one sentence each; empty if nothing is."""
     pages = {path.resolve(): Page(path.read_text("utf-8")) for path in site.rglob("*.html")}
@@ -65,9 +82,11 @@ def problems(site: Path) -> list[str]:
         for url in re.findall(r"(?:url\(|@import )\s*['\"]?([^'\")]+)", path.read_text("utf-8")):
             if external(url) and not url.startswith("data:"):
                 found.append(f"{path.relative_to(site)} loads {url}")
-    for line in re.findall(r"\]\(([^)]+)\)", (site / "llms.txt").read_text("utf-8")):
-        if not (site / line).is_file():
-            found.append(f"llms.txt links to {line}, which is not there")
+    for path in [site / "llms.txt", *site.rglob("*.md")]:
+        for url in markdown_links(path.read_text("utf-8")):
+            file = unquote(url.partition("#")[0])
+            if not external(url) and file and not (path.parent / file).is_file():
+                found.append(f"{path.relative_to(site).as_posix()} links to {url}, which is not there")
     return sorted(found)
 
 

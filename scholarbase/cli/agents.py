@@ -205,7 +205,7 @@ def replay(
 ) -> None:
     """Replay the session NAME on a library, and report differences.
 
-    NAME may be the file of a trajectory from a server; its failed calls are skipped.
+    NAME may be the file of a trajectory from a server. Failed calls and the agent's answers are not replayed.
     """
     from scholarbase.search.library import Library
     from scholarbase.tools.replay import Difference, differences, read_recorded
@@ -219,17 +219,19 @@ def replay(
                 recorded, lines, skipped = store.session(name).session, list(store.lines(name)), 0
         found: list[Difference] = []
         snapshots: set[str] = set()
+        ran = 0
         for one in run(opened, recorded, lines):
+            ran += one.ran
             found.extend(differences([one]))
             snapshots.add(one.recorded.get("snapshot", opened.snapshot_id))
         others = sorted(snapshots - {opened.snapshot_id})
     for difference in found[:SHOWN_DIFFERENCES]:
         click.echo(str(difference))
-    summary = f"{len(lines)} calls replayed on the snapshot {opened.snapshot_id}"
+    total = len(lines) + skipped
+    calls = f"{ran} of {total} calls" if ran < total else f"{total} call{'s' * (total != 1)}"
+    summary = f"{calls} replayed on the snapshot {opened.snapshot_id}"
     if others:
         summary += f" (recorded on {', '.join(others)})"
-    if skipped:
-        summary += f"; failed calls skipped: {skipped}"
     if found:
         raise ReplayDiffers(f"{summary}. Differences: {len(found)}.")
     click.echo(f"{summary}. No differences.")

@@ -347,6 +347,11 @@ def _run(
     """Call a method of the library or the client, and print its response with a function of ``display``."""
     if form is not None and as_json:
         raise InvalidRequest(f"Give --json or --format {form}, not both.")
+    for name in ("explain", "partial"):
+        if form is not None and options.get(name):
+            raise InvalidRequest(
+                f"Give --{name} or --format {form}, not both: a bibliography has only papers."
+            )
     rerank = options.get("rerank")
     with open_source(
         settings, library, url, encoder, default_encoder=default_encoder, rerank=rerank

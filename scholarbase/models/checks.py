@@ -43,6 +43,12 @@ def shown(value: object, most: int = 200) -> str:
     return text if len(text) <= most else text[:most] + "..."
 
 
+def sent(value: object) -> str:
+    """A value as a message quotes it, with JSON's names of booleans and null."""
+    text = shown(value)
+    return {"None": "null", "True": "true", "False": "false"}.get(text, text)
+
+
 def check_type(value: object, kinds: type | tuple[type, ...], name: str, what: str) -> None:
     """Require an instance of ``kinds``; ``what`` is the expected value in words."""
     if not isinstance(value, kinds):

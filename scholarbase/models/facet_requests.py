@@ -7,6 +7,7 @@ from typing import Any, Final, Self
 from pydantic import Field, model_validator
 
 from scholarbase.errors import InvalidRequest
+from scholarbase.models.checks import sent
 from scholarbase.models.limits import (
     DEFAULT_FACET_VALUES,
     FACET_RESULTS,
@@ -68,8 +69,8 @@ class FacetsParameters(Filters, Timed):
             for name in _OF_QUERIES:
                 if getattr(self, name) != FacetsParameters.model_fields[name].default:
                     raise InvalidRequest(
-                        f"{name} {getattr(self, name)!r} has no effect without q: send a q, or leave it out. Without q "
-                        "all papers that match the filters are counted."
+                        f"{name} {sent(getattr(self, name))} has no effect without q: send a q, or leave it out. "
+                        "Without q all papers that match the filters are counted."
                     )
             return self
         if self.exact:

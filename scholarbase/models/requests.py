@@ -37,6 +37,7 @@ from scholarbase.models.checks import (
     date_bounds,
     in_batch,
     listed,
+    sent,
     shown,
 )
 from scholarbase.models.limits import (
@@ -156,9 +157,7 @@ def sentence(error: Any, kind: str | None = None) -> str:
         return (
             f"{name} has {error['ctx']['actual_length']} items: the maximum is {error['ctx']['max_length']}."
         )
-    text = shown(value)
-    if kind is not None:
-        text = {"None": "null", "True": "true", "False": "false"}.get(text, text)
+    text = shown(value) if kind is None else sent(value)
     message = error["msg"].replace("tuple", "list").replace("Tuple", "List")
     return f"{name} is {text}: {message[:1].lower()}{message[1:]}."
 
@@ -216,7 +215,7 @@ class PaperOptions(_Sized):
             for name, default in (("max_tokens", None), ("explain", False), ("partial", False)):
                 if getattr(self, name, default) != default:
                     raise InvalidRequest(
-                        f"{name} {getattr(self, name)!r} cannot be combined with format {self.format!r}, which has "
+                        f"{name} {sent(getattr(self, name))} cannot be combined with format {self.format!r}, which has "
                         "whole papers and nothing else: leave one out."
                     )
         return self

@@ -33,6 +33,11 @@ class Replayed:
     now: Mapping[str, Any]
     content: Mapping[str, Any] | None
 
+    @property
+    def ran(self) -> bool:
+        """Whether the call ran again: neither failed calls nor the agent's own answers do."""
+        return self.now is not self.recorded
+
 
 @dataclass(frozen=True, slots=True)
 class Difference:

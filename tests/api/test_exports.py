@@ -94,8 +94,8 @@ def test_an_unknown_paper_is_an_error_of_a_bibliography(url: str) -> None:
     [
         ({"format": "endnote"}, "format is 'endnote'"),
         ({"format": "bibtex", "max_tokens": 500}, "max_tokens 500 cannot be combined with format 'bibtex'"),
-        ({"format": "csv", "explain": "true"}, "explain True cannot be combined with format 'csv'"),
-        ({"format": "ris", "partial": "true"}, "partial True cannot be combined with format 'ris'"),
+        ({"format": "csv", "explain": "true"}, "explain true cannot be combined with format 'csv'"),
+        ({"format": "ris", "partial": "true"}, "partial true cannot be combined with format 'ris'"),
     ],
 )
 def test_what_a_bibliography_cannot_show_is_refused(
@@ -144,3 +144,7 @@ def test_commands_print_bibliographies(sample: Library, tmp_path: Path) -> None:
     cited = json.loads(run_cli("citations", STRINGS, "--format", "csl", "--limit", "2", *library).stdout)
     assert len(cited) == 2
     assert run_cli("paper", STRINGS, "--format", "csv", "--json", *library).returncode == 2
+    for command, option in (("search", "--explain"), ("search", "--partial"), ("similar", "--explain")):
+        refused = run_cli(command, STRINGS, option, "--format", "bibtex", *library)
+        assert (refused.returncode, refused.stdout) == (2, "")
+        assert f"Give {option} or --format bibtex, not both" in refused.stderr

@@ -127,6 +127,7 @@ def test_csv_has_columns_that_an_ingest_knows_and_no_formulas() -> None:
     assert rows[0]["title"] == GROSS.title
     assert rows[0]["authors"] == "David J. Gross; Ludwig van der Berg; The CMS Collaboration"
     assert (rows[0]["arxiv_id"], rows[0]["doi"]) == ("hep-th/9301068", "10.1016/0550-3213(93)90403-c")
+    assert (rows[1]["arxiv_id"], rows[1]["doi"]) == ("1706.03762", "10.48550/arxiv.1706.03762")
     assert rows[3]["title"] == '\'=HYPERLINK("https://example.org";"x")'
     assert rows[3]["authors"] == "Doe, John"
     known = set(recognise(rows[0], {}))

@@ -40,6 +40,12 @@ def test_the_entries_of_unreleased_become_those_of_the_version() -> None:
         notes(text, "0.3.0")
 
 
+def test_the_notes_begin_with_a_summary() -> None:
+    summary = notes((ROOT / "CHANGELOG.md").read_text("utf-8"), __version__).partition("\n\n")[0]
+    assert re.match(r"[A-Z]\w+ ", summary), "not a heading or a list"
+    assert 3 <= len(re.findall(r"\.(?=\s|$)", summary)) <= 4
+
+
 def test_every_place_names_the_same_version() -> None:
     for name, pattern in PLACES.items():
         (line,) = re.finditer(pattern, (ROOT / name).read_text("utf-8"), re.M)

@@ -211,7 +211,7 @@ def test_both_clients_return_what_the_library_does(sample: Library, url: str) ->
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"exact": True}, "exact True has no effect without q"),
+        ({"exact": True}, "exact true has no effect without q"),
         ({"mode": "dense"}, "mode 'dense' has no effect without q"),
         ({"min_similarity": 0.5}, r"min_similarity 0\.5 has no effect without q"),
         ({"q": " "}, "q is empty"),

@@ -47,6 +47,14 @@ def test_every_page_is_built_and_listed_for_models(site: Path) -> None:
 
 
 @pytest.mark.slow
+def test_markdown_pages_lead_to_pictures_and_classes(site: Path) -> None:
+    assert (site / "images" / "explorer-graph.png").is_file()
+    python = (site / "reference" / "python.md").read_text("utf-8")
+    assert "- [Library](python/library.html)" in python
+    assert "python/library.md" not in python
+
+
+@pytest.mark.slow
 def test_the_references_have_every_route_command_and_class(site: Path) -> None:
     http = (site / "reference" / "http.html").read_text("utf-8")
     document = json.loads((SNAPSHOTS / "openapi.json").read_bytes())
@@ -114,12 +122,17 @@ def test_broken_links_and_other_hosts_are_found(tmp_path: Path) -> None:
     (tmp_path / "folder" / "index.html").write_text('<h1 id="a b">A</h1>')
     (tmp_path / "style.css").write_text("@import 'https://example.org/a.css'; p { background: url(data:x) }")
     (tmp_path / "llms.txt").write_text("- [Gone](gone.md): nothing\n")
+    (tmp_path / "folder" / "page.md").write_text(
+        "[Top](../index.html#top) ![Lost](lost.png) [Lost](lost.md#a) [Far](<https://example.org/a>)\n\n```\n[Code](code.md)\n```\n"
+    )
     (tmp_path / "index.html").write_text(
         '<link rel="stylesheet" href="style.css"><script src="//example.org/a.js"></script>'
         '<a href="folder/#a%20b"></a><a href="folder/#b"></a><a href="#top"></a><a href="lost.html"></a>'
         '<a href="https://example.org"></a><img src="picture.png">'
     )
     assert problems(tmp_path) == [
+        "folder/page.md links to lost.md#a, which is not there",
+        "folder/page.md links to lost.png, which is not there",
         "index.html links to #top, which has no such anchor",
         "index.html links to folder/#b, which has no such anchor",
         "index.html links to lost.html, which is not there",

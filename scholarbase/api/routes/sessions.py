@@ -146,7 +146,7 @@ def replay_session(request: Request, library: OpenLibrary, name: SessionName) ->
     found: list[Difference] = []
     for one in replay(library, facts.session, lines):
         _check_time(name, "replay")  # a call that was stopped at the limit is no difference
-        ran += one.now is not one.recorded
+        ran += one.ran
         recorded_on.setdefault(one.recorded.get("snapshot", library.snapshot_id))
         found += differences([one])
     return json_response(

@@ -7,7 +7,7 @@ import io
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from scholarbase.bibliographies.writers.facts import arxiv_id_of, journal_of, link_of, one_line
+from scholarbase.bibliographies.writers.facts import arxiv_id_of, doi_of, journal_of, link_of, one_line
 from scholarbase.models.papers import Paper
 
 _COLUMNS: Final[Mapping[str, Callable[[Paper], str | int | None]]] = {
@@ -19,7 +19,7 @@ _COLUMNS: Final[Mapping[str, Callable[[Paper], str | int | None]]] = {
     "venue": journal_of,
     "volume": lambda paper: paper.journal.volume if paper.journal is not None else None,
     "pages": lambda paper: paper.journal.pages if paper.journal is not None else None,
-    "doi": lambda paper: paper.external_ids.get("DOI"),
+    "doi": doi_of,
     "arxiv_id": arxiv_id_of,
     "url": link_of,
     "status": lambda paper: paper.status,
