@@ -403,6 +403,32 @@ def test_two_searches_side_by_side_show_what_moved(page: Page, library: Library)
     page.check()
 
 
+def test_a_search_is_put_side_by_side_with_another_mode_and_the_same_filters(
+    page: Page, library: Library
+) -> None:
+    page.open("#/search?q=string&mode=sparse&engine=fts5&category=hep-th&from=1994", shows=".tools a")
+    page.wait(".tools a", "Side by side").click()
+    page.wait("section .result")
+    left, right = (
+        library.search(
+            "string", mode=mode, engine="fts5", category=["hep-th"], from_="1994", limit=20
+        ).results
+        for mode in ("sparse", "hybrid")
+    )
+    for _ in range(2):  # the second time with the button, which keeps the filters
+        assert page.texts("section[aria-label=Left] h3") == [hit.paper.title for hit in left]
+        assert page.texts("section[aria-label=Right] h3") == [hit.paper.title for hit in right]
+        page.wait("main > p", "Both with from 1994; category hep-th.")
+        page.driver.execute_script("document.querySelector('.sides .result').remove()")
+        page.wait("button.primary").click()
+        WebDriverWait(page.driver, SECONDS).until(
+            lambda _: len(page.all("section[aria-label=Left] .result")) == 20
+        )
+    page.wait("a", "Compare without these").click()
+    WebDriverWait(page.driver, SECONDS).until(lambda _: "category" not in page.run("location.hash"))
+    assert "a_engine=fts5" in page.run("location.hash")
+
+
 def test_two_snapshots_side_by_side_show_what_moved_and_what_is_new(
     page: Page, library: Library, small: Library
 ) -> None:

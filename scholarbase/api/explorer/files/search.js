@@ -12,7 +12,8 @@ const SORTS = [["", "best first"], ["-date", "newest first"], ["date", "oldest f
 const SORTED = 100; // results that are sorted by something else than their score
 const LISTS = ["category", "venue", "author", "exclude"];
 const SINGLE = ["q", "mode", "engine", "syntax", "from", "to", "min_citations", "status", "as_of", "sort", "offset"];
-const OF_FACETS = ["q", "mode", "engine", "syntax", "from", "to", "min_citations", "status", "as_of", ...LISTS];
+const FILTERS = ["syntax", "from", "to", "min_citations", "status", "as_of", ...LISTS];
+const OF_FACETS = ["q", "mode", "engine", ...FILTERS];
 const PAGE = 10;
 const EXAMPLES = ["How is two-dimensional QCD related to string theory?", "machine translation",
   '"black hole" AND entropy', "graph neural networks"];
@@ -46,6 +47,8 @@ function sorted(results, sort) {
 }
 
 const only = (values, names) => Object.fromEntries(names.filter((name) => name in values).map((n) => [n, values[n]]));
+
+export const filtersOf = (params) => only(parametersOf(params), FILTERS);
 
 export function open(main, params) {
   let values = parametersOf(params);
@@ -173,7 +176,7 @@ export function open(main, params) {
     performance.mark("search-ends"); // for benchmarks
     replace(summary, h("p", null, counted, h("span", { class: "dim" }, ` (${how})`),
       values.sort && all.length < response.total && h("span", { class: "dim" }, `, of which the first ${all.length} are sorted`)),
-      (response.warnings ?? []).map((text) => notice(text)), tools());
+      (response.warnings ?? []).map((text) => notice(text)), tools(response));
     say(`${counted} found.`);
   }
 
@@ -200,10 +203,17 @@ export function open(main, params) {
     }
   }
 
-  function tools() {
+  // This search beside the same one in the current snapshot, or else in another mode.
+  function sideBySide(response) {
+    const { mode, engine } = values;
+    const same = { q: values.q, a_mode: mode, a_engine: engine, b_engine: engine, ...only(values, FILTERS) };
+    if (pinned) return link("compare", { ...same, b_mode: mode, b_snapshot: pinned, snapshot: "" });
+    return link("compare", { ...same, b_mode: response.mode === "sparse" ? "hybrid" : "sparse" });
+  }
+
+  function tools(response) {
     const holder = h("div", { class: "row tools" },
-      h("a", { href: link("compare", pinned ? { q: values.q, a_mode: values.mode, b_mode: values.mode, b_snapshot: pinned,
-        snapshot: "" } : { q: values.q, a_mode: "sparse", b_mode: values.mode }) }, "Side by side"),
+      h("a", { href: sideBySide(response) }, "Side by side"),
       h("button", { type: "button", onclick: copyLink }, "Copy link"));
     import("./copyas.js").then(({ command, copyAs, curl, mcp, python }) => {
       const sent = () => sentOf(values);
