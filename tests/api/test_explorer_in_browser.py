@@ -332,6 +332,22 @@ def test_the_first_results_are_sorted_by_date_and_citations(page: Page, library:
     page.wait("nav[aria-label=Pages] a", "Next").click()
     page.wait("ol[start='11'] .result")
     assert page.texts(".result h3") == [one.title for one in most_cited[10:20]]
+    # Beyond the sorted results, and beyond all results.
+    counted = library.search(QUESTION, mode="sparse", engine="fts5")
+    assert counted.total_relation == "eq"
+    for order, beyond, text in (
+        ("&sort=date", 500, "Only the first 100 results are sorted and shown in this order: there are"),
+        ("&engine=fts5", counted.total, "There are"),
+    ):
+        page.open(f"#/search?q={quote(QUESTION)}&mode=sparse{order}&offset={beyond}", shows=".results .notice")
+        assert page.texts(".results .notice") == [f"{text} no results from place {beyond + 1:,} on."]
+        page.wait(".results a", "Show the first page").click()
+        page.wait("ol[start='1'] .result")
+    for offset in ("-5", "abc", "1.5"):
+        page.open(f"#/search?q={quote(QUESTION)}&sort=date&offset={offset}", shows=".notice.error")
+        assert page.texts(".notice.error") == [
+            f"offset is '{offset}': it must be a whole number of 0 or more."
+        ]
 
 
 def test_an_invalid_filter_is_a_sentence(page: Page) -> None:

@@ -33,6 +33,12 @@ function sentOf({ sort, offset, ...values }) {
   return offset ? { ...values, offset, limit: PAGE } : { ...values, limit: PAGE };
 }
 
+// The API checks the offset of a search, but pages in another order are cut here.
+function problemOf({ sort, offset = "0" }) {
+  return sort && !/^\d+$/.test(offset)
+    ? Promise.reject(new Error(`offset is '${offset}': it must be a whole number of 0 or more.`)) : null;
+}
+
 // Papers without the value come last, and equal ones stay in their order.
 function sorted(results, sort) {
   const name = sort === "-citation_count" ? "citation_count" : "publication_date";
@@ -168,7 +174,8 @@ export function open(main, params) {
     const counted = `${least}${plural(response.total, "paper")}`;
     replace(list, results.length
       ? h("ol", { start: offset + 1 }, results.map((hit) => result(hit, best)))
-      : nothing(), paging(offset, next),
+      : offset && response.total ? pastTheEnd(offset, values.sort && all.length) : nothing(),
+    results.length > 0 && paging(offset, next),
     best > 0 && h("p", { class: "dim" }, "Bars: what the words and the meaning of a paper add to its score, beside the best of ",
       "this page. Rank and score are those of the leg alone."));
     list.removeAttribute("aria-busy");
@@ -178,6 +185,12 @@ export function open(main, params) {
       values.sort && all.length < response.total && h("span", { class: "dim" }, `, of which the first ${all.length} are sorted`)),
       (response.warnings ?? []).map((text) => notice(text)), tools(response));
     say(`${counted} found.`);
+  }
+
+  function pastTheEnd(offset, sortedOnes) {
+    return [notice(`${sortedOnes ? `Only the first ${plural(sortedOnes, "result")} are sorted and shown in this order: there`
+      : "There"} are no results from place ${number(offset + 1)} on.`),
+    h("p", null, h("a", { href: link("search", { ...values, offset: "" }) }, "Show the first page"))];
   }
 
   function nothing() {
@@ -234,8 +247,8 @@ export function open(main, params) {
     running = new AbortController();
     const { signal } = running;
     // Sent first, and the rest is drawn while the server works.
-    const sent = values.q && get("v1/search", { ...sentOf(values), explain: true,
-      fields: values.sort ? `${FIELDS},publication_date` : FIELDS }, { signal });
+    const sent = values.q && (problemOf(values) ?? get("v1/search", { ...sentOf(values), explain: true,
+      fields: values.sort ? `${FIELDS},publication_date` : FIELDS }, { signal }));
     if (sent) list.setAttribute("aria-busy", "true");
     setFields();
     if (sent) await drawResults(sent, signal);
