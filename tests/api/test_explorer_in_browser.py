@@ -332,6 +332,15 @@ def test_the_first_results_are_sorted_by_date_and_citations(page: Page, library:
     page.wait("nav[aria-label=Pages] a", "Next").click()
     page.wait("ol[start='11'] .result")
     assert page.texts(".result h3") == [one.title for one in most_cited[10:20]]
+    page.wait(".copy summary").click()
+    page.wait(".copy button", "BibTeX").click()
+    page.wait(".copy .panel:not(.hidden)")
+    assert page.run("document.querySelector('.copy textarea').value") == write_papers(most_cited[10:20])
+    page.wait(".copy p", "Python, Command line, MCP call: the first 100 results, best first")
+    page.wait(".copy button", "MCP call").click()
+    body = json.loads(page.run("document.querySelector('.copy textarea').value"))["params"]["arguments"]
+    answered = httpx.post(f"{page.url}/v1/tools/search_papers", json=body).json()["results"]
+    assert [hit["paper"]["id"] for hit in answered] == [one.id for one in papers]
     # Beyond the sorted results, and beyond all results.
     counted = library.search(QUESTION, mode="sparse", engine="fts5")
     assert counted.total_relation == "eq"

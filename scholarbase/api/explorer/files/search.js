@@ -1,6 +1,6 @@
 // The search view: one box, filters with counts, results with their legs.
 
-import { get } from "./api.js";
+import { get, postForText, text } from "./api.js";
 import { choice, field, go, h, link, notice, number, pinned, plural, replace, say } from "./dom.js";
 import { FIELDS, histogram, result } from "./papers.js";
 
@@ -183,7 +183,7 @@ export function open(main, params) {
     performance.mark("search-ends"); // for benchmarks
     replace(summary, h("p", null, counted, h("span", { class: "dim" }, ` (${how})`),
       values.sort && all.length < response.total && h("span", { class: "dim" }, `, of which the first ${all.length} are sorted`)),
-      (response.warnings ?? []).map((text) => notice(text)), tools(response));
+      (response.warnings ?? []).map((one) => notice(one)), tools(response, results));
     say(`${counted} found.`);
   }
 
@@ -224,7 +224,7 @@ export function open(main, params) {
     return link("compare", { ...same, b_mode: response.mode === "sparse" ? "hybrid" : "sparse" });
   }
 
-  function tools(response) {
+  function tools(response, results) {
     const holder = h("div", { class: "row tools" },
       h("a", { href: sideBySide(response) }, "Side by side"),
       h("button", { type: "button", onclick: copyLink }, "Copy link"));
@@ -235,7 +235,12 @@ export function open(main, params) {
       const texts = { curl: () => curl("v1/search", sent()), Python: () => python(values.q, typed()),
         // Neither of these can name a snapshot.
         ...pinned ? {} : { "Command line": () => command(values.q, sent()), "MCP call": () => mcp(typed()) } };
-      holder.append(copyAs(texts, "v1/search", sent));
+      const exported = (format) => (values.sort
+        ? postForText("v1/papers/batch", { ids: results.map((hit) => hit.paper.id), as_of: values.as_of, format })
+        : text("v1/search", { ...sent(), format }));
+      const note = values.sort && `${Object.keys(texts).join(", ")}: the first ${SORTED} results, best first, since the API has no `
+        + "other order. BibTeX, RIS, CSL-JSON and CSV: the papers of this page in its order.";
+      holder.append(copyAs(texts, exported, note));
     });
     return holder;
   }
