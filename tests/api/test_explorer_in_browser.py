@@ -682,6 +682,20 @@ def test_an_unknown_view_paper_and_session_say_so(page: Page) -> None:
     assert "arXiv:2001.00001" in page.texts(".notice.error")[0]
     page.open("#/session?name=nobody", shows=".notice.error")
     assert "nobody" in page.texts(".notice.error")[0]
+    for view, missing in (("paper", "id"), ("author", "name"), ("session", "name")):
+        page.open(f"#/{view}", shows=".notice.error")
+        assert page.texts(".notice.error") == [f"No {missing} is in the address."]
+    page.driver.get_log("browser")  # which names the responses 404
+    page.driver.set_window_size(*SIZES["phone"])
+    page.open(f"#/search?q=string&foo={'x' * 400}&limit=100000&sort=foo", shows=".result")
+    [ignored] = page.texts("#ignored")
+    assert ignored.startswith("Ignored in the address: foo=xxx")
+    page.check()
+    page.open("#/search?q=string&foo=bar&limit=100000&sort=foo&mode=sparse&from=1994", shows=".result")
+    assert page.texts("#ignored") == ["Ignored in the address: foo=bar, limit=100000, sort=foo"]
+    page.wait(".tools a", "Side by side").click()  # whose address has only what it reads
+    page.wait(".sides .result")
+    assert page.texts("#ignored") == [""]
 
 
 # -- keyboard ------------------------------------------------------------------------------------------------

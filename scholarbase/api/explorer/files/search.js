@@ -7,13 +7,14 @@ import { FIELDS, histogram, result } from "./papers.js";
 export const MODES = [["", "best mode"], ["hybrid", "words and meaning"], ["sparse", "words"], ["dense", "meaning"]];
 export const ENGINES = [["", "default engine"], "bm25", "feedback", "fts5", "learned"];
 const SYNTAXES = [["", "auto"], ["plain", "plain words"], ["query", "query syntax"]];
-const SORTS = [["", "best first"], ["-date", "newest first"], ["date", "oldest first"],
+export const SORTS = [["", "best first"], ["-date", "newest first"], ["date", "oldest first"],
   ["-citation_count", "most cited first"]];
 const SORTED = 100; // results that are sorted by something else than their score
 const LISTS = ["category", "venue", "author", "exclude"];
 const SINGLE = ["q", "mode", "engine", "syntax", "from", "to", "min_citations", "status", "as_of", "sort", "offset"];
-const FILTERS = ["syntax", "from", "to", "min_citations", "status", "as_of", ...LISTS];
+export const FILTERS = ["syntax", "from", "to", "min_citations", "status", "as_of", ...LISTS];
 const OF_FACETS = ["q", "mode", "engine", ...FILTERS];
+export const PARAMETERS = [...SINGLE, ...LISTS];
 const PAGE = 10;
 const EXAMPLES = ["How is two-dimensional QCD related to string theory?", "machine translation",
   '"black hole" AND entropy', "graph neural networks"];
