@@ -348,7 +348,9 @@ def test_the_first_results_are_sorted_by_date_and_citations(page: Page, library:
         ("&sort=date", 500, "Only the first 100 results are sorted and shown in this order: there are"),
         ("&engine=fts5", counted.total, "There are"),
     ):
-        page.open(f"#/search?q={quote(QUESTION)}&mode=sparse{order}&offset={beyond}", shows=".results .notice")
+        page.open(
+            f"#/search?q={quote(QUESTION)}&mode=sparse{order}&offset={beyond}", shows=".results .notice"
+        )
         assert page.texts(".results .notice") == [f"{text} no results from place {beyond + 1:,} on."]
         page.wait(".results a", "Show the first page").click()
         page.wait("ol[start='1'] .result")
