@@ -96,7 +96,7 @@ def main() -> int:
             console.print(f"{SERVE}\n", highlight=False)
             return 0
         console.print(
-            f"\nThe server is at [bold]{url}[/]. Try every call on its interactive page: [bold]{url}/docs[/]"
+            f"\nOpen [bold]{url}/[/] in a browser. Every call can be tried on its interactive page: [bold]{url}/docs[/]"
         )
         console.print(
             f'or: curl "{url}/v1/search?q=word+embeddings&fields=title,year&limit=3"', highlight=False

@@ -113,17 +113,22 @@ def _url(listener: socket.socket) -> str:
     return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
 
-def _announce(path: Path, library: Library, listener: socket.socket, workers: int) -> None:
+def _announce(
+    path: Path, library: Library, listener: socket.socket, workers: int, settings: Settings
+) -> None:
+    url = _url(listener)
     log.info(
-        "Serving %s (snapshot %s, %s papers, %s) at %s with %d process%s. Try the API at %s/docs.",
+        "Serving %s (snapshot %s, %s papers, %s) at %s with %d process%s. %s API at %s/docs.",
         path,
         library.snapshot_id,
         f"{library.manifest.counts['papers']:,}",
         library.best_mode,
-        _url(listener),
+        url,
         workers,
         "" if workers == 1 else "es",
-        _url(listener),
+        # A server with a dialect alone has no explorer.
+        "Try the" if settings.dialect else f"Open {url}/ in a browser, or try the",
+        url,
     )
 
 
@@ -162,7 +167,7 @@ def _serve_alone(
 
             signal.signal(signal.SIGHUP, lambda signum, frame: swaps.request())
             with libraries.current() as library:
-                _announce(path, library, listener, 1)
+                _announce(path, library, listener, 1, settings)
             del library  # which would keep its caches after a swap
 
             def reload() -> dict[str, Any]:
@@ -208,7 +213,7 @@ def _serve_together(
                 swaps = Swaps(path, first, settings, supervision.members, has_encoder=has_encoder)
                 supervision.start(swaps)
                 supervisor = _Supervisor(config, sockets=[listener], on_hangup=swaps.request)
-                _announce(path, library, listener, settings.workers)
+                _announce(path, library, listener, settings.workers, settings)
                 with _swapping(swaps):
                     supervisor.run()
             if any(process.exitcode == STARTUP_FAILURE for process in supervisor.processes):

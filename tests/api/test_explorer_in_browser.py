@@ -332,6 +332,33 @@ def test_the_first_results_are_sorted_by_date_and_citations(page: Page, library:
     page.wait("nav[aria-label=Pages] a", "Next").click()
     page.wait("ol[start='11'] .result")
     assert page.texts(".result h3") == [one.title for one in most_cited[10:20]]
+    page.wait(".copy summary").click()
+    page.wait(".copy button", "BibTeX").click()
+    page.wait(".copy .panel:not(.hidden)")
+    assert page.run("document.querySelector('.copy textarea').value") == write_papers(most_cited[10:20])
+    page.wait(".copy p", "Python, Command line, MCP call: the first 100 results, best first")
+    page.wait(".copy button", "MCP call").click()
+    body = json.loads(page.run("document.querySelector('.copy textarea').value"))["params"]["arguments"]
+    answered = httpx.post(f"{page.url}/v1/tools/search_papers", json=body).json()["results"]
+    assert [hit["paper"]["id"] for hit in answered] == [one.id for one in papers]
+    # Beyond the sorted results, and beyond all results.
+    counted = library.search(QUESTION, mode="sparse", engine="fts5")
+    assert counted.total_relation == "eq"
+    for order, beyond, text in (
+        ("&sort=date", 500, "Only the first 100 results are sorted and shown in this order: there are"),
+        ("&engine=fts5", counted.total, "There are"),
+    ):
+        page.open(
+            f"#/search?q={quote(QUESTION)}&mode=sparse{order}&offset={beyond}", shows=".results .notice"
+        )
+        assert page.texts(".results .notice") == [f"{text} no results from place {beyond + 1:,} on."]
+        page.wait(".results a", "Show the first page").click()
+        page.wait("ol[start='1'] .result")
+    for offset in ("-5", "abc", "1.5"):
+        page.open(f"#/search?q={quote(QUESTION)}&sort=date&offset={offset}", shows=".notice.error")
+        assert page.texts(".notice.error") == [
+            f"offset is '{offset}': it must be a whole number of 0 or more."
+        ]
 
 
 def test_an_invalid_filter_is_a_sentence(page: Page) -> None:
@@ -401,6 +428,32 @@ def test_two_searches_side_by_side_show_what_moved(page: Page, library: Library)
             or f"rank {place} on" in tag
         )
     page.check()
+
+
+def test_a_search_is_put_side_by_side_with_another_mode_and_the_same_filters(
+    page: Page, library: Library
+) -> None:
+    page.open("#/search?q=string&mode=sparse&engine=fts5&category=hep-th&from=1994", shows=".tools a")
+    page.wait(".tools a", "Side by side").click()
+    page.wait("section .result")
+    left, right = (
+        library.search(
+            "string", mode=mode, engine="fts5", category=["hep-th"], from_="1994", limit=20
+        ).results
+        for mode in ("sparse", "hybrid")
+    )
+    for _ in range(2):  # the second time with the button, which keeps the filters
+        assert page.texts("section[aria-label=Left] h3") == [hit.paper.title for hit in left]
+        assert page.texts("section[aria-label=Right] h3") == [hit.paper.title for hit in right]
+        page.wait("main > p", "Both with from 1994; category hep-th.")
+        page.driver.execute_script("document.querySelector('.sides .result').remove()")
+        page.wait("button.primary").click()
+        WebDriverWait(page.driver, SECONDS).until(
+            lambda _: len(page.all("section[aria-label=Left] .result")) == 20
+        )
+    page.wait("a", "Compare without these").click()
+    WebDriverWait(page.driver, SECONDS).until(lambda _: "category" not in page.run("location.hash"))
+    assert "a_engine=fts5" in page.run("location.hash")
 
 
 def test_two_snapshots_side_by_side_show_what_moved_and_what_is_new(
@@ -631,6 +684,20 @@ def test_an_unknown_view_paper_and_session_say_so(page: Page) -> None:
     assert "arXiv:2001.00001" in page.texts(".notice.error")[0]
     page.open("#/session?name=nobody", shows=".notice.error")
     assert "nobody" in page.texts(".notice.error")[0]
+    for view, missing in (("paper", "id"), ("author", "name"), ("session", "name")):
+        page.open(f"#/{view}", shows=".notice.error")
+        assert page.texts(".notice.error") == [f"No {missing} is in the address."]
+    page.driver.get_log("browser")  # which names the responses 404
+    page.driver.set_window_size(*SIZES["phone"])
+    page.open(f"#/search?q=string&foo={'x' * 400}&limit=100000&sort=foo", shows=".result")
+    [ignored] = page.texts("#ignored")
+    assert ignored.startswith("Ignored in the address: foo=xxx")
+    page.check()
+    page.open("#/search?q=string&foo=bar&limit=100000&sort=foo&mode=sparse&from=1994", shows=".result")
+    assert page.texts("#ignored") == ["Ignored in the address: foo=bar, limit=100000, sort=foo"]
+    page.wait(".tools a", "Side by side").click()  # whose address has only what it reads
+    page.wait(".sides .result")
+    assert page.texts("#ignored") == [""]
 
 
 # -- keyboard ------------------------------------------------------------------------------------------------

@@ -74,9 +74,15 @@ export async function text(path, values = {}, options = {}) {
   return (await send(address(path, values), options)).text();
 }
 
+const sendBody = (path, body, options = {}) => send(path, { ...options, method: "POST",
+  body: body === undefined ? undefined : JSON.stringify(body) });
+
 export async function post(path, body, options = {}) {
-  return (await send(path, { ...options, method: "POST", 
-    body: body === undefined ? undefined : JSON.stringify(body) })).json();
+  return (await sendBody(path, body, options)).json();
+}
+
+export async function postForText(path, body) {
+  return (await sendBody(path, body)).text();
 }
 
 export async function image(path) {

@@ -1,7 +1,7 @@
 // The views of the explorer, by the part of the address behind #.
 
 import { h, notice, pin, pinned, replace } from "./dom.js";
-import { open as openSearch } from "./search.js";
+import { FILTERS, open as openSearch, PARAMETERS, SORTS } from "./search.js";
 
 const VIEWS = {
   search: async () => ({ open: openSearch }),
@@ -13,6 +13,18 @@ const VIEWS = {
   library: () => import("./library.js"),
 };
 
+// What each view reads from its address, besides `snapshot`.
+const READ = {
+  search: PARAMETERS,
+  compare: ["q", ...FILTERS, ...["a", "b"].flatMap((side) => ["mode", "engine", "snapshot"].map((one) => `${side}_${one}`))],
+  paper: ["id"],
+  author: ["name", "id"],
+  sessions: ["offset"],
+  session: ["name", "call"],
+  library: [],
+};
+const LONGEST = 300; // characters of ignored parameters that are shown
+
 const main = document.getElementById("main");
 let current = { name: null, update: null };
 
@@ -22,6 +34,7 @@ async function route(event) {
   const params = new URLSearchParams(found ?? "");
   pin(params.get("snapshot"));
   showPinned(view, params);
+  showIgnored(view, params);
   if (current.name === view && current.update) {
     current.update(params);
     return;
@@ -52,6 +65,16 @@ function showPinned(view, params) {
   const banner = document.getElementById("pinned");
   if (pinned || banner.hasChildNodes()) replace(banner, pinned && ["Snapshot ", h("code", null, pinned.slice(0, 8)), ". ",
     h("a", { href: `#/${view}?${others}` }, "Show the current one")]);
+}
+
+// Names the parameters of the address that the view does not know, and an order that it does not have.
+function showIgnored(view, params) {
+  const known = Object.hasOwn(READ, view) ? [...READ[view], "snapshot"] : [...params.keys()];
+  const ignored = [...params].filter(([name, value]) => !known.includes(name)
+    || (name === "sort" && value && !SORTS.some(([sort]) => sort === value)));
+  const text = ignored.map(([name, value]) => `${name}=${value}`).join(", ");
+  document.getElementById("ignored").textContent = text
+    && `Ignored in the address: ${text.length > LONGEST ? `${text.slice(0, LONGEST)}\u2026` : text}`;
 }
 
 window.addEventListener("hashchange", route);

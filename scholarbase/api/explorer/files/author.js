@@ -8,7 +8,11 @@ const OTHERS = 10;
 
 export function open(main, params) {
   async function update(found) {
-    const name = found.get("name") ?? "";
+    const name = found.get("name");
+    if (!name) {
+      replace(main, h("h1", null, "An author"), notice("No name is in the address.", "error"));
+      return;
+    }
     replace(main, h("h1", null, name), h("p", null, "Loading."));
     let authors;
     try {

@@ -3,7 +3,7 @@
 import { get, post, snapshots } from "./api.js";
 import { choice, field, go, h, link, notice, number, pinned, plural, replace, say } from "./dom.js";
 import { line, paperLink, status } from "./papers.js";
-import { ENGINES, MODES } from "./search.js";
+import { ENGINES, filtersOf, MODES } from "./search.js";
 
 const DEPTH = 20;
 const SIDES = ["a", "b"];
@@ -14,11 +14,12 @@ export function open(main, params) {
   const form = h("form", { class: "search", onsubmit: submit });
   const lists = h("div", { class: "sides" });
   const moved = h("p");
-  replace(main, h("h1", null, "Side by side"), form, moved, lists);
+  const filters = h("p");
+  replace(main, h("h1", null, "Side by side"), form, filters, moved, lists);
 
   function submit(event) {
     event.preventDefault();
-    go(link("compare", Object.fromEntries(new FormData(form))));
+    go(link("compare", { ...Object.fromEntries(new FormData(form)), ...filtersOf(params) }));
   }
 
   function draw() {
@@ -30,6 +31,12 @@ export function open(main, params) {
       choice("Mode", `${side}_mode`, MODES, params.get(`${side}_mode`)),
       choice("Engine", `${side}_engine`, ENGINES, params.get(`${side}_engine`)),
       snapshotChoice(side)))));
+    const { q, ...sides } = Object.fromEntries(params);
+    const own = filtersOf(params);
+    const without = Object.fromEntries(Object.entries(sides).filter(([name]) => !(name in own)));
+    const named = Object.entries(own).map(([name, value]) => `${name.replaceAll("_", " ")} ${[value].flat().join(", ")}`);
+    replace(filters, named.length ? [`Both with ${named.join("; ")}. `,
+      h("a", { href: link("compare", { q, ...without }) }, "Compare without these")] : "");
   }
 
   const snapshotOf = (side) => params.get(`${side}_snapshot`) || pinned;
@@ -68,7 +75,7 @@ export function open(main, params) {
       return;
     }
     const search = (side) => get("v1/search", { q, mode: params.get(`${side}_mode`), engine: params.get(`${side}_engine`),
-      limit: DEPTH, fields: "title,authors,year,venue,status,categories,citation_count" }, { signal, snapshot: snapshotOf(side) })
+      ...filtersOf(params), limit: DEPTH, fields: "title,authors,year,venue,status,categories,citation_count" }, { signal, snapshot: snapshotOf(side) })
       .catch((error) => error);
     const sides = await Promise.all(SIDES.map(search));
     if (signal.aborted) return;

@@ -1,6 +1,6 @@
 // A search as text for other programs: curl, Python, the command line, an MCP client.
 
-import { hasKey, text } from "./api.js";
+import { hasKey } from "./api.js";
 import { copy, download, h, pinned } from "./dom.js";
 
 const FILES = { bibtex: ["papers.bib", "application/x-bibtex"], ris: ["papers.ris", "application/x-research-info-systems"],
@@ -59,8 +59,8 @@ export function mcp(values) {
   return JSON.stringify({ jsonrpc: "2.0", id: 1, method: "tools/call", params }, null, 2);
 }
 
-// Buttons, and the text of the last one that was used. `bibliography` has the parameters of the papers to export.
-export function copyAs(buttons, path, bibliography) {
+// Buttons, and the text of the last one that was used. `exported` requests the papers in a format; `note` is shown beside the buttons.
+export function copyAs(buttons, exported, note) {
   const area = h("textarea", { readonly: true, rows: 8, spellcheck: "false", "aria-label": "Text to copy" });
   const save = h("button", { type: "button", class: "hidden" }, "Save as a file");
   const panel = h("div", { class: "panel hidden" }, area, h("p", null,
@@ -78,10 +78,11 @@ export function copyAs(buttons, path, bibliography) {
     h("button", { type: "button", onclick: () => show(make()) }, name));
   const exports = Object.keys(FILES).map((format) => h("button", { type: "button", onclick: async () => {
     try {
-      show(await text(path, { ...bibliography(), format }), FILES[format]);
+      show(await exported(format), FILES[format]);
     } catch (error) {
       show(error.message);
     }
   } }, { bibtex: "BibTeX", ris: "RIS", csl: "CSL-JSON", csv: "CSV" }[format]));
-  return h("details", { class: "copy" }, h("summary", null, "Copy as"), h("div", { class: "row" }, all, exports), panel);
+  return h("details", { class: "copy" }, h("summary", null, "Copy as"), h("div", { class: "row" }, all, exports),
+    note && h("p", { class: "dim" }, note), panel);
 }

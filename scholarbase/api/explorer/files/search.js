@@ -1,18 +1,20 @@
 // The search view: one box, filters with counts, results with their legs.
 
-import { get } from "./api.js";
+import { get, postForText, text } from "./api.js";
 import { choice, field, go, h, link, notice, number, pinned, plural, replace, say } from "./dom.js";
 import { FIELDS, histogram, result } from "./papers.js";
 
 export const MODES = [["", "best mode"], ["hybrid", "words and meaning"], ["sparse", "words"], ["dense", "meaning"]];
 export const ENGINES = [["", "default engine"], "bm25", "feedback", "fts5", "learned"];
 const SYNTAXES = [["", "auto"], ["plain", "plain words"], ["query", "query syntax"]];
-const SORTS = [["", "best first"], ["-date", "newest first"], ["date", "oldest first"],
+export const SORTS = [["", "best first"], ["-date", "newest first"], ["date", "oldest first"],
   ["-citation_count", "most cited first"]];
 const SORTED = 100; // results that are sorted by something else than their score
 const LISTS = ["category", "venue", "author", "exclude"];
 const SINGLE = ["q", "mode", "engine", "syntax", "from", "to", "min_citations", "status", "as_of", "sort", "offset"];
-const OF_FACETS = ["q", "mode", "engine", "syntax", "from", "to", "min_citations", "status", "as_of", ...LISTS];
+export const FILTERS = ["syntax", "from", "to", "min_citations", "status", "as_of", ...LISTS];
+const OF_FACETS = ["q", "mode", "engine", ...FILTERS];
+export const PARAMETERS = [...SINGLE, ...LISTS];
 const PAGE = 10;
 const EXAMPLES = ["How is two-dimensional QCD related to string theory?", "machine translation",
   '"black hole" AND entropy', "graph neural networks"];
@@ -32,6 +34,12 @@ function sentOf({ sort, offset, ...values }) {
   return offset ? { ...values, offset, limit: PAGE } : { ...values, limit: PAGE };
 }
 
+// The API checks the offset of a search, but pages in another order are cut here.
+function problemOf({ sort, offset = "0" }) {
+  return sort && !/^\d+$/.test(offset)
+    ? Promise.reject(new Error(`offset is '${offset}': it must be a whole number of 0 or more.`)) : null;
+}
+
 // Papers without the value come last, and equal ones stay in their order.
 function sorted(results, sort) {
   const name = sort === "-citation_count" ? "citation_count" : "publication_date";
@@ -46,6 +54,8 @@ function sorted(results, sort) {
 }
 
 const only = (values, names) => Object.fromEntries(names.filter((name) => name in values).map((n) => [n, values[n]]));
+
+export const filtersOf = (params) => only(parametersOf(params), FILTERS);
 
 export function open(main, params) {
   let values = parametersOf(params);
@@ -165,7 +175,8 @@ export function open(main, params) {
     const counted = `${least}${plural(response.total, "paper")}`;
     replace(list, results.length
       ? h("ol", { start: offset + 1 }, results.map((hit) => result(hit, best)))
-      : nothing(), paging(offset, next),
+      : offset && response.total ? pastTheEnd(offset, values.sort && all.length) : nothing(),
+    results.length > 0 && paging(offset, next),
     best > 0 && h("p", { class: "dim" }, "Bars: what the words and the meaning of a paper add to its score, beside the best of ",
       "this page. Rank and score are those of the leg alone."));
     list.removeAttribute("aria-busy");
@@ -173,8 +184,14 @@ export function open(main, params) {
     performance.mark("search-ends"); // for benchmarks
     replace(summary, h("p", null, counted, h("span", { class: "dim" }, ` (${how})`),
       values.sort && all.length < response.total && h("span", { class: "dim" }, `, of which the first ${all.length} are sorted`)),
-      (response.warnings ?? []).map((text) => notice(text)), tools());
+      (response.warnings ?? []).map((one) => notice(one)), tools(response, results));
     say(`${counted} found.`);
+  }
+
+  function pastTheEnd(offset, sortedOnes) {
+    return [notice(`${sortedOnes ? `Only the first ${plural(sortedOnes, "result")} are sorted and shown in this order: there`
+      : "There"} are no results from place ${number(offset + 1)} on.`),
+    h("p", null, h("a", { href: link("search", { ...values, offset: "" }) }, "Show the first page"))];
   }
 
   function nothing() {
@@ -200,10 +217,17 @@ export function open(main, params) {
     }
   }
 
-  function tools() {
+  // This search beside the same one in the current snapshot, or else in another mode.
+  function sideBySide(response) {
+    const { mode, engine } = values;
+    const same = { q: values.q, a_mode: mode, a_engine: engine, b_engine: engine, ...only(values, FILTERS) };
+    if (pinned) return link("compare", { ...same, b_mode: mode, b_snapshot: pinned, snapshot: "" });
+    return link("compare", { ...same, b_mode: response.mode === "sparse" ? "hybrid" : "sparse" });
+  }
+
+  function tools(response, results) {
     const holder = h("div", { class: "row tools" },
-      h("a", { href: link("compare", pinned ? { q: values.q, a_mode: values.mode, b_mode: values.mode, b_snapshot: pinned,
-        snapshot: "" } : { q: values.q, a_mode: "sparse", b_mode: values.mode }) }, "Side by side"),
+      h("a", { href: sideBySide(response) }, "Side by side"),
       h("button", { type: "button", onclick: copyLink }, "Copy link"));
     import("./copyas.js").then(({ command, copyAs, curl, mcp, python }) => {
       const sent = () => sentOf(values);
@@ -212,7 +236,12 @@ export function open(main, params) {
       const texts = { curl: () => curl("v1/search", sent()), Python: () => python(values.q, typed()),
         // Neither of these can name a snapshot.
         ...pinned ? {} : { "Command line": () => command(values.q, sent()), "MCP call": () => mcp(typed()) } };
-      holder.append(copyAs(texts, "v1/search", sent));
+      const exported = (format) => (values.sort
+        ? postForText("v1/papers/batch", { ids: results.map((hit) => hit.paper.id), as_of: values.as_of, format })
+        : text("v1/search", { ...sent(), format }));
+      const note = values.sort && `${Object.keys(texts).join(", ")}: the first ${SORTED} results, best first, since the API has no `
+        + "other order. BibTeX, RIS, CSL-JSON and CSV: the papers of this page in its order.";
+      holder.append(copyAs(texts, exported, note));
     });
     return holder;
   }
@@ -224,8 +253,8 @@ export function open(main, params) {
     running = new AbortController();
     const { signal } = running;
     // Sent first, and the rest is drawn while the server works.
-    const sent = values.q && get("v1/search", { ...sentOf(values), explain: true,
-      fields: values.sort ? `${FIELDS},publication_date` : FIELDS }, { signal });
+    const sent = values.q && (problemOf(values) ?? get("v1/search", { ...sentOf(values), explain: true,
+      fields: values.sort ? `${FIELDS},publication_date` : FIELDS }, { signal }));
     if (sent) list.setAttribute("aria-busy", "true");
     setFields();
     if (sent) await drawResults(sent, signal);

@@ -49,7 +49,12 @@ export function openOne(main, params) {
   let shown = null; // the session that is drawn, and its parts that change
 
   async function update(found) {
-    const name = found.get("name") ?? "";
+    const name = found.get("name");
+    if (!name) {
+      shown = null;
+      replace(main, h("h1", null, "A session"), notice("No name is in the address.", "error"));
+      return;
+    }
     if (shown?.name !== name) await draw(name);
     if (shown) drawStep(shown, Number(found.get("call")) || null);
   }
