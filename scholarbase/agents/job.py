@@ -24,7 +24,7 @@ import orjson
 from scholarbase.agents.base import Policy, Trace
 from scholarbase.errors import RunDamaged, RunExists, ScholarBaseError
 from scholarbase.evaluation.requests import QUERY_DATE
-from scholarbase.files import atomic_write, locked_folder, storage_errors
+from scholarbase.files import atomic_write, check_outputs, locked_folder, storage_errors
 from scholarbase.llm.base import Price
 from scholarbase.models.checks import check_whole, date_bounds
 from scholarbase.models.queries import Query, QuerySet
@@ -38,6 +38,7 @@ CHECKPOINT: Final = "agent.jsonl"
 TRAJECTORY: Final = "trajectory.jsonl"
 CONVERSATIONS: Final = "conversations.jsonl"
 MANIFEST: Final = "manifest.json"
+OUTPUTS: Final = (MANIFEST, TRAJECTORY, CONVERSATIONS)
 MAX_CONCURRENCY: Final = 256
 
 
@@ -64,7 +65,8 @@ def run_agent(
         restart: discard finished questions.
 
     Raises:
-        RunExists: the folder has the calls of another agent, library or query set, or another process writes to it.
+        RunExists: the folder has the calls of another agent, library or query set, or files of the same names, or
+            another process writes to it.
         ScholarBaseError: the model, the library or the storage fails. Finished questions are kept.
     """
     check_whole(concurrency, "concurrency", 1, MAX_CONCURRENCY)
@@ -75,6 +77,7 @@ def run_agent(
     with locked_folder(
         folder, RunExists(f"Another process runs an agent in {folder}: wait for it, or stop it.")
     ):
+        check_outputs(folder, CHECKPOINT, OUTPUTS, RunExists)
         done = _opened(folder / CHECKPOINT, identity, {query.id for query in queries.queries}, restart)
         left = [query for query in queries.queries if query.id not in done]
         if done:
@@ -142,13 +145,15 @@ def _opened(
     """The finished questions of the checkpoint. Its first line is the identity."""
     head = orjson.dumps(identity, option=orjson.OPT_APPEND_NEWLINE | orjson.OPT_SORT_KEYS)
     done: dict[str, dict[str, Any]] = {}
-    content = path.read_bytes() if path.exists() and not restart else b""
+    content = path.read_bytes() if path.exists() else b""
     whole = content[: content.rfind(b"\n") + 1]
-    if not whole:
+    first, _, rest = whole.partition(b"\n")
+    if content and not _is_identity(first):
+        raise RunExists(f"{path} is not the file of an agent's run: use another --out, or move the file.")
+    if not content or restart:
         with storage_errors(path), atomic_write(path) as file:
             file.write(head)
         return done
-    first, _, rest = whole.partition(b"\n")
     if first + b"\n" != head:
         raise RunExists(
             f"{path} has the calls of another agent, library or query set: use another --out, or start again with "
@@ -168,6 +173,13 @@ def _opened(
         with storage_errors(path):
             os.truncate(path, len(whole))
     return done
+
+
+def _is_identity(line: bytes) -> bool:
+    try:
+        return bool({"queries", "snapshot", "to"} <= orjson.loads(line).keys())
+    except (ValueError, AttributeError):
+        return False
 
 
 def _append(path: Path, row: dict[str, Any]) -> None:

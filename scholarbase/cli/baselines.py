@@ -85,9 +85,10 @@ def run(
 
     "scholarbase eval trajectory" measures it. If interrupted, the same command continues.
     """
-    from scholarbase.agents.job import TRAJECTORY, run_agent
+    from scholarbase.agents.job import CHECKPOINT, OUTPUTS, TRAJECTORY, run_agent
     from scholarbase.evaluation.display import show_notes
     from scholarbase.evaluation.formats import read_queries
+    from scholarbase.files import check_inputs
     from scholarbase.models.checks import check_whole
     from scholarbase.models.limits import MAX_LIMIT
     from scholarbase.progress import reporter
@@ -101,6 +102,7 @@ def run(
             else f"--policy {policy} has no model: leave out --model."
         )
     priced = read_prices(prices)
+    check_inputs(out, (CHECKPOINT, *OUTPUTS), (questions, metadata))
     queries = read_queries(questions, metadata=metadata, skip_broken=skip_broken)
     show_notes(queries.notes)
     with ExitStack() as stack:

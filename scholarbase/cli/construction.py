@@ -144,11 +144,12 @@ def answers(
     """
     from scholarbase.construction.job import Setup, construct_answers, known_answers
     from scholarbase.construction.judging import Panel
-    from scholarbase.construction.outputs import PAGE, QUERIES, page
+    from scholarbase.construction.outputs import OUTPUTS, PAGE, QUERIES, page
     from scholarbase.construction.prefilter import PrefilterSettings
     from scholarbase.construction.questions import read_questions
     from scholarbase.construction.settings import Limits
     from scholarbase.evaluation.display import show_notes
+    from scholarbase.files import check_inputs
     from scholarbase.llm.rubrics import open_rubric
     from scholarbase.progress import reporter
 
@@ -159,6 +160,7 @@ def answers(
     filtering = PrefilterSettings(limits["min_overlap"], floor=limits["relevance_floor"])
     used_rubric = open_rubric(rubric)
     priced = read_prices(prices)
+    check_inputs(out, OUTPUTS, (questions, metadata))
     query_set = read_questions(questions, metadata=metadata, skip_broken=skip_broken)
     show_notes(query_set.notes)
     relevance = _relevance(settings, limits["relevance"])

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from scholarbase.construction.judging import Panel
-from scholarbase.construction.outputs import write_outputs
+from scholarbase.construction.outputs import OUTPUTS, write_outputs
 from scholarbase.construction.prefilter import PrefilterSettings
 from scholarbase.construction.process import Answered, Cancelled, Parts, construct
 from scholarbase.construction.rewrites import Rewriter
@@ -21,7 +21,7 @@ from scholarbase.construction.sources import CandidateSource
 from scholarbase.construction.store import Store
 from scholarbase.errors import ConstructionError, InvalidRequest, QueryFileError, ScholarBaseError
 from scholarbase.evaluation.answers import judge
-from scholarbase.files import locked_folder, storage_errors
+from scholarbase.files import check_outputs, locked_folder, storage_errors
 from scholarbase.llm.base import Price
 from scholarbase.models.checks import check_whole
 from scholarbase.models.queries import QuerySet
@@ -117,7 +117,8 @@ def construct_answers(
     Returns: the report.
 
     Raises:
-        ConstructionError: the folder has another construction, or another process writes to it.
+        ConstructionError: the folder has another construction or files of the same names, or another process writes
+            to it.
         ScholarBaseError: a source, a judge or the storage fails. What is done is kept, and the same call continues.
     """
     check_whole(concurrency, "concurrency", 1, MAX_CONCURRENCY)
@@ -131,6 +132,7 @@ def construct_answers(
         folder,
         ConstructionError(f"Another process is constructing answers in {folder}: wait for it, or stop it."),
     ):
+        check_outputs(folder, DATABASE, OUTPUTS, ConstructionError)
         if restart:
             with storage_errors(folder):
                 for end in ("", "-wal", "-shm", "-journal"):

@@ -22,6 +22,7 @@ QRELS: Final = "qrels.tsv"
 REPORT: Final = "report.json"
 PAGE: Final = "report.md"
 MANIFEST: Final = "manifest.json"
+OUTPUTS: Final = (MANIFEST, QUERIES, METADATA, QRELS, REPORT, PAGE)
 
 
 def write_outputs(

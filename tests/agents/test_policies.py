@@ -121,3 +121,18 @@ def test_wrong_options_are_refused(
     )
     assert done.returncode != 0
     assert message in done.stderr
+
+
+@pytest.mark.parametrize("name", ["trajectory.jsonl", "manifest.json", "agent.jsonl"])
+def test_agent_run_overwrote_files_that_it_did_not_write(
+    sample_library: Path, tmp_path: Path, name: str
+) -> None:
+    out = tmp_path / "agent"
+    out.mkdir()
+    (out / name).write_text('{"mine": 1}')
+    command = ["agent", "run", first_queries(tmp_path, 1), "--policy", "search", "--library", sample_library]
+    for option in ([], ["--restart"]):
+        done = run_cli(*command, "--out", out, *option)
+        assert done.returncode == 12, done.stderr
+        assert f"{out / name} is not" in done.stderr
+        assert [path.read_text() for path in out.iterdir()] == ['{"mine": 1}']
