@@ -10,7 +10,7 @@ import os
 import threading
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import msgspec
 import orjson
@@ -18,6 +18,9 @@ import orjson
 from scholarbase.errors import CassetteMiss, ModelError
 from scholarbase.files import storage_errors, text_lines
 from scholarbase.llm.base import Completion, LanguageModel, ModelRequest, request_hash
+
+_START: Final = b'{"completion":'
+"""How each line that is recorded begins: its keys are sorted."""
 
 
 class Cassette:
@@ -38,16 +41,18 @@ class Cassette:
         self._replies: dict[str, Completion] = {}
         self._lock = threading.Lock()
         self._file: int | None = None
-        whole = 0
-        if path.exists() or not record:
-            whole = self._read(record)
-        if record:
-            with storage_errors(path):
-                path.parent.mkdir(parents=True, exist_ok=True)
-                self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
-                os.ftruncate(
-                    self._file, whole
-                )  # a killed process leaves at most one incomplete line, the last
+        if not record:
+            for number, text in text_lines(path):
+                if text.strip():
+                    self._read_line(text, f"{path}, line {number}")
+            return
+        with storage_errors(path):
+            whole, ended = self._read() if path.exists() else (0, True)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+            os.ftruncate(self._file, whole)
+            if whole and not ended:
+                os.write(self._file, b"\n")
 
     def __len__(self) -> int:
         return len(self._replies)
@@ -89,22 +94,18 @@ class Cassette:
             self._replies[key] = completion
         return completion
 
-    def _read(self, record: bool) -> int:
-        """Read the replies; returns the number of bytes of complete lines."""
-        if not record:
-            for number, text in text_lines(self.path):
-                if text.strip():
-                    self._read_line(text, f"{self.path}, line {number}")
-            return 0
-        whole = 0
+    def _read(self) -> tuple[int, bool]:
+        """Read the replies; returns the bytes of complete lines, and whether the last has its line end."""
+        whole, ended = 0, True
         # Byte by byte as it is: a compressed file cannot be appended to, and its lines are refused.
         with self.path.open("rb") as lines:
             for number, line in enumerate(lines, 1):
-                if not line.endswith(b"\n"):
+                # A killed process leaves at most one incomplete line, the last.
+                if _is_cut(line):
                     break
-                whole += len(line)
+                whole, ended = whole + len(line), line.endswith(b"\n")
                 self._read_line(line, f"{self.path}, line {number}")
-        return whole
+        return whole, ended
 
     def _read_line(self, line: str | bytes, where: str) -> None:
         try:
@@ -136,6 +137,17 @@ class Cassette:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _is_cut(line: bytes) -> bool:
+    """Whether a line is the incomplete line of a recorded reply."""
+    if line.endswith(b"\n") or not (line.startswith(_START) or _START.startswith(line)):
+        return False
+    try:
+        orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return True
+    return False
 
 
 class RecordedModel:
