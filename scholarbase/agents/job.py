@@ -151,6 +151,9 @@ def _opened(
     if content and not _is_identity(first):
         raise RunExists(f"{path} is not the file of an agent's run: use another --out, or move the file.")
     if not content or restart:
+        with storage_errors(path):
+            for name in OUTPUTS:
+                path.with_name(name).unlink(missing_ok=True)
         with storage_errors(path), atomic_write(path) as file:
             file.write(head)
         return done

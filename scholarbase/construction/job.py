@@ -135,8 +135,9 @@ def construct_answers(
         check_outputs(folder, DATABASE, OUTPUTS, ConstructionError)
         if restart:
             with storage_errors(folder):
-                for end in ("", "-wal", "-shm", "-journal"):
-                    (folder / f"{DATABASE}{end}").unlink(missing_ok=True)
+                # The database last: it shows that the other files are of an earlier run.
+                for name in (*OUTPUTS, *(f"{DATABASE}{end}" for end in ("-wal", "-shm", "-journal", ""))):
+                    (folder / name).unlink(missing_ok=True)
         with closing(Store(folder / DATABASE, identity)) as store:
             store.add_questions(
                 [(query.id, number, query.text, query.date) for number, query in enumerate(queries.queries)],

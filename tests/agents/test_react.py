@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from scholarbase.agents.job import run_agent
+from scholarbase.agents.policies import SearchPolicy
 from scholarbase.agents.react import ReactPolicy
 from scholarbase.errors import ModelError, RunExists
 from scholarbase.llm.base import Price
@@ -176,3 +177,11 @@ def test_a_model_that_fails_ends_the_job_which_continues(sample: Library, tmp_pa
     with model_server(in_order(SEARCH, END)) as server:
         run(sample, server, tmp_path)
     assert (tmp_path / "trajectory.jsonl").read_bytes() == trajectory
+
+
+def test_restart_left_the_conversations_of_the_earlier_agent(sample: Library, tmp_path: Path) -> None:
+    with model_server(in_order(SEARCH, END)) as server:
+        run(sample, server, tmp_path)
+    assert (tmp_path / "conversations.jsonl").exists()
+    run_agent(sample, Tools(sample), QUERIES, SearchPolicy(5), tmp_path, restart=True)
+    assert {path.name for path in tmp_path.iterdir()} == {"agent.jsonl", "trajectory.jsonl", "manifest.json"}

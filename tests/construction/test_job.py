@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from scholarbase.evaluation.formats import read_queries
 from scholarbase.llm.base import Completion, ModelRequest, Price, Usage
 from scholarbase.llm.functions import FunctionModel
 from scholarbase.llm.judges import FunctionJudge, ModelJudge
+from scholarbase.models.queries import QuerySet
 from scholarbase.search.library import Library
 from tests.conftest import ROOT
 from tests.construction.toy import RUBRIC, by_title, names_of, toy_id, toy_queries, toy_setup
@@ -296,6 +298,23 @@ def test_a_folder_of_another_construction_is_refused(toy: Library, tmp_path: Pat
     (tmp_path / DATABASE).write_bytes(b"not a database at all" * 1000)
     with pytest.raises(ConstructionError, match="cannot be used"):
         construct_answers(toy, toy_queries(), tmp_path, setup)
+
+
+def test_restart_left_the_files_of_the_earlier_construction(toy: Library, tmp_path: Path) -> None:
+    with_intent = QuerySet("toy", "questions", (replace(toy_queries().queries[0], intent="method"),))
+    construct_answers(toy, with_intent, tmp_path, toy_setup(toy))
+    assert (tmp_path / "query_metadata.jsonl").exists()
+
+    def fails(item: Mapping[str, str]) -> tuple[float, str]:
+        raise ModelError("The model is gone.")
+
+    failing = toy_setup(toy, Panel(RUBRIC, [FunctionJudge("by-title", fails)]))
+    with pytest.raises(ModelError):
+        construct_answers(toy, toy_queries(), tmp_path, failing, restart=True)
+    assert [path.name for path in tmp_path.iterdir()] == [DATABASE]
+    construct_answers(toy, with_intent, tmp_path, toy_setup(toy), restart=True)
+    construct_answers(toy, toy_queries(), tmp_path, toy_setup(toy), restart=True)
+    assert not (tmp_path / "query_metadata.jsonl").exists()
 
 
 def test_two_processes_in_one_folder_are_refused(toy: Library, tmp_path: Path) -> None:
