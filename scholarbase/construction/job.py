@@ -17,7 +17,7 @@ from scholarbase.construction.prefilter import PrefilterSettings
 from scholarbase.construction.process import Answered, Cancelled, Parts, construct
 from scholarbase.construction.rewrites import Rewriter
 from scholarbase.construction.settings import Limits
-from scholarbase.construction.sources import CandidateSource
+from scholarbase.construction.sources import CandidateSource, RecordedSource
 from scholarbase.construction.store import Store
 from scholarbase.errors import ConstructionError, InvalidRequest, QueryFileError, ScholarBaseError
 from scholarbase.evaluation.answers import judge
@@ -64,8 +64,10 @@ class Setup:
     @property
     def identity(self) -> dict[str, Any]:
         """What the rows depend on, besides the questions and the library."""
+        files = {one.name: one.sha256 for one in self.sources if isinstance(one, RecordedSource)}
         return {
             "sources": [source.name for source in self.sources],
+            **({"recorded": files} if files else {}),
             "rewriter": self.rewriter.name,
             "panel": self.panel.identity,
             "limits": self.limits.to_dict(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol, get_args
@@ -73,14 +74,20 @@ class LibrarySource:
 
 
 class RecordedSource:
-    """Recorded results of another system: JSON lines with ``query`` and ``results``, each with an id or a title."""
+    """Recorded results of another system: JSON lines with ``query`` and ``results``, each with an id or a title.
+
+    ``sha256`` is the hash of the lines.
+    """
 
     def __init__(self, path: Path) -> None:
         self._name = f"recorded:{path.name.partition('.')[0]}"
         self._results: dict[str, list[Returned]] = {}
+        digest = hashlib.sha256()
         for number, line in text_lines(path):
+            digest.update(line.encode())
             if line.strip():
                 self._read(orjson_row(line, f"{path}, line {number}"), f"{path}, line {number}")
+        self.sha256 = digest.hexdigest()
 
     def _read(self, row: dict[str, Any], where: str) -> None:
         query, results = row.get("query"), row.get("results")

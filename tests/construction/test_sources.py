@@ -51,6 +51,19 @@ def test_results_are_matched_by_id_then_by_title(toy: Library) -> None:
     assert matched(toy, results[:1], "2020") == [(toy_id("S1"), "id")]
 
 
+def test_a_recorded_file_that_changed_gave_the_old_results(toy: Library, tmp_path: Path) -> None:
+    def construct(paper: str) -> None:
+        source = recorded(tmp_path / "rec.jsonl", {"query": QUESTION, "results": [{"id": toy_id(paper)}]})
+        setup = toy_setup(toy, hops=0)
+        both = Setup([source], setup.rewriter, setup.panel, setup.limits)
+        construct_answers(toy, toy_queries(), tmp_path / "out", both)
+
+    construct("S1")
+    construct("S1")
+    with pytest.raises(ConstructionError, match="of another construction: its recorded is"):
+        construct("H1")
+
+
 def test_recorded_results_in_a_construction(toy: Library, tmp_path: Path) -> None:
     source = recorded(
         tmp_path / "google.jsonl",
