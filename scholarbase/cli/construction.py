@@ -307,18 +307,29 @@ def queries(
 ) -> None:
     """Write four questions about each of TOPICS, one of each intent, and leave out those with flaws.
 
-    TOPICS has one topic on each line. If interrupted, the same command continues: replies are kept in --out.
+    TOPICS has one topic on each line. If interrupted, the same command continues: replies are kept in --out. Where
+    two replies were malformed, it asks again.
     """
     from scholarbase.cli.encoders import open_encoders
-    from scholarbase.construction.topics import QUESTIONS, REPLIES, construct_queries, read_topics
+    from scholarbase.construction.topics import (
+        OUTPUTS,
+        QUESTIONS,
+        REPLIES,
+        construct_queries,
+        questions_folder,
+        read_topics,
+    )
+    from scholarbase.files import check_inputs
     from scholarbase.llm.base import Usage
     from scholarbase.models.encoders import PACKAGED
     from scholarbase.progress import reporter
 
+    check_inputs(out, (*OUTPUTS, REPLIES), (topics,))
     found = read_topics(topics)
     priced = read_prices(prices)
     tape, recorded = (cassette, record) if cassette else (out / REPLIES, True)
     with (
+        questions_folder(out),
         models(settings, tape, recorded, structured, model_timeout, concurrency) as opened,
         open_encoders(settings, None, encoder or PACKAGED, None) as (used_encoder, _),
     ):

@@ -1,7 +1,7 @@
 """Questions from topics: arXiv categories, a question for each of four intents, filters with reasons, quotas.
 
 The steps and the intents are those of ScholarQuest (section 3.2.1). Every reply of the model is kept in a cassette in
-the folder, so an interrupted job continues without asking again.
+the folder, so an interrupted job continues without asking again, except where two replies were malformed.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ from __future__ import annotations
 import logging
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
@@ -21,10 +22,11 @@ import orjson
 
 from scholarbase.construction.terms import unique
 from scholarbase.encoders.base import Encoder
-from scholarbase.errors import InvalidRequest, QueryFileError
-from scholarbase.files import atomic_write, storage_errors, text_lines
+from scholarbase.errors import ConstructionError, InvalidRequest, QueryFileError
+from scholarbase.files import atomic_write, check_outputs, locked_folder, storage_errors, text_lines
 from scholarbase.llm.asking import ask
 from scholarbase.llm.base import Completion, LanguageModel, Message, ModelRequest, Usage
+from scholarbase.llm.cassette import RecordedModel
 from scholarbase.llm.parsing import Malformed, json_object
 from scholarbase.models.checks import check_whole
 from scholarbase.models.limits import MAX_QUERY_LENGTH
@@ -51,6 +53,8 @@ QUESTIONS: Final = "questions.jsonl"
 REJECTED: Final = "rejected.jsonl"
 MANIFEST: Final = "manifest.json"
 REPLIES: Final = "replies.jsonl"
+OUTPUTS: Final = (MANIFEST, QUESTIONS, REJECTED)
+MALFORMED: Final = ("no categories", "no questions", "not checked")
 
 
 class Question(NamedTuple):
@@ -88,6 +92,21 @@ def read_topics(path: Path) -> list[str]:
     return topics
 
 
+@contextmanager
+def questions_folder(folder: Path) -> Iterator[None]:
+    """Create the folder of a job with its replies, empty at first, and lock it for this process.
+
+    Raises:
+        ConstructionError: another process writes to it, or it has files of the same names.
+    """
+    busy = ConstructionError(f"Another process is writing questions to {folder}: wait for it, or stop it.")
+    with locked_folder(folder, busy):
+        check_outputs(folder, REPLIES, OUTPUTS, ConstructionError)
+        with storage_errors(folder):
+            (folder / REPLIES).touch()
+        yield
+
+
 def construct_queries(
     topics: Sequence[str],
     model: LanguageModel,
@@ -109,6 +128,7 @@ def construct_queries(
     Returns: the manifest.
 
     Raises:
+        ConstructionError: no question is left, and replies were malformed.
         ModelError: the model fails. Its replies so far are kept, if it is recorded in a cassette.
         InvalidRequest: an argument is invalid.
     """
@@ -128,6 +148,14 @@ def construct_queries(
             found += questions
             tracker.advance(1)
             tracker.at(done)
+    failed = [one for one in found if _kind(one.reason) in MALFORMED]
+    if failed and all(one.reason for one in found):
+        raise ConstructionError(
+            f"No questions about {len(topics):,} topics: the replies to {len(failed):,} requests were malformed, such "
+            f"as that about {failed[0].topic!r} ({failed[0].reason}). The same command asks for these again."
+        )
+    if failed:
+        log.warning("The replies to %d requests were malformed: the same command asks again.", len(failed))
     found = _without_duplicates(found, encoder, cosine)
     found = _within_quotas(found, per_intent, per_category)
     settings = {"model": model.name, "encoder": encoder.spec.name, "cosine": cosine}
@@ -175,6 +203,8 @@ class _Generator:
 
     def _ask(self, request: ModelRequest, parse: Callable[[Completion], T]) -> tuple[T | None, str | None]:
         asked = ask(self._model, request, parse)
+        if asked.value is None and isinstance(self._model, RecordedModel):
+            asked = ask(self._model.renewed(), request, parse)
         self._used.append(asked.usage)
         return asked.value, asked.error
 

@@ -39,6 +39,8 @@ class Cassette:
     def __init__(self, path: Path, *, record: bool = False) -> None:
         self.path = path
         self._replies: dict[str, Completion] = {}
+        self._earlier: set[str] = set()
+        """The requests whose replies were recorded before this cassette was opened."""
         self._lock = threading.Lock()
         self._file: int | None = None
         if not record:
@@ -51,6 +53,7 @@ class Cassette:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
             os.ftruncate(self._file, whole)
+            self._earlier.update(self._replies)
             if whole and not ended:
                 os.write(self._file, b"\n")
 
@@ -61,15 +64,18 @@ class Cassette:
         """The model ``name`` as recorded. ``model`` replies to what is missing, if the cassette records."""
         return RecordedModel(self, name, model)
 
-    def find(self, key: str) -> Completion | None:
-        return self._replies.get(key)
+    def find(self, key: str, *, renew: bool = False) -> Completion | None:
+        """The reply to a request; with ``renew`` only one that was recorded since the cassette was opened."""
+        return None if renew and key in self._earlier else self._replies.get(key)
 
     @property
     def records(self) -> bool:
         return self._file is not None
 
-    def add(self, key: str, name: str, request: ModelRequest, completion: Completion) -> Completion:
-        """Write a reply, unless the cassette already has one to the same request. Returns the one that it has."""
+    def add(
+        self, key: str, name: str, request: ModelRequest, completion: Completion, *, renew: bool = False
+    ) -> Completion:
+        """Write a reply, unless :meth:`find` has one to the same request. Returns the one that the cassette has."""
         line = orjson.dumps(
             {
                 "key": key,
@@ -80,8 +86,8 @@ class Cassette:
             option=orjson.OPT_APPEND_NEWLINE | orjson.OPT_SORT_KEYS,
         )
         with self._lock:
-            if key in self._replies:
-                return self._replies[key]
+            if (found := self.find(key, renew=renew)) is not None:
+                return found
             assert self._file is not None
             with storage_errors(self.path):
                 size = os.fstat(self._file).st_size
@@ -92,6 +98,7 @@ class Cassette:
                     os.ftruncate(self._file, size)
                     raise
             self._replies[key] = completion
+            self._earlier.discard(key)
         return completion
 
     def _read(self) -> tuple[int, bool]:
@@ -153,10 +160,17 @@ def _is_cut(line: bytes) -> bool:
 class RecordedModel:
     """A model whose replies are in a cassette."""
 
-    def __init__(self, cassette: Cassette, name: str, model: LanguageModel | None) -> None:
+    def __init__(
+        self, cassette: Cassette, name: str, model: LanguageModel | None, *, renew: bool = False
+    ) -> None:
         self._cassette = cassette
         self._name = name
         self._model = model
+        self._renew = renew
+
+    def renewed(self) -> RecordedModel:
+        """The same model, which asks again for replies that were recorded before the cassette was opened."""
+        return RecordedModel(self._cassette, self._name, self._model, renew=self._cassette.records)
 
     @property
     def name(self) -> str:
@@ -164,7 +178,7 @@ class RecordedModel:
 
     def complete(self, request: ModelRequest) -> Completion:
         key = request_hash(self._name, request)
-        found = self._cassette.find(key)
+        found = self._cassette.find(key, renew=self._renew)
         if found is not None:
             return found
         if self._model is None or not self._cassette.records:
@@ -174,7 +188,7 @@ class RecordedModel:
                 f"({' '.join(last.split())[:80]!r}): use the library, the questions and the options that it was "
                 "recorded with, or record what is missing."
             )
-        return self._cassette.add(key, self._name, request, self._model.complete(request))
+        return self._cassette.add(key, self._name, request, self._model.complete(request), renew=self._renew)
 
     def close(self) -> None:
         if self._model is not None:

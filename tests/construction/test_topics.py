@@ -11,6 +11,7 @@ import pytest
 from scholarbase.construction.questions import read_questions
 from scholarbase.construction.topics import INTENTS, categories, read_topics
 from scholarbase.errors import QueryFileError
+from scholarbase.files import locked_folder
 from tests.conftest import run_cli
 from tests.llm.model_server import Reply, in_order, model_server
 
@@ -61,7 +62,10 @@ def test_questions_of_topics(tmp_path: Path) -> None:
         manifest = run(tmp_path, server.url, "--cosine", "0.85")
         asked = len(server.requests)
         assert run(tmp_path, server.url, "--cosine", "0.85") == manifest
-        assert len(server.requests) == asked  # replies are kept
+        # Replies are kept, but for those that were malformed.
+        again = [body["messages"][0]["content"] for body in server.requests[asked:]]
+    assert len(again) == 2
+    assert all("Topic: broken\n" in prompt for prompt in again)
     assert (manifest["topics"], manifest["questions"]) == (5, 6)
     assert manifest["reasons"] == {
         "duplicate": 4,
@@ -104,6 +108,44 @@ def test_a_model_that_fails_ends_the_job(tmp_path: Path) -> None:
     assert done.returncode == 25
     assert "returned 401" in done.stderr
     assert not (tmp_path / "out" / "questions.jsonl").exists()
+
+
+def test_malformed_replies_gave_no_questions_without_an_error_and_were_final(tmp_path: Path) -> None:
+    (tmp_path / "topics.txt").write_text("graph neural networks\nquantum compilers\n")
+    command = ["construct", "queries", tmp_path / "topics.txt", "--out", tmp_path / "out", "--model"]
+    with model_server(in_order(Reply("I would say cs.LG."))) as server:
+        for requests in (4, 8):
+            done = run_cli(*command, server.url)
+            assert done.returncode == 26
+            assert "the replies to 2 requests were malformed, such as that about 'graph neural" in done.stderr
+            assert len(server.requests) == requests
+    assert not (tmp_path / "out" / "questions.jsonl").exists()
+    with model_server(script) as server:
+        done = run_cli(*command, server.url, "--json", "--cosine", "1")
+        assert done.returncode == 0, done.stderr
+        assert (json.loads(done.stdout)["questions"], len(server.requests)) == (6, 2 + 2 + 8)
+        assert run_cli(*command, server.url, "--json", "--cosine", "1").stdout == done.stdout
+        assert len(server.requests) == 12
+    # The last reply to a request counts, offline too.
+    tape = ["--cassette", tmp_path / "out" / "replies.jsonl", "--json", "--cosine", "1"]
+    assert run_cli(*command, "http://127.0.0.1:1/v1#scripted", *tape).stdout == done.stdout
+
+
+def test_construct_queries_took_a_folder_in_use_or_with_files_of_others(tmp_path: Path) -> None:
+    topics = tmp_path / "topics.txt"
+    topics.write_text("strings\n")
+    out = tmp_path / "out"
+    out.mkdir()
+    command = ["construct", "queries", topics, "--model", "http://127.0.0.1:1/v1#m", "--out", out]
+    with locked_folder(out, RuntimeError("not locked")):
+        done = run_cli(*command)
+    assert done.returncode == 26
+    assert "Another process is writing questions to" in done.stderr
+    (out / "questions.jsonl").write_text("mine")
+    done = run_cli(*command)
+    assert done.returncode == 26
+    assert "questions.jsonl is not of an earlier run" in done.stderr
+    assert [path.read_text() for path in out.iterdir()] == ["mine"]
 
 
 def test_the_forty_categories_and_four_intents() -> None:
