@@ -40,6 +40,7 @@ MAX_WHOLE: Final = 256_000_000
 DECOMPRESSION_ERRORS: Final = (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError)
 """What reading a compressed stream raises where it is cut short or damaged."""
 
+NO_FOLDER: Final = frozenset({errno.EEXIST, errno.ENOTDIR})
 DISK_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 NOT_WRITABLE: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 DISK_FAILED: Final = frozenset({errno.EIO})
@@ -96,6 +97,7 @@ def storage_errors(
 ) -> Iterator[None]:
     """Turn an OSError inside the block into a StorageError that names ``path`` and ends with ``advice``.
 
+    Where a file is in the place of a folder, the message names the file instead of ``advice``.
     Errors with other numbers than ``errnos``, where specified, are raised unchanged.
     """
     try:
@@ -104,12 +106,21 @@ def storage_errors(
         if errnos is not None and error.errno not in errnos:
             raise
         reason = error.strerror or str(error)
+        if error.errno in NO_FOLDER and (file := _file_among(Path(error.filename or path))) is not None:
+            raise StorageError(
+                f"Cannot write {path} ({os.strerror(errno.ENOTDIR)}): {file} is a file. Give a folder, or move it."
+            ) from error
         if error.errno in DISK_FULL:
             existing = next((folder for folder in (path, *path.parents) if folder.exists()), Path())
             reason += f"; {shutil.disk_usage(existing).free / 1e6:,.0f} MB free"
         if error.errno in DISK_FAILED:
             reason += "; the disk or its connection may be damaged"
         raise StorageError(f"Cannot write {path} ({reason}): {advice}.") from error
+
+
+def _file_among(path: Path) -> Path | None:
+    """The file at ``path``, or the one in the place of a folder above it."""
+    return next((place for place in (path, *path.parents) if place.is_file()), None)
 
 
 @contextmanager

@@ -9,7 +9,14 @@ from typing import BinaryIO
 import pytest
 
 from scholarbase.errors import StorageError
-from scholarbase.files import DISK_FULL, atomic_write, gzip_writer, storage_errors, temporary_files
+from scholarbase.files import (
+    DISK_FULL,
+    atomic_write,
+    gzip_writer,
+    locked_folder,
+    storage_errors,
+    temporary_files,
+)
 
 
 def test_a_file_has_its_name_only_when_it_is_complete(tmp_path: Path) -> None:
@@ -59,3 +66,15 @@ def test_storage_errors_name_the_path_the_reason_and_the_free_space(tmp_path: Pa
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     with pytest.raises(BrokenPipeError), storage_errors(path, errnos=DISK_FULL):
         raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+
+@pytest.mark.parametrize("below", ["", "below", "below/it"])
+def test_a_file_in_the_place_of_a_folder_was_reported_as_a_full_disk(tmp_path: Path, below: str) -> None:
+    file = tmp_path / "notes"
+    file.write_text("mine")
+    message = (
+        rf"Cannot write {file / below} \(Not a directory\): {file} is a file\. Give a folder, or move it\.$"
+    )
+    with pytest.raises(StorageError, match=message), locked_folder(file / below, RuntimeError("locked")):
+        pass
+    assert file.read_text() == "mine"
