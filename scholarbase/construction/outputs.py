@@ -123,10 +123,8 @@ def page(figures: Mapping[str, Any]) -> str:
         f"{pool['results']['later']:,} too late. {pool['expanded_seeds']:,} seeds were expanded to "
         f"{pool['edges']:,} citations and references.",
         "## The prefilter",
-        f"{prefilter['dropped']:,} of {prefilter['candidates']:,} candidates were dropped. Of a sample of "
-        f"{prefilter['sampled']:,} that were judged, {prefilter['sampled_strict']:,} are strict matches: an estimated "
-        f"{prefilter['lost']:.1f} lost answers, {prefilter['loss']:.1%} of all. {prefilter['reference_dropped']:,} "
-        f"reference answers were dropped.",
+        f"{prefilter['dropped']:,} of {prefilter['candidates']:,} candidates were dropped. {_loss(prefilter)} "
+        f"{prefilter['reference_dropped']:,} reference answers were dropped.",
         _table(("reason", "candidates"), prefilter["reasons"].items()),
         "## Judging",
         f"{judging['papers']:,} papers were judged.",
@@ -147,6 +145,20 @@ def page(figures: Mapping[str, Any]) -> str:
         + (f" No price is known for {', '.join(cost['without_price'])}." if cost["without_price"] else ""),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _loss(prefilter: Mapping[str, Any]) -> str:
+    if prefilter["lost"] is None:
+        return "Their loss is not measured: none of them was judged (--sample, --max-judged)."
+    text = (
+        f"Of a sample of {prefilter['sampled']:,} that were judged, {prefilter['sampled_strict']:,} are strict "
+        f"matches: an estimated {prefilter['lost']:.1f} lost answers, {prefilter['loss']:.1%} of all."
+    )
+    if prefilter["not_sampled"]:
+        text += (
+            f" {prefilter['not_sampled']:,} dropped papers of questions without a sample are left out of it."
+        )
+    return text
 
 
 def _table(header: Sequence[str], rows: Any) -> str:

@@ -177,12 +177,17 @@ def _table(pools: Pools, reference: Mapping[str, set[str]]) -> list[dict[str, An
 def _prefilter(
     store: Store, reference: Mapping[str, set[str]], answers: Mapping[str, set[str]]
 ) -> dict[str, Any]:
-    """``lost`` is an estimate: of each question's dropped papers, the share of strict matches in its sample."""
+    """``lost`` is an estimate: of each question's dropped papers, the share of strict matches in its sample.
+
+    ``lost`` and ``loss`` are None if papers were dropped and none of them has a valid verdict. ``not_sampled`` counts
+    the dropped papers of questions without one, which the estimate leaves out.
+    """
     dropped = _sets(store.rows("SELECT question, paper FROM candidates WHERE NOT kept"))
     sampled = store.rows(
         "SELECT question, COUNT(*), SUM(decision = 'strict') FROM candidates JOIN decisions USING (question, paper) "
-        "WHERE NOT kept GROUP BY question"
+        "WHERE NOT kept AND decision <> 'unjudged' GROUP BY question"
     )
+    measured = bool(sampled) or not dropped
     lost = sum(len(dropped[question]) * strict / size for question, size, strict in sampled)
     found = sum(map(len, answers.values()))
     strict = sum(row[2] for row in sampled)
@@ -195,8 +200,9 @@ def _prefilter(
         ),
         "sampled": sum(row[1] for row in sampled),
         "sampled_strict": strict,
-        "lost": round(lost, 4),
-        "loss": round(lost / total, 4) if total else 0.0,
+        "not_sampled": sum(map(len, dropped.values())) - sum(len(dropped[row[0]]) for row in sampled),
+        "lost": round(lost, 4) if measured else None,
+        "loss": (round(lost / total, 4) if total else 0.0) if measured else None,
         "reference_dropped": _found(dropped, reference),
     }
 

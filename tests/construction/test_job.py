@@ -117,6 +117,36 @@ def test_the_loss_of_the_prefilter_is_measured(toy: Library, tmp_path: Path) -> 
     assert rows(tmp_path, f"SELECT * FROM expansions WHERE seed = '{toy_id('R2')}'") == []
 
 
+@pytest.mark.parametrize("changes", [{"sample": 0}, {"sample": 20, "judged": 2}])
+def test_a_loss_without_a_sample_is_not_zero(toy: Library, tmp_path: Path, changes: dict[str, int]) -> None:
+    setup = toy_setup(toy, citations=0, **changes)
+    strict = Setup(setup.sources, setup.rewriter, setup.panel, setup.limits, PrefilterSettings(1.0))
+    figures = construct_answers(toy, toy_queries(), tmp_path, strict)["prefilter"]
+    stored = json.loads((tmp_path / "report.json").read_bytes())["prefilter"]
+    # Two papers were found by the search. Without citations, S1 leads to R1 to R5.
+    assert (figures["dropped"], figures["not_sampled"], figures["sampled"]) == (5, 5, 0)
+    assert (stored["lost"], stored["loss"]) == (None, None)
+    page = (tmp_path / "report.md").read_text()
+    assert "5 of 7 candidates were dropped. Their loss is not measured" in page
+    assert "lost answers" not in page
+
+
+def test_a_sample_without_valid_verdicts_measures_nothing(toy: Library, tmp_path: Path) -> None:
+    def reply(prompt: str) -> str:
+        score = 2 if "alpha beta gamma strict" in prompt else 0
+        return (
+            "prose"
+            if " reference " in prompt.partition("Title: ")[2][:20]
+            else f'{{"reason": "", "score": {score}}}'
+        )
+
+    setup = toy_setup(toy, Panel(RUBRIC, [scripted("judge", reply)]), citations=0, sample=20)
+    strict = Setup(setup.sources, setup.rewriter, setup.panel, setup.limits, PrefilterSettings(1.0))
+    figures = construct_answers(toy, toy_queries(), tmp_path, strict)["prefilter"]
+    assert (figures["dropped"], figures["sampled"]) == (5, 0)
+    assert (figures["lost"], figures["loss"]) == (None, None)
+
+
 def test_a_prefilter_that_drops_all_without_every_word(toy: Library, tmp_path: Path) -> None:
     setup = toy_setup(toy, sample=20)
     strict = Setup(setup.sources, setup.rewriter, setup.panel, setup.limits, PrefilterSettings(1.0))
