@@ -6,7 +6,7 @@ import csv
 import json
 import sqlite3
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
@@ -24,8 +24,14 @@ from scholarbase.construction.audit.report import Audit, Figure, audit
 from scholarbase.construction.audit.sampling import COLUMNS, Judged, draw, read_judged, write_sheet
 from scholarbase.construction.audit.scales import DEFAULT, Scale
 from scholarbase.construction.audit.sheets import read_sheets
+from scholarbase.construction.job import construct_answers
+from scholarbase.construction.judging import Panel
 from scholarbase.errors import InvalidRequest, QueryFileError, RunExists
+from scholarbase.llm.judges import FunctionJudge
+from scholarbase.llm.rubrics import open_rubric
+from scholarbase.search.library import Library
 from tests.conftest import run_cli
+from tests.construction.toy import toy_id, toy_queries, toy_setup
 
 TABLE_6 = ((133, 16, 1), (21, 117, 12), (2, 19, 129))
 """ScholarQuest's human evaluation: a row for each score of the judges, a column for each label of its annotators."""
@@ -335,7 +341,7 @@ def test_a_construction_is_sampled_with_the_titles_of_its_library(
         connection.execute("CREATE TABLE questions (question TEXT PRIMARY KEY, number INTEGER, text TEXT)")
         connection.execute("CREATE TABLE decisions (question TEXT, paper TEXT, score REAL, grade INTEGER)")
         connection.execute("INSERT INTO questions VALUES ('q1', 1, 'Which strings?')")
-        decisions = [("q1", papers[0], 1.7, 2), ("q1", papers[1], 0.2, 0), ("q1", papers[2], None, None)]
+        decisions = [("q1", papers[0], 2.0, 2), ("q1", papers[1], 0.2, 0), ("q1", papers[2], None, None)]
         connection.executemany("INSERT INTO decisions VALUES (?, ?, ?, ?)", decisions)
     out = tmp_path / "sheet.csv"
     done = run_cli("construct", "audit", "sample", run, "--library", sample_library, "--out", out)
@@ -346,6 +352,33 @@ def test_a_construction_is_sampled_with_the_titles_of_its_library(
     assert all(
         row["question"] == "Which strings?" and row["title"] and row["abstract"] for row in rows.values()
     )
+
+
+def construction(toy: Library, folder: Path, rubric: str, by_title: dict[str, float]) -> Path:
+    """A construction with a rubric, whose judge gives papers with a word in their title a score, others the lowest."""
+    used = open_rubric(rubric)
+
+    def rule(item: Mapping[str, str]) -> tuple[float, str]:
+        found = (score for word, score in by_title.items() if word in item["title"])
+        return next(found, used.values[0]), ""
+
+    construct_answers(toy, toy_queries(), folder, toy_setup(toy, Panel(used, [FunctionJudge("rule", rule)])))
+    return folder
+
+
+def test_a_sheet_has_the_score_and_not_the_place_of_its_label(toy: Library, tmp_path: Path) -> None:
+    run = construction(toy, tmp_path, "relevance-1-10", {"strict": 10.0, "partial": 7.0})
+    scores = {one.paper: one.score for one in read_judged(run, Scale.parse("1,2,3,4,5,6,7,8,9,10"))}
+    assert (scores[toy_id("S1")], scores[toy_id("P1")], scores[toy_id("R3")]) == (10, 7, 1)
+
+
+def test_the_scale_of_the_rubric_is_accepted_and_another_is_not(toy: Library, tmp_path: Path) -> None:
+    run = construction(toy, tmp_path, "relevance-half", {"strict": 1.0, "partial": 0.5})
+    scores = {one.paper: one.score for one in read_judged(run, Scale.parse("0,0.5,1"))}
+    assert (scores[toy_id("S1")], scores[toy_id("P1")], scores[toy_id("R3")]) == (1, 0.5, 0)
+    for wrong in (DEFAULT, Scale.parse("1,2,3"), Scale.parse("0,1")):
+        with pytest.raises(QueryFileError, match="give --scale with all labels of the rubric"):
+            list(read_judged(run, wrong))
 
 
 @pytest.mark.parametrize(

@@ -100,20 +100,27 @@ def read_judged(run: Path, scale: Scale) -> Iterator[Judged]:
 
 
 def _decisions(database: Path, scale: Scale) -> Iterator[Judged]:
-    """The graded papers of a construction. The join is in one order, so that equal runs give equal samples."""
+    """The graded papers of a construction. The join is in one order, so that equal runs give equal samples.
+
+    A grade is the place of a label in the rubric, the highest that is not above the score. So grade and score together
+    tell whether the scale is the rubric's.
+    """
     try:
         with closing(open_for_reading(database)) as connection:
             rows = connection.execute(
-                "SELECT questions.text, decisions.paper, decisions.grade FROM decisions "
+                "SELECT questions.text, decisions.paper, decisions.score, decisions.grade FROM decisions "
                 "JOIN questions USING (question) WHERE decisions.grade IS NOT NULL "
                 "ORDER BY decisions.question, decisions.paper"
             )
-            for question, paper, grade in rows:
-                yield Judged(question, paper, "", "", scale.label(grade))
+            for question, paper, score, grade in rows:
+                if scale.place(score) != grade:
+                    raise QueryFileError(
+                        f"{database}: the score {shown(score, 80)} of {paper} is label {grade + 1} of its rubric, and "
+                        f"not of the scale {', '.join(scale.shown)}: give --scale with all labels of the rubric."
+                    )
+                yield Judged(question, paper, "", "", scale.labels[grade])
     except sqlite3.DatabaseError as error:
         raise QueryFileError(f"{database} is not the database of a construction ({error}).") from error
-    except InvalidRequest as error:
-        raise QueryFileError(f"{database}: the grade {error} Give the scale of its rubric.") from error
 
 
 def _rows(run: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:

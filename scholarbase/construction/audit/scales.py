@@ -49,6 +49,10 @@ class Scale:
             raise InvalidRequest(f"{shown(value, 80)} is not on the scale {', '.join(self.shown)}.")
         return number
 
+    def place(self, score: float) -> int | None:
+        """The place of the highest label that is not above a score, from 0; None if all are."""
+        return max((place for place, label in enumerate(self.labels) if label <= score), default=None)
+
 
 DEFAULT: Final = Scale((0.0, 1.0, 2.0))
 """ScholarQuest's: 0 mismatch, 1 partial match, 2 strict match."""
