@@ -23,7 +23,7 @@ import orjson
 
 from scholarbase.agents.base import Policy, Trace
 from scholarbase.errors import RunDamaged, RunExists, ScholarBaseError
-from scholarbase.evaluation.requests import QUERY_DATE
+from scholarbase.evaluation.requests import QUERY_DATE, last_date
 from scholarbase.files import atomic_write, check_outputs, locked_folder, storage_errors
 from scholarbase.llm.base import Price
 from scholarbase.models.checks import check_whole, date_bounds
@@ -65,6 +65,7 @@ def run_agent(
         restart: discard finished questions.
 
     Raises:
+        QueryFileError: a question lacks the date that ``to`` requires.
         RunExists: the folder has the calls of another agent, library or query set, or files of the same names, or
             another process writes to it.
         ScholarBaseError: the model, the library or the storage fails. Finished questions are kept.
@@ -72,6 +73,7 @@ def run_agent(
     check_whole(concurrency, "concurrency", 1, MAX_CONCURRENCY)
     if to is not None and to != QUERY_DATE:
         date_bounds(to, "to")
+    latest = {query.id: last_date(query) if to == QUERY_DATE else to for query in queries.queries}
     snapshot = source.snapshot()["snapshot"]
     identity = {**policy.identity, "queries": queries.sha256, "snapshot": snapshot, "to": to}
     with locked_folder(
@@ -85,7 +87,7 @@ def run_agent(
 
         def answer(query: Query) -> dict[str, Any]:
             trace = Trace(query, snapshot)
-            policy.run(tools, trace, query.date if to == QUERY_DATE else to)
+            policy.run(tools, trace, latest[query.id])
             return {
                 "query_id": query.id,
                 "stop": trace.stop,

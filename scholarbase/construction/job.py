@@ -21,6 +21,7 @@ from scholarbase.construction.sources import CandidateSource, RecordedSource
 from scholarbase.construction.store import Store
 from scholarbase.errors import ConstructionError, InvalidRequest, QueryFileError, ScholarBaseError
 from scholarbase.evaluation.answers import judge
+from scholarbase.evaluation.requests import QUERY_DATE, last_date
 from scholarbase.files import check_outputs, locked_folder, storage_errors
 from scholarbase.llm.base import Price
 from scholarbase.models.checks import check_whole
@@ -119,6 +120,7 @@ def construct_answers(
     Returns: the report.
 
     Raises:
+        QueryFileError: there are no questions, or one lacks the date that limits its papers.
         ConstructionError: the folder has another construction or files of the same names, or another process writes
             to it.
         ScholarBaseError: a source, a judge or the storage fails. What is done is kept, and the same call continues.
@@ -127,6 +129,9 @@ def construct_answers(
     check_whole(judge_concurrency, "judge_concurrency", 1, MAX_CONCURRENCY)
     if not queries.queries:
         raise QueryFileError(f"The query set {queries.name} has no questions.")
+    if setup.limits.to == QUERY_DATE:
+        for query in queries.queries:
+            last_date(query)
     snapshot = source.snapshot()["snapshot"]
     identity = {"queries": queries.sha256, "snapshot": snapshot, **setup.identity}
     known = known or {}

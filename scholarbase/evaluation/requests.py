@@ -14,7 +14,7 @@ from scholarbase.indexes import query_syntax
 from scholarbase.models.checks import check_type, check_whole, date_bounds
 from scholarbase.models.document_requests import PaperPassagesBody, PassageSearch
 from scholarbase.models.limits import DEFAULT_RERANK_DEPTH, MAX_LIMIT, Engine, Mode, Syntax
-from scholarbase.models.queries import QuerySet
+from scholarbase.models.queries import Query, QuerySet
 from scholarbase.models.requests import SearchRequest, search_request
 from scholarbase.models.runs import JudgedQuery, RunManifest
 from scholarbase.models.source import Source
@@ -201,7 +201,7 @@ def search_requests(
     return requests
 
 
-def last_date(query: JudgedQuery) -> str:
+def last_date(query: JudgedQuery | Query) -> str:
     """The query's own date. Raises QueryFileError: it has none."""
     if query.date is None:
         raise QueryFileError(

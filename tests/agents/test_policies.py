@@ -7,8 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from scholarbase.agents.policies import fused
+from scholarbase.agents.job import run_agent
+from scholarbase.agents.policies import SearchPolicy, fused
+from scholarbase.errors import QueryFileError
+from scholarbase.models.queries import Query, QuerySet
 from scholarbase.search.library import Library
+from scholarbase.tools import Tools
 from scholarbase.trajectories.calls import read_trajectory
 from tests.agents.test_react import END, SEARCH
 from tests.conftest import SAMPLE, run_cli, serving_in_thread
@@ -136,3 +140,12 @@ def test_agent_run_overwrote_files_that_it_did_not_write(
         assert done.returncode == 12, done.stderr
         assert f"{out / name} is not" in done.stderr
         assert [path.read_text() for path in out.iterdir()] == ['{"mine": 1}']
+
+
+def test_a_question_without_the_date_of_its_limit_is_refused(sample: Library, tmp_path: Path) -> None:
+    queries = QuerySet(
+        "few", "questions", (Query("q1", "strings", (), date="1994"), Query("q2", "branes", ()))
+    )
+    with pytest.raises(QueryFileError, match="Query 'q2' has no date"):
+        run_agent(sample, Tools(sample), queries, SearchPolicy(5), tmp_path / "agent", to="query")
+    assert not (tmp_path / "agent").exists()

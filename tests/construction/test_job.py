@@ -19,7 +19,7 @@ from scholarbase.construction.judging import Panel
 from scholarbase.construction.prefilter import PrefilterSettings
 from scholarbase.construction.store import TABLES
 from scholarbase.databases import open_immutable
-from scholarbase.errors import ConstructionError, InvalidRequest, ModelError
+from scholarbase.errors import ConstructionError, InvalidRequest, ModelError, QueryFileError
 from scholarbase.evaluation.formats import read_queries
 from scholarbase.llm.base import Completion, ModelRequest, Price, Usage
 from scholarbase.llm.functions import FunctionModel
@@ -101,6 +101,12 @@ def test_the_judged_limit_is_exact(toy: Library, tmp_path: Path, judged: int) ->
     run(toy, tmp_path, judged=judged, sample=20)
     assert rows(tmp_path, "SELECT COUNT(*) FROM decisions") == [(judged,)]
     assert stop_of(tmp_path) == "judged limit"
+
+
+def test_a_question_without_the_date_of_its_limit_is_refused(toy: Library, tmp_path: Path) -> None:
+    with pytest.raises(QueryFileError, match="Query 'q1' has no date"):
+        run(toy, tmp_path / "out", to="query")
+    assert not (tmp_path / "out").exists()
 
 
 # -- the prefilter --------------------------------------------------------------------------------------
