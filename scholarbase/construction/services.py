@@ -17,6 +17,7 @@ from scholarbase.construction.sources import Returned
 from scholarbase.construction.terms import words
 from scholarbase.errors import ConstructionError, InvalidRequest
 from scholarbase.http import VISIBLE_ASCII, ModelService, is_loopback
+from scholarbase.models.checks import shown
 from scholarbase.settings import Settings
 
 log = logging.getLogger("scholarbase.construction")
@@ -29,6 +30,8 @@ MAX_BYTES: Final = 16_000_000
 _PACE: Final = {"export.arxiv.org": 3.0, "api.semanticscholar.org": 1.0}
 """Seconds between two requests to a host, as its terms of use ask for."""
 _ATOM: Final = "{http://www.w3.org/2005/Atom}"
+_ARXIV_ERROR: Final = "arxiv.org/api/errors"
+"""In the id of an entry that is an error: https://info.arxiv.org/help/api/user-manual.html#34-errors"""
 _ADVICE: Final = {
     400: "check the URL.",
     401: "set the service's key (SCHOLARBASE_SERPER_API_KEY or SCHOLARBASE_S2_API_KEY).",
@@ -77,7 +80,11 @@ class SearchService:
         self._lock = threading.Lock()
 
     def search(self, text: str, depth: int, to: str | None) -> list[Returned]:
-        """The first results. Serper and arXiv know no date: later papers are left out when they are matched."""
+        """The first results. Serper and arXiv know no date: later papers are left out when they are matched.
+
+        Raises:
+            ConstructionError: the service fails, or returns anything but a list of results.
+        """
         send, read = {
             "serper": (self._serper, _read_serper),
             "semantic-scholar": (self._semantic_scholar, _read_semantic_scholar),
@@ -88,10 +95,10 @@ class SearchService:
             raise ConstructionError(f"{self._service} returned more than {MAX_BYTES:,} bytes: check the URL.")
         try:
             return read(response.content)[:depth]
-        except (ValueError, KeyError, TypeError, AttributeError, ElementTree.ParseError) as error:
+        except (ValueError, ElementTree.ParseError) as error:
             raise ConstructionError(
-                f"{self._service} returned something else than results ({error}): check that the URL is that of "
-                f"{self._kind}."
+                f"{self._service} returned something else than results ({error}): check the key, and that the URL is "
+                f"that of {self._kind}."
             ) from error
 
     def close(self) -> None:
@@ -147,20 +154,56 @@ def open_service(kind: str, url: str, settings: Settings) -> SearchService:
 
 
 def _read_serper(content: bytes) -> list[Returned]:
-    return [Returned(row.get("link"), row.get("title")) for row in orjson.loads(content).get("organic", [])]
+    found = _list(orjson.loads(content), "organic")
+    return [_returned(_text(row, "link"), _text(row, "title")) for row in found]
 
 
 def _read_semantic_scholar(content: bytes) -> list[Returned]:
+    body = orjson.loads(content)
+    if isinstance(body, dict) and "data" not in body and body.get("total") == 0:
+        return []  # the service leaves out an empty list
     found = []
-    for row in orjson.loads(content).get("data") or []:
-        ids = row.get("externalIds") or {}
-        named = next(
-            (f"{scheme}:{ids[scheme]}" for scheme in ("ArXiv", "DOI", "CorpusId") if ids.get(scheme)), None
-        )
-        found.append(Returned(named, row.get("title")))
+    for row in _list(body, "data"):
+        ids = {} if row.get("externalIds") is None else row["externalIds"]
+        if not isinstance(ids, dict):
+            raise ValueError(f"externalIds is {shown(ids, 80)}, not an object")
+        named = next((scheme for scheme in ("ArXiv", "DOI", "CorpusId") if ids.get(scheme)), None)
+        if named is not None and not isinstance(ids[named], str | int):
+            raise ValueError(f"{named} is {shown(ids[named], 80)}, not an id")
+        found.append(_returned(named and f"{named}:{ids[named]}", _text(row, "title")))
     return found
 
 
+def _list(body: Any, name: str) -> list[dict[str, Any]]:
+    """The list of results. Raises ValueError: there is none, as in the error of a service that answers with 200."""
+    rows = body.get(name) if isinstance(body, dict) else None
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise ValueError(f"no list of objects {name!r} in {shown(body, 200)}")
+    return rows
+
+
+def _text(row: dict[str, Any], name: str) -> str | None:
+    value = row.get(name)
+    if value is not None and not isinstance(value, str):
+        raise ValueError(f"{name} is {shown(value, 80)}, not a text")
+    return value
+
+
+def _returned(name: str | None, title: str | None) -> Returned:
+    if not name and not title:
+        raise ValueError("a result without id and title")
+    return Returned(name, title)
+
+
 def _read_arxiv(content: bytes) -> list[Returned]:
-    entries = ElementTree.fromstring(content).iter(f"{_ATOM}entry")
-    return [Returned(entry.findtext(f"{_ATOM}id"), entry.findtext(f"{_ATOM}title")) for entry in entries]
+    feed = ElementTree.fromstring(content)
+    if feed.tag != f"{_ATOM}feed":
+        raise ValueError(f"a document {shown(feed.tag, 80)}, not an Atom feed")
+    found = []
+    for entry in feed.iter(f"{_ATOM}entry"):
+        name, title = (entry.findtext(f"{_ATOM}{tag}") for tag in ("id", "title"))
+        is_paper = "/abs/" in (name or "")
+        if _ARXIV_ERROR in (name or "") or ((title or "").strip() == "Error" and not is_paper):
+            raise ValueError(f"the error {shown(entry.findtext(f'{_ATOM}summary') or '', 200)}")
+        found.append(_returned(name, title))
+    return found

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -138,6 +141,86 @@ def test_a_service_that_fails_is_no_empty_list(kind: str) -> None:
         assert search(in_order(Reply(status=429, body=b""), found)) == [
             Returned("https://arxiv.org/abs/hep-th/9301068", "T")
         ]
+
+
+ATOM = '<feed xmlns="http://www.w3.org/2005/Atom">{}</feed>'
+# https://info.arxiv.org/help/api/user-manual.html#34-errors
+ARXIV_ERROR = ATOM.format(
+    "<entry><id>http://arxiv.org/api/errors#incorrect_id_format_for_1234.12345</id><title>Error</title>"
+    "<summary>incorrect id format for 1234.12345</summary></entry>"
+)
+UNAUTHORIZED = '{"message": "Unauthorized."}'
+
+
+@contextmanager
+def answering(body: str) -> Iterator[str]:
+    """A server that answers every request with status 200 and this body."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body.encode())))
+            self.end_headers()
+            self.wfile.write(body.encode())
+
+        do_POST = do_GET
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "message"),
+    [
+        ("serper", UNAUTHORIZED, "no list of objects 'organic' in .*Unauthorized"),
+        ("serper", '{"organic": null}', "no list of objects 'organic'"),
+        ("serper", '{"organic": ["x"]}', "no list of objects 'organic'"),
+        ("serper", "[]", "no list of objects 'organic'"),
+        ("serper", '{"organic": [{"link": 5, "title": ["x"]}]}', "link is 5, not a text"),
+        ("serper", '{"organic": [{"position": 1}]}', "a result without id and title"),
+        ("semantic-scholar", UNAUTHORIZED, "no list of objects 'data' in .*Unauthorized"),
+        ("semantic-scholar", '{"total": 3, "offset": 0}', "no list of objects 'data'"),
+        ("semantic-scholar", '{"data": [{"title": "T", "externalIds": [1]}]}', "externalIds is"),
+        ("semantic-scholar", '{"data": [{"title": "T", "externalIds": {"DOI": ["x"]}}]}', "DOI is"),
+        ("semantic-scholar", '{"data": [{"title": 7}]}', "title is 7, not a text"),
+        ("arxiv", ARXIV_ERROR, "the error 'incorrect id format for 1234.12345'"),
+        ("arxiv", "<html><body>Rate exceeded.</body></html>", "not an Atom feed"),
+        ("arxiv", ATOM.format("<entry/>"), "a result without id and title"),
+    ],
+)
+def test_an_error_with_status_200_is_no_empty_list(kind: str, body: str, message: str) -> None:
+    with answering(body) as url:
+        service = SearchService(kind, url)
+        with pytest.raises(ConstructionError, match=f"something else than results .*{message}"):
+            service.search("strings", 5, None)
+        service.close()
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        ("serper", '{"organic": []}'),
+        ("semantic-scholar", '{"total": 0, "offset": 0}'),
+        ("semantic-scholar", '{"data": []}'),
+        ("arxiv", ATOM.format("")),
+    ],
+)
+def test_a_service_without_results_gives_an_empty_list(kind: str, body: str) -> None:
+    with answering(body) as url:
+        service = SearchService(kind, url)
+        assert service.search("strings", 5, None) == []
+        service.close()
 
 
 def test_a_key_is_sent_to_its_own_service_only() -> None:
