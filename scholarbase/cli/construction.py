@@ -193,6 +193,7 @@ def answers(
                 concurrency=concurrency,
                 judge_concurrency=judge_concurrency,
                 retry_errors=retry_errors,
+                cassette=opened.cassette,
                 restart=restart,
                 reporter=reporter(settings.progress_seconds),
             )

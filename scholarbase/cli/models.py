@@ -55,14 +55,14 @@ class Models:
         self, settings: Settings, cassette: Cassette | None, structured: str, timeout: float, concurrency: int
     ) -> None:
         self._key = settings.model_api_key.get_secret_value() if settings.model_api_key else None
-        self._cassette = cassette
+        self.cassette = cassette
         self._options = {"structured": structured, "timeout": timeout, "concurrency": concurrency}
         self._open: list[LanguageModel] = []
 
     def open(self, url: str) -> LanguageModel:
         from scholarbase.llm.registry import open_model
 
-        model = open_model(url, self._key, cassette=self._cassette, **self._options)
+        model = open_model(url, self._key, cassette=self.cassette, **self._options)
         self._open.append(model)
         return model
 

@@ -24,6 +24,7 @@ from scholarbase.evaluation.answers import judge
 from scholarbase.evaluation.requests import QUERY_DATE, last_date
 from scholarbase.files import check_outputs, locked_folder, storage_errors
 from scholarbase.llm.base import Price
+from scholarbase.llm.cassette import Cassette
 from scholarbase.models.checks import check_whole
 from scholarbase.models.queries import QuerySet
 from scholarbase.models.source import Source
@@ -103,6 +104,7 @@ def construct_answers(
     concurrency: int = 4,
     judge_concurrency: int = 8,
     retry_errors: bool = False,
+    cassette: Cassette | None = None,
     restart: bool = False,
     reporter: Reporter | None = None,
 ) -> dict[str, Any]:
@@ -114,13 +116,16 @@ def construct_answers(
         known: answers that are known before, by question; they are used to measure recall, never to judge.
         concurrency: questions at once.
         judge_concurrency: papers that are judged at once, over all questions.
-        retry_errors: judge papers with a verdict that is an error anew. Their tokens so far are no longer counted.
+        retry_errors: judge papers with a verdict that is an error anew. Their tokens so far remain counted.
+        cassette: that of the judges, if they have one: with ``retry_errors`` its replies on these papers are recorded
+            anew.
         restart: discard what the folder has.
 
     Returns: the report.
 
     Raises:
         QueryFileError: there are no questions, or one lacks the date that limits its papers.
+        InvalidRequest: there are errors to judge anew, and the cassette only replays.
         ConstructionError: the folder has another construction or files of the same names, or another process writes
             to it.
         ScholarBaseError: a source, a judge or the storage fails. What is done is kept, and the same call continues.
@@ -150,8 +155,8 @@ def construct_answers(
                 [(query.id, number, query.text, query.date) for number, query in enumerate(queries.queries)],
                 [(query, paper) for query, papers in sorted(known.items()) for paper in sorted(papers)],
             )
-            if retry_errors and (count := store.forget_errors()):
-                log.info("%d papers with errors are judged anew.", count)
+            if retry_errors:
+                _forget_errors(store, cassette)
             _run(source, queries, store, setup, concurrency, judge_concurrency, reporter or SilentReporter())
             if source.snapshot()["snapshot"] != snapshot:
                 raise ConstructionError(
@@ -160,6 +165,16 @@ def construct_answers(
                 )
             with storage_errors(folder):
                 return write_outputs(folder, store, queries, identity, setup.prices)
+
+
+def _forget_errors(store: Store, cassette: Cassette | None) -> None:
+    count, prompts = store.errors()
+    if not count:
+        return
+    if cassette is not None:
+        cassette.forget(prompts)
+    store.forget_errors()
+    log.info("%d papers with errors are judged anew.", count)
 
 
 def _run(

@@ -70,6 +70,15 @@ CREATE TABLE decisions (
     flag TEXT NOT NULL, decided_by TEXT NOT NULL, answer INTEGER NOT NULL, PRIMARY KEY (question, paper)
 ) WITHOUT ROWID;
 """
+_FORGOTTEN: Final = """
+CREATE TABLE IF NOT EXISTS forgotten (
+    judge TEXT PRIMARY KEY, replies INTEGER NOT NULL, input_tokens INTEGER NOT NULL, output_tokens INTEGER NOT NULL,
+    uncounted INTEGER NOT NULL
+) WITHOUT ROWID
+"""
+"""What deleted verdicts used. Databases of earlier versions lack it."""
+_ERROR: Final = "(question, paper) IN (SELECT question, paper FROM verdicts WHERE error IS NOT NULL)"
+"""Verdicts on papers with a verdict that is an error."""
 TABLES: Final = (
     *(
         "meta",
@@ -117,6 +126,7 @@ class Store:
         self._connection = open_for_writing(path)
         try:
             self._open(identity)
+            self._connection.execute(_FORGOTTEN)
         except sqlite3.DatabaseError as error:
             self._connection.close()
             raise ConstructionError(
@@ -333,27 +343,39 @@ class Store:
                 ),
             )
 
-    def forget_errors(self) -> int:
+    def errors(self) -> tuple[int, frozenset[str]]:
+        """The number of papers with a verdict that is an error, and the hashes of the prompts of all their verdicts."""
+        found = self.rows(
+            f"SELECT COUNT(*) FROM (SELECT DISTINCT question, paper FROM verdicts WHERE {_ERROR})"
+        )
+        return found[0][0], frozenset(
+            row[0] for row in self.rows(f"SELECT prompt_hash FROM verdicts WHERE {_ERROR}")
+        )
+
+    def forget_errors(self) -> None:
         """Delete the verdicts on papers with a verdict that is an error, and open their questions again.
 
-        Returns: the number of such papers.
+        What their models used remains in :meth:`usage`.
         """
         with self.transaction() as connection:
-            found = connection.execute(
-                "SELECT DISTINCT question, paper FROM verdicts WHERE error IS NOT NULL"
-            ).fetchall()
-            # All of a paper's verdicts: an adjudicator was shown that there was an error.
-            connection.executemany("DELETE FROM verdicts WHERE question = ? AND paper = ?", found)
-            connection.executemany(
-                "UPDATE questions SET state = 'open', stop = NULL WHERE question = ?",
-                sorted({(question,) for question, _ in found}),
+            connection.execute(
+                "INSERT INTO forgotten SELECT judge, SUM(replies), SUM(input_tokens), SUM(output_tokens), "
+                f"SUM(uncounted) FROM verdicts WHERE {_ERROR} GROUP BY judge "
+                "ON CONFLICT (judge) DO UPDATE SET replies = replies + excluded.replies, "
+                "input_tokens = input_tokens + excluded.input_tokens, "
+                "output_tokens = output_tokens + excluded.output_tokens, uncounted = uncounted + excluded.uncounted"
             )
-        return len(found)
+            connection.execute(
+                "UPDATE questions SET state = 'open', stop = NULL "
+                "WHERE question IN (SELECT question FROM verdicts WHERE error IS NOT NULL)"
+            )
+            # All of a paper's verdicts: an adjudicator was shown that there was an error.
+            connection.execute(f"DELETE FROM verdicts WHERE {_ERROR}")
 
     def usage(self) -> dict[str, Usage]:
         """What each model used so far."""
         total: dict[str, Usage] = {}
-        for name_column, table in (("model", "rewritten"), ("judge", "verdicts")):
+        for name_column, table in (("model", "rewritten"), ("judge", "verdicts"), ("judge", "forgotten")):
             sums = "SUM(replies), SUM(input_tokens), SUM(output_tokens), SUM(uncounted)"
             sql = f"SELECT {name_column}, {sums} FROM {table} GROUP BY 1"
             for name, *used in self.rows(sql):

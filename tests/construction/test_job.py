@@ -22,12 +22,14 @@ from scholarbase.databases import open_immutable
 from scholarbase.errors import ConstructionError, InvalidRequest, ModelError, QueryFileError
 from scholarbase.evaluation.formats import read_queries
 from scholarbase.llm.base import Completion, ModelRequest, Price, Usage
+from scholarbase.llm.cassette import Cassette
 from scholarbase.llm.functions import FunctionModel
 from scholarbase.llm.judges import FunctionJudge, ModelJudge
 from scholarbase.models.queries import QuerySet
 from scholarbase.search.library import Library
 from tests.conftest import ROOT
 from tests.construction.toy import RUBRIC, by_title, names_of, toy_id, toy_queries, toy_setup
+from tests.llm.model_server import Reply, in_order, model_server
 
 
 def rows(folder: Path, sql: str) -> list[tuple[Any, ...]]:
@@ -288,7 +290,55 @@ def test_errors_are_judged_anew_on_request(toy: Library, tmp_path: Path) -> None
     assert papers(tmp_path, "answer") == {"S1", "P1"}
     assert figures["judging"]["judges"][0]["errors"] == 0
     construct_answers(toy, toy_queries(), tmp_path / "whole", setup)
-    assert content_of(tmp_path) == content_of(tmp_path / "whole")
+    retried, whole = content_of(tmp_path), content_of(tmp_path / "whole")
+    # Only the figures of the cost differ, and with them the reports and their hashes.
+    for name in ("report.json", "report.md", "manifest.json"):
+        del retried[name], whole[name]
+    assert retried == whole
+
+
+def test_the_cost_of_errors_is_not_forgotten(toy: Library, tmp_path: Path) -> None:
+    left = [4]
+
+    def first_prose(prompt: str) -> str:
+        left[0] -= 1
+        return "prose" if left[0] >= 0 else '{"reason": "", "score": 0}'
+
+    setup = toy_setup(toy, Panel(RUBRIC, [scripted("m", first_prose)]), hops=0)
+    cost = construct_answers(toy, toy_queries(), tmp_path, setup, judge_concurrency=1)["cost"]
+    assert cost["models"][0]["replies"] == 4  # two for each of two papers
+    again = construct_answers(toy, toy_queries(), tmp_path, setup, retry_errors=True)["cost"]["models"][0]
+    assert (again["replies"], again["input_tokens"], again["output_tokens"]) == (6, 600, 60)
+    none_left = construct_answers(toy, toy_queries(), tmp_path, setup, retry_errors=True)["cost"]["models"][0]
+    assert none_left == again
+
+
+def test_errors_are_asked_again_and_not_replayed(toy: Library, tmp_path: Path) -> None:
+    def run(script: Any, record: bool) -> tuple[dict[str, Any], int]:
+        with model_server(script) as server, Cassette(tmp_path / "tape", record=record) as cassette:
+            judge = ModelJudge(cassette.model("m", server.model()), RUBRIC)
+            setup = toy_setup(toy, Panel(RUBRIC, [judge]), hops=0)
+            options = {"retry_errors": (tmp_path / "out").exists(), "cassette": cassette}
+            return construct_answers(toy, toy_queries(), tmp_path / "out", setup, **options), len(
+                server.requests
+            )
+
+    prose = in_order(Reply("prose"))
+    first, asked = run(prose, record=True)
+    assert (first["judging"]["judges"][0]["errors"], asked) == (2, 4)
+    # The same prose again: the correction has the same key as before, and is asked again too.
+    second, asked = run(prose, record=True)
+    assert (second["judging"]["judges"][0]["errors"], asked) == (2, 4)
+    with pytest.raises(InvalidRequest, match="only replays, and models are to be asked again: give --record"):
+        run(prose, record=False)
+    last, asked = run(in_order(Reply('{"reason": "", "score": 2}')), record=True)
+    assert (last["judging"]["judges"][0]["errors"], asked) == (0, 2)
+    assert last["cost"]["models"][0]["replies"] == 10
+    # The cassette replays the last replies.
+    with Cassette(tmp_path / "tape") as cassette:
+        judge = ModelJudge(cassette.model("m"), RUBRIC)
+        setup = toy_setup(toy, Panel(RUBRIC, [judge]), hops=0)
+        assert construct_answers(toy, toy_queries(), tmp_path / "new", setup)["questions"]["answers"] == 2
 
 
 def test_the_cost_counts_every_reply(toy: Library, tmp_path: Path) -> None:
