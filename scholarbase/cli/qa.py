@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 A_PATH = click.Path(path_type=Path)
 JUDGEMENTS_AT_ONCE: Final = 8
+PATIENCE: Final = 10
+"""Failures of the judge's service in sequence that end the job."""
 
 
 @click.command("qa", short_help="Score predicted answers to questions.")
@@ -95,12 +97,31 @@ def qa(
 
 
 def _judge(model: LanguageModel) -> Judge:
-    """A model as the judge of answers."""
+    """A model as the judge of answers. ``PATIENCE`` failures in sequence end the job, as does a wrong key."""
+    from scholarbase.errors import ModelError
     from scholarbase.llm.base import Message, ModelRequest
 
+    failures = 0
+    last: ModelError | None = None
+
     def reply(messages: Messages) -> str:
+        nonlocal failures, last
+        if last is not None:
+            raise last  # so that no thread asks again while the job ends
         roles: dict[str, Role] = {"system": "system", "assistant": "assistant"}
         sent = tuple(Message(roles.get(one["role"], "user"), one["content"]) for one in messages)
-        return model.complete(ModelRequest(sent, temperature=0.0)).text
+        try:
+            text = model.complete(ModelRequest(sent, temperature=0.0)).text
+        except ModelError as error:
+            failures += 1
+            if error.temporary and failures < PATIENCE:
+                raise
+            if not error.temporary:
+                last = error
+                raise
+            last = ModelError(f"{error} These were {PATIENCE} failures in sequence.")
+            raise last from error
+        failures = 0
+        return text
 
     return reply

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Protocol
 
+from scholarbase.errors import ModelError
 from scholarbase.models.checks import shown
 
 Messages = Sequence[Mapping[str, str]]
@@ -38,6 +39,7 @@ def ask(judge: Judge | None, question: str, task: str, parts: Mapping[str, Any],
 
     Raises:
         JudgeFailed: there is no verdict.
+        ModelError: the judge's model cannot be used, for example with a wrong key.
     """
     if judge is None:
         raise JudgeFailed("This function needs a judge, and none is set: give a language model as the judge.")
@@ -63,9 +65,10 @@ def ask(judge: Judge | None, question: str, task: str, parts: Mapping[str, Any],
 def _reply(judge: Judge, messages: Messages) -> str:
     try:
         reply = judge(messages)
-    except (
-        Exception
-    ) as error:  # whatever the caller's judge raises is one answer's error, not the end of the job
+    except Exception as error:
+        # A model that cannot be used ends the job. Whatever else the caller's judge raises is one answer's error.
+        if isinstance(error, ModelError) and not error.temporary:
+            raise
         raise JudgeFailed(f"The judge failed ({type(error).__name__}: {shown(str(error), 200)}).") from error
     if not isinstance(reply, str):
         raise JudgeFailed(f"The judge returned {shown(reply, 80)}: it must return a text.")
