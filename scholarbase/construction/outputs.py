@@ -105,6 +105,7 @@ def page(figures: Mapping[str, Any]) -> str:
         f"{questions['count']:,} questions, {questions['answers']:,} answers, {questions['answers_mean']:.1f} for "
         f"each; {questions['without_answers']:,} questions without answers.",
         _table(("stopped", "questions"), questions["stops"].items()),
+        _rewrites(questions),
         "## The pool",
         f"Recall is the mean over {reference['questions']:,} questions of the share of their "
         f"{reference['answers']:,} {reference['of']}. The pool of a question has {pool['papers_mean']:.1f} papers and "
@@ -145,6 +146,14 @@ def page(figures: Mapping[str, Any]) -> str:
         + (f" No price is known for {', '.join(cost['without_price'])}." if cost["without_price"] else ""),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _rewrites(questions: Mapping[str, Any]) -> str:
+    origins = ", ".join(f"{count:,} by {name}" for name, count in questions["rewritten_by"].items())
+    text = f"{questions['rewrites_mean']:.1f} rewrites for each question; questions rewritten: {origins}."
+    if failed := questions["rewrites_failed"]:
+        text += f" **{failed:,} of them by rules because the replies of the rewriter were malformed.**"
+    return text
 
 
 def _loss(prefilter: Mapping[str, Any]) -> str:

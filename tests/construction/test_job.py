@@ -27,8 +27,8 @@ from scholarbase.llm.functions import FunctionModel
 from scholarbase.llm.judges import FunctionJudge, ModelJudge
 from scholarbase.models.queries import QuerySet
 from scholarbase.search.library import Library
-from tests.conftest import ROOT
-from tests.construction.toy import RUBRIC, by_title, names_of, toy_id, toy_queries, toy_setup
+from tests.conftest import ROOT, run_cli
+from tests.construction.toy import QUESTION, RUBRIC, by_title, names_of, toy_id, toy_queries, toy_setup
 from tests.llm.model_server import Reply, in_order, model_server
 
 
@@ -109,6 +109,26 @@ def test_a_question_without_the_date_of_its_limit_is_refused(toy: Library, tmp_p
     with pytest.raises(QueryFileError, match="Query 'q1' has no date"):
         run(toy, tmp_path / "out", to="query")
     assert not (tmp_path / "out").exists()
+
+
+def test_rewrites_by_rules_in_place_of_a_models_are_shown(toy_path: Path, tmp_path: Path) -> None:
+    (tmp_path / "questions.txt").write_text(f"{QUESTION}\nalpha reference\n")
+
+    def script(body: dict[str, Any]) -> Reply:
+        first = QUESTION in str(body["messages"][0])
+        return Reply("Of course!" if first else '{"rewrites": [{"kind": "task", "text": "beta number3"}]}')
+
+    with model_server(script) as server:
+        options = ["--rewriter", server.url, "--judge", "rule:words", "--rewrites", "2", "--hops", "0"]
+        place = ["--library", toy_path, "--out", tmp_path / "out"]
+        done = run_cli("construct", "answers", tmp_path / "questions.txt", *options, *place)
+    assert done.returncode == 0, done.stderr
+    text = (
+        "questions rewritten: 1 by rules, 1 by scripted. **1 of them by rules because the replies of the rewriter were "
+        "malformed.**"
+    )
+    assert text in done.stdout
+    assert text in (tmp_path / "out" / "report.md").read_text()
 
 
 # -- the prefilter --------------------------------------------------------------------------------------
