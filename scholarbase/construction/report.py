@@ -97,13 +97,14 @@ def _pool(store: Store, reference: Mapping[str, set[str]]) -> dict[str, Any]:
         )
         if rows:
             hops[f"hop {hop}"] = _sets(rows)
+    questions = store.rows("SELECT COUNT(*) FROM questions")[0][0]
     counts = store.rows(
         "SELECT COUNT(*), SUM(matched = 'id'), SUM(matched = 'title'), SUM(matched = 'none'), "
         "SUM(matched = 'later') FROM results"
     )
     searches = store.rows("SELECT COUNT(*), SUM(state = 'missing') FROM searches")
     return {
-        "papers_mean": round(fmean(len(papers) for papers in whole.values()), 4) if whole else 0.0,
+        "papers_mean": round(sum(map(len, whole.values())) / questions, 4),
         "recall": _recall(whole, reference),
         "plain_search_of_the_same_depth": {
             "recall": _recall(plain, reference),

@@ -25,7 +25,7 @@ from scholarbase.llm.base import Completion, ModelRequest, Price, Usage
 from scholarbase.llm.cassette import Cassette
 from scholarbase.llm.functions import FunctionModel
 from scholarbase.llm.judges import FunctionJudge, ModelJudge
-from scholarbase.models.queries import QuerySet
+from scholarbase.models.queries import Query, QuerySet
 from scholarbase.search.library import Library
 from tests.conftest import ROOT, run_cli
 from tests.construction.toy import QUESTION, RUBRIC, by_title, names_of, toy_id, toy_queries, toy_setup
@@ -129,6 +129,12 @@ def test_rewrites_by_rules_in_place_of_a_models_are_shown(toy_path: Path, tmp_pa
     )
     assert text in done.stdout
     assert text in (tmp_path / "out" / "report.md").read_text()
+
+
+def test_the_mean_pool_counts_questions_without_results(toy: Library, tmp_path: Path) -> None:
+    queries = QuerySet("toy", "questions", (Query("q1", QUESTION, ()), Query("q2", "zzz", ())))
+    pool = construct_answers(toy, queries, tmp_path, toy_setup(toy, hops=0))["pool"]
+    assert pool["papers_mean"] == 1.0  # 2 and 0
 
 
 # -- the prefilter --------------------------------------------------------------------------------------
