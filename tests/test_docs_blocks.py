@@ -42,6 +42,7 @@ NOT_RUN: Final = (
     (r"(SCHOLARBASE_S2_API_KEY=KEY )?scholarbase download ", NETWORK),
     (r".*(https://host/|https://example\.org/|http://server:)", NETWORK),
     (r".*localhost:6333", "needs a Qdrant server"),
+    (r"cluster\.md: ", "needs a Qdrant server"),
     (r"scholarbase ingest (s2ag|openalex|arxiv|scifact|snapshot/|papers\.csv|cited/|--documents)", RELEASE),
     (r"scholarbase update ", RELEASE),
     (r"(scholarbase verify --library|ln -sfn .*) ?(libraries/)?2026-07-14|ln -sfn 2026-07-14", RELEASE),
@@ -52,7 +53,7 @@ NOT_RUN: Final = (
     (r"scholarbase construct (audit|pools|relations|answers questions\.jsonl) ", FILES),
     (r"cli\.md: scholarbase session replay", "needs the session that the page for agents records"),
     (
-        r"scholarbase eval (run (questions|pools)|qa|trajectory calls|show runs/my-agent|import|sweep) ?",
+        r"scholarbase eval (run (questions|pools)|qa|trajectory calls|show runs/(my-agent|react-)|import|sweep) ?",
         FILES,
     ),
     (r"kill -HUP|SCHOLARBASE_RATE_LIMIT=600 .* --host 0\.0\.0\.0", MACHINE),

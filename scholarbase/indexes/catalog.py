@@ -24,7 +24,6 @@ from scholarbase.indexes import (
     authors,
     citations,
     facets,
-    frequencies,
     fulltext,
     listing,
     title_spans,
@@ -35,6 +34,7 @@ from scholarbase.indexes.citations import Cocitations, Edge, Expansion
 from scholarbase.indexes.facets import COUNTING, Counts
 from scholarbase.indexes.filter_sql import VENUE_KEYS, filter_sql, json_list
 from scholarbase.indexes.filters import ResolvedFilters, venue_key
+from scholarbase.indexes.frequencies import ANY_TERM, UNDATED, last_full_month
 from scholarbase.indexes.listing import Condition, Listed, ListOrder
 from scholarbase.indexes.title_spans import TitleSpan
 from scholarbase.indexes.vectors.base import ScoredId
@@ -376,9 +376,9 @@ class Catalog:
             return fulltext.holding(connection, expressions, ids)
 
     def document_frequencies(self, terms: Sequence[int], day: int | None) -> dict[int, int]:
-        """Return how many papers have each term (:func:`.frequencies.document_frequencies`)."""
+        """Return how many papers have each term (:func:`document_frequencies`)."""
         with self._reading() as connection:
-            return frequencies.document_frequencies(connection, terms, day)
+            return document_frequencies(connection, terms, day)
 
     def match_title(
         self, title: str, limit: int, min_score: float, filters: ResolvedFilters
@@ -640,3 +640,23 @@ def _external_ids(arxiv_id: str | None, corpus_id: int | None, stored: str | Non
     if stored:
         ids.update(orjson.loads(stored))
     return ids
+
+
+def document_frequencies(db: sqlite3.Connection, terms: Sequence[int], day: int | None) -> dict[int, int]:
+    """How many papers or passages of a database have each term in their BM25 vector, and under ``ANY_TERM`` a vector.
+
+    Counted are all, or those up to the end of the last full month by ``day``, a number ``yyyymmdd``. Terms of none are
+    missing.
+    """
+    month = UNDATED if day is None else last_full_month(day)
+    rows = db.execute(
+        """
+        SELECT wanted.value, (
+            SELECT papers FROM main.document_frequencies
+            WHERE term = wanted.value AND month <= ?2 ORDER BY month DESC LIMIT 1
+        )
+        FROM json_each(?1) AS wanted
+        """,
+        (orjson.dumps([ANY_TERM, *terms]).decode(), month),
+    ).fetchall()
+    return {term: count for term, count in rows if count is not None}

@@ -599,8 +599,8 @@ def test_an_author_of_a_paper_has_its_papers(page: Page, library: Library) -> No
     assert page.texts("section[aria-label=Papers] h3") == [one.title for one in expected.results]
     found = library.search_authors("Washington Taylor", limit=10).results
     assert page.texts("main li > a") == [one.name for one in found if one.id != "name:washington taylor"]
-    page.open("#/author?name=Nobody+Zzyzxq", shows=".notice")
-    assert page.texts(".notice") == ["No author of this library has this name."]
+    page.open("#/author?name=Nobody+Zzyzxq", shows="main .notice")
+    assert page.texts("main .notice") == ["No author of this library has this name."]
 
 
 def test_a_session_is_a_timeline_with_budgets_and_recall(page: Page, url: str, tmp_path: Path) -> None:
