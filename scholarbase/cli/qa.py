@@ -114,13 +114,12 @@ def _judge(model: LanguageModel) -> Judge:
             text = model.complete(ModelRequest(sent, temperature=0.0)).text
         except ModelError as error:
             failures += 1
-            if error.temporary and failures < PATIENCE:
-                raise
             if not error.temporary:
                 last = error
-                raise
-            last = ModelError(f"{error} These were {PATIENCE} failures in sequence.")
-            raise last from error
+            elif failures >= PATIENCE:
+                last = ModelError(f"{error} These were {PATIENCE} failures in sequence.")
+                raise last from error
+            raise
         failures = 0
         return text
 

@@ -45,7 +45,7 @@ class Result(NamedTuple):
 
 def is_results(path: Path) -> bool:
     """Whether a file is JSON rather than a TREC run. Raises QueryFileError: it cannot be read."""
-    return streams.shape_of(streams.start_of(path)) in ("lines", "array")
+    return _shape(path) in ("lines", "array")
 
 
 def run_from_results(
@@ -108,7 +108,7 @@ def _read(path: Path, queries: QuerySet) -> tuple[dict[str, list[Result]], str]:
     by_text: dict[str, list[str]] = {}
     for query in queries.queries:
         by_text.setdefault(folded_title(query.text), []).append(query.id)
-    records = streams.json_array(path) if _is_array(path) else streams.json_lines(path)
+    records = streams.json_array(path) if _shape(path) == "array" else streams.json_lines(path)
     digest = hashlib.sha256()
     found: dict[str, list[Result]] = {}
     for record in records:
@@ -134,8 +134,8 @@ def _read(path: Path, queries: QuerySet) -> tuple[dict[str, list[Result]], str]:
     return found, digest.hexdigest()
 
 
-def _is_array(path: Path) -> bool:
-    return streams.shape_of(streams.start_of(path)) == "array"
+def _shape(path: Path) -> streams.Shape:
+    return streams.shape_of(streams.start_of(path))
 
 
 def _query_id(

@@ -3,8 +3,8 @@
 Documents were cut when they were read. Here the passages of each paper's main document are indexed, in the order of the
 papers' numbers, so that their own numbers do not depend on the order of the sources. A passage's point has the payload
 of its paper, so that the filters of papers apply to passages. Rows, words and progress are committed together, after
-the points of the batch are durable. Segments are small also where they have a graph: passages are so many more than
-papers that the memory of a large segment would be that of the ingest.
+the points of the batch are durable. Segments are small, also with dense vectors: building one takes memory for all of
+its passages.
 """
 
 from __future__ import annotations
