@@ -49,7 +49,7 @@ PART: Final = "passages"
 DOCUMENTS: Final = 20_000
 """Documents at most: with ``--papers`` below that, as many as papers."""
 CHUNKER: Final = "tokens-512"
-MEMORY_PARTS: Final = 10
+MEMORY_PARTS: Final = 4
 MEMORY_TARGET: Final = 1.3
 POINTS_PER_UPSERT: Final = 2_000
 LIMIT: Final = 10

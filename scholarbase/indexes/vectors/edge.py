@@ -160,6 +160,18 @@ class EdgeIndex(VectorIndex):
         with engine_errors(self.path, "read vectors"):
             return self._shard.retrieve(list(ids), with_payload=False, with_vector=[name])
 
+    def _batches(self, size: int, *, start: int, payload: bool, vectors: bool) -> Iterator[list[Any]]:
+        read = 0
+        for records in super()._batches(size, start=start, payload=payload, vectors=vectors):
+            yield records
+            read += len(records)
+            # Pages once read stay mapped, in the end the whole index. A view is open for searches beside this.
+            if self._view is None and read >= SEGMENT_POINTS:
+                with engine_errors(self.path, "open again"):
+                    self._shard.close()
+                    self._shard = qdrant.EdgeShard.load(str(self.path), edge_config(self.config))
+                read = 0
+
     def _scroll(
         self, offset: Any, limit: int, *, payload: bool, vectors: bool
     ) -> tuple[list[qdrant.Record], Any]:
@@ -192,11 +204,16 @@ class EdgeIndex(VectorIndex):
 class EdgeWriter:
     """A shard being built. No other process may have it open."""
 
-    def __init__(self, shard: qdrant.EdgeShard, path: Path, config: VectorConfig) -> None:
+    def __init__(self, path: Path, config: VectorConfig, layout: qdrant.EdgeConfig) -> None:
         self.path = path
         self.config = config
-        self._shard = shard
+        self._layout = layout
+        self._shard = self._load("open for writing")
         self._closed = False
+
+    def _load(self, action: str) -> qdrant.EdgeShard:
+        with engine_errors(self.path, action):
+            return qdrant.EdgeShard.load(str(self.path), self._layout)
 
     @property
     def segment_points(self) -> int:
@@ -224,9 +241,7 @@ class EdgeWriter:
             )
         # Qdrant does not remove the unfinished segment of a killed build.
         shutil.rmtree(path / "temp_segments", ignore_errors=True)
-        with engine_errors(path, "open for writing"):
-            shard = qdrant.EdgeShard.load(str(path), edge_config(config, deleted_share=deleted_share))
-        return cls(shard, path, config)
+        return cls(path, config, edge_config(config, deleted_share=deleted_share))
 
     def upsert(self, points: Sequence[VectorPoint]) -> None:
         """Add points, or replace those with the same ids.
@@ -263,6 +278,10 @@ class EdgeWriter:
         with engine_errors(self.path, "build a segment"):
             self._shard.optimize()
         self.flush()
+        # Without the pages of the segments that are written, which stay mapped.
+        with engine_errors(self.path, "close"):
+            self._shard.close()
+        self._shard = self._load("open again")
 
     def finish(self) -> None:
         """Seal the last points. A second call does nothing."""
