@@ -20,6 +20,7 @@ from scholarbase.cli.agents import mcp, session
 from scholarbase.cli.baselines import agent
 from scholarbase.cli.construction import construction
 from scholarbase.cli.downloads import download_group
+from scholarbase.cli.encode import encode
 from scholarbase.cli.encoders import encoder_group, open_encoders
 from scholarbase.cli.evaluation import evaluation
 from scholarbase.cli.keys import key
@@ -607,6 +608,7 @@ def export_files(settings: Settings, out: Path, library: Path | None, form: str,
     click.echo(f"{done.written:,} of {done.papers:,} papers with an arXiv id are in {out}.")
 
 
+main.add_command(encode)
 main.add_command(load)
 main.add_command(unload)
 main.add_command(pack)

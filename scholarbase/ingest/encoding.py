@@ -18,7 +18,7 @@ from scholarbase.indexes.catalog import find
 from scholarbase.ingest.checkpoint import paper_counts
 from scholarbase.ingest.dense import DenseParts
 from scholarbase.ingest.sources.vectors import open_vectors
-from scholarbase.models.encoders import STATIC
+from scholarbase.models.encoders import STATIC, EncoderSpec
 from scholarbase.progress import Reporter
 
 DOCUMENTS_PER_PART: Final = 128
@@ -38,7 +38,7 @@ def encode_papers(db: sqlite3.Connection, parts: DenseParts, encoder: Encoder, r
         EncoderError: the encoder fails. The parts already written are kept.
     """
     last, number = parts.last_id, parts.count
-    size = DOCUMENTS_PER_STATIC_PART if encoder.spec.kind == STATIC else DOCUMENTS_PER_PART
+    size = documents_per_part(encoder.spec)
     total, done = paper_counts(db, last)
     with reporter.stage("encode", "papers", total, done) as tracker:
         while rows := _documents(db, last, size):
@@ -49,6 +49,11 @@ def encode_papers(db: sqlite3.Connection, parts: DenseParts, encoder: Encoder, r
             last, number, done = rows[-1][0], number + 1, done + len(rows)
             tracker.at(done)
             tracker.advance(len(rows))
+
+
+def documents_per_part(spec: EncoderSpec) -> int:
+    """The documents that are encoded together."""
+    return DOCUMENTS_PER_STATIC_PART if spec.kind == STATIC else DOCUMENTS_PER_PART
 
 
 def load_vectors(

@@ -153,13 +153,13 @@ def ingest(
     with build_errors(library):
         folder = BuildFolder(library)
         try:
-            job = _Job(folder, encoder, locations, vectors, rules, reporter or SilentReporter())
+            job = Job(folder, encoder, locations, vectors, rules, reporter or SilentReporter())
             return job.run(sources, sets, columns, documents, restart=restart)
         finally:
             folder.close()
 
 
-class _Job:
+class Job:
     def __init__(
         self,
         folder: BuildFolder,
@@ -256,15 +256,19 @@ class _Job:
                     self._texts.close()
                 self._folder.clear()  # it has rows of other bytes than those that were hashed
                 raise
-            self._index_authors()
-            bm25 = Bm25Parameters()
-            config, tables = self._index(bm25)
-            self._seal(facts, config, bm25, tables)
+            self._complete(facts)
         finally:
             if self._texts is not None:
                 self._texts.close()
             self._store.close()
             self._db.close()
+
+    def _complete(self, facts: Sequence[SourceFact]) -> None:
+        """Run the stages after those that read."""
+        self._index_authors()
+        bm25 = Bm25Parameters()
+        config, tables = self._index(bm25)
+        self._seal(facts, config, bm25, tables)
 
     def _without_unused(self, files: list[SourceFile]) -> list[SourceFile]:
         for file in files:

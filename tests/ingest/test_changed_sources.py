@@ -56,13 +56,13 @@ def test_a_source_that_changes_between_fingerprint_and_read(
 ) -> None:
     source, pack = tmp_path / f"arxiv.{suffix}", PACKED[suffix]
     source.write_bytes(pack(release("Ada")))
-    read = job._Job._read
+    read = job.Job._read
 
-    def changed(self: job._Job, *arguments: object) -> None:
+    def changed(self: job.Job, *arguments: object) -> None:
         source.write_bytes(pack(release("Bob")))
         read(self, *arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(job._Job, "_read", changed)
+    monkeypatch.setattr(job.Job, "_read", changed)
     with pytest.raises(SourceChanged, match="changed while it was being read"):
         ingest([source], tmp_path / "library")
     monkeypatch.undo()
@@ -106,8 +106,8 @@ def test_a_source_half_read_then_restored_then_resumed(
     source.write_bytes(during)
     swap = f"""
 from pathlib import Path
-from scholarbase.ingest.job import _Job
-hashed = _Job._hash
+from scholarbase.ingest.job import Job
+hashed = Job._hash
 right = Path({str(tmp_path / "right")!r}).read_bytes()
 def swapped(self, files):
     there = Path({str(source)!r})
@@ -116,7 +116,7 @@ def swapped(self, files):
     facts = hashed(self, [(*one[:3], len(right)) for one in files])
     there.write_bytes(before)
     return facts
-_Job._hash = swapped
+Job._hash = swapped
 """
     (tmp_path / "right").write_bytes(release("Ada"))
     command = [sys.executable, "-c", swap + KILLED, "ingest", str(source), "--library", str(library)]

@@ -1,0 +1,92 @@
+"""``encoding.json``: what a folder of vectors was encoded from, with which encoder, and whether it is complete."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Final, Self
+
+import orjson
+
+from scholarbase.errors import SourceError
+from scholarbase.files import atomic_write
+from scholarbase.manifest import SourceFact
+from scholarbase.models.encoders import EncoderSpec
+
+FILE_NAME: Final = "encoding.json"
+FORMAT: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Encoding:
+    """The content of ``encoding.json``. ``counts`` is empty until every partition is encoded."""
+
+    sources: tuple[SourceFact, ...]
+    keep: str
+    columns: dict[str, str]
+    encoder: EncoderSpec
+    papers_per_partition: int
+    counts: dict[str, int]
+    """Partitions, papers, and vectors."""
+
+    @property
+    def is_complete(self) -> bool:
+        return bool(self.counts)
+
+    def difference(self, other: Encoding) -> str:
+        """What another encoding was started with that is not the same."""
+        names = {
+            "sources": "sources",
+            "keep": "keep rule",
+            "columns": "columns",
+            "encoder": "encoder",
+            "papers_per_partition": "number of papers in a partition",
+        }
+        return " and ".join(
+            shown for name, shown in names.items() if getattr(self, name) != getattr(other, name)
+        )
+
+    def completed(self, counts: Mapping[str, int]) -> Encoding:
+        return replace(self, counts=dict(counts))
+
+    def write(self, folder: Path) -> None:
+        content: dict[str, Any] = {
+            "format": FORMAT,
+            "complete": self.is_complete,
+            "sources": [asdict(fact) for fact in self.sources],
+            "keep": self.keep,
+            "columns": self.columns,
+            "encoder": self.encoder.to_dict(),
+            "papers_per_partition": self.papers_per_partition,
+            "counts": self.counts,
+        }
+        with atomic_write(folder / FILE_NAME) as file:
+            file.write(orjson.dumps(content, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
+
+    @classmethod
+    def read(cls, folder: Path) -> Self | None:
+        """The record in a folder, None without one.
+
+        Raises:
+            SourceError: it cannot be read.
+        """
+        path = folder / FILE_NAME
+        if not path.is_file():
+            return None
+        try:
+            content = orjson.loads(path.read_bytes())
+            if content["format"] != FORMAT:
+                raise SourceError(
+                    f"{path} has the format {content['format']!r}, and this version reads {FORMAT}: encode again."
+                )
+            return cls(
+                tuple(SourceFact(**fact) for fact in content["sources"]),
+                content["keep"],
+                content["columns"],
+                EncoderSpec.from_dict(content["encoder"]),
+                content["papers_per_partition"],
+                content["counts"],
+            )
+        except (OSError, orjson.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
+            raise SourceError(f"{path} cannot be read ({error}): encode again.") from error
