@@ -17,6 +17,7 @@ PACKAGES: Final = {
     "evaluation": ("ir_measures", "scipy"),
     "report": ("matplotlib", "jinja2"),
     "parquet": ("pyarrow",),
+    "ray": ("ray", "pandas", "pyarrow"),
     "zstd": ("zstandard",),
     "documents": ("pypdfium2",),
     "training": ("sentence_transformers", "torch"),

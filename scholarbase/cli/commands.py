@@ -21,7 +21,7 @@ from scholarbase.cli.baselines import agent
 from scholarbase.cli.construction import construction
 from scholarbase.cli.downloads import download_group
 from scholarbase.cli.encode import encode
-from scholarbase.cli.encoders import encoder_group, open_encoders
+from scholarbase.cli.encoders import encoder_group, encoder_location, open_encoders
 from scholarbase.cli.evaluation import evaluation
 from scholarbase.cli.keys import key
 from scholarbase.cli.libraries import pack, unpack, upgrade
@@ -223,9 +223,9 @@ def ingest(
             sources,
             target,
             encoder=model,
-            encoder_location=_location(encoder),
+            encoder_location=encoder_location(encoder),
             query_encoder=queries,
-            query_encoder_location=query_encoder and _location(query_encoder),
+            query_encoder_location=query_encoder and encoder_location(query_encoder),
             vectors=vectors,
             sets=named,
             columns={} if columns is None else parse_columns(columns),
@@ -243,11 +243,6 @@ def ingest(
     )
     if manifest.documents is not None:
         click.echo(f"{counts['documents']:,} full texts, {counts['passages']:,} passages.")
-
-
-def _location(encoder: str) -> str:
-    """The encoder's name or URL, or its absolute path."""
-    return str(Path(encoder).resolve()) if Path(encoder).exists() else encoder
 
 
 @main.command()

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import click
 
-from scholarbase.cli.encoders import open_encoders
+from scholarbase.cli.encoders import encoder_location, open_encoders
+from scholarbase.errors import InvalidRequest
 from scholarbase.models.encoders import PACKAGED
 from scholarbase.settings import Settings
 
@@ -34,6 +37,16 @@ from scholarbase.settings import Settings
 @click.option("--columns", metavar="FIELD=COLUMN,...", help="The columns of CSV files, as for ingest.")
 @click.option("--papers", type=int, help="Papers in a partition, a multiple of 128. [default: 8192]")
 @click.option("--device", help="Where the encoder runs, such as cpu or cuda:0. [env: SCHOLARBASE_DEVICE]")
+@click.option(
+    "--ray",
+    metavar="ADDRESS",
+    help="Encode on this Ray cluster: local starts one here, auto finds that of this machine, or HOST:PORT.",
+)
+@click.option("--workers", type=int, help="Workers on Ray. [default: as many as there is room for]")
+@click.option("--cpus-per-worker", type=float, help="CPUs of a worker on Ray. [default: 1]")
+@click.option(
+    "--gpus-per-worker", type=float, help="GPUs of a worker on Ray; may be a fraction. [default: 0]"
+)
 @click.option("--restart", is_flag=True, help="Replace vectors of other sources or another encoder.")
 @click.pass_obj
 def encode(
@@ -45,6 +58,10 @@ def encode(
     columns: str | None,
     papers: int | None,
     device: str | None,
+    ray: str | None,
+    workers: int | None,
+    cpus_per_worker: float | None,
+    gpus_per_worker: float | None,
     restart: bool,
 ) -> None:
     """Encode the papers of SOURCES, as an ingest of them would, into Parquet files in --out.
@@ -63,10 +80,30 @@ def encode(
         papers=PAPERS if papers is None else papers,
         max_reject_share=settings.max_reject_share,
     )
-    with open_encoders(settings, device, encoder, None) as (model, _):
+    placement = {"workers": workers, "cpus": cpus_per_worker, "gpus": gpus_per_worker}
+    given: dict[str, Any] = {name: value for name, value in placement.items() if value is not None}
+    if ray is None and given:
+        raise InvalidRequest("--workers, --cpus-per-worker and --gpus-per-worker are of Ray: give --ray too.")
+    # The encoder of this process tells its spec when workers encode, and may have another device than theirs.
+    with open_encoders(settings, device if ray is None else None, encoder, None) as (model, _):
         assert model is not None
+        runner = None
+        if ray is not None:
+            from scholarbase.ingest.encode.on_ray import RayOptions, WorkerEncoder, encode_on_ray
+
+            key = settings.encoder_api_key.get_secret_value() if settings.encoder_api_key else None
+            workers_encoder = WorkerEncoder(
+                encoder_location(encoder), model.spec, device or settings.device, key
+            )
+            runner = partial(encode_on_ray, encoder=workers_encoder, options=RayOptions(ray, **given))
         done = run(
-            sources, out, model, options, restart=restart, reporter=reporter(settings.progress_seconds)
+            sources,
+            out,
+            model,
+            options,
+            runner=runner,
+            restart=restart,
+            reporter=reporter(settings.progress_seconds),
         )
     click.echo(
         f"{out}: {done.counts['vectors']:,} vectors of {done.counts['papers']:,} papers in "

@@ -98,3 +98,8 @@ def open_encoders(
             queries = open_encoder(query_name, api_key=key, queries_only=True)
             stack.callback(queries.close)
         yield encoder, queries
+
+
+def encoder_location(name: str) -> str:
+    """What opens an encoder from any folder: its name or URL, or its absolute path."""
+    return str(Path(name).resolve()) if Path(name).exists() else name

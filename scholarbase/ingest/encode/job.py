@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -29,6 +29,8 @@ from scholarbase.settings import KeepRule
 
 log = logging.getLogger("scholarbase.ingest")
 
+Runner = Callable[[Path, Path, Sequence[Partition]], Iterator[Partition]]
+"""Encodes partitions of a catalogue into files of a folder. Yields each when its file is written."""
 MAX_PAPERS: Final = 1 << 20
 """Papers of the largest partition: a process has their texts and vectors in memory."""
 
@@ -59,12 +61,14 @@ def encode(
     encoder: Encoder,
     options: EncodeOptions | None = None,
     *,
+    runner: Runner | None = None,
     restart: bool = False,
     reporter: Reporter | None = None,
 ) -> Encoding:
     """Encode the papers of source files or folders into the folder ``out``, or continue an unfinished call.
 
     Args:
+        runner: encodes the partitions elsewhere, as :func:`.encode_on_ray`; by default this process does.
         restart: delete what the folder has of other sources, or of another encoder.
 
     Raises:
@@ -85,14 +89,22 @@ def encode(
         )
     busy = LibraryBusy(f"Another process is writing vectors to {out}: wait until it ends, or stop it.")
     with locked_folder(out, busy), storage_errors(out):
-        return _Job(out, encoder, options, reporter).run(sources, restart=restart)
+        return _Job(out, encoder, options, runner, reporter).run(sources, restart=restart)
 
 
 class _Job:
-    def __init__(self, out: Path, encoder: Encoder, options: EncodeOptions, reporter: Reporter) -> None:
+    def __init__(
+        self,
+        out: Path,
+        encoder: Encoder,
+        options: EncodeOptions,
+        runner: Runner | None,
+        reporter: Reporter,
+    ) -> None:
         self._out = out
         self._encoder = encoder
         self._options = options
+        self._runner = runner or self._run_here
         self._reporter = reporter
 
     def run(self, sources: Sequence[str | Path], *, restart: bool) -> Encoding:
@@ -168,13 +180,13 @@ class _Job:
         total = sum(one.papers for one in every)
         done = total - sum(one.papers for one in todo)
         with self._reporter.stage("encode", "papers", total, done) as tracker:
-            for one in self._encoded(catalog, todo):
+            for one in self._runner(catalog, self._out, todo):
                 done += one.papers
                 tracker.at(done)
                 tracker.advance(one.papers)
 
-    def _encoded(self, catalog: Path, todo: Sequence[Partition]) -> Iterator[Partition]:
-        worker = PartitionEncoder(catalog, self._out, self._encoder)
+    def _run_here(self, catalog: Path, out: Path, todo: Sequence[Partition]) -> Iterator[Partition]:
+        worker = PartitionEncoder(catalog, out, self._encoder)
         try:
             for one in todo:
                 worker.encode(one)
