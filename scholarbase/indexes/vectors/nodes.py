@@ -82,8 +82,8 @@ class Nodes:
         except ValueError as error:
             raise VectorIndexError(f"{error}.") from error
         self.api_key = api_key
-        self._connect_seconds = connect_seconds
-        self._read_seconds = read_seconds
+        self.connect_seconds = connect_seconds
+        self.read_seconds = read_seconds
         self._nodes: list[Node] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         self._lock = Lock()
@@ -263,7 +263,7 @@ class Nodes:
             return self._loop
 
     def _client(self, address: Address) -> AsyncQdrantClient:
-        default = math.ceil(self._read_seconds)
+        default = math.ceil(self.read_seconds)
         client = AsyncQdrantClient(
             url=address.url,
             api_key=self.api_key,
@@ -277,8 +277,8 @@ class Nodes:
         async def limited(request: httpx.Request, send: Callable[..., Awaitable[Any]]) -> Any:
             limits = request.extensions["timeout"]
             if limits["read"] == default:  # not one of the request itself
-                limits["read"] = self._read_seconds
-            limits["connect"] = self._connect_seconds
+                limits["read"] = self.read_seconds
+            limits["connect"] = self.connect_seconds
             return await send(request)
 
         client.http.client.add_middleware(limited)

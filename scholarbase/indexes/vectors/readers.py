@@ -96,7 +96,11 @@ def send_from_processes(
     header = {
         "shard": str(edge.path),
         "addresses": collection.nodes.listed,
-        "api_key": collection.nodes.api_key,
+        "connection": {
+            "api_key": collection.nodes.api_key,
+            "connect_seconds": collection.nodes.connect_seconds,
+            "read_seconds": collection.nodes.read_seconds,
+        },
         "alias": collection.alias,
         "snapshot": collection.snapshot,
         "parts": processes,
@@ -167,7 +171,7 @@ def _main() -> None:
     try:
         with (
             closing(EdgeIndex.open(Path(header["shard"]))) as edge,
-            closing(Nodes(header["addresses"], api_key=header["api_key"])) as nodes,
+            closing(Nodes(header["addresses"], **header["connection"])) as nodes,
         ):
             collection = Collection(nodes, header["alias"], header["snapshot"], edge.config)
             send(edge, collection, say, **{name: header[name] for name in _OPTIONS})

@@ -123,6 +123,18 @@ def test_several_processes_send_all_points(
     assert list(ServerIndex.open(nodes, "papers", SNAPSHOT).ids()) == list(range(1, 341))
 
 
+def test_the_processes_of_a_load_have_the_time_limits_of_the_settings(
+    edge: EdgeIndex, nodes: Nodes, cluster: Cluster
+) -> None:
+    Collection.open(nodes, "papers", SNAPSHOT, CONFIG)
+    with closing(Nodes(cluster.urls, read_seconds=0.0001)) as hasty:  # no response comes in this time
+        collection = Collection(hasty, "papers", SNAPSHOT, CONFIG)
+        with pytest.raises(VectorIndexError, match="ReadTimeout"):
+            readers.send_from_processes(
+                edge, collection, lambda count: None, processes=1, at_once=1, size=7, block=100
+            )
+
+
 def test_a_gap_that_an_interrupted_load_left_is_filled(
     edge: EdgeIndex, nodes: Nodes, cluster: Cluster
 ) -> None:
