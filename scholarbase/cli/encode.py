@@ -38,6 +38,13 @@ from scholarbase.settings import Settings
 @click.option("--papers", type=int, help="Papers in a partition, a multiple of 128. [default: 8192]")
 @click.option("--device", help="Where the encoder runs, such as cpu or cuda:0. [env: SCHOLARBASE_DEVICE]")
 @click.option(
+    "--requests",
+    type=click.IntRange(1, 256),
+    default=8,
+    show_default=True,
+    help="Requests at once to an embeddings URL, for each worker; fewer while it is overloaded.",
+)
+@click.option(
     "--ray",
     metavar="ADDRESS",
     help="Encode on this Ray cluster: local starts one here, auto finds that of this machine, or HOST:PORT.",
@@ -58,6 +65,7 @@ def encode(
     columns: str | None,
     papers: int | None,
     device: str | None,
+    requests: int,
     ray: str | None,
     workers: int | None,
     cpus_per_worker: float | None,
@@ -85,7 +93,7 @@ def encode(
     if ray is None and given:
         raise InvalidRequest("--workers, --cpus-per-worker and --gpus-per-worker are of Ray: give --ray too.")
     # The encoder of this process tells its spec when workers encode, and may have another device than theirs.
-    with open_encoders(settings, device if ray is None else None, encoder, None) as (model, _):
+    with open_encoders(settings, device if ray is None else None, encoder, None, requests) as (model, _):
         assert model is not None
         runner = None
         if ray is not None:

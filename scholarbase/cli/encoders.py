@@ -80,11 +80,12 @@ def info(settings: Settings, name: str, query_encoder: str | None, device: str |
 
 @contextmanager
 def open_encoders(
-    settings: Settings, device: str | None, name: str | None, query_name: str | None
+    settings: Settings, device: str | None, name: str | None, query_name: str | None, requests: int = 1
 ) -> Iterator[tuple[Encoder | None, Encoder | None]]:
     """Open the encoder and the query encoder of the options, each None without a name, and close them at the end.
 
-    ``device`` is for the first: the second may be a service or a static encoder, which have none.
+    ``device`` is for the first: the second may be a service or a static encoder, which have none. ``requests`` may run
+    at once if the first is a service.
     """
     from scholarbase.encoders import open_encoder
 
@@ -92,7 +93,7 @@ def open_encoders(
     with ExitStack() as stack:
         encoder = queries = None
         if name is not None:
-            encoder = open_encoder(name, device=device or settings.device, api_key=key)
+            encoder = open_encoder(name, device=device or settings.device, api_key=key, requests=requests)
             stack.callback(encoder.close)
         if query_name is not None:
             queries = open_encoder(query_name, api_key=key, queries_only=True)

@@ -1,6 +1,8 @@
-"""The encoder over HTTP: a client for OpenAI's ``POST /v1/embeddings``.
+"""The encoder over HTTP: a client for OpenAI's ``POST /v1/embeddings``, and for ``POST /embed`` of
+text-embeddings-inference.
 
-Format: https://platform.openai.com/docs/api-reference/embeddings. ScholarBase's own encoder service
+Formats: https://platform.openai.com/docs/api-reference/embeddings, which vLLM and Infinity serve too, and
+https://huggingface.github.io/text-embeddings-inference. ScholarBase's own encoder service
 (:mod:`scholarbase.encoders.service`) has three optional additions: the response contains the encoder's spec under
 ``scholarbase``, an item has a ``sparse_embedding`` beside its ``embedding``, and the request may have an
 ``input_type``. With them, :class:`HttpEncoder` has the spec of the encoder that is served.
@@ -12,7 +14,9 @@ import base64
 import binascii
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import repeat
 from typing import Any, Final, Literal, NamedTuple
 from urllib.parse import urlsplit, urlunsplit
 
@@ -22,6 +26,7 @@ import numpy.typing as npt
 import orjson
 
 from scholarbase.encoders.base import Encodings, LearnedSparse, unit_rows
+from scholarbase.encoders.window import Window
 from scholarbase.errors import EncoderError
 from scholarbase.http import ModelService, bearer, is_loopback, request_timeout
 from scholarbase.models.checks import shown
@@ -37,8 +42,10 @@ DEFAULT_BATCH_SIZE: Final = 32
 
 _SAMPLE: Final = "scholarly search"
 _ROUTE: Final = "/embeddings"
+_TEI_ROUTE: Final = "/embed"
 
 InputType = Literal["query", "document"]
+_Vectors = tuple[npt.NDArray[np.float32], list[LearnedSparse] | None]
 
 
 class Endpoint(NamedTuple):
@@ -47,6 +54,11 @@ class Endpoint(NamedTuple):
     url: str
     socket: str | None
     model: str | None
+
+    @property
+    def is_tei(self) -> bool:
+        """Whether the route is that of text-embeddings-inference."""
+        return urlsplit(self.url).path.endswith(_TEI_ROUTE)
 
     @property
     def display_name(self) -> str:
@@ -58,7 +70,8 @@ class Endpoint(NamedTuple):
 
 
 def parse_endpoint(name: str) -> Endpoint:
-    """Parse ``https://host/v1``, ``https://host/v1/embeddings`` or ``unix:/path/to.sock``, with or without ``#model``.
+    """Parse ``https://host/v1``, ``https://host/v1/embeddings``, ``https://host/embed`` (text-embeddings-inference) or
+    ``unix:/path/to.sock``, with or without ``#model``.
 
     Raises:
         EncoderError: not such an address.
@@ -80,7 +93,7 @@ def parse_endpoint(name: str) -> Endpoint:
             "or unix:/path/to/encoder.sock."
         ) from error
     path = parts.path.rstrip("/")
-    if not path.endswith(_ROUTE):
+    if not path.endswith((_ROUTE, _TEI_ROUTE)):
         path += _ROUTE
     url = urlunsplit((parts.scheme, parts.netloc, path, parts.query, ""))
     return Endpoint(url, None, parts.fragment or None)
@@ -94,6 +107,7 @@ class HttpEncoder:
         model: the model's name, unless the URL has one. Only a ScholarBase service works without.
         timeout: seconds for one batch.
         retries: how often a request is retried after a connection error or a status of 429 or 5xx.
+        requests: how many requests may run at once, fewer while the service is overloaded.
         backoff: longest wait before the first retry, in seconds, as for :class:`scholarbase.client.Client`.
 
     Raises:
@@ -109,6 +123,7 @@ class HttpEncoder:
         retries: int = DEFAULT_RETRIES,
         *,
         batch_size: int = DEFAULT_BATCH_SIZE,
+        requests: int = 1,
         backoff: float = 0.5,
     ) -> None:
         self._endpoint = parse_endpoint(url)
@@ -118,6 +133,8 @@ class HttpEncoder:
             )
         self._model = model or self._endpoint.model
         self._batch_size = batch_size
+        self._requests = requests
+        self._window = Window(requests)
         address = self._endpoint.display_name
         self._service = ModelService(
             "encoder service",
@@ -188,43 +205,64 @@ class HttpEncoder:
     def _encode(self, texts: Sequence[str], input_type: InputType) -> Encodings:
         if self._http.is_closed:
             raise EncoderError(f"The encoder {self.spec.name} is closed: open it again.")
+        batches = [
+            list(texts[start : start + self._batch_size]) for start in range(0, len(texts), self._batch_size)
+        ]
         dense = [np.empty((0, self.spec.dimensions), dtype=np.float32)]
         sparse: list[LearnedSparse] = []
-        for start in range(0, len(texts), self._batch_size):
-            batch = list(texts[start : start + self._batch_size])
-            content = self._post(batch, input_type)
-            if content.get("scholarbase") != self._served:
-                raise EncoderError(
-                    f"{self._service} now serves {shown(content.get('scholarbase'))}, but served {self._served!r} "
-                    "when it was opened: vectors of two models cannot be mixed, so open it again."
-                )
-            batch_dense, batch_sparse = self._read_items(content, len(batch))
-            if batch_dense.shape[1] != self.spec.dimensions:
-                raise EncoderError(
-                    f"{self._service} returned vectors of {batch_dense.shape[1]} dimensions, but of "
-                    f"{self.spec.dimensions} when it was opened: check which model it serves."
-                )
-            if (batch_sparse is not None) != self.spec.learned_sparse:
-                raise EncoderError(
-                    f"{self._service} returned learned sparse weights for some texts and not for others: "
-                    "check which model it serves."
-                )
+        for batch_dense, batch_sparse in self._encoded(batches, input_type):
             dense.append(batch_dense)
             sparse.extend(batch_sparse or [])
         return Encodings(np.concatenate(dense), sparse if self.spec.learned_sparse else None)
 
+    def _encoded(self, batches: list[list[str]], input_type: InputType) -> Iterator[_Vectors]:
+        """The vectors of batches in their order, requested in threads if several requests may run at once."""
+        if self._requests == 1 or len(batches) < 2:
+            yield from (self._encode_batch(batch, input_type) for batch in batches)
+            return
+        pool = ThreadPoolExecutor(min(self._requests, len(batches)), thread_name_prefix="encoder")
+        try:
+            yield from pool.map(self._encode_batch, batches, repeat(input_type))
+        finally:
+            pool.shutdown(cancel_futures=True)  # after an error the other batches are not sent
+
+    def _encode_batch(self, batch: list[str], input_type: InputType) -> _Vectors:
+        content = self._post(batch, input_type)
+        if content.get("scholarbase") != self._served:
+            raise EncoderError(
+                f"{self._service} now serves {shown(content.get('scholarbase'))}, but served {self._served!r} "
+                "when it was opened: vectors of two models cannot be mixed, so open it again."
+            )
+        dense, sparse = self._read_items(content, len(batch))
+        if dense.shape[1] != self.spec.dimensions:
+            raise EncoderError(
+                f"{self._service} returned vectors of {dense.shape[1]} dimensions, but of "
+                f"{self.spec.dimensions} when it was opened: check which model it serves."
+            )
+        if (sparse is not None) != self.spec.learned_sparse:
+            raise EncoderError(
+                f"{self._service} returned learned sparse weights for some texts and not for others: "
+                "check which model it serves."
+            )
+        return dense, sparse
+
     def _post(self, texts: list[str], input_type: InputType | None) -> dict[str, Any]:
         """Send one request, with retries. Returns the response's JSON."""
-        body: dict[str, Any] = {"input": texts}
-        if self._model is not None:
-            body["model"] = self._model
+        if self._endpoint.is_tei:
+            body: dict[str, Any] = {"inputs": texts, "truncate": True}
+        else:
+            body = {"input": texts}
+            if self._model is not None:
+                body["model"] = self._model
         if self._served is not None:  # other services may reject these fields
             body["input_type"] = input_type
             body["encoding_format"] = "base64"
         content = orjson.dumps(body)
         response = self._service.send(
-            lambda: self._http.post(
-                self._endpoint.url, content=content, timeout=request_timeout(self._timeout)
+            lambda: self._window.send(
+                lambda: self._http.post(
+                    self._endpoint.url, content=content, timeout=request_timeout(self._timeout)
+                )
             )
         )
         return self._parse(response)
@@ -237,13 +275,13 @@ class HttpEncoder:
                 f"{self._service} returned content that is not JSON ({error}): "
                 "check that the URL is that of an embeddings service."
             ) from error
+        if self._endpoint.is_tei and isinstance(content, list):
+            return {"data": [{"index": index, "embedding": row} for index, row in enumerate(content)]}
         if not isinstance(content, dict):
             raise EncoderError(f"{self._service} returned JSON that is not an object: check the URL.")
         return content
 
-    def _read_items(
-        self, content: dict[str, Any], count: int
-    ) -> tuple[npt.NDArray[np.float32], list[LearnedSparse] | None]:
+    def _read_items(self, content: dict[str, Any], count: int) -> _Vectors:
         """The vectors, in the order of the texts.
 
         Raises:

@@ -16,7 +16,12 @@ PACKAGED_FOLDER: Final = Path(__file__).parent / "packaged" / PACKAGED
 
 
 def open_encoder(
-    name: str, *, device: str | None = None, api_key: str | None = None, queries_only: bool = False
+    name: str,
+    *,
+    device: str | None = None,
+    api_key: str | None = None,
+    queries_only: bool = False,
+    requests: int = 1,
 ) -> Encoder:
     """Open the encoder ``name``, and import only the libraries that it needs.
 
@@ -28,7 +33,8 @@ def open_encoder(
     - any other folder or hub name: a sentence-transformers model (:mod:`.sentence_transformers`).
 
     ``device`` is a torch device; None is a GPU if available, else the CPU. With ``queries_only``, a model with separate
-    routes for documents and queries loads only the route for queries, which its spec describes.
+    routes for documents and queries loads only the route for queries, which its spec describes. ``requests`` may run at
+    once at a service.
 
     Raises:
         EncoderError: the name is not an encoder's, or the encoder cannot be opened.
@@ -45,7 +51,8 @@ def open_encoder(
             )
         from scholarbase.encoders.http import HttpEncoder
 
-        return HttpEncoder(name, api_key=api_key or os.environ.get(API_KEY_VARIABLE))
+        key = api_key or os.environ.get(API_KEY_VARIABLE)
+        return HttpEncoder(name, api_key=key, requests=requests)
     from scholarbase.encoders.bge_m3 import DEFAULT_NAME, BgeM3Encoder, is_bge_m3
     from scholarbase.encoders.checkpoint import find_checkpoint
     from scholarbase.encoders.sentence_transformers import SentenceTransformersEncoder

@@ -52,7 +52,7 @@ def encode_papers(db: sqlite3.Connection, parts: DenseParts, encoder: Encoder, r
 
 
 def documents_per_part(spec: EncoderSpec) -> int:
-    """The documents that are encoded together."""
+    """The documents that are encoded together, and written at once."""
     return DOCUMENTS_PER_STATIC_PART if spec.kind == STATIC else DOCUMENTS_PER_PART
 
 

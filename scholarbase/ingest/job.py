@@ -17,6 +17,7 @@ with the same library.
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import shutil
 import sqlite3
@@ -52,6 +53,7 @@ from scholarbase.indexes.vectors.bm25 import Bm25Parameters
 from scholarbase.indexes.vectors.edge import EdgeIndex
 from scholarbase.ingest.checkpoint import Checkpoint
 from scholarbase.ingest.dense import DenseLookup, DenseParts
+from scholarbase.ingest.encode.record import Encoding
 from scholarbase.ingest.encoding import encode_papers, load_vectors
 from scholarbase.ingest.folder import ENCODER, REJECTS, BuildFolder, build_errors
 from scholarbase.ingest.fulltexts import FullTexts, finish_documents
@@ -95,6 +97,8 @@ log = logging.getLogger("scholarbase.ingest")
 LINES_PER_COMMIT: Final = 10_000
 WORKS_PER_COMMIT: Final = 2_000
 """Works whose citations are written at once: some have thousands."""
+MOST_LISTED: Final = 4_000
+"""Characters of the list of vector files in the manifest. A longer one is replaced by its hash."""
 BYTES_PER_COMMIT: Final = 64_000_000
 """A transaction ends after so many bytes of lines, if not before: the lines are in memory."""
 
@@ -149,6 +153,8 @@ def ingest(
         raise InvalidRequest(
             "Vectors computed elsewhere need the encoder that computed them: give --encoder too."
         )
+    if vectors is not None and encoder is not None and (found := Encoding.read(Path(vectors))) is not None:
+        found.check(encoder.spec, Path(vectors))
     library = Path(library)
     with build_errors(library):
         folder = BuildFolder(library)
@@ -287,7 +293,10 @@ class Job:
             files = sorted(self._vectors.iterdir())
         elif self._vectors.suffix != ".npy":
             files.pop()
-        return ",".join(f"{file.name}:{sha256_of(file)}" for file in files if file.is_file())
+        listed = ",".join(f"{file.name}:{sha256_of(file)}" for file in files if file.is_file())
+        if len(listed) <= MOST_LISTED:
+            return listed
+        return f"{len(files)} files:{hashlib.sha256(listed.encode()).hexdigest()}"
 
     def _hash(self, files: Sequence[tuple[Path, str, str, int]]) -> list[SourceFact]:
         """Hash files, each with its name, dataset and size."""

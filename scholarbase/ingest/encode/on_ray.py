@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import socket
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -60,11 +60,12 @@ class WorkerEncoder:
     name: str
     spec: EncoderSpec
     device: str | None = None
-    api_key: str | None = None
+    api_key: str | None = field(default=None, repr=False)
+    requests: int = 1
 
     def open(self) -> Any:
         """Raises EncoderMismatch: the worker's encoder is another one."""
-        encoder = open_encoder(self.name, device=self.device, api_key=self.api_key)
+        encoder = open_encoder(self.name, device=self.device, api_key=self.api_key, requests=self.requests)
         if encoder.spec != self.spec:
             encoder.close()
             raise EncoderMismatch(

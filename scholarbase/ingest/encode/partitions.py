@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from scholarbase.databases import open_immutable
 from scholarbase.encoders import Encoder, document_text
@@ -81,18 +82,20 @@ class PartitionEncoder:
         ).fetchall()
         texts = [document_text(title, abstract) for title, abstract, *_ in rows]
         # The same documents together as in an ingest: the last bits of a vector may depend on the others of its batch.
-        size = documents_per_part(self._encoder.spec)
+        # Requests to a service are the same, whatever the number of documents.
+        spec = self._encoder.spec
+        size = len(texts) if spec.kind == "http" else documents_per_part(spec)
         dense = np.concatenate(
             [
                 self._encoder.encode_documents(texts[start : start + size]).dense
                 for start in range(0, len(texts), size)
             ]
         )
-        known = dense.any(axis=1)
+        known: npt.NDArray[np.bool_] = np.any(dense, axis=1)
         ids = [canonical_id(*row[2:]) for row, has_vector in zip(rows, known, strict=True) if has_vector]
         self._write(path, ids, dense[known])
 
-    def _write(self, path: Path, ids: list[str], vectors: np.ndarray) -> None:
+    def _write(self, path: Path, ids: list[str], vectors: npt.NDArray[np.float32]) -> None:
         pa = require("pyarrow", "parquet", "Writing vectors")
         pq = require("pyarrow.parquet", "parquet", "Writing vectors")
         lists = pa.FixedSizeListArray.from_arrays(pa.array(vectors.reshape(-1)), vectors.shape[1])

@@ -9,7 +9,7 @@ from typing import Any, Final, Self
 
 import orjson
 
-from scholarbase.errors import SourceError
+from scholarbase.errors import EncoderMismatch, SourceError
 from scholarbase.files import atomic_write
 from scholarbase.manifest import SourceFact
 from scholarbase.models.encoders import EncoderSpec
@@ -49,6 +49,30 @@ class Encoding:
 
     def completed(self, counts: Mapping[str, int]) -> Encoding:
         return replace(self, counts=dict(counts))
+
+    def check(self, spec: EncoderSpec, folder: Path) -> None:
+        """Check that these vectors are complete, and those of the encoder with this spec.
+
+        Raises:
+            SourceError: partitions are missing.
+            EncoderMismatch: they are from another encoder.
+        """
+        if not self.is_complete:
+            raise SourceError(
+                f'The vectors in {folder} are not complete: run the same "scholarbase encode" again to finish them.'
+            )
+        ours, theirs = self.encoder, replace(spec, query=None)
+        if None in (ours.fingerprint, theirs.fingerprint):
+            ours, theirs = replace(ours, fingerprint=None), replace(theirs, fingerprint=None)
+        else:  # the same files may have two names
+            theirs = replace(theirs, name=ours.name)
+        if ours != theirs:
+            raise EncoderMismatch(
+                f"The vectors in {folder} are from {self.encoder.name} ({self.encoder.kind}, "
+                f"{self.encoder.dimensions} dimensions, fingerprint {self.encoder.fingerprint}), and --encoder is "
+                f"{spec.name} ({spec.kind}, {spec.dimensions} dimensions, fingerprint {spec.fingerprint}): give the "
+                "encoder that computed them."
+            )
 
     def write(self, folder: Path) -> None:
         content: dict[str, Any] = {

@@ -78,6 +78,8 @@ def _checked(path: Path, batches: Iterable[tuple[list[str], npt.NDArray[Any]]]) 
                 )
             seen.add(name)
         row += len(ids)
+        # As encoders do it: the bits of a vector that is of unit length already stay the same.
+        lengths[np.abs(lengths - 1) < 1e-6] = 1
         yield ids, (vectors / lengths[:, np.newaxis]).astype(np.float32)
     if row == 0:
         raise SourceError(f"{path} has no vectors: compute them again, or leave it out.")
