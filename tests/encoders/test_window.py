@@ -1,0 +1,81 @@
+"""Several requests at once to an embeddings service."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from threading import Thread
+
+import httpx
+import numpy as np
+import pytest
+from starlette.responses import JSONResponse
+
+from scholarbase.encoders.http import HttpEncoder
+from scholarbase.encoders.window import Window
+from scholarbase.errors import EncoderError
+from tests.encoders.embeddings import Service, embeddings_service, vector_of
+
+TEXTS = [f"text {number}" for number in range(20 * 4)]
+
+
+@pytest.fixture
+def service() -> Iterator[Service]:
+    with embeddings_service() as service:
+        yield service
+
+
+def unit(texts: list[str]) -> np.ndarray:
+    rows = np.array([vector_of(text) for text in texts])
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize("route", ["v1", "embed"])
+def test_vectors_come_in_the_order_of_the_texts(service: Service, route: str) -> None:
+    url = service.url.replace("/v1", "/embed") if route == "embed" else service.url
+    with closing(HttpEncoder(url, batch_size=4, requests=5)) as encoder:
+        assert (encoder.spec.name, encoder.spec.dimensions) == ("hashes", 16)
+        service.allowed = service.requests + 5
+        found: list[np.ndarray] = []
+        thread = Thread(target=lambda: found.append(encoder.encode_documents(TEXTS).dense))
+        thread.start()
+        while service.requests < service.allowed + 5:  # so many wait for a response
+            thread.join(0.01)
+        assert service.running == 5
+        service.allowed = 1 << 30
+        thread.join(60)
+    np.testing.assert_allclose(found[0], unit(TEXTS), atol=1e-6)
+    assert service.most_running == 5
+    assert service.requests == 1 + 20
+
+
+def test_an_overloaded_service_gets_fewer_requests_at_once(service: Service) -> None:
+    with closing(HttpEncoder(service.url, batch_size=4, requests=8, backoff=0.01)) as encoder:
+        service.refused = [JSONResponse({}, 429, {"Retry-After": "0"}) for _ in range(3)]
+        np.testing.assert_allclose(encoder.encode_documents(TEXTS).dense, unit(TEXTS), atol=1e-6)
+    assert service.requests == 1 + 20 + 3
+
+
+def test_the_limit_halves_when_the_service_refuses_and_rises_again() -> None:
+    window = Window(8)
+    limits = []
+    for status in [429, 503, *[200] * 5]:
+        window.send(lambda status=status: httpx.Response(status))
+        limits.append(window.limit)
+    assert limits == [4, 2, 2, 3, 3, 3, 4]
+    for _ in range(4):
+        window.send(lambda: httpx.Response(429))
+    assert window.limit == 1
+    with pytest.raises(ZeroDivisionError):
+        window.send(lambda: 1 // 0)
+    for _ in range(60):
+        window.send(lambda: httpx.Response(200))
+    assert window.limit == 8
+
+
+def test_after_an_error_the_other_batches_are_not_sent(service: Service) -> None:
+    with closing(HttpEncoder(service.url, batch_size=4, requests=2)) as encoder:
+        service.refused = [JSONResponse({"error": "no"}, 400)]
+        with pytest.raises(EncoderError, match="returned 400"):
+            encoder.encode_documents(TEXTS * 20)
+    assert service.requests < 100
