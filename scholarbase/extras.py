@@ -18,6 +18,7 @@ PACKAGES: Final = {
     "report": ("matplotlib", "jinja2"),
     "parquet": ("pyarrow",),
     "ray": ("ray", "pandas", "pyarrow"),
+    "storage": ("obstore", "zstandard"),
     "zstd": ("zstandard",),
     "documents": ("pypdfium2",),
     "training": ("sentence_transformers", "torch"),

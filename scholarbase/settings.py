@@ -61,13 +61,31 @@ def state_folder() -> Path:
     return (Path(state) if state else Path.home() / ".local" / "state") / "scholarbase"
 
 
+def cache_folder() -> Path:
+    """The folder for what the package can fetch again."""
+    cache = os.environ.get("XDG_CACHE_HOME")
+    return (Path(cache) if cache else Path.home() / ".cache") / "scholarbase"
+
+
+def is_url(text: str) -> bool:
+    """Whether a library is named by a URL and not by a path."""
+    return re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", text) is not None
+
+
 class Settings(ClientSettings):
     """Settings from the environment. Create them with :func:`load_settings`, which rejects unknown names."""
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, extra="forbid", frozen=True)
 
-    library: Path | None = Field(
-        None, description="The library's folder; for a server also a link to it, or a folder of libraries."
+    library: Path | str | None = Field(
+        None,
+        description="The library's folder; for a server also a link to it, or a folder of libraries. Or the URL of a "
+        "packed library.",
+    )
+    cache_dir: Path | None = Field(
+        None,
+        description="The folder for libraries that are fetched from a URL; by default one in the cache folder of the "
+        "user ($XDG_CACHE_HOME or ~/.cache).",
     )
 
     host: str = Field("127.0.0.1", description="The address that the server listens on.")
@@ -286,6 +304,11 @@ class Settings(ClientSettings):
         le=3600,
         description="Seconds that the server works on a request at most. What takes longer ends with status 504.",
     )
+
+    @field_validator("library", mode="before")
+    @classmethod
+    def _read_library(cls, value: Any) -> Any:
+        return Path(value) if isinstance(value, str) and not is_url(value) else value
 
     @field_validator("cors_origins", mode="before")
     @classmethod

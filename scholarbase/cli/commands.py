@@ -32,12 +32,15 @@ from scholarbase.cli.options import (
     export_option,
     filter_options,
     library_option,
+    local_library,
     named_sources,
     open_source,
     page_options,
     require_library,
+    require_target,
     rerank_options,
     source_options,
+    target_option,
 )
 from scholarbase.cli.proxy import proxy
 from scholarbase.cli.qa import qa
@@ -116,7 +119,7 @@ def main(context: click.Context) -> None:
 
 @main.command(short_help="Build a library from snapshot files.")
 @click.argument("sources", nargs=-1, type=click.Path(path_type=Path))
-@library_option
+@target_option
 @click.option(
     "--set",
     "sets",
@@ -207,7 +210,7 @@ def ingest(
         raise InvalidRequest(
             "No sources: give the files or folders to ingest, --set NAME=SOURCE, or --documents."
         )
-    target = require_library(library, settings)
+    target = require_target(library, settings)
     rules = IngestRules(
         keep=keep or settings.keep,  # type: ignore[arg-type]
         records=not no_records,
@@ -567,7 +570,7 @@ def doctor(settings: Settings, library: Path | None, as_json: bool) -> None:
     """
     from scholarbase.cli.doctor import examine, show
 
-    findings = examine(settings, library or settings.library)
+    findings = examine(settings, local_library(library, settings))
     if as_json:
         found = list(findings)
         click.echo(orjson.dumps([one._asdict() for one in found], option=orjson.OPT_INDENT_2).decode())

@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Any
 import click
 import orjson
 
-from scholarbase.cli.options import F, library_option, open_source, rerank_options, source_options
+from scholarbase.cli.options import (
+    F,
+    library_option,
+    local_library,
+    open_source,
+    rerank_options,
+    source_options,
+)
 from scholarbase.errors import InvalidRequest
 from scholarbase.models.document_requests import CHUNKINGS, Chunking
 from scholarbase.models.limits import ENGINES, MODES, SYNTAXES, Engine, Mode, Syntax
@@ -595,7 +602,7 @@ def sweep(
     from scholarbase.progress import reporter
 
     check_installed("evaluation", "The evaluation")
-    read = read_sweep(sweep_file, library=library or settings.library, settings=settings)
+    read = read_sweep(sweep_file, library=local_library(library, settings), settings=settings)
     result = run_sweep(
         read,
         out,

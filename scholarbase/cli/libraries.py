@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from scholarbase.cli.options import library_option, require_library
+from scholarbase.cli.options import require_target, target_option
 from scholarbase.settings import Settings
 
 
@@ -14,8 +14,13 @@ from scholarbase.settings import Settings
 @click.argument("library", type=click.Path(path_type=Path))
 @click.argument("file", metavar="FILE.tar.zst", type=click.Path(path_type=Path))
 @click.option("--force", is_flag=True, help="Replace a file that exists.")
+@click.option(
+    "--without-vectors",
+    is_flag=True,
+    help="Leave out the vectors of papers, for servers whose vectors are on a Qdrant server.",
+)
 @click.pass_obj
-def pack(settings: Settings, library: Path, file: Path, force: bool) -> None:
+def pack(settings: Settings, library: Path, file: Path, force: bool, without_vectors: bool) -> None:
     """Write LIBRARY as FILE.tar.zst, and its hash as FILE.tar.zst.sha256.
 
     Every block is compared with its hash. The file gets its name when it is complete.
@@ -23,7 +28,8 @@ def pack(settings: Settings, library: Path, file: Path, force: bool) -> None:
     from scholarbase.progress import reporter
     from scholarbase.updates.packing import pack as run
 
-    done = run(library, file, force=force, reporter=reporter(settings.progress_seconds))
+    show = reporter(settings.progress_seconds)
+    done = run(library, file, force=force, vectors=not without_vectors, reporter=show)
     click.echo(
         f"{file}: snapshot {done.snapshot}, {done.files:,} files, {done.bytes / 1e6:,.1f} MB packed into "
         f"{done.packed_bytes / 1e6:,.1f} MB, SHA-256 {done.sha256}."
@@ -32,7 +38,7 @@ def pack(settings: Settings, library: Path, file: Path, force: bool) -> None:
 
 @click.command(short_help="Write a packed library to a folder.")
 @click.argument("source", metavar="FILE|URL")
-@library_option
+@target_option
 @click.option("--sha256", help="The SHA-256 of the packed file. [default: that in FILE.sha256, if it exists]")
 @click.pass_obj
 def unpack(settings: Settings, source: str, library: Path | None, sha256: str | None) -> None:
@@ -44,14 +50,14 @@ def unpack(settings: Settings, source: str, library: Path | None, sha256: str | 
     from scholarbase.progress import reporter
     from scholarbase.updates.unpacking import unpack as run
 
-    path = require_library(library, settings)
+    path = require_target(library, settings)
     manifest = run(source, path, sha256=sha256, reporter=reporter(settings.progress_seconds))
     click.echo(f"{path}: snapshot {manifest.snapshot}, {manifest.counts['papers']:,} papers.")
 
 
 @click.command(short_help="Write a library of an older format as one of the present format.")
 @click.argument("old", metavar="LIBRARY", type=click.Path(path_type=Path))
-@library_option
+@target_option
 @click.pass_obj
 def upgrade(settings: Settings, old: Path, library: Path | None) -> None:
     """Write LIBRARY, which has an older format, as one of the present format to the folder --library.
@@ -62,6 +68,6 @@ def upgrade(settings: Settings, old: Path, library: Path | None) -> None:
     from scholarbase.progress import reporter
     from scholarbase.updates.upgrading import upgrade as run
 
-    path = require_library(library, settings)
+    path = require_target(library, settings)
     manifest = run(old, path, reporter=reporter(settings.progress_seconds))
     click.echo(f"{path}: snapshot {manifest.snapshot}, format {manifest.format}.")

@@ -10,7 +10,7 @@ import click
 
 from scholarbase.errors import InvalidRequest
 from scholarbase.models.limits import CITATION_SORTS, DEFAULT_RERANK_DEPTH, EXPORT_FORMATS
-from scholarbase.settings import Settings
+from scholarbase.settings import Settings, cache_folder, is_url
 
 if TYPE_CHECKING:
     from scholarbase.client import Client
@@ -19,7 +19,25 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+class _LibraryType(click.Path):
+    """A folder, or the URL of a packed library, which stays a string: paths have no double slashes."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if isinstance(value, str) and is_url(value):
+            return value
+        return super().convert(value, param, ctx)
+
+
 def library_option(command: F) -> F:
+    return click.option(
+        "--library",
+        type=_LibraryType(path_type=Path),
+        help="The library's folder, or the URL of a packed library. [env: SCHOLARBASE_LIBRARY]",
+    )(command)
+
+
+def target_option(command: F) -> F:
+    """As :func:`library_option`, for a library that is written."""
     return click.option(
         "--library",
         type=click.Path(path_type=Path),
@@ -156,10 +174,33 @@ def chosen_reranker(settings: Settings, name: str | None) -> dict[str, str]:
     return {name: known[name]}
 
 
-def require_library(library: Path | None, settings: Settings) -> Path:
+def require_library(library: Path | str | None, settings: Settings) -> Path:
+    """The folder of the library. One at a URL is fetched."""
+    path = local_library(library, settings)
+    if path is None:
+        raise InvalidRequest("No library: give --library DIR, or set SCHOLARBASE_LIBRARY.")
+    return path
+
+
+def local_library(library: Path | str | None, settings: Settings) -> Path | None:
+    """As :func:`require_library`, None if no library is named."""
+    named = library or settings.library
+    if not isinstance(named, str):
+        return named
+    from scholarbase.progress import reporter
+    from scholarbase.updates.fetching import fetch_library
+
+    folder = settings.cache_dir or cache_folder() / "libraries"
+    return fetch_library(named, folder, reporter=reporter(settings.progress_seconds))
+
+
+def require_target(library: Path | None, settings: Settings) -> Path:
+    """The folder of the library that is written."""
     path = library or settings.library
     if path is None:
         raise InvalidRequest("No library: give --library DIR, or set SCHOLARBASE_LIBRARY.")
+    if isinstance(path, str) or is_url(str(path).replace(":/", "://", 1)):
+        raise InvalidRequest(f"{path} is a URL, and the library is written: give --library DIR.")
     return path
 
 

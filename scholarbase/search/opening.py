@@ -11,9 +11,9 @@ import orjson
 
 from scholarbase.encoders import Encoder, open_encoder
 from scholarbase.encoders.probe import check_probe, check_spec
-from scholarbase.errors import LibraryCorrupt
+from scholarbase.errors import LibraryCorrupt, VectorIndexError
 from scholarbase.extras import check_installed
-from scholarbase.indexes.contents import OpenedFiles, read_contents
+from scholarbase.indexes.contents import FILE_NAME, OpenedFiles, read_contents
 from scholarbase.indexes.passages.parameters import FOLDER
 from scholarbase.indexes.vectors.edge import EdgeIndex
 from scholarbase.indexes.vectors.index import VectorIndex
@@ -50,6 +50,13 @@ def check_files(path: Path, snapshot: str, settings: Settings, *, full: bool = F
 
 def open_vectors(path: Path, snapshot: str, settings: Settings) -> VectorIndex:
     if settings.qdrant_url is None:
+        if not (path / "vectors").exists() and (path / FILE_NAME).exists():
+            listed = read_contents(path, snapshot).files
+            if not any(name.startswith("vectors/") for name in listed):
+                raise VectorIndexError(
+                    f"The library at {path} was packed without its vectors: set SCHOLARBASE_QDRANT_URL to the Qdrant "
+                    "server that has them, or get the library with its vectors."
+                )
         return EdgeIndex.open(
             path / "vectors", temporary=settings.runtime_dir, threads=_search_threads(settings.workers)
         )

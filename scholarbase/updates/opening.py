@@ -10,10 +10,13 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, Final
+from urllib.parse import unquote, urlsplit
 
 from scholarbase.errors import InvalidRequest, LibraryCorrupt, SourceError
+from scholarbase.settings import is_url
+from scholarbase.updates.objects import STORES, StoredObject, small_object
 from scholarbase.updates.packing import hash_file
-from scholarbase.updates.remote import RemoteFile, fetch_small
+from scholarbase.updates.remote import RemoteFile, fetch_small, shown
 
 log = logging.getLogger("scholarbase.updates")
 
@@ -80,25 +83,52 @@ def open_packed(source: str | Path, sha256: str | None) -> Iterator[PackedFile]:
     with ExitStack() as stack:
         if isinstance(source, str) and source.lower().startswith(("http://", "https://")):
             remote = stack.enter_context(RemoteFile(source))
-            expected = sha256 or _hash_in(
-                fetch_small(source, ".sha256", MAX_HASH_FILE), f"{remote.name}.sha256"
-            )
-            yield PackedFile(remote.name, remote.read, _lower(expected))
+            yield PackedFile(remote.name, remote.read, _lower(sha256 or published_hash(source)))
             return
-        path = Path(source)
+        if isinstance(source, str) and source.lower().startswith(STORES):
+            stored = StoredObject(source)
+            yield PackedFile(stored.name, stored.read, _lower(sha256 or published_hash(source)))
+            return
+        path = path_of(source)
         try:
             file = stack.enter_context(path.open("rb", buffering=0))
-            beside = hash_file(path)
-            stored = None
-            if sha256 is None and beside.exists():
-                with beside.open("rb") as hashes:
-                    stored = hashes.read(MAX_HASH_FILE)
         except OSError as error:
-            raise SourceError(
-                f'{path} cannot be read ({error.strerror or error}): give a file that "scholarbase pack" wrote, or '
-                "its URL."
-            ) from error
-        yield PackedFile(str(path), _reading(file, path), _lower(sha256 or _hash_in(stored, str(beside))))
+            raise _unreadable(path, error) from error
+        yield PackedFile(str(path), _reading(file, path), _lower(sha256 or published_hash(source)))
+
+
+def published_hash(source: str | Path) -> str | None:
+    """The hash in ``SOURCE.sha256``, None if there is no such file. Raises as :func:`open_packed`."""
+    if isinstance(source, str) and source.lower().startswith(("http://", "https://")):
+        return _hash_in(fetch_small(source, ".sha256", MAX_HASH_FILE), f"{shown(source)}.sha256")
+    if isinstance(source, str) and source.lower().startswith(STORES):
+        return _hash_in(small_object(f"{source}.sha256", MAX_HASH_FILE), f"{source}.sha256")
+    beside = hash_file(path_of(source))
+    try:
+        if not beside.exists():
+            return None
+        with beside.open("rb") as hashes:
+            return _hash_in(hashes.read(MAX_HASH_FILE), str(beside))
+    except OSError as error:
+        raise _unreadable(beside, error) from error
+
+
+def path_of(source: str | Path) -> Path:
+    """The path that a path or ``file://`` URL names. Raises InvalidRequest: it is another URL."""
+    if isinstance(source, Path) or not is_url(source):
+        return Path(source)
+    parts = urlsplit(source)
+    if parts.scheme.lower() != "file" or parts.netloc not in ("", "localhost"):
+        raise InvalidRequest(
+            f"{source!r} is not the URL of a packed library: use http, https, s3, gs or az, or file:///path."
+        )
+    return Path(unquote(parts.path))
+
+
+def _unreadable(path: Path, error: OSError) -> SourceError:
+    return SourceError(
+        f'{path} cannot be read ({error.strerror or error}): give a file that "scholarbase pack" wrote, or its URL.'
+    )
 
 
 def _reading(file: io.FileIO, path: Path) -> Callable[[int], bytes]:

@@ -16,6 +16,7 @@ from scholarbase.extras import check_installed
 from scholarbase.files import atomic_write, storage_errors, sync_folder, temporary_files
 from scholarbase.indexes import contents
 from scholarbase.indexes.contents import BLOCK, FileFact, read_contents
+from scholarbase.ingest.folder import VECTORS
 from scholarbase.manifest import read_manifest
 from scholarbase.progress import Reporter, SilentReporter
 from scholarbase.updates.archive import END, check_listed, header, padding
@@ -44,7 +45,12 @@ def hash_file(file: Path) -> Path:
 
 
 def pack(
-    library: str | Path, file: str | Path, *, force: bool = False, reporter: Reporter | None = None
+    library: str | Path,
+    file: str | Path,
+    *,
+    force: bool = False,
+    vectors: bool = True,
+    reporter: Reporter | None = None,
 ) -> Packed:
     """Write a library as one file, and compare each block with its hash while it is read.
 
@@ -53,6 +59,7 @@ def pack(
 
     Args:
         force: replace a file that exists.
+        vectors: pack the vectors of papers, which a library does not need where they are on a Qdrant server.
 
     Raises:
         InvalidRequest: ``file`` exists and ``force`` is off, or it is in the library's folder.
@@ -68,6 +75,8 @@ def pack(
     if file.resolve().is_relative_to(library.resolve()):
         raise InvalidRequest(f"{file} is in the library's folder: choose a FILE outside of it.")
     listed = read_contents(library, snapshot)
+    if not vectors:
+        listed = listed.without(f"{VECTORS}/")
     listed.check_sizes(library)
     check_listed(listed, library / contents.FILE_NAME)
     listed_bytes = listed.to_bytes()

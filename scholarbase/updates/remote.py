@@ -161,6 +161,11 @@ def fetch_small(url: str, suffix: str, limit: int) -> bytes | None:
         return data[:limit]
 
 
+def shown(url: str) -> str:
+    """A URL for messages, without its user and query, which may be secret. Raises InvalidRequest: it is not a URL."""
+    return _shown(_parse(url))
+
+
 def _get(
     http: httpx.Client, url: httpx.URL, name: str, headers: dict[str, str], missing: tuple[int, ...] = ()
 ) -> httpx.Response:

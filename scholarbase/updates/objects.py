@@ -1,0 +1,77 @@
+"""Packed libraries in object storage, read with obstore: S3 and what speaks its protocol, Google Cloud and Azure.
+
+Credentials, regions and endpoints are those of the environment (``AWS_ACCESS_KEY_ID``, ``AWS_ENDPOINT``, ...).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from scholarbase.errors import InvalidRequest, SourceError
+from scholarbase.extras import require
+
+STORES: Final = ("s3://", "gs://", "az://")
+"""What the URL of an object begins with."""
+CHUNK: Final = 1 << 20
+
+
+class StoredObject:
+    """The bytes of an object at a URL, read once from its start.
+
+    Raises:
+        InvalidRequest: the URL is invalid.
+        SourceError: the object cannot be read, also while reading.
+        MissingExtra: obstore is not installed.
+    """
+
+    def __init__(self, url: str) -> None:
+        self.name = url
+        self._rest = b""
+        store, name = _store(url)
+        try:
+            self._pieces: Iterator[Any] = iter(store.get(name).stream(min_chunk_size=CHUNK))
+        except Exception as error:  # obstore's errors have no common class but this
+            raise _failed(url, error) from error
+
+    def read(self, size: int) -> bytes:
+        """At most ``size`` bytes; none at the end."""
+        if not self._rest:
+            try:
+                self._rest = bytes(next(self._pieces, b""))
+            except Exception as error:
+                raise _failed(self.name, error) from error
+        data, self._rest = self._rest[:size], self._rest[size:]
+        return data
+
+
+def small_object(url: str, limit: int) -> bytes | None:
+    """The first ``limit`` bytes of an object, None if there is no such object. Raises as :class:`StoredObject`."""
+    store, name = _store(url)
+    try:
+        return bytes(store.get(name).bytes())[:limit]
+    except FileNotFoundError:
+        return None
+    except Exception as error:
+        raise _failed(url, error) from error
+
+
+def _store(url: str) -> tuple[Any, str]:
+    """The store of an object, and its name there."""
+    obstore: Any = require("obstore.store", "storage", f"Reading {url}")
+    folder, _, name = url.rpartition("/")
+    if not name or folder.endswith("/"):
+        raise InvalidRequest(
+            f"{url!r} does not name an object: use a URL such as s3://bucket/papers.tar.zst."
+        )
+    try:
+        return obstore.from_url(folder), name
+    except Exception as error:
+        raise InvalidRequest(f"{url!r} is not the URL of an object ({error}).") from error
+
+
+def _failed(url: str, error: Exception) -> SourceError:
+    reason = (str(error).strip() or type(error).__name__).splitlines()[0][:300]
+    return SourceError(
+        f"{url} cannot be read ({reason}): check the URL, and the region, endpoint and credentials in the environment."
+    )
