@@ -46,6 +46,8 @@ HEAVY = (
     "scipy",
     "matplotlib",
     "jinja2",
+    "ray",
+    "obstore",
 )
 
 

@@ -75,6 +75,7 @@ def _extras() -> Iterator[Finding]:
         "evaluation",
         "parquet",
         "zstd",
+        "storage",
         "documents",
         "tracing",
     ):

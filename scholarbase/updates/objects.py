@@ -67,11 +67,18 @@ def _store(url: str) -> tuple[Any, str]:
     try:
         return obstore.from_url(folder), name
     except Exception as error:
-        raise InvalidRequest(f"{url!r} is not the URL of an object ({error}).") from error
+        raise InvalidRequest(
+            f"{url!r} cannot be opened as the URL of an object ({_reason(error)})."
+        ) from error
 
 
 def _failed(url: str, error: Exception) -> SourceError:
-    reason = (str(error).strip() or type(error).__name__).splitlines()[0][:300]
     return SourceError(
-        f"{url} cannot be read ({reason}): check the URL, and the region, endpoint and credentials in the environment."
+        f"{url} cannot be read ({_reason(error)}): check the URL, and the region, endpoint and credentials in the "
+        "environment."
     )
+
+
+def _reason(error: Exception) -> str:
+    """The first line of an error of obstore, which goes on with the state of its client."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0][:300]

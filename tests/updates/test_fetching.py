@@ -1,0 +1,199 @@
+"""A library that is named by the URL of its packed file."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scholarbase.errors import InvalidRequest, LibraryCorrupt, SourceError, VectorIndexError
+from scholarbase.indexes.vectors.edge import EdgeIndex
+from scholarbase.indexes.vectors.nodes import Nodes
+from scholarbase.indexes.vectors.transfer import load_into_server
+from scholarbase.manifest import read_manifest
+from scholarbase.search.library import Library
+from scholarbase.settings import load_settings
+from scholarbase.updates.fetching import fetch_library
+from scholarbase.updates.packing import pack
+from tests.conftest import run_cli
+from tests.qdrant.cluster import qdrant_cluster
+from tests.updates.archives import files
+
+NAME = "sample.tar.zst"
+
+
+@pytest.fixture(scope="module")
+def published(sample_library: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the packed sample, and its hash beside it."""
+    folder = tmp_path_factory.mktemp("published")
+    pack(sample_library, folder / NAME)
+    return folder
+
+
+class Server:
+    """Serves a folder, and lists the paths that were requested. Holds archives after ``limit`` bytes."""
+
+    def __init__(self) -> None:
+        self.requests: list[str] = []
+        self.limit: int | None = None
+        self.released = threading.Event()
+        self.url = ""
+
+
+class _Handler(SimpleHTTPRequestHandler):
+    def __init__(self, server: Server, *arguments: Any, **options: Any) -> None:
+        self._state = server
+        super().__init__(*arguments, **options)
+
+    def copyfile(self, source: Any, outputfile: Any) -> None:
+        self._state.requests.append(self.path)
+        if self._state.limit is not None and self.path.endswith(NAME):
+            outputfile.write(source.read(self._state.limit))
+            outputfile.flush()
+            self._state.released.wait(120)
+        super().copyfile(source, outputfile)
+
+    def log_message(self, format: str, *arguments: object) -> None:
+        pass
+
+
+@contextmanager
+def serving(folder: Path) -> Iterator[Server]:
+    state = Server()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Handler, state, directory=str(folder)))
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    thread.start()
+    state.url = f"http://127.0.0.1:{server.server_address[1]}"
+    try:
+        yield state
+    finally:
+        state.released.set()
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def info(url: str, cache: Path) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "scholarbase.cli", "info", "--json", "--library", url],
+        env=os.environ
+        | {"SCHOLARBASE_CACHE_DIR": str(cache), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+
+
+def test_processes_that_start_at_once_fetch_a_library_once_also_after_a_kill(
+    published: Path, sample_library: Path, tmp_path: Path
+) -> None:
+    with serving(published) as server:
+        url = f"{server.url}/{NAME}"
+        server.limit = 1_000_000
+        killed = info(url, tmp_path)
+        end = time.monotonic() + 120
+        while not list(tmp_path.glob("*/building/*.sqlite")):
+            assert time.monotonic() < end
+            time.sleep(0.02)
+        killed.send_signal(signal.SIGKILL)
+        killed.communicate()
+        assert not list(tmp_path.glob("*/files.json"))
+        server.limit = None
+        server.released.set()
+        processes = [info(url, tmp_path) for _ in range(3)]
+        outputs = [process.communicate(timeout=300) for process in processes]
+    assert [process.returncode for process in processes] == [0, 0, 0], outputs
+    assert {output for output, _ in outputs} == {(sample_library / "manifest.json").read_bytes()}
+    assert server.requests.count(f"/{NAME}") == 2  # of the killed process, and of one of the three
+    [library] = tmp_path.glob("[0-9a-f]*")
+    assert files(library) == files(sample_library)
+
+
+def test_a_library_in_the_cache_needs_no_server_where_the_url_has_the_hash(
+    published: Path, tmp_path: Path
+) -> None:
+    digest = (published / f"{NAME}.sha256").read_text().split()[0]
+    library = fetch_library(f"file://{published / NAME}", tmp_path)
+    assert library == tmp_path / digest[:32]
+    assert fetch_library(f"http://127.0.0.1:9/{NAME}#sha256={digest.upper()}", tmp_path) == library
+    done = run_cli(
+        "search", "language models", "--limit", "1", "--mode", "sparse", SCHOLARBASE_CACHE_DIR=str(tmp_path),
+        SCHOLARBASE_LIBRARY=f"https://nowhere.invalid/{NAME}#sha256={digest}",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_file_with_another_hash_or_without_one_is_refused(published: Path, tmp_path: Path) -> None:
+    other = tmp_path / "published" / NAME
+    other.parent.mkdir()
+    other.write_bytes((published / NAME).read_bytes())
+    with pytest.raises(SourceError, match=r"has no known hash: put the file \.sha256"):
+        fetch_library(f"file://{other}", tmp_path / "cache")
+    with pytest.raises(LibraryCorrupt, match=f"instead of {'0' * 64}"):
+        fetch_library(f"file://{other}#sha256={'0' * 64}", tmp_path / "cache")
+    with pytest.raises(InvalidRequest, match="only #sha256= and 64 hexadecimal digits"):
+        fetch_library(f"file://{other}#md5=00", tmp_path / "cache")
+    with pytest.raises(InvalidRequest, match="is not the URL of a packed library"):
+        fetch_library(f"ftp://host/{NAME}#sha256={'0' * 64}", tmp_path / "cache")
+    assert not list((tmp_path / "cache").glob("*/files.json"))
+
+
+def test_a_library_that_is_written_has_no_url() -> None:
+    done = run_cli("ingest", "sample", "--library", "s3://bucket/library.tar.zst")
+    assert done.returncode == 2
+    assert "is a URL, and the library is written" in done.stderr
+
+
+def test_a_library_in_a_public_bucket(
+    published: Path, sample_library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S3 sends the objects of a public bucket as a web server does: with the bucket as the first folder."""
+    pytest.importorskip("obstore")
+    with serving(published.parent) as server:
+        monkeypatch.delenv("SSL_CERT_DIR")  # obstore opens no client without certificates
+        monkeypatch.setenv("AWS_ENDPOINT", server.url)
+        monkeypatch.setenv("AWS_ALLOW_HTTP", "true")
+        monkeypatch.setenv("AWS_SKIP_SIGNATURE", "true")
+        monkeypatch.setenv("AWS_REGION", "us-east-1")
+        library = fetch_library(f"s3://{published.name}/{NAME}", tmp_path / "cache")
+        assert files(library) == files(sample_library)
+        with pytest.raises(SourceError, match=r"absent\.tar\.zst has no known hash"):
+            fetch_library(f"s3://{published.name}/absent.tar.zst", tmp_path / "cache")
+        with pytest.raises(
+            SourceError, match=r"absent\.tar\.zst cannot be read .* credentials in the environment"
+        ):
+            fetch_library(f"s3://{published.name}/absent.tar.zst#sha256={'0' * 64}", tmp_path / "cache")
+
+
+def test_a_node_with_a_qdrant_server_needs_no_vectors(sample_library: Path, tmp_path: Path) -> None:
+    whole = pack(sample_library, tmp_path / "whole.tar.zst")
+    small = pack(sample_library, tmp_path / NAME, vectors=False)
+    assert small.snapshot == whole.snapshot
+    assert small.packed_bytes < whole.packed_bytes
+    library = fetch_library(f"file://{tmp_path / NAME}", tmp_path / "cache")
+    assert not (library / "vectors").exists()
+    with pytest.raises(VectorIndexError, match="was packed without its vectors: set SCHOLARBASE_QDRANT_URL"):
+        Library.open(library)
+    manifest, snapshot = read_manifest(library)
+    assert snapshot == whole.snapshot
+    with qdrant_cluster() as cluster, closing(EdgeIndex.open(sample_library / "vectors")) as edge:
+        with closing(Nodes(cluster.urls)) as nodes:
+            load_into_server(edge, nodes, "scholarbase", snapshot, edge.config)
+        settings = load_settings(qdrant_url=tuple(cluster.urls))
+        with (
+            Library.open(library, settings=settings) as remote,
+            Library.open(sample_library) as local,
+        ):
+            for query in ("language models", "graph neural networks for molecules"):
+                assert remote.search(query, limit=50).results == local.search(query, limit=50).results
+    assert manifest.counts["papers"] == 2440
