@@ -88,7 +88,8 @@ class _Commands(click.Group):
             sys.exit(InvalidRequest.exit_code)
         except (click.Abort, KeyboardInterrupt):
             click.echo(
-                "scholarbase: interrupted. Run the same command again to resume a download, ingest, encoding or evaluation.",
+                "scholarbase: interrupted. Run the same command again to resume a download, ingest, encoding or "
+                "evaluation.",
                 err=True,
             )
             sys.exit(INTERRUPTED)
