@@ -1,0 +1,119 @@
+"""Lines through the measurements of ``make bench`` (``slopes.json``), with the uncertainty of their predictions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import orjson
+
+FILE: Final = Path(__file__).parent / "slopes.json"
+
+_T95: Final = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
+"""97.5% quantiles of Student's t for 1 to 10 degrees of freedom:
+https://www.itl.nist.gov/div898/handbook/eda/section3/eda3672.htm"""
+_NORMAL95: Final = 1.96
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """What one library took. Bytes of memory are resident, mapped files included; ``anonymous`` is without them.
+
+    Seconds are those of the build by the clock; ``cpu_seconds`` are of all its processes. ``load`` is the mean number
+    of running processes on the machine. ``search_cpu_seconds`` are of one search, hybrid where it is ``dense``.
+    """
+
+    papers: int
+    dense: bool
+    disk_bytes: int
+    vectors_bytes: int
+    build_bytes: int
+    build_anonymous_bytes: int
+    seconds: float
+    cpu_seconds: float
+    load: float
+    search_cpu_seconds: float
+    serve_bytes: int
+    serve_anonymous_bytes: int
+
+
+class Predicted(NamedTuple):
+    """A value and its 95% prediction interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """A line by ordinary least squares: ``intercept + slope * papers``.
+
+    ``error`` is the standard error of the slope, ``residual`` the standard deviation around the line; both are 0 with
+    two points.
+    """
+
+    intercept: float
+    slope: float
+    error: float
+    residual: float
+    mean: float
+    spread: float
+    points: int
+
+    @classmethod
+    def of(cls, papers: Sequence[float], values: Sequence[float]) -> Fit:
+        """Fit at least two points with different numbers of papers."""
+        count = len(papers)
+        mean, middle = sum(papers) / count, sum(values) / count
+        spread = sum((x - mean) ** 2 for x in papers)
+        slope = sum((x - mean) * (y - middle) for x, y in zip(papers, values, strict=True)) / spread
+        intercept = middle - slope * mean
+        squares = sum((y - intercept - slope * x) ** 2 for x, y in zip(papers, values, strict=True))
+        residual = math.sqrt(squares / (count - 2)) if count > 2 else 0.0
+        return cls(intercept, slope, residual / math.sqrt(spread), residual, mean, spread, count)
+
+    @property
+    def t(self) -> float:
+        """The quantile of a 95% interval."""
+        freedom = self.points - 2
+        return _T95[freedom - 1] if 1 <= freedom <= len(_T95) else _NORMAL95
+
+    def at(self, papers: float) -> Predicted:
+        """The prediction at a number of papers, with the interval of a new measurement there. None is below zero."""
+        value = self.intercept + self.slope * papers
+        share = 1 + 1 / self.points + (papers - self.mean) ** 2 / self.spread
+        margin = self.t * self.residual * math.sqrt(share)
+        return Predicted(max(0.0, value), max(0.0, value - margin), max(0.0, value + margin))
+
+
+@dataclass(frozen=True, slots=True)
+class Slopes:
+    """Measurements, with what was measured where."""
+
+    source: str
+    machine: str
+    dimensions: int
+    tokens_per_paper: float
+    points: list[Point]
+
+    def fit(self, quantity: str, *, dense: bool) -> Fit:
+        """The line of a quantity, an attribute of :class:`Point`, of libraries with or without vectors."""
+        points = [point for point in self.points if point.dense == dense]
+        return Fit.of([point.papers for point in points], [getattr(point, quantity) for point in points])
+
+    def to_bytes(self) -> bytes:
+        return orjson.dumps(asdict(self), option=orjson.OPT_INDENT_2) + b"\n"
+
+    @classmethod
+    def from_bytes(cls, content: bytes) -> Slopes:
+        data: dict[str, Any] = orjson.loads(content)
+        return cls(**data | {"points": [Point(**point) for point in data["points"]]})
+
+
+def shipped() -> Slopes:
+    """The measurements that come with the package."""
+    return Slopes.from_bytes(FILE.read_bytes())
