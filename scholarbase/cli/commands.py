@@ -38,6 +38,7 @@ from scholarbase.cli.options import (
     rerank_options,
     source_options,
 )
+from scholarbase.cli.plan import plan
 from scholarbase.cli.proxy import proxy
 from scholarbase.cli.qa import qa
 from scholarbase.cli.qdrant import load, unload
@@ -618,6 +619,7 @@ def export_files(settings: Settings, out: Path, library: Path | None, form: str,
 
 main.add_command(load)
 main.add_command(unload)
+main.add_command(plan)
 main.add_command(pack)
 main.add_command(unpack)
 main.add_command(upgrade)

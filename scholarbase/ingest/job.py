@@ -656,6 +656,7 @@ class _Job:
             if parts is None:
                 sums = vector_sums(index, counter, tracker.advance)
             else:
+                parts.check(points, self._count("papers"))
                 sums = parts.sums()
                 parts.count(counter)
                 tracker.advance(points)

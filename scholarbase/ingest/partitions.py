@@ -16,9 +16,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
-import orjson
-
-from scholarbase.errors import InvalidRequest, OutOfMemory
+from scholarbase.errors import InvalidRequest, OutOfMemory, VectorIndexError
 from scholarbase.files import sync_folder
 from scholarbase.indexes.content_hash import combined
 from scholarbase.indexes.frequencies import FrequencyCounter
@@ -159,6 +157,14 @@ class Partitions:
                     segment.replace(target / segment.name)
         sync_folder(target)
 
+    def check(self, points: int, papers: int) -> None:
+        """Raises VectorIndexError: the joined shard lacks points."""
+        if points != papers:
+            raise VectorIndexError(
+                f"The partitions have {points:,} points, and the library has {papers:,} papers: run the same command with "
+                "--restart, and report this."
+            )
+
     def sums(self) -> dict[str, int]:
         """The sums of the vectors of all partitions."""
         found = [each.result() or {} for each in self.all]
@@ -200,9 +206,8 @@ def _forget(
 
 
 def _has_points(segment: Path) -> bool:
-    """Whether a segment ever had a point. Qdrant keeps an empty one for the next points."""
-    described: Mapping[str, Any] = orjson.loads((segment / "segment.json").read_bytes())
-    return described["initial_version"] is not None
+    """Whether a segment has points, whose ids it then lists. Qdrant keeps an empty one for the next points."""
+    return any(segment.glob("*id_tracker.mappings"))
 
 
 class _Shown:

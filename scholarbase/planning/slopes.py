@@ -53,7 +53,7 @@ class Fit:
     """A line by ordinary least squares: ``intercept + slope * papers``.
 
     ``error`` is the standard error of the slope, ``residual`` the standard deviation around the line; both are 0 with
-    two points.
+    two points. ``least`` is the least value of a point.
     """
 
     intercept: float
@@ -63,6 +63,7 @@ class Fit:
     mean: float
     spread: float
     points: int
+    least: float
 
     @classmethod
     def of(cls, papers: Sequence[float], values: Sequence[float]) -> Fit:
@@ -74,7 +75,7 @@ class Fit:
         intercept = middle - slope * mean
         squares = sum((y - intercept - slope * x) ** 2 for x, y in zip(papers, values, strict=True))
         residual = math.sqrt(squares / (count - 2)) if count > 2 else 0.0
-        return cls(intercept, slope, residual / math.sqrt(spread), residual, mean, spread, count)
+        return cls(intercept, slope, residual / math.sqrt(spread), residual, mean, spread, count, min(values))
 
     @property
     def t(self) -> float:
@@ -100,10 +101,24 @@ class Slopes:
     tokens_per_paper: float
     points: list[Point]
 
+    @property
+    def sizes(self) -> list[int]:
+        """The numbers of papers that were measured."""
+        return sorted({point.papers for point in self.points})
+
     def fit(self, quantity: str, *, dense: bool) -> Fit:
         """The line of a quantity, an attribute of :class:`Point`, of libraries with or without vectors."""
         points = [point for point in self.points if point.dense == dense]
         return Fit.of([point.papers for point in points], [getattr(point, quantity) for point in points])
+
+    def difference(self, quantity: str) -> Fit:
+        """The line of what vectors add to a quantity, of pairs of libraries of the same papers."""
+        without, held = ([point for point in self.points if point.dense == dense] for dense in (False, True))
+        added = [
+            getattr(more, quantity) - getattr(less, quantity)
+            for more, less in zip(held, without, strict=True)
+        ]
+        return Fit.of([point.papers for point in held], added)
 
     def to_bytes(self) -> bytes:
         return orjson.dumps(asdict(self), option=orjson.OPT_INDENT_2) + b"\n"
