@@ -161,8 +161,8 @@ class Partitions:
         """Raises VectorIndexError: the joined shard lacks points."""
         if points != papers:
             raise VectorIndexError(
-                f"The partitions have {points:,} points, and the library has {papers:,} papers: run the same command with "
-                "--restart, and report this."
+                f"The partitions have {points:,} points, and the library has {papers:,} papers: run the same "
+                "command with --restart, and report this."
             )
 
     def sums(self) -> dict[str, int]:
