@@ -30,12 +30,15 @@ from scholarbase.files import atomic_write, disk_size
 from scholarbase.ingest.job import ingest
 from scholarbase.manifest import read_manifest
 from scholarbase.models.encoders import PACKAGED
+from scholarbase.planning.requirements import predicted
 from scholarbase.planning.slopes import FILE, Point, Slopes
 from scholarbase.search.library import Library
 
 ROOT: Final = Path(__file__).resolve().parent.parent.parent
 SIZES: Final = (20_000, 40_000, 80_000)
 ENCODERS: Final = ("none", PACKAGED)
+ROUNDS: Final = 3
+"""Builds of each size: times vary with what else runs."""
 QUESTIONS: Final = 200
 LIMIT: Final = 20
 TOKENIZED: Final = 2_000
@@ -60,7 +63,12 @@ def run(setting: Setting) -> list[Row]:
         machine=f"{machine.cores()} cores of a cloud server and {machine.facts()['memory_gb']:.0f} GB of memory",
         dimensions=256,
         tokens_per_paper=tokens_per_paper(source),
-        points=[point for size in sizes for point in measured(setting, source, size, work)],
+        points=[
+            point
+            for size in sizes
+            for number in range(ROUNDS)
+            for point in measured(setting, source, size, work, number)
+        ],
     )
     target = work / FILE.name if small else FILE
     with atomic_write(target) as file:
@@ -70,26 +78,26 @@ def run(setting: Setting) -> list[Row]:
 
 
 def row(slopes: Slopes, point: Point, quantity: str) -> Row:
-    predicted = slopes.fit(quantity, dense=point.dense).at(point.papers)
+    found = predicted(slopes, quantity, point.papers, slopes.dimensions if point.dense else 0)
     actual = float(getattr(point, quantity))
     return Row(
         part="plan",
         what=f"predicted {QUANTITIES[quantity]}, {'with' if point.dense else 'without'} vectors",
         beside=f"measured, {point.papers:,} papers",
-        here=predicted.value,
+        here=found.value,
         floor=actual,
         unit="s" if quantity.endswith("seconds") else "bytes",
-        ratio=max(predicted.value / actual, actual / predicted.value),
+        ratio=max(found.value / actual, actual / found.value),
         bound="at most",
         target=WITHIN,
-        notes={"point": asdict(point), "low": predicted.low, "high": predicted.high},
+        notes={"point": asdict(point), "low": found.low, "high": found.high},
     )
 
 
-def measured(setting: Setting, source: Path, papers: int | None, work: Path) -> list[Point]:
+def measured(setting: Setting, source: Path, papers: int | None, work: Path, number: int = 0) -> list[Point]:
     """Libraries of so many papers, or of all, without and with vectors. What was measured before is kept."""
     name = "all" if papers is None else str(papers)
-    kept = work / f"points-{name}.json"
+    kept = work / f"points-{name}-{number}.json"
     if not kept.exists():
         sources = work / f"papers-{name}.json"
         work.mkdir(parents=True, exist_ok=True)

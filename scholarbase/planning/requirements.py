@@ -29,8 +29,10 @@ STORED_BYTES: Final = 2.0
 CODE_BYTES: Final = 0.25
 GRAPH_RATIO: Final = 2.0
 """Links of the graph of other encoders (m 32), relative to those of static encoders (m 16)."""
+SEGMENT_POINTS: Final = 100_000
 DENSE_SEGMENT_POINTS: Final = 1_000_000
-"""Papers of one segment with vectors (:mod:`scholarbase.indexes.vectors.edge`): a build is in memory by segments."""
+"""Papers of one segment without and with vectors (:mod:`scholarbase.indexes.vectors.edge`). Beyond, the memory of a
+build does not grow: segments are built one after the other, and the caches of the catalogue are full before."""
 USABLE: Final = 0.8
 """The share of a node's memory and processors that is planned for."""
 
@@ -133,25 +135,22 @@ class Requirements:
 def requirements(wanted: Wanted, slopes: Slopes, speeds: dict[str, float]) -> Requirements:
     """Compute what a library needs. ``speeds`` are tokens per second of the encoding machines by name."""
     n, d = wanted.papers, wanted.dimensions
-    vectors = added(_line(slopes, "vectors_bytes", n), _dense(slopes, "vectors_bytes", n, d))
+    vectors = predicted(slopes, "vectors_bytes", n, d)
     own = slopes.fit("serve_anonymous_bytes", dense=d > 0).intercept
     memory = Predicted(*(value + own for value in vectors))
     originals = STORED_BYTES * d * n
-    in_memory = min(n, DENSE_SEGMENT_POINTS)
     shards, replicas, search = _nodes(wanted, slopes, memory.value)
     return Requirements(
         papers=n,
         dimensions=d,
         queries_per_second=wanted.queries_per_second,
-        disk_bytes=added(_line(slopes, "disk_bytes", n), _dense(slopes, "disk_bytes", n, d)),
+        disk_bytes=predicted(slopes, "disk_bytes", n, d),
         vectors_bytes=vectors,
         memory_bytes=memory,
         least_memory_bytes=Predicted(*(max(0.0, value - originals) for value in memory)),
         qdrant_bytes=QDRANT_FACTOR * d * n,
-        build_bytes=added(
-            _line(slopes, "build_bytes", in_memory), _dense(slopes, "build_bytes", in_memory, d)
-        ),
-        cpu_seconds=added(_line(slopes, "cpu_seconds", n), _dense(slopes, "cpu_seconds", n, d)),
+        build_bytes=predicted(slopes, "build_bytes", n, d),
+        cpu_seconds=predicted(slopes, "cpu_seconds", n, d),
         search_cpu_seconds=search,
         shards=shards,
         replicas=replicas,
@@ -162,15 +161,17 @@ def requirements(wanted: Wanted, slopes: Slopes, speeds: dict[str, float]) -> Re
     )
 
 
-def added(one: Predicted, other: Predicted) -> Predicted:
-    """The sum of two independent predictions: their margins add as the sides of a right triangle."""
-    value = one.value + other.value
-    margin = math.hypot(one.high - one.value, other.high - other.value)
+def predicted(slopes: Slopes, quantity: str, papers: int, dimensions: int) -> Predicted:
+    """A quantity of a library with vectors of these dimensions: that without vectors, and what vectors add.
+
+    The two are independent, so their margins add as the sides of a right triangle.
+    """
+    limits = (SEGMENT_POINTS, DENSE_SEGMENT_POINTS) if quantity == "build_bytes" else (papers, papers)
+    without = slopes.fit(quantity, dense=False).at(min(papers, limits[0]))
+    dense = _dense(slopes, quantity, min(papers, limits[1]), dimensions)
+    value = without.value + dense.value
+    margin = math.hypot(without.high - without.value, dense.high - dense.value)
     return Predicted(value, max(0.0, value - margin), value + margin)
-
-
-def _line(slopes: Slopes, quantity: str, papers: int) -> Predicted:
-    return slopes.fit(quantity, dense=False).at(papers)
 
 
 def _dense(slopes: Slopes, quantity: str, papers: int, dimensions: int) -> Predicted:
