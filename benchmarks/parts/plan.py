@@ -69,12 +69,12 @@ def run(setting: Setting) -> list[Row]:
             for number in range(ROUNDS)
             for point in measured(setting, source, size, work, number)
         ],
+        checked=measured(setting, source, None, work),
     )
     target = work / FILE.name if small else FILE
     with atomic_write(target) as file:
         file.write(slopes.to_bytes())
-    whole = measured(setting, source, None, work)
-    return [row(slopes, point, quantity) for point in whole for quantity in QUANTITIES]
+    return [row(slopes, point, quantity) for point in slopes.checked for quantity in QUANTITIES]
 
 
 def row(slopes: Slopes, point: Point, quantity: str) -> Row:

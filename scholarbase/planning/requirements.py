@@ -63,6 +63,11 @@ def parse_count(text: str) -> int:
     )
 
 
+def _check(name: str, value: float, least: float, most: float, unit: str) -> None:
+    if not least <= value <= most:  # also where it is not a number
+        raise InvalidRequest(f"{name} is {value:g}: it must be from {least:,g} to {most:,g} {unit}.")
+
+
 @dataclass(frozen=True, slots=True)
 class Node:
     """A machine that searches."""
@@ -92,11 +97,6 @@ class Wanted:
         _check("--papers", self.papers, 1, MOST_PAPERS, "papers")
         _check("--dimensions", self.dimensions, 0, MOST_DIMENSIONS, "dimensions, 0 without vectors")
         _check("--queries-per-second", self.queries_per_second, 0.001, MOST_QUERIES, "searches")
-
-
-def _check(name: str, value: float, least: float, most: float, unit: str) -> None:
-    if not least <= value <= most:  # also where it is not a number
-        raise InvalidRequest(f"{name} is {value:g}: it must be from {least:,g} to {most:,g} {unit}.")
 
 
 @dataclass(frozen=True, slots=True)

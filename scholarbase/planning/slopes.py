@@ -93,13 +93,14 @@ class Fit:
 
 @dataclass(frozen=True, slots=True)
 class Slopes:
-    """Measurements, with what was measured where."""
+    """Measurements, with what was measured where. ``checked`` are larger libraries, which no line goes through."""
 
     source: str
     machine: str
     dimensions: int
     tokens_per_paper: float
     points: list[Point]
+    checked: list[Point]
 
     @property
     def sizes(self) -> list[int]:
@@ -126,7 +127,8 @@ class Slopes:
     @classmethod
     def from_bytes(cls, content: bytes) -> Slopes:
         data: dict[str, Any] = orjson.loads(content)
-        return cls(**data | {"points": [Point(**point) for point in data["points"]]})
+        points = {name: [Point(**point) for point in data[name]] for name in ("points", "checked")}
+        return cls(**data | points)
 
 
 def shipped() -> Slopes:
