@@ -29,10 +29,13 @@ STORED_BYTES: Final = 2.0
 CODE_BYTES: Final = 0.25
 GRAPH_RATIO: Final = 2.0
 """Links of the graph of other encoders (m 32), relative to those of static encoders (m 16)."""
-SEGMENT_POINTS: Final = 100_000
+CACHED_PAPERS: Final = 135_000
+"""Papers whose catalogue fills the caches of a build, 256 MB at 1.9 KB a paper. Segments without vectors have 100,000
+papers. So a build of more without vectors takes about as much memory."""
 DENSE_SEGMENT_POINTS: Final = 1_000_000
-"""Papers of one segment without and with vectors (:mod:`scholarbase.indexes.vectors.edge`). Beyond, the memory of a
-build does not grow: segments are built one after the other, and the caches of the catalogue are full before."""
+"""Papers of a segment with vectors (:mod:`scholarbase.indexes.vectors.edge`), which are built one after the other."""
+BUILD_BYTES_PER_DIMENSION: Final = 4.25
+"""Of a vector while its segment is built: float16 in two segments, and codes."""
 USABLE: Final = 0.8
 """The share of a node's memory and processors that is planned for."""
 
@@ -162,34 +165,34 @@ def requirements(wanted: Wanted, slopes: Slopes, speeds: dict[str, float]) -> Re
 
 
 def predicted(slopes: Slopes, quantity: str, papers: int, dimensions: int) -> Predicted:
-    """A quantity of a library with vectors of these dimensions: that without vectors, and what vectors add.
+    """A quantity of a library with vectors of these dimensions."""
+    if quantity == "build_bytes":
+        papers = min(papers, DENSE_SEGMENT_POINTS if dimensions else CACHED_PAPERS)
+    measured = slopes.fit(quantity, dense=dimensions > 0).at(papers)
+    if dimensions in (0, slopes.dimensions):
+        return measured
+    if quantity == "build_bytes":
+        more = BUILD_BYTES_PER_DIMENSION * (dimensions - slopes.dimensions) * papers
+        return Predicted(*(max(0.0, value + more) for value in measured))
+    return _other_dimensions(slopes, quantity, papers, dimensions)
+
+
+def _other_dimensions(slopes: Slopes, quantity: str, papers: int, dimensions: int) -> Predicted:
+    """That without vectors, and what vectors of other dimensions add.
 
     The two are independent, so their margins add as the sides of a right triangle.
     """
-    limits = (SEGMENT_POINTS, DENSE_SEGMENT_POINTS) if quantity == "build_bytes" else (papers, papers)
-    without = slopes.fit(quantity, dense=False).at(min(papers, limits[0]))
-    dense = _dense(slopes, quantity, min(papers, limits[1]), dimensions)
-    value = without.value + dense.value
-    margin = math.hypot(without.high - without.value, dense.high - dense.value)
-    return Predicted(value, max(0.0, value - margin), value + margin)
-
-
-def _dense(slopes: Slopes, quantity: str, papers: int, dimensions: int) -> Predicted:
-    """What vectors add to a library without."""
-    if dimensions == 0:
-        return Predicted(0.0, 0.0, 0.0)
-    measured = slopes.difference(quantity).at(papers)
-    if dimensions == slopes.dimensions:
-        return measured
-    if quantity not in ("disk_bytes", "vectors_bytes"):
-        return Predicted(*(value * dimensions / slopes.dimensions for value in measured))
-    each = STORED_BYTES + CODE_BYTES
-    return Predicted(
-        *(
-            each * dimensions * papers + GRAPH_RATIO * max(0.0, value - each * slopes.dimensions * papers)
-            for value in measured
+    without, added = slopes.fit(quantity, dense=False).at(papers), slopes.difference(quantity).at(papers)
+    if quantity == "cpu_seconds":
+        added = Predicted(*(value * dimensions / slopes.dimensions for value in added))
+    else:
+        each = (STORED_BYTES + CODE_BYTES) * papers
+        added = Predicted(
+            *(each * dimensions + GRAPH_RATIO * max(0.0, value - each * slopes.dimensions) for value in added)
         )
-    )
+    value = without.value + added.value
+    margin = math.hypot(without.high - without.value, added.high - added.value)
+    return Predicted(value, max(0.0, value - margin), value + margin)
 
 
 def _nodes(wanted: Wanted, slopes: Slopes, memory: float) -> tuple[int, int, float]:

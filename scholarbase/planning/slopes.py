@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -23,7 +23,9 @@ class Point:
     """What one library took. Bytes of memory are resident, mapped files included; ``anonymous`` is without them.
 
     Seconds are those of the build by the clock; ``cpu_seconds`` are of all its processes. ``load`` is the mean number
-    of running processes on the machine. ``search_cpu_seconds`` are of one search, hybrid where it is ``dense``.
+    of running processes on the machine. ``reference_seconds`` are the processor seconds that a fixed piece of work took
+    meanwhile, which grow when other programs use the same caches. ``search_cpu_seconds`` are of one search, hybrid
+    where it is ``dense``.
     """
 
     papers: int
@@ -35,6 +37,7 @@ class Point:
     seconds: float
     cpu_seconds: float
     load: float
+    reference_seconds: float
     search_cpu_seconds: float
     serve_bytes: int
     serve_anonymous_bytes: int
@@ -48,9 +51,22 @@ class Predicted(NamedTuple):
     high: float
 
 
+def linear(papers: float) -> float:
+    return papers
+
+
+def log_linear(papers: float) -> float:
+    """Sorting, B-trees and the graph take time in proportion to n log n."""
+    return papers * math.log2(max(papers, 2.0))
+
+
+GROWTH: Final[Mapping[str, Callable[[float], float]]] = {"cpu_seconds": log_linear}
+"""The quantities that do not grow in proportion to the papers."""
+
+
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """A line by ordinary least squares: ``intercept + slope * papers``.
+    """A line by ordinary least squares: ``intercept + slope * growth(papers)``.
 
     ``error`` is the standard error of the slope, ``residual`` the standard deviation around the line; both are 0 with
     two points. ``least`` is the least value of a point.
@@ -64,18 +80,23 @@ class Fit:
     spread: float
     points: int
     least: float
+    growth: Callable[[float], float] = linear
 
     @classmethod
-    def of(cls, papers: Sequence[float], values: Sequence[float]) -> Fit:
+    def of(
+        cls, papers: Sequence[float], values: Sequence[float], growth: Callable[[float], float] = linear
+    ) -> Fit:
         """Fit at least two points with different numbers of papers."""
-        count = len(papers)
-        mean, middle = sum(papers) / count, sum(values) / count
-        spread = sum((x - mean) ** 2 for x in papers)
-        slope = sum((x - mean) * (y - middle) for x, y in zip(papers, values, strict=True)) / spread
+        places, count = [growth(number) for number in papers], len(papers)
+        mean, middle = sum(places) / count, sum(values) / count
+        spread = sum((x - mean) ** 2 for x in places)
+        slope = sum((x - mean) * (y - middle) for x, y in zip(places, values, strict=True)) / spread
         intercept = middle - slope * mean
-        squares = sum((y - intercept - slope * x) ** 2 for x, y in zip(papers, values, strict=True))
+        squares = sum((y - intercept - slope * x) ** 2 for x, y in zip(places, values, strict=True))
         residual = math.sqrt(squares / (count - 2)) if count > 2 else 0.0
-        return cls(intercept, slope, residual / math.sqrt(spread), residual, mean, spread, count, min(values))
+        return cls(
+            intercept, slope, residual / math.sqrt(spread), residual, mean, spread, count, min(values), growth
+        )
 
     @property
     def t(self) -> float:
@@ -85,8 +106,9 @@ class Fit:
 
     def at(self, papers: float) -> Predicted:
         """The prediction at a number of papers, with the interval of a new measurement there. None is below zero."""
-        value = self.intercept + self.slope * papers
-        share = 1 + 1 / self.points + (papers - self.mean) ** 2 / self.spread
+        place = self.growth(papers)
+        value = self.intercept + self.slope * place
+        share = 1 + 1 / self.points + (place - self.mean) ** 2 / self.spread
         margin = self.t * self.residual * math.sqrt(share)
         return Predicted(max(0.0, value), max(0.0, value - margin), max(0.0, value + margin))
 
@@ -107,19 +129,28 @@ class Slopes:
         """The numbers of papers that were measured."""
         return sorted({point.papers for point in self.points})
 
+    def value(self, point: Point, quantity: str) -> float:
+        """A quantity of a point. Processor seconds are those with the reference work as fast as at its fastest."""
+        value = float(getattr(point, quantity))
+        if quantity != "cpu_seconds":
+            return value
+        fastest = min(each.reference_seconds for each in (*self.points, *self.checked))
+        return value * fastest / point.reference_seconds
+
     def fit(self, quantity: str, *, dense: bool) -> Fit:
         """The line of a quantity, an attribute of :class:`Point`, of libraries with or without vectors."""
         points = [point for point in self.points if point.dense == dense]
-        return Fit.of([point.papers for point in points], [getattr(point, quantity) for point in points])
+        values = [self.value(point, quantity) for point in points]
+        return Fit.of([point.papers for point in points], values, GROWTH.get(quantity, linear))
 
     def difference(self, quantity: str) -> Fit:
         """The line of what vectors add to a quantity, of pairs of libraries of the same papers."""
         without, held = ([point for point in self.points if point.dense == dense] for dense in (False, True))
         added = [
-            getattr(more, quantity) - getattr(less, quantity)
+            self.value(more, quantity) - self.value(less, quantity)
             for more, less in zip(held, without, strict=True)
         ]
-        return Fit.of([point.papers for point in held], added)
+        return Fit.of([point.papers for point in held], added, GROWTH.get(quantity, linear))
 
     def to_bytes(self) -> bytes:
         return orjson.dumps(asdict(self), option=orjson.OPT_INDENT_2) + b"\n"
