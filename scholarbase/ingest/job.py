@@ -535,13 +535,14 @@ class _Job:
                 self._reporter,
             )  # fmt: skip
             return
-        check_memory(self._number, self._count("papers"), config)
+        papers = self._count("papers")
+        check_memory(self._number, papers, config)
         parts = Partitions.divide(self._folder, self._checkpoint, self._db, self._number)
         static = None if self._vectors or self._checkpoint.get("encoded") else static_folder(self._encoder)
         if static is None:
             self._encode()  # one model for all: it uses all cores or the GPU by itself
         dense = None if static or self._encoder is None else self._folder.dense
-        parts.make(config, bm25, dense, static, self._reporter)
+        parts.make(papers, config, bm25, dense, static, self._reporter)
         with self._checkpoint.transaction():
             self._checkpoint.set("vectors_done", True)
 

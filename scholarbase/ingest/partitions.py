@@ -23,7 +23,7 @@ from scholarbase.indexes.frequencies import FrequencyCounter
 from scholarbase.indexes.vectors.base import VectorConfig
 from scholarbase.indexes.vectors.bm25 import Bm25Parameters
 from scholarbase.indexes.vectors.edge import EdgeWriter, segment_points
-from scholarbase.indexes.vectors.space import required_bytes
+from scholarbase.indexes.vectors.space import check_space, required_bytes
 from scholarbase.ingest import partition as worker
 from scholarbase.ingest.checkpoint import Checkpoint, Range
 from scholarbase.ingest.folder import BuildFolder
@@ -102,6 +102,7 @@ class Partitions:
 
     def make(
         self,
+        papers: int,
         config: VectorConfig,
         bm25: Bm25Parameters,
         dense: Path | None,
@@ -111,10 +112,12 @@ class Partitions:
         """Make the partitions that are not complete, each in a process, and join them.
 
         Args:
+            papers: the papers of all partitions.
             dense: the folder of vectors encoded before.
             encoder: the folder and fingerprint of a static encoder, with which each worker encodes its papers.
 
         Raises:
+            StorageError: there is not enough disk space.
             ScholarBaseError: the error of a worker.
         """
         missing = [(number, each) for number, each in enumerate(self.all, 1) if each.result() is None]
@@ -134,6 +137,8 @@ class Partitions:
             )
             for _, each in missing
         ]
+        # Each worker checks the space for its own papers alone.
+        check_space(self._folder.path, required_bytes(config, papers * len(missing) // len(self.all)))
         with ExitStack() as stack:
             shown = [
                 _Shown(stack.enter_context(ExitStack()), reporter, f"{number}/{len(self.all)}")
