@@ -214,22 +214,25 @@ def build(sources: str, library: str, encoder: str) -> None:
 
 
 def serve(library: str, asked: str) -> None:
-    """Answer questions, and print processor seconds of a search and the memory of the process as JSON."""
+    """Answer questions, and print processor seconds of a search, in the fastest of several rounds, and the memory of the
+    process as JSON."""
     texts = json.loads(Path(asked).read_text())
     with Library.open(library) as opened:
         mode = "hybrid" if read_manifest(Path(library))[0].encoder else "sparse"
         for text in texts[:20]:
             opened.search(text, mode=mode, limit=LIMIT)
-        worked = time.process_time()
-        for text in texts:
-            opened.search(text, mode=mode, limit=LIMIT)
-        worked = time.process_time() - worked
+        rounds = []
+        for _ in range(ROUNDS):
+            worked = time.process_time()
+            for text in texts:
+                opened.search(text, mode=mode, limit=LIMIT)
+            rounds.append(time.process_time() - worked)
         peak = memory.Peak()
         peak.sample(os.getpid())
     print(
         json.dumps(
             {
-                "search_cpu_seconds": worked / len(texts),
+                "search_cpu_seconds": min(rounds) / len(texts),
                 "serve_bytes": int(peak.together * (1 << 20)),
                 "serve_anonymous_bytes": int(peak.anonymous * (1 << 20)),
             }

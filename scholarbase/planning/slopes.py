@@ -138,8 +138,12 @@ class Slopes:
         return value * fastest / point.reference_seconds
 
     def fit(self, quantity: str, *, dense: bool) -> Fit:
-        """The line of a quantity, an attribute of :class:`Point`, of libraries with or without vectors."""
-        points = [point for point in self.points if point.dense == dense]
+        """The line of a quantity, an attribute of :class:`Point`, of libraries with or without vectors.
+
+        That of searches goes through the larger libraries too: in small ones the papers are too few to matter.
+        """
+        points = self.points + (self.checked if quantity == "search_cpu_seconds" else [])
+        points = [point for point in points if point.dense == dense]
         values = [self.value(point, quantity) for point in points]
         return Fit.of([point.papers for point in points], values, GROWTH.get(quantity, linear))
 
