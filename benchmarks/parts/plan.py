@@ -214,7 +214,7 @@ def build(sources: str, library: str, encoder: str) -> None:
 
 
 def serve(library: str, asked: str) -> None:
-    """Answer questions, and print processor seconds of a search, in the fastest of several rounds, and the memory of the
+    """Answer questions; print processor seconds of a search, in the fastest of several rounds, and the memory of the
     process as JSON."""
     texts = json.loads(Path(asked).read_text())
     with Library.open(library) as opened:
