@@ -3,12 +3,14 @@
 ``multiprocessing`` may run the caller's script again, and threads share Python's global lock, which Qdrant Edge holds
 while it converts points. The first line of a worker's input is its job. Each line of its output is a message, or an
 error as an object with its class and text. A worker ends with its input, so also when the process that started it is
-killed; one that is inside a long call of Qdrant Edge ends after it.
+killed. On Linux the kernel ends it too, since Python's threads wait while Qdrant Edge is inside a long call.
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -23,6 +25,7 @@ from scholarbase import errors
 from scholarbase.errors import ScholarBaseError, VectorIndexError
 
 _ERROR: Final = "error"
+_PR_SET_PDEATHSIG: Final = 1
 
 Say = Callable[[Any], None]
 
@@ -87,6 +90,12 @@ def run_workers(
                 process.communicate()
 
 
+def _end_with_parent() -> None:
+    """Ask Linux to kill this process when the thread that started it ends: prctl(2), PR_SET_PDEATHSIG."""
+    with suppress(AttributeError, OSError):
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
 def work(task: Callable[[dict[str, Any], Say], None]) -> None:
     """Read the job of this worker process, and run ``task`` with it and a function that sends messages."""
     job = orjson.loads(sys.stdin.buffer.readline())
@@ -102,6 +111,7 @@ def work(task: Callable[[dict[str, Any], Say], None]) -> None:
         os._exit(1)
 
     Thread(target=end_with_input, daemon=True).start()
+    _end_with_parent()
     try:
         task(job, say)
     except ScholarBaseError as error:

@@ -11,13 +11,9 @@ import json
 import lzma
 import os
 import shutil
-import statistics
 import sys
-import threading
 import time
-import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from hashlib import blake2b
 from pathlib import Path
@@ -83,7 +79,7 @@ def run(setting: Setting) -> list[Row]:
 
 def row(slopes: Slopes, point: Point, quantity: str) -> Row:
     found = predicted(slopes, quantity, point.papers, slopes.dimensions if point.dense else 0)
-    actual = slopes.value(point, quantity)
+    actual = float(getattr(point, quantity))
     return Row(
         part="plan",
         what=f"predicted {QUANTITIES[quantity]}, {'with' if point.dense else 'without'} vectors",
@@ -115,8 +111,7 @@ def measured(setting: Setting, source: Path, papers: int | None, work: Path, num
 def measure(setting: Setting, sources: Path, encoder: str, library: Path) -> Point:
     shutil.rmtree(library, ignore_errors=True)
     command = [sys.executable, "-m", __name__]
-    with reference() as times:
-        built, peak = memory.run([*command, "build", str(sources), str(library), encoder], ROOT)
+    built, peak = memory.run([*command, "build", str(sources), str(library), encoder], ROOT)
     asked = questions(setting, QUESTIONS)
     (library.parent / "questions.json").write_text(json.dumps(asked))
     served, _ = memory.run([*command, "serve", str(library), str(library.parent / "questions.json")], ROOT)
@@ -131,35 +126,10 @@ def measure(setting: Setting, sources: Path, encoder: str, library: Path) -> Poi
         vectors_bytes=size["vectors"],
         build_bytes=int(peak.resident * megabyte),
         build_anonymous_bytes=int(peak.anonymous * megabyte),
-        reference_seconds=statistics.median(times),
         **figures,
     )
     shutil.rmtree(library)
     return point
-
-
-@contextmanager
-def reference() -> Iterator[list[float]]:
-    """Processor seconds of a fixed piece of work, every two seconds during the block."""
-    times: list[float] = []
-    ended = threading.Event()
-
-    def repeat() -> None:
-        while True:
-            began = time.thread_time()
-            table = {number * 7_919 % 1_000_003: number for number in range(100_000)}
-            zlib.compress(bytes(number % 251 for number in table), 1)
-            times.append(time.thread_time() - began)
-            if ended.wait(2.0):
-                return
-
-    thread = threading.Thread(target=repeat)
-    thread.start()
-    try:
-        yield times
-    finally:
-        ended.set()
-        thread.join()
 
 
 def sample(source: Path, papers: int | None, target: Path) -> None:

@@ -63,7 +63,7 @@ class Partition:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Lock the folder. This waits for a worker of a killed build, which may be inside a call of Qdrant Edge."""
+        """Lock the folder. This waits for a worker of a killed build."""
         self.path.mkdir(parents=True, exist_ok=True)
         lock = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
         try:

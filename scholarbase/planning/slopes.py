@@ -23,8 +23,7 @@ class Point:
     """What one library took. Bytes of memory are resident, mapped files included; ``anonymous`` is without them.
 
     Seconds are those of the build by the clock; ``cpu_seconds`` are of all its processes. ``load`` is the mean number
-    of running processes on the machine. ``reference_seconds`` are the processor seconds that a fixed piece of work took
-    meanwhile, which grow when other programs use the same caches. ``search_cpu_seconds`` are of one search, hybrid
+    of running processes on the machine. ``search_cpu_seconds`` are of one search, hybrid
     where it is ``dense``.
     """
 
@@ -37,7 +36,6 @@ class Point:
     seconds: float
     cpu_seconds: float
     load: float
-    reference_seconds: float
     search_cpu_seconds: float
     serve_bytes: int
     serve_anonymous_bytes: int
@@ -129,14 +127,6 @@ class Slopes:
         """The numbers of papers that were measured."""
         return sorted({point.papers for point in self.points})
 
-    def value(self, point: Point, quantity: str) -> float:
-        """A quantity of a point. Processor seconds are those with the reference work as fast as at its fastest."""
-        value = float(getattr(point, quantity))
-        if quantity != "cpu_seconds":
-            return value
-        fastest = min(each.reference_seconds for each in (*self.points, *self.checked))
-        return value * fastest / point.reference_seconds
-
     def fit(self, quantity: str, *, dense: bool) -> Fit:
         """The line of a quantity, an attribute of :class:`Point`, of libraries with or without vectors.
 
@@ -144,14 +134,14 @@ class Slopes:
         """
         points = self.points + (self.checked if quantity == "search_cpu_seconds" else [])
         points = [point for point in points if point.dense == dense]
-        values = [self.value(point, quantity) for point in points]
+        values = [getattr(point, quantity) for point in points]
         return Fit.of([point.papers for point in points], values, GROWTH.get(quantity, linear))
 
     def difference(self, quantity: str) -> Fit:
         """The line of what vectors add to a quantity, of pairs of libraries of the same papers."""
         without, held = ([point for point in self.points if point.dense == dense] for dense in (False, True))
         added = [
-            self.value(more, quantity) - self.value(less, quantity)
+            getattr(more, quantity) - getattr(less, quantity)
             for more, less in zip(held, without, strict=True)
         ]
         return Fit.of([point.papers for point in held], added, GROWTH.get(quantity, linear))

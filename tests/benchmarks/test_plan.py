@@ -40,10 +40,3 @@ def test_a_sample_has_all_records_of_its_papers_and_those_of_smaller_samples(
     # Papers of the beginning and of the end.
     assert min(found[20]) < "0704.0030"
     assert max(found[20]) > "0704.0070"
-
-
-def test_reference_work_is_timed_during_the_block() -> None:
-    with plan.reference() as times:
-        pass
-    assert times
-    assert all(seconds > 0 for seconds in times)
