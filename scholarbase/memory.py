@@ -47,6 +47,16 @@ def with_cores(size: int) -> int:
     return size + CORE_BYTES * (os.cpu_count() or 1)
 
 
+def cores() -> int:
+    """The cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def physical_memory() -> int:
+    """The machine's memory in bytes."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
 @contextmanager
 def memory_errors(advice: str) -> Iterator[None]:
     """Turn a failed allocation or start of a thread inside the block into an OutOfMemory that ends with ``advice``."""

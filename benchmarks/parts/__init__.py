@@ -17,5 +17,6 @@ PARTS: Final = (
     "explorer",
     "passages",
     "soak",
+    "plan",
 )
 """Their modules, in the order in which they run. The first builds the library of the others."""

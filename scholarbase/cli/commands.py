@@ -42,6 +42,7 @@ from scholarbase.cli.options import (
     source_options,
     target_option,
 )
+from scholarbase.cli.plan import plan
 from scholarbase.cli.proxy import proxy
 from scholarbase.cli.qa import qa
 from scholarbase.cli.qdrant import load, unload
@@ -175,6 +176,13 @@ def main(context: click.Context) -> None:
     help="The settings of searches that the library is built for. [env: SCHOLARBASE_PROFILE; default: default]",
 )
 @click.option("--device", help="Where the encoder runs, such as cpu or cuda:0. [env: SCHOLARBASE_DEVICE]")
+@click.option(
+    "--partitions",
+    type=int,
+    default=1,
+    show_default=True,
+    help="Processes that encode and index parts of the papers; the library is the same.",
+)
 @click.option("--restart", is_flag=True, help="Start over, or replace a library built from other sources.")
 @click.pass_obj
 def ingest(
@@ -192,6 +200,7 @@ def ingest(
     no_records: bool,
     profile: str | None,
     device: str | None,
+    partitions: int,
     restart: bool,
 ) -> None:
     """Build a library from SOURCES: folders or files of a Semantic Scholar release, an arXiv snapshot, a BEIR
@@ -235,6 +244,7 @@ def ingest(
             columns={} if columns is None else parse_columns(columns),
             documents=documents,
             rules=rules,
+            partitions=partitions,
             restart=restart,
             reporter=reporter(settings.progress_seconds),
         )
@@ -610,6 +620,7 @@ def export_files(settings: Settings, out: Path, library: Path | None, form: str,
 main.add_command(encode)
 main.add_command(load)
 main.add_command(unload)
+main.add_command(plan)
 main.add_command(pack)
 main.add_command(unpack)
 main.add_command(upgrade)

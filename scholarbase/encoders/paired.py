@@ -20,7 +20,7 @@ class PairedEncoder:
     """
 
     def __init__(self, documents: Encoder, queries: Encoder) -> None:
-        self._documents, self._queries = documents, queries
+        self.documents, self._queries = documents, queries
         ours, theirs = documents.spec, queries.spec.for_queries
         if ours.dimensions != theirs.dimensions:
             raise EncoderError(
@@ -44,11 +44,11 @@ class PairedEncoder:
     @property
     def tokenizer(self) -> Tokenizer | None:
         """That of the documents' model; None if it is not at hand."""
-        return getattr(self._documents, "tokenizer", None)
+        return getattr(self.documents, "tokenizer", None)
 
     def encode_documents(self, texts: Sequence[str]) -> Encodings:
         """Encode documents with their model."""
-        return self._encoded(self._documents.encode_documents(texts))
+        return self._encoded(self.documents.encode_documents(texts))
 
     def encode_queries(self, texts: Sequence[str]) -> Encodings:
         """Encode queries with theirs."""
@@ -56,7 +56,7 @@ class PairedEncoder:
 
     def close(self) -> None:
         """Close both encoders."""
-        self._documents.close()
+        self.documents.close()
         self._queries.close()
 
     def _encoded(self, encodings: Encodings) -> Encodings:

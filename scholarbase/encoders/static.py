@@ -64,7 +64,7 @@ class StaticEncoder:
             raise EncoderError(
                 f"device is {device!r}, but {path_or_name} is a static encoder, which runs on the CPU: leave it out."
             )
-        folder = find_checkpoint(str(path_or_name))
+        self.folder = folder = find_checkpoint(str(path_or_name))
         for name in FILES:
             if not (folder / name).is_file():
                 raise EncoderError(

@@ -104,6 +104,15 @@ class FrequencyCounter:
         np.save(paths[1], counts.astype(np.uint32))
         self._files.append((paths[0], paths[1]))
 
+    def save(self) -> None:
+        """Write all counts to the folder, for :meth:`merge` of another counter."""
+        self._write_buffer()
+
+    def merge(self, folder: Path) -> None:
+        """Add the counts that another counter saved in its folder."""
+        kinds = (sorted(folder.glob(f"*.{kind}.npy")) for kind in ("keys", "counts"))
+        self._files += zip(*kinds, strict=True)
+
     def rows(self) -> Iterator[tuple[int, int, int]]:
         """The rows of the table, in its order. Nothing can be added afterwards."""
         self._write_buffer()

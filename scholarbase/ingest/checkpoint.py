@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 import orjson
 
@@ -74,7 +74,19 @@ class Checkpoint:
         self._db.execute("DROP TABLE ingest_rejects")
 
 
-def paper_counts(db: sqlite3.Connection, last: int = 0) -> tuple[int, int]:
-    """The number of papers, and of those with ids up to ``last``: a stage's total and what is done."""
-    total = db.execute("SELECT count(*) FROM papers").fetchone()[0]
-    return total, db.execute("SELECT count(*) FROM papers WHERE id <= ?", (last,)).fetchone()[0]
+class Range(NamedTuple):
+    """Papers with numbers from ``first`` to ``last``, both included."""
+
+    first: int
+    last: int
+
+
+ALL: Final = Range(1, 2**63 - 1)
+
+
+def paper_counts(db: sqlite3.Connection, last: int = 0, among: Range = ALL) -> tuple[int, int]:
+    """The number of papers in a range, and of those with ids up to ``last``: a stage's total and what is done."""
+    sql = "SELECT count(*) FROM papers WHERE id BETWEEN ? AND ?"
+    return db.execute(sql, among).fetchone()[0], db.execute(
+        sql, (among.first, min(last, among.last))
+    ).fetchone()[0]

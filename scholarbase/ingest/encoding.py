@@ -12,10 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from scholarbase.encoders import Encoder, Encodings, document_text
+from scholarbase.encoders.paired import PairedEncoder
 from scholarbase.errors import EncoderMismatch, SourceError
 from scholarbase.identifiers import stored_identifier
 from scholarbase.indexes.catalog import find
-from scholarbase.ingest.checkpoint import paper_counts
+from scholarbase.ingest.checkpoint import ALL, Range, paper_counts
 from scholarbase.ingest.dense import DenseParts
 from scholarbase.ingest.sources.vectors import open_vectors
 from scholarbase.models.encoders import STATIC, EncoderSpec
@@ -31,17 +32,30 @@ AGREEMENT: Final = 0.9
 """Minimum median cosine. The same model reaches 0.999 even in half precision; other models are far below 0.9."""
 
 
-def encode_papers(db: sqlite3.Connection, parts: DenseParts, encoder: Encoder, reporter: Reporter) -> None:
-    """Encode the papers that are not in a part yet, part by part, by ascending id.
+def static_folder(encoder: Encoder | None) -> tuple[Path, str | None] | None:
+    """The folder and fingerprint of a static encoder of documents, which several processes can open; None for others,
+    whose vectors depend on which texts they encode together."""
+    if encoder is None or encoder.spec.kind != STATIC:
+        return None
+    from scholarbase.encoders.static import StaticEncoder
+
+    documents = encoder.documents if isinstance(encoder, PairedEncoder) else encoder
+    return (documents.folder, encoder.spec.fingerprint) if isinstance(documents, StaticEncoder) else None
+
+
+def encode_papers(
+    db: sqlite3.Connection, parts: DenseParts, encoder: Encoder, reporter: Reporter, among: Range = ALL
+) -> None:
+    """Encode the papers in a range that are not in a part yet, part by part, by ascending id.
 
     Raises:
         EncoderError: the encoder fails. The parts already written are kept.
     """
-    last, number = parts.last_id, parts.count
+    last, number = max(parts.last_id, among.first - 1), parts.count
     size = documents_per_part(encoder.spec)
-    total, done = paper_counts(db, last)
+    total, done = paper_counts(db, last, among)
     with reporter.stage("encode", "papers", total, done) as tracker:
-        while rows := _documents(db, last, size):
+        while rows := _documents(db, last, size, among.last):
             encodings = encoder.encode_documents(
                 [document_text(title, abstract) for _, title, abstract in rows]
             )
@@ -92,13 +106,13 @@ def load_vectors(
     return counts
 
 
-def _documents(db: sqlite3.Connection, after: int, count: int) -> list[tuple[int, str, str | None]]:
+def _documents(db: sqlite3.Connection, after: int, count: int, end: int) -> list[tuple[int, str, str | None]]:
     return db.execute(
         """
         SELECT id, title, abstract FROM papers LEFT JOIN abstracts ON paper_id = id
-        WHERE id > ? ORDER BY id LIMIT ?
+        WHERE id > ? AND id <= ? ORDER BY id LIMIT ?
         """,
-        (after, count),
+        (after, end, count),
     ).fetchall()
 
 

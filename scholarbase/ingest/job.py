@@ -54,11 +54,12 @@ from scholarbase.indexes.vectors.edge import EdgeIndex
 from scholarbase.ingest.checkpoint import Checkpoint
 from scholarbase.ingest.dense import DenseLookup, DenseParts
 from scholarbase.ingest.encode.record import Encoding
-from scholarbase.ingest.encoding import encode_papers, load_vectors
+from scholarbase.ingest.encoding import encode_papers, load_vectors, static_folder
 from scholarbase.ingest.folder import ENCODER, REJECTS, BuildFolder, build_errors
 from scholarbase.ingest.fulltexts import FullTexts, finish_documents
 from scholarbase.ingest.hashing import hashed_tables
 from scholarbase.ingest.merging import settle
+from scholarbase.ingest.partitions import Partitions, check_memory, check_number
 from scholarbase.ingest.passages import index_passages, summarize
 from scholarbase.ingest.plans import (
     DEFAULT_RULES,
@@ -116,6 +117,7 @@ def ingest(
     columns: Columns = MappingProxyType({}),
     documents: Sequence[str | Path] = (),
     rules: IngestRules = DEFAULT_RULES,
+    partitions: int = 1,
     restart: bool = False,
     reporter: Reporter | None = None,
 ) -> Manifest:
@@ -131,6 +133,7 @@ def ingest(
         sets: more sources by the name of the set that their papers belong to.
         columns: the columns of CSV files and JSON lines by the field of a paper, such as ``{"title": "Paper"}``.
         documents: files or folders of full texts. Papers that they describe become papers of the library.
+        partitions: processes that encode, index and hash parts of the papers; the library is the same.
         restart: replace a finished library, or an unfinished one with other sources or rules.
 
     Raises:
@@ -141,6 +144,7 @@ def ingest(
         StorageError: the disk is full, or the folder is not writable.
         EncoderError: the encoder fails, or the query encoder has other dimensions.
     """
+    check_number(partitions)
     locations = {"location": encoder_location}
     if query_encoder is not None:
         if encoder is None:
@@ -159,7 +163,7 @@ def ingest(
     with build_errors(library):
         folder = BuildFolder(library)
         try:
-            job = Job(folder, encoder, locations, vectors, rules, reporter or SilentReporter())
+            job = Job(folder, encoder, locations, vectors, rules, partitions, reporter or SilentReporter())
             return job.run(sources, sets, columns, documents, restart=restart)
         finally:
             folder.close()
@@ -173,6 +177,7 @@ class Job:
         encoder_locations: Mapping[str, str | None],
         vectors: str | Path | None,
         rules: IngestRules,
+        partitions: int,
         reporter: Reporter,
     ) -> None:
         self._folder = folder
@@ -180,6 +185,7 @@ class Job:
         self._encoder_locations = encoder_locations
         self._vectors = Path(vectors) if vectors is not None else None
         self._rules = rules
+        self._number = partitions
         self._reporter = reporter
 
     def run(
@@ -519,8 +525,8 @@ class Job:
         text.start()
         try:
             with hashed_tables(self._folder.catalog, self._count("papers")) as tables:
-                config, lookup = self._vector_config(), self._encode()
-                index_vectors(self._db, self._checkpoint, self._folder, config, bm25, lookup, self._reporter)
+                config = self._vector_config()
+                self._index_vectors(config, bm25)
                 text.finish()
                 if self._texts is not None:
                     index_passages(
@@ -531,6 +537,27 @@ class Job:
         except BaseException:
             text.stop()
             raise
+
+    def _index_vectors(self, config: VectorConfig, bm25: Bm25Parameters) -> None:
+        if self._checkpoint.get("vectors_done"):
+            return
+        if self._number == 1:
+            Partitions.none(self._folder, self._checkpoint)
+            index_vectors(
+                self._db, self._checkpoint, self._folder.catalog, self._folder.vectors, config, bm25, self._encode(),
+                self._reporter,
+            )  # fmt: skip
+            return
+        papers = self._count("papers")
+        check_memory(self._number, papers, config)
+        parts = Partitions.divide(self._folder, self._checkpoint, self._db, self._number)
+        static = None if self._vectors or self._checkpoint.get("encoded") else static_folder(self._encoder)
+        if static is None:
+            self._encode()  # one model for all: it uses all cores or the GPU by itself
+        dense = None if static or self._encoder is None else self._folder.dense
+        parts.make(papers, config, bm25, dense, static, self._reporter)
+        with self._checkpoint.transaction():
+            self._checkpoint.set("vectors_done", True)
 
     def _vector_config(self) -> VectorConfig:
         spec = self._encoder.spec if self._encoder else None
@@ -634,12 +661,19 @@ class Job:
 
     def _sum_vectors(self, index: EdgeIndex, points: int) -> dict[str, int]:
         """The sums of the vectors. The same pass over them counts the document frequencies, which are stored."""
+        parts = Partitions.stored(self._folder, self._checkpoint)
         with (
             TemporaryDirectory(prefix="terms-", dir=self._folder.path) as temporary,
             self._reporter.stage("hash content", "papers", points) as tracker,
         ):
             counter = FrequencyCounter(self._db, Path(temporary))
-            sums = vector_sums(index, counter, tracker.advance)
+            if parts is None:
+                sums = vector_sums(index, counter, tracker.advance)
+            else:
+                parts.check(points, self._count("papers"))
+                sums = parts.sums()
+                parts.count(counter)
+                tracker.advance(points)
             with self._checkpoint.transaction():
                 counter.write(self._db)
         return sums

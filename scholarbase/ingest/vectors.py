@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sqlite3
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Final
 
 from scholarbase.errors import VectorIndexError
@@ -21,9 +22,8 @@ from scholarbase.indexes.vectors.base import (
 from scholarbase.indexes.vectors.bm25 import Bm25Parameters
 from scholarbase.indexes.vectors.edge import EdgeWriter
 from scholarbase.indexes.vectors.space import check_engine_memory, check_space, required_bytes
-from scholarbase.ingest.checkpoint import Checkpoint, paper_counts
+from scholarbase.ingest.checkpoint import ALL, Checkpoint, Range, paper_counts
 from scholarbase.ingest.dense import DenseLookup
-from scholarbase.ingest.folder import BuildFolder
 from scholarbase.ingest.terms import bm25_vectors
 from scholarbase.progress import Reporter
 
@@ -36,13 +36,19 @@ BUILD_BYTES: Final = 512 << 20
 def index_vectors(
     db: sqlite3.Connection,
     checkpoint: Checkpoint,
-    folder: BuildFolder,
+    catalog: Path,
+    shard: Path,
     config: VectorConfig,
     bm25: Bm25Parameters,
     lookup: DenseLookup,
     reporter: Reporter,
+    among: Range = ALL,
+    *,
+    tokenizer: bool = True,
 ) -> None:
-    """Index the papers of the catalogue ``db``, with the dense vectors in ``lookup``.
+    """Index the papers in a range of the catalogue ``db``, the file ``catalog``, with the dense vectors in ``lookup``.
+
+    ``tokenizer`` allows a subprocess for BM25 vectors.
 
     After a kill, indexing continues behind the last point that was flushed.
 
@@ -54,17 +60,18 @@ def index_vectors(
     if checkpoint.get("vectors_done"):
         return
     last = int(checkpoint.get("vectors", 0))
-    if last == 0 and folder.vectors.exists():
-        shutil.rmtree(folder.vectors)
-    total, done = paper_counts(db, last)
-    check_space(folder.path, required_bytes(config, total - done))
+    if last == 0 and shard.exists():
+        shutil.rmtree(shard)
+    last = max(last, among.first - 1)
+    total, done = paper_counts(db, last, among)
+    check_space(shard, required_bytes(config, total - done))
     # Twice, because a segment is in memory and mapped while it is built. The files grow in steps.
     check_engine_memory(BUILD_BYTES + 2 * required_bytes(config, total))
-    writer = EdgeWriter.open(folder.vectors, config)
+    writer = EdgeWriter.open(shard, config)
     try:
         with (
             reporter.stage("index vectors", "papers", total, done) as tracker,
-            bm25_vectors(folder.catalog, last, bm25, total - done) as terms,
+            bm25_vectors(catalog, last, bm25, total - done if tokenizer else 0) as terms,
         ):
             unflushed = 0
             while True:
@@ -73,7 +80,7 @@ def index_vectors(
                     # before, so that no sealed point is upserted again.
                     writer.seal()
                 room = writer.segment_points - done % writer.segment_points
-                points = _points(db, last, min(room, POINTS_PER_UPSERT), lookup, terms)
+                points = _points(db, last, min(room, POINTS_PER_UPSERT), lookup, terms, among.last)
                 writer.upsert(points)
                 unflushed += 1
                 done += len(points)
@@ -102,11 +109,12 @@ def _points(
     count: int,
     lookup: DenseLookup,
     terms: Iterator[tuple[int, EngineVector]],
+    end: int,
 ) -> list[VectorPoint]:
     """The points of the next ``count`` papers, whose BM25 vectors are next in ``terms``."""
     rows = db.execute(
-        f"SELECT id, {PAYLOAD_COLUMNS} FROM papers WHERE id > ? ORDER BY id LIMIT ?",
-        (after, count),
+        f"SELECT id, {PAYLOAD_COLUMNS} FROM papers WHERE id > ? AND id <= ? ORDER BY id LIMIT ?",
+        (after, end, count),
     )
     points = []
     for paper_id, *fields in rows:

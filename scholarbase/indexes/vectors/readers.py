@@ -1,30 +1,24 @@
 """Uploading from several processes: Qdrant Edge holds Python's global lock while it converts points, which takes most
 of the time of an upload.
 
-A process runs this module as a command, and uploads every n-th block of points. A line of input says which; a line of
-output is a number of stored points, or an error. A process ends with its input, so also when the process that started
-it is killed.
+A worker (:mod:`scholarbase.workers`) uploads every n-th block of points. Its messages are numbers of stored points.
 """
 
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
-from threading import Lock, Thread
+from threading import Lock
 from typing import Any, Final
 
-import orjson
-
-from scholarbase.errors import ScholarBaseError, VectorIndexError
 from scholarbase.indexes.vectors.collection import Collection
 from scholarbase.indexes.vectors.edge import EdgeIndex
 from scholarbase.indexes.vectors.nodes import Nodes
 from scholarbase.indexes.vectors.upload import Uploader
+from scholarbase.workers import Say, run_workers, work
 
 SUBPROCESS_POINTS: Final = 50_000
 """Points from which on several processes are faster: one takes a second to start."""
@@ -92,7 +86,6 @@ def send_from_processes(
 ) -> None:
     """As :func:`send`, from several processes. Raises also if one ends."""
     lock = Lock()
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     header = {
         "shard": str(edge.path),
         "addresses": collection.nodes.listed,
@@ -109,78 +102,23 @@ def send_from_processes(
         "block": block,
     }
 
-    def run(part: int) -> None:
-        process = started[part]
-        assert process.stdin is not None
-        assert process.stdout is not None
-        with suppress(BrokenPipeError):  # its output says why
-            process.stdin.write(orjson.dumps(header | {"part": part}) + b"\n")
-            process.stdin.flush()
-        for line in process.stdout:
-            said = orjson.loads(line)
-            if isinstance(said, str):
-                raise VectorIndexError(said)
-            with lock:
-                stored(said)
-        if process.wait() != 0:
-            raise VectorIndexError(
-                f"A process of the upload ended with status {process.returncode}: run the same command again."
-            )
-
-    started: list[subprocess.Popen[bytes]] = []
-    try:
-        for _ in range(processes):
-            started.append(
-                subprocess.Popen(
-                    [sys.executable, "-m", __name__],
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    env=environment,
-                    process_group=0,  # Ctrl-C ends the job, which ends it
-                )
-            )
-        with ThreadPoolExecutor(processes) as pool:
-            running = [pool.submit(run, part) for part in range(processes)]
-            try:
-                for one in running:
-                    one.result()
-            finally:
-                for process in started:
-                    process.kill()
-    finally:
-        for process in started:
-            process.kill()
-            with suppress(BrokenPipeError):
-                process.communicate()
-
-
-def _main() -> None:
-    header = orjson.loads(sys.stdin.buffer.readline())
-    lock = Lock()
-
-    def say(line: int | str) -> None:
+    def received(_: int, count: int) -> None:
         with lock:
-            sys.stdout.buffer.write(orjson.dumps(line) + b"\n")
-            sys.stdout.buffer.flush()
+            stored(count)
 
-    def end_with_input() -> None:
-        os.read(sys.stdin.fileno(), 1)
-        os._exit(1)
+    run_workers(__name__, [header | {"part": part} for part in range(processes)], received, what="the upload")
 
-    Thread(target=end_with_input, daemon=True).start()
-    try:
-        with (
-            closing(EdgeIndex.open(Path(header["shard"]))) as edge,
-            closing(Nodes(header["addresses"], **header["connection"])) as nodes,
-        ):
-            collection = Collection(nodes, header["alias"], header["snapshot"], edge.config)
-            send(edge, collection, say, **{name: header[name] for name in _OPTIONS})
-    except ScholarBaseError as error:
-        say(str(error))
-        sys.exit(1)
+
+def _upload(job: dict[str, Any], say: Say) -> None:
+    with (
+        closing(EdgeIndex.open(Path(job["shard"]))) as edge,
+        closing(Nodes(job["addresses"], **job["connection"])) as nodes,
+    ):
+        collection = Collection(nodes, job["alias"], job["snapshot"], edge.config)
+        send(edge, collection, say, **{name: job[name] for name in _OPTIONS})
 
 
 _OPTIONS: Final = ("at_once", "size", "block", "part", "parts")
 
 if __name__ == "__main__":
-    _main()
+    work(_upload)

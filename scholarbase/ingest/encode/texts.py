@@ -40,7 +40,7 @@ def read_texts(
     with build_errors(out):
         folder = BuildFolder(out / FOLDER)
         try:
-            _Reading(folder, None, {}, None, rules, reporter).read(files, facts, columns)
+            _Reading(folder, None, {}, None, rules, 1, reporter).read(files, facts, columns)
             finish(folder.catalog)
             folder.catalog.replace(path)
             sync_folder(path.parent)

@@ -1,0 +1,287 @@
+"""A build in partitions gives the library of a single build, however it is interrupted."""
+
+from __future__ import annotations
+
+import lzma
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from benchmarks.memory import process_tree
+from scholarbase.encoders import Encoder, open_encoder
+from scholarbase.errors import EncoderMismatch, InvalidRequest, OutOfMemory, VectorIndexError
+from scholarbase.indexes.filters import NO_FILTERS
+from scholarbase.indexes.vectors.base import BM25, VectorConfig
+from scholarbase.indexes.vectors.edge import EdgeIndex, EdgeWriter
+from scholarbase.ingest import partition, partitions
+from scholarbase.ingest.job import ingest
+from scholarbase.manifest import Manifest
+from scholarbase.models.encoders import PACKAGED
+from scholarbase.progress import LogReporter
+from scholarbase.search.library import Library
+from scholarbase.search.verification import verify
+from scholarbase.workers import run_workers
+from tests.conftest import SAMPLE, run_cli
+from tests.ingest.contents import same
+
+SOURCES = (SAMPLE / "s2ag", SAMPLE / "arxiv")
+QUERIES = ("neural machine translation", "dark matter halos", "graph theory", '"black hole" AND entropy')
+SECONDS = 300
+
+
+@pytest.fixture(scope="module")
+def encoder() -> Encoder:
+    return open_encoder(PACKAGED)
+
+
+def build(
+    library: Path, encoder: Encoder | None, number: int, sources: Sequence[Path] = SOURCES, **options: Any
+) -> Manifest:
+    location = PACKAGED if encoder is not None else None
+    return ingest(
+        sources,
+        library,
+        encoder=encoder,
+        encoder_location=location,
+        partitions=number,
+        **options,
+    )
+
+
+@pytest.fixture(scope="module")
+def parted(tmp_path_factory: pytest.TempPathFactory, encoder: Encoder) -> Path:
+    """The same in four partitions."""
+    library = tmp_path_factory.mktemp("parted") / "library"
+    build(library, encoder, 4)
+    return library
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory, small_snapshot: Path, encoder: Encoder) -> Path:
+    """A single build of the small snapshot."""
+    library = tmp_path_factory.mktemp("small") / "library"
+    build(library, encoder, 1, sources=[small_snapshot])
+    return library
+
+
+def answers(library: Path) -> list[object]:
+    """Lists and scores of searches in all modes; those of dense vectors are exact."""
+    found: list[object] = []
+    with Library.open(library) as opened:
+        for text in QUERIES:
+            for mode in ("sparse", "dense", "hybrid"):
+                response = opened.search(text, mode=mode, limit=50, exact=mode != "sparse")
+                found.append([(hit.paper.id, hit.score) for hit in response.results])
+        response = opened.search("lattice", to="2010", category=["hep-lat"], limit=50)
+        found.append([(hit.paper.id, hit.score) for hit in response.results])
+    return found
+
+
+def test_four_partitions_give_the_library_of_one(default_library: Path, parted: Path) -> None:
+    same(default_library, parted)
+    assert list(verify(parted))
+    first, second = answers(default_library), answers(parted)
+    assert first == second
+    assert all(first), "a search found nothing"
+
+
+def test_a_library_of_partitions_can_be_changed(parted: Path, tmp_path: Path) -> None:
+    """Segments of different partitions have different numbers of operations."""
+    shard = tmp_path / "vectors"
+    shutil.copytree(parted / "vectors", shard)
+    with closing(EdgeIndex.open(shard, view=False)) as index:
+        config, before = index.config, index.count(NO_FILTERS)
+        ids = list(index.ids())
+        points = {point.id: point for batch in index.points() for point in batch}
+    removed = [ids[0], ids[before // 2], ids[-1]]
+    moved = points[ids[1]]
+    writer = EdgeWriter.open(shard, config)
+    writer.delete(removed)
+    writer.upsert([moved])
+    writer.finish()
+    writer.close()
+    with closing(EdgeIndex.open(shard, view=False)) as index:
+        assert index.count(NO_FILTERS) == before - 3
+        assert list(index.ids()) == [number for number in ids if number not in removed]
+        assert index.search_sparse(BM25, moved.sparse[BM25], 1, NO_FILTERS)[0].id == moved.id
+
+
+def test_partitions_without_an_encoder(sample_library: Path, tmp_path: Path) -> None:
+    build(tmp_path / "library", None, 3)
+    same(sample_library, tmp_path / "library")
+
+
+def test_partitions_with_vectors_computed_elsewhere(
+    encoder: Encoder, default_library: Path, tmp_path: Path
+) -> None:
+    """One process reads the vectors, and each partition takes its own."""
+    with closing(EdgeIndex.open(default_library / "vectors")) as index:
+        held = [
+            (point.id, point.dense) for batch in index.points() for point in batch if point.dense is not None
+        ]
+    with closing(sqlite3.connect(default_library / "catalog.sqlite")) as db:
+        arxiv_ids = dict(db.execute("SELECT id, arxiv_id FROM papers"))
+    folder = tmp_path / "vectors"
+    folder.mkdir()
+    np.save(folder / "vectors.npy", np.array([vector for _, vector in held], np.float32))
+    (folder / "ids.txt").write_text("".join(f"{arxiv_ids[number]}\n" for number, _ in held))
+    build(tmp_path / "one", encoder, 1, vectors=folder)
+    build(tmp_path / "three", encoder, 3, vectors=folder)
+    same(tmp_path / "one", tmp_path / "three")
+
+
+@pytest.mark.parametrize(
+    ("number", "message"), [(0, "from 1 to 256"), (-3, "from 1 to 256"), (257, "from 1 to 256")]
+)
+def test_a_senseless_number_of_partitions_is_refused(number: int, message: str, tmp_path: Path) -> None:
+    done = run_cli("ingest", SAMPLE / "arxiv", "--library", tmp_path / "library", "--partitions", number)
+    assert done.returncode == InvalidRequest.exit_code
+    assert f"--partitions is {number}" in done.stderr
+    assert message in done.stderr
+    assert not (tmp_path / "library").exists()
+
+
+def test_more_partitions_than_papers_are_refused_and_fewer_continue(tmp_path: Path) -> None:
+    source = tmp_path / "few.json"
+    with lzma.open(SAMPLE / "arxiv" / "arxiv-metadata-sample.jsonl.xz") as file:
+        source.write_bytes(b"".join(file.readline() for _ in range(5)))
+    with pytest.raises(InvalidRequest, match="has 5 papers: give 5 or fewer"):
+        ingest([source], tmp_path / "library", partitions=6)
+    assert ingest([source], tmp_path / "library", partitions=5).counts["points"] == 5
+
+
+def test_partitions_that_do_not_fit_the_memory_are_refused() -> None:
+    with pytest.raises(OutOfMemory, match=r"--partitions 256 needs about .* GB of memory"):
+        partitions.check_memory(256, 10**9, VectorConfig(dimensions=16_384))
+    partitions.check_memory(1, 10**9, VectorConfig(dimensions=16_384))
+
+
+def test_an_encoder_that_changed_is_the_workers_error(default_library: Path, tmp_path: Path) -> None:
+    """Errors of workers keep their class."""
+    task = partition.Task(
+        library=str(tmp_path), catalog=str(default_library / "catalog.sqlite"), path=str(tmp_path / "000"), first=1,
+        last=10, config=VectorConfig(dimensions=256).to_dict(), bm25={}, dense=None, encoder=PACKAGED,
+        fingerprint="another", tokenizer=False,
+    )  # fmt: skip
+    with pytest.raises(EncoderMismatch, match="changed since this ingest began"):
+        run_workers(partition.__name__, [asdict(task)], lambda number, message: None, what="a partition")
+
+
+def test_all_partitions_show_their_progress(
+    small_snapshot: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level("INFO", "scholarbase.progress"):
+        ingest([small_snapshot], tmp_path / "library", partitions=2, reporter=LogReporter(60))
+    for name in ("index vectors 1/2", "index vectors 2/2", "hash content 1/2", "hash content 2/2"):
+        assert name in caplog.text
+
+
+# -- kills ----------------------------------------------------------------------------------------------
+
+
+def start(source: Path, library: Path, number: int) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "scholarbase.cli", "ingest", str(source)]
+    return subprocess.Popen(
+        [*command, "--library", str(library), "--partitions", str(number)], stderr=subprocess.PIPE
+    )
+
+
+def wait_for(process: subprocess.Popen[bytes], condition: Callable[[], bool]) -> None:
+    ends = time.monotonic() + SECONDS
+    while not condition():
+        assert process.poll() is None, "the job ended before the instant of the kill"
+        assert time.monotonic() < ends
+        time.sleep(0.005)
+
+
+def kill(process: subprocess.Popen[bytes]) -> None:
+    process.kill()
+    process.communicate()
+
+
+@pytest.mark.slow
+def test_killed_at_five_instants_the_library_is_the_same(
+    small: Path, small_snapshot: Path, tmp_path: Path
+) -> None:
+    library = tmp_path / "library"
+    folder = library / "building" / "partitions"
+    for instant in ("000/state.sqlite", "00?/dense/*.ids.npy", "00?/vectors", "00?/terms", "00?/result.json"):
+        process = start(small_snapshot, library, 2)
+        wait_for(process, lambda found=instant: any(folder.glob(found)))  # type: ignore[misc]
+        kill(process)
+        assert not (library / "manifest.json").exists()
+    # A worker of the killed job may be inside a call of Qdrant Edge: the next one waits for it.
+    process = start(small_snapshot, library, 2)
+    _, error = process.communicate(timeout=SECONDS)
+    assert process.returncode == 0, error
+    same(small, library)
+
+
+@pytest.mark.slow
+def test_killed_while_segments_are_moved_and_continued_with_other_partitions(
+    small: Path, small_snapshot: Path, tmp_path: Path
+) -> None:
+    library = tmp_path / "library"
+    interrupt = """
+import os, signal, sys
+from pathlib import Path
+from typing import Any
+from scholarbase.cli import main
+replace = Path.replace
+moved = []
+def counted(self, target):
+    if "segments" in Path(target).parts:
+        if len(moved) == 2:
+            os.kill(os.getpid(), signal.SIGKILL)
+        moved.append(target)
+    return replace(self, target)
+Path.replace = counted
+main(sys.argv[1:])
+"""
+    arguments = ["ingest", str(small_snapshot), "--library", str(library), "--partitions", "4"]
+    done = subprocess.run([sys.executable, "-c", interrupt, *arguments], capture_output=True, check=False)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    shutil.copytree(library, tmp_path / "other")
+    for copy, number in ((library, 4), (tmp_path / "other", 1)):
+        process = start(small_snapshot, copy, number)
+        _, error = process.communicate(timeout=SECONDS)
+        assert process.returncode == 0, error
+        same(small, copy)
+
+
+@pytest.mark.slow
+def test_a_killed_worker_ends_the_job_and_the_next_run_continues(
+    small: Path, small_snapshot: Path, tmp_path: Path
+) -> None:
+    library = tmp_path / "library"
+    process = start(small_snapshot, library, 2)
+    wait_for(process, (library / "building" / "partitions" / "001" / "state.sqlite").exists)
+    workers = [pid for pid in process_tree(process.pid) if b"ingest.partition" in command_of(pid)]
+    assert len(workers) == 2
+    os.kill(workers[0], signal.SIGKILL)
+    _, error = process.communicate(timeout=SECONDS)
+    assert process.returncode == VectorIndexError.exit_code
+    assert b"A process of a partition ended with status -9" in error
+    process = start(small_snapshot, library, 2)
+    process.communicate(timeout=SECONDS)
+    assert process.returncode == 0
+    same(small, library)
+
+
+def command_of(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
