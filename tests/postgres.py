@@ -36,6 +36,7 @@ class Postgres:
     def __init__(self, folder: Path) -> None:
         self._data = folder / "data"
         self._folder = folder
+        self._shared: str | None = None
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = int(probe.getsockname()[1])
@@ -88,6 +89,16 @@ class Postgres:
         name = f"sessions{next(_names)}"
         self.sql(f"CREATE DATABASE {name}")
         return f"postgresql://library:{QUOTED}@127.0.0.1:{self.port}/{name}"
+
+    def emptied(self) -> str:
+        """The database that tests share, without tables."""
+        if self._shared is None:
+            self._shared = self.url()
+        psycopg = pytest.importorskip("psycopg")
+        with psycopg.connect(self._shared) as connection:
+            connection.execute("DROP SCHEMA public CASCADE")
+            connection.execute("CREATE SCHEMA public")
+        return self._shared
 
 
 @contextmanager
