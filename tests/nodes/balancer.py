@@ -1,0 +1,52 @@
+"""Two servers behind haproxy, with the configuration of docker/nodes."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+
+from tests.conftest import ROOT
+
+CONFIGURATION: Path = ROOT / "docker" / "nodes" / "haproxy.cfg"
+
+
+@contextmanager
+def balancing(*urls: str) -> Iterator[str]:
+    """The URL of a balancer over two servers. The test is skipped where haproxy is not installed."""
+    program = shutil.which("haproxy", path=f"{os.environ['PATH']}:/usr/sbin")
+    if program is None:
+        pytest.skip("haproxy is not installed (in Debian: apt-get install haproxy).")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{probe.getsockname()[1]}"
+    environment = {"LISTEN": address} | {
+        f"API_{place}": urlsplit(url).netloc for place, url in enumerate(urls, 1)
+    }
+    process = subprocess.Popen(
+        [program, "-q", "-db", "-f", str(CONFIGURATION)], env=environment, stderr=subprocess.PIPE
+    )
+    try:
+        deadline = time.monotonic() + 60
+        while True:
+            try:
+                if httpx.get(f"http://{address}/readyz").status_code == 200:
+                    break
+            except httpx.HTTPError:
+                pass
+            assert process.poll() is None, process.stderr.read().decode() if process.stderr else ""
+            assert time.monotonic() < deadline, "the balancer is not ready"
+            time.sleep(0.05)
+        yield f"http://{address}"
+    finally:
+        process.terminate()
+        process.communicate(timeout=60)
