@@ -29,7 +29,7 @@ def balancing(*urls: str) -> Iterator[str]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{probe.getsockname()[1]}"
-    environment = {"LISTEN": address} | {
+    environment = {"LISTEN": address, "RESOLVER": "127.0.0.1:53"} | {
         f"API_{place}": urlsplit(url).netloc for place, url in enumerate(urls, 1)
     }
     process = subprocess.Popen(
