@@ -191,10 +191,14 @@ class PostgresStorage:
     def begin(self, connection: Connection, names: Sequence[str], seconds: float) -> None:
         connection.execute("BEGIN")
         every = "*" in names
-        connection.execute(f"SELECT pg_advisory_xact_lock{'' if every else '_shared'}(?, ?)", (_LOCKS, _EVERY))
+        connection.execute(
+            f"SELECT pg_advisory_xact_lock{'' if every else '_shared'}(?, ?)", (_LOCKS, _EVERY)
+        )
         if names and not every:
             stripes = sorted({_stripe(name) for name in names})
-            connection.execute("SELECT pg_advisory_xact_lock(?, one) FROM unnest(?) AS one", (_LOCKS, stripes))
+            connection.execute(
+                "SELECT pg_advisory_xact_lock(?, one) FROM unnest(?) AS one", (_LOCKS, stripes)
+            )
 
     def commit(self, connection: Connection) -> None:
         connection.execute("COMMIT")
@@ -313,7 +317,9 @@ class PostgresStorage:
 
     def release(self, connection: Connection | None) -> None:
         if connection is not None and self._renewed:
-            connection.execute("DELETE FROM processes WHERE id = ? OR renewed < now() - interval '1 d'", (self.process,))
+            connection.execute(
+                "DELETE FROM processes WHERE id = ? OR renewed < now() - interval '1 d'", (self.process,)
+            )
 
     def close(self) -> None:
         self._closed = True
@@ -326,7 +332,9 @@ def _clock_offset(connection: Connection) -> int:
     measured: list[tuple[int, int]] = []
     for _ in range(3):
         began = unix_time()
-        [at] = connection.execute("SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint").fetchone()
+        [at] = connection.execute(
+            "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
+        ).fetchone()
         ended = unix_time()
         measured.append((ended - began, at - (began + ended) // 2))
     error, offset = min(measured)

@@ -121,4 +121,3 @@ def _put(remembered: OrderedDict[str, V], key: str, value: V, size: int) -> None
     remembered[key] = value
     while len(remembered) > size:
         remembered.popitem(last=False)
-

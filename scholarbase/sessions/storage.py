@@ -49,7 +49,8 @@ class Storage(Protocol):
     group: int
     """The most operations in one transaction."""
     is_local: bool
-    """Whether a statement may run in the caller's thread, and ``deletions`` tells at once what other processes deleted."""
+    """Whether a statement may run in the caller's thread, and ``deletions`` changes at once when another process deletes
+    a session."""
 
     def connect(self) -> Connection:
         """A connection for writing, with the tables created or migrated."""

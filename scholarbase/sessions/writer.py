@@ -83,9 +83,7 @@ def wait_for(future: Future[T], seconds: float) -> T:
 
 
 def write_timeout(seconds: float) -> StorageError:
-    return StorageError(
-        f"Sessions could not be written within {seconds:g} seconds: try again later."
-    )
+    return StorageError(f"Sessions could not be written within {seconds:g} seconds: try again later.")
 
 
 class Writer:
@@ -128,9 +126,7 @@ class Writer:
     def is_stalled(self) -> bool:
         """Whether the last transaction failed, or one takes long."""
         began = self._began
-        return self._error is not None or (
-            began is not None and time.monotonic() - began > STALLED_SECONDS
-        )
+        return self._error is not None or (began is not None and time.monotonic() - began > STALLED_SECONDS)
 
     def submit(
         self, run: Callable[[Connection], T], *names: str, recorded: Session | None = None

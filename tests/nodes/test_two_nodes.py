@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,16 @@ AGENTS = 20
 SESSIONS = ("shared-1", "shared-2", "shared-3", "shared-4")
 CALLS = int(os.environ.get("NODES_CALLS", "40"))
 """The budget of each session."""
-WORDS = ("black holes", "instantons", "string theory", "lattice", "anomalies", "gravity", "matrix models", "QCD")
+WORDS = (
+    "black holes",
+    "instantons",
+    "string theory",
+    "lattice",
+    "anomalies",
+    "gravity",
+    "matrix models",
+    "QCD",
+)
 
 
 @dataclass
@@ -68,7 +78,9 @@ class Agent:
         headers = {"X-ScholarBase-Session": self.session, "Idempotency-Key": secrets.token_hex(8)}
         while True:
             try:
-                response = client.post("/v1/search", json={"q": q, "limit": 5, "fields": ["id"]}, headers=headers)
+                response = client.post(
+                    "/v1/search", json={"q": q, "limit": 5, "fields": ["id"]}, headers=headers
+                )
             except httpx.HTTPError:
                 self.lost += 1
                 continue
@@ -86,6 +98,15 @@ class Agent:
         return True
 
 
+def trajectory(url: str, name: str) -> list[dict[str, Any]]:
+    text = httpx.get(f"{url}/v1/sessions/{name}", timeout=SECONDS).text
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def has_lines(url: str, name: str, count: int) -> bool:
+    return len(trajectory(url, name)) >= count
+
+
 def test_twenty_agents_share_sessions_and_budgets_while_a_server_is_killed(nodes: Nodes) -> None:
     for name in SESSIONS:
         opened = httpx.post(
@@ -101,16 +122,10 @@ def test_twenty_agents_share_sessions_and_budgets_while_a_server_is_killed(nodes
         for one in running:
             one.result(SECONDS)
     for name in SESSIONS:
-        lines: list[dict[str, Any]] = []
-
-        def is_complete(name: str = name, lines: list[dict[str, Any]] = lines) -> bool:
-            # Calls that the killed server had begun are recorded as failed when its lease has ended.
-            text = httpx.get(f"{nodes.url}/v1/sessions/{name}", timeout=SECONDS).text
-            lines[:] = [json.loads(line) for line in text.splitlines()]
-            return len(lines) >= CALLS + len(mine)
-
         mine = [agent for agent in agents if agent.session == name]
-        wait_until(is_complete)
+        # Calls that the killed server had begun are recorded as failed when its lease has ended.
+        wait_until(partial(has_lines, nodes.url, name, CALLS + len(mine)))
+        lines = trajectory(nodes.url, name)
         assert sorted(line["call"] for line in lines) == list(range(1, len(lines) + 1)), "no gap, none twice"
         ends = [line["ended"] for line in lines]
         assert ends == sorted(ends)

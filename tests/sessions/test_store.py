@@ -646,7 +646,9 @@ def test_calls_keep_their_order_behind_another_processes_transaction(file_store:
         waiting = [file_store.record(session, a_call(arguments={"q": f"{n}"})) for n in range(5)]
         assert not any(future.done() for future in waiting)
         other.execute("COMMIT")
-    numbers = [future.result(SOON) for future in waiting] + kept(file_store, session, a_call(arguments={"q": "5"}))
+    numbers = [future.result(SOON) for future in waiting] + kept(
+        file_store, session, a_call(arguments={"q": "5"})
+    )
     assert numbers == [2, 3, 4, 5, 6, 7]
     assert [line["arguments"]["q"] for line in lines(file_store)][1:] == [f"{n}" for n in range(6)]
 
