@@ -1,12 +1,12 @@
 """Sessions in a PostgreSQL database, which any number of servers share.
 
-A transaction holds advisory locks on the names of what it changes, so that numbers of calls have no gaps and budgets are
-exact, while transactions on other sessions run at the same time
-(https://www.postgresql.org/docs/current/explicit-locking.html#ADVISORY-LOCKS). They are taken in one order, so that no
-two transactions wait for each other.
+A transaction holds advisory locks on the names of what it changes
+(https://www.postgresql.org/docs/current/explicit-locking.html#ADVISORY-LOCKS): numbers of calls have no gaps and
+budgets are exact, while transactions on other sessions run at the same time. The locks are taken in one order, so that
+no two transactions wait for each other.
 
-A process that has calls which budgets counted and which are not recorded renews a row, by the clock of the database. One
-that does not for ``LEASE_SECONDS`` is taken for ended.
+A process that has calls which budgets counted and which are not recorded renews a row, by the clock of the database.
+One that does not for ``LEASE_SECONDS`` is taken for ended.
 """
 
 from __future__ import annotations
@@ -294,7 +294,8 @@ class PostgresStorage:
 
     def _renew(self, connection: Connection) -> None:
         connection.execute(
-            "INSERT INTO processes VALUES (?, clock_timestamp()) ON CONFLICT (id) DO UPDATE SET renewed = clock_timestamp()",
+            "INSERT INTO processes VALUES (?, clock_timestamp()) "
+            "ON CONFLICT (id) DO UPDATE SET renewed = EXCLUDED.renewed",
             (self.process,),
         )
         self._renewed = time.monotonic()
@@ -359,9 +360,9 @@ def _read(url: str) -> tuple[str, tuple[str, ...]]:
         shown = f"postgresql://{host}:{port}/{given.get('dbname', '')}"
     except (psycopg.Error, ValueError, AssertionError):
         raise InvalidRequest(
-            "The URL of SCHOLARBASE_SESSIONS is not a valid URL of PostgreSQL: give postgresql://USER:PASSWORD@HOST/DATABASE, "
-            "with '/', '@', ':', '#' and '%' in the password written as %2F, %40, %3A, %23 and %25. A password can also be in the "
-            "file ~/.pgpass or in PGPASSWORD."
+            "The URL of SCHOLARBASE_SESSIONS is not a valid URL of PostgreSQL: give "
+            "postgresql://USER:PASSWORD@HOST/DATABASE, with '/', '@', ':', '#' and '%' in the password written as %2F, "
+            "%40, %3A, %23 and %25. A password can also be in the file ~/.pgpass or in PGPASSWORD."
         ) from None
     raw = parts.password or ""
     hidden = {str(given.get("password") or ""), raw, unquote(raw)} - {""}

@@ -121,7 +121,8 @@ def open_storage(location: Path | str) -> Storage:
     if "://" in str(location):
         scheme = str(location).partition("://")[0]
         raise InvalidRequest(
-            f"Sessions cannot be kept at a URL of the scheme {scheme[:40]!r}: give a folder, or postgresql://USER@HOST/DATABASE."
+            f"Sessions cannot be kept at a URL of the scheme {scheme[:40]!r}: give a folder, or "
+            "postgresql://USER@HOST/DATABASE."
         )
     from scholarbase.sessions.sqlite import SqliteStorage
 
