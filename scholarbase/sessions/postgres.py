@@ -189,16 +189,13 @@ class PostgresStorage:
         return False
 
     def begin(self, connection: Connection, names: Sequence[str], seconds: float) -> None:
-        connection.execute("BEGIN")
+        # Without parameters several statements are sent at once.
         every = "*" in names
-        connection.execute(
-            f"SELECT pg_advisory_xact_lock{'' if every else '_shared'}(?, ?)", (_LOCKS, _EVERY)
-        )
+        sql = f"BEGIN; SELECT pg_advisory_xact_lock{'' if every else '_shared'}({_LOCKS}, {_EVERY})"
         if names and not every:
             stripes = sorted({_stripe(name) for name in names})
-            connection.execute(
-                "SELECT pg_advisory_xact_lock(?, one) FROM unnest(?) AS one", (_LOCKS, stripes)
-            )
+            sql += f"; SELECT pg_advisory_xact_lock({_LOCKS}, one) FROM unnest(ARRAY{stripes}) AS one"
+        connection.execute(sql)
 
     def commit(self, connection: Connection) -> None:
         connection.execute("COMMIT")
@@ -231,9 +228,11 @@ class PostgresStorage:
     # -- reading ----------------------------------------------------------------------------------------
 
     @contextmanager
-    def reading(self) -> Iterator[Connection | None]:
+    def reading(self, seconds: float | None = None) -> Iterator[Connection | None]:
         deadline = DEADLINE.get()
-        seconds = STATEMENT_SECONDS if deadline is None else min(deadline.remaining, STATEMENT_SECONDS)
+        seconds = STATEMENT_SECONDS if seconds is None else seconds
+        if deadline is not None:
+            seconds = min(deadline.remaining, seconds)
         try:
             connection = self._reader(max(seconds, 0.001))
             try:
@@ -254,6 +253,7 @@ class PostgresStorage:
     def _reader(self, seconds: float) -> _Connection:
         """A connection that responds."""
         limit = f"SET statement_timeout = {max(int(seconds * 1000), 1)}"
+        began = time.monotonic()
         with suppress(IndexError):
             while True:
                 connection = self._idle.pop()
@@ -263,6 +263,8 @@ class PostgresStorage:
                     return connection
                 except psycopg.Error:
                     connection.close()
+                    if time.monotonic() - began >= seconds:
+                        raise
         connection = self._open()
         connection.seconds = seconds
         connection.execute(limit)

@@ -56,6 +56,13 @@ def read_session(connection: Connection, session_id: str) -> Session | None:
     return None if row is None else _session_of(row)
 
 
+def read_session_and_last_number(connection: Connection, session_id: str) -> tuple[Session | None, int]:
+    """A session, and the number of its last call; 0 without calls."""
+    last = "(SELECT coalesce(max(number), 0) FROM calls WHERE session = sessions.id)"
+    row = connection.execute(f"SELECT {_COLUMNS}, {last} FROM sessions WHERE id = ?", (session_id,)).fetchone()
+    return (None, 0) if row is None else (_session_of(row), int(row[7]))
+
+
 def ensure_session(connection: Connection, session: Session) -> Session:
     """The session of this name, inserted again where it was deleted."""
     current = read_session(connection, session.id)
@@ -142,14 +149,6 @@ def replace_call(
         (line, ended, key, session_id, session_id, old, old),
     ).fetchall()
     return int(found[0][0]) if found else None
-
-
-def last_number(connection: Connection, session_id: str) -> int:
-    """The number of the last call; 0 without calls."""
-    [number] = connection.execute(
-        "SELECT coalesce(max(number), 0) FROM calls WHERE session = ?", (session_id,)
-    ).fetchone()
-    return int(number)
 
 
 def number_of_key(connection: Connection, session_id: str, key: str | None) -> int | None:

@@ -99,7 +99,7 @@ class SqliteStorage:
     # -- reading ----------------------------------------------------------------------------------------
 
     @contextmanager
-    def reading(self) -> Iterator[Connection | None]:
+    def reading(self, seconds: float | None = None) -> Iterator[Connection | None]:
         deadline = DEADLINE.get()
         try:
             exists = self.path.is_file()

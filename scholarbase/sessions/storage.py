@@ -49,8 +49,8 @@ class Storage(Protocol):
     group: int
     """The most operations in one transaction."""
     is_local: bool
-    """Whether a statement may run in the caller's thread, and ``deletions`` changes at once when another process deletes
-    a session."""
+    """Whether a statement may run in the caller's thread, and ``deletions`` shows at once what other processes
+    deleted."""
 
     def connect(self) -> Connection:
         """A connection for writing, with the tables created or migrated."""
@@ -67,8 +67,9 @@ class Storage(Protocol):
     def rest(self, connection: Connection, *, checkpoint: bool) -> None:
         """Called when all operations that waited have run."""
 
-    def reading(self) -> AbstractContextManager[Connection | None]:
-        """A connection for reading; None where nothing was ever written. Statements end at the context's deadline.
+    def reading(self, seconds: float | None = None) -> AbstractContextManager[Connection | None]:
+        """A connection for reading; None where nothing was ever written. Statements end at the context's deadline, or
+        after ``seconds``.
 
         Raises:
             StorageError: the database cannot be read.

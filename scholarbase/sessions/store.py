@@ -36,6 +36,8 @@ from scholarbase.sessions.writer import Writer, wait_for
 
 SETTLE_SECONDS: Final = 5.0
 """How long a reader waits for the calls of processes that ended to be recorded."""
+LOOK_UP_SECONDS: Final = 2.0
+"""How long a search waits for a database in which its session cannot be written."""
 EVERY_SESSION: Final = "*"
 """The name of all sessions, for an operation that may change any of them."""
 _ALL: Final = 2**62
@@ -132,7 +134,7 @@ class SessionStore:
         """
 
         def run(connection: Connection) -> Session:
-            session = rows.read_session(connection, session_id)
+            session, last_number = rows.read_session_and_last_number(connection, session_id)
             if session is None:
                 if not opening:
                     raise not_found(session_id)
@@ -140,7 +142,7 @@ class SessionStore:
                 self._insert(connection, session)
             _check_owner(session, owner)
             self._registry.remember(session)
-            self._registry.set_last_number(session_id, rows.last_number(connection, session_id))
+            self._registry.set_last_number(session_id, last_number)
             return session
 
         return self._writer.submit(run, session_id, *([_owned(owner)] if opening else []))
@@ -152,11 +154,11 @@ class SessionStore:
             InvalidRequest: the session belongs to another key.
             StorageError: the file exists and cannot be read.
         """
-        session = None
+        session = self.known(session_id, owner)
+        if session is not None:
+            return session
         try:
-            if self._writer.is_stalled and not self._storage.is_local:
-                raise self._storage.error(None)
-            with self._storage.reading() as connection:
+            with self._storage.reading(LOOK_UP_SECONDS) as connection:
                 if connection is not None:
                     session = rows.read_session(connection, session_id)
         except SessionNotFound:

@@ -17,9 +17,10 @@ from typing import Any
 import httpx
 import pytest
 
+from benchmarks.balancer import balancing
+from benchmarks.postgres import ProgramMissing
 from scholarbase.errors import BudgetExhausted
 from tests.conftest import serving
-from tests.nodes.balancer import balancing
 from tests.postgres import PASSWORD, QUOTED, running_postgres
 from tests.sessions.agents import SECONDS, wait_until
 
@@ -54,7 +55,10 @@ def nodes(sample_library: Path) -> Iterator[Nodes]:
     with running_postgres() as postgres, ExitStack() as stack:
         sessions = {"SCHOLARBASE_SESSIONS": postgres.url()}
         both = [stack.enter_context(serving(sample_library, said=said, **sessions)) for _ in range(2)]
-        url = stack.enter_context(balancing(*(url for url, _ in both)))
+        try:
+            url = stack.enter_context(balancing(*(url for url, _ in both)))
+        except ProgramMissing as error:
+            pytest.skip(str(error))
         yield Nodes(url, both[0][1].kill, said)
 
 

@@ -82,7 +82,7 @@ def test_a_failed_connection_is_an_error_without_the_password(
         location = f"postgresql://library:wr%2Fong@127.0.0.1:1/{url.rpartition('/')[2]}"
     with SessionStore(location) as store:
         for fails in (lambda: result(store.open(Session("s"))), lambda: store.session("s")):
-            with pytest.raises(StorageError, match="127.0.0.1") as failed:
+            with pytest.raises(StorageError, match=r"127\.0\.0\.1") as failed:
                 fails()
             assert "SCHOLARBASE_SESSIONS" in str(failed.value)
             assert not any(secret in str(failed.value) for secret in ("wr/ong", "wr%2Fong", "library:"))

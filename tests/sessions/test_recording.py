@@ -23,6 +23,7 @@ from scholarbase.sessions.store import SessionStore
 from scholarbase.tools import Tools
 from scholarbase.trajectories.calls import read_trajectory
 from tests.conftest import run_cli, serving, serving_in_thread
+from tests.postgres import Postgres
 from tests.sessions.agents import QUESTION, SECONDS, SEED, Agent, budget, ids, send, wait_until
 
 TITLE = "Two Dimensional QCD is a String Theory"
@@ -41,9 +42,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("sessions")
 
 
-@pytest.fixture(scope="module")
-def url(sample: Library, folder: Path) -> Iterator[str]:
-    with serving_in_thread(sample, sessions=str(folder)) as address:
+@pytest.fixture(scope="module", params=["folder", "postgres"])
+def url(request: pytest.FixtureRequest, sample: Library, folder: Path) -> Iterator[str]:
+    """A server that records in a folder, and one that records in PostgreSQL."""
+    sessions = str(folder)
+    if request.param == "postgres":
+        postgres: Postgres = request.getfixturevalue("postgres")
+        sessions = postgres.url()
+    with serving_in_thread(sample, sessions=sessions) as address:
         yield address
 
 

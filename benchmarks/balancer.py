@@ -1,4 +1,4 @@
-"""Two servers behind haproxy, with the configuration of docker/nodes."""
+"""haproxy over two servers, with the configuration of docker/nodes: for tests and measurements."""
 
 from __future__ import annotations
 
@@ -13,19 +13,23 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import httpx
-import pytest
 
-from tests.conftest import ROOT
+from benchmarks.postgres import ProgramMissing
+from benchmarks.servers import ROOT
 
 CONFIGURATION: Path = ROOT / "docker" / "nodes" / "haproxy.cfg"
 
 
 @contextmanager
 def balancing(*urls: str) -> Iterator[str]:
-    """The URL of a balancer over two servers. The test is skipped where haproxy is not installed."""
+    """The URL of a balancer over two servers.
+
+    Raises:
+        ProgramMissing: haproxy is not installed.
+    """
     program = shutil.which("haproxy", path=f"{os.environ['PATH']}:/usr/sbin")
     if program is None:
-        pytest.skip("haproxy is not installed (in Debian: apt-get install haproxy).")
+        raise ProgramMissing("haproxy is not installed (in Debian: apt-get install haproxy).")
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{probe.getsockname()[1]}"
