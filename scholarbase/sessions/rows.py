@@ -59,7 +59,9 @@ def read_session(connection: Connection, session_id: str) -> Session | None:
 def read_session_and_last_number(connection: Connection, session_id: str) -> tuple[Session | None, int]:
     """A session, and the number of its last call; 0 without calls."""
     last = "(SELECT coalesce(max(number), 0) FROM calls WHERE session = sessions.id)"
-    row = connection.execute(f"SELECT {_COLUMNS}, {last} FROM sessions WHERE id = ?", (session_id,)).fetchone()
+    row = connection.execute(
+        f"SELECT {_COLUMNS}, {last} FROM sessions WHERE id = ?", (session_id,)
+    ).fetchone()
     return (None, 0) if row is None else (_session_of(row), int(row[7]))
 
 
