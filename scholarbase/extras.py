@@ -14,6 +14,7 @@ PACKAGES: Final = {
     "mcp": ("mcp",),
     "proxy": ("certifi", "cryptography", "h11"),
     "qdrant": ("qdrant_client",),
+    "postgres": ("psycopg",),
     "evaluation": ("ir_measures", "scipy"),
     "report": ("matplotlib", "jinja2"),
     "parquet": ("pyarrow",),

@@ -154,8 +154,10 @@ class Settings(ClientSettings):
 
     sessions: str | None = Field(
         None,
-        description="The folder where sessions are recorded, or none; by default scholarbase in the user's state "
+        description="Where sessions are recorded: a folder, a PostgreSQL database that several servers share "
+        "(postgresql://USER:PASSWORD@HOST/DATABASE), or none; by default the folder scholarbase in the user's state "
         "folder ($XDG_STATE_HOME or ~/.local/state).",
+        repr=False,
     )
     session_days: float = Field(
         30.0,
@@ -373,10 +375,12 @@ class Settings(ClientSettings):
         return value
 
     @property
-    def sessions_folder(self) -> Path | None:
-        """The folder where sessions are recorded; None if they are not."""
+    def sessions_location(self) -> Path | str | None:
+        """The folder or the URL of the database where sessions are recorded; None if they are not."""
         if self.sessions is None:
             return state_folder()
+        if "://" in self.sessions:
+            return self.sessions
         return None if self.sessions == "none" else Path(self.sessions)
 
     @property

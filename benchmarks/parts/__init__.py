@@ -13,6 +13,7 @@ PARTS: Final = (
     "serving",
     "hybrid",
     "sessions",
+    "nodes",
     "dialects",
     "explorer",
     "passages",

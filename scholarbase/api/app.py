@@ -73,9 +73,9 @@ def create_app(
     settings = settings or load_settings()
     tracer = Tracer() if settings.tracing else None
     libraries = served if isinstance(served, Libraries) else Libraries(served)
-    folder = settings.sessions_folder
+    location = settings.sessions_location
     keep_days, quotas = settings.session_days or None, Quotas.of(settings)
-    sessions = None if folder is None else SessionStore(folder, keep_days=keep_days, quotas=quotas)
+    sessions = None if location is None else SessionStore(location, keep_days=keep_days, quotas=quotas)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[dict[str, Callable[[], None]]]:

@@ -46,7 +46,7 @@ def store_of(state: Any) -> SessionStore:
     if store is None:
         raise InvalidRequest(
             "This server records no sessions: leave the session out, or start it with SCHOLARBASE_SESSIONS set to a "
-            "folder."
+            "folder or a database."
         )
     return store
 

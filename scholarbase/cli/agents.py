@@ -29,19 +29,20 @@ SHOWN_DIFFERENCES = 20
 
 sessions_option = click.option(
     "--sessions",
-    type=click.Path(path_type=Path),
-    help="The folder of sessions. [env: SCHOLARBASE_SESSIONS]",
+    help="The folder of sessions, or the URL of a PostgreSQL database. [env: SCHOLARBASE_SESSIONS]",
 )
 
 
 @contextmanager
-def _store(settings: Settings, folder: Path | None) -> Iterator[SessionStore]:
-    path = folder or settings.sessions_folder
-    if path is None or str(folder) == "none":
+def _store(settings: Settings, sessions: str | None) -> Iterator[SessionStore]:
+    if sessions:
+        settings = settings.model_copy(update={"sessions": sessions})
+    location = settings.sessions_location
+    if location is None:
         raise InvalidRequest(
             "The folder of sessions is none: set it with --sessions or SCHOLARBASE_SESSIONS."
         )
-    with SessionStore(path, quotas=Quotas.of(settings)) as store:
+    with SessionStore(location, quotas=Quotas.of(settings)) as store:
         yield store
 
 
@@ -74,7 +75,7 @@ def mcp(
     name: str | None,
     query: str | None,
     as_of: str | None,
-    sessions: Path | None,
+    sessions: str | None,
 ) -> None:
     """Serve the tools to an MCP client on standard input and output.
 
@@ -142,7 +143,7 @@ def session() -> None:
 @sessions_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_obj
-def list_sessions(settings: Settings, sessions: Path | None, as_json: bool) -> None:
+def list_sessions(settings: Settings, sessions: str | None, as_json: bool) -> None:
     """List sessions, the most recently used first."""
     with _store(settings, sessions) as store:
         _, found = store.sessions()
@@ -160,7 +161,7 @@ def list_sessions(settings: Settings, sessions: Path | None, as_json: bool) -> N
 @click.argument("name")
 @sessions_option
 @click.pass_obj
-def show(settings: Settings, name: str, sessions: Path | None) -> None:
+def show(settings: Settings, name: str, sessions: str | None) -> None:
     """Print the trajectory of the session NAME, one JSON object per call."""
     with _store(settings, sessions) as store:
         for line in store.lines(name):
@@ -176,7 +177,7 @@ def show(settings: Settings, name: str, sessions: Path | None) -> None:
 @sessions_option
 @click.pass_obj
 def report(
-    settings: Settings, name: str, answers: Sequence[str], library: Path | None, sessions: Path | None
+    settings: Settings, name: str, answers: Sequence[str], library: Path | None, sessions: str | None
 ) -> None:
     """Print the costs of the session NAME, and with --answer its results."""
     from scholarbase.search.library import Library
@@ -201,7 +202,7 @@ def report(
 @sessions_option
 @click.pass_obj
 def replay(
-    settings: Settings, name: str, library: Path | None, encoder: str | None, sessions: Path | None
+    settings: Settings, name: str, library: Path | None, encoder: str | None, sessions: str | None
 ) -> None:
     """Replay the session NAME on a library, and report differences.
 
@@ -256,7 +257,7 @@ def export(
     output: Path | None,
     library: Path | None,
     encoder: str | None,
-    sessions: Path | None,
+    sessions: str | None,
 ) -> None:
     """Write the sessions NAMES as training conversations, one JSON object per line.
 
@@ -283,7 +284,7 @@ def export(
 @click.argument("name")
 @sessions_option
 @click.pass_obj
-def delete(settings: Settings, name: str, sessions: Path | None) -> None:
+def delete(settings: Settings, name: str, sessions: str | None) -> None:
     """Delete the session NAME and its calls."""
     with _store(settings, sessions) as store:
         store.session(name)

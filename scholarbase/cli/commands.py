@@ -281,7 +281,10 @@ def ingest(
     is_flag=True,
     help="Compare every file with its hashes first, instead of a sample. [env: SCHOLARBASE_FULL_CHECK]",
 )
-@click.option("--sessions", help="The folder of recorded sessions, or none. [env: SCHOLARBASE_SESSIONS]")
+@click.option(
+    "--sessions",
+    help="The folder of recorded sessions, the URL of a PostgreSQL database, or none. [env: SCHOLARBASE_SESSIONS]",
+)
 @click.option(
     "--watch",
     is_flag=True,

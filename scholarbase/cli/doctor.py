@@ -20,6 +20,7 @@ from scholarbase.http import listen
 from scholarbase.indexes.catalog import FILE_NAME as CATALOG
 from scholarbase.manifest import Manifest
 from scholarbase.models.encoders import EncoderSpec
+from scholarbase.sessions.store import SessionStore
 from scholarbase.settings import Settings
 
 State = Literal["ok", "warning", "failed"]
@@ -201,9 +202,11 @@ def _available_memory() -> int | None:
 
 
 def _sessions(settings: Settings) -> Finding:
-    folder = settings.sessions_folder
+    folder = settings.sessions_location
     if folder is None:
         return Finding("sessions", "ok", "not recorded")
+    if isinstance(folder, str):
+        return _database(folder)
     existing = next(parent for parent in (folder, *folder.parents) if parent.exists())
     if not (existing.is_dir() and os.access(existing, os.W_OK)):
         return Finding(
@@ -212,6 +215,15 @@ def _sessions(settings: Settings) -> Finding:
             f"{folder} cannot be written: name another folder by SCHOLARBASE_SESSIONS, or none.",
         )
     return Finding("sessions", "ok", f"recorded in {folder}")
+
+
+def _database(url: str) -> Finding:
+    try:
+        with SessionStore(url) as store:
+            count, _ = store.sessions(limit=1)
+    except ScholarBaseError as error:
+        return Finding("sessions", "failed", str(error))
+    return Finding("sessions", "ok", f"recorded in {store.name}, which has {count:,}")
 
 
 def _port(settings: Settings) -> Finding:

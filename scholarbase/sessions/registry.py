@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import logging
-import os
-import sqlite3
 import time
 from collections import OrderedDict
-from pathlib import Path
 from typing import Final, TypeVar
 
 from scholarbase.sessions import rows
 from scholarbase.sessions.progress import Progress
 from scholarbase.sessions.session import Session
-
-log = logging.getLogger("scholarbase.sessions")
+from scholarbase.sessions.storage import Connection, Storage
 
 KNOWN_SESSIONS: Final = 10_000
 FOLLOWED_SESSIONS: Final = 512
@@ -32,13 +27,13 @@ class Registry:
     numbers of calls, and what is due may be used by any thread.
 
     Args:
-        deletions: a file that is touched when sessions are deleted, so that every process forgets those it knows: one
-            of the same name may be another session.
+        storage: tells when sessions were deleted, so that every process forgets those it knows: one of the same name
+            may be another session.
     """
 
-    def __init__(self, deletions: Path) -> None:
-        self._deletions = deletions
-        self._deletions_seen = _changed(deletions)
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+        self._deletions_seen = storage.deletions()
         self._has_deleted = False
         self._known: OrderedDict[str, Session] = OrderedDict()
         self._progress: OrderedDict[str, Progress] = OrderedDict()
@@ -50,7 +45,7 @@ class Registry:
 
     def known(self, session_id: str) -> Session | None:
         """The session, unless sessions were deleted since it was read."""
-        changed = _changed(self._deletions)
+        changed = self._storage.deletions()
         if changed != self._deletions_seen:
             self._deletions_seen = changed
             self._known.clear()
@@ -82,18 +77,12 @@ class Registry:
         self._used.clear()
 
     def committed(self) -> None:
-        """Touch the file of deletions, if the transaction deleted sessions."""
-        if not self._has_deleted:
-            return
-        self._has_deleted = False
-        at = time.time_ns()
-        try:
-            os.close(os.open(self._deletions, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
-            os.utime(self._deletions, ns=(at, at))
-        except OSError as error:
-            log.error("Other processes cannot learn that sessions were deleted: %s", error)
+        """Tell other processes, if the transaction deleted sessions."""
+        if self._has_deleted:
+            self._has_deleted = False
+            self._storage.deleted()
 
-    def progress(self, connection: sqlite3.Connection, session_id: str, opened: str) -> Progress:
+    def progress(self, connection: Connection, session_id: str, opened: str) -> Progress:
         """The progress of the session opened at that time, with the calls recorded by other processes."""
         progress = self._progress.get(session_id)
         if progress is None or progress.opened != opened:
@@ -132,10 +121,3 @@ def _put(remembered: OrderedDict[str, V], key: str, value: V, size: int) -> None
     remembered[key] = value
     while len(remembered) > size:
         remembered.popitem(last=False)
-
-
-def _changed(path: Path) -> int | None:
-    try:
-        return path.stat().st_mtime_ns
-    except OSError:
-        return None

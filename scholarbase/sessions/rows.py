@@ -1,8 +1,7 @@
-"""The SQL of ``sessions.sqlite``: sessions and calls as rows."""
+"""The statements of sessions and calls, for SQLite and PostgreSQL."""
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
@@ -10,6 +9,7 @@ from typing import Any, Final
 import orjson
 
 from scholarbase.sessions.session import Limits, Session, now
+from scholarbase.sessions.storage import Connection
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ def _session_of(row: Sequence[Any]) -> Session:
     return Session(row[0], row[1], row[2], row[3], limits, row[5], row[6])
 
 
-def insert_session(connection: sqlite3.Connection, session: Session) -> None:
+def insert_session(connection: Connection, session: Session) -> None:
     connection.execute(
         "INSERT INTO sessions (id, query_id, query, as_of, limits, owner, opened, used) VALUES (?,?,?,?,?,?,?,?)",
         (
@@ -51,12 +51,21 @@ def insert_session(connection: sqlite3.Connection, session: Session) -> None:
     )
 
 
-def read_session(connection: sqlite3.Connection, session_id: str) -> Session | None:
+def read_session(connection: Connection, session_id: str) -> Session | None:
     row = connection.execute(f"SELECT {_COLUMNS} FROM sessions WHERE id = ?", (session_id,)).fetchone()
     return None if row is None else _session_of(row)
 
 
-def ensure_session(connection: sqlite3.Connection, session: Session) -> Session:
+def read_session_and_last_number(connection: Connection, session_id: str) -> tuple[Session | None, int]:
+    """A session, and the number of its last call; 0 without calls."""
+    last = "(SELECT coalesce(max(number), 0) FROM calls WHERE session = sessions.id)"
+    row = connection.execute(
+        f"SELECT {_COLUMNS}, {last} FROM sessions WHERE id = ?", (session_id,)
+    ).fetchone()
+    return (None, 0) if row is None else (_session_of(row), int(row[7]))
+
+
+def ensure_session(connection: Connection, session: Session) -> Session:
     """The session of this name, inserted again where it was deleted."""
     current = read_session(connection, session.id)
     if current is None:
@@ -66,7 +75,7 @@ def ensure_session(connection: sqlite3.Connection, session: Session) -> Session:
     return current
 
 
-def session_facts(connection: sqlite3.Connection, rest: str, *params: str) -> list[SessionFacts]:
+def session_facts(connection: Connection, rest: str, *params: str) -> list[SessionFacts]:
     """Sessions with their numbers of calls; ``rest`` is the statement's end, from WHERE on."""
     counted = "(SELECT coalesce(max(number), 0) FROM calls WHERE session = sessions.id)"
     rows = connection.execute(
@@ -75,25 +84,27 @@ def session_facts(connection: sqlite3.Connection, rest: str, *params: str) -> li
     return [SessionFacts(_session_of(row), row[7], row[8], row[9]) for row in rows]
 
 
-def set_used(connection: sqlite3.Connection, session_id: str) -> None:
+def set_used(connection: Connection, session_id: str) -> None:
     connection.execute("UPDATE sessions SET used = ? WHERE id = ?", (now(), session_id))
 
 
-def add_lost(connection: sqlite3.Connection, session: Session, calls: int) -> None:
+def add_lost(connection: Connection, session: Session, calls: int) -> None:
     """Count calls that were dropped while the file could not be written."""
     ensure_session(connection, session)
     connection.execute("UPDATE sessions SET lost = lost + ? WHERE id = ?", (calls, session.id))
 
 
-def delete_sessions(connection: sqlite3.Connection, session_ids: Sequence[str]) -> int:
+def delete_sessions(connection: Connection, session_ids: Sequence[str]) -> int:
     """Delete sessions with their calls; how many there were."""
-    params = [(session_id,) for session_id in session_ids]
-    connection.executemany("DELETE FROM admitted WHERE session = ?", params)
-    connection.executemany("DELETE FROM calls WHERE session = ?", params)
-    return connection.executemany("DELETE FROM sessions WHERE id = ?", params).rowcount
+    deleted = 0
+    for session_id in session_ids:
+        connection.execute("DELETE FROM admitted WHERE session = ?", (session_id,))
+        connection.execute("DELETE FROM calls WHERE session = ?", (session_id,))
+        deleted += connection.execute("DELETE FROM sessions WHERE id = ?", (session_id,)).rowcount
+    return deleted
 
 
-def delete_unused(connection: sqlite3.Connection, before: str) -> list[str]:
+def delete_unused(connection: Connection, before: str) -> list[str]:
     """Delete sessions last used before a time; their ids."""
     old = [row[0] for row in connection.execute("SELECT id FROM sessions WHERE used < ?", (before,))]
     delete_sessions(connection, old)
@@ -103,34 +114,23 @@ def delete_unused(connection: sqlite3.Connection, before: str) -> list[str]:
 # -- calls ----------------------------------------------------------------------------------------------
 
 
-def sessions_of(connection: sqlite3.Connection, owner: str) -> int:
+def sessions_of(connection: Connection, owner: str) -> int:
     """The number of a key's sessions."""
     row = connection.execute("SELECT sessions FROM owners WHERE owner = ?", (owner,)).fetchone()
     return 0 if row is None else int(row[0])
 
 
-def used_bytes(connection: sqlite3.Connection) -> int:
-    """The size of the file without the pages that deleted sessions left free."""
-    [size] = connection.execute(
-        "SELECT (page_count - freelist_count) * page_size FROM pragma_page_count, pragma_freelist_count, "
-        "pragma_page_size"
-    ).fetchone()
-    return int(size)
-
-
 def append_call(
-    connection: sqlite3.Connection, session: Session, line: bytes, ended: int, key: str | None
+    connection: Connection, session: Session, line: bytes, ended: int, key: str | None
 ) -> int | None:
-    """Insert a call; its number. None: no session of this name was opened at this time by this owner.
-
-    Raises:
-        sqlite3.IntegrityError: a call with this key is recorded already.
-    """
+    """Insert a call; its number. None: no session of this name was opened at this time by this owner, or a call with
+    this key is recorded already."""
     found = connection.execute(
         """
         INSERT INTO calls (session, number, line, key, ended)
         SELECT id, coalesce((SELECT max(number) FROM calls WHERE session = sessions.id), 0) + 1, ?, ?, ?
         FROM sessions WHERE id = ? AND opened = ? AND owner = ?
+        ON CONFLICT (session, key) WHERE key IS NOT NULL DO NOTHING
         RETURNING number
         """,
         (line, key, ended, session.id, session.opened, session.owner),
@@ -138,15 +138,22 @@ def append_call(
     return int(found[0][0]) if found else None
 
 
-def last_number(connection: sqlite3.Connection, session_id: str) -> int:
-    """The number of the last call; 0 without calls."""
-    [number] = connection.execute(
-        "SELECT coalesce(max(number), 0) FROM calls WHERE session = ?", (session_id,)
-    ).fetchone()
-    return int(number)
+def replace_call(
+    connection: Connection, session_id: str, old: str, line: bytes, ended: int, key: str | None
+) -> int | None:
+    """Replace one of the calls whose keys begin with ``old``; its number, or None where there is none."""
+    found = connection.execute(
+        """
+        UPDATE calls SET line = ?, ended = ?, key = ? WHERE session = ? AND number =
+        (SELECT min(number) FROM calls WHERE session = ? AND substr(key, 1, length(?)) = ?)
+        RETURNING number
+        """,
+        (line, ended, key, session_id, session_id, old, old),
+    ).fetchall()
+    return int(found[0][0]) if found else None
 
 
-def number_of_key(connection: sqlite3.Connection, session_id: str, key: str | None) -> int | None:
+def number_of_key(connection: Connection, session_id: str, key: str | None) -> int | None:
     """The number of the call recorded with this key."""
     if key is None:
         return None
@@ -156,7 +163,7 @@ def number_of_key(connection: sqlite3.Connection, session_id: str, key: str | No
     return None if row is None else int(row[0])
 
 
-def calls_after(connection: sqlite3.Connection, session_id: str, number: int) -> Iterable[tuple[int, bytes]]:
+def calls_after(connection: Connection, session_id: str, number: int) -> Iterable[tuple[int, bytes]]:
     """Numbers and lines of the calls after one, by their numbers."""
     return connection.execute(
         "SELECT number, line FROM calls WHERE session = ? AND number > ? ORDER BY number",
@@ -164,7 +171,7 @@ def calls_after(connection: sqlite3.Connection, session_id: str, number: int) ->
     )
 
 
-def numbers_by_end(connection: sqlite3.Connection, session_id: str) -> list[int]:
+def numbers_by_end(connection: Connection, session_id: str) -> list[int]:
     """The numbers of all calls, in the order in which the calls ended."""
     return [
         row[0]
@@ -175,17 +182,17 @@ def numbers_by_end(connection: sqlite3.Connection, session_id: str) -> list[int]
 
 
 def calls_numbered(
-    connection: sqlite3.Connection, session_id: str, numbers: Sequence[int]
+    connection: Connection, session_id: str, numbers: Sequence[int]
 ) -> dict[int, tuple[int, bytes]]:
     """The end and the line of the calls with these numbers, without those that were deleted."""
     found = connection.execute(
-        "SELECT number, ended, line FROM calls WHERE session = ? AND number IN (SELECT value FROM json_each(?))",
-        (session_id, orjson.dumps(numbers).decode()),
+        f"SELECT number, ended, line FROM calls WHERE session = ? AND number IN ({', '.join('?' * len(numbers))})",
+        (session_id, *numbers),
     )
     return {number: (ended, line) for number, ended, line in found}
 
 
-def count_calls(connection: sqlite3.Connection, session_id: str, calls: int, expansions: int) -> None:
+def count_calls(connection: Connection, session_id: str, calls: int, expansions: int) -> None:
     """Count calls, and the expansions among them, in a session's budgets."""
     connection.execute(
         "UPDATE sessions SET calls_asked = calls_asked + ?, expansions_asked = expansions_asked + ? WHERE id = ?",
@@ -193,7 +200,7 @@ def count_calls(connection: sqlite3.Connection, session_id: str, calls: int, exp
     )
 
 
-def counted_calls(connection: sqlite3.Connection, session_id: str) -> tuple[int, int]:
+def counted_calls(connection: Connection, session_id: str) -> tuple[int, int]:
     """The calls and expansions counted in a session's budgets."""
     [calls, expansions] = connection.execute(
         "SELECT calls_asked, expansions_asked FROM sessions WHERE id = ?", (session_id,)

@@ -1,22 +1,21 @@
-"""The sessions of a folder and their calls, in ``sessions.sqlite``.
+"""Sessions and their calls, in the file of a folder or in PostgreSQL.
 
-Methods that change the file return a future. Its result comes from the process's writer thread
-(:mod:`scholarbase.sessions.writer`), so that a slow or full disk delays no search, or from the caller's thread if a
-call can be written at once. Several processes share the file: a call gets its number inside SQLite's write lock.
+Methods that change sessions return a future. Its result comes from the process's writer thread
+(:mod:`scholarbase.sessions.writer`), so that a slow database or a full disk delays no search, or from the caller's
+thread if a call can be written at once. Several processes share the sessions: a call gets its number inside the lock of
+a transaction.
 """
 
 from __future__ import annotations
 
-import sqlite3
+import secrets
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, Self
 
-from scholarbase.databases import open_for_reading
-from scholarbase.deadlines import DEADLINE
 from scholarbase.errors import (
     InvalidRequest,
     QuotaExceeded,
@@ -32,38 +31,52 @@ from scholarbase.sessions.progress import BudgetState, TrajectoryReader, check_b
 from scholarbase.sessions.registry import Registry
 from scholarbase.sessions.rows import SessionFacts
 from scholarbase.sessions.session import CallRecord, Quotas, Session, unix_time
-from scholarbase.sessions.writer import Writer, storage_error, wait_for
+from scholarbase.sessions.storage import Connection, open_storage
+from scholarbase.sessions.writer import Writer, wait_for
 
-FILE_NAME: Final = "sessions.sqlite"
 SETTLE_SECONDS: Final = 5.0
 """How long a reader waits for the calls of processes that ended to be recorded."""
-STEPS: Final = 10_000
-"""SQLite's instructions between two looks at the clock."""
+LOOK_UP_SECONDS: Final = 2.0
+"""How long a search waits for a database in which its session cannot be written."""
+EVERY_SESSION: Final = "*"
+"""The name of all sessions, for an operation that may change any of them."""
+_ALL: Final = 2**62
 PAGE: Final = 32
 """Lines of a trajectory that are read at once."""
 
 
 class SessionStore:
-    """The sessions of a folder. Safe to share between threads and between processes; ``close`` it, or use it in a
-    ``with``. The file is created when the first session opens.
+    """The sessions of a folder or a database. Safe to share between threads and between processes; ``close`` it, or use
+    it in a ``with``. The file, or the tables, are created when the first session opens.
 
     Args:
-        folder: the folder of ``sessions.sqlite``; created where it is missing.
+        location: the folder of ``sessions.sqlite``, created where it is missing, or a URL of PostgreSQL.
         keep_days: sessions not used for so many days are deleted; None deletes none.
-        quotas: what the folder may have, by default without limits.
+        quotas: what the sessions may use, by default without limits.
+
+    Raises:
+        InvalidRequest: the URL is invalid.
+        MissingExtra: the URL needs the extra postgres.
     """
 
-    def __init__(self, folder: Path, *, keep_days: float | None = None, quotas: Quotas | None = None) -> None:
-        self.path: Final = folder / FILE_NAME
+    def __init__(
+        self, location: Path | str, *, keep_days: float | None = None, quotas: Quotas | None = None
+    ) -> None:
+        self._storage = open_storage(location)
         self._quotas = quotas or Quotas()
-        self._admissions = Admissions(folder)
-        self._registry = Registry(self.path.with_suffix(".deletions"))
-        self._writer = Writer(self.path, self._registry, keep_days=keep_days)
+        self._admissions = Admissions(self._storage)
+        self._registry = Registry(self._storage)
+        self._writer = Writer(self._storage, self._registry, keep_days=keep_days)
+
+    @property
+    def name(self) -> str:
+        """The file or the database, without a password."""
+        return self._storage.name
 
     def close(self) -> None:
         """Write the calls that wait, and close the file. A second call does nothing."""
         self._writer.close()
-        self._admissions.close()
+        self._storage.close()
 
     def __enter__(self) -> Self:
         return self
@@ -76,7 +89,7 @@ class SessionStore:
     def open(self, session: Session) -> Future[Session]:
         """Open a session. The future raises SessionExists where the name is taken, and QuotaExceeded."""
 
-        def run(connection: sqlite3.Connection) -> Session:
+        def run(connection: Connection) -> Session:
             if rows.read_session(connection, session.id) is not None:
                 raise SessionExists(
                     f"The session {session.id!r} exists already: use another name, or continue it with the header "
@@ -86,9 +99,9 @@ class SessionStore:
             self._registry.remember(session)
             return session
 
-        return self._writer.submit(run)
+        return self._writer.submit(run, session.id, _owned(session.owner))
 
-    def _insert(self, connection: sqlite3.Connection, session: Session) -> None:
+    def _insert(self, connection: Connection, session: Session) -> None:
         """Raises QuotaExceeded: the owner has as many sessions as are allowed, or all are as large."""
         limit = self._quotas.sessions
         if limit is not None and rows.sessions_of(connection, session.owner) >= limit:
@@ -102,7 +115,12 @@ class SessionStore:
         rows.insert_session(connection, session)
 
     def known(self, session_id: str, owner: str) -> Session | None:
-        """The session, if this process has read it and none was deleted since. Raises as the future of ``find``."""
+        """The session, if this process has read it and none was deleted since. Raises as the future of ``find``.
+
+        Without a file that shows deletions it is None, except while the database does not respond.
+        """
+        if not (self._storage.is_local or self._writer.is_stalled):
+            return None
         session = self._registry.known(session_id)
         if session is not None:
             _check_owner(session, owner)
@@ -115,8 +133,8 @@ class SessionStore:
         and not ``opening``, and QuotaExceeded where it may not open.
         """
 
-        def run(connection: sqlite3.Connection) -> Session:
-            session = rows.read_session(connection, session_id)
+        def run(connection: Connection) -> Session:
+            session, last_number = rows.read_session_and_last_number(connection, session_id)
             if session is None:
                 if not opening:
                     raise not_found(session_id)
@@ -124,10 +142,10 @@ class SessionStore:
                 self._insert(connection, session)
             _check_owner(session, owner)
             self._registry.remember(session)
-            self._registry.set_last_number(session_id, rows.last_number(connection, session_id))
+            self._registry.set_last_number(session_id, last_number)
             return session
 
-        return self._writer.submit(run)
+        return self._writer.submit(run, session_id, *([_owned(owner)] if opening else []))
 
     def look_up(self, session_id: str, owner: str) -> Session:
         """As ``find`` while the file cannot be written: a missing session opens when its first call is written.
@@ -136,9 +154,11 @@ class SessionStore:
             InvalidRequest: the session belongs to another key.
             StorageError: the file exists and cannot be read.
         """
-        session = None
+        session = self.known(session_id, owner)
+        if session is not None:
+            return session
         try:
-            with self._reading() as connection:
+            with self._storage.reading(LOOK_UP_SECONDS) as connection:
                 if connection is not None:
                     session = rows.read_session(connection, session_id)
         except SessionNotFound:
@@ -158,13 +178,13 @@ class SessionStore:
     def delete(self, session_id: str) -> Future[None]:
         """Delete a session and its calls. The future raises SessionNotFound."""
 
-        def run(connection: sqlite3.Connection) -> None:
+        def run(connection: Connection) -> None:
             deleted = rows.delete_sessions(connection, [session_id])
             self._registry.forget(session_id)
             if not deleted:
                 raise not_found(session_id)
 
-        return self._writer.submit(run)
+        return self._writer.submit(run, session_id)
 
     # -- calls ------------------------------------------------------------------------------------------
 
@@ -186,8 +206,8 @@ class SessionStore:
             self._writer.submit(self._measure)
         self._check_size()
 
-    def _measure(self, connection: sqlite3.Connection) -> int:
-        self._registry.size = rows.used_bytes(connection)
+    def _measure(self, connection: Connection) -> int:
+        self._registry.size = self._storage.used_bytes(connection)
         return self._registry.size
 
     def _check_size(self) -> None:
@@ -216,7 +236,7 @@ class SessionStore:
         earlier call; nothing is counted then.
         """
 
-        def run(connection: sqlite3.Connection) -> BudgetState:
+        def run(connection: Connection) -> BudgetState:
             if session.limits:
                 current = self._ensure(connection, session)
             else:
@@ -252,7 +272,7 @@ class SessionStore:
             expanding = count if kind == "expand" else 0
             rows.count_calls(connection, session.id, count, expanding)
             if unanswered is not None:
-                ended = unanswered.ended or unix_time()
+                ended = self._storage.local_time(unanswered.ended or unix_time())
                 line = stored_line(unanswered)
                 admission = self._admissions.admit(connection, session.id, count, line, ended)
             for name, reserved in (("calls", count), ("expansions", expanding)):
@@ -260,22 +280,23 @@ class SessionStore:
                     remaining[name] -= reserved
             return replace(state, remaining=remaining, reserved=count, admission=admission)
 
-        return self._writer.submit(run)
+        return self._writer.submit(run, session.id)
 
     def record(self, session: Session, call: CallRecord) -> Future[int]:
         """Record a call; the future gives its number. It is retried while the file cannot be written."""
         line = stored_line(call)
         ended = call.ended or unix_time()
+        if call.key is None and not self._storage.is_local:
+            # A commit whose connection is lost may have happened: the call is not recorded again then.
+            call = replace(call, key=f"call {secrets.token_hex(8)}")
 
-        def append(connection: sqlite3.Connection) -> int | None:
-            """None: the session has to be opened again."""
-            return rows.append_call(connection, session, line, ended, call.key)
+        def append(connection: Connection) -> int | None:
+            """None: the call is recorded already, or the session has to be opened again."""
+            at = self._storage.local_time(ended)
+            return rows.append_call(connection, session, line, at, call.key)
 
-        def run(connection: sqlite3.Connection) -> int:
-            number = None
-            if not session.limits:
-                with suppress(sqlite3.IntegrityError):  # recorded already with this key
-                    number = append(connection)
+        def run(connection: Connection) -> int:
+            number = None if session.limits else append(connection)
             if number is None:
                 number = self._append_checked(connection, session, call, line, ended)
             self._registry.set_last_number(session.id, number)
@@ -291,21 +312,28 @@ class SessionStore:
             written: Future[int] = Future()
             written.set_result(number)
             return written
-        return self._writer.submit(run, recorded=session)
+        return self._writer.submit(run, session.id, recorded=session)
 
     def _append_checked(
-        self, connection: sqlite3.Connection, session: Session, call: CallRecord, line: bytes, ended: int
+        self, connection: Connection, session: Session, call: CallRecord, line: bytes, ended: int
     ) -> int:
         """Record a call that budgets count, that may be recorded already, or whose session may have been deleted."""
         current = self._ensure(connection, session)
         _check_owner(current, session.owner)
         number = rows.number_of_key(connection, session.id, call.key)
         counts = number is None and call.counted and call.kind != "answer"
+        ended = self._storage.local_time(ended)
+        if call.admission is not None and not self._admissions.finish(
+            connection, call.admission, call.reserved
+        ):
+            # It was recorded already, or another process took this one for ended.
+            if number is not None:
+                return number
+            failed = self._admissions.failed_key(call.admission)
+            number = rows.replace_call(connection, session.id, failed, line, ended, call.key)
         if number is None:
             number = rows.append_call(connection, current, line, ended, call.key)
             assert number is not None
-        if call.admission is not None:
-            self._admissions.finish(connection, call.admission, call.reserved)
         calls = int(counts) - call.reserved
         if calls:
             rows.count_calls(connection, session.id, calls, calls if call.kind == "expand" else 0)
@@ -326,16 +354,15 @@ class SessionStore:
         return found[0]
 
     def sessions(
-        self, owner: str | None = None, *, limit: int = -1, offset: int = 0
+        self, owner: str | None = None, *, limit: int | None = None, offset: int = 0
     ) -> tuple[int, list[SessionFacts]]:
-        """The number of sessions, of all keys or of one, and a page of them, the last used first; all where ``limit``
-        is -1."""
+        """The number of sessions, of all keys or of one, and a page of them, the last used first."""
         with self._reading() as connection:
             if connection is None:
                 return 0, []
             own, params = ("", ()) if owner is None else ("WHERE owner = ?", (owner,))
             [total] = connection.execute(f"SELECT count(*) FROM sessions {own}", params).fetchone()
-            page = f"{own} ORDER BY used DESC, id LIMIT {int(limit)} OFFSET {int(offset)}"
+            page = f"{own} ORDER BY used DESC, id LIMIT {_ALL if limit is None else int(limit)} OFFSET {int(offset)}"
             return int(total), rows.session_facts(connection, page, *params)
 
     def lines(self, session_id: str) -> Iterator[bytes]:
@@ -359,49 +386,36 @@ class SessionStore:
             return {} if connection is None else rows.calls_numbered(connection, session_id, numbers)
 
     @contextmanager
-    def _reading(self) -> Iterator[sqlite3.Connection | None]:
-        """A connection for reading; None while the file is missing. Statements end at the deadline of the context."""
-        deadline = DEADLINE.get()
-        try:
-            exists = self.path.is_file()
-        except OSError as error:
-            raise storage_error(self.path, error) from error
-        if not exists:
-            yield None
-            return
-        try:
-            with closing(open_for_reading(self.path)) as connection:
-                if deadline is not None:
-                    connection.set_progress_handler(lambda: deadline.remaining <= 0, STEPS)
-                if self._must_settle(connection):
-                    with suppress(ScholarBaseError):  # a file that cannot be written is read as it is
-                        wait_for(self._writer.submit(self._admissions.settle), SETTLE_SECONDS)
-                yield connection
-        except sqlite3.OperationalError as error:
-            if deadline is not None and deadline.remaining <= 0:
-                raise deadline.error("Reading sessions", "read fewer calls, or retry later") from error
-            if "no such table" in str(error):  # another process is creating them
-                raise SessionNotFound(f"{self.path} has no sessions yet.") from error
-            raise storage_error(self.path, error) from error
-        except sqlite3.DatabaseError as error:
-            raise storage_error(self.path, error) from error
+    def _reading(self) -> Iterator[Connection | None]:
+        """A connection for reading; None while nothing was ever recorded. Statements end at the deadline of the
+        context."""
+        with self._storage.reading() as connection:
+            if connection is not None and self._must_settle(connection):
+                with suppress(ScholarBaseError):  # what cannot be written is read as it is
+                    wait_for(self._writer.submit(self._admissions.settle, EVERY_SESSION), SETTLE_SECONDS)
+            yield connection
 
-    def _must_settle(self, connection: sqlite3.Connection) -> bool:
-        """Whether the file is one of an older version, or has calls of processes that ended."""
+    def _must_settle(self, connection: Connection) -> bool:
+        """Whether the file is one of an older version, or there are calls of processes that ended."""
         try:
             return self._admissions.are_unfinished(connection)
-        except sqlite3.OperationalError as error:
+        except self._storage.errors as error:
             if "no such table" in str(error):
                 return True
             raise
 
-    def _ensure(self, connection: sqlite3.Connection, session: Session) -> Session:
-        """The session as it is in the file, opened again where it was deleted while this process used it."""
+    def _ensure(self, connection: Connection, session: Session) -> Session:
+        """The session as it is recorded, opened again where it was deleted while this process used it."""
         current = rows.ensure_session(connection, session)
         known = self._registry.last_known(session.id)
         if known is not None and known.owner == current.owner and known != current:
             self._registry.remember(current)
         return current
+
+
+def _owned(owner: str) -> str:
+    """The name of a key's sessions, for an operation that opens one: no session's name has a slash."""
+    return f"/{owner}"
 
 
 def _check_owner(session: Session, owner: str) -> None:

@@ -1,18 +1,16 @@
-"""The thread of a process that writes the file of sessions.
+"""The thread of a process that writes sessions.
 
-Operations are put into a queue and return futures. The thread runs all that wait in one transaction. While the file
+Operations are put into a queue and return futures. The thread runs all that wait in one transaction. While the database
 cannot be written, recorded calls wait in memory in their order, and every other operation fails.
 
-A call that one statement records is written in the caller's thread if nothing waits (:meth:`Writer.run_now`): handing
-it to the thread and back takes several times as long as writing it.
+A call that one statement records in a file is written in the caller's thread if nothing waits
+(:meth:`Writer.run_now`): handing it to the thread and back takes several times as long as writing it.
 """
 
 from __future__ import annotations
 
 import logging
-import os
 import queue
-import sqlite3
 import threading
 import time
 from collections import Counter, deque
@@ -23,14 +21,14 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import islice
-from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from scholarbase.databases import BUSY_SECONDS, open_for_writing
+from scholarbase.databases import BUSY_SECONDS
 from scholarbase.errors import InvalidRequest, ScholarBaseError, StorageError
 from scholarbase.sessions import rows
 from scholarbase.sessions.registry import Registry
 from scholarbase.sessions.session import Session
+from scholarbase.sessions.storage import Connection, Storage
 
 log = logging.getLogger("scholarbase.sessions")
 
@@ -41,23 +39,22 @@ CLOSE_SECONDS: Final = 5.0
 """How long a closed store keeps trying to write the calls that wait."""
 DELETE_SECONDS: Final = 3600.0
 """How often unused sessions are deleted."""
-GROUP: Final = 256
-"""Operations in one transaction, at most."""
-CONNECT_ATTEMPTS: Final = 10
+STALLED_SECONDS: Final = 0.25
+"""A transaction that takes longer is taken for one that may never end."""
 CHECKPOINT_STATEMENTS: Final = 1000
 """Statements and operations after which the thread copies the write-ahead log to the file. That waits for the disk, so
 no caller's thread does it."""
-_OPERATION_ERRORS: Final = (sqlite3.IntegrityError, sqlite3.DataError, sqlite3.InterfaceError)
-"""Errors of one operation; SQLite's other errors are those of the file."""
 
 T = TypeVar("T")
 
 
 @dataclass(slots=True)
 class _Operation:
-    """Something to run in a transaction. ``session``: of a call to record, which is retried and cannot be cancelled."""
+    """Something to run in a transaction. ``names``: what it changes. ``session``: of a call to record, which is retried
+    and cannot be cancelled."""
 
-    run: Callable[[sqlite3.Connection], Any]
+    run: Callable[[Connection], Any]
+    names: tuple[str, ...] = ()
     session: Session | None = None
     future: Future[Any] = field(default_factory=Future)
 
@@ -86,28 +83,20 @@ def wait_for(future: Future[T], seconds: float) -> T:
 
 
 def write_timeout(seconds: float) -> StorageError:
-    return StorageError(
-        f"The file of sessions could not be written within {seconds:g} seconds: try again later."
-    )
-
-
-def storage_error(path: Path, error: Exception | None) -> StorageError:
-    return StorageError(
-        f"{path} cannot be read or written ({error}): free disk space, or set SCHOLARBASE_SESSIONS to another folder."
-    )
+    return StorageError(f"Sessions could not be written within {seconds:g} seconds: try again later.")
 
 
 class Writer:
     """A queue of operations, and the thread that runs them. The thread starts with the first operation.
 
     Args:
-        path: the file.
-        registry: what this process remembers of the file; changed as operations commit.
+        storage: the database.
+        registry: what this process remembers of it; changed as operations commit.
         keep_days: sessions that were not used for so many days are deleted, every hour; None deletes none.
     """
 
-    def __init__(self, path: Path, registry: Registry, *, keep_days: float | None) -> None:
-        self._path = path
+    def __init__(self, storage: Storage, registry: Registry, *, keep_days: float | None) -> None:
+        self._storage = storage
         self._registry = registry
         self._keep_days = keep_days
         self._delete_at = 0.0
@@ -126,26 +115,38 @@ class Writer:
         self._error: Exception | None = None
         """Why the last transaction failed."""
         self._retry_at = 0.0
-        self._connection: sqlite3.Connection | None = None
-        self._file: tuple[int, int] | None = None
-        """Device and inode of the open file."""
+        self._connection: Connection | None = None
+        self._is_new = False
+        """Whether no transaction has run on the connection yet."""
+        self._renew_at: float | None = None
+        self._began: float | None = None
+        """When the transaction that is running began."""
 
-    def submit(self, run: Callable[[sqlite3.Connection], T], *, recorded: Session | None = None) -> Future[T]:
+    @property
+    def is_stalled(self) -> bool:
+        """Whether the last transaction failed, or one takes long."""
+        began = self._began
+        return self._error is not None or (began is not None and time.monotonic() - began > STALLED_SECONDS)
+
+    def submit(
+        self, run: Callable[[Connection], T], *names: str, recorded: Session | None = None
+    ) -> Future[T]:
         """Run an operation in a transaction.
 
         Args:
+            names: what the operation changes: no other process changes it in the meantime.
             recorded: the session of a call to record. The operation is then retried while the file cannot be written,
                 and cannot be cancelled.
 
         Raises:
             InvalidRequest: the writer is closed.
         """
-        operation = _Operation(run, recorded)
+        operation = _Operation(run, names, recorded)
         if recorded is not None:
             operation.start()
         with self._lock:
             if self._closed:
-                raise InvalidRequest(f"The sessions in {self._path.parent} are closed: open them again.")
+                raise InvalidRequest(f"The sessions in {self._storage.name} are closed: open them again.")
             if self._thread is None:
                 self._thread = threading.Thread(target=self._work, name="sessions", daemon=True)
                 self._thread.start()
@@ -158,24 +159,24 @@ class Writer:
         with self._lock:
             self._unfinished -= 1
 
-    def run_now(self, statement: Callable[[sqlite3.Connection], T]) -> T | None:
+    def run_now(self, statement: Callable[[Connection], T]) -> T | None:
         """Run one statement in this thread.
 
         Returns None, and has written nothing, where it would have to wait for other operations or another process, or
         where the file cannot be written: submit it then.
         """
         with self._lock:
-            if self._closed or self._unfinished:
+            if self._closed or self._unfinished or not self._storage.is_local:
                 return None
         if not self._connection_lock.acquire(blocking=False):
             return None
         try:
-            if self._connection is None or self._error is not None or self._file != _identity(self._path):
+            if self._connection is None or self._error is not None or self._storage.is_replaced():
                 return None
             result = statement(self._connection)
             self._unchecked += 1
             is_checkpoint_due = self._unchecked % CHECKPOINT_STATEMENTS == 0
-        except (sqlite3.Error, OSError):
+        except self._storage.errors:
             return None
         finally:
             self._connection_lock.release()
@@ -209,8 +210,10 @@ class Writer:
         if self._waiting:
             log.error("%d calls of sessions could not be written, and are lost.", len(self._waiting))
         for operation in self._waiting:
-            operation.fail(storage_error(self._path, self._error))
+            operation.fail(self._storage.error(self._error))
         with self._connection_lock:
+            with suppress(*self._storage.errors):
+                self._storage.release(self._connection)
             self._disconnect()
 
     def _must_wait(self) -> bool:
@@ -219,14 +222,15 @@ class Writer:
 
     def _receive(self) -> bool:
         """Wait for operations, or until it is time to retry or to delete unused sessions. False: closed."""
-        timeout = None if self._keep_days is None else max(self._delete_at - time.monotonic(), 0.0)
+        due = [self._renew_at, None if self._keep_days is None else self._delete_at]
+        timeout = min((max(at - time.monotonic(), 0.0) for at in due if at is not None), default=None)
         if self._waiting:
             timeout = max(self._retry_at - time.monotonic(), 0.0)
         try:
             operation = self._queue.get(timeout=timeout)
             while operation is not None:
                 if operation.session is None and self._must_wait():
-                    operation.fail(storage_error(self._path, self._error))
+                    operation.fail(self._storage.error(self._error))
                 else:
                     self._waiting.append(operation)
                 operation = self._queue.get_nowait()
@@ -242,81 +246,112 @@ class Writer:
     def _write_waiting(self) -> None:
         if self._keep_days is not None and time.monotonic() >= self._delete_at:
             self._delete_at = time.monotonic() + DELETE_SECONDS
-            self._waiting.append(_Operation(self._delete_unused))
+            self._waiting.append(_Operation(self._delete_unused, ("*",)))
+        if self._renew_at is not None and time.monotonic() >= self._renew_at:
+            self._waiting.append(_Operation(lambda _: None))
         try:
             while self._waiting:
-                connection = self._connected()
-                seconds = CLOSE_SECONDS if self._closed else BUSY_SECONDS
-                connection.execute(f"PRAGMA busy_timeout = {seconds * 1000:.0f}")
-                self._write_group(connection, list(islice(self._waiting, GROUP)))
-                if self._unchecked >= CHECKPOINT_STATEMENTS:
-                    _checkpoint(connection)
-                    self._unchecked = 0
-                connection.execute("PRAGMA busy_timeout = 0")  # for run_now
+                self._began = time.monotonic()
+                self._write_group(list(islice(self._waiting, self._storage.group)))
+            if self._connection is not None:
+                self._rest(self._connection)
             self._error = None
         except Exception as error:
-            expected = isinstance(error, sqlite3.Error | OSError)
-            log.error(
-                "Sessions cannot be written: %s", storage_error(self._path, error), exc_info=not expected
-            )
+            expected = isinstance(error, self._storage.errors)
+            log.error("Sessions cannot be written: %s", self._storage.error(error), exc_info=not expected)
             self._disconnect()
             self._error, self._retry_at = error, time.monotonic() + RETRY_SECONDS
             for operation in self._waiting:
                 if operation.session is None:
-                    operation.fail(storage_error(self._path, error))
+                    operation.fail(self._storage.error(error))
             self._waiting = deque(operation for operation in self._waiting if operation.session is not None)
+        finally:
+            self._began = None
 
-    def _write_group(self, connection: sqlite3.Connection, operations: list[_Operation]) -> None:
-        """Run the first operations that wait in one transaction.
+    def _rest(self, connection: Connection) -> None:
+        is_checkpoint_due = self._unchecked >= CHECKPOINT_STATEMENTS
+        self._storage.rest(connection, checkpoint=is_checkpoint_due)
+        if is_checkpoint_due:
+            self._unchecked = 0
+
+    def _write_group(self, operations: list[_Operation]) -> None:
+        """Run the first operations that wait in one transaction; if one of them ends it, the first alone.
 
         Raises:
-            sqlite3.Error, OSError: the file cannot be written; the transaction is rolled back.
+            Exception: one of the storage's ``errors``: it cannot be written; the transaction is rolled back.
         """
-        connection.execute("BEGIN IMMEDIATE")
+        connection = self._begin(operations)
         try:
             started = [operation for operation in operations if operation.start()]
             results = [self._result(operation, connection) for operation in started]
             for session, calls in self._dropped.items():
                 rows.add_lost(connection, session, calls)
-            connection.execute("COMMIT")
-        except BaseException:
-            with suppress(sqlite3.Error):
-                connection.execute("ROLLBACK")
-            raise
-        self._dropped.clear()
+            seconds = self._storage.renew(connection)
+            self._storage.commit(connection)
+        except BaseException as error:
+            self._storage.rollback(connection)
+            self._registry.forget_progress()
+            if not (self._storage.aborts and isinstance(error, self._storage.operation_errors)):
+                raise
+            if len(operations) > 1:
+                self._write_group(operations[:1])
+                return
+            log.error("An operation on sessions failed: %s", error)
+            results, seconds = [(None, self._storage.error(error)) for _ in started], None
+        else:
+            self._dropped.clear()
+            self._registry.committed()
+        self._renew_at = None if seconds is None else time.monotonic() + seconds
         self._unchecked += len(operations)
-        self._registry.committed()
         for _ in operations:
             self._waiting.popleft()
-        for operation, (result, error) in zip(started, results, strict=True):
-            if error is None:
+        for operation, (result, failure) in zip(started, results, strict=True):
+            if failure is None:
                 operation.future.set_result(result)
             else:
-                operation.future.set_exception(error)
+                operation.future.set_exception(failure)
 
-    def _result(self, operation: _Operation, connection: sqlite3.Connection) -> tuple[Any, Exception | None]:
-        """An operation's result, or the error that its future raises. Errors of the file are raised here."""
+    def _begin(self, operations: list[_Operation]) -> Connection:
+        """A connection in a new transaction. One that was lost since the last transaction is opened again."""
+        names = [name for operation in operations for name in operation.names]
+        names += [session.id for session in self._dropped]
+        seconds = CLOSE_SECONDS if self._closed else BUSY_SECONDS
+        connection = self._connected()
+        try:
+            self._storage.begin(connection, names, seconds)
+        except self._storage.errors:
+            if self._is_new or self._storage.is_local:
+                raise
+            self._disconnect()
+            connection = self._connected()
+            self._storage.begin(connection, names, seconds)
+        self._is_new = False
+        return connection
+
+    def _result(self, operation: _Operation, connection: Connection) -> tuple[Any, Exception | None]:
+        """An operation's result, or the error that its future raises. Errors of the storage are raised here, and those
+        that end its transaction."""
         try:
             return operation.run(connection), None
         except ScholarBaseError as error:
             return None, error
         except Exception as error:
             self._registry.forget_progress()
-            if not isinstance(error, sqlite3.Error | OSError):
+            if not isinstance(error, self._storage.errors):
                 return None, error
-            if not isinstance(error, _OPERATION_ERRORS):
+            if self._storage.aborts or not isinstance(error, self._storage.operation_errors):
                 raise
             log.error("An operation on sessions failed: %s", error)
-            return None, storage_error(self._path, error)
+            return None, self._storage.error(error)
 
     def _drop_oldest(self) -> None:
         while len(self._waiting) > WAITING_CALLS:
             operation = self._waiting.popleft()
             assert operation.session is not None
             self._dropped[operation.session] += 1
-            operation.fail(storage_error(self._path, self._error))
+            operation.fail(self._storage.error(self._error))
 
-    def _delete_unused(self, connection: sqlite3.Connection) -> None:
+    def _delete_unused(self, connection: Connection) -> None:
         assert self._keep_days is not None
         try:
             before = datetime.now(UTC) - timedelta(days=self._keep_days)
@@ -330,67 +365,20 @@ class Writer:
 
     # -- the connection ---------------------------------------------------------------------------------
 
-    def _connected(self) -> sqlite3.Connection:
+    def _connected(self) -> Connection:
         """The connection. Where the file was deleted or replaced, the one that is now at the path is opened."""
-        if self._connection is not None and self._file != _identity(self._path):
-            log.error("%s was deleted or replaced: it is opened again.", self._path)
+        if self._connection is not None and self._storage.is_replaced():
+            log.error("%s was deleted or replaced: it is opened again.", self._storage.name)
             self._registry.clear()
             self._disconnect()
         if self._connection is None:
-            self._connection = _connect(self._path)
-            self._file = _identity(self._path)
+            self._connection = self._storage.connect()
+            self._is_new = True
         return self._connection
 
     def _disconnect(self) -> None:
         self._registry.forget_progress()
         if self._connection is not None:
-            with suppress(sqlite3.Error):
+            with suppress(*self._storage.errors):
                 self._connection.close()
         self._connection = None
-
-
-def _checkpoint(connection: sqlite3.Connection) -> None:
-    """Copy the write-ahead log to the file, and begin the log again, which waits for the disk too."""
-    connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
-    [version] = connection.execute("PRAGMA user_version").fetchone()
-    connection.execute(f"PRAGMA user_version = {version}")  # a small transaction
-
-
-def _identity(path: Path) -> tuple[int, int] | None:
-    try:
-        status = path.stat()
-    except FileNotFoundError:
-        return None
-    return status.st_dev, status.st_ino
-
-
-def _connect(path: Path) -> sqlite3.Connection:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # Only the user may read what agents asked; SQLite gives the files beside this one the same mode. An existing file
-    # must not be opened here: closing it would release the locks of this process's connections, and another process
-    # could then delete the write-ahead log (https://sqlite.org/howtocorrupt.html, 2.2).
-    with suppress(FileExistsError):
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-    # Imports sqlite-utils, and pandas where that is installed: not for a server that records nothing.
-    from scholarbase.sessions.schema import migrate
-
-    for attempt in range(CONNECT_ATTEMPTS):
-        connection = open_for_writing(path)
-        try:
-            # What is committed survives the process; a power failure may lose the last commits
-            # (https://sqlite.org/pragma.html#pragma_synchronous).
-            connection.execute("PRAGMA journal_mode = WAL")
-            connection.execute("PRAGMA synchronous = NORMAL")
-            connection.execute("PRAGMA wal_autocheckpoint = 0")
-            migrate(connection)
-            return connection
-        except BaseException as error:
-            connection.close()
-            # Several processes may create the file at once: one succeeds, and the others try again.
-            collided = isinstance(error, sqlite3.IntegrityError) or any(
-                sign in str(error) for sign in ("locked", "duplicate column", "already exists")
-            )
-            if attempt == CONNECT_ATTEMPTS - 1 or not collided:
-                raise
-        time.sleep(0.05 * (attempt + 1))
-    raise AssertionError

@@ -98,7 +98,7 @@ def test_the_image_does_not_run_as_root() -> None:
     assert names.index("USER") < names.index("ENTRYPOINT")
 
 
-ALWAYS = ("server", "mcp", "qdrant")
+ALWAYS = ("server", "mcp", "qdrant", "postgres")
 """Extras in every image."""
 
 

@@ -7,7 +7,7 @@ import sqlite3
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from scholarbase.sessions.store import SessionStore
 from scholarbase.tools import Tools
 from scholarbase.trajectories.calls import read_trajectory
 from tests.conftest import run_cli, serving, serving_in_thread
+from tests.postgres import Postgres
 from tests.sessions.agents import QUESTION, SECONDS, SEED, Agent, budget, ids, send, wait_until
 
 TITLE = "Two Dimensional QCD is a String Theory"
@@ -36,15 +37,37 @@ def refused(answer: httpx.Response, what: str) -> str:
     return str(problem["detail"])
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("sessions")
+@pytest.fixture(scope="module", params=["folder", "postgres"])
+def location(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Where sessions are recorded: a folder, then a database."""
+    if request.param == "folder":
+        return str(tmp_path_factory.mktemp("sessions"))
+    postgres: Postgres = request.getfixturevalue("postgres")
+    return postgres.url()
 
 
 @pytest.fixture(scope="module")
-def url(sample: Library, folder: Path) -> Iterator[str]:
-    with serving_in_thread(sample, sessions=str(folder)) as address:
+def url(sample: Library, location: str) -> Iterator[str]:
+    with serving_in_thread(sample, sessions=location) as address:
         yield address
+
+
+@contextmanager
+def held(location: str) -> Iterator[None]:
+    """Another process is writing."""
+    if "://" not in location:
+        with closing(sqlite3.connect(Path(location) / "sessions.sqlite", isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            yield
+            other.execute("COMMIT")
+        return
+    import psycopg
+
+    from scholarbase.sessions import postgres
+
+    with psycopg.connect(location) as connection:
+        connection.execute("SELECT pg_advisory_xact_lock(%s, %s)", (postgres._LOCKS, postgres._EVERY))
+        yield
 
 
 # -- recorded calls -----------------------------------------------------------------------------------------
@@ -491,8 +514,8 @@ def test_sessions_are_listed_and_deleted(url: str) -> None:
 # -- a file that cannot be written ----------------------------------------------------------------------------------
 
 
-def test_searches_answer_while_another_holds_the_file(
-    url: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+def test_searches_answer_while_another_process_writes(
+    url: str, location: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("scholarbase.api.recording.WRITE_SECONDS", 0.25)
     monkeypatch.setattr("scholarbase.api.responding.WRITE_SECONDS", 0.25)
@@ -500,15 +523,13 @@ def test_searches_answer_while_another_holds_the_file(
     known.search()
     known.wait_recorded()
     returned: list[list[str]] = []
-    with closing(sqlite3.connect(folder / "sessions.sqlite", isolation_level=None)) as other:
-        other.execute("BEGIN IMMEDIATE")
+    with held(location):
         for agent in (known, unknown, known, unknown):
             began = time.monotonic()
             response = agent.search(limit=3)
             assert "X-ScholarBase-Call" not in response.headers
             assert time.monotonic() - began < BUSY_SECONDS, "it did not wait for the lock"
             returned.append(ids(response))
-        other.execute("COMMIT")
     assert [line["ids"] for line in known.lines()[1:]] == returned[::2]
     assert [line["ids"] for line in unknown.lines()] == returned[1::2]
     again = known.send_numbered("GET", "/v1/search", params={"q": QUESTION})

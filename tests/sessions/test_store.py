@@ -30,7 +30,7 @@ from scholarbase.errors import (
     StorageError,
 )
 from scholarbase.models.runs import CallKind
-from scholarbase.sessions import registry
+from scholarbase.sessions import registry, sqlite
 from scholarbase.sessions import writer as module
 from scholarbase.sessions.schema import migrations
 from scholarbase.sessions.session import CallRecord, Limits, Quotas, Session
@@ -38,14 +38,30 @@ from scholarbase.sessions.store import SessionStore
 from scholarbase.sessions.writer import wait_for
 from scholarbase.trajectories.calls import TrajectoryWriter, read_trajectory
 from tests.conftest import ROOT
+from tests.postgres import Postgres
 from tests.sessions.agents import wait_until
 
 A, B, C = "arXiv:hep-th/9301068", "arXiv:hep-th/9303046", "CorpusId:7"
 SOON = 120.0
 
 
+@pytest.fixture(params=["folder", "postgres"])
+def location(request: pytest.FixtureRequest, tmp_path: Path) -> Path | str:
+    """Where sessions are kept: an empty folder, or an empty database."""
+    if request.param == "folder":
+        return tmp_path
+    postgres: Postgres = request.getfixturevalue("postgres")
+    return postgres.emptied()
+
+
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[SessionStore]:
+def store(location: Path | str) -> Iterator[SessionStore]:
+    with SessionStore(location) as opened:
+        yield opened
+
+
+@pytest.fixture
+def file_store(tmp_path: Path) -> Iterator[SessionStore]:
     with SessionStore(tmp_path / "sessions") as opened:
         yield opened
 
@@ -92,7 +108,10 @@ def test_a_session_is_found_or_opens_and_is_then_known(store: SessionStore) -> N
     with pytest.raises(SessionNotFound, match="'s'"):
         store.find("s", "", opening=False).result(SOON)
     found = store.find("s", "").result(SOON)
-    assert store.known("s", "") == found
+    if "://" in store.name:  # read again for each call: nothing shows at once what another server deleted
+        assert store.known("s", "") is None
+    else:
+        assert store.known("s", "") == found
     assert found.query_id == "s"
 
 
@@ -101,8 +120,9 @@ def test_a_session_belongs_to_the_key_that_opened_it(store: SessionStore) -> Non
     opened(store, "t", owner="k2")
     with pytest.raises(InvalidRequest, match="another key"):
         store.find("s", "k2").result(SOON)
-    with pytest.raises(InvalidRequest, match="another key"):
-        store.known("s", "k2")
+    if "://" not in store.name:
+        with pytest.raises(InvalidRequest, match="another key"):
+            store.known("s", "k2")
     assert [one.session.id for one in store.sessions("k1")[1]] == ["s"]
     assert sorted(one.session.id for one in store.sessions()[1]) == ["s", "t"]
 
@@ -200,7 +220,7 @@ def test_numbers_rise_without_gaps_from_many_threads(store: SessionStore) -> Non
     for thread in threads:
         thread.join()
     assert sorted(numbers) == list(range(1, 401))
-    assert [line["call"] for line in lines(store)] == list(range(1, 401))
+    assert sorted(line["call"] for line in lines(store)) == list(range(1, 401))
 
 
 def test_the_parent_is_the_call_that_last_returned_a_named_paper(store: SessionStore) -> None:
@@ -292,8 +312,8 @@ def test_budgets_are_counted_and_exhausted(store: SessionStore) -> None:
     assert store.reserve(session, "search", count=2).result(SOON).remaining == {"calls": 0, "expansions": 0}
 
 
-def test_concurrent_reservations_get_exactly_the_budget(tmp_path: Path) -> None:
-    stores = [SessionStore(tmp_path), SessionStore(tmp_path)]
+def test_concurrent_reservations_get_exactly_the_budget(location: Path | str) -> None:
+    stores = [SessionStore(location), SessionStore(location)]
     session = opened(stores[0], limits=Limits(calls=5))
     futures = [stores[i % 2].reserve(session, "search") for i in range(40)]
     errors = [future.exception(SOON) for future in futures]
@@ -303,15 +323,15 @@ def test_concurrent_reservations_get_exactly_the_budget(tmp_path: Path) -> None:
         one.close()
 
 
-def test_a_cancelled_reservation_counts_nothing(store: SessionStore) -> None:
-    session = opened(store, limits=Limits(calls=2))
-    with closing(sqlite3.connect(store.path, isolation_level=None)) as other:
+def test_a_cancelled_reservation_counts_nothing(file_store: SessionStore) -> None:
+    session = opened(file_store, limits=Limits(calls=2))
+    with closing(sqlite3.connect(Path(file_store.name), isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
-        store.record(session, a_call())  # the thread waits for the lock with this one
+        file_store.record(session, a_call())  # the thread waits for the lock with this one
         with pytest.raises(StorageError, match=r"within 0\.2 seconds"):
-            wait_for(store.reserve(session, "search"), 0.2)
+            wait_for(file_store.reserve(session, "search"), 0.2)
         other.execute("COMMIT")
-    assert store.reserve(session, "search").result(SOON).remaining == {
+    assert file_store.reserve(session, "search").result(SOON).remaining == {
         "calls": 0
     }  # of 2, one recorded and this one
 
@@ -321,7 +341,7 @@ def test_a_cancelled_operation_does_not_fail_again(tmp_path: Path) -> None:
     folder = tmp_path / "sessions"
     with SessionStore(folder) as store:
         session = opened(store, limits=Limits(calls=2))
-        with closing(sqlite3.connect(store.path, isolation_level=None)) as other:
+        with closing(sqlite3.connect(Path(store.name), isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
             store.find("s", "")
             cancelled = store.reserve(session, "search")
@@ -339,8 +359,8 @@ def test_a_cancelled_operation_does_not_fail_again(tmp_path: Path) -> None:
 # -- the same call sent twice -----------------------------------------------------------------------------
 
 
-def test_a_key_records_a_call_once_over_two_stores(tmp_path: Path) -> None:
-    with SessionStore(tmp_path) as one, SessionStore(tmp_path) as two:
+def test_a_key_records_a_call_once_over_two_stores(location: Path | str) -> None:
+    with SessionStore(location) as one, SessionStore(location) as two:
         session = opened(one, limits=Limits(calls=5))
         states = []
         for store in (one, two, one):
@@ -375,7 +395,7 @@ from pathlib import Path
 from scholarbase.sessions.session import CallRecord
 from scholarbase.sessions.store import SessionStore
 folder, name, count = sys.argv[1:]
-with SessionStore(Path(folder)) as store:
+with SessionStore(folder if "://" in folder else Path(folder)) as store:
     session = store.find("s", "").result(60)
     for i in range(int(count)):
         call = CallRecord("search_papers", "search", {"q": f"{name}-{i}"}, ("arXiv:hep-th/9301068",))
@@ -383,7 +403,7 @@ with SessionStore(Path(folder)) as store:
 """
 
 
-def writer(folder: Path, name: str, count: int) -> subprocess.Popen[str]:
+def writer(folder: Path | str, name: str, count: int) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-c", WRITER, str(folder), name, str(count)],
         stdout=subprocess.PIPE,
@@ -393,13 +413,13 @@ def writer(folder: Path, name: str, count: int) -> subprocess.Popen[str]:
 
 
 @pytest.mark.slow
-def test_processes_that_write_one_session_at_once_keep_every_call_once(tmp_path: Path) -> None:
+def test_processes_that_write_one_session_at_once_keep_every_call_once(location: Path | str) -> None:
     # They also make the file at once.
-    processes = [writer(tmp_path, name, 60) for name in "abcd"]
+    processes = [writer(location, name, 60) for name in "abcd"]
     outputs = [process.communicate(timeout=120)[0].split("\n") for process in processes]
     assert [process.returncode for process in processes] == [0] * 4
     printed = dict(line.split() for lines_ in outputs for line in lines_ if line)
-    with SessionStore(tmp_path) as store:
+    with SessionStore(location) as store:
         found = {str(line["call"]): line["arguments"]["q"] for line in lines(store)}
     assert found == printed
     assert sorted(map(int, found)) == list(range(1, 241))
@@ -408,22 +428,22 @@ def test_processes_that_write_one_session_at_once_keep_every_call_once(tmp_path:
         assert of_one == [f"{name}-{i}" for i in range(60)], "in the order in which it was made"
 
 
-def test_a_process_that_is_killed_loses_no_call_that_was_answered(tmp_path: Path) -> None:
-    process = writer(tmp_path, "a", 100_000)
+def test_a_process_that_is_killed_loses_no_call_that_was_answered(location: Path | str) -> None:
+    process = writer(location, "a", 100_000)
     assert process.stdout is not None
     printed = [process.stdout.readline() for _ in range(20)]
     os.kill(process.pid, signal.SIGKILL)
     printed += process.stdout.readlines()
     process.wait(120)
     process.stdout.close()
-    with SessionStore(tmp_path) as store:
+    with SessionStore(location) as store:
         found = [f"{line['call']} {line['arguments']['q']}" for line in lines(store)]
     whole = [line.strip() for line in printed if line.endswith("\n")]
     assert found[: len(whole)] == whole
 
 
-def test_a_session_deleted_and_opened_elsewhere_is_numbered_from_1(tmp_path: Path) -> None:
-    with SessionStore(tmp_path) as one, SessionStore(tmp_path) as two:
+def test_a_session_deleted_and_opened_elsewhere_is_numbered_from_1(location: Path | str) -> None:
+    with SessionStore(location) as one, SessionStore(location) as two:
         session = opened(one)
         kept(one, session, a_call(ids=(A,)), a_call(ids=(A,)))
         kept(two, session, a_call(ids=(B,)))
@@ -442,7 +462,7 @@ def test_old_sessions_go_and_one_still_used_opens_again(tmp_path: Path) -> None:
         session = opened(keeps)
         opened(keeps, "fresh")
         kept(keeps, session, a_call(ids=(A,)), a_call(ids=(B,)))
-        with closing(sqlite3.connect(keeps.path)) as connection:
+        with closing(sqlite3.connect(Path(keeps.name))) as connection:
             connection.execute("UPDATE sessions SET used = '2020-01-01T00:00:00.000Z' WHERE id = 's'")
             connection.commit()
         with SessionStore(tmp_path, keep_days=30) as sweeps:
@@ -452,8 +472,8 @@ def test_old_sessions_go_and_one_still_used_opens_again(tmp_path: Path) -> None:
         assert lines(keeps)[0]["ids"] == [C]
 
 
-def test_days_beyond_the_calendar_delete_nothing(tmp_path: Path) -> None:
-    with SessionStore(tmp_path, keep_days=1e12) as store:
+def test_days_beyond_the_calendar_delete_nothing(location: Path | str) -> None:
+    with SessionStore(location, keep_days=1e12) as store:
         assert kept(store, opened(store), a_call(), a_call()) == [1, 2]
 
 
@@ -487,48 +507,47 @@ def small_disk(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
 
         return connected
 
-    for name in ("_connect",):
-        monkeypatch.setattr(module, name, limited(getattr(module, name)))
+    monkeypatch.setattr(sqlite, "_connect", limited(sqlite._connect))
     return room
 
 
 def test_a_full_disk_delays_calls_and_loses_none(
-    store: SessionStore, small_disk: dict[str, int], caplog: pytest.LogCaptureFixture
+    file_store: SessionStore, small_disk: dict[str, int], caplog: pytest.LogCaptureFixture
 ) -> None:
-    session = opened(store)
+    session = opened(file_store)
     text = "x" * 5000
     # The disk stays full until all of these have returned: they do not wait for it.
-    futures = [store.record(session, a_call(arguments={"q": f"{i} {text}"})) for i in range(100)]
+    futures = [file_store.record(session, a_call(arguments={"q": f"{i} {text}"})) for i in range(100)]
     wait_until(lambda: "database or disk is full" in caplog.text)
     assert not futures[-1].done()
     small_disk["pages"] = 100_000
     assert [future.result(SOON) for future in futures] == list(range(1, 101))
-    assert [line["arguments"]["q"].split()[0] for line in lines(store)] == [str(i) for i in range(100)]
-    assert store.session("s").lost == 0
+    assert [line["arguments"]["q"].split()[0] for line in lines(file_store)] == [str(i) for i in range(100)]
+    assert file_store.session("s").lost == 0
 
 
 def test_calls_dropped_while_the_disk_is_full_are_counted(
-    store: SessionStore, small_disk: dict[str, int], monkeypatch: pytest.MonkeyPatch
+    file_store: SessionStore, small_disk: dict[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "WAITING_CALLS", 10)
-    monkeypatch.setattr(module, "GROUP", 1)
-    session = opened(store)
-    kept(store, session, a_call())
+    monkeypatch.setattr(sqlite.SqliteStorage, "group", 1)
+    session = opened(file_store)
+    kept(file_store, session, a_call())
     huge = "x" * 500_000
-    futures = [store.record(session, a_call(arguments={"q": huge})) for _ in range(25)]
+    futures = [file_store.record(session, a_call(arguments={"q": huge})) for _ in range(25)]
     assert [isinstance(future.exception(SOON), StorageError) for future in futures[:15]] == [True] * 15
     small_disk["pages"] = 100_000
     assert [future.result(SOON) for future in futures[15:]] == list(range(2, 12))
     # Written with the next transaction.
-    assert store.session("s").lost == 15
+    assert file_store.session("s").lost == 15
 
 
-def test_a_caller_waits_for_no_lock(store: SessionStore) -> None:
-    session = opened(store)
-    with closing(sqlite3.connect(store.path, isolation_level=None)) as other:
+def test_a_caller_waits_for_no_lock(file_store: SessionStore) -> None:
+    session = opened(file_store)
+    with closing(sqlite3.connect(Path(file_store.name), isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
-        futures = [store.record(session, a_call()) for _ in range(10)]
-        assert store.session("s").calls == 0, "reading waits for no lock either"
+        futures = [file_store.record(session, a_call()) for _ in range(10)]
+        assert file_store.session("s").calls == 0, "reading waits for no lock either"
         assert not any(future.done() for future in futures)
         other.execute("COMMIT")
     assert [future.result(SOON) for future in futures] == list(range(1, 11))
@@ -557,13 +576,13 @@ def test_closing_ends_while_the_file_cannot_be_written(
     assert "1 calls of sessions could not be written, and are lost" in caplog.text
 
 
-def test_a_file_deleted_under_a_server_is_made_again(store: SessionStore) -> None:
-    session = opened(store)
-    kept(store, session, a_call(ids=(A,)))
-    for file in store.path.parent.iterdir():
+def test_a_file_deleted_under_a_server_is_made_again(file_store: SessionStore) -> None:
+    session = opened(file_store)
+    kept(file_store, session, a_call(ids=(A,)))
+    for file in Path(file_store.name).parent.iterdir():
         file.unlink()
-    assert kept(store, session, a_call(ids=(B,)), a_call(ids=(C,))) == [1, 2]
-    assert [line["ids"] for line in lines(store)] == [[B], [C]]
+    assert kept(file_store, session, a_call(ids=(B,)), a_call(ids=(C,))) == [1, 2]
+    assert [line["ids"] for line in lines(file_store)] == [[B], [C]]
 
 
 def test_a_damaged_file_is_an_error_that_names_it(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -610,26 +629,28 @@ def test_a_trajectory_is_read_by_many_threads_in_turn(store: SessionStore) -> No
 # -- statements in the caller's thread ----------------------------------------------------------------------
 
 
-def test_a_call_is_written_at_once_where_nothing_waits(store: SessionStore) -> None:
-    session = opened(store)
-    wait_until(lambda: store.record(session, a_call()).done())
-    before = len(lines(store))
-    written = store.record(session, a_call())
+def test_a_call_is_written_at_once_where_nothing_waits(file_store: SessionStore) -> None:
+    session = opened(file_store)
+    wait_until(lambda: file_store.record(session, a_call()).done())
+    before = len(lines(file_store))
+    written = file_store.record(session, a_call())
     assert written.done()
-    assert written.result(0) == before + 1 == len(lines(store))
+    assert written.result(0) == before + 1 == len(lines(file_store))
 
 
-def test_calls_keep_their_order_behind_another_processes_transaction(store: SessionStore) -> None:
-    session = opened(store)
-    kept(store, session, a_call())
-    with closing(sqlite3.connect(store.path, isolation_level=None)) as other:
+def test_calls_keep_their_order_behind_another_processes_transaction(file_store: SessionStore) -> None:
+    session = opened(file_store)
+    kept(file_store, session, a_call())
+    with closing(sqlite3.connect(Path(file_store.name), isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
-        waiting = [store.record(session, a_call(arguments={"q": f"{n}"})) for n in range(5)]
+        waiting = [file_store.record(session, a_call(arguments={"q": f"{n}"})) for n in range(5)]
         assert not any(future.done() for future in waiting)
         other.execute("COMMIT")
-    numbers = [future.result(SOON) for future in waiting] + kept(store, session, a_call(arguments={"q": "5"}))
+    numbers = [future.result(SOON) for future in waiting] + kept(
+        file_store, session, a_call(arguments={"q": "5"})
+    )
     assert numbers == [2, 3, 4, 5, 6, 7]
-    assert [line["arguments"]["q"] for line in lines(store)][1:] == [f"{n}" for n in range(6)]
+    assert [line["arguments"]["q"] for line in lines(file_store)][1:] == [f"{n}" for n in range(6)]
 
 
 def test_the_log_is_copied_to_the_file_as_calls_are_written(
@@ -642,7 +663,7 @@ def test_the_log_is_copied_to_the_file_as_calls_are_written(
 
         def copied() -> bool:
             """Whether the file itself has most calls, without its write-ahead log."""
-            (tmp_path / "copy.sqlite").write_bytes(store.path.read_bytes())
+            (tmp_path / "copy.sqlite").write_bytes(Path(store.name).read_bytes())
             with closing(sqlite3.connect(f"file:{tmp_path / 'copy.sqlite'}?immutable=1", uri=True)) as copy:
                 [count] = copy.execute("SELECT count(*) FROM calls").fetchone()
             return int(count) >= 400
@@ -651,22 +672,22 @@ def test_the_log_is_copied_to_the_file_as_calls_are_written(
 
 
 def test_a_call_is_recorded_once_though_its_sessions_time_cannot_be_written(
-    store: SessionStore, monkeypatch: pytest.MonkeyPatch
+    file_store: SessionStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The call and the time of its session's use were two statements, and the call was repeated where the second
     failed."""
-    session = opened(store)
-    kept(store, session, a_call())
+    session = opened(file_store)
+    kept(file_store, session, a_call())
 
     def fail(*_: Any) -> None:
         raise sqlite3.OperationalError("database is locked")
 
     monkeypatch.setattr("scholarbase.sessions.registry.USED_SECONDS", 0.0)
     monkeypatch.setattr("scholarbase.sessions.rows.set_used", fail)
-    written = [store.record(session, a_call()) for _ in range(3)]
+    written = [file_store.record(session, a_call()) for _ in range(3)]
     monkeypatch.undo()
     assert sorted({future.result(SOON) for future in written}) == [2, 3, 4]
-    assert len(lines(store)) == 4
+    assert len(lines(file_store)) == 4
 
 
 def test_closing_does_not_wait_long_for_another_process(
@@ -676,7 +697,7 @@ def test_closing_does_not_wait_long_for_another_process(
     store = SessionStore(tmp_path)
     session = opened(store)
     kept(store, session, a_call())
-    with closing(sqlite3.connect(store.path, isolation_level=None)) as other:
+    with closing(sqlite3.connect(Path(store.name), isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         monkeypatch.setattr(module, "BUSY_SECONDS", 0.2)
         store.record(session, a_call())
@@ -871,15 +892,15 @@ def test_calls_of_a_killed_process_were_counted_and_nowhere_recorded(tmp_path: P
 # -- quotas, and the size of what is recorded ---------------------------------------------------------------
 
 
-def test_a_session_has_at_most_its_calls(tmp_path: Path) -> None:
-    with SessionStore(tmp_path, quotas=Quotas(calls=2)) as store:
+def test_a_session_has_at_most_its_calls(location: Path | str) -> None:
+    with SessionStore(location, quotas=Quotas(calls=2)) as store:
         session = opened(store)
         store.check_quotas("s")
         kept(store, session, a_call(), a_call())
         with pytest.raises(QuotaExceeded, match="'s' has 2 calls, and SCHOLARBASE_SESSION_CALLS allows 2"):
             store.check_quotas("s")
         store.check_quotas("t")
-    with SessionStore(tmp_path, quotas=Quotas(calls=2)) as again:
+    with SessionStore(location, quotas=Quotas(calls=2)) as again:
         again.find("s", "").result(SOON)
         with pytest.raises(QuotaExceeded):
             again.check_quotas("s")
@@ -888,9 +909,9 @@ def test_a_session_has_at_most_its_calls(tmp_path: Path) -> None:
         again.check_quotas("s")
 
 
-def test_a_key_has_at_most_its_sessions(tmp_path: Path) -> None:
+def test_a_key_has_at_most_its_sessions(location: Path | str) -> None:
     quotas = Quotas(sessions=2)
-    with SessionStore(tmp_path, quotas=quotas) as one, SessionStore(tmp_path, quotas=quotas) as two:
+    with SessionStore(location, quotas=quotas) as one, SessionStore(location, quotas=quotas) as two:
         opened(one, "a", owner="k1")
         two.find("b", "k1").result(SOON)
         for store in (one, two):
@@ -903,9 +924,9 @@ def test_a_key_has_at_most_its_sessions(tmp_path: Path) -> None:
         opened(one, "d", owner="k1")
 
 
-def test_sessions_take_at_most_their_megabytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sessions_take_at_most_their_megabytes(location: Path | str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "MEASURE_SECONDS", 0.0)
-    with SessionStore(tmp_path, quotas=Quotas(megabytes=1)) as store:
+    with SessionStore(location, quotas=Quotas(megabytes=1)) as store:
         session = opened(store)
         large = a_call(arguments={"q": "x" * 400_000})
         kept(store, session, large)
@@ -945,9 +966,9 @@ def test_long_arguments_are_recorded_by_their_size(
     )
 
 
-def test_a_long_question_is_not_stored_with_each_call(store: SessionStore) -> None:
-    session = opened(store, query="\U0001f4da" * 10_000, query_id="\U0001f4da" * 10_000)
-    kept(store, session, a_call(), a_call(error="\U0001f4da" * 10_000, ids=()))
-    with closing(open_for_reading(store.path)) as db:
+def test_a_long_question_is_not_stored_with_each_call(file_store: SessionStore) -> None:
+    session = opened(file_store, query="\U0001f4da" * 10_000, query_id="\U0001f4da" * 10_000)
+    kept(file_store, session, a_call(), a_call(error="\U0001f4da" * 10_000, ids=()))
+    with closing(open_for_reading(Path(file_store.name))) as db:
         assert db.execute("SELECT max(length(line)) FROM calls").fetchone()[0] < 10_000
-    assert {line["query"] for line in lines(store)} == {session.query}
+    assert {line["query"] for line in lines(file_store)} == {session.query}

@@ -1,0 +1,371 @@
+"""Sessions in a PostgreSQL database, which any number of servers share.
+
+A transaction holds advisory locks on the names of what it changes
+(https://www.postgresql.org/docs/current/explicit-locking.html#ADVISORY-LOCKS): numbers of calls have no gaps and
+budgets are exact, while transactions on other sessions run at the same time. The locks are taken in one order, so that
+no two transactions wait for each other.
+
+A process that has calls which budgets counted and which are not recorded renews a row, by the clock of the database.
+One that does not for ``LEASE_SECONDS`` is taken for ended.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import time
+from collections import deque
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, Final
+from urllib.parse import unquote, urlsplit
+
+from scholarbase.deadlines import DEADLINE
+from scholarbase.errors import InvalidRequest, StorageError
+from scholarbase.extras import require
+from scholarbase.sessions.session import unix_time
+from scholarbase.sessions.storage import Connection, Cursor
+
+psycopg = require("psycopg", "postgres", "SCHOLARBASE_SESSIONS in PostgreSQL")
+
+CONNECT_SECONDS: Final = 3
+STATEMENT_SECONDS: Final = 10.0
+"""The most that a statement takes, by the database and by this process, which also ends the wait for a database that
+hangs. A process that hangs inside a transaction loses it after the same time."""
+LEASE_SECONDS: Final = 15
+RENEW_SECONDS: Final = 4.0
+IDLE_CONNECTIONS: Final = 4
+"""Connections for reading that are kept."""
+STRIPES: Final = 4096
+"""Different locks, at most: PostgreSQL's table of locks has room for some 6,400 by default."""
+_LOCKS: Final = 0x5C401A7
+"""Distinguishes these locks from those of other programs in the database, as the first of a lock's two numbers."""
+_EVERY: Final = STRIPES
+"""The lock of all sessions, which every transaction shares."""
+_SETTINGS: Final = {
+    "application_name": "scholarbase",
+    "connect_timeout": CONNECT_SECONDS,
+    # A connection whose host is gone ends, here and in the database, which then frees its locks.
+    "keepalives_idle": 5,
+    "keepalives_interval": 2,
+    "keepalives_count": 3,
+    "tcp_user_timeout": int(STATEMENT_SECONDS * 1000),
+    "options": f"-c statement_timeout={STATEMENT_SECONDS:.0f}s -c lock_timeout=5s "
+    f"-c idle_in_transaction_session_timeout={STATEMENT_SECONDS:.0f}s -c tcp_keepalives_idle=5 "
+    "-c tcp_keepalives_interval=2 -c tcp_keepalives_count=3 -c client_min_messages=warning "
+    "-c default_transaction_isolation=read\\ committed -c timezone=UTC",
+}
+SCHEMA: Final = """
+CREATE TABLE IF NOT EXISTS sessions (
+    id TEXT COLLATE "C" PRIMARY KEY, query_id TEXT NOT NULL, query TEXT, as_of TEXT, limits TEXT NOT NULL,
+    owner TEXT COLLATE "C" NOT NULL, opened TEXT NOT NULL, used TEXT COLLATE "C" NOT NULL,
+    calls_asked BIGINT NOT NULL DEFAULT 0, expansions_asked BIGINT NOT NULL DEFAULT 0, lost BIGINT NOT NULL DEFAULT 0,
+    bytes BIGINT NOT NULL DEFAULT 0
+);
+CREATE INDEX IF NOT EXISTS sessions_by_use ON sessions (used);
+CREATE INDEX IF NOT EXISTS sessions_by_owner ON sessions (owner);
+CREATE TABLE IF NOT EXISTS calls (
+    session TEXT COLLATE "C" NOT NULL, number BIGINT NOT NULL, line BYTEA NOT NULL, key TEXT COLLATE "C",
+    ended BIGINT NOT NULL, PRIMARY KEY (session, number)
+);
+CREATE UNIQUE INDEX IF NOT EXISTS calls_by_key ON calls (session, key) WHERE key IS NOT NULL;
+CREATE TABLE IF NOT EXISTS admitted (
+    id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, session TEXT COLLATE "C" NOT NULL,
+    process TEXT COLLATE "C" NOT NULL, calls BIGINT NOT NULL, line BYTEA NOT NULL, began BIGINT NOT NULL
+);
+CREATE TABLE IF NOT EXISTS processes (id TEXT COLLATE "C" PRIMARY KEY, renewed TIMESTAMPTZ NOT NULL);
+CREATE OR REPLACE FUNCTION add_bytes() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE sessions SET bytes = bytes + octet_length(NEW.line) + 150 WHERE id = NEW.session;
+    RETURN NULL;
+END $$;
+CREATE OR REPLACE TRIGGER call_recorded AFTER INSERT ON calls FOR EACH ROW EXECUTE FUNCTION add_bytes();
+CREATE OR REPLACE VIEW owners AS SELECT owner, count(*) AS sessions FROM sessions GROUP BY owner;
+CREATE TABLE IF NOT EXISTS schema_version (version BIGINT NOT NULL);
+INSERT INTO schema_version SELECT 1 WHERE NOT EXISTS (SELECT FROM schema_version);
+"""
+VERSION: Final = 1
+
+
+class _Connection:
+    """A connection of psycopg, with ``?`` for parameters, and with a limit on the time that a statement takes."""
+
+    def __init__(self, connection: Any) -> None:
+        self.raw = connection
+        self.seconds = STATEMENT_SECONDS
+        """The most that the next statement may take."""
+
+    def execute(self, sql: str, parameters: Sequence[Any] = (), /) -> Cursor:
+        self.raw.end = time.monotonic() + self.seconds
+        found: Cursor = self.raw.execute(sql.replace("?", "%s") if parameters else sql, parameters or None)
+        return found
+
+    def close(self) -> None:
+        self.raw.close()
+
+
+class _Limited(psycopg.Connection):  # type: ignore[misc, name-defined]
+    """Ends the wait for a database that does not respond: PostgreSQL's own limits need one that runs."""
+
+    end: float = float("inf")
+
+    def wait(self, gen: Any, interval: float = 0.1) -> Any:
+        return super().wait(_until(gen, self), interval)
+
+
+def _until(gen: Generator[Any, Any, Any], connection: _Limited) -> Generator[Any, Any, Any]:
+    """A generator of psycopg's protocol (``psycopg.waiting``) that fails at the connection's ``end``."""
+    try:
+        state = next(gen)
+        while True:
+            ready = yield state
+            if not ready and time.monotonic() > connection.end:
+                gen.close()
+                connection.pgconn.finish()
+                raise psycopg.OperationalError("the database does not respond")
+            state = gen.send(ready)
+    except StopIteration as stop:
+        return stop.value
+
+
+class PostgresStorage:
+    """A PostgreSQL database.
+
+    Raises:
+        InvalidRequest: the URL is invalid.
+    """
+
+    errors: tuple[type[Exception], ...] = (psycopg.Error, OSError)
+    operation_errors: tuple[type[Exception], ...] = (
+        psycopg.IntegrityError,
+        psycopg.DataError,
+        psycopg.ProgrammingError,
+    )
+    aborts = True
+    group = 64
+    is_local = False
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self.name, self._secrets = _read(url)
+        self.process = secrets.token_hex(8)
+        self._idle: deque[_Connection] = deque()
+        self._closed = False
+        self._offset = 0
+        """Microseconds that the database's clock is ahead of this machine's."""
+        self._holds = False
+        self._renewed = 0.0
+
+    def _open(self) -> _Connection:
+        return _Connection(_Limited.connect(self._url, autocommit=True, **_SETTINGS))
+
+    # -- the connection for writing ---------------------------------------------------------------------
+
+    def connect(self) -> Connection:
+        connection = self._open()
+        try:
+            self._create(connection)
+            self._offset = _clock_offset(connection)
+            self._renewed = 0.0
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _create(self, connection: _Connection) -> None:
+        [exists] = connection.execute("SELECT to_regclass('schema_version') IS NOT NULL").fetchone()
+        if not exists:
+            connection.execute("BEGIN")
+            connection.execute("SELECT pg_advisory_xact_lock(?, ?)", (_LOCKS, _EVERY))
+            connection.execute(SCHEMA)
+            connection.execute("COMMIT")
+        [version] = connection.execute("SELECT max(version) FROM schema_version").fetchone()
+        if version != VERSION:
+            raise psycopg.OperationalError(
+                f"its tables are of version {version}, and this ScholarBase has {VERSION}: use the newer one"
+            )
+
+    def is_replaced(self) -> bool:
+        return False
+
+    def begin(self, connection: Connection, names: Sequence[str], seconds: float) -> None:
+        # Without parameters several statements are sent at once.
+        every = "*" in names
+        sql = f"BEGIN; SELECT pg_advisory_xact_lock{'' if every else '_shared'}({_LOCKS}, {_EVERY})"
+        if names and not every:
+            stripes = sorted({_stripe(name) for name in names})
+            sql += f"; SELECT pg_advisory_xact_lock({_LOCKS}, one) FROM unnest(ARRAY{stripes}) AS one"
+        connection.execute(sql)
+
+    def commit(self, connection: Connection) -> None:
+        connection.execute("COMMIT")
+
+    def rollback(self, connection: Connection) -> None:
+        self._renewed = 0.0
+        with suppress(psycopg.Error):
+            connection.execute("ROLLBACK")
+
+    def rest(self, connection: Connection, *, checkpoint: bool) -> None:
+        """Nothing to do."""
+
+    def error(self, error: Exception | None) -> StorageError:
+        reason = "it does not respond" if error is None else " ".join(str(error).split())
+        for secret in self._secrets:
+            reason = reason.replace(secret, "***")
+        return StorageError(
+            f"The sessions in {self.name} cannot be read or written ({reason}): start the database, or correct "
+            "SCHOLARBASE_SESSIONS."
+        )
+
+    def local_time(self, microseconds: int) -> int:
+        return microseconds + self._offset
+
+    def used_bytes(self, connection: Connection) -> int:
+        """The size of the calls, with 150 bytes each for their rows and indexes."""
+        [size] = connection.execute("SELECT coalesce(sum(bytes), 0)::bigint FROM sessions").fetchone()
+        return int(size)
+
+    # -- reading ----------------------------------------------------------------------------------------
+
+    @contextmanager
+    def reading(self, seconds: float | None = None) -> Iterator[Connection | None]:
+        deadline = DEADLINE.get()
+        seconds = STATEMENT_SECONDS if seconds is None else seconds
+        if deadline is not None:
+            seconds = min(deadline.remaining, seconds)
+        try:
+            connection = self._reader(max(seconds, 0.001))
+            try:
+                [exists] = connection.execute("SELECT to_regclass('schema_version') IS NOT NULL").fetchone()
+                yield connection if exists else None
+            except psycopg.Error:
+                connection.close()
+                raise
+            if self._closed or len(self._idle) >= IDLE_CONNECTIONS:
+                connection.close()
+            else:
+                self._idle.append(connection)
+        except psycopg.Error as error:
+            if deadline is not None and deadline.remaining <= 0:
+                raise deadline.error("Reading sessions", "read fewer calls, or retry later") from error
+            raise self.error(error) from error
+
+    def _reader(self, seconds: float) -> _Connection:
+        """A connection that responds."""
+        limit = f"SET statement_timeout = {max(int(seconds * 1000), 1)}"
+        began = time.monotonic()
+        with suppress(IndexError):
+            while True:
+                connection = self._idle.pop()
+                connection.seconds = seconds
+                try:
+                    connection.execute(limit)
+                    return connection
+                except psycopg.Error:
+                    connection.close()
+                    if time.monotonic() - began >= seconds:
+                        raise
+        connection = self._open()
+        connection.seconds = seconds
+        connection.execute(limit)
+        return connection
+
+    # -- deletions --------------------------------------------------------------------------------------
+
+    def deletions(self) -> int | None:
+        return None
+
+    def deleted(self) -> None:
+        """Other processes read a session before each call."""
+
+    # -- running processes ------------------------------------------------------------------------------
+
+    def hold(self, connection: Connection) -> None:
+        self._holds = True
+        if time.monotonic() - self._renewed > RENEW_SECONDS:
+            self._renew(connection)
+
+    def renew(self, connection: Connection) -> float | None:
+        if not self._holds:
+            return None
+        if time.monotonic() - self._renewed > RENEW_SECONDS:
+            rows = connection.execute("SELECT 1 FROM admitted WHERE process = ? LIMIT 1", (self.process,))
+            self._holds = bool(rows.fetchall())
+            self._renew(connection)
+        return RENEW_SECONDS if self._holds else None
+
+    def _renew(self, connection: Connection) -> None:
+        connection.execute(
+            "INSERT INTO processes VALUES (?, clock_timestamp()) "
+            "ON CONFLICT (id) DO UPDATE SET renewed = EXCLUDED.renewed",
+            (self.process,),
+        )
+        self._renewed = time.monotonic()
+
+    def ended(self, connection: Connection) -> set[str]:
+        # After a restart of the database, processes that run have the same time to come back.
+        found: list[Any] = connection.execute(
+            f"""
+            SELECT DISTINCT process FROM admitted
+            WHERE clock_timestamp() - pg_postmaster_start_time() > interval '{LEASE_SECONDS} s' AND NOT EXISTS (
+                SELECT FROM processes WHERE id = admitted.process
+                AND renewed > clock_timestamp() - interval '{LEASE_SECONDS} s'
+            )
+            """
+        ).fetchall()
+        return {process for [process] in found}
+
+    def sweep(self) -> None:
+        """Rows of ended processes are deleted by ``release``."""
+
+    def release(self, connection: Connection | None) -> None:
+        if connection is not None and self._renewed:
+            connection.execute(
+                "DELETE FROM processes WHERE id = ? OR renewed < now() - interval '1 d'", (self.process,)
+            )
+
+    def close(self) -> None:
+        self._closed = True
+        while self._idle:
+            self._idle.pop().close()
+
+
+def _clock_offset(connection: Connection) -> int:
+    """Microseconds that the database's clock is ahead of this machine's; 0 if that is less than can be measured."""
+    measured: list[tuple[int, int]] = []
+    for _ in range(3):
+        began = unix_time()
+        [at] = connection.execute(
+            "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
+        ).fetchone()
+        ended = unix_time()
+        measured.append((ended - began, at - (began + ended) // 2))
+    error, offset = min(measured)
+    return offset if abs(offset) > error else 0
+
+
+def _stripe(name: str) -> int:
+    return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=4).digest()) % STRIPES
+
+
+def _read(url: str) -> tuple[str, tuple[str, ...]]:
+    """How messages name the database of a URL, and what none may show.
+
+    Raises:
+        InvalidRequest: the URL is invalid. The message does not show it, since it may have a password.
+    """
+    try:
+        parts = urlsplit(url)
+        given = psycopg.conninfo.conninfo_to_dict(url)
+        host, port = str(given.get("host", "localhost")), int(given.get("port") or 5432)
+        assert parts.fragment == ""
+        shown = f"postgresql://{host}:{port}/{given.get('dbname', '')}"
+    except (psycopg.Error, ValueError, AssertionError):
+        raise InvalidRequest(
+            "The URL of SCHOLARBASE_SESSIONS is not a valid URL of PostgreSQL: give "
+            "postgresql://USER:PASSWORD@HOST/DATABASE, with '/', '@', ':', '#' and '%' in the password written as %2F, "
+            "%40, %3A, %23 and %25. A password can also be in the file ~/.pgpass or in PGPASSWORD."
+        ) from None
+    raw = parts.password or ""
+    hidden = {str(given.get("password") or ""), raw, unquote(raw)} - {""}
+    return shown, tuple(sorted(hidden, key=len, reverse=True))
