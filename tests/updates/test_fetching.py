@@ -94,6 +94,7 @@ def info(url: str, cache: Path) -> subprocess.Popen[bytes]:
     )
 
 
+@pytest.mark.slow
 def test_processes_that_start_at_once_fetch_a_library_once_also_after_a_kill(
     published: Path, sample_library: Path, tmp_path: Path
 ) -> None:

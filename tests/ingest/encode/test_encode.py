@@ -19,6 +19,7 @@ import pytest
 from scholarbase.encoders import Encoder, open_encoder
 from scholarbase.encoders.http import HttpEncoder
 from scholarbase.errors import EncoderMismatch, InvalidRequest, LibraryExists, SourceError
+from scholarbase.extras import is_installed
 from scholarbase.ingest.encode.job import EncodeOptions, encode
 from scholarbase.ingest.job import ingest
 from scholarbase.manifest import read_manifest
@@ -138,6 +139,7 @@ def start(arguments: list[str], **environment: str) -> subprocess.Popen[bytes]:
     )
 
 
+@pytest.mark.slow
 def test_a_killed_job_encodes_no_finished_partition_again(service: Service, tmp_path: Path) -> None:
     out = tmp_path / "vectors"
     service.allowed = 1 + 4 * 8 + 3  # one to open it, four partitions, and a part of the fifth
@@ -174,7 +176,8 @@ def check_vectors(out: Path, service: Service) -> None:
 def test_a_killed_worker_of_ray_is_replaced_and_the_vectors_are_those_of_one_process(
     service: Service, tmp_path: Path
 ) -> None:
-    pytest.importorskip("ray", reason="needs the extra ray")
+    if not is_installed("ray"):  # importing it here would take seconds
+        pytest.skip("needs the extra ray")
     out, mark = tmp_path / "vectors", f"mark-{tmp_path.name}-{os.getpid()}"
     service.allowed = 1 + 2 + 5 * 8  # one for each process that opens it, and about five partitions
     process = start(command(out, service, "--ray", "local", "--workers", "2"), RAY_TEST_MARK=mark)
