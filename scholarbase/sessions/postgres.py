@@ -238,7 +238,7 @@ class PostgresStorage:
             try:
                 [exists] = connection.execute("SELECT to_regclass('schema_version') IS NOT NULL").fetchone()
                 yield connection if exists else None
-            except psycopg.Error:
+            except BaseException:  # its last result may not have been read
                 connection.close()
                 raise
             if self._closed or len(self._idle) >= IDLE_CONNECTIONS:
