@@ -98,7 +98,10 @@ def _end_with_parent() -> None:
 
 def work(task: Callable[[dict[str, Any], Say], None]) -> None:
     """Read the job of this worker process, and run ``task`` with it and a function that sends messages."""
-    job = orjson.loads(sys.stdin.buffer.readline())
+    line = sys.stdin.buffer.readline()
+    if not line:  # the process that started this one has ended
+        sys.exit(1)
+    job = orjson.loads(line)
     lock = Lock()
 
     def say(message: Any) -> None:

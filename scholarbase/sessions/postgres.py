@@ -12,6 +12,7 @@ One that does not for ``LEASE_SECONDS`` is taken for ended.
 from __future__ import annotations
 
 import hashlib
+import re
 import secrets
 import time
 from collections import deque
@@ -97,7 +98,9 @@ class _Connection:
 
     def execute(self, sql: str, parameters: Sequence[Any] = (), /) -> Cursor:
         self.raw.end = time.monotonic() + self.seconds
-        found: Cursor = self.raw.execute(sql.replace("?", "%s") if parameters else sql, parameters or None)
+        # PostgreSQL has no NUL in texts, and no name of a session has one: a name with another character is as unknown.
+        given = [one.replace("\0", "\ufffd") if isinstance(one, str) else one for one in parameters]
+        found: Cursor = self.raw.execute(sql.replace("?", "%s") if given else sql, given or None)
         return found
 
     def close(self) -> None:
@@ -212,6 +215,7 @@ class PostgresStorage:
         reason = "it does not respond" if error is None else " ".join(str(error).split())
         for secret in self._secrets:
             reason = reason.replace(secret, "***")
+        reason = re.sub(r'user "[^"]*"', "the user", reason)
         return StorageError(
             f"The sessions in {self.name} cannot be read or written ({reason}): start the database, or correct "
             "SCHOLARBASE_SESSIONS."

@@ -87,7 +87,13 @@ class SessionStore:
     # -- sessions ---------------------------------------------------------------------------------------
 
     def open(self, session: Session) -> Future[Session]:
-        """Open a session. The future raises SessionExists where the name is taken, and QuotaExceeded."""
+        """Open a session. The future raises SessionExists where the name is taken, and QuotaExceeded.
+
+        Raises:
+            InvalidRequest: a text has the character NUL, which PostgreSQL cannot store.
+        """
+        if "\0" in session.query_id + (session.query or ""):
+            raise InvalidRequest("The query or query_id of the session has the character NUL: leave it out.")
 
         def run(connection: Connection) -> Session:
             if rows.read_session(connection, session.id) is not None:

@@ -17,7 +17,7 @@ import httpx
 import pytest
 
 from scholarbase.cli import doctor
-from scholarbase.errors import InvalidRequest, StorageError
+from scholarbase.errors import InvalidRequest, SessionNotFound, StorageError
 from scholarbase.search.library import Library
 from scholarbase.sessions.session import CallRecord, Limits, Session, unix_time
 from scholarbase.sessions.store import SessionStore
@@ -85,9 +85,19 @@ def test_a_failed_connection_is_an_error_without_the_password(
             with pytest.raises(StorageError, match=r"127\.0\.0\.1") as failed:
                 fails()
             assert "SCHOLARBASE_SESSIONS" in str(failed.value)
-            assert not any(secret in str(failed.value) for secret in ("wr/ong", "wr%2Fong", "library:"))
+            assert not any(
+                secret in str(failed.value) for secret in ("wr/ong", "wr%2Fong", "library:", '"library"')
+            )
         assert "wr/ong" not in caplog.text + repr(store.name)
         assert "wr%2Fong" not in caplog.text
+
+
+def test_the_character_nul_is_no_failure_of_the_database(url: str) -> None:
+    with SessionStore(url) as store:
+        with pytest.raises(InvalidRequest, match="has the character NUL: leave it out"):
+            store.open(Session("s", query="a\0b"))
+        with pytest.raises(SessionNotFound):
+            store.session("a\0b")
 
 
 # -- servers that share a database ------------------------------------------------------------------------

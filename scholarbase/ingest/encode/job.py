@@ -162,7 +162,7 @@ class _Job:
         if found is None:
             plan.write(self._out)
             return None
-        if found.is_complete:
+        if found.is_whole(self._out):
             log.info("The vectors in %s are already complete.", self._out)
             return found
         log.info("Continuing the unfinished vectors in %s.", self._out)

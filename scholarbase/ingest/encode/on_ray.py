@@ -10,6 +10,7 @@ Ray's usage statistics are off, and a cluster that this process starts ends with
 from __future__ import annotations
 
 import logging
+import math
 import socket
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -46,7 +47,8 @@ class RayOptions:
     gpus: float = 0.0
 
     def __post_init__(self) -> None:
-        if (self.workers is not None and self.workers < 1) or self.cpus <= 0 or self.gpus < 0:
+        finite = math.isfinite(self.cpus) and math.isfinite(self.gpus)
+        if (self.workers is not None and self.workers < 1) or not finite or self.cpus <= 0 or self.gpus < 0:
             raise InvalidRequest(
                 f"{self.workers} workers with {self.cpus:g} CPUs and {self.gpus:g} GPUs are not possible: give at "
                 "least one worker, and more than 0 CPUs."

@@ -34,6 +34,10 @@ class Encoding:
     def is_complete(self) -> bool:
         return bool(self.counts)
 
+    def is_whole(self, folder: Path) -> bool:
+        """Whether the encoding is complete and the folder has a file for each partition."""
+        return self.is_complete and len(list(folder.glob("*.parquet"))) == self.counts["partitions"]
+
     def difference(self, other: Encoding) -> str:
         """What another encoding was started with that is not the same."""
         names = {
@@ -57,9 +61,10 @@ class Encoding:
             SourceError: partitions are missing.
             EncoderMismatch: they are from another encoder.
         """
-        if not self.is_complete:
+        if not self.is_whole(folder):
             raise SourceError(
-                f'The vectors in {folder} are not complete: run the same "scholarbase encode" again to finish them.'
+                f'The vectors in {folder} are not complete: run the same "scholarbase encode" again to finish them, or '
+                "copy the folder again."
             )
         ours, theirs = self.encoder, replace(spec, query=None)
         if None in (ours.fingerprint, theirs.fingerprint):

@@ -119,6 +119,13 @@ def test_an_ingest_refuses_vectors_that_are_incomplete_or_from_another_encoder(
     (tmp_path / "vectors").mkdir()
     for path in vectors.iterdir():
         (tmp_path / "vectors" / path.name).write_bytes(path.read_bytes())
+    lost = tmp_path / "vectors" / "000003.parquet"
+    content = lost.read_bytes()
+    lost.unlink()
+    with pytest.raises(SourceError, match="are not complete:"):
+        ingest(SOURCES, tmp_path / "library", encoder=packaged, vectors=tmp_path / "vectors")
+    encode(SOURCES, tmp_path / "vectors", packaged, SMALL)
+    assert lost.read_bytes() == content
     record = tmp_path / "vectors" / "encoding.json"
     record.write_text(record.read_text().partition('"counts"')[0] + '"counts": {}}')
     with pytest.raises(SourceError, match='are not complete: run the same "scholarbase encode" again'):
