@@ -134,7 +134,7 @@ class TestPassages:
         # Each text is shorter than 512 tokens.
         assert (tokenizing.notes["documents"], tokenizing.notes["passages"]) == (20, 20)
         assert tokenizing.here == building.here
-        assert (peak.notes["documents"], peak.target) == ([20, 2], 1.3)
+        assert (peak.notes["documents"], peak.target) == ([20, 5], 1.3)
         for row in (search, asked, new):
             assert row.ratio == pytest.approx(row.here / row.floor)
 

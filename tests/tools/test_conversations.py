@@ -119,7 +119,7 @@ def test_the_command_line_writes_one_object_per_line(
 ) -> None:
     library, store = sample_and_store
     output = tmp_path / "train.jsonl"
-    where = ["--library", sample_library, "--sessions", store.path.parent]
+    where = ["--library", sample_library, "--sessions", Path(store.name).parent]
     done = run_cli("session", "export", "--all", "-o", output, *where)
     assert done.returncode == 0, done.stderr
     assert [json.loads(line) for line in output.read_text().splitlines()] == samples(library, store)

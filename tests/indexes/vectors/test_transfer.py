@@ -127,7 +127,9 @@ def test_the_processes_of_a_load_have_the_time_limits_of_the_settings(
     edge: EdgeIndex, nodes: Nodes, cluster: Cluster
 ) -> None:
     Collection.open(nodes, "papers", SNAPSHOT, CONFIG)
-    with closing(Nodes(cluster.urls, read_seconds=0.0001)) as hasty:  # no response comes in this time
+    for node in cluster.nodes:
+        node.fail(HANG)
+    with closing(Nodes(cluster.urls, read_seconds=0.3)) as hasty:
         collection = Collection(hasty, "papers", SNAPSHOT, CONFIG)
         with pytest.raises(VectorIndexError, match="ReadTimeout"):
             readers.send_from_processes(
