@@ -201,13 +201,14 @@ class Job:
         files = self._without_unused(discover(given, columns)) if given or not documents else []
         self._documents = detect_documents(documents) if documents else []
         self._release = release_of(sources)
-        facts = self._hash(
+        facts = hash_files(
             [(file.path, file.name, str(file.dataset), file.size) for file in files]
             + [(file.path, file.name, str(file.source), file.size) for file in self._documents]
             + [
                 (path, name, str(source), path.stat().st_size)
                 for path, name, source in sidecars(self._documents)
-            ]
+            ],
+            self._reporter,
         )
         spec = self._encoder.spec if self._encoder else None
         self._sets, self._columns = named_sets(sets, files), dict(columns)
@@ -303,18 +304,6 @@ class Job:
         if len(listed) <= MOST_LISTED:
             return listed
         return f"{len(files)} files:{hashlib.sha256(listed.encode()).hexdigest()}"
-
-    def _hash(self, files: Sequence[tuple[Path, str, str, int]]) -> list[SourceFact]:
-        """Hash files, each with its name, dataset and size."""
-        with self._reporter.stage("fingerprint", "bytes", sum(size for *_, size in files)) as tracker:
-            facts = []
-            done = 0
-            for path, name, dataset, size in files:
-                facts.append(SourceFact(name, dataset, size, sha256_of(path)))
-                done += size
-                tracker.at(done)
-                tracker.advance(size)
-        return facts
 
     def _unfinished_plan(self) -> dict[str, Any] | None:
         """The plan of the unfinished job in the folder, None without one."""
@@ -731,3 +720,16 @@ def _batch(entries: Iterator[Entry]) -> list[Entry]:
         if len(batch) == LINES_PER_COMMIT or size >= BYTES_PER_COMMIT:
             break
     return batch
+
+
+def hash_files(files: Sequence[tuple[Path, str, str, int]], reporter: Reporter) -> list[SourceFact]:
+    """Hash files, each with its name, dataset and size."""
+    with reporter.stage("fingerprint", "bytes", sum(size for *_, size in files)) as tracker:
+        facts = []
+        done = 0
+        for path, name, dataset, size in files:
+            facts.append(SourceFact(name, dataset, size, sha256_of(path)))
+            done += size
+            tracker.at(done)
+            tracker.advance(size)
+    return facts

@@ -206,6 +206,12 @@ def wait_for(process: subprocess.Popen[bytes], condition: Callable[[], bool]) ->
         time.sleep(0.005)
 
 
+def finish(source: Path, library: Path, number: int) -> None:
+    process = start(source, library, number)
+    _, error = process.communicate(timeout=SECONDS)
+    assert process.returncode == 0, error
+
+
 def kill(process: subprocess.Popen[bytes]) -> None:
     process.kill()
     process.communicate()
@@ -223,9 +229,7 @@ def test_killed_at_five_instants_the_library_is_the_same(
         kill(process)
         assert not (library / "manifest.json").exists()
     # A worker of the killed job may be inside a call of Qdrant Edge: the next one waits for it.
-    process = start(small_snapshot, library, 2)
-    _, error = process.communicate(timeout=SECONDS)
-    assert process.returncode == 0, error
+    finish(small_snapshot, library, 2)
     same(small, library)
 
 
@@ -255,9 +259,7 @@ main(sys.argv[1:])
     assert done.returncode == -signal.SIGKILL, done.stderr
     shutil.copytree(library, tmp_path / "other")
     for copy, number in ((library, 4), (tmp_path / "other", 1)):
-        process = start(small_snapshot, copy, number)
-        _, error = process.communicate(timeout=SECONDS)
-        assert process.returncode == 0, error
+        finish(small_snapshot, copy, number)
         same(small, copy)
 
 
@@ -274,9 +276,7 @@ def test_a_killed_worker_ends_the_job_and_the_next_run_continues(
     _, error = process.communicate(timeout=SECONDS)
     assert process.returncode == VectorIndexError.exit_code
     assert b"A process of a partition ended with status -9" in error
-    process = start(small_snapshot, library, 2)
-    process.communicate(timeout=SECONDS)
-    assert process.returncode == 0
+    finish(small_snapshot, library, 2)
     same(small, library)
 
 

@@ -22,7 +22,7 @@ from benchmarks.postgres import ProgramMissing
 from scholarbase.errors import BudgetExhausted
 from tests.conftest import serving
 from tests.postgres import PASSWORD, QUOTED, running_postgres
-from tests.sessions.agents import SECONDS, wait_until
+from tests.sessions.agents import SECONDS, WORDS, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -30,16 +30,6 @@ AGENTS = 20
 SESSIONS = ("shared-1", "shared-2", "shared-3", "shared-4")
 CALLS = int(os.environ.get("NODES_CALLS", "40"))
 """The budget of each session."""
-WORDS = (
-    "black holes",
-    "instantons",
-    "string theory",
-    "lattice",
-    "anomalies",
-    "gravity",
-    "matrix models",
-    "QCD",
-)
 
 
 @dataclass

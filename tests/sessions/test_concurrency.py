@@ -26,23 +26,13 @@ from scholarbase.sessions.session import Limits, Session
 from scholarbase.sessions.store import SessionStore
 from tests.conftest import serving
 from tests.sessions.agents import SECONDS as DEADLINE
-from tests.sessions.agents import SEED
+from tests.sessions.agents import SEED, WORDS
 
 pytestmark = pytest.mark.slow
 
 SECONDS = float(os.environ.get("SESSIONS_SECONDS", "4"))
 """How long they call; the environment's variable makes it a minute or an hour."""
 SESSIONS = 50
-WORDS = (
-    "black holes",
-    "instantons",
-    "string theory",
-    "lattice",
-    "anomalies",
-    "gravity",
-    "matrix models",
-    "QCD",
-)
 
 Log = list[tuple[str, list[str], int]]
 """An agent's calls: the query, the ids that were returned, and the call's number, 0 where the response had none."""

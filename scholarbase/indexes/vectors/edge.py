@@ -280,10 +280,7 @@ class EdgeWriter:
         A job must record its progress before this call, and repeat the call when it resumes: upserting sealed points
         again rebuilds their segment. Without new points it does nothing.
         """
-        self.flush()
-        with engine_errors(self.path, "build a segment"):
-            self._shard.optimize()
-        self.flush()
+        self.finish()
         # Without the pages of the segments that are written, which stay mapped.
         with engine_errors(self.path, "close"):
             self._shard.close()
@@ -291,7 +288,10 @@ class EdgeWriter:
 
     def finish(self) -> None:
         """Seal the last points. A second call does nothing."""
-        self.seal()
+        self.flush()
+        with engine_errors(self.path, "build a segment"):
+            self._shard.optimize()
+        self.flush()
 
     def close(self) -> None:
         """Close the shard. A second call does nothing."""

@@ -21,9 +21,9 @@ from scholarbase.ingest.encode.partitions import PAPERS, Partition, PartitionEnc
 from scholarbase.ingest.encode.record import FILE_NAME, Encoding
 from scholarbase.ingest.encode.texts import FOLDER, read_texts
 from scholarbase.ingest.encoding import DOCUMENTS_PER_PART
+from scholarbase.ingest.job import hash_files
 from scholarbase.ingest.plans import IngestRules
-from scholarbase.ingest.sources import UNUSED, Columns, Dataset, SourceFile, discover, sha256_of
-from scholarbase.manifest import SourceFact
+from scholarbase.ingest.sources import UNUSED, Columns, Dataset, discover
 from scholarbase.progress import Reporter, SilentReporter
 from scholarbase.settings import KeepRule
 
@@ -113,7 +113,9 @@ class _Job:
             for file in discover(sources, self._options.columns)
             if file.dataset not in UNUSED and file.dataset is not Dataset.CITATIONS
         ]
-        facts = self._hash(files)
+        facts = hash_files(
+            [(file.path, file.name, str(file.dataset), file.size) for file in files], self._reporter
+        )
         plan = Encoding(
             tuple(facts), self._options.keep, dict(self._options.columns), self._encoder.spec,
             self._options.papers, {},
@@ -130,17 +132,6 @@ class _Job:
         shutil.rmtree(self._out / FOLDER)
         done.write(self._out)
         return done
-
-    def _hash(self, files: Sequence[SourceFile]) -> list[SourceFact]:
-        with self._reporter.stage("fingerprint", "bytes", sum(file.size for file in files)) as tracker:
-            facts = []
-            done = 0
-            for file in files:
-                facts.append(SourceFact(file.name, str(file.dataset), file.size, sha256_of(file.path)))
-                done += file.size
-                tracker.at(done)
-                tracker.advance(file.size)
-        return facts
 
     def _begin(self, plan: Encoding, *, restart: bool) -> Encoding | None:
         """Prepare the folder. Returns the encoding that it has, if it is complete."""
