@@ -106,17 +106,17 @@ def test_a_source_half_read_then_restored_then_resumed(
     source.write_bytes(during)
     swap = f"""
 from pathlib import Path
-from scholarbase.ingest.job import Job
-hashed = Job._hash
+from scholarbase.ingest import job
+hashed = job.hash_files
 right = Path({str(tmp_path / "right")!r}).read_bytes()
-def swapped(self, files):
+def swapped(files, reporter):
     there = Path({str(source)!r})
     before = there.read_bytes()
     there.write_bytes(right)
-    facts = hashed(self, [(*one[:3], len(right)) for one in files])
+    facts = hashed([(*one[:3], len(right)) for one in files], reporter)
     there.write_bytes(before)
     return facts
-Job._hash = swapped
+job.hash_files = swapped
 """
     (tmp_path / "right").write_bytes(release("Ada"))
     command = [sys.executable, "-c", swap + KILLED, "ingest", str(source), "--library", str(library)]
