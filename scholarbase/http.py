@@ -103,6 +103,41 @@ def retry_options(
     }
 
 
+class ResponseTooLarge(Exception):
+    """A response longer than its reader takes. The text says so, without the name of the service."""
+
+
+def fetch(
+    client: httpx.Client, method: str, url: str, *, most: int, seconds: float, **options: Any
+) -> httpx.Response:
+    """Send one request and read at most ``most`` bytes of its response, all within ``seconds``.
+
+    ``options`` are those of ``httpx.Client.stream``. The response has the header fields ``Retry-After`` and
+    ``Content-Type`` only.
+
+    Raises:
+        ResponseTooLarge: it is longer; the connection is closed.
+        httpx.TransportError: it fails, or takes longer.
+    """
+    import httpx
+
+    end = time.monotonic() + seconds
+    body = bytearray()
+    with client.stream(method, url, timeout=seconds, **options) as response:
+        try:
+            for chunk in response.iter_bytes():
+                body += chunk
+                if len(body) > most:
+                    raise ResponseTooLarge(f"returned more than {most:,} bytes, the limit of a response")
+                if time.monotonic() > end:
+                    raise httpx.ReadTimeout(f"the response took longer than {seconds:.3g} s")
+        except httpx.DecodingError as error:
+            raise httpx.RemoteProtocolError(f"its compressed content is damaged ({error})") from error
+    names = ("Retry-After", "Content-Type")
+    headers = {name: response.headers[name] for name in names if name in response.headers}
+    return httpx.Response(response.status_code, headers=headers, content=bytes(body))
+
+
 class ModelService:
     """A service that runs a model: requests with retries, whose failures are errors of one class.
 
@@ -161,7 +196,7 @@ class ModelService:
         Returns its response, if it is a success or has a status in ``passed``.
 
         Raises:
-            The service's error: it does not respond, or has another status.
+            The service's error: it does not respond, its response is too long, or has another status.
             TimeLimit: the time limit of the context is over. The message names the last failure before.
         """
         import httpx
@@ -183,6 +218,8 @@ class ModelService:
         retrying = Retrying(**options)
         try:
             response = retrying(attempt)
+        except ResponseTooLarge as error:
+            raise self._failure(str(error), "", ": check that the address is right.") from error
         except httpx.TransportError as error:
             if deadline is not None and deadline.remaining <= 0:
                 raise deadline.error(activity, advice) from error

@@ -84,15 +84,12 @@ async def start_recording(
             if headers.get(name) is not None:
                 raise InvalidRequest(f"A {name} needs a session: name the session too.")
         return None
+    # Checked first: a refused call opens no session.
+    parent, turn = (check_number(headers.get(name), name) for name in ("parent", "round"))
+    key = check_key(headers.get("key"))
     session = await find_session(state, scope, headers["session"])
     return Recording(
-        store_of(state),
-        session,
-        tool,
-        held_by(scope).library.snapshot_id,
-        check_number(headers.get("parent"), "parent"),
-        check_number(headers.get("round"), "round"),
-        key=check_key(headers.get("key")),
+        store_of(state), session, tool, held_by(scope).library.snapshot_id, parent, turn, key=key
     )
 
 

@@ -16,7 +16,7 @@ import orjson
 from scholarbase.construction.sources import Returned
 from scholarbase.construction.terms import words
 from scholarbase.errors import ConstructionError, InvalidRequest
-from scholarbase.http import VISIBLE_ASCII, ModelService, is_loopback
+from scholarbase.http import VISIBLE_ASCII, ModelService, fetch, is_loopback
 from scholarbase.models.checks import shown
 from scholarbase.settings import Settings
 
@@ -74,7 +74,7 @@ class SearchService:
         )
         header = {"serper": "X-API-KEY", "semantic-scholar": "x-api-key"}.get(kind)
         headers = {header: key} if header and key else {}
-        self._http = httpx.Client(headers=headers, timeout=TIMEOUT, trust_env=not is_loopback(host))
+        self._http = httpx.Client(headers=headers, trust_env=not is_loopback(host))
         self._pace = _PACE.get(host, 0.0)
         self._next = 0.0
         self._lock = threading.Lock()
@@ -91,8 +91,6 @@ class SearchService:
             "arxiv": (self._arxiv, _read_arxiv),
         }[self._kind]
         response = self._service.send(lambda: self._paced(lambda: send(text, depth, to)))
-        if len(response.content) > MAX_BYTES:
-            raise ConstructionError(f"{self._service} returned more than {MAX_BYTES:,} bytes: check the URL.")
         try:
             return read(response.content)[:depth]
         except (ValueError, ElementTree.ParseError) as error:
@@ -111,18 +109,21 @@ class SearchService:
         time.sleep(wait)
         return send()
 
+    def _fetch(self, method: str, url: str, **options: Any) -> httpx.Response:
+        return fetch(self._http, method, url, most=MAX_BYTES, seconds=TIMEOUT, **options)
+
     def _serper(self, text: str, depth: int, to: str | None) -> httpx.Response:
-        return self._http.post(self._url, json={"q": f"{text} site:arxiv.org", "num": depth})
+        return self._fetch("POST", self._url, json={"q": f"{text} site:arxiv.org", "num": depth})
 
     def _semantic_scholar(self, text: str, depth: int, to: str | None) -> httpx.Response:
         params: dict[str, Any] = {"query": text, "limit": min(depth, 100), "fields": "title,externalIds"}
         if to is not None:
             params["publicationDateOrYear"] = f":{to}"
-        return self._http.get(f"{self._url}/paper/search", params=params)
+        return self._fetch("GET", f"{self._url}/paper/search", params=params)
 
     def _arxiv(self, text: str, depth: int, to: str | None) -> httpx.Response:
         query = " AND ".join(f"all:{word}" for word in words(text))
-        return self._http.get(self._url, params={"search_query": query, "max_results": str(depth)})
+        return self._fetch("GET", self._url, params={"search_query": query, "max_results": str(depth)})
 
 
 _KNOWN_HOSTS: Final = frozenset({*_PACE, "google.serper.dev"})

@@ -14,7 +14,15 @@ import httpx
 import orjson
 
 from scholarbase.errors import ModelError
-from scholarbase.http import SERVICE_STATUSES, ModelService, bearer, is_loopback, request_timeout
+from scholarbase.http import (
+    SERVICE_STATUSES,
+    ModelService,
+    ResponseTooLarge,
+    bearer,
+    fetch,
+    is_loopback,
+    request_timeout,
+)
 from scholarbase.llm.base import Completion, Message, ModelRequest, ToolCall, Usage
 
 log = logging.getLogger("scholarbase.llm")
@@ -117,7 +125,13 @@ class HttpModel:
         def post() -> httpx.Response:
             nonlocal last
             last = None
-            last = self._http.post(self._url, content=content, timeout=request_timeout(self._timeout))
+            seconds = request_timeout(self._timeout)
+            try:
+                last = fetch(
+                    self._http, "POST", self._url, content=content, most=MAX_RESPONSE_BYTES, seconds=seconds
+                )
+            except ResponseTooLarge as error:
+                raise _Unreadable(str(error)) from error
             return last
 
         try:
@@ -145,8 +159,6 @@ class HttpModel:
 
     def _read(self, response: httpx.Response) -> Completion:
         """Raises _Unreadable: it is not a chat completion."""
-        if len(response.content) > MAX_RESPONSE_BYTES:
-            raise _Unreadable(f"returned more than {MAX_RESPONSE_BYTES:,} bytes")
         try:
             row = orjson.loads(response.content)
         except orjson.JSONDecodeError as error:

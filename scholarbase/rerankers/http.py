@@ -10,7 +10,6 @@ import logging
 import math
 from collections.abc import Sequence
 from threading import BoundedSemaphore
-from time import monotonic
 from typing import Any, Final
 from urllib.parse import urldefrag
 
@@ -21,7 +20,7 @@ import orjson
 from scholarbase.deadlines import check, turn
 from scholarbase.encoders.http import Endpoint
 from scholarbase.errors import RerankerError
-from scholarbase.http import ModelService, bearer, is_loopback, request_timeout
+from scholarbase.http import ModelService, bearer, fetch, is_loopback, request_timeout
 from scholarbase.models.checks import shown
 from scholarbase.rerankers.base import RERANKING, Scores, check_scores, closed
 
@@ -157,23 +156,10 @@ class HttpReranker:
         return self._read(response.content, len(texts)) if response.is_success else None
 
     def _post(self, content: bytes) -> httpx.Response:
-        """Send one request and read its response, of limited size, within the timeout."""
         seconds = request_timeout(self._timeout)
-        end = monotonic() + seconds
-        body = bytearray()
-        with self._http.stream("POST", self._endpoint.url, content=content, timeout=seconds) as response:
-            for chunk in response.iter_raw():
-                body += chunk
-                if len(body) > MAX_RESPONSE:
-                    raise RerankerError(
-                        f"{self._service} returned more than {MAX_RESPONSE:,} bytes, the limit of a response: check "
-                        "the URL."
-                    )
-                if monotonic() > end:
-                    raise httpx.ReadTimeout(f"the response took longer than {seconds:.3g} s")
-        names = ("Retry-After", "Content-Type")
-        headers = {name: response.headers[name] for name in names if name in response.headers}
-        return httpx.Response(response.status_code, headers=headers, content=bytes(body))
+        return fetch(
+            self._http, "POST", self._endpoint.url, content=content, most=MAX_RESPONSE, seconds=seconds
+        )
 
     def _read(self, content: bytes, count: int) -> Scores:
         """The scores of a response, in the order of the ``count`` texts.

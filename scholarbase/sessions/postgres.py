@@ -361,9 +361,14 @@ def _read(url: str) -> tuple[str, tuple[str, ...]]:
     try:
         parts = urlsplit(url)
         given = psycopg.conninfo.conninfo_to_dict(url)
-        host, port = str(given.get("host", "localhost")), int(given.get("port") or 5432)
+        # A URL may have several hosts, with a port each or one for all: the first that accepts connections is used.
+        hosts = str(given.get("host", "localhost")).split(",")
+        ports = [int(port) for port in str(given.get("port") or 5432).split(",")]
         assert parts.fragment == ""
-        shown = f"postgresql://{host}:{port}/{given.get('dbname', '')}"
+        addresses = zip(hosts, ports * len(hosts) if len(ports) == 1 else ports, strict=True)
+        shown = (
+            f"postgresql://{','.join(f'{host}:{port}' for host, port in addresses)}/{given.get('dbname', '')}"
+        )
     except (psycopg.Error, ValueError, AssertionError):
         raise InvalidRequest(
             "The URL of SCHOLARBASE_SESSIONS is not a valid URL of PostgreSQL: give "

@@ -37,14 +37,16 @@ def check_number(value: object, name: str) -> int | None:
     """A number of a call or a round, from a header or an argument; None where it is missing.
 
     Raises:
-        InvalidRequest: it is not a whole number of 1 or more.
+        InvalidRequest: it is not a whole number from 1 to ``MAX_WHOLE``.
     """
     if value is None:
         return None
     is_number = isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= _DIGITS
     number = int(value) if is_number and isinstance(value, str) else value
     if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= MAX_WHOLE:
-        raise InvalidRequest(f"{name} is {shown(value, 40)}: it must be a whole number of 1 or more.")
+        raise InvalidRequest(
+            f"{name} is {shown(value, 40)}: it must be a whole number from 1 to {MAX_WHOLE}."
+        )
     return number
 
 
@@ -54,7 +56,7 @@ class Limits:
     expansion calls returned), and tokens of responses (by :func:`responses.sizing.estimate_tokens`). None: no limit.
 
     Raises:
-        InvalidRequest: a limit is not a whole number of 1 or more.
+        InvalidRequest: a limit is not a whole number from 1 to ``MAX_WHOLE``.
     """
 
     calls: int | None = None
@@ -68,8 +70,8 @@ class Limits:
                 continue
             if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MAX_WHOLE:
                 raise InvalidRequest(
-                    f"The limit of {name} is {value!r}: it must be a whole number of 1 or more. Leave it out for no "
-                    "limit."
+                    f"The limit of {name} is {value!r}: it must be a whole number from 1 to {MAX_WHOLE}. Leave it "
+                    "out for no limit."
                 )
 
     def __bool__(self) -> bool:

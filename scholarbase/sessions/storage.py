@@ -6,6 +6,7 @@ that several servers share. The statements of :mod:`scholarbase.sessions.rows` r
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -14,6 +15,8 @@ from typing import Any, Final, Protocol
 from scholarbase.errors import InvalidRequest, StorageError
 
 SCHEMES: Final = ("postgresql://", "postgres://")
+_CONNECTION_STRING: Final = re.compile(r"\s*(host|hostaddr|port|dbname|user|password|service)\s*=")
+"""The start of libpq's other form, ``host=localhost dbname=sessions``."""
 
 
 class Cursor(Protocol):
@@ -112,7 +115,7 @@ def open_storage(location: Path | str) -> Storage:
     """The storage in a folder, or at a URL of PostgreSQL.
 
     Raises:
-        InvalidRequest: the URL is invalid.
+        InvalidRequest: the URL is invalid, or no URL but a connection string.
         MissingExtra: the extra postgres is not installed.
     """
     if is_url(location):
@@ -124,6 +127,11 @@ def open_storage(location: Path | str) -> Storage:
         raise InvalidRequest(
             f"Sessions cannot be kept at a URL of the scheme {scheme[:40]!r}: give a folder, or "
             "postgresql://USER@HOST/DATABASE."
+        )
+    if _CONNECTION_STRING.match(str(location)):
+        raise InvalidRequest(
+            "Sessions are kept in a folder or at a URL, and SCHOLARBASE_SESSIONS is a connection string of PostgreSQL: "
+            "write it as postgresql://USER@HOST/DATABASE."
         )
     from scholarbase.sessions.sqlite import SqliteStorage
 

@@ -281,6 +281,11 @@ def _sparse(weights: object) -> Step:
         (lambda _: Response("[]"), "not an object"),
         (lambda _: JSONResponse({"ok": True}), "without a list data"),
         (lambda _: Response(status_code=302, headers={"Location": "/login"}), "returned 302"),
+        (lambda _: Response(b" " * 3_000_001), "returned more than 3,000,000 bytes"),
+        (
+            lambda _: Response(b"no gzip", headers={"Content-Encoding": "gzip"}),
+            "compressed content is damaged",
+        ),
     ],
 )
 def test_an_invalid_response_is_an_error(service: ScriptedService, step: Step, sentence: str) -> None:

@@ -67,8 +67,9 @@ def test_tool_calls_in_both_directions() -> None:
         Reply(body=b'{"choices": [{"mess'),
         Reply(body=b"<html>a proxy</html>"),
         Reply(body=b'{"choices": []}'),
+        Reply(body=b" " * 16_000_001),
     ],
-    ids=["429", "500", "503", "cut-body", "cut-json", "html", "no-choice"],
+    ids=["429", "500", "503", "cut-body", "cut-json", "html", "no-choice", "too-long"],
 )
 def test_a_failure_that_passes_is_retried(failure: Reply) -> None:
     with model_server(in_order(failure, Reply("Hi."))) as server:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -59,7 +60,9 @@ def result(future: Any) -> Any:
         "postgresql://u:hidden#x@127.0.0.1/db",
         "postgresql://u:hidden@127.0.0.1:port/db",
         "postgresql://u:hidden@127.0.0.1/db?no_such=1",
+        "postgresql://u:hidden@127.0.0.1,127.0.0.2,127.0.0.3:1,2/db",
         "mysql://u:hidden@127.0.0.1/db",
+        "host=127.0.0.1 user=u password=hidden dbname=db",
     ],
 )
 def test_an_invalid_url_is_refused_without_its_password(location: str) -> None:
@@ -90,6 +93,17 @@ def test_a_failed_connection_is_an_error_without_the_password(
             )
         assert "wr/ong" not in caplog.text + repr(store.name)
         assert "wr%2Fong" not in caplog.text
+
+
+def test_of_several_hosts_the_first_that_answers_is_used(url: str) -> None:
+    parts = urlsplit(url)
+    several = parts._replace(netloc=parts.netloc.replace("127.0.0.1", "127.0.0.1:1,127.0.0.1", 1)).geturl()
+    assert several != url
+    with SessionStore(several) as store:
+        assert store.name.startswith("postgresql://127.0.0.1:1,127.0.0.1:")
+        assert result(store.record(Session("s"), a_call())) == 1
+    with SessionStore(url) as store:
+        assert len(lines(store)) == 1
 
 
 def test_the_character_nul_is_no_failure_of_the_database(url: str) -> None:
