@@ -21,8 +21,10 @@ VENV ?= .venv
 DATA ?= ../shared/data
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
-# Up to four processes, each with its own libraries and servers; the tests of one file stay together.
-PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile
+# Each process has its own libraries and servers, 2 GB in all, and waits for them half of the time: hence three, also on two
+# cores. The tests of one file stay together, in the order of tests/conftest.py.
+WORKERS ?= 3
+PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 LOCK := $(BIN)/uv pip compile pyproject.toml --quiet --no-header --no-annotate --python-version 3.12 --python-platform linux --constraint $(VENV)/tested.txt
 
 .PHONY: demo test lint types check docs release workflows conformance bench bench-quality bench-evaluation torture report-scifact report-autoscholar snapshots lock sbom clean

@@ -45,6 +45,12 @@ DENSE_PAPERS = 150
 """Papers of the library with dense vectors: few, since encoding them takes most of its time."""
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files with slow tests come first, so that no process ends long after the others."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """No settings or sessions of the user who runs the tests, no short time limit, and no CA certificates.

@@ -17,7 +17,7 @@ from scholarbase.search.library import Library
 from tests.conftest import arxiv_rows, sample_rows
 
 LEAST_FOUND = 0.95
-RECORDS = 40_000
+RECORDS = 20_000
 """Records of the shared arXiv file in the library; as many others are not in it."""
 
 
@@ -83,7 +83,7 @@ def test_on_the_shared_arxiv_file(shared_data: Path, tmp_path: Path) -> None:
             for line in lines[start::step]
             if json.loads(line)["title"]
         ]
-        for start, step in ((0, 40), (1, 40))
+        for start, step in ((0, 20), (1, 20))
     )
     with Library.open(tmp_path / "library") as library:
         there = [title for title, match in best(library, held) if begins_with(match, title)]
