@@ -92,6 +92,11 @@ class Contents:
             )
         return contents
 
+    @property
+    def has_vectors(self) -> bool:
+        """Whether the vectors of papers are among the files: a library can be packed without them."""
+        return any(name.startswith("vectors/") for name in self.files)
+
     def without(self, start: str) -> Contents:
         """Leave out the files whose names begin with ``start``."""
         files = {name: fact for name, fact in self.files.items() if not name.startswith(start)}

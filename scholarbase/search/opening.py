@@ -50,13 +50,12 @@ def check_files(path: Path, snapshot: str, settings: Settings, *, full: bool = F
 
 def open_vectors(path: Path, snapshot: str, settings: Settings) -> VectorIndex:
     if settings.qdrant_url is None:
-        if not (path / "vectors").exists() and (path / FILE_NAME).exists():
-            listed = read_contents(path, snapshot).files
-            if not any(name.startswith("vectors/") for name in listed):
-                raise VectorIndexError(
-                    f"The library at {path} was packed without its vectors: set SCHOLARBASE_QDRANT_URL to the Qdrant "
-                    "server that has them, or get the library with its vectors."
-                )
+        is_finished = (path / FILE_NAME).exists()
+        if not (path / "vectors").exists() and is_finished and not read_contents(path, snapshot).has_vectors:
+            raise VectorIndexError(
+                f"The library at {path} was packed without its vectors: set SCHOLARBASE_QDRANT_URL to the Qdrant "
+                "server that has them, or get the library with its vectors."
+            )
         return EdgeIndex.open(
             path / "vectors", temporary=settings.runtime_dir, threads=_search_threads(settings.workers)
         )

@@ -16,7 +16,7 @@ from scholarbase.errors import LibraryCorrupt, LibraryError, VectorIndexError, V
 from scholarbase.indexes import catalog, citations, fulltext
 from scholarbase.indexes.author_index import AuthorIndex
 from scholarbase.indexes.content_hash import check_types, content_hash, part_hashes, table_sums, vector_sums
-from scholarbase.indexes.contents import read_contents
+from scholarbase.indexes.contents import Contents, read_contents
 from scholarbase.indexes.filters import NO_FILTERS
 from scholarbase.indexes.frequencies import FrequencyCounter
 from scholarbase.indexes.passages.content import MONTHS, content_sums
@@ -39,16 +39,21 @@ def verify(library: str | Path) -> Iterator[str]:
     path = Path(library)
     manifest, snapshot = read_manifest(path)
     try:
-        yield _check_files(path, snapshot)
+        contents = read_contents(path, snapshot)
+        yield _check_files(path, contents)
         with closing(catalog.open_finished(path / catalog.FILE_NAME)) as db:
             yield _check_hash(db, snapshot)
             yield _check_database(db)
             yield _check_counts(db, manifest)
             citations.check(db)
             yield "edges: both ends of every citation are papers"
-            with closing(EdgeIndex.open(path / "vectors")) as index:
-                yield from _check_vectors(index, db, manifest)
-                yield from _check_content(index, db, manifest, path)
+            if contents.has_vectors:
+                with closing(EdgeIndex.open(path / "vectors")) as index:
+                    yield from _check_vectors(index, db, manifest)
+                    yield from _check_content(index, db, manifest, path)
+            else:
+                yield "vectors: not checked, since the library was packed without them"
+                yield from _check_content(None, db, manifest, path)
         yield from _check_words(path / catalog.FILE_NAME)
     except (LibraryCorrupt, VectorIndexError) as error:
         raise VerificationFailed(str(error)) from error
@@ -58,8 +63,7 @@ def verify(library: str | Path) -> Iterator[str]:
         ) from error
 
 
-def _check_files(path: Path, snapshot: str) -> str:
-    contents = read_contents(path, snapshot)
+def _check_files(path: Path, contents: Contents) -> str:
     contents.check_sizes(path)
     contents.check_blocks(path, contents.blocks())
     others = contents.others(path)
@@ -138,7 +142,10 @@ def _room_for(need: str) -> Iterator[None]:
         raise LibraryError(f"{need}: {error}. Set TMPDIR to a folder with room for it.") from error
 
 
-def _check_content(index: EdgeIndex, db: sqlite3.Connection, manifest: Manifest, path: Path) -> Iterator[str]:
+def _check_content(
+    index: EdgeIndex | None, db: sqlite3.Connection, manifest: Manifest, path: Path
+) -> Iterator[str]:
+    """Check the content hash and what counts the vectors; without ``index``, the hashes of the other parts."""
     check_types(db)
     with ExitStack() as stack:
         folders = [
@@ -147,16 +154,23 @@ def _check_content(index: EdgeIndex, db: sqlite3.Connection, manifest: Manifest,
         ]
         counter = FrequencyCounter(db, folders[0])
         with _room_for(f"Verifying the document frequencies needs files in {folders[0]}"):
-            sums = {**table_sums(db), **vector_sums(index, counter)}
+            sums = table_sums(db)
+            if index is not None:
+                sums |= vector_sums(index, counter)
             if manifest.documents is not None:
                 texts = stack.enter_context(closing(open_immutable(path / DOCUMENTS)))
                 attach_immutable(texts, path / catalog.FILE_NAME, "catalog")
                 shard = stack.enter_context(closing(EdgeIndex.open(path / PASSAGES)))
                 of_passages = FrequencyCounter(texts, folders[1], MONTHS)
                 sums |= content_sums(texts, shard, of_passages)
-        _check_hashes(part_hashes(sums), manifest)
-        yield f"content: its hash is {manifest.content_hash}"
-        yield f"document frequencies: {counter.check(db):,} are those of the BM25 vectors"
+        found = part_hashes(sums)
+        if index is None:
+            _check_hashes({**manifest.content, **found}, manifest)
+            yield f"content: the hashes of {len(found)} of {len(manifest.content)} parts are those of the manifest"
+        else:
+            _check_hashes(found, manifest)
+            yield f"content: its hash is {manifest.content_hash}"
+            yield f"document frequencies: {counter.check(db):,} are those of the BM25 vectors"
         if manifest.documents is not None:
             yield f"passages: {of_passages.check(texts):,} document frequencies are those of the BM25 vectors"
 

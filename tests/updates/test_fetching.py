@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -17,16 +18,24 @@ from typing import Any
 
 import pytest
 
-from scholarbase.errors import InvalidRequest, LibraryCorrupt, SourceError, VectorIndexError
+from scholarbase.errors import (
+    InvalidRequest,
+    LibraryCorrupt,
+    SourceError,
+    VectorIndexError,
+    VerificationFailed,
+)
 from scholarbase.indexes.vectors.edge import EdgeIndex
 from scholarbase.indexes.vectors.nodes import Nodes
 from scholarbase.indexes.vectors.transfer import load_into_server
 from scholarbase.manifest import read_manifest
 from scholarbase.search.library import Library
+from scholarbase.search.verification import verify
 from scholarbase.settings import load_settings
 from scholarbase.updates.fetching import fetch_library
 from scholarbase.updates.packing import pack
 from tests.conftest import run_cli
+from tests.libraries import relist
 from tests.qdrant.cluster import qdrant_cluster
 from tests.updates.archives import files
 
@@ -174,6 +183,19 @@ def test_a_library_in_a_public_bucket(
             SourceError, match=r"absent\.tar\.zst cannot be read .* credentials in the environment"
         ):
             fetch_library(f"s3://{published.name}/absent.tar.zst#sha256={'0' * 64}", tmp_path / "cache")
+
+
+def test_a_library_without_vectors_is_verified_but_for_them(sample_library: Path, tmp_path: Path) -> None:
+    pack(sample_library, tmp_path / NAME, vectors=False)
+    library = fetch_library(f"file://{tmp_path / NAME}", tmp_path / "cache")
+    lines = list(verify(library))
+    assert "vectors: not checked, since the library was packed without them" in lines
+    assert "content: the hashes of 8 of 9 parts are those of the manifest" in lines
+    with closing(sqlite3.connect(library / "catalog.sqlite")) as db, db:
+        db.execute("UPDATE papers SET year = 1900 WHERE id = (SELECT min(id) FROM papers)")
+    relist(library)
+    with pytest.raises(VerificationFailed, match="papers changed"):
+        list(verify(library))
 
 
 def test_a_node_with_a_qdrant_server_needs_no_vectors(sample_library: Path, tmp_path: Path) -> None:
