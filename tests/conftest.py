@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import gzip
 import json
 import logging
@@ -11,7 +12,7 @@ import re
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -34,6 +35,8 @@ from scholarbase.settings import load_settings
 from tests import fulltexts
 from tests.encoders.servers import running
 
+# Several processes run tests, and torch's threads poll for work, which takes the cores of the others.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 # Tests must pass on a busy machine, where generating examples may take long.
 hypothesis.settings.register_profile("busy", suppress_health_check=[hypothesis.HealthCheck.too_slow])
 hypothesis.settings.load_profile("busy")
@@ -101,12 +104,24 @@ def minilm(minilm_folder: Path) -> Iterator[SentenceTransformersEncoder]:
     encoder.close()
 
 
+def built_once(factory: pytest.TempPathFactory, name: str, build: Callable[[Path], object]) -> Path:
+    """The library ``name``, which the first of the run's processes that needs it builds for all."""
+    folder = factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent
+    with (folder / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / name / "files.json").exists():
+            build(folder / name)
+    return folder / name
+
+
 @pytest.fixture(scope="session")
 def sample_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The whole sample, both layouts joined, without dense vectors: 2,440 papers, 7,518 edges."""
-    path = tmp_path_factory.mktemp("libraries") / "sample"
-    ingest([SAMPLE / "s2ag", SAMPLE / "arxiv"], path)
-    return path
+    return built_once(
+        tmp_path_factory, "sample", lambda path: ingest([SAMPLE / "s2ag", SAMPLE / "arxiv"], path)
+    )
 
 
 @pytest.fixture(scope="session")
@@ -133,9 +148,11 @@ def dense_library(
     minilm_folder: Path,
 ) -> Path:
     """The small snapshot with MiniLM vectors."""
-    path = tmp_path_factory.mktemp("libraries") / "dense"
-    ingest([small_snapshot], path, encoder=minilm, encoder_location=str(minilm_folder))
-    return path
+
+    def build(path: Path) -> None:
+        ingest([small_snapshot], path, encoder=minilm, encoder_location=str(minilm_folder))
+
+    return built_once(tmp_path_factory, "dense", build)
 
 
 def sample_rows(dataset: str) -> Iterator[dict[str, Any]]:
@@ -312,11 +329,13 @@ def sample_edges() -> set[tuple[int, int]]:
 @pytest.fixture(scope="session")
 def default_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The whole sample with the encoder in the package, as ``scholarbase ingest`` builds it without options."""
-    path = tmp_path_factory.mktemp("libraries") / "default"
-    encoder = open_encoder(PACKAGED)
-    ingest([SAMPLE / "s2ag", SAMPLE / "arxiv"], path, encoder=encoder, encoder_location=PACKAGED)
-    encoder.close()
-    return path
+
+    def build(path: Path) -> None:
+        encoder = open_encoder(PACKAGED)
+        ingest([SAMPLE / "s2ag", SAMPLE / "arxiv"], path, encoder=encoder, encoder_location=PACKAGED)
+        encoder.close()
+
+    return built_once(tmp_path_factory, "default", build)
 
 
 @pytest.fixture(scope="session")

@@ -60,7 +60,7 @@ WRONG: Final[dict[str, tuple[str, str, dict[str, Any], int, str]]] = {
         "/v1/search",
         {"params": SEARCH, "headers": KNOWN | {"X-ScholarBase-Round": "0"}},
         400,
-        "round is '0': it must be a whole number of 1 or more",
+        "round is '0': it must be a whole number from 1 to 9007199254740991",
     ),
     "a parent without a session": (
         "POST",
@@ -102,7 +102,7 @@ WRONG: Final[dict[str, tuple[str, str, dict[str, Any], int, str]]] = {
         "/v1/sessions",
         {"json": {"limits": {"calls": 0}}},
         400,
-        "The limit of calls is 0: it must be a whole number of 1 or more",
+        "The limit of calls is 0: it must be a whole number from 1 to 9007199254740991",
     ),
     "a budget of another name": (
         "POST",
