@@ -75,10 +75,10 @@ def killed_and_finished(
     return seen
 
 
-def test_killed_ten_times_the_library_is_the_same(tmp_path: Path) -> None:
+def test_killed_six_times_the_library_is_the_same(tmp_path: Path) -> None:
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     work = seconds_of_work(whole)
-    seen = killed_and_finished(broken, 10, 20, work)
+    seen = killed_and_finished(broken, 6, 20, work)
     # Files get their final names only when all are complete.
     assert all(names == {"building"} or FILE_NAME in names for names in seen)
     assert {"building"} in seen, "no kill fell inside the job"
@@ -95,7 +95,7 @@ def test_killed_while_encoding_the_library_is_the_same(tmp_path: Path) -> None:
     same(whole, broken)
 
 
-@pytest.mark.parametrize("moved", [0, 1, 2, 3, 4, 5, 6, 7])
+@pytest.mark.parametrize("moved", [0, 2, 5, 7])
 def test_killed_between_two_final_moves(tmp_path: Path, moved: int) -> None:
     """The last step moves five entries, the manifest and the list of files: the next run completes these moves."""
     interrupt = f"""

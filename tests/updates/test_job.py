@@ -79,7 +79,7 @@ def test_an_update_gives_the_library_of_a_full_build(
 
 @pytest.mark.slow
 @settings(
-    max_examples=4,
+    max_examples=3,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture],

@@ -101,7 +101,7 @@ def test_own_files_and_sets_are_those_of_a_full_build(tmp_path: Path, seed: int,
 
 @pytest.mark.slow
 @settings(
-    max_examples=5,
+    max_examples=3,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
