@@ -30,8 +30,10 @@ CODE_BYTES: Final = 0.25
 GRAPH_RATIO: Final = 2.0
 """Links of the graph of other encoders (m 32), relative to those of static encoders (m 16)."""
 CACHED_PAPERS: Final = 135_000
-"""Papers whose catalogue fills the caches of a build, 256 MB at 1.9 KB a paper. Segments without vectors have 100,000
-papers. So a build of more without vectors takes about as much memory."""
+CACHED_BYTES: Final = 256e6 / CACHED_PAPERS
+"""Papers whose catalogue fills the caches of a build, 256 MB, and the share of each. Segments without vectors have
+100,000 papers. So a build of more without vectors takes about as much memory, and one with vectors grows without the
+caches."""
 DENSE_SEGMENT_POINTS: Final = 1_000_000
 """Papers of a segment with vectors (:mod:`scholarbase.indexes.vectors.edge`), which are built one after the other."""
 BUILD_BYTES_PER_DIMENSION: Final = 4.25
@@ -169,6 +171,9 @@ def predicted(slopes: Slopes, quantity: str, papers: int, dimensions: int) -> Pr
     if quantity == "build_bytes":
         papers = min(papers, DENSE_SEGMENT_POINTS if dimensions else CACHED_PAPERS)
     measured = slopes.fit(quantity, dense=dimensions > 0).at(papers)
+    if quantity == "build_bytes" and papers > CACHED_PAPERS:
+        uncached = CACHED_BYTES * (papers - CACHED_PAPERS)
+        measured = Predicted(*(value - uncached for value in measured))
     if dimensions in (0, slopes.dimensions):
         return measured
     if quantity == "build_bytes":

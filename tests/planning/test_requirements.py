@@ -101,18 +101,14 @@ def test_published_figures() -> None:
     assert found.vectors_bytes.value > 1_000_000 * 1024 * 2.25
 
 
-@pytest.mark.parametrize(
-    ("quantity", "within"),
-    [("disk_bytes", 0.15), ("vectors_bytes", 0.15), ("build_bytes", 0.15), ("cpu_seconds", 0.25)],
-)
+@pytest.mark.parametrize("quantity", ["disk_bytes", "vectors_bytes", "build_bytes", "cpu_seconds"])
 @pytest.mark.parametrize("dense", [False, True])
-def test_the_whole_arxiv_file_is_predicted(quantity: str, within: float, dense: bool) -> None:
-    """Processor time was measured beside other programs, which changed it by a tenth and more."""
+def test_the_whole_arxiv_file_is_predicted(quantity: str, dense: bool) -> None:
     slopes = shipped()
     (whole,) = [point for point in slopes.checked if point.dense == dense]
     assert whole.papers > 300_000
     found = predicted(slopes, quantity, whole.papers, slopes.dimensions if dense else 0)
-    assert found.value == pytest.approx(getattr(whole, quantity), rel=within)
+    assert found.value == pytest.approx(getattr(whole, quantity), rel=0.15)
 
 
 def test_nodes_grow_with_memory_and_with_queries() -> None:
