@@ -71,7 +71,7 @@ def test_unpack_is_killed_several_times(sample_library: Path, tmp_path: Path) ->
     assert files(library) == files(sample_library)
 
 
-@pytest.mark.parametrize("moved", [0, 3, 6])
+@pytest.mark.parametrize("moved", range(7))
 def test_unpack_is_killed_between_two_final_moves(sample_library: Path, tmp_path: Path, moved: int) -> None:
     """The catalogue, the vectors, the records, the rejects, the manifest and the list get their names in this order."""
     script = f"""
