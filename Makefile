@@ -21,8 +21,8 @@ VENV ?= .venv
 DATA ?= ../shared/data
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
-# Each process has its own libraries and servers, 2 GB in all, and waits for them half of the time: hence three, also on two
-# cores. The tests of one file stay together, in the order of tests/conftest.py.
+# Each process has its own servers and takes up to 2 GB. Three keep two cores busy, since many tests wait for a process. The
+# tests of one file stay together, in the order of tests/conftest.py.
 WORKERS ?= 3
 PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 LOCK := $(BIN)/uv pip compile pyproject.toml --quiet --no-header --no-annotate --python-version 3.12 --python-platform linux --constraint $(VENV)/tested.txt

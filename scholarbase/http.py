@@ -108,9 +108,9 @@ class ResponseTooLarge(Exception):
 
 
 def fetch(
-    client: httpx.Client, method: str, url: str, *, most: int, seconds: float, **options: Any
+    client: httpx.Client, method: str, url: str, *, most: int, timeout: float, **options: Any
 ) -> httpx.Response:
-    """Send one request and read at most ``most`` bytes of its response, all within ``seconds``.
+    """Send one request and read at most ``most`` bytes of its response, all within :func:`request_timeout`.
 
     ``options`` are those of ``httpx.Client.stream``. The response has the header fields ``Retry-After`` and
     ``Content-Type`` only.
@@ -121,6 +121,7 @@ def fetch(
     """
     import httpx
 
+    seconds = request_timeout(timeout)
     end = time.monotonic() + seconds
     body = bytearray()
     with client.stream(method, url, timeout=seconds, **options) as response:

@@ -110,7 +110,7 @@ class SearchService:
         return send()
 
     def _fetch(self, method: str, url: str, **options: Any) -> httpx.Response:
-        return fetch(self._http, method, url, most=MAX_BYTES, seconds=TIMEOUT, **options)
+        return fetch(self._http, method, url, most=MAX_BYTES, timeout=TIMEOUT, **options)
 
     def _serper(self, text: str, depth: int, to: str | None) -> httpx.Response:
         return self._fetch("POST", self._url, json={"q": f"{text} site:arxiv.org", "num": depth})

@@ -28,7 +28,7 @@ import orjson
 from scholarbase.encoders.base import Encodings, LearnedSparse, unit_rows
 from scholarbase.encoders.window import Window
 from scholarbase.errors import EncoderError
-from scholarbase.http import ModelService, bearer, fetch, is_loopback, request_timeout
+from scholarbase.http import ModelService, bearer, fetch, is_loopback
 from scholarbase.models.checks import shown
 from scholarbase.models.encoders import STATIC, EncoderSpec
 
@@ -264,8 +264,8 @@ class HttpEncoder:
         most = MAX_BYTES_PER_TEXT * (1 + len(texts))
 
         def post() -> httpx.Response:
-            seconds = request_timeout(self._timeout)
-            return fetch(self._http, "POST", self._endpoint.url, content=content, most=most, seconds=seconds)
+            url = self._endpoint.url
+            return fetch(self._http, "POST", url, content=content, most=most, timeout=self._timeout)
 
         return self._parse(self._service.send(lambda: self._window.send(post)))
 

@@ -21,7 +21,6 @@ from scholarbase.http import (
     bearer,
     fetch,
     is_loopback,
-    request_timeout,
 )
 from scholarbase.llm.base import Completion, Message, ModelRequest, ToolCall, Usage
 
@@ -125,11 +124,9 @@ class HttpModel:
         def post() -> httpx.Response:
             nonlocal last
             last = None
-            seconds = request_timeout(self._timeout)
+            most, timeout = MAX_RESPONSE_BYTES, self._timeout
             try:
-                last = fetch(
-                    self._http, "POST", self._url, content=content, most=MAX_RESPONSE_BYTES, seconds=seconds
-                )
+                last = fetch(self._http, "POST", self._url, content=content, most=most, timeout=timeout)
             except ResponseTooLarge as error:
                 raise _Unreadable(str(error)) from error
             return last

@@ -169,17 +169,20 @@ def requirements(wanted: Wanted, slopes: Slopes, speeds: dict[str, float]) -> Re
 def predicted(slopes: Slopes, quantity: str, papers: int, dimensions: int) -> Predicted:
     """A quantity of a library with vectors of these dimensions."""
     if quantity == "build_bytes":
-        papers = min(papers, DENSE_SEGMENT_POINTS if dimensions else CACHED_PAPERS)
-    measured = slopes.fit(quantity, dense=dimensions > 0).at(papers)
-    if quantity == "build_bytes" and papers > CACHED_PAPERS:
-        uncached = CACHED_BYTES * (papers - CACHED_PAPERS)
-        measured = Predicted(*(value - uncached for value in measured))
+        return _build_bytes(slopes, papers, dimensions)
     if dimensions in (0, slopes.dimensions):
-        return measured
-    if quantity == "build_bytes":
-        more = BUILD_BYTES_PER_DIMENSION * (dimensions - slopes.dimensions) * papers
-        return Predicted(*(max(0.0, value + more) for value in measured))
+        return slopes.fit(quantity, dense=dimensions > 0).at(papers)
     return _other_dimensions(slopes, quantity, papers, dimensions)
+
+
+def _build_bytes(slopes: Slopes, papers: int, dimensions: int) -> Predicted:
+    """The peak memory of a build, which grows up to one segment, and beyond ``CACHED_PAPERS`` without the caches."""
+    papers = min(papers, DENSE_SEGMENT_POINTS if dimensions else CACHED_PAPERS)
+    more = -CACHED_BYTES * max(0, papers - CACHED_PAPERS)
+    if dimensions:
+        more += BUILD_BYTES_PER_DIMENSION * (dimensions - slopes.dimensions) * papers
+    measured = slopes.fit("build_bytes", dense=dimensions > 0).at(papers)
+    return Predicted(*(max(0.0, value + more) for value in measured))
 
 
 def _other_dimensions(slopes: Slopes, quantity: str, papers: int, dimensions: int) -> Predicted:

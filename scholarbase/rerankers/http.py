@@ -20,7 +20,7 @@ import orjson
 from scholarbase.deadlines import check, turn
 from scholarbase.encoders.http import Endpoint
 from scholarbase.errors import RerankerError
-from scholarbase.http import ModelService, bearer, fetch, is_loopback, request_timeout
+from scholarbase.http import ModelService, bearer, fetch, is_loopback
 from scholarbase.models.checks import shown
 from scholarbase.rerankers.base import RERANKING, Scores, check_scores, closed
 
@@ -156,10 +156,8 @@ class HttpReranker:
         return self._read(response.content, len(texts)) if response.is_success else None
 
     def _post(self, content: bytes) -> httpx.Response:
-        seconds = request_timeout(self._timeout)
-        return fetch(
-            self._http, "POST", self._endpoint.url, content=content, most=MAX_RESPONSE, seconds=seconds
-        )
+        url = self._endpoint.url
+        return fetch(self._http, "POST", url, content=content, most=MAX_RESPONSE, timeout=self._timeout)
 
     def _read(self, content: bytes, count: int) -> Scores:
         """The scores of a response, in the order of the ``count`` texts.
