@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from concurrent.futures import wait
 from threading import Lock, Thread
 from typing import Any, Final, TypeVar
@@ -167,21 +167,27 @@ class Nodes:
         while not hedged and len(waiting) > 1 and not await self._answers(waiting[0]):
             self._watch(waiting.pop(0), PROBE_SECONDS)
 
-        def send() -> None:
-            node = waiting.pop(0)
+        def send(node: Node) -> None:
+            waiting.remove(node)
             running[asyncio.create_task(_as_task(call(node.client)))] = node
 
-        send()
+        send(waiting[0])
+        patience = HEDGE_SECONDS
         try:
             while True:
-                can_hedge = hedged and bool(waiting) and waiting[0].up
                 done, _ = await asyncio.wait(
-                    running, timeout=HEDGE_SECONDS if can_hedge else None, return_when=asyncio.FIRST_COMPLETED
+                    running,
+                    timeout=patience if hedged and waiting else None,
+                    return_when=asyncio.FIRST_COMPLETED,
                 )
                 if not done:
-                    for node in running.values():
-                        self._watch(node)
-                    send()
+                    if patience == HEDGE_SECONDS:
+                        self._watch_all(running.values())
+                    # A node that is down may answer again while this call waits.
+                    other = next((node for node in waiting if node.up), None)
+                    patience = HEDGE_SECONDS if other else _POLL_SECONDS
+                    if other:
+                        send(other)
                 for task in done:
                     node = running.pop(task)
                     error = task.exception()
@@ -193,7 +199,8 @@ class Nodes:
                 if not running:
                     if not waiting:
                         raise failures
-                    send()
+                    send(waiting[0])
+                    patience = HEDGE_SECONDS
         finally:
             for task in running:
                 task.add_done_callback(_retrieve)
@@ -228,6 +235,10 @@ class Nodes:
     def _watch(self, node: Node, wait: float = 0.0) -> None:
         if node.probe is None or node.probe.done():
             node.probe = asyncio.create_task(self._probe(node, wait))
+
+    def _watch_all(self, nodes: Iterable[Node]) -> None:
+        for node in nodes:
+            self._watch(node)
 
     async def _probe(self, node: Node, wait: float) -> None:
         """Probe a node until it answers."""

@@ -114,6 +114,21 @@ def test_a_node_that_hangs_is_avoided_until_it_answers(
     assert pair.urls[0].partition("?")[0] in caplog.text
 
 
+def test_a_node_hangs_before_the_other_one_was_found_to_answer_again(pair: Cluster, corpus: Corpus) -> None:
+    first, second = pair.nodes
+    vectors = [corpus.queries.vector(title) for title, _ in corpus.texts[:20]]
+    with opened(pair, read_seconds=600) as index:
+        first.fail(503)
+        for vector in vectors:
+            index.search_sparse(BM25, vector, 5, NO_FILTERS)
+        first.fail(None)
+        second.fail(HANG)
+        began = time.monotonic()
+        for vector in vectors:
+            index.search_sparse(BM25, vector, 5, NO_FILTERS)
+        assert time.monotonic() - began < 60
+
+
 def test_a_node_that_is_started_again_is_used_again(pair: Cluster, corpus: Corpus) -> None:
     vectors = [corpus.queries.vector(title) for title, _ in corpus.texts[:20]]
     node = pair.nodes[1]
