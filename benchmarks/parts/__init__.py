@@ -14,6 +14,7 @@ PARTS: Final = (
     "hybrid",
     "sessions",
     "nodes",
+    "cluster",
     "dialects",
     "explorer",
     "passages",

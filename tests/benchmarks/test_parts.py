@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.parts import filters, passages, sessions
+from benchmarks.parts import cluster, filters, passages, sessions
 from benchmarks.rows import Setting
 from benchmarks.timing import BLOCK, interleaved, questions, summary
 from scholarbase.indexes.catalog import FILE_NAME, Catalog
@@ -109,6 +109,21 @@ class TestSessions:
             monkeypatch.setattr(sessions, name, value)
         with pytest.raises(RuntimeError, match="0 calls were recorded of 60"):
             sessions.run(setting)
+
+
+@pytest.mark.slow
+class TestCluster:
+    def test_both_sides_load_all_points_and_no_search_fails(
+        self, setting: Setting, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (setting.data / "arxiv").symlink_to(SAMPLE / "arxiv")
+        for name, value in (("LOADS", 1), ("FAILED", 5), ("PAPERS", 50)):
+            monkeypatch.setattr(cluster, name, value)
+        loading, failing = cluster.run(setting)
+        assert loading.what.startswith("load of 400 points of 256 dimensions")
+        assert loading.ratio == pytest.approx(loading.here / loading.floor)
+        assert set(failing.notes["by failure"]) == {"hang", "stop", "404", "500", "503"}
+        assert failing.here == max(one["p99"] for one in failing.notes["by failure"].values())
 
 
 class TestPassages:
