@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
+import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any, Final
@@ -167,6 +168,6 @@ def sparse_row(point: int, terms: Sequence[int], weights: Sequence[float]) -> by
     )
 
 
-def dense_row(point: int, vector: Any) -> bytes:
+def dense_row(point: int, vector: Sequence[float]) -> bytes:
     """The bytes of a dense vector: the paper's id, and the numbers as float16, as they are stored."""
-    return point.to_bytes(8, "little") + np.array(vector, "<f2").tobytes()
+    return struct.pack(f"<q{len(vector)}e", point, *vector)

@@ -5,7 +5,7 @@ fingerprint     finds the files, detects their datasets and hashes them
 read            records to catalogue rows, dataset by dataset; before the citations, the keep rule
 authors         rows to the index of authors
 full text       rows to FTS5
-encode          at the same time, rows to dense vectors, in parts; or reads vectors computed elsewhere
+encode          at the same time as both, rows to dense vectors, in parts; or reads vectors computed elsewhere
 vectors         rows and parts to the vector index
 seal            hashes the content and counts document frequencies, writes the manifest and the list of files, then
                 moves all files to their final names, the list last
@@ -41,7 +41,6 @@ from scholarbase.encoders.paired import PairedEncoder
 from scholarbase.encoders.probe import probe
 from scholarbase.errors import InvalidRequest, LibraryExists, SourceChanged, SourceError, TooManyRejects
 from scholarbase.indexes import fulltext
-from scholarbase.indexes.author_index import AuthorIndex
 from scholarbase.indexes.catalog import read_meta
 from scholarbase.indexes.content_hash import content_hash, part_hashes, vector_sums
 from scholarbase.indexes.filters import NO_FILTERS
@@ -278,7 +277,6 @@ class Job:
 
     def _complete(self, facts: Sequence[SourceFact]) -> None:
         """Run the stages after those that read."""
-        self._index_authors()
         bm25 = Bm25Parameters()
         config, tables = self._index(bm25)
         self._seal(facts, config, bm25, tables)
@@ -493,20 +491,8 @@ class Job:
 
     # -- index ------------------------------------------------------------------------------------------
 
-    def _index_authors(self) -> None:
-        if self._checkpoint.get("authors_indexed"):
-            return
-        with (
-            TemporaryDirectory(prefix="authors-", dir=self._folder.path) as temporary,
-            self._reporter.stage("index authors", "authors", None) as tracker,
-            AuthorIndex(self._db, Path(temporary)) as authors,
-            self._checkpoint.transaction(),
-        ):
-            tracker.advance(authors.write())
-            self._checkpoint.set("authors_indexed", True)
-
     def _index(self, bm25: Bm25Parameters) -> tuple[VectorConfig, dict[str, int]]:
-        """Index the full text in a thread, and the vectors here, and hash the tables in a subprocess."""
+        """Index authors and full text in a thread, and the vectors here, and hash the tables in a subprocess."""
         # Free this connection's page cache: the other one needs the memory.
         self._db.execute("PRAGMA cache_size = -16384")
         self._db.execute("PRAGMA shrink_memory")

@@ -1,4 +1,4 @@
-"""The full-text stage, which runs in a thread beside encoding: SQLite releases the GIL."""
+"""The indexes of authors and of the full text, built in a thread beside encoding: SQLite releases the GIL."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import sqlite3
 import threading
 from contextlib import closing
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 
 from scholarbase.indexes import fulltext
+from scholarbase.indexes.author_index import AuthorIndex
 from scholarbase.indexes.schema import open_for_building
 from scholarbase.ingest.checkpoint import Checkpoint, paper_counts
 from scholarbase.progress import Reporter
@@ -17,9 +19,9 @@ ROWS_PER_COMMIT: Final = 20_000
 
 
 class TextIndexing:
-    """Indexes the text of a catalogue's papers in a thread, with a separate connection.
+    """Indexes a catalogue's authors and the text of its papers in a thread, with a separate connection.
 
-    After a kill, indexing continues behind the last committed batch.
+    After a kill, authors are indexed again unless they were complete, and text from the last committed batch on.
     """
 
     def __init__(self, catalog: Path, reporter: Reporter) -> None:
@@ -52,14 +54,27 @@ class TextIndexing:
             with closing(open_for_building(self._catalog)) as db:
                 self._db = db
                 try:
-                    self._index(db)
+                    checkpoint = Checkpoint(db)
+                    self._index_authors(db, checkpoint)
+                    self._index_text(db, checkpoint)
                 finally:
                     self._db = None  # a closed connection cannot be interrupted
         except BaseException as error:
             self._failure = error
 
-    def _index(self, db: sqlite3.Connection) -> None:
-        checkpoint = Checkpoint(db)
+    def _index_authors(self, db: sqlite3.Connection, checkpoint: Checkpoint) -> None:
+        if checkpoint.get("authors_indexed"):
+            return
+        with (
+            TemporaryDirectory(prefix="authors-", dir=self._catalog.parent) as temporary,
+            self._reporter.stage("index authors", "authors", None) as tracker,
+            AuthorIndex(db, Path(temporary)) as authors,
+            checkpoint.transaction(),
+        ):
+            tracker.advance(authors.write())
+            checkpoint.set("authors_indexed", True)
+
+    def _index_text(self, db: sqlite3.Connection, checkpoint: Checkpoint) -> None:
         if checkpoint.get("fulltext_done"):
             return
         last = int(checkpoint.get("fulltext", 0))

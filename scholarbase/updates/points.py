@@ -187,5 +187,7 @@ class PointChanges:
                 for number, vector in vectors.items():
                     self.frequencies.add(days[number], vector.indices, sign)
         if self._config.dimensions is not None:
-            found[DENSE] = [dense_row(number, v) for number, v in index.dense_vectors(numbers).items()]
+            found[DENSE] = [
+                dense_row(number, v.tolist()) for number, v in index.dense_vectors(numbers).items()
+            ]
         return found
