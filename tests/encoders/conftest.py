@@ -10,11 +10,12 @@ from scholarbase.encoders.sentence_transformers import SentenceTransformersEncod
 from scholarbase.encoders.service import create_service
 from tests.encoders.servers import running
 from tests.encoders.tiny_bge_m3 import make_tiny_bge_m3
+from tests.packages import need
 
 
 @pytest.fixture(scope="session")
 def tiny_bge_m3_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    pytest.importorskip("FlagEmbedding")
+    need("FlagEmbedding")
     return make_tiny_bge_m3(tmp_path_factory.mktemp("models") / "tiny-bge-m3")
 
 

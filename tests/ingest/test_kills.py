@@ -17,6 +17,7 @@ from scholarbase.search.verification import verify
 from tests.conftest import SAMPLE, run_cli
 from tests.encoders.tiny_bge_m3 import make_tiny_bge_m3
 from tests.ingest.contents import same
+from tests.packages import need
 
 pytestmark = pytest.mark.slow
 
@@ -87,7 +88,7 @@ def test_killed_six_times_the_library_is_the_same(tmp_path: Path) -> None:
 
 
 def test_killed_while_encoding_the_library_is_the_same(tmp_path: Path) -> None:
-    pytest.importorskip("FlagEmbedding")
+    need("FlagEmbedding")
     model = make_tiny_bge_m3(tmp_path / "tiny-bge-m3")
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     work = seconds_of_work(whole, "--encoder", model)

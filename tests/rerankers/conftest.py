@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.encoders.tiny_bge_m3 import make_tiny_bge_m3
+from tests.packages import need
 from tests.rerankers.tiny_cross_encoder import make_tiny_cross_encoder
 
 
@@ -16,5 +17,5 @@ def cross_encoder_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def bge_m3_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    pytest.importorskip("FlagEmbedding")
+    need("FlagEmbedding")
     return make_tiny_bge_m3(tmp_path_factory.mktemp("models") / "tiny-bge-m3")

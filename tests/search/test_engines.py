@@ -25,6 +25,7 @@ from scholarbase.search.library import Library
 from scholarbase.settings import Settings
 from tests.conftest import SAMPLE
 from tests.encoders.tiny_bge_m3 import make_tiny_bge_m3
+from tests.packages import need
 from tests.qdrant.cluster import qdrant_cluster
 
 FILTERS = ({}, {"category": ["cs.CL"]}, {"from_": "2018", "to": "2020-06"}, {"min_citations": 20})
@@ -43,7 +44,7 @@ def answers() -> list[set[str]]:
 @pytest.fixture(scope="module")
 def learned_library(tmp_path_factory: pytest.TempPathFactory, small_snapshot: Path) -> Path:
     """A library with learned term weights, by a tiny model of BGE-M3's architecture."""
-    pytest.importorskip("FlagEmbedding")
+    need("FlagEmbedding")
     model = make_tiny_bge_m3(tmp_path_factory.mktemp("model") / "tiny-bge-m3")
     path = tmp_path_factory.mktemp("libraries") / "learned"
     encoder = BgeM3Encoder(model, device="cpu")
