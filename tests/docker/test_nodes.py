@@ -67,7 +67,9 @@ def compose() -> dict[str, Any]:
 
 def parse(arguments: list[str]) -> None:
     """Raises click.UsageError: not a valid command line of scholarbase. Nothing runs."""
-    main.commands[arguments[0]].make_context(arguments[0], list(arguments[1:])).close()
+    # With the group's own settings: click keeps a command's help option from the first context that asks for it.
+    parent = click.Context(main, **main.context_settings)
+    main.commands[arguments[0]].make_context(arguments[0], list(arguments[1:]), parent=parent).close()
 
 
 # -- schemas ----------------------------------------------------------------------------------------------
