@@ -53,7 +53,10 @@ def measure(
         answers = {a.id: parse(a.id) for query in queries for a in query.answers if a.id}
         known = find(db, answers.values())
     ids = np.array([row[0] for row in rows])
-    papers = encoder.encode_documents([document_text(title, abstract) for _, title, abstract in rows]).dense
+    weight = encoder.spec.title_weight
+    papers = encoder.encode_documents(
+        [document_text(title, abstract, weight) for _, title, abstract in rows]
+    ).dense
     found = encoder.encode_queries([query.text for query in queries]).dense
     judged, run = [], []
     for query, vector in zip(queries, found, strict=True):
@@ -75,7 +78,7 @@ def speed(encoder: StaticEncoder, library: Path) -> tuple[float, float]:
         rows = db.execute(
             "SELECT title, abstract FROM papers JOIN abstracts ON paper_id = id LIMIT ?", (TIMED,)
         )
-        texts = [document_text(*row) for row in rows]
+        texts = [document_text(*row, encoder.spec.title_weight) for row in rows]
     seconds = []
     for run in (encoder.encode_documents, encoder.token_ids):
         run(texts[:1_000])

@@ -78,6 +78,12 @@ class Manifest:
         return profile
 
     @property
+    def title_weight(self) -> int:
+        """How often a paper's title stands in its encoded text. Manifests without it have 1."""
+        weight: int = self.rules.get("title_weight", 1)
+        return weight
+
+    @property
     def snapshot(self) -> str:
         return snapshot_id(self.to_bytes())
 

@@ -13,9 +13,9 @@ from scholarbase.errors import EncoderError
 from scholarbase.models.encoders import EncoderSpec
 
 
-def document_text(title: str, abstract: str | None) -> str:
-    """The indexed text of a paper: its title, a newline, its abstract."""
-    return f"{title}\n{abstract}" if abstract else title
+def document_text(title: str, abstract: str | None, title_weight: int = 1) -> str:
+    """The encoded text of a paper: its title, ``title_weight`` times, and its abstract, each on a line."""
+    return f"{title}\n" * title_weight + abstract if abstract else title
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,7 +57,7 @@ def encode_papers(
     with reporter.stage("encode", "papers", total, done) as tracker:
         while rows := _documents(db, last, size, among.last):
             encodings = encoder.encode_documents(
-                [document_text(title, abstract) for _, title, abstract in rows]
+                [document_text(title, abstract, encoder.spec.title_weight) for _, title, abstract in rows]
             )
             parts.write(number, np.array([row[0] for row in rows], dtype=np.int64), encodings)
             last, number, done = rows[-1][0], number + 1, done + len(rows)
@@ -71,9 +71,16 @@ def documents_per_part(spec: EncoderSpec) -> int:
 
 
 def load_vectors(
-    db: sqlite3.Connection, parts: DenseParts, encoder: Encoder, path: Path, reporter: Reporter
+    db: sqlite3.Connection,
+    parts: DenseParts,
+    encoder: Encoder,
+    path: Path,
+    title_weight: int,
+    reporter: Reporter,
 ) -> Counter[str]:
     """Read the papers' vectors from a file, which must not have changed at the end. Returns counts by name.
+
+    ``title_weight`` is how often the titles stand in the texts of these vectors.
 
     After a kill, all vectors are read again: the file may have changed in between.
 
@@ -96,7 +103,7 @@ def load_vectors(
             counts["vectors_read"] += len(names)
             counts["vectors_of_no_paper"] += int((~known).sum())
             if not checked and known.any():
-                _check_agreement(db, encoder, ids[known], vectors[known], path)
+                _check_agreement(db, encoder, ids[known], vectors[known], path, title_weight)
                 checked = True
             parts.write(number, ids[known], Encodings(vectors[known]))
             tracker.advance(len(names))
@@ -129,6 +136,7 @@ def _check_agreement(
     ids: npt.NDArray[np.int64],
     vectors: npt.NDArray[np.float32],
     path: Path,
+    title_weight: int,
 ) -> None:
     """Encode a few of the papers and compare the results with their vectors."""
     texts = []
@@ -137,7 +145,7 @@ def _check_agreement(
             "SELECT title, abstract FROM papers LEFT JOIN abstracts ON paper_id = id WHERE id = ?",
             (paper_id,),
         ).fetchone()
-        texts.append(document_text(title, abstract))
+        texts.append(document_text(title, abstract, title_weight))
     cosines = (encoder.encode_documents(texts).dense * vectors[: len(texts)]).sum(axis=1)
     if float(np.median(cosines)) < AGREEMENT:
         raise EncoderMismatch(

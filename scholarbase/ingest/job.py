@@ -212,7 +212,13 @@ class Job:
         spec = self._encoder.spec if self._encoder else None
         self._sets, self._columns = named_sets(sets, files), dict(columns)
         self._plan = plan = make_plan(
-            facts, self._rules, spec, self._vectors_hash(), self._sets, self._columns
+            facts,
+            self._rules,
+            spec,
+            self._title_weight(),
+            self._vectors_hash(),
+            self._sets,
+            self._columns,
         )
         if self._sealed():
             # Only the moves are left: of this library, or of one with another plan.
@@ -289,6 +295,12 @@ class Job:
         return [file for file in files if file.dataset not in UNUSED]
 
     # -- fingerprint ------------------------------------------------------------------------------------
+
+    def _title_weight(self) -> int:
+        """How often a title stands in its paper's encoded text: once where other programs computed the vectors."""
+        if self._encoder is None or (self._vectors is not None and Encoding.read(self._vectors) is None):
+            return 1
+        return self._encoder.spec.title_weight
 
     def _vectors_hash(self) -> str | None:
         if self._vectors is None:
@@ -549,7 +561,9 @@ class Job:
         if self._vectors is None:
             encode_papers(self._db, parts, self._encoder, self._reporter)
         else:
-            counts = load_vectors(self._db, parts, self._encoder, self._vectors, self._reporter)
+            counts = load_vectors(
+                self._db, parts, self._encoder, self._vectors, self._plan["title_weight"], self._reporter
+            )
             if self._vectors_hash() != self._plan["vectors"]:
                 raise SourceChanged(
                     f"The vectors at {self._vectors} changed while they were being read: run the same command again "
@@ -595,6 +609,7 @@ class Job:
                 "keep": self._rules.keep,
                 "profile": self._rules.profile,
                 "document_text": "title, newline, abstract",
+                **({"title_weight": weight} if (weight := self._plan["title_weight"]) > 1 else {}),
                 "records": self._rules.records,
                 **({"columns": self._columns} if self._columns else {}),
             },

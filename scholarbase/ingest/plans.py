@@ -68,6 +68,7 @@ def make_plan(
     sources: Sequence[SourceFact],
     rules: IngestRules,
     encoder: EncoderSpec | None,
+    title_weight: int,
     vectors: str | None,
     sets: Mapping[str, Sequence[str]],
     columns: Columns,
@@ -80,6 +81,7 @@ def make_plan(
         "profile": rules.profile,
         "records": rules.records,
         "encoder": encoder.to_dict() if encoder else None,
+        "title_weight": title_weight,
         "vectors": vectors,
         "sets": dict(sets),
         "columns": dict(columns),
@@ -95,7 +97,13 @@ def plan_of(manifest: Manifest) -> dict[str, Any]:
         rules = replace(rules, chunker=manifest.documents["chunker"])
     sets = {name: one["sources"] for name, one in manifest.sets.items()}
     return make_plan(
-        manifest.sources, rules, manifest.encoder, vectors, sets, manifest.rules.get("columns", {})
+        manifest.sources,
+        rules,
+        manifest.encoder,
+        manifest.title_weight,
+        vectors,
+        sets,
+        manifest.rules.get("columns", {}),
     )
 
 
@@ -107,6 +115,7 @@ def difference(before: dict[str, Any], now: dict[str, Any]) -> str:
         "profile": "profile",
         "records": "choice about keeping records",
         "encoder": "encoder",
+        "title_weight": "weight of titles in encoded texts",
         "vectors": "vectors",
         "sets": "sets",
         "columns": "columns",

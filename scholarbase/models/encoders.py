@@ -10,6 +10,9 @@ PACKAGED: Final = "arxiv-static-v1"
 """The name of the encoder in the package. An encoder with other files gets another name."""
 STATIC: Final = "static"
 """The kind of encoders with a vector for each token. Texts without known tokens have the vector zero."""
+_STATIC_TITLE_WEIGHT: Final = 4
+"""A static encoder's vector is the mean of the tokens, of which an abstract has ten times as many as its title, but a
+question is more like a title. docs/ranking.md has the measurements."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,11 @@ class EncoderSpec:
     max_tokens: int | None = None
     fingerprint: str | None = None
     query: QuerySpec | None = None
+
+    @property
+    def title_weight(self) -> int:
+        """How often a paper's title stands before its abstract in the text that is encoded."""
+        return _STATIC_TITLE_WEIGHT if self.kind == STATIC else 1
 
     @property
     def for_queries(self) -> EncoderSpec:

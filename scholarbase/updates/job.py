@@ -341,7 +341,8 @@ class _UpdateJob:
 
     def _write_points(self, db: sqlite3.Connection, changed: Changed) -> PointChanges:
         config = read_config(self._folder.vectors)
-        points = PointChanges(db, config, Bm25Parameters.from_dict(self._old.bm25), self._encoder, self._sums)
+        bm25 = Bm25Parameters.from_dict(self._old.bm25)
+        points = PointChanges(db, config, bm25, self._encoder, self._old.title_weight, self._sums)
         with self._reporter.stage("index vectors", "papers", len(changed.points)) as tracker:
             points.apply(self._source / VECTORS, self._folder.vectors, changed, tracker)
         with self._checkpoint.transaction():

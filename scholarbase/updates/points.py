@@ -53,12 +53,14 @@ class PointChanges:
         config: VectorConfig,
         bm25: Bm25Parameters,
         encoder: Encoder | None,
+        title_weight: int,
         sums: dict[str, int],
     ) -> None:
         self._db = db
         self._config = config
         self._text = Bm25Text(bm25)
         self._encoder = encoder
+        self._title_weight = title_weight
         self._sums = sums
         self.counts: Counter[str] = Counter(papers_encoded=0)
         self.frequencies = FrequencyChanges()
@@ -130,7 +132,7 @@ class PointChanges:
                 number if number not in changed.texts else changed.old_texts.get(text_key(title, abstract))
             )
             if source is None:
-                new.append((number, document_text(title, abstract)))
+                new.append((number, document_text(title, abstract, self._title_weight)))
             else:
                 sources[number] = source
         dense, learned = self._stored(old, sorted(set(sources.values())))

@@ -11,7 +11,8 @@ from scholarbase.models.encoders import EncoderSpec
 
 def test_document_text_is_title_newline_abstract() -> None:
     assert document_text("A title", "An abstract.") == "A title\nAn abstract."
-    assert document_text("A title", None) == "A title"
+    assert document_text("A title", "An abstract.", 3) == "A title\nA title\nA title\nAn abstract."
+    assert document_text("A title", None, 3) == document_text("A title", None) == "A title"
 
 
 def test_a_spec_survives_its_json() -> None:

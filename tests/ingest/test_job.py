@@ -12,9 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
+from safetensors.numpy import load_file
+from tokenizers import Tokenizer
 
-from scholarbase.encoders import Encodings, LearnedSparse
+from scholarbase.encoders import Encodings, LearnedSparse, open_encoder
+from scholarbase.encoders.registry import PACKAGED_FOLDER
 from scholarbase.encoders.sentence_transformers import SentenceTransformersEncoder
 from scholarbase.errors import EncoderMismatch, InvalidRequest, LibraryCorrupt, SourceError
 from scholarbase.identifiers import arxiv_id
@@ -23,10 +27,11 @@ from scholarbase.ingest.dense import DenseParts
 from scholarbase.ingest.job import ingest
 from scholarbase.ingest.plans import IngestRules
 from scholarbase.manifest import read_manifest, snapshot_id
+from scholarbase.models.encoders import PACKAGED
 from scholarbase.models.papers import Journal
 from scholarbase.search.library import Library
 from scholarbase.search.verification import verify
-from tests.conftest import SAMPLE, run_cli, sample_rows
+from tests.conftest import SAMPLE, run_cli, sample_rows, snapshot_of
 from tests.ingest.contents import points, rows, same
 from tests.libraries import relist
 
@@ -242,6 +247,38 @@ def test_vectors_are_those_of_the_encoder(dense_library: Path, minilm: SentenceT
         assert float(np.dot(stored[paper_id][2], vector)) == pytest.approx(
             1, abs=2e-3
         )  # kept in half precision
+
+
+def test_titles_have_weight_four_in_vectors_of_a_static_encoder(tmp_path: Path) -> None:
+    """The expected vectors are sums over the table in the package."""
+    tokenizer = Tokenizer.from_file(str(PACKAGED_FOLDER / "tokenizer.json"))
+    tensors = load_file(PACKAGED_FOLDER / "model.safetensors")
+    table = tensors["embeddings"] * tensors["weights"][:, None]
+
+    def mean(title: str, abstract: str, weight: int) -> npt.NDArray[np.float32]:
+        ids = [tokenizer.encode(text, add_special_tokens=False).ids for text in (title, abstract)]
+        total: npt.NDArray[np.float32] = weight * table[ids[0]].sum(axis=0) + table[ids[1]].sum(axis=0)
+        return total / np.float32(np.linalg.norm(total))
+
+    texts = {row["corpusid"]: row["abstract"] for row in sample_rows("abstracts")}
+    records = [
+        {**row, "abstract": texts[row["corpusid"]]}
+        for row in sample_rows("papers")
+        if row["corpusid"] in texts
+    ]
+    library, source = tmp_path / "library", snapshot_of(tmp_path / "release", records[:20])
+    with closing(open_encoder(PACKAGED)) as encoder:
+        manifest = ingest([source], library, encoder=encoder, encoder_location=PACKAGED)
+    assert manifest.rules["title_weight"] == 4
+    stored = points(library)
+    held = query(library, "SELECT p.id, title, abstract FROM papers p JOIN abstracts ON paper_id = p.id")
+    assert len(held) == 20
+    for paper_id, title, abstract in held:
+        vector = stored[paper_id][2]
+        assert np.dot(vector, mean(title, abstract, 4)) == pytest.approx(
+            1, abs=1e-3
+        )  # kept in half precision
+        assert np.dot(vector, mean(title, abstract, 1)) < 0.995
 
 
 @pytest.mark.slow

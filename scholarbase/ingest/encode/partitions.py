@@ -80,10 +80,10 @@ class PartitionEncoder:
             """,
             (partition.after, partition.papers),
         ).fetchall()
-        texts = [document_text(title, abstract) for title, abstract, *_ in rows]
+        spec = self._encoder.spec
+        texts = [document_text(title, abstract, spec.title_weight) for title, abstract, *_ in rows]
         # The same documents together as in an ingest: the last bits of a vector may depend on the others of its batch.
         # Requests to a service are the same, whatever the number of documents.
-        spec = self._encoder.spec
         size = len(texts) if spec.kind == "http" else documents_per_part(spec)
         dense = np.concatenate(
             [
