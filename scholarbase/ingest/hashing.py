@@ -26,7 +26,7 @@ def hashed_tables(catalog: Path, papers: int) -> Iterator[Callable[[], dict[str,
 
     They are computed meanwhile, if there are enough ``papers`` and cores, or else in the call.
     """
-    if papers < terms.SUBPROCESS_PAPERS or not sys.executable or len(os.sched_getaffinity(0)) == 1:
+    if not terms.pays_off(papers):
         yield lambda: _sums(catalog)
         return
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}

@@ -53,7 +53,7 @@ from scholarbase.indexes.vectors.edge import EdgeIndex
 from scholarbase.ingest.checkpoint import Checkpoint
 from scholarbase.ingest.dense import DenseLookup, DenseParts
 from scholarbase.ingest.encode.record import Encoding
-from scholarbase.ingest.encoding import encode_papers, load_vectors, static_folder
+from scholarbase.ingest.encoding import encode_apart, encode_papers, load_vectors, static_folder
 from scholarbase.ingest.folder import ENCODER, REJECTS, BuildFolder, build_errors
 from scholarbase.ingest.fulltexts import FullTexts, finish_documents
 from scholarbase.ingest.hashing import hashed_tables
@@ -85,6 +85,7 @@ from scholarbase.ingest.sources import (
     sha256_of,
 )
 from scholarbase.ingest.store import RecordStore, cited_works
+from scholarbase.ingest.terms import pays_off
 from scholarbase.ingest.text import TextIndexing
 from scholarbase.ingest.vectors import index_vectors
 from scholarbase.ingest.writer import CatalogWriter
@@ -558,7 +559,12 @@ class Job:
         if self._encoder is None or self._checkpoint.get("encoded"):
             return parts.open()
         counts: Counter[str] = Counter()
-        if self._vectors is None:
+        static = static_folder(self._encoder)
+        if self._vectors is None and static is not None and pays_off(self._count("papers")):
+            encode_apart(
+                self._folder.library, self._folder.catalog, self._folder.dense, static, self._reporter
+            )
+        elif self._vectors is None:
             encode_papers(self._db, parts, self._encoder, self._reporter)
         else:
             counts = load_vectors(

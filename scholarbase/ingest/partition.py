@@ -10,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -19,8 +20,6 @@ from typing import Any, Final
 import orjson
 
 from scholarbase.databases import open_for_reading, open_for_writing
-from scholarbase.encoders import open_encoder
-from scholarbase.errors import EncoderMismatch
 from scholarbase.files import atomic_write
 from scholarbase.indexes.content_hash import vector_sums
 from scholarbase.indexes.frequencies import FrequencyCounter
@@ -29,9 +28,11 @@ from scholarbase.indexes.vectors.bm25 import Bm25Parameters
 from scholarbase.indexes.vectors.edge import EdgeIndex
 from scholarbase.ingest.checkpoint import Checkpoint, Range
 from scholarbase.ingest.dense import DenseLookup, DenseParts
-from scholarbase.ingest.encoding import encode_papers
+from scholarbase.ingest.encoding import encode_with
 from scholarbase.ingest.folder import VECTORS, build_errors
+from scholarbase.ingest.messages import SentReporter
 from scholarbase.ingest.vectors import index_vectors
+from scholarbase.progress import Reporter
 from scholarbase.workers import Say, work
 
 RESULT: Final = "result.json"
@@ -103,7 +104,7 @@ def make(task: Task, say: Say) -> None:
         EncoderMismatch: the encoder's files changed.
     """
     partition = Partition(Path(task.path), Range(task.first, task.last))
-    reporter = _Reporter(say)
+    reporter = SentReporter(say)
     with (
         build_errors(Path(task.library)),
         partition.locked(),
@@ -130,43 +131,13 @@ def make(task: Task, say: Say) -> None:
             file.write(orjson.dumps({name: f"{total:x}" for name, total in sums.items()}))
 
 
-def _lookup(task: Task, partition: Partition, db: Any, reporter: _Reporter) -> DenseLookup:
+def _lookup(task: Task, partition: Partition, db: sqlite3.Connection, reporter: Reporter) -> DenseLookup:
     if task.dense is not None:
         return DenseParts(Path(task.dense)).open(partition.among)
     parts = DenseParts(partition.path / "dense")
     if task.encoder is not None:
-        with closing(open_encoder(task.encoder)) as encoder:
-            if encoder.spec.fingerprint != task.fingerprint:
-                raise EncoderMismatch(
-                    f"The files of the encoder in {task.encoder} changed since this ingest began: run the same command "
-                    "again with --restart."
-                )
-            encode_papers(db, parts, encoder, reporter, partition.among)
+        encode_with(task.encoder, task.fingerprint, db, parts, reporter, partition.among)
     return parts.open()
-
-
-class _Reporter:
-    """Sends the stages of a worker as messages."""
-
-    def __init__(self, say: Say) -> None:
-        self._say = say
-
-    @contextmanager
-    def stage(self, name: str, unit: str, total: int | None, done: int = 0) -> Iterator[_Tracker]:
-        self._say({"stage": name, "unit": unit, "total": total, "done": done})
-        yield _Tracker(self._say)
-        self._say({"end": name})
-
-
-class _Tracker:
-    def __init__(self, say: Say) -> None:
-        self._say = say
-
-    def advance(self, count: int) -> None:
-        self._say({"advance": count})
-
-    def at(self, done: int) -> None:
-        self._say({"at": done})
 
 
 if __name__ == "__main__":

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from scholarbase.errors import InvalidRequest, OutOfMemory, VectorIndexError
 from scholarbase.files import sync_folder
@@ -27,9 +27,10 @@ from scholarbase.indexes.vectors.space import check_space, required_bytes
 from scholarbase.ingest import partition as worker
 from scholarbase.ingest.checkpoint import Checkpoint, Range
 from scholarbase.ingest.folder import BuildFolder
+from scholarbase.ingest.messages import ShownStages
 from scholarbase.ingest.partition import Partition, Task
 from scholarbase.memory import cores, physical_memory
-from scholarbase.progress import Reporter, Tracker
+from scholarbase.progress import Reporter
 from scholarbase.workers import run_workers
 
 MOST: Final = 256
@@ -141,7 +142,7 @@ class Partitions:
         check_space(self._folder.path, required_bytes(config, papers * len(missing) // len(self.all)))
         with ExitStack() as stack:
             shown = [
-                _Shown(stack.enter_context(ExitStack()), reporter, f"{number}/{len(self.all)}")
+                ShownStages(stack.enter_context(ExitStack()), reporter, f"{number}/{len(self.all)}")
                 for number, _ in missing
             ]
             run_workers(
@@ -213,24 +214,3 @@ def _forget(
 def _has_points(segment: Path) -> bool:
     """Whether a segment has points, whose ids it then lists. Qdrant keeps an empty one for the next points."""
     return any(segment.glob("*id_tracker.mappings"))
-
-
-class _Shown:
-    """Shows the stages of one worker."""
-
-    def __init__(self, stack: ExitStack, reporter: Reporter, name: str) -> None:
-        self._stack, self._reporter, self._name = stack, reporter, name
-        self._tracker: Tracker | None = None
-
-    def receive(self, message: Mapping[str, Any]) -> None:
-        if "stage" in message:
-            stage = self._reporter.stage(
-                f"{message['stage']} {self._name}", message["unit"], message["total"], message["done"]
-            )
-            self._tracker = self._stack.enter_context(stage)
-        elif "end" in message:
-            self._stack.close()
-        elif self._tracker is not None:
-            for name, apply in (("advance", self._tracker.advance), ("at", self._tracker.at)):
-                if name in message:
-                    apply(message[name])

@@ -44,6 +44,11 @@ _QUEUED_FRAMES: Final = 64
 _HEADER: Final = struct.Struct("<II")
 
 
+def pays_off(papers: int) -> bool:
+    """Whether a subprocess for the work on so many papers is faster."""
+    return papers >= SUBPROCESS_PAPERS and bool(sys.executable) and len(os.sched_getaffinity(0)) > 1
+
+
 @contextmanager
 def bm25_vectors(
     catalog: Path, after: int, parameters: Bm25Parameters, papers: int
@@ -53,7 +58,7 @@ def bm25_vectors(
     Raises:
         VectorIndexError: the subprocess ended early.
     """
-    if papers < SUBPROCESS_PAPERS or not sys.executable or len(os.sched_getaffinity(0)) == 1:
+    if not pays_off(papers):
         with closing(open_for_reading(catalog)) as db:
             yield (pair for batch in _batches(db, after, parameters) for pair in batch)
         return

@@ -1,0 +1,54 @@
+"""The progress of worker processes: stages as messages, sent by the worker and shown by the job."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+from scholarbase.progress import Reporter, Tracker
+from scholarbase.workers import Say
+
+
+class SentReporter:
+    """The reporter of a worker, which sends its stages as messages."""
+
+    def __init__(self, say: Say) -> None:
+        self._say = say
+
+    @contextmanager
+    def stage(self, name: str, unit: str, total: int | None, done: int = 0) -> Iterator[_SentTracker]:
+        self._say({"stage": name, "unit": unit, "total": total, "done": done})
+        yield _SentTracker(self._say)
+        self._say({"end": name})
+
+
+class _SentTracker:
+    def __init__(self, say: Say) -> None:
+        self._say = say
+
+    def advance(self, count: int) -> None:
+        self._say({"advance": count})
+
+    def at(self, done: int) -> None:
+        self._say({"at": done})
+
+
+class ShownStages:
+    """Shows the stages of one worker, whose name follows that of the stage."""
+
+    def __init__(self, stack: ExitStack, reporter: Reporter, name: str = "") -> None:
+        self._stack, self._reporter, self._name = stack, reporter, name
+        self._tracker: Tracker | None = None
+
+    def receive(self, message: Mapping[str, Any]) -> None:
+        if "stage" in message:
+            name = f"{message['stage']} {self._name}".rstrip()
+            stage = self._reporter.stage(name, message["unit"], message["total"], message["done"])
+            self._tracker = self._stack.enter_context(stage)
+        elif "end" in message:
+            self._stack.close()
+        elif self._tracker is not None:
+            for name, apply in (("advance", self._tracker.advance), ("at", self._tracker.at)):
+                if name in message:
+                    apply(message[name])
