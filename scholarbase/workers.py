@@ -16,6 +16,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import suppress
+from pathlib import Path
 from threading import Lock, Thread
 from typing import Any, Final
 
@@ -30,6 +31,17 @@ _PR_SET_PDEATHSIG: Final = 1
 Say = Callable[[Any], None]
 
 
+def module_command(module: str, *arguments: str) -> list[str]:
+    """The command that runs a module in another process. With ``-P``, files in the working directory with names of
+    modules are not run in their place."""
+    return [sys.executable, "-P", "-m", module, *arguments]
+
+
+def module_environment() -> dict[str, str]:
+    """The environment of such a process, which finds modules where this one does."""
+    return os.environ | {"PYTHONPATH": os.pathsep.join(path or str(Path.cwd()) for path in sys.path)}
+
+
 def run_workers(
     module: str, jobs: Sequence[Mapping[str, Any]], received: Callable[[int, Any], None], *, what: str
 ) -> None:
@@ -42,7 +54,6 @@ def run_workers(
         ScholarBaseError: the error of a worker.
         VectorIndexError: a worker ended early.
     """
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     started: list[subprocess.Popen[bytes]] = []
 
     def run(number: int) -> None:
@@ -67,10 +78,10 @@ def run_workers(
         for _ in jobs:
             started.append(
                 subprocess.Popen(
-                    [sys.executable, "-m", module],
+                    module_command(module),
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
-                    env=environment,
+                    env=module_environment(),
                     process_group=0,  # Ctrl-C ends the job, which ends it
                 )
             )
@@ -90,7 +101,7 @@ def run_workers(
                 process.communicate()
 
 
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
     """Ask Linux to kill this process when the thread that started it ends: prctl(2), PR_SET_PDEATHSIG."""
     with suppress(AttributeError, OSError):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -114,7 +125,7 @@ def work(task: Callable[[dict[str, Any], Say], None]) -> None:
         os._exit(1)
 
     Thread(target=end_with_input, daemon=True).start()
-    _end_with_parent()
+    end_with_parent()
     try:
         task(job, say)
     except ScholarBaseError as error:

@@ -18,6 +18,7 @@ import orjson
 from scholarbase.databases import open_for_reading
 from scholarbase.indexes.content_hash import table_sums
 from scholarbase.ingest import terms
+from scholarbase.workers import end_with_parent, module_command, module_environment
 
 
 @contextmanager
@@ -29,12 +30,11 @@ def hashed_tables(catalog: Path, papers: int) -> Iterator[Callable[[], dict[str,
     if not terms.pays_off(papers):
         yield lambda: _sums(catalog)
         return
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     with subprocess.Popen(
-        [sys.executable, "-m", __name__, str(catalog)],
+        module_command(__name__, str(catalog)),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
-        env=environment,
+        env=module_environment(),
         process_group=0,  # Ctrl-C ends the job, which ends it
     ) as process:
 
@@ -56,6 +56,7 @@ def _sums(catalog: Path) -> dict[str, int]:
 
 
 def _main(catalog: str) -> None:
+    end_with_parent()
     os.nice(10)  # use the time that the other processes leave
     output: Any = sys.stdout.buffer
     with suppress(BrokenPipeError):

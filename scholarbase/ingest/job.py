@@ -299,9 +299,10 @@ class Job:
 
     def _title_weight(self) -> int:
         """How often a title stands in its paper's encoded text: once where other programs computed the vectors."""
-        if self._encoder is None or (self._vectors is not None and Encoding.read(self._vectors) is None):
-            return 1
-        return self._encoder.spec.title_weight
+        if self._vectors is not None:
+            record = Encoding.read(self._vectors)
+            return 1 if record is None else record.title_weight
+        return 1 if self._encoder is None else self._encoder.spec.title_weight
 
     def _vectors_hash(self) -> str | None:
         if self._vectors is None:

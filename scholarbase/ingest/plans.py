@@ -115,7 +115,7 @@ def difference(before: dict[str, Any], now: dict[str, Any]) -> str:
         "profile": "profile",
         "records": "choice about keeping records",
         "encoder": "encoder",
-        "title_weight": "weight of titles in encoded texts",
+        "title_weight": "weight of titles",
         "vectors": "vectors",
         "sets": "sets",
         "columns": "columns",

@@ -31,6 +31,7 @@ from scholarbase.databases import open_for_reading
 from scholarbase.errors import VectorIndexError
 from scholarbase.indexes.vectors.base import EngineVector
 from scholarbase.indexes.vectors.bm25 import Bm25Parameters, Bm25Text
+from scholarbase.workers import end_with_parent, module_command, module_environment
 
 PaperVectors = list[tuple[int, EngineVector]]
 """Catalogue ids, ascending, each with its vector."""
@@ -62,17 +63,9 @@ def bm25_vectors(
         with closing(open_for_reading(catalog)) as db:
             yield (pair for batch in _batches(db, after, parameters) for pair in batch)
         return
-    command = [
-        sys.executable,
-        "-m",
-        __name__,
-        str(catalog),
-        str(after),
-        orjson.dumps(parameters.to_dict()).decode(),
-    ]
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    command = module_command(__name__, str(catalog), str(after), orjson.dumps(parameters.to_dict()).decode())
     with subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, env=environment
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, env=module_environment()
     ) as process:
         assert process.stdout is not None
         try:
@@ -161,6 +154,7 @@ def _send(catalog: str, after: int, parameters: Bm25Parameters, pipe: BinaryIO) 
 
 
 if __name__ == "__main__":
+    end_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # at Ctrl-C the job kills this process
     with suppress(BrokenPipeError):
         _send(

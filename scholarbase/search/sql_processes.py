@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import select
 import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -17,6 +16,7 @@ import orjson
 from scholarbase.deadlines import DEADLINE, check
 from scholarbase.errors import Busy, InvalidSql, LibraryError, TimeLimit
 from scholarbase.search.sql_worker import LENGTH
+from scholarbase.workers import module_command, module_environment
 
 START_SECONDS: Final = 30.0
 """How long a process may take to start."""
@@ -38,11 +38,15 @@ class Worker:
     """
 
     def __init__(self, paths: dict[str, str]) -> None:
-        command = [sys.executable, "-m", "scholarbase.search.sql_worker", json.dumps(paths)]
+        command = module_command("scholarbase.search.sql_worker", json.dumps(paths))
         try:
             # A session of its own, so that signals of a terminal end only the parent.
             self._process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                env=module_environment(),
+                start_new_session=True,
             )
         except OSError as error:
             raise LibraryError(f"No process for SQL can be started ({error}): retry later.") from error

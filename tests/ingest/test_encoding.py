@@ -42,6 +42,13 @@ class Counted:
         pass
 
 
+def static_encoder() -> tuple[Path, str | None]:
+    with closing(open_encoder(PACKAGED)) as encoder:
+        found = static_folder(encoder)
+    assert found is not None
+    return found
+
+
 def test_a_subprocess_encodes_the_same_vectors(
     sample_library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -50,13 +57,11 @@ def test_a_subprocess_encodes_the_same_vectors(
     catalog = sample_library / FILE_NAME
     with closing(open_encoder(PACKAGED)) as encoder, closing(open_immutable(catalog)) as db:
         encode_papers(db, DenseParts(here), encoder, SilentReporter())
-        static = static_folder(encoder)
-    assert static is not None
     # The first part is there, as after a kill.
     apart.mkdir()
     for file in here.glob("000000.*"):
         shutil.copy(file, apart)
-    encode_apart(tmp_path, catalog, apart, static, reporter)
+    encode_apart(tmp_path, catalog, apart, static_encoder(), reporter)
     papers = sum(len(np.load(file)) for file in here.glob("*.ids.npy"))
     assert reporter.papers == {"encode": papers}
     for kind in ("ids", "dense"):
@@ -67,6 +72,16 @@ def test_a_subprocess_encodes_the_same_vectors(
         np.testing.assert_array_equal(one, other)
 
 
+def test_files_in_the_working_directory_are_not_run_as_modules(
+    sample_library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("tokenizers", "calendar", "scholarbase"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('a file of the user')")
+    monkeypatch.chdir(tmp_path)
+    encode_apart(tmp_path, sample_library / FILE_NAME, tmp_path / "parts", static_encoder(), SilentReporter())
+    assert DenseParts(tmp_path / "parts").count == 1
+
+
 def test_errors_of_the_subprocess_are_raised_here(
     sample_library: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -74,9 +89,6 @@ def test_errors_of_the_subprocess_are_raised_here(
     with pytest.raises(EncoderMismatch, match="changed since this ingest began"):
         encode_apart(tmp_path, catalog, tmp_path / "parts", (PACKAGED_FOLDER, "another"), reporter)
     (tmp_path / "empty.sqlite").touch()
-    with closing(open_encoder(PACKAGED)) as encoder:
-        static = static_folder(encoder)
-    assert static is not None
     with pytest.raises(VectorIndexError, match="A process of the encoder ended with status 1"):
-        encode_apart(tmp_path, tmp_path / "empty.sqlite", tmp_path / "parts", static, reporter)
+        encode_apart(tmp_path, tmp_path / "empty.sqlite", tmp_path / "parts", static_encoder(), reporter)
     assert "no such table" in capfd.readouterr().err

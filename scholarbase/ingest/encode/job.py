@@ -118,7 +118,7 @@ class _Job:
         )
         plan = Encoding(
             tuple(facts), self._options.keep, dict(self._options.columns), self._encoder.spec,
-            self._options.papers, {},
+            self._encoder.spec.title_weight, self._options.papers, {},
         )  # fmt: skip
         if (finished := self._begin(plan, restart=restart)) is not None:
             return finished

@@ -26,6 +26,8 @@ class Encoding:
     keep: str
     columns: dict[str, str]
     encoder: EncoderSpec
+    title_weight: int
+    """How often a title stands in its paper's encoded text."""
     papers_per_partition: int
     counts: dict[str, int]
     """Partitions, papers, and vectors."""
@@ -45,6 +47,7 @@ class Encoding:
             "keep": "keep rule",
             "columns": "columns",
             "encoder": "encoder",
+            "title_weight": "weight of titles",
             "papers_per_partition": "number of papers in a partition",
         }
         return " and ".join(
@@ -87,6 +90,7 @@ class Encoding:
             "keep": self.keep,
             "columns": self.columns,
             "encoder": self.encoder.to_dict(),
+            "title_weight": self.title_weight,
             "papers_per_partition": self.papers_per_partition,
             "counts": self.counts,
         }
@@ -114,6 +118,7 @@ class Encoding:
                 content["keep"],
                 content["columns"],
                 EncoderSpec.from_dict(content["encoder"]),
+                content["title_weight"],
                 content["papers_per_partition"],
                 content["counts"],
             )

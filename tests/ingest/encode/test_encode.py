@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -92,12 +93,27 @@ def test_a_second_call_with_other_sources_or_another_encoder_is_refused(
     before = files(vectors)
     with pytest.raises(LibraryExists, match="has vectors of other sources: give another --out, or --restart"):
         encode(SOURCES[:1], vectors, packaged, SMALL)
-    with closing(HttpEncoder(service.url)) as other, pytest.raises(LibraryExists, match="other encoder:"):
+    with closing(HttpEncoder(service.url)) as other, pytest.raises(LibraryExists, match="other encoder and weight of titles:"):
         encode(SOURCES, vectors, other, SMALL)
     with pytest.raises(LibraryExists, match="other number of papers in a partition:"):
         encode(SOURCES, vectors, packaged)
     assert encode(SOURCES, vectors, packaged, SMALL).is_complete
     assert files(vectors) == before
+
+
+def test_the_weight_of_titles_is_that_of_the_vectors(
+    vectors: Path, packaged: Encoder, tmp_path: Path
+) -> None:
+    folder = shutil.copytree(vectors, tmp_path / "vectors")
+    record = json.loads((folder / "encoding.json").read_bytes())
+    assert record["title_weight"] == 4
+    (folder / "encoding.json").write_text(json.dumps(record | {"title_weight": 1}))
+    with pytest.raises(LibraryExists, match="other weight of titles:"):
+        encode(SOURCES, folder, packaged, SMALL)
+    manifest = ingest(
+        SOURCES, tmp_path / "library", encoder=packaged, encoder_location=PACKAGED, vectors=folder
+    )
+    assert manifest.title_weight == 1
 
 
 def test_other_folders_and_sizes_are_refused(tmp_path: Path, packaged: Encoder) -> None:
