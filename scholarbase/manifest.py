@@ -79,7 +79,7 @@ class Manifest:
 
     @property
     def title_weight(self) -> int:
-        """How often a paper's title stands in its encoded text. Manifests without it have 1."""
+        """The number of times the title is repeated in a paper's encoded text; 1 if the manifest does not say."""
         weight: int = self.rules.get("title_weight", 1)
         return weight
 

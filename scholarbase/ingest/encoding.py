@@ -124,7 +124,7 @@ def load_vectors(
 ) -> Counter[str]:
     """Read the papers' vectors from a file, which must not have changed at the end. Returns counts by name.
 
-    ``title_weight`` is how often the titles stand in the texts of these vectors.
+    ``title_weight`` is the number of times the title was repeated in the texts of these vectors.
 
     After a kill, all vectors are read again: the file may have changed in between.
 

@@ -298,7 +298,7 @@ class Job:
     # -- fingerprint ------------------------------------------------------------------------------------
 
     def _title_weight(self) -> int:
-        """How often a title stands in its paper's encoded text: once where other programs computed the vectors."""
+        """The number of times the title is repeated in encoded texts: 1 for vectors of other programs."""
         if self._vectors is not None:
             record = Encoding.read(self._vectors)
             return 1 if record is None else record.title_weight

@@ -35,7 +35,7 @@ class _SentTracker:
 
 
 class ShownStages:
-    """Shows the stages of one worker, whose name follows that of the stage."""
+    """Shows the stages of one worker. ``name`` is appended to the name of each stage."""
 
     def __init__(self, stack: ExitStack, reporter: Reporter, name: str = "") -> None:
         self._stack, self._reporter, self._name = stack, reporter, name

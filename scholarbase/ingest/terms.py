@@ -31,6 +31,7 @@ from scholarbase.databases import open_for_reading
 from scholarbase.errors import VectorIndexError
 from scholarbase.indexes.vectors.base import EngineVector
 from scholarbase.indexes.vectors.bm25 import Bm25Parameters, Bm25Text
+from scholarbase.memory import cores
 from scholarbase.workers import end_with_parent, module_command, module_environment
 
 PaperVectors = list[tuple[int, EngineVector]]
@@ -47,7 +48,7 @@ _HEADER: Final = struct.Struct("<II")
 
 def pays_off(papers: int) -> bool:
     """Whether a subprocess for the work on so many papers is faster."""
-    return papers >= SUBPROCESS_PAPERS and bool(sys.executable) and len(os.sched_getaffinity(0)) > 1
+    return papers >= SUBPROCESS_PAPERS and bool(sys.executable) and cores() > 1
 
 
 @contextmanager

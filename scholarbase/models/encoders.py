@@ -45,7 +45,7 @@ class EncoderSpec:
 
     @property
     def title_weight(self) -> int:
-        """How often a paper's title stands before its abstract in the text that is encoded."""
+        """The number of times the title is repeated in a paper's encoded text."""
         return _STATIC_TITLE_WEIGHT if self.kind == STATIC else 1
 
     @property

@@ -27,7 +27,7 @@ class Encoding:
     columns: dict[str, str]
     encoder: EncoderSpec
     title_weight: int
-    """How often a title stands in its paper's encoded text."""
+    """The number of times the title is repeated in a paper's encoded text."""
     papers_per_partition: int
     counts: dict[str, int]
     """Partitions, papers, and vectors."""

@@ -95,7 +95,7 @@ def test_a_second_call_with_other_sources_or_another_encoder_is_refused(
         encode(SOURCES[:1], vectors, packaged, SMALL)
     with (
         closing(HttpEncoder(service.url)) as other,
-        pytest.raises(LibraryExists, match="other encoder and weight"),
+        pytest.raises(LibraryExists, match="other encoder and weight of titles:"),
     ):
         encode(SOURCES, vectors, other, SMALL)
     with pytest.raises(LibraryExists, match="other number of papers in a partition:"):
