@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import multiprocessing
 import os
@@ -17,7 +18,7 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, Final
 
 import uvicorn
 from fastapi import FastAPI
@@ -51,6 +52,9 @@ log = logging.getLogger("scholarbase.api")
 SWITCH_SECONDS = 0.0005
 """The interpreter's switch interval. Python's default of 5 ms is as long as a search, and a call in a thread can wait
 that long for each row from SQLite."""
+COLLECTION: Final = (20_000, 20, 20)
+"""The thresholds of Python's garbage collector. A hybrid search makes some thousands of tuples; by default, all objects
+of the process were searched for cycles every few seconds, which took 80 ms."""
 START_SECONDS = 600
 """Loading a large model or library from a slow disk takes minutes."""
 
@@ -160,7 +164,7 @@ def _serve_alone(
     with closing(Models.open(encoder, settings)) as models:
         opened = Libraries(models.open_library(folder, settings, full=settings.full_check))
         with closing(opened) as libraries:
-            sys.setswitchinterval(SWITCH_SECONDS)
+            _tune_python()
             member = LocalMember(libraries, models, settings)
             first = Target(folder, libraries.snapshot.decode())
             swaps = Swaps(path, first, settings, lambda: [member], has_encoder=encoder is not None)
@@ -296,7 +300,7 @@ def worker_app(settings: Settings, control: Path) -> FastAPI:
     logs.configure(settings.log_level)
     exit_on_bus_errors()
     _end_with_parent()
-    sys.setswitchinterval(SWITCH_SECONDS)
+    _tune_python()
     try:
         connection, held = connect(control)
         models = Models.open(settings.encoder, settings)
@@ -319,6 +323,12 @@ def worker_app(settings: Settings, control: Path) -> FastAPI:
     threading.Thread(target=watch, args=(libraries.check_files, stop, threading.Event()), daemon=True).start()
     threading.Thread(target=follow, args=(connection, member), name="control", daemon=True).start()
     return app
+
+
+def _tune_python() -> None:
+    """Set Python for a process that only serves."""
+    sys.setswitchinterval(SWITCH_SECONDS)
+    gc.set_threshold(*COLLECTION)
 
 
 def _close_worker(libraries: Libraries, is_changed: threading.Event) -> None:

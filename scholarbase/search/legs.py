@@ -37,7 +37,7 @@ from scholarbase.models.responses import FailedLeg, LegExplanation
 from scholarbase.search import dense_feedback
 from scholarbase.search.cache import Cache
 from scholarbase.search.known_items import KnownItem
-from scholarbase.search.score_fusion import stands_out
+from scholarbase.search.score_fusion import DENSE_FIRST, stands_out
 from scholarbase.settings import Settings
 from scholarbase.timing import stages
 
@@ -90,6 +90,10 @@ class Query:
     warnings: tuple[str, ...] = ()
     reranked: int = 0
     """The number of places whose papers are reranked; 0 if the page has none of them."""
+    is_split: bool = False
+    """Whether the first results are fused from fewer dense ones (:data:`.score_fusion.FIRST`)."""
+    is_first: bool = False
+    """Whether only these first results are requested."""
     matches_nothing: bool = False
     """Whether no paper can match: ``q`` has no letter or digit, or is the id of a paper that is not there."""
 
@@ -111,6 +115,8 @@ class Ranking:
     failed_legs: tuple[FailedLeg, ...] = ()
     rerank: str | None = None
     """The reranker that sorted the first papers, if one did."""
+    first: list[ScoredId] | None = None
+    """The dense results from which the first results of a hybrid search are fused; None if they are ``hits``."""
 
 
 class Legs:
@@ -285,7 +291,16 @@ class Legs:
         def search() -> Ranking:
             check(*_BY_MEANING)
             expanded = vector if not near or stands_out(near) else self._expanded(vector, near, query)
-            return self._nearest(expanded, query)
+            if not query.is_split:
+                return self._nearest(expanded, query, query.depth)
+            if self._is_exact(query):
+                whole = self._nearest(expanded, query, query.depth)
+                return replace(whole, first=whole.hits[:DENSE_FIRST])
+            first = self._nearest(expanded, query, DENSE_FIRST)
+            if query.is_first:
+                return first
+            # Not the first of the longer search, which finds some that the shorter one misses: pages would overlap.
+            return replace(self._nearest(expanded, query, query.depth), first=first.hits)
 
         return _timed(DENSE, search)
 
@@ -298,23 +313,23 @@ class Legs:
         except (EncoderError, VectorIndexError, LibraryCorrupt):
             return []  # the sparse leg itself raises or reports it
 
-    def _nearest(self, vector: npt.NDArray[np.float32], query: Query) -> Ranking:
-        """The papers nearest to a vector, above the floor of similarity."""
+    def _nearest(self, vector: npt.NDArray[np.float32], query: Query, depth: int) -> Ranking:
+        """The ``depth`` papers nearest to a vector, above the floor of similarity."""
         floor = self.floor(query)
         # One more, to see whether more are above the floor.
-        hits = self._search_dense(vector, query.depth + 1, query)
+        hits = self._search_dense(vector, depth + 1, query)
         if floor is None:
-            return Ranking(hits[: query.depth], self.count_dense(query.filters), "eq")
+            return Ranking(hits[:depth], self.count_dense(query.filters), "eq")
         above = _above(hits, floor)
         if not above and hits and not self._is_exact(query):
             # So that no results means that there are none.
             above = _above(self._search_dense(vector, 1, query, exact=True), floor)
-        if len(above) <= query.depth:
+        if len(above) <= depth:
             complete = self._is_exact(query) or not above
             return Ranking(above, len(above), "eq" if complete else "gte")
-        above = above[: query.depth]
+        above = above[:depth]
         if not query.request.exact:
-            return Ranking(above, query.depth + 1, "gte")
+            return Ranking(above, depth + 1, "gte")
         most = min(self._manifest.counts["dense_vectors"], MOST_COUNTED)
         total = self._counted(
             (DENSE, vector.tobytes(), floor, query.filters),

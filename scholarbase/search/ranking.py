@@ -43,7 +43,16 @@ from scholarbase.search.known_items import (
 from scholarbase.search.legs import WORD_LEGS, Legs, Query, Ranking, free_text
 from scholarbase.search.reading import FEW, read
 from scholarbase.search.reranking import Reranked, Reranking, check_reranker
-from scholarbase.search.score_fusion import Combined, combine, leg_weights
+from scholarbase.search.score_fusion import (
+    DENSE_FIRST,
+    FIRST,
+    Combined,
+    combine,
+    followed,
+    leg_weights,
+    zero,
+    zero_of_first,
+)
 from scholarbase.settings import Settings
 from scholarbase.timing import stages
 
@@ -141,6 +150,7 @@ class Ranker:
         # The other pages are the same with and without the reranker.
         has_reranked = request.rerank is not None and request.offset < request.rerank_depth
         reranked = min(request.rerank_depth, depth) if has_reranked else 0
+        is_split = mode == "hybrid" and self._settings.fusion == "scores" and depth > DENSE_FIRST
         return Query(
             request,
             mode,
@@ -153,6 +163,8 @@ class Ranker:
             known,
             warnings,
             reranked,
+            is_split,
+            is_split and max(request.offset + request.limit, reranked) <= FIRST,
             matches_nothing,
         )
 
@@ -285,11 +297,30 @@ class Ranker:
         lists = {name: leg.hits for name, leg in legs.items()}
         weights = {k: v for k, v in (self._settings.fusion_weights or {}).items() if k in lists}
         if self._settings.fusion == "scores":
-            least = {DENSE: self._legs.floor(query) or 0.0}
-            fused = combine(lists, leg_weights(lists, weights), least, depth=query.depth, limit=end)
-            explained = _shares(lists, fused) if query.request.explain else {}
-            return fused.hits, fused.found, explained
+            return self._fuse_scores(query, legs, leg_weights(lists, weights), end)
         return fuse_first(lists, end, k=self._settings.rrf_k, weights=weights, explain=query.request.explain)
+
+    def _fuse_scores(
+        self, query: Query, legs: Mapping[str, Ranking], weights: Mapping[str, float], end: int
+    ) -> tuple[list[ScoredId], int, dict[int, tuple[LegExplanation, ...]]]:
+        lists = {name: leg.hits for name, leg in legs.items()}
+        least = {DENSE: self._legs.floor(query) or 0.0}
+        zeros = {name: zero(hits, query.depth, least.get(name, 0.0)) for name, hits in lists.items()}
+        explain = query.request.explain
+        if not query.is_split or DENSE not in legs:
+            fused = combine(lists, weights, zeros, limit=end)
+            return fused.hits, fused.found, _shares(lists, fused) if explain else {}
+        of_first = legs[DENSE].first
+        dense = lists[DENSE] if of_first is None else of_first
+        firsts = {**lists, DENSE: dense}
+        zero_first = zero_of_first(dense, least[DENSE])
+        first = combine(firsts, weights, {**zeros, DENSE: zero_first}, limit=end if query.is_first else FIRST)
+        explained = _shares(firsts, first) if explain else {}
+        if query.is_first:
+            return first.hits, first.found, explained
+        whole = combine(lists, weights, zeros, limit=end)
+        hits = followed(first.hits, whole.hits)[:end]
+        return hits, whole.found, {**_shares(lists, whole), **explained} if explain else {}
 
     def _with_terms(
         self, query: Query, explanations: Mapping[int, tuple[LegExplanation, ...]], page: Sequence[int]

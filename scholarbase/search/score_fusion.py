@@ -24,6 +24,12 @@ STANDOUT: Final = 1.4
 words of the query, and BM25 finds them better."""
 _COMPARED: Final = 10
 """The rank of the result that the first is compared with."""
+FIRST: Final = 100
+"""The first results of a fusion, for which the dense leg is only :data:`DENSE_FIRST` deep: a search of the graph for
+1,000 takes three times as long, for the same recall. The results after them are fused from whole legs."""
+DENSE_FIRST: Final = 300
+BEYOND: Final = 1.3
+"""How much lower than the first score the 1,000th dense one is, relative to the 300th."""
 
 
 class Combined(NamedTuple):
@@ -51,17 +57,30 @@ def leg_weights(
     return {name: dense if name == DENSE else by_words for name in legs}
 
 
-def scaled(hits: Sequence[ScoredId], depth: int, least: float) -> npt.NDArray[np.float64]:
-    """The scores of a leg, best first, scaled so that the best is 1.
+def zero(hits: Sequence[ScoredId], depth: int, least: float) -> float:
+    """The score of a leg, best first, that counts as 0.
 
-    0 is the last score of a leg with ``depth`` results, which was cut there. A shorter one is complete: 0 is ``least``,
-    the lowest possible score.
+    It is the last score of a leg with ``depth`` results, which was cut there. A shorter one is complete: it is
+    ``least``, the lowest possible score.
     """
+    if not hits:
+        return least
+    return hits[-1].score if len(hits) >= depth else min(least, hits[-1].score)
+
+
+def zero_of_first(hits: Sequence[ScoredId], least: float) -> float:
+    """:func:`zero` of a dense leg cut after :data:`DENSE_FIRST` results: an estimate of its 1,000th score, so that the
+    last of them do not count as 0."""
+    cut = zero(hits, DENSE_FIRST, least)
+    if len(hits) < DENSE_FIRST:
+        return cut
+    return min(cut, max(least, hits[0].score - BEYOND * (hits[0].score - cut)))
+
+
+def scaled(hits: Sequence[ScoredId], zero: float) -> npt.NDArray[np.float64]:
+    """The scores of a leg, best first, scaled so that the best is 1 and ``zero`` is 0."""
     scores = np.array([score for _, score in hits], dtype=np.float64)
-    if not len(scores):
-        return scores
-    zero = scores[-1] if len(scores) >= depth else min(least, scores[-1])
-    if scores[0] == zero:
+    if not len(scores) or scores[0] == zero:
         return np.ones(len(scores))
     shares: npt.NDArray[np.float64] = (scores - zero) / (scores[0] - zero)
     return shares
@@ -70,16 +89,12 @@ def scaled(hits: Sequence[ScoredId], depth: int, least: float) -> npt.NDArray[np
 def combine(
     legs: Mapping[str, Sequence[ScoredId]],
     weights: Mapping[str, float],
-    least: Mapping[str, float],
+    zeros: Mapping[str, float],
     *,
-    depth: int,
     limit: int,
 ) -> Combined:
-    """Fuse legs, each best first and at most ``depth`` long. Ties break by id.
-
-    ``least`` is the lowest possible score of a leg, 0 if missing.
-    """
-    shares = {name: weights[name] * scaled(hits, depth, least.get(name, 0.0)) for name, hits in legs.items()}
+    """Fuse legs, each best first. Ties break by id. ``zeros`` has the :func:`zero` of each leg."""
+    shares = {name: weights[name] * scaled(hits, zeros[name]) for name, hits in legs.items()}
     ids, places = np.unique(
         np.array([hit.id for hits in legs.values() for hit in hits], dtype=np.int64), return_inverse=True
     )
@@ -90,3 +105,11 @@ def combine(
     order = np.argsort(-scores, kind="stable")[:limit]
     best = list(map(scored_id, zip(ids[order].tolist(), scores[order].tolist(), strict=True)))
     return Combined(best, len(ids), shares)
+
+
+def followed(first: Sequence[ScoredId], whole: Sequence[ScoredId]) -> list[ScoredId]:
+    """The :data:`FIRST` results, then the others of the fusion of whole legs, none with a higher score."""
+    kept = list(first[:FIRST])
+    ids = {hit.id for hit in kept}
+    least = kept[-1].score if kept else 0.0
+    return kept + [scored_id((number, min(score, least))) for number, score in whole if number not in ids]

@@ -20,6 +20,7 @@ from scholarbase.models.encoders import PACKAGED
 from scholarbase.models.papers import Paper
 from scholarbase.models.requests import SearchRequest
 from scholarbase.search.library import Library
+from scholarbase.search.score_fusion import DENSE_FIRST
 from scholarbase.settings import Settings, load_settings
 from tests.conftest import run_cli, snapshot_of
 
@@ -153,6 +154,25 @@ def test_pages_end_at_the_floor(library: Library) -> None:
     assert [hit.paper.id for hit in pages] == [hit.paper.id for hit in whole.results]
     last = library.search(q, mode="dense", limit=10, offset=len(pages) - 5)
     assert (len(last.results), last.next_offset) == (5, None)
+
+
+@pytest.mark.parametrize("options", [{}, {"exact": True}, {"from_": "1994"}, {"explain": True}])
+def test_pages_of_a_hybrid_search_have_no_overlaps_and_no_gaps(
+    library: Library, options: dict[str, Any]
+) -> None:
+    """The first hundred results are fused from fewer dense ones than those after them."""
+    q = "string theory and black holes"
+    whole = [(hit.paper.id, hit.score) for hit in library.search(q, limit=1000, **options).results]
+    assert len(dict(whole)) == len(whole) > DENSE_FIRST
+    assert [score for _, score in whole] == sorted((score for _, score in whole), reverse=True)
+    for limit in (10, 70, 100):
+        paged, offset = [], 0
+        while offset < 300:
+            page = library.search(q, limit=limit, offset=offset, **options)
+            paged += [(hit.paper.id, hit.score) for hit in page.results]
+            assert page.next_offset == offset + limit
+            offset = page.next_offset
+        assert paged == whole[: len(paged)]
 
 
 def test_without_a_floor_a_hybrid_total_counts_all_papers_that_pass(library: Library) -> None:

@@ -5,7 +5,16 @@ from __future__ import annotations
 import pytest
 
 from scholarbase.indexes.vectors.base import ScoredId
-from scholarbase.search.score_fusion import combine, leg_weights, scaled, stands_out
+from scholarbase.search.score_fusion import (
+    DENSE_FIRST,
+    combine,
+    followed,
+    leg_weights,
+    scaled,
+    stands_out,
+    zero,
+    zero_of_first,
+)
 
 SPARSE = [ScoredId(7, 12.0), ScoredId(3, 9.0), ScoredId(9, 6.0)]
 DENSE = [ScoredId(3, 0.9), ScoredId(4, 0.5), ScoredId(7, 0.1)]
@@ -14,7 +23,7 @@ WEIGHTS = {"bm25": 0.4, "dense": 0.6}
 
 def test_a_score_is_the_weighted_sum_of_scaled_scores() -> None:
     """Complete legs: BM25 from 0 to 12, cosines from the floor 0.1 to 0.9."""
-    fused = combine({"bm25": SPARSE, "dense": DENSE}, WEIGHTS, {"dense": 0.1}, depth=10, limit=10)
+    fused = combine({"bm25": SPARSE, "dense": DENSE}, WEIGHTS, {"bm25": 0.0, "dense": 0.1}, limit=10)
     expected = {3: 0.4 * 9 / 12 + 0.6, 7: 0.4 + 0.6 * 0, 4: 0.6 * 0.5, 9: 0.4 * 6 / 12}
     assert [hit.id for hit in fused.hits] == [3, 7, 4, 9]
     assert [hit.score for hit in fused.hits] == pytest.approx(list(expected.values()))
@@ -23,42 +32,64 @@ def test_a_score_is_the_weighted_sum_of_scaled_scores() -> None:
 
 def test_the_last_score_of_a_leg_that_was_cut_is_zero() -> None:
     """Papers behind the cut may score anything up to it, and they add nothing."""
-    assert scaled(SPARSE, 3, 0.0).tolist() == [1.0, 0.5, 0.0]
-    assert scaled(SPARSE, 4, 0.0).tolist() == [1.0, 0.75, 0.5]
+    assert zero(SPARSE, 3, 0.0) == 6.0
+    assert zero(SPARSE, 4, 0.0) == 0.0
+    assert zero([], 4, 0.5) == 0.5
+    assert scaled(SPARSE, 6.0).tolist() == [1.0, 0.5, 0.0]
+    assert scaled(SPARSE, 0.0).tolist() == [1.0, 0.75, 0.5]
 
 
 def test_equal_scores_and_single_results_count_whole() -> None:
-    assert scaled([ScoredId(1, 5.0)], 1, 0.0).tolist() == [1.0]
-    assert scaled([ScoredId(1, 5.0), ScoredId(2, 5.0)], 2, 0.0).tolist() == [1.0, 1.0]
-    assert scaled([], 10, 0.0).tolist() == []
+    assert scaled([ScoredId(1, 5.0)], 5.0).tolist() == [1.0]
+    assert scaled([ScoredId(1, 5.0), ScoredId(2, 5.0)], 5.0).tolist() == [1.0, 1.0]
+    assert scaled([], 0.0).tolist() == []
 
 
 def test_scores_below_the_floor_stay_between_0_and_1() -> None:
     """A request can lower the floor below 0."""
-    assert scaled([ScoredId(1, 0.5), ScoredId(2, -0.5)], 10, 0.0).tolist() == [1.0, 0.0]
+    hits = [ScoredId(1, 0.5), ScoredId(2, -0.5)]
+    assert scaled(hits, zero(hits, 10, 0.0)).tolist() == [1.0, 0.0]
 
 
 def test_ties_break_by_id() -> None:
     fused = combine(
         {"bm25": [ScoredId(8, 1.0)], "dense": [ScoredId(2, 1.0)]},
         {"bm25": 0.5, "dense": 0.5},
-        {},
-        depth=10,
+        {"bm25": 0.0, "dense": 0.0},
         limit=10,
     )
     assert [hit.id for hit in fused.hits] == [2, 8]
 
 
 def test_an_empty_leg_changes_no_order() -> None:
-    fused = combine({"bm25": SPARSE, "dense": []}, WEIGHTS, {}, depth=10, limit=2)
+    fused = combine({"bm25": SPARSE, "dense": []}, WEIGHTS, {"bm25": 0.0, "dense": 0.0}, limit=2)
     assert [hit.id for hit in fused.hits] == [7, 3]
-    assert combine({}, {}, {}, depth=10, limit=2).hits == []
+    assert combine({}, {}, {}, limit=2).hits == []
 
 
 def test_shares_are_in_the_order_of_each_leg() -> None:
-    fused = combine({"bm25": SPARSE, "dense": DENSE}, WEIGHTS, {"dense": 0.1}, depth=10, limit=1)
+    fused = combine({"bm25": SPARSE, "dense": DENSE}, WEIGHTS, {"bm25": 0.0, "dense": 0.1}, limit=1)
     assert fused.shares["bm25"].tolist() == pytest.approx([0.4, 0.3, 0.2])
     assert fused.shares["dense"].tolist() == pytest.approx([0.6, 0.3, 0.0])
+
+
+def test_the_last_of_the_first_dense_results_do_not_count_as_0() -> None:
+    """300 cosines from 0.9 to 0.601: the 1,000th is estimated 1.3 times as far below the first, but above the floor."""
+    hits = [ScoredId(number, 0.9 - number / 1000) for number in range(DENSE_FIRST)]
+    assert zero_of_first(hits, 0.1) == pytest.approx(0.9 - 1.3 * 0.299)
+    assert zero_of_first(hits, 0.55) == 0.55
+    assert zero_of_first(hits, 0.65) == pytest.approx(0.601)  # no result is below 0
+    assert zero_of_first(hits[:-1], 0.1) == 0.1  # complete
+
+
+def test_the_first_results_are_followed_by_the_others() -> None:
+    first = [ScoredId(number, 2.0 - number / 100) for number in range(150)]
+    whole = [ScoredId(500, 3.0), ScoredId(99, 1.5), ScoredId(120, 0.5), ScoredId(3, 0.4), ScoredId(501, 0.3)]
+    hits = followed(first, whole)
+    assert hits[:100] == first[:100]
+    assert [hit.id for hit in hits[100:]] == [500, 120, 501]
+    assert [hit.score for hit in hits[100:]] == [first[99].score, 0.5, 0.3]
+    assert followed([], []) == []
 
 
 def test_dense_counts_less_where_the_first_result_stands_out() -> None:
