@@ -1,6 +1,7 @@
-"""Hybrid search over HTTP, compared with the sum of its query encoder and its two legs, each to the same depth.
+"""Hybrid search over HTTP, compared with the sum of its parts.
 
-One row has a transformer as encoder and reciprocal rank fusion, the other the default of a library.
+One row has the default of a library, beside requests for each of its legs. The other has a transformer as encoder and
+reciprocal rank fusion, beside the encoder and the legs in the process, each to the same depth.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -28,8 +29,6 @@ from scholarbase.indexes.vectors.base import BM25
 from scholarbase.indexes.vectors.bm25 import Bm25Parameters, Bm25Queries, Bm25Text
 from scholarbase.ingest.job import ingest
 from scholarbase.models.encoders import PACKAGED
-from scholarbase.models.limits import Engine, Mode
-from scholarbase.models.requests import SearchRequest
 from scholarbase.progress import reporter
 from scholarbase.search.library import Library
 from scholarbase.search.opening import encoder_location
@@ -47,6 +46,11 @@ WARMING: Final = 60
 TARGET: Final = 1.2
 LEGS: Final = ("encoder", "sparse", "dense")
 """Parts of a search with a transformer."""
+REQUESTS: Final[dict[str, dict[str, str]]] = {
+    "feedback": {"mode": "sparse", "engine": "feedback"},
+    "dense": {"mode": "dense"},
+}
+"""The request for each leg of a default search. They follow the hybrid one, so that their query's vector is cached."""
 
 
 def run(setting: Setting) -> list[Row]:
@@ -57,9 +61,9 @@ def run(setting: Setting) -> list[Row]:
         _row(
             _default_library(setting.work),
             questions,
-            _default_parts,
+            None,
             "hybrid search over HTTP by default, one client: 10 results with all fields",
-            "a search by feedback and a dense one of the same depth, in the process and without papers",
+            "a search by feedback and a dense one over HTTP, 10 results each",
         ),
         _row(
             with_model,
@@ -91,12 +95,13 @@ def _default_library(work: Path) -> Path:
 def _row(
     library: Path,
     questions: Sequence[str],
-    legs: Callable[[Path, int, tuple[str, ...]], dict[str, float]],
+    legs: Callable[[Path, int, tuple[str, ...]], dict[str, float]] | None,
     what: str,
     beside: str,
     **environment: str,
 ) -> Row:
-    """The row of a library. ``legs`` returns the mean milliseconds of each part of a search alone."""
+    """The row of a library. ``legs`` returns the mean milliseconds of each part of a search alone; None sends
+    :data:`REQUESTS`."""
     workers = cores()
     warming, rest = questions[:WARMING], questions[WARMING:]
     rounds = [rest[number * QUESTIONS :][:QUESTIONS] for number in range(ROUNDS)]
@@ -112,13 +117,15 @@ def _row(
         ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool,
     ):
 
-        def search(texts: Sequence[str], clients: int) -> list[float]:
+        def search(texts: Sequence[str], clients: int, **arguments: str) -> list[float]:
             """Milliseconds of each response."""
-            requests = [get("/v1/search", q=text, mode="hybrid") for text in texts]
+            requests = [get("/v1/search", q=text, **({"mode": "hybrid"} | arguments)) for text in texts]
             found = load(server.url, requests, clients=clients, opening=get("/healthz"))
             return [float(seconds) * 1000 for seconds in found.latencies]
 
         def parts(texts: Sequence[str]) -> dict[str, float]:
+            if legs is None:
+                return {name: statistics.fmean(search(texts, 1, **leg)) for name, leg in REQUESTS.items()}
             return pool.submit(legs, library, workers, tuple(texts)).result()
 
         search(warming, CLIENTS)  # with enough clients to reach every process
@@ -152,26 +159,6 @@ def _row(
             },
         },
     )
-
-
-@cache
-def _opened_default(library: Path) -> Library:
-    return Library.open(library)
-
-
-def _default_parts(library: Path, workers: int, questions: tuple[str, ...]) -> dict[str, float]:
-    """Mean milliseconds of a search by feedback and of a dense one, to the depth of a hybrid search."""
-    opened = _opened_default(library)
-    depth = opened.settings.fusion_depth
-
-    def rank(mode: Mode, engine: Engine | None, question: str) -> None:
-        request = SearchRequest(q=question, mode=mode, engine=engine, limit=depth)
-        opened._ranker.rank(opened._resolve(request)[0])
-
-    return {
-        "feedback": _mean(partial(rank, "sparse", "feedback"), questions)[0],
-        "dense": _mean(partial(rank, "dense", None), questions)[0],
-    }
 
 
 @cache

@@ -17,8 +17,7 @@ import orjson
 
 from scholarbase.databases import open_for_reading
 from scholarbase.indexes.content_hash import table_sums
-from scholarbase.ingest import terms
-from scholarbase.workers import end_with_parent, module_command, module_environment
+from scholarbase.workers import end_with_parent, module_command, module_environment, pays_off
 
 
 @contextmanager
@@ -27,7 +26,7 @@ def hashed_tables(catalog: Path, papers: int) -> Iterator[Callable[[], dict[str,
 
     They are computed meanwhile, if there are enough ``papers`` and cores, or else in the call.
     """
-    if not terms.pays_off(papers):
+    if not pays_off(papers):
         yield lambda: _sums(catalog)
         return
     with subprocess.Popen(

@@ -85,13 +85,13 @@ from scholarbase.ingest.sources import (
     sha256_of,
 )
 from scholarbase.ingest.store import RecordStore, cited_works
-from scholarbase.ingest.terms import pays_off
 from scholarbase.ingest.text import TextIndexing
 from scholarbase.ingest.vectors import index_vectors
 from scholarbase.ingest.writer import CatalogWriter
 from scholarbase.manifest import FILE_NAME, Manifest, SourceFact, read_manifest, snapshot_id
 from scholarbase.models.encoders import STATIC
 from scholarbase.progress import Reporter, SilentReporter, Tracker
+from scholarbase.workers import pays_off
 
 log = logging.getLogger("scholarbase.ingest")
 

@@ -31,24 +31,16 @@ from scholarbase.databases import open_for_reading
 from scholarbase.errors import VectorIndexError
 from scholarbase.indexes.vectors.base import EngineVector
 from scholarbase.indexes.vectors.bm25 import Bm25Parameters, Bm25Text
-from scholarbase.memory import cores
-from scholarbase.workers import end_with_parent, module_command, module_environment
+from scholarbase.workers import end_with_parent, module_command, module_environment, pays_off
 
 PaperVectors = list[tuple[int, EngineVector]]
 """Catalogue ids, ascending, each with its vector."""
 
-SUBPROCESS_PAPERS: Final = 20_000
-"""Papers from which on a subprocess is faster: it takes half a second to start."""
 _FRAME: Final = 500
 """Papers per frame: 0.25 MB."""
 _QUEUED_FRAMES: Final = 64
 """Frames that the subprocess computes ahead, while the reader seals a segment."""
 _HEADER: Final = struct.Struct("<II")
-
-
-def pays_off(papers: int) -> bool:
-    """Whether a subprocess for the work on so many papers is faster."""
-    return papers >= SUBPROCESS_PAPERS and bool(sys.executable) and cores() > 1
 
 
 @contextmanager

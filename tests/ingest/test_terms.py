@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from scholarbase import workers
 from scholarbase.errors import VectorIndexError
 from scholarbase.indexes.vectors.bm25 import Bm25Parameters, Bm25Text
 from scholarbase.ingest import terms
@@ -43,14 +44,14 @@ def test_a_subprocess_computes_the_same_vectors(
         vector = text.document(title, abstract)
         expected.append((paper, dict(zip(vector.indices, vector.values, strict=True))))
     assert vectors_after(catalog, after) == expected
-    monkeypatch.setattr(terms, "SUBPROCESS_PAPERS", 1)
+    monkeypatch.setattr(workers, "SUBPROCESS_PAPERS", 1)
     assert vectors_after(catalog, after) == expected
 
 
 def test_a_failed_subprocess_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(terms, "SUBPROCESS_PAPERS", 1)
+    monkeypatch.setattr(workers, "SUBPROCESS_PAPERS", 1)
     (tmp_path / "empty.sqlite").touch()
     with pytest.raises(VectorIndexError, match="ended early with status 1"):
         vectors_after(tmp_path / "empty.sqlite", 0)

@@ -34,9 +34,10 @@ SMALL_BATCHES: Final = """
 import sys
 from scholarbase.cli import main
 from scholarbase.indexes.vectors import edge
-from scholarbase.ingest import encoding, job, terms, text, vectors
+from scholarbase import workers
+from scholarbase.ingest import encoding, job, text, vectors
 job.LINES_PER_COMMIT, vectors.POINTS_PER_UPSERT, vectors.UPSERTS_PER_FLUSH = 100, 50, 2
-text.ROWS_PER_COMMIT, terms.SUBPROCESS_PAPERS = 100, 1
+text.ROWS_PER_COMMIT, workers.SUBPROCESS_PAPERS = 100, 1
 edge.SEGMENT_POINTS, edge.DENSE_SEGMENT_POINTS = 330, 770
 encoding.DOCUMENTS_PER_PART = 64
 main(sys.argv[1:])

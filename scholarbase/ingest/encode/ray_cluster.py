@@ -9,7 +9,6 @@ import secrets
 import shutil
 import signal
 import socket
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ from typing import Any, Final
 
 from scholarbase.errors import EncoderError
 from scholarbase.extras import require
+from scholarbase.workers import module_environment
 
 LOCAL: Final = "local"
 """The address of a cluster that is started on this machine, and ends with the connection."""
@@ -81,7 +81,7 @@ def _started(ray: Any, cpus: float | None) -> Iterator[None]:
     folder = tempfile.mkdtemp(prefix="ray-")
     mark = secrets.token_hex(16)
     try:
-        with _environment(PYTHONPATH=os.pathsep.join(filter(None, sys.path)), **{_MARK: mark}):
+        with _environment(PYTHONPATH=module_environment()["PYTHONPATH"], **{_MARK: mark}):
             ray.init(
                 address=LOCAL,
                 num_cpus=None if cpus is None else math.ceil(cpus),
