@@ -319,8 +319,9 @@ class Ranker:
         if query.is_first:
             return first.hits, first.found, explained
         whole = combine(lists, weights, zeros, limit=end)
-        hits = followed(first.hits, whole.hits)[:end]
-        return hits, whole.found, {**_shares(lists, whole), **explained} if explain else {}
+        hits, scale = followed(first.hits, whole.hits)
+        explained = {**_shares(lists, whole, scale), **explained} if explain else {}
+        return hits[:end], whole.found, explained
 
     def _with_terms(
         self, query: Query, explanations: Mapping[int, tuple[LegExplanation, ...]], page: Sequence[int]
@@ -399,12 +400,12 @@ def _explained(legs: Mapping[str, Ranking], page: Collection[int]) -> dict[int, 
 
 
 def _shares(
-    lists: Mapping[str, Sequence[ScoredId]], fused: Combined
+    lists: Mapping[str, Sequence[ScoredId]], fused: Combined, scale: float = 1.0
 ) -> dict[int, tuple[LegExplanation, ...]]:
-    """The explanations of the papers of a fusion of scores."""
+    """The explanations of the papers of a fusion of scores, which were multiplied by ``scale``."""
     explanations: dict[int, tuple[LegExplanation, ...]] = {hit.id: () for hit in fused.hits}
     for name, hits in lists.items():
-        for rank, (hit, share) in enumerate(zip(hits, fused.shares[name].tolist(), strict=True), 1):
+        for rank, (hit, share) in enumerate(zip(hits, (scale * fused.shares[name]).tolist(), strict=True), 1):
             if hit.id in explanations:
                 explanations[hit.id] += (LegExplanation(name, rank, hit.score, share),)
     return explanations

@@ -107,9 +107,15 @@ def combine(
     return Combined(best, len(ids), shares)
 
 
-def followed(first: Sequence[ScoredId], whole: Sequence[ScoredId]) -> list[ScoredId]:
-    """The :data:`FIRST` results, then the others of the fusion of whole legs, none with a higher score."""
+def followed(first: Sequence[ScoredId], whole: Sequence[ScoredId]) -> tuple[list[ScoredId], float]:
+    """The :data:`FIRST` results, then the others of the fusion of whole legs, and the factor of the scores of these,
+    with which none is above the last of the first."""
     kept = list(first[:FIRST])
     ids = {hit.id for hit in kept}
-    least = kept[-1].score if kept else 0.0
-    return kept + [scored_id((number, min(score, least))) for number, score in whole if number not in ids]
+    rest = [hit for hit in whole if hit.id not in ids]
+    if not kept or not rest:
+        return kept + rest, 1.0
+    least = kept[-1].score
+    scale = min(1.0, least / rest[0].score) if rest[0].score > 0 else 1.0
+    # Rounding may put a product above the limit.
+    return kept + [scored_id((number, min(least, scale * score))) for number, score in rest], scale

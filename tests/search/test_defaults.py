@@ -162,7 +162,11 @@ def test_pages_of_a_hybrid_search_have_no_overlaps_and_no_gaps(
 ) -> None:
     """The first hundred results are fused from fewer dense ones than those after them."""
     q = "string theory and black holes"
-    whole = [(hit.paper.id, hit.score) for hit in library.search(q, limit=1000, **options).results]
+    found = library.search(q, limit=1000, **options)
+    whole = [(hit.paper.id, hit.score) for hit in found.results]
+    for hit in found.results:
+        if hit.explain is not None:
+            assert sum(leg.share for leg in hit.explain) == pytest.approx(hit.score, abs=1e-9)
     assert len(dict(whole)) == len(whole) > DENSE_FIRST
     assert [score for _, score in whole] == sorted((score for _, score in whole), reverse=True)
     for limit in (10, 70, 100):
