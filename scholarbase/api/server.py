@@ -42,6 +42,7 @@ from scholarbase.encoders.service import serve_encoder
 from scholarbase.errors import EncoderError, LibraryError, ScholarBaseError
 from scholarbase.http import listen
 from scholarbase.manifest import Manifest, read_manifest
+from scholarbase.models.encoders import STATIC
 from scholarbase.search.library import Library
 from scholarbase.search.opening import encoder_location
 from scholarbase.search.snapshots import locate
@@ -361,9 +362,14 @@ def _open_kept(target: Target, member: LocalMember) -> None:
 
 @contextmanager
 def _shared_encoder(path: Path, manifest: Manifest, settings: Settings, at: Path) -> Iterator[str]:
-    """Run one process with the model and restart it if it dies. Yields its address, or ``none`` without an encoder."""
+    """Run one process with the model and restart it if it dies. Yields its address, or ``none`` without an encoder.
+
+    A static encoder has no process: each worker opens it, since a request to another process takes ten times as long as
+    it takes to encode a query. Then its location is yielded.
+    """
     name = encoder_location(path, manifest, settings)
-    if name is None or name.startswith(("http://", "https://", "unix:")):
+    is_static = manifest.encoder is not None and manifest.encoder.for_queries.kind == STATIC
+    if name is None or is_static or name.startswith(("http://", "https://", "unix:")):
         yield name or "none"
         return
     stop = threading.Event()
