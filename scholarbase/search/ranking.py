@@ -303,6 +303,7 @@ class Ranker:
     def _fuse_scores(
         self, query: Query, legs: Mapping[str, Ranking], weights: Mapping[str, float], end: int
     ) -> tuple[list[ScoredId], int, dict[int, tuple[LegExplanation, ...]]]:
+        """:meth:`_fuse` by scores, the first results from fewer dense ones."""
         lists = {name: leg.hits for name, leg in legs.items()}
         least = {DENSE: self._legs.floor(query) or 0.0}
         zeros = {name: zero(hits, query.depth, least.get(name, 0.0)) for name, hits in lists.items()}
@@ -314,14 +315,17 @@ class Ranker:
         dense = lists[DENSE] if of_first is None else of_first
         firsts = {**lists, DENSE: dense}
         zero_first = zero_of_first(dense, least[DENSE])
-        first = combine(firsts, weights, {**zeros, DENSE: zero_first}, limit=end if query.is_first else FIRST)
+        first = combine(
+            firsts, weights, {**zeros, DENSE: zero_first}, limit=end if of_first is None else FIRST
+        )
         explained = _shares(firsts, first) if explain else {}
-        if query.is_first:
+        if of_first is None:
             return first.hits, first.found, explained
         whole = combine(lists, weights, zeros, limit=end)
         hits, scale = followed(first.hits, whole.hits)
         explained = {**_shares(lists, whole, scale), **explained} if explain else {}
-        return hits[:end], whole.found, explained
+        found = {hit.id for leg in lists.values() for hit in leg}.union(hit.id for hit in first.hits)
+        return hits[:end], len(found), explained
 
     def _with_terms(
         self, query: Query, explanations: Mapping[int, tuple[LegExplanation, ...]], page: Sequence[int]

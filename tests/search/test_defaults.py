@@ -179,6 +179,19 @@ def test_pages_of_a_hybrid_search_have_no_overlaps_and_no_gaps(
         assert paged == whole[: len(paged)]
 
 
+@pytest.mark.parametrize("min_similarity", [None, 0.4, 0.5, 0.6])
+@pytest.mark.parametrize("q", ["string theory", "lattice quantum chromodynamics", "supernova"])
+def test_pages_of_a_hybrid_search_with_few_results_are_complete(
+    library: Library, q: str, min_similarity: float | None
+) -> None:
+    options: dict[str, Any] = {"min_similarity": min_similarity, "from_": "1994", "to": "1994"}
+    whole = library.search(q, limit=1000, **options)
+    assert whole.next_offset is None
+    assert 0 < len(whole.results) <= whole.total
+    paged = [hit.paper.id for hit in library.iter_search(q, **options)]
+    assert paged == [hit.paper.id for hit in whole.results]
+
+
 def test_without_a_floor_a_hybrid_total_counts_all_papers_that_pass(library: Library) -> None:
     recent = library.search("string theory", min_similarity=-1, from_="1994", limit=1)
     counted = library._vectors.count(library._lookup.filters(SearchRequest(q="x", from_="1994"))[0])
