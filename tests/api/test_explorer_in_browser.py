@@ -436,7 +436,9 @@ def test_a_search_is_put_side_by_side_with_another_mode_and_the_same_filters(
 ) -> None:
     page.open("#/search?q=string&mode=sparse&engine=fts5&category=hep-th&from=1994", shows=".tools a")
     page.wait(".tools a", "Side by side").click()
-    page.wait("section .result")
+    # Not any result: the page of the search, which is left, may still show its own.
+    page.wait("section[aria-label=Left] .result")
+    page.wait("section[aria-label=Right] .result")
     left, right = (
         library.search(
             "string", mode=mode, engine="fts5", category=["hep-th"], from_="1994", limit=20
