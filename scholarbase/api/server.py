@@ -1,4 +1,5 @@
-"""The server: one process, or several workers that share a socket, the page cache and one query encoder."""
+"""The server: one process, or several workers that share a socket, the page cache and, unless it is static, one query
+encoder."""
 
 from __future__ import annotations
 
@@ -69,7 +70,7 @@ def serve(path: Path, settings: Settings) -> None:
     """Serve the library at ``path`` until SIGTERM or SIGINT. On SIGHUP, serve the library that ``path`` names then.
 
     ``path`` is a library, a link to one, or a folder of libraries (:func:`scholarbase.search.snapshots.locate`).
-    Several workers share one query encoder, which runs in its own process.
+    Several workers share one query encoder, which runs in its own process, unless it is static.
 
     Raises:
         LibraryError, EncoderError, VectorIndexError: the library cannot be served.

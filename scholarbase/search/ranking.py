@@ -256,7 +256,10 @@ class Ranker:
             hits = put_first(query.known, own)
             absent = len(hits) - len(own)
             found += absent
-            total += self._uncounted(query, legs) if absent and relation == "eq" else 0
+            if relation == "gte":
+                total = max(total, len(hits))
+            elif absent:
+                total += self._uncounted(query, legs)
         reachable = min(found, query.depth if query.mode == "hybrid" else MAX_DEPTH)
         reranked = self._rerank(query, hits)
         if isinstance(reranked, Reranked):
