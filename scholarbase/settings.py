@@ -274,8 +274,8 @@ class Settings(ClientSettings):
         1000,
         ge=10,
         le=10_000,
-        description="The number of results of each leg that a hybrid search fuses (by scores, its first hundred from fewer "
-        "dense ones), and the depth of its pages.",
+        description="The number of results of each leg that a hybrid search fuses (by scores, its first hundred from "
+        "fewer dense ones), and the depth of its pages.",
     )
     fusion_weights: Annotated[dict[str, float] | None, NoDecode] = Field(
         None,
