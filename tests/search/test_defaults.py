@@ -192,6 +192,14 @@ def test_pages_of_a_hybrid_search_with_few_results_are_complete(
     assert paged == [hit.paper.id for hit in whole.results]
 
 
+@pytest.mark.parametrize("q", ["2006.01205", "2006.07490", "2006.11834", "2006.15454"])
+def test_a_lower_bound_counts_a_paper_that_no_leg_found(library: Library, q: str) -> None:
+    found = library.search(q, min_similarity=0.4, limit=1000)
+    assert found.total_relation == "gte"
+    assert found.results[0].paper.id == f"arXiv:{q}"
+    assert found.total == len(found.results)
+
+
 def test_without_a_floor_a_hybrid_total_counts_all_papers_that_pass(library: Library) -> None:
     recent = library.search("string theory", min_similarity=-1, from_="1994", limit=1)
     counted = library._vectors.count(library._lookup.filters(SearchRequest(q="x", from_="1994"))[0])
