@@ -49,10 +49,11 @@ TARGET: Final = 1.2
 LEGS: Final = ("encoder", "sparse", "dense")
 """Parts of a search with a transformer."""
 REQUESTS: Final[dict[str, dict[str, str]]] = {
+    "hybrid": {"mode": "hybrid"},
     "feedback": {"mode": "sparse", "engine": "feedback"},
     "dense": {"mode": "dense"},
 }
-"""The request for each leg of a default search."""
+"""A hybrid search, and the requests for each of its legs by default."""
 
 
 def run(setting: Setting) -> list[Row]:
@@ -112,43 +113,37 @@ def _row(
         raise ValueError(
             f"{len(questions)} questions are too few for {ROUNDS} rounds of {QUESTIONS} without repetition."
         )
-    http: list[float] = []
-    alone: list[dict[str, float]] = []
     with (
         serving(library, workers=workers, **environment) as server,
         ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool,
     ):
 
-        def search(texts: Sequence[str], clients: int, **arguments: str) -> list[float]:
+        def search(texts: Sequence[str], clients: int, name: str = "hybrid") -> list[float]:
             """Milliseconds of each response."""
-            requests = [get("/v1/search", q=text, **({"mode": "hybrid"} | arguments)) for text in texts]
+            requests = [get("/v1/search", q=text, **REQUESTS[name]) for text in texts]
             found = load(server.url, requests, clients=clients, opening=get("/healthz"))
             return [float(seconds) * 1000 for seconds in found.latencies]
 
-        def compare(texts: Sequence[str]) -> None:
+        def compare(texts: Sequence[str]) -> tuple[float, dict[str, float]]:
+            """Mean milliseconds of a hybrid search, and of each of its parts."""
             if legs is not None:
-                http.append(statistics.fmean(search(texts, 1)))
-                alone.append(pool.submit(legs, library, workers, tuple(texts)).result())
-                return
+                here = statistics.fmean(search(texts, 1))
+                return here, pool.submit(legs, library, workers, tuple(texts)).result()
             # Each has its own questions: the second request for one finds its lists in the processor's caches,
             # and its vector in the server's.
-            arguments = {"hybrid": {}, **REQUESTS}
             means = {
-                name: statistics.fmean(search(texts[place :: len(arguments)], 1, **arguments[name]))
-                for place, name in enumerate(arguments)
+                name: statistics.fmean(search(texts[place :: len(REQUESTS)], 1, name))
+                for place, name in enumerate(REQUESTS)
             }
-            http.append(means.pop("hybrid"))
-            alone.append(means)
+            return means.pop("hybrid"), means
 
         search(warming, CLIENTS)  # with enough clients to reach every process
         compare(warming)
-        http.clear()
-        alone.clear()
-        for texts in rounds:
-            compare(texts)
+        measured = [compare(texts) for texts in rounds]
         began = time.perf_counter()
         together = search(fresh, CLIENTS)
         seconds = time.perf_counter() - began
+    http, alone = [here for here, _ in measured], [parts for _, parts in measured]
     here, floor = statistics.median(http), statistics.median(sum(each.values()) for each in alone)
     return Row(
         PART,

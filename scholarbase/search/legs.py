@@ -297,7 +297,7 @@ class Legs:
                 whole = self._nearest(expanded, query, query.depth)
                 return replace(whole, first=whole.hits[:DENSE_FIRST])
             first = self._nearest(expanded, query, DENSE_FIRST)
-            if query.is_first and len(first.hits) == DENSE_FIRST:
+            if not first.hits or (query.is_first and len(first.hits) == DENSE_FIRST):
                 return first
             # A longer search finds papers that a shorter one misses. So its first ones are not those of the first page,
             # and where few papers are above the floor, only it knows whether there is a next page.

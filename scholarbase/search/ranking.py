@@ -23,7 +23,7 @@ from scholarbase.errors import (
 from scholarbase.indexes import query_syntax
 from scholarbase.indexes.catalog import Catalog
 from scholarbase.indexes.filters import ResolvedFilters
-from scholarbase.indexes.vectors.base import BM25, DENSE, ScoredId
+from scholarbase.indexes.vectors.base import BM25, DENSE, ScoredId, append_scaled
 from scholarbase.indexes.vectors.bm25 import Bm25Parameters, Bm25Text
 from scholarbase.indexes.vectors.index import VectorIndex
 from scholarbase.manifest import Manifest
@@ -48,7 +48,6 @@ from scholarbase.search.score_fusion import (
     FIRST,
     Combined,
     combine,
-    followed,
     leg_weights,
     zero,
     zero_of_first,
@@ -325,7 +324,7 @@ class Ranker:
         if of_first is None:
             return first.hits, first.found, explained
         whole = combine(lists, weights, zeros, limit=end)
-        hits, scale = followed(first.hits, whole.hits)
+        hits, scale = append_scaled(first.hits, whole.hits)
         explained = {**_shares(lists, whole, scale), **explained} if explain else {}
         found = {hit.id for leg in lists.values() for hit in leg}.union(hit.id for hit in first.hits)
         return hits[:end], len(found), explained

@@ -77,12 +77,12 @@ def zero_of_first(hits: Sequence[ScoredId], least: float) -> float:
     return min(cut, max(least, hits[0].score - BEYOND * (hits[0].score - cut)))
 
 
-def scaled(hits: Sequence[ScoredId], zero: float) -> npt.NDArray[np.float64]:
-    """The scores of a leg, best first, scaled so that the best is 1 and ``zero`` is 0."""
+def scaled(hits: Sequence[ScoredId], least: float) -> npt.NDArray[np.float64]:
+    """The scores of a leg, best first, scaled so that the best is 1 and ``least`` is 0."""
     scores = np.array([score for _, score in hits], dtype=np.float64)
-    if not len(scores) or scores[0] == zero:
+    if not len(scores) or scores[0] == least:
         return np.ones(len(scores))
-    shares: npt.NDArray[np.float64] = (scores - zero) / (scores[0] - zero)
+    shares: npt.NDArray[np.float64] = (scores - least) / (scores[0] - least)
     return shares
 
 
@@ -105,17 +105,3 @@ def combine(
     order = np.argsort(-scores, kind="stable")[:limit]
     best = list(map(scored_id, zip(ids[order].tolist(), scores[order].tolist(), strict=True)))
     return Combined(best, len(ids), shares)
-
-
-def followed(first: Sequence[ScoredId], whole: Sequence[ScoredId]) -> tuple[list[ScoredId], float]:
-    """The :data:`FIRST` results, then the others of the fusion of whole legs, and the factor of the scores of these,
-    with which none is above the last of the first."""
-    kept = list(first[:FIRST])
-    ids = {hit.id for hit in kept}
-    rest = [hit for hit in whole if hit.id not in ids]
-    if not kept or not rest:
-        return kept + rest, 1.0
-    least = kept[-1].score
-    scale = min(1.0, least / rest[0].score) if rest[0].score > 0 else 1.0
-    # Rounding may put a product above the limit.
-    return kept + [scored_id((number, min(least, scale * score))) for number, score in rest], scale

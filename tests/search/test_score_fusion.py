@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from scholarbase.indexes.vectors.base import ScoredId
+from scholarbase.indexes.vectors.base import ScoredId, append_scaled
 from scholarbase.search.score_fusion import (
     DENSE_FIRST,
+    FIRST,
     combine,
-    followed,
     leg_weights,
     scaled,
     stands_out,
@@ -85,14 +85,14 @@ def test_the_last_of_the_first_dense_results_do_not_count_as_0() -> None:
 def test_the_first_results_are_followed_by_the_others() -> None:
     first = [ScoredId(number, 2.0 - number / 100) for number in range(150)]
     whole = [ScoredId(500, 3.0), ScoredId(99, 1.5), ScoredId(120, 0.5), ScoredId(3, 0.4), ScoredId(501, 0.3)]
-    hits, scale = followed(first, whole)
+    hits, scale = append_scaled(first[:FIRST], whole)
     assert hits[:100] == first[:100]
     assert first[99].score == pytest.approx(1.01)
     assert scale == pytest.approx(1.01 / 3)
     assert [hit.id for hit in hits[100:]] == [500, 120, 501]
     assert [hit.score for hit in hits[100:]] == pytest.approx([1.01, 0.5 * 1.01 / 3, 0.3 * 1.01 / 3])
-    assert followed(first, whole[2:]) == ([*first[:100], whole[2], whole[4]], 1.0)
-    assert followed([], []) == ([], 1.0)
+    assert append_scaled(first[:FIRST], whole[2:]) == ([*first[:100], whole[2], whole[4]], 1.0)
+    assert append_scaled([], []) == ([], 1.0)
 
 
 def test_dense_counts_less_where_the_first_result_stands_out() -> None:

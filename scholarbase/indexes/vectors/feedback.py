@@ -16,7 +16,7 @@ from typing import Final
 
 import numpy as np
 
-from scholarbase.indexes.vectors.base import BM25, EngineVector, ScoredId, scored_id
+from scholarbase.indexes.vectors.base import BM25, EngineVector, ScoredId, append_scaled
 from scholarbase.indexes.vectors.bm25 import Bm25Queries
 from scholarbase.indexes.vectors.index import VectorIndex
 
@@ -73,16 +73,5 @@ class Feedback:
 
 
 def follow(first: Sequence[ScoredId], second: Sequence[ScoredId]) -> list[ScoredId]:
-    """The first :data:`KEPT` results of the original query, then those of the expanded one, without duplicates.
-
-    The scores of the expanded query are scaled so that none is above the last kept score.
-    """
-    kept = list(first[:KEPT])
-    ids = {hit.id for hit in kept}
-    rest = [hit for hit in second if hit.id not in ids]
-    if not kept or not rest:
-        return kept + rest
-    most = kept[-1].score
-    scale = min(1.0, most / rest[0].score)
-    # Rounding may put the product above the limit.
-    return kept + [scored_id((number, most if (s := score * scale) > most else s)) for number, score in rest]
+    """The first :data:`KEPT` results of the original query, then those of the expanded one (:func:`.append_scaled`)."""
+    return append_scaled(first[:KEPT], second)[0]
