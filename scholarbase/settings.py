@@ -221,7 +221,7 @@ class Settings(ClientSettings):
         0.05,
         ge=0,
         le=1,
-        description="An ingest fails when more than this share of a dataset's lines are rejected.",
+        description="An ingest fails when more than this share of a dataset's lines, and more than ten, are rejected.",
     )
     progress_seconds: float = Field(
         10.0, gt=0, description="Seconds between progress lines without a terminal."

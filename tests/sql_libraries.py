@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Final
 
 from scholarbase.documents import schema
 from scholarbase.indexes import catalog
-from tests.libraries import relist
+from tests.libraries import copied, relist
 
 STRINGS: Final = "arXiv:hep-th/9301068"
 """The paper of the text."""
@@ -37,7 +36,7 @@ _PARTS: Final = {
 def with_texts(library: Path, folder: Path) -> Path:
     """A copy of a library in ``folder`` with a document of :data:`STRINGS` and one of :data:`LATER`."""
     path = folder / "texts"
-    shutil.copytree(library, path)
+    copied(library, path)
     with closing(sqlite3.connect(path / catalog.FILE_NAME)) as papers:
         numbers = [
             papers.execute(

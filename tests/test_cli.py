@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +15,7 @@ from scholarbase.search.library import Library
 from tests import refresh_snapshots
 from tests.conftest import run_cli, run_process
 from tests.encoders.static_models import make_model
+from tests.libraries import copied
 
 HOLOMORPHIC = "arXiv:hep-th/9302103"
 
@@ -139,7 +139,7 @@ def test_info_and_verify(sample_library: Path, tmp_path: Path) -> None:
         == (sample_library / "manifest.json").read_text()
     )
     assert "matches its manifest" in run_cli("verify", "--library", sample_library).stdout
-    copy = shutil.copytree(sample_library, tmp_path / "copy")
+    copy = copied(sample_library, tmp_path / "copy")
     with (copy / "catalog.sqlite").open("r+b") as file:
         file.seek(100_000)
         file.write(b"\xff" * 50_000)

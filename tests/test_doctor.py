@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import socket
 import sqlite3
 from pathlib import Path
@@ -14,7 +13,7 @@ import pytest
 from scholarbase import __version__
 from scholarbase.cli import doctor
 from tests.conftest import run_cli
-from tests.libraries import relist
+from tests.libraries import copied, relist
 
 
 def findings(*options: object) -> dict[str, dict[str, str]]:
@@ -40,7 +39,7 @@ def test_the_encoder_is_opened(dense_library: Path, tmp_path: Path) -> None:
     found = findings("--library", dense_library)
     assert found["encoder"]["state"] == "ok"
     moved = tmp_path / "library"
-    shutil.copytree(dense_library, moved)
+    copied(dense_library, moved)
     about = json.loads((moved / "encoder.json").read_text())
     (moved / "encoder.json").write_text(json.dumps(about | {"location": str(tmp_path / "gone")}))
     relist(moved)
@@ -55,7 +54,7 @@ def test_a_missing_and_a_damaged_library(sample_library: Path, tmp_path: Path) -
     assert missing["state"] == "failed"
     assert 'run "scholarbase ingest" first' in missing["detail"]
     damaged = tmp_path / "damaged"
-    shutil.copytree(sample_library, damaged)
+    copied(sample_library, damaged)
     (damaged / "catalog.sqlite").write_bytes(b"")
     assert findings("--library", damaged)["library"]["state"] == "failed"
     assert findings()["library"]["state"] == "warning"

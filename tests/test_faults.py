@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import sqlite3
 import subprocess
 import sys
@@ -33,6 +32,7 @@ from scholarbase.search.library import Library
 from scholarbase.settings import Settings
 from tests.conftest import DENSE_PAPERS, SAMPLE, arxiv_rows, sample_edges, sample_rows, serving, snapshot_of
 from tests.encoders.servers import running
+from tests.libraries import copied
 
 ENGINES = ("bm25", "fts5")
 QUESTION = "Which papers are studying the holomorphic anomaly of a topological field theory?"
@@ -216,7 +216,7 @@ def test_5_an_unreachable_vector_server_is_an_error(sample_library: Path) -> Non
 
 
 def test_5_a_catalogue_damaged_while_it_is_served_is_an_error(sample_library: Path, tmp_path: Path) -> None:
-    copy = shutil.copytree(sample_library, tmp_path / "library")
+    copy = copied(sample_library, tmp_path / "library")
     with Library.open(copy) as library, running(create_app(library)) as url:
         catalog = copy / "catalog.sqlite"
         with catalog.open("r+b") as file:

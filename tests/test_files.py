@@ -12,6 +12,7 @@ from scholarbase.errors import StorageError
 from scholarbase.files import (
     DISK_FULL,
     atomic_write,
+    copy_sparse,
     gzip_writer,
     locked_folder,
     storage_errors,
@@ -78,3 +79,18 @@ def test_a_file_in_the_place_of_a_folder_was_reported_as_a_full_disk(tmp_path: P
     with pytest.raises(StorageError, match=message), locked_folder(file / below, RuntimeError("locked")):
         pass
     assert file.read_text() == "mine"
+
+
+def test_a_sparse_copy_is_the_same_file(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    with source.open("wb") as file:
+        file.write(b"head")
+        file.seek(5_000_000)
+        file.write(b"middle" * 30_000)
+        file.truncate(12_345_678)
+    copy_sparse(source, tmp_path / "copy")
+    assert (tmp_path / "copy").read_bytes() == source.read_bytes()
+    assert (tmp_path / "copy").stat().st_blocks * 512 < 1_000_000
+    (tmp_path / "empty").touch()
+    copy_sparse(tmp_path / "empty", tmp_path / "empty copy")
+    assert (tmp_path / "empty copy").read_bytes() == b""

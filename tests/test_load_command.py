@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from scholarbase.manifest import read_manifest
 from scholarbase.search.library import Library
 from scholarbase.settings import load_settings
 from tests.conftest import run_cli, serving_in_thread
+from tests.libraries import copied
 from tests.qdrant.cluster import HANG, Cluster, qdrant_cluster
 
 
@@ -150,7 +150,7 @@ def test_the_folder_of_vectors_is_not_needed_to_serve(
     pair: Cluster, sample_library: Path, tmp_path: Path
 ) -> None:
     assert command(pair, "load", "--library", sample_library)[0] == 0
-    copy = shutil.copytree(sample_library, tmp_path / "library", ignore=shutil.ignore_patterns("vectors"))
+    copy = copied(sample_library, tmp_path / "library", "vectors")
     settings = load_settings(qdrant_url=pair.urls, qdrant_alias="papers")
     with Library.open(copy, settings=settings) as library:
         assert library.search("quark", mode="sparse").results

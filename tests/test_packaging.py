@@ -40,7 +40,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pytest.importorskip("hatchling")
     pytest.importorskip("build")
     copy, out = tmp_path_factory.mktemp("checkout"), tmp_path_factory.mktemp("dist")
-    unwanted = shutil.ignore_patterns("__pycache__", ".*_cache", ".hypothesis")
+    unwanted = shutil.ignore_patterns("__pycache__", ".*_cache", ".hypothesis", "work")
     for name in FOLDERS:
         if (ROOT / name).is_dir():
             shutil.copytree(ROOT / name, copy / name, ignore=unwanted)

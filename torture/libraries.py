@@ -11,6 +11,7 @@ from typing import Final
 
 from benchmarks import corpus, rows
 from benchmarks.servers import ROOT
+from tests.libraries import copied
 from torture.rows import Setting, say
 
 SAMPLE: Final = (ROOT / "sample" / "s2ag", ROOT / "sample" / "arxiv")
@@ -64,9 +65,7 @@ def dense(setting: Setting) -> Path | None:
 def copy(library: Path, target: Path) -> Path:
     """A copy of a library that may be damaged. Sparse files stay sparse, and an earlier copy is replaced."""
     shutil.rmtree(target, ignore_errors=True)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    subprocess.run(["cp", "-a", "--sparse=always", str(library), str(target)], check=True)
-    return target
+    return copied(library, target)
 
 
 def _built(library: Path, sources: list[Path] | tuple[Path, ...], *options: str) -> Path:

@@ -20,7 +20,7 @@ import orjson
 
 from scholarbase import errors
 from scholarbase.api.swapping import LocalMember, Swaps, Target
-from scholarbase.errors import LibraryError, ScholarBaseError, SwapFailed
+from scholarbase.errors import AddressError, LibraryError, ScholarBaseError, SwapFailed
 
 log = logging.getLogger("scholarbase.api")
 
@@ -107,10 +107,19 @@ class WorkerMember:
 
 
 class Supervision:
-    """Listens for workers, and holds those that have connected."""
+    """Listens for workers, and holds those that have connected.
+
+    Raises :class:`AddressError` if the socket cannot be created.
+    """
 
     def __init__(self, address: Path) -> None:
-        self._listener = Listener(os.fspath(address), family="AF_UNIX", backlog=64)
+        try:
+            self._listener = Listener(os.fspath(address), family="AF_UNIX", backlog=64)
+        except OSError as error:
+            raise AddressError(
+                f"The server cannot create the socket {address} ({error}): set SCHOLARBASE_RUNTIME_DIR to a folder "
+                "with a short path, at most about 70 characters."
+            ) from error
         self._workers: list[WorkerMember] = []
 
     def members(self) -> list[WorkerMember]:

@@ -41,6 +41,7 @@ from scholarbase.api.swapping import LocalMember, Models, Swaps, Target
 from scholarbase.api.watching import exit_on_bus_errors, watch, watched
 from scholarbase.encoders.service import serve_encoder
 from scholarbase.errors import EncoderError, LibraryError, ScholarBaseError
+from scholarbase.files import storage_errors
 from scholarbase.http import listen
 from scholarbase.manifest import Manifest, read_manifest
 from scholarbase.models.encoders import STATIC
@@ -76,6 +77,7 @@ def serve(path: Path, settings: Settings) -> None:
         LibraryError, EncoderError, VectorIndexError: the library cannot be served.
         InvalidRequest: the settings are unsafe or allow no requests (:func:`check_access`).
         AddressError: the port is in use, or the address does not belong to this machine.
+        StorageError: the folder for the workers' files is missing or not writable.
     """
     exit_on_bus_errors()
     check_access(settings)
@@ -199,7 +201,9 @@ def _swapping(swaps: Swaps) -> Iterator[None]:
 def _serve_together(
     path: Path, folder: Path, manifest: Manifest, settings: Settings, listener: socket.socket
 ) -> None:
-    runtime = Path(tempfile.mkdtemp(prefix="scholarbase-", dir=settings.runtime_dir))
+    temporary = settings.runtime_dir or Path(tempfile.gettempdir())
+    with storage_errors(temporary, "set SCHOLARBASE_RUNTIME_DIR to a folder that exists and is writable"):
+        runtime = Path(tempfile.mkdtemp(prefix="scholarbase-", dir=temporary))
     os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(runtime)
     make_file(runtime / FILE_NAME)
     try:

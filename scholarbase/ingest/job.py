@@ -237,7 +237,7 @@ class Job:
         if unfinished is not None and unfinished != plan:
             if not restart:
                 raise SourceChanged(
-                    f"The unfinished library at {self._folder.library} was started with other "
+                    f"The unfinished library at {self._folder.library} and this command differ in "
                     f"{difference(unfinished, plan)}: run the command that started it, or give --restart."
                 )
             self._folder.clear()

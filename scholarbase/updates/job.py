@@ -17,7 +17,6 @@ left.
 from __future__ import annotations
 
 import logging
-import shutil
 import sqlite3
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -40,6 +39,7 @@ from scholarbase.errors import (
     SourceError,
     TooManyRejects,
 )
+from scholarbase.files import copy_sparse
 from scholarbase.indexes.author_changes import change_authors
 from scholarbase.indexes.catalog import FILE_NAME as CATALOG
 from scholarbase.indexes.catalog import open_finished, read_meta
@@ -279,17 +279,16 @@ class _UpdateJob:
         return facts
 
     def _copy(self) -> None:
-        """Copy the library: on file systems that share blocks, this takes no room."""
+        """Copy the library."""
         with self._reporter.stage("copy", "files", None) as tracker:
             for name in (CATALOG, RECORDS, ENCODER):
                 if (self._source / name).exists():
-                    shutil.copyfile(self._source / name, self._folder.path / name)
+                    copy_sparse(self._source / name, self._folder.path / name)
                     tracker.advance(1)
-            # Not shutil.copytree, which goes on after an error, and lists all of them at the end.
             for name in files_in(self._source, VECTORS):
                 target = self._folder.path / name
                 target.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(self._source / name, target)
+                copy_sparse(self._source / name, target)
             tracker.advance(1)
 
     def _apply(self, store: RecordStore, steps: Sequence[Step], max_reject_share: float) -> Applied:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -24,6 +23,7 @@ from scholarbase.models.limits import MAX_PAPERS
 from scholarbase.search.library import Library
 from tests.api.raw import SECONDS, connected
 from tests.conftest import serving, serving_in_thread
+from tests.libraries import copied
 from tests.sessions.agents import wait_recorded, wait_until
 
 
@@ -169,7 +169,7 @@ def workers_of(server: int) -> list[int]:
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="finds the workers in /proc")
 def test_a_worker_that_cannot_start_was_restarted_for_ever(sample_library: Path, tmp_path: Path) -> None:
     library = tmp_path / "library"
-    shutil.copytree(sample_library, library)
+    copied(sample_library, library)
     said: list[str] = []
     with serving(library, "--workers", "2", said=said, SCHOLARBASE_SESSIONS="none") as (url, process):
         assert httpx.get(f"{url}/healthz", timeout=60).status_code == 200

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from scholarbase.encoders.service import create_service
 from scholarbase.errors import PROBLEM_TYPE_BASE
 from scholarbase.search.library import Library
 from tests.encoders.servers import running
+from tests.libraries import copied
 
 HOLOMORPHIC = "arXiv:hep-th/9302103"
 
@@ -196,7 +196,7 @@ def test_a_path_without_raw_path_is_logged_encoded() -> None:
 def test_a_failing_part_is_503(
     dense_library: Path, minilm: SentenceTransformersEncoder, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    copy = shutil.copytree(dense_library, tmp_path / "copy")
+    copy = copied(dense_library, tmp_path / "copy")
     with running(create_service(minilm)) as service:
         library = Library.open(copy, encoder=HttpEncoder(service, retries=0))
     with library, running(create_app(library)) as url:

@@ -161,6 +161,26 @@ def test_a_signal_stops_it_cleanly(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "error", "exit_code"), [("absent", "Cannot write", 6), ("a" * 90, "socket", 9)]
+)
+def test_a_folder_for_workers_that_cannot_be_used_is_an_error(
+    sample_library: Path, tmp_path: Path, name: str, error: str, exit_code: int
+) -> None:
+    folder = tmp_path / name
+    if error == "socket":
+        folder.mkdir()
+    arguments = ("serve", "--library", sample_library, "--port", "0", "--workers", "2")
+    done = run_process(*arguments, SCHOLARBASE_RUNTIME_DIR=str(folder))
+    assert done.returncode == exit_code, done.stderr
+    assert "Traceback" not in done.stderr
+    assert error in done.stderr
+    assert f"{folder}" in done.stderr
+    assert "SCHOLARBASE_RUNTIME_DIR" in done.stderr
+    assert not folder.exists() or not list(folder.iterdir())
+
+
+@pytest.mark.slow
 def test_several_servers_can_share_one_library(sample_library: Path) -> None:
     before = fingerprint(sample_library)
     with serving(sample_library) as (one, _), serving(sample_library) as (two, process):

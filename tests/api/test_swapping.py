@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import threading
 from collections.abc import Iterator
@@ -30,6 +29,7 @@ from scholarbase.settings import load_settings
 from tests.api.test_attacks import workers_of
 from tests.conftest import sample_rows, serving, snapshot_of
 from tests.encoders.servers import running
+from tests.libraries import copied
 from tests.sessions.agents import wait_until
 
 SIZES = (40, 60)
@@ -249,7 +249,7 @@ def test_a_session_records_the_snapshot_of_each_call(
 
 
 def damaged(library: Path, copy: Path) -> Path:
-    shutil.copytree(library, copy)
+    copied(library, copy)
     with (copy / "catalog.sqlite").open("r+b") as file:
         file.seek(5000)
         file.write(b"damage")
@@ -259,10 +259,10 @@ def damaged(library: Path, copy: Path) -> Path:
 def test_a_library_that_cannot_be_opened_leaves_the_old_one_serving(
     link: Path, libraries: tuple[Path, Path], sample_library: Path, tmp_path: Path
 ) -> None:
-    format_6 = Path(shutil.copytree(libraries[1], tmp_path / "format-6"))
+    format_6 = copied(libraries[1], tmp_path / "format-6")
     manifest = (format_6 / "manifest.json").read_bytes().replace(b'"format": 9', b'"format": 6')
     (format_6 / "manifest.json").write_bytes(manifest)
-    cut = Path(shutil.copytree(libraries[1], tmp_path / "cut"))
+    cut = copied(libraries[1], tmp_path / "cut")
     (cut / "encoder.json").unlink()
     old = snapshot_id(libraries[0])
     with swapping(link) as (opened, swaps, url):
@@ -296,7 +296,7 @@ def test_a_damaged_copy_of_the_served_library_took_its_place(
         with pytest.raises(SwapFailed, match="has changed since it was written"):
             swaps.reload()
         assert swaps.held == [first]
-        moved = Path(shutil.copytree(libraries[0], tmp_path / "moved"))
+        moved = copied(libraries[0], tmp_path / "moved")
         point(link, moved)
         assert swaps.reload().snapshot == first.snapshot
         assert swaps.held == [(moved, first.snapshot)]

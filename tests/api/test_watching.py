@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from pathlib import Path
 
 import httpx
@@ -11,11 +10,12 @@ import pytest
 
 from scholarbase.indexes.contents import OpenedFiles
 from tests.conftest import run_cli, serving
+from tests.libraries import copied
 
 
 @pytest.fixture
 def library(sample_library: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(sample_library, tmp_path / "library"))
+    return copied(sample_library, tmp_path / "library")
 
 
 @pytest.mark.parametrize("workers", ["1", pytest.param("2", marks=pytest.mark.slow)])

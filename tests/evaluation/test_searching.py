@@ -6,7 +6,6 @@ import errno
 import json
 import logging
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -47,6 +46,7 @@ from scholarbase.models.source import Source
 from scholarbase.progress import Reporter, SilentReporter
 from scholarbase.search.library import Library
 from tests.conftest import SAMPLE, serving
+from tests.libraries import copied
 
 SPARSE = SearchSettings(mode="sparse", limit=50)
 
@@ -532,7 +532,7 @@ def test_a_folder_that_is_not_a_run_is_left_unchanged(sample: Library, tmp_path:
 def test_a_library_in_the_way_is_never_offered_for_replacement(
     sample: Library, sample_library: Path, tmp_path: Path
 ) -> None:
-    shutil.copytree(sample_library, tmp_path / "run")
+    copied(sample_library, tmp_path / "run")
     before = sorted(path.name for path in (tmp_path / "run").iterdir())
     for restart in (False, True):
         with pytest.raises(RunExists, match="not part of a run") as raised:

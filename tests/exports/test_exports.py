@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import sqlite3
 import subprocess
 import sys
@@ -20,6 +19,7 @@ from scholarbase.exports import export
 from scholarbase.exports.zip_file import ZipWriter
 from scholarbase.progress import SilentReporter
 from tests.conftest import run_cli, sample_rows
+from tests.libraries import copied
 
 STRINGS: Final = "hep-th/9301068"
 
@@ -139,7 +139,7 @@ def test_the_database_of_pasa(
 def test_of_papers_with_the_same_letters_the_first_is_written(sample_library: Path, tmp_path: Path) -> None:
     """A second member of a name would hide the first, and the second paper would get the text of the first."""
     library = tmp_path / "library"
-    shutil.copytree(sample_library, library)
+    copied(sample_library, library)
     with closing(sqlite3.connect(library / "catalog.sqlite")) as connection:
         ids = [
             row[0]

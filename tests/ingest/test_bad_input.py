@@ -202,7 +202,7 @@ def test_sources_that_changed_since_the_job_began(release: Path, tmp_path: Path)
     shard.write_bytes(whole)
     changed = run_cli("ingest", release, "--library", library)
     assert changed.returncode == 5
-    assert "was started with other sources" in changed.stderr
+    assert "differ in sources" in changed.stderr
     assert "--restart" in changed.stderr
     assert run_cli("ingest", release, "--library", library, "--restart").returncode == 0
     assert list(verify(library))

@@ -21,7 +21,7 @@ from scholarbase.search.verification import verify
 from scholarbase.updates.job import update
 from tests.conftest import SAMPLE, run_cli
 from tests.documents.records import papers, record, write
-from tests.libraries import relist
+from tests.libraries import copied, relist
 
 KILLED = """
 import os, signal, sys
@@ -166,13 +166,12 @@ def test_another_chunker_needs_restart(whole: Path) -> None:
 
 
 def test_verify_finds_a_changed_text(whole: Path, tmp_path: Path) -> None:
-    import shutil
 
     from scholarbase.databases import open_for_writing
     from scholarbase.documents.schema import compress
 
     copy = tmp_path / "copy"
-    shutil.copytree(whole, copy)
+    copied(whole, copy)
     db = open_for_writing(copy / FILE_NAME, create=False)
     db.execute("UPDATE documents SET text = ? WHERE id = 3", (compress("Another text."),))
     db.close()

@@ -33,7 +33,7 @@ from scholarbase.search.library import Library
 from scholarbase.search.verification import verify
 from tests.conftest import SAMPLE, run_cli, sample_rows, snapshot_of
 from tests.ingest.contents import points, rows, same
-from tests.libraries import relist
+from tests.libraries import copied, relist
 
 
 def arxiv_rows() -> list[dict[str, Any]]:
@@ -363,7 +363,7 @@ def test_a_paper_has_the_number_of_its_id(sample_library: Path) -> None:
 
 def test_verify_finds_what_was_changed(sample_library: Path, tmp_path: Path) -> None:
     def damaged(name: str, *statements: str) -> str:
-        library = Path(shutil.copytree(sample_library, tmp_path / name))
+        library = copied(sample_library, tmp_path / name)
         with closing(sqlite3.connect(library / "catalog.sqlite", isolation_level=None)) as db:
             for statement in statements:
                 db.execute(statement)
@@ -493,9 +493,9 @@ def test_authors_of_dropped_papers_are_dropped(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_vectors_of_another_build_are_detected(sample_library: Path, tmp_path: Path) -> None:
     ingest([SAMPLE / "s2ag"], tmp_path / "other")
-    mixed = Path(shutil.copytree(sample_library, tmp_path / "mixed"))
+    mixed = copied(sample_library, tmp_path / "mixed")
     shutil.rmtree(mixed / "vectors")
-    shutil.copytree(tmp_path / "other" / "vectors", mixed / "vectors")
+    copied(tmp_path / "other" / "vectors", mixed / "vectors")
     with pytest.raises(LibraryCorrupt, match=r"is missing: the copy is incomplete"):
         Library.open(mixed)
     assert run_cli("verify", "--library", mixed).returncode == 10
@@ -536,7 +536,7 @@ def test_many_parts_take_few_open_files(tmp_path: Path) -> None:
 )
 def test_a_damaged_vectors_folder_is_detected(sample_library: Path, tmp_path: Path, damage: str) -> None:
     """Qdrant does not detect a truncated file of a filter, and then finds nothing."""
-    library = Path(shutil.copytree(sample_library, tmp_path / "library"))
+    library = copied(sample_library, tmp_path / "library")
     file = next((library / "vectors").glob("segments/*/payload_index/*citation*numeric/point_to_values.bin"))
     held = file.read_bytes()
     if damage == "missing":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import lzma
 import os
-import shutil
 import signal
 import sqlite3
 import subprocess
@@ -35,6 +34,7 @@ from scholarbase.search.verification import verify
 from scholarbase.workers import run_workers
 from tests.conftest import SAMPLE, run_cli
 from tests.ingest.contents import same
+from tests.libraries import copied
 
 SOURCES = (SAMPLE / "s2ag", SAMPLE / "arxiv")
 QUERIES = ("neural machine translation", "dark matter halos", "graph theory", '"black hole" AND entropy')
@@ -100,7 +100,7 @@ def test_four_partitions_give_the_library_of_one(default_library: Path, parted: 
 def test_a_library_of_partitions_can_be_changed(parted: Path, tmp_path: Path) -> None:
     """Segments of different partitions have different numbers of operations."""
     shard = tmp_path / "vectors"
-    shutil.copytree(parted / "vectors", shard)
+    copied(parted / "vectors", shard)
     with closing(EdgeIndex.open(shard, view=False)) as index:
         config, before = index.config, index.count(NO_FILTERS)
         ids = list(index.ids())
@@ -257,7 +257,7 @@ main(sys.argv[1:])
     arguments = ["ingest", str(small_snapshot), "--library", str(library), "--partitions", "4"]
     done = subprocess.run([sys.executable, "-c", interrupt, *arguments], capture_output=True, check=False)
     assert done.returncode == -signal.SIGKILL, done.stderr
-    shutil.copytree(library, tmp_path / "other")
+    copied(library, tmp_path / "other")
     for copy, number in ((library, 4), (tmp_path / "other", 1)):
         finish(small_snapshot, copy, number)
         same(small, copy)

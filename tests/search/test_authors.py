@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import shutil
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -22,7 +21,7 @@ from scholarbase.search import lookup
 from scholarbase.search.library import Library
 from scholarbase.search.verification import verify
 from tests.conftest import run_cli, serving_in_thread, snapshot_of
-from tests.libraries import relist
+from tests.libraries import copied, relist
 
 DETAILS = {
     "authorid": "11",
@@ -325,7 +324,7 @@ def test_commands(path: Path) -> None:
     ],
 )
 def test_verify_finds_a_changed_index(path: Path, tmp_path: Path, change: str) -> None:
-    copy = shutil.copytree(path, tmp_path / "copy")
+    copy = copied(path, tmp_path / "copy")
     assert any(line.startswith("authors: 7 are") for line in verify(copy))
     with closing(sqlite3.connect(copy / "catalog.sqlite")) as db, db:
         db.execute(change)

@@ -22,12 +22,12 @@ from scholarbase.manifest import FORMAT, read_manifest
 from scholarbase.search.library import Library
 from scholarbase.search.verification import verify
 from tests.conftest import SAMPLE, run_cli
-from tests.libraries import relist
+from tests.libraries import copied, relist
 
 
 @pytest.fixture
 def library(sample_library: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(sample_library, tmp_path / "library"))
+    return copied(sample_library, tmp_path / "library")
 
 
 def flip(path: Path, chance: random.Random) -> tuple[int, int]:
@@ -259,7 +259,7 @@ def test_files_that_do_not_belong_to_a_library_are_named(library: Path) -> None:
     Library.open(library).close()
     (library / "notes.txt").unlink()
     segment = next((library / "vectors" / "segments").iterdir())
-    shutil.copytree(segment, segment.with_name("11111111-1111-1111-1111-111111111111"))
+    copied(segment, segment.with_name("11111111-1111-1111-1111-111111111111"))
     with pytest.raises(LibraryCorrupt, match="does not belong to the library"):
         Library.open(library)
 
@@ -286,7 +286,7 @@ def test_an_earlier_format_is_rejected(library: Path) -> None:
 
 def test_a_replaced_library_keeps_no_file_of_the_old_one(dense_library: Path, tmp_path: Path) -> None:
     """The new one has no encoder."""
-    library = Path(shutil.copytree(dense_library, tmp_path / "library"))
+    library = copied(dense_library, tmp_path / "library")
     assert (library / "encoder.json").exists()
     ingest([SAMPLE / "arxiv"], library, restart=True)
     assert not (library / "encoder.json").exists()

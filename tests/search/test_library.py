@@ -42,7 +42,7 @@ from scholarbase.search.library import Library
 from scholarbase.settings import Settings
 from tests.conftest import DENSE_PAPERS, arxiv_rows, sample_edges, sample_rows, snapshot_of
 from tests.encoders.tiny_bge_m3 import make_tiny_bge_m3
-from tests.libraries import relist
+from tests.libraries import copied, relist
 
 HOLOMORPHIC = "arXiv:hep-th/9302103"
 WAYS: list[dict[str, Any]] = [
@@ -611,7 +611,7 @@ def test_the_same_request_gives_the_same_bytes(
 
     first = answers(dense)
     assert answers(dense) == first
-    copy = shutil.copytree(dense.path, tmp_path / "copy")
+    copy = copied(dense.path, tmp_path / "copy")
     again = Library.open(copy, encoder=minilm)
     try:
         assert answers(again) == first
@@ -714,7 +714,7 @@ def test_no_library_there(tmp_path: Path) -> None:
 
 @pytest.fixture
 def copy(dense_library: Path, tmp_path: Path) -> Path:
-    return shutil.copytree(dense_library, tmp_path / "copy")
+    return copied(dense_library, tmp_path / "copy")
 
 
 def test_a_manifest_that_was_changed_is_found_out(copy: Path) -> None:
@@ -757,7 +757,7 @@ def test_missing_vectors_are_found_out(copy: Path) -> None:
 
 def test_another_librarys_vectors_are_found_out(copy: Path, sample_library: Path) -> None:
     shutil.rmtree(copy / "vectors")
-    shutil.copytree(sample_library / "vectors", copy / "vectors")
+    copied(sample_library / "vectors", copy / "vectors")
     with pytest.raises(ScholarBaseError):
         Library.open(copy, encoder="none").search("string theory", limit=1000)
 

@@ -135,7 +135,7 @@ def test_a_full_disk_in_the_copy_of_an_update_listed_every_file_and_ended_in_a_t
         ).status
         == 0
     )
-    lane.faults.set(lane.work, Fault(Point("copy", "second/building/vectors/segments/*", 1), 1, "full"))
+    lane.faults.set(lane.work, Fault(Point("write", "second/building/vectors/segments/*", 1), 1, "full"))
     failed = lane.commands("update", old, sources / "changes", "--library", new)
     assert lane.faults.taken()
     assert failed.status == StorageError.exit_code

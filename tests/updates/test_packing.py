@@ -18,12 +18,8 @@ from scholarbase.updates import packing
 from scholarbase.updates.packing import pack
 from scholarbase.updates.unpacking import unpack
 from tests.conftest import run_cli
+from tests.libraries import copied
 from tests.updates.archives import files, members
-
-
-def copied(library: Path, to: Path) -> Path:
-    shutil.copytree(library, to, ignore=shutil.ignore_patterns(".*"))
-    return to
 
 
 def test_a_library_that_was_packed_and_unpacked_is_the_same(default_library: Path, tmp_path: Path) -> None:

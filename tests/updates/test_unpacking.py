@@ -28,6 +28,7 @@ from scholarbase.ingest.job import ingest
 from scholarbase.updates.packing import pack
 from scholarbase.updates.unpacking import unpack
 from tests.conftest import SAMPLE, run_cli
+from tests.libraries import copied
 from tests.updates.archives import Member, archive_of, fact, files, listing, members, plain
 
 
@@ -339,7 +340,7 @@ unpack(sys.argv[2], sys.argv[3])
 print(packing, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """
     large = tmp_path / "large"
-    shutil.copytree(sample_library, large, ignore=shutil.ignore_patterns(".*"))
+    copied(sample_library, large, ".*")
     with (large / "vectors" / "large.dat").open("wb") as out:
         for _ in range(150):
             out.write(os.urandom(1 << 20) + b"abc." * (1 << 18))

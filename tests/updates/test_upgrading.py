@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 import sqlite3
 import subprocess
 import sys
@@ -21,6 +20,7 @@ from scholarbase.manifest import FORMAT, read_manifest
 from scholarbase.search.verification import verify
 from scholarbase.updates.upgrading import STEPS, upgrade
 from tests.conftest import SAMPLE, run_cli
+from tests.libraries import copied
 from tests.updates.archives import fact, files, listing
 
 OLDER = FORMAT - 1
@@ -28,7 +28,7 @@ OLDER = FORMAT - 1
 
 def older(library: Path, to: Path, change: Callable[[dict[str, Any]], None]) -> Path:
     """A copy of a library with the number of the format before, and another manifest."""
-    shutil.copytree(library, to, ignore=shutil.ignore_patterns(".*"))
+    copied(library, to, ".*")
     manifest = json.loads((to / "manifest.json").read_bytes())
     manifest["format"] = OLDER
     change(manifest)

@@ -28,9 +28,10 @@ import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Final
 
 from scholarbase.errors import StorageError, VectorIndexError
+from scholarbase.files import copy_sparse
 
 logger = logging.getLogger(__name__)
 
@@ -59,8 +60,6 @@ _NEXT: Final = frozenset(
 
 _ATTEMPTS: Final = 100
 """Attempts to create a view while closing views remove the folder of all views."""
-_BLOCK: Final = 1 << 16
-_ZEROS: Final = bytes(_BLOCK)
 
 
 class ShardView:
@@ -201,36 +200,6 @@ def _place(source: Path, target: Path, *, linked: bool) -> None:
         target.symlink_to(source)
     else:
         copy_sparse(source, target)
-
-
-def copy_sparse(source: Path, target: Path) -> None:
-    """Copy a file without its holes and zeros: Qdrant allocates 32 MiB for a few kilobytes."""
-    with source.open("rb") as reader, target.open("xb") as writer:
-        size = os.fstat(reader.fileno()).st_size
-        end = 0
-        while end < size:
-            try:
-                start = os.lseek(reader.fileno(), end, os.SEEK_DATA)
-            except OSError as error:
-                if error.errno == errno.ENXIO:  # only a hole up to the end
-                    break
-                raise
-            end = os.lseek(reader.fileno(), start, os.SEEK_HOLE)
-            _copy_range(reader, writer, start, end)
-        writer.truncate(size)
-
-
-def _copy_range(reader: BinaryIO, writer: BinaryIO, start: int, end: int) -> None:
-    reader.seek(start)
-    position = start
-    while position < end:
-        block = reader.read(min(_BLOCK, end - position))
-        if not block:
-            break
-        if block != _ZEROS[: len(block)]:
-            writer.seek(position)
-            writer.write(block)
-        position += len(block)
 
 
 @contextmanager

@@ -16,8 +16,9 @@ from scholarbase.errors import StorageError, VectorIndexError
 from scholarbase.indexes.filters import NO_FILTERS
 from scholarbase.indexes.vectors.base import BM25, INTEGER_FIELDS, KEYWORD_FIELDS
 from scholarbase.indexes.vectors.edge import EdgeIndex
-from scholarbase.indexes.vectors.shard_view import ShardView, copy_sparse
+from scholarbase.indexes.vectors.shard_view import ShardView
 from tests.indexes.vectors.conftest import Corpus
+from tests.libraries import copied
 
 SERVE = """
 import json, sys
@@ -49,7 +50,7 @@ for _ in range(200):
 @pytest.fixture
 def library(shard: Path, tmp_path: Path) -> Path:
     """A library folder of its own, with a shard in it."""
-    shutil.copytree(shard, tmp_path / "library" / "vectors")
+    copied(shard, tmp_path / "library" / "vectors")
     return tmp_path / "library"
 
 
@@ -258,18 +259,3 @@ def test_a_missing_index_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(VectorIndexError, match="No vector index at"):
         ShardView.open(tmp_path / "vectors")
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_sparse_copy_is_the_same_file(tmp_path: Path) -> None:
-    source = tmp_path / "source"
-    with source.open("wb") as file:
-        file.write(b"head")
-        file.seek(5_000_000)
-        file.write(b"middle" * 30_000)
-        file.truncate(12_345_678)
-    copy_sparse(source, tmp_path / "copy")
-    assert (tmp_path / "copy").read_bytes() == source.read_bytes()
-    assert (tmp_path / "copy").stat().st_blocks * 512 < 1_000_000
-    (tmp_path / "empty").touch()
-    copy_sparse(tmp_path / "empty", tmp_path / "empty copy")
-    assert (tmp_path / "empty copy").read_bytes() == b""
