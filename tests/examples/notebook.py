@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from unittest.mock import patch
 
 import nbformat
@@ -31,7 +32,7 @@ def execute() -> NotebookNode:
         coalesce_streams=True,
         resources={"metadata": {"path": str(NOTEBOOK.parent)}},
     )
-    with patch.dict(os.environ, {"PATH": path}):
+    with TemporaryDirectory() as folder, patch.dict(os.environ, {"PATH": path, "TMPDIR": folder}):
         client.execute()
     notebook.metadata = read().metadata
     return notebook
