@@ -27,7 +27,7 @@ from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters
 from scholarbase.indexes.vectors.base import BM25, DENSE, LEARNED, EngineVector, ScoredId, SparseVector
 from scholarbase.indexes.vectors.bm25 import Bm25Queries, Bm25Text
 from scholarbase.indexes.vectors.feedback import PAPERS, Feedback, follow
-from scholarbase.indexes.vectors.index import VectorIndex
+from scholarbase.indexes.vectors.index import HNSW_EF, VectorIndex
 from scholarbase.manifest import Manifest
 from scholarbase.models.checks import as_of_day
 from scholarbase.models.encoders import STATIC
@@ -340,12 +340,18 @@ class Legs:
         return Ranking(above, total, "gte" if total == MOST_COUNTED else "eq")
 
     def _search_dense(
-        self, vector: npt.NDArray[np.float32], limit: int, query: Query, *, exact: bool = False
+        self,
+        vector: npt.NDArray[np.float32],
+        limit: int,
+        query: Query,
+        *,
+        exact: bool = False,
+        ef: int = HNSW_EF,
     ) -> list[ScoredId]:
         exact = exact or self._is_exact(query)
         check(*(_EXACTLY if exact else _BY_MEANING))
         return without_long_list(
-            lambda most, filters: self._vectors.search_dense(vector, most, filters, exact=exact),
+            lambda most, filters: self._vectors.search_dense(vector, most, filters, exact=exact, ef=ef),
             limit,
             query.filters,
         )
@@ -360,7 +366,7 @@ class Legs:
         self, vector: npt.NDArray[np.float32], near: Sequence[ScoredId], query: Query
     ) -> npt.NDArray[np.float32]:
         """The query's vector with those of the first papers of both legs (:mod:`.dense_feedback`)."""
-        nearest = self._search_dense(vector, dense_feedback.CONSIDERED, query)
+        nearest = self._search_dense(vector, dense_feedback.CONSIDERED, query, ef=dense_feedback.EF)
         first = dense_feedback.first_papers(near, nearest)
         return dense_feedback.expand(vector, list(self._vectors.dense_vectors(first).values()))
 

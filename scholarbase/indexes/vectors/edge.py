@@ -32,7 +32,7 @@ from scholarbase.indexes.vectors.base import (
     VectorPoint,
 )
 from scholarbase.indexes.vectors.checks import check_points
-from scholarbase.indexes.vectors.index import HNSW_EF, OVERSAMPLING, VectorIndex
+from scholarbase.indexes.vectors.index import OVERSAMPLING, VectorIndex
 from scholarbase.indexes.vectors.shard_view import ShardView
 from scholarbase.indexes.vectors.space import check_engine_memory, check_space, required_bytes
 from scholarbase.models.status import ACTIVE, other_statuses
@@ -138,16 +138,16 @@ class EdgeIndex(VectorIndex):
         limit: int,
         condition: qdrant.Filter | None,
         *,
-        exact: bool,
+        ef: int | None,
     ) -> list[qdrant.ScoredPoint]:
         params = None
-        if name == DENSE and exact:
+        if name == DENSE and ef is None:
             params = qdrant.SearchParams(
                 exact=True, quantization=qdrant.QuantizationSearchParams(ignore=True)
             )
-        elif name == DENSE:
+        elif name == DENSE and ef is not None:
             params = qdrant.SearchParams(
-                hnsw_ef=max(HNSW_EF, limit),
+                hnsw_ef=max(ef, limit),
                 quantization=qdrant.QuantizationSearchParams(rescore=True, oversampling=OVERSAMPLING),
             )
         if isinstance(vector, SparseVector):

@@ -52,19 +52,26 @@ class VectorIndex(ABC):
         self._sparse_names = config.sparse_names
 
     def search_dense(
-        self, vector: npt.NDArray[np.float32], limit: int, filters: ResolvedFilters, *, exact: bool = False
+        self,
+        vector: npt.NDArray[np.float32],
+        limit: int,
+        filters: ResolvedFilters,
+        *,
+        exact: bool = False,
+        ef: int = HNSW_EF,
     ) -> list[ScoredId]:
         """The ``limit`` points most similar by cosine, best first.
 
-        ``exact`` compares with every point; otherwise a hit may be missed, unless ``within`` has few ids.
+        ``exact`` compares with every point; otherwise a hit may be missed, unless ``within`` has few ids. ``ef`` is the
+        size of the candidate list.
         """
         _check_limit(limit)
         exact = exact or (filters.listed is not None and len(filters.listed) <= EXACT_WITHIN)
         query = check_dense(vector, self.config.dimensions, "The query")
         if not exact:
-            return self._search(DENSE, query.tolist(), limit, filters, exact=False)
+            return self._search(DENSE, query.tolist(), limit, filters, ef=ef)
         margin = rounding(len(query))
-        points = self._fetch(DENSE, query.tolist(), limit, filters, exact=True, margin=margin)
+        points = self._fetch(DENSE, query.tolist(), limit, filters, ef=None, margin=margin)
         least = points[limit - 1].score - margin if len(points) > limit else -math.inf
         scores = self._exact_scores(query, [_id(point) for point in points if point.score >= least])
         ranked = sorted((-score, key) for key, score in scores.items())
@@ -79,7 +86,7 @@ class VectorIndex(ABC):
         if filters is not NO_FILTERS and filters.listed is not None and not filters.listed:
             return 0
         condition = None if filters is NO_FILTERS else self._condition(filters)
-        points = self._nearest(DENSE, query.tolist(), most, condition, exact=True)
+        points = self._nearest(DENSE, query.tolist(), most, condition, ef=None)
         margin = rounding(len(query))
         close = [_id(point) for point in points if abs(point.score - least) <= margin]
         certain = sum(1 for point in points if point.score > least + margin)
@@ -115,7 +122,7 @@ class VectorIndex(ABC):
             check_sparse(name, vector, "The query")
         if not len(vector.indices):
             return []
-        hits = self._search(name, vector, limit, filters, exact=True)
+        hits = self._search(name, vector, limit, filters, ef=None)
         while hits and hits[-1].score <= 0:
             hits.pop()
         return hits
@@ -127,9 +134,9 @@ class VectorIndex(ABC):
         limit: int,
         filters: ResolvedFilters,
         *,
-        exact: bool,
+        ef: int | None,
     ) -> list[ScoredId]:
-        points = self._fetch(name, vector, limit, filters, exact=exact)
+        points = self._fetch(name, vector, limit, filters, ef=ef)
         ranked = [(-point.score, key) for point in points if isinstance(key := point.id, int)]
         if len(ranked) < len(points):
             raise _foreign_id(next(point.id for point in points if not isinstance(point.id, int)))
@@ -143,7 +150,7 @@ class VectorIndex(ABC):
         limit: int,
         filters: ResolvedFilters,
         *,
-        exact: bool,
+        ef: int | None,
         margin: float = 0.0,
     ) -> Sequence[Any]:
         """At least the ``limit`` nearest points and all whose score is that of the last of them, or up to ``margin``
@@ -154,7 +161,7 @@ class VectorIndex(ABC):
         count = limit + EXTRA_HITS
         # While the last fetched hit is tied with the last requested one, further hits may have lower ids.
         while True:
-            points = self._nearest(name, vector, count, condition, exact=exact)
+            points = self._nearest(name, vector, count, condition, ef=ef)
             if len(points) < count or points[-1].score < points[limit - 1].score - margin:
                 return points
             count *= 2
@@ -234,9 +241,12 @@ class VectorIndex(ABC):
         limit: int,
         condition: Any,
         *,
-        exact: bool,
+        ef: int | None,
     ) -> Sequence[Any]:
-        """The ``limit`` nearest points, each with ``id`` and ``score``: best first, ties in any order."""
+        """The ``limit`` nearest points, each with ``id`` and ``score``: best first, ties in any order.
+
+        ``ef`` is the size of the candidate list in the graph of dense vectors; None compares with every point.
+        """
 
     @abstractmethod
     def _count(self, condition: Any) -> int: ...

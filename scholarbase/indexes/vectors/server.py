@@ -17,7 +17,7 @@ from scholarbase.errors import LibraryCorrupt, VectorIndexError
 from scholarbase.indexes.filters import ResolvedFilters
 from scholarbase.indexes.vectors.base import DENSE, EngineVector, SparseVector, VectorConfig
 from scholarbase.indexes.vectors.collection import COMPLETE, LAYOUT, SNAPSHOT, collection_name
-from scholarbase.indexes.vectors.index import HNSW_EF, OVERSAMPLING, VectorIndex
+from scholarbase.indexes.vectors.index import OVERSAMPLING, VectorIndex
 from scholarbase.indexes.vectors.nodes import Nodes
 from scholarbase.models.status import ACTIVE, other_statuses
 
@@ -103,16 +103,16 @@ class ServerIndex(VectorIndex):
         limit: int,
         condition: models.Filter | None,
         *,
-        exact: bool,
+        ef: int | None,
     ) -> list[models.ScoredPoint]:
         params = None
-        if name == DENSE and exact:
+        if name == DENSE and ef is None:
             params = models.SearchParams(
                 exact=True, quantization=models.QuantizationSearchParams(ignore=True)
             )
-        elif name == DENSE:
+        elif name == DENSE and ef is not None:
             params = models.SearchParams(
-                hnsw_ef=max(HNSW_EF, limit),
+                hnsw_ef=max(ef, limit),
                 quantization=models.QuantizationSearchParams(rescore=True, oversampling=OVERSAMPLING),
             )
         query = vector if isinstance(vector, list) else sparse_vector(vector)

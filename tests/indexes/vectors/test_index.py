@@ -29,7 +29,9 @@ class Ranked(VectorIndex):
     def _condition(filters: ResolvedFilters, vector: str | None = None) -> None:
         raise AssertionError("searches without filters need no condition")
 
-    def _nearest(self, name: str, vector: Any, limit: int, condition: Any, *, exact: bool) -> Sequence[Any]:
+    def _nearest(
+        self, name: str, vector: Any, limit: int, condition: Any, *, ef: int | None
+    ) -> Sequence[Any]:
         return self.ranked[:limit]
 
     def _count(self, condition: Any) -> int:
