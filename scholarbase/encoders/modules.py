@@ -117,7 +117,8 @@ class Modules:
         if not (folder / _MODULES).exists():
             raise EncoderError(
                 f"{folder} has no modules.json, so the pooling of its vectors is unknown: give the folder of a "
-                "sentence-transformers model, as SentenceTransformer.save writes it."
+                "sentence-transformers model, as SentenceTransformer.save writes it, or of a model2vec model, whose "
+                "model.safetensors has a tensor embeddings."
             )
         modules = read_json(folder / _MODULES)
         if not isinstance(modules, list) or not all(isinstance(m, dict) and "path" in m for m in modules):

@@ -40,13 +40,15 @@ _TYPES: Final = ("float16", "float32", "float64", "int8")
 
 
 def is_static(folder: Path) -> bool:
-    """Whether ``folder`` has a model2vec model: ``model.safetensors`` has a tensor ``embeddings``."""
+    """Whether ``folder`` has a model2vec model: ``config.json`` says so, or ``model.safetensors`` has a tensor
+    ``embeddings``."""
+    if _says_model2vec(folder):
+        return True
     try:
         with safe_open(folder / TABLE, framework="numpy") as tensors:
             return "embeddings" in tensors.keys()  # noqa: SIM118  (not a mapping)
     except (OSError, SafetensorError):
-        # A folder of model2vec with a damaged table gets the error of StaticEncoder.
-        return _says_model2vec(folder)
+        return False
 
 
 class StaticEncoder:

@@ -194,7 +194,7 @@ def _with(value: float) -> Any:
 )
 def test_a_table_that_does_not_fit(tmp_path: Path, tensors: dict[str, Any], message: str) -> None:
     with pytest.raises(EncoderError, match=message):
-        StaticEncoder(make_model(tmp_path / "model", tensors))
+        open_encoder(str(make_model(tmp_path / "model", tensors)))
 
 
 def test_a_tokenizer_of_another_model(tmp_path: Path) -> None:
