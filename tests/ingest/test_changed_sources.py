@@ -136,7 +136,7 @@ def test_a_source_half_read_then_changed_is_not_resumed(tmp_path: Path) -> None:
     command += ["--encoder", "none"]
     assert subprocess.run(command, capture_output=True, check=False).returncode == -9
     source.write_bytes(release("Bob"))
-    with pytest.raises(SourceChanged, match="other sources"):
+    with pytest.raises(SourceChanged, match="differ in sources"):
         ingest([source], library)
     source.write_bytes(release("Ada"))
     assert ingest([source], library) == ingest([source], tmp_path / "whole")
