@@ -19,7 +19,7 @@ from scholarbase.search.fusion import FusionTable, K
 CONSIDERED: Final = 50
 """Results of each leg among which the first papers of both are found."""
 EF: Final = 256
-"""Size of the candidate list of that search. The 384 of other searches find no more relevant papers in the end."""
+"""Size of the candidate list of the dense search for them. 384, as in other searches, finds no more in the end."""
 PAPERS: Final = 5
 """First papers whose vectors are added."""
 WEIGHT: Final = 0.5

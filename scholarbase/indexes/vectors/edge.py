@@ -140,12 +140,13 @@ class EdgeIndex(VectorIndex):
         *,
         ef: int | None,
     ) -> list[qdrant.ScoredPoint]:
-        params = None
-        if name == DENSE and ef is None:
+        if name != DENSE:
+            params = None
+        elif ef is None:
             params = qdrant.SearchParams(
                 exact=True, quantization=qdrant.QuantizationSearchParams(ignore=True)
             )
-        elif name == DENSE and ef is not None:
+        else:
             params = qdrant.SearchParams(
                 hnsw_ef=max(ef, limit),
                 quantization=qdrant.QuantizationSearchParams(rescore=True, oversampling=OVERSAMPLING),

@@ -105,12 +105,13 @@ class ServerIndex(VectorIndex):
         *,
         ef: int | None,
     ) -> list[models.ScoredPoint]:
-        params = None
-        if name == DENSE and ef is None:
+        if name != DENSE:
+            params = None
+        elif ef is None:
             params = models.SearchParams(
                 exact=True, quantization=models.QuantizationSearchParams(ignore=True)
             )
-        elif name == DENSE and ef is not None:
+        else:
             params = models.SearchParams(
                 hnsw_ef=max(ef, limit),
                 quantization=models.QuantizationSearchParams(rescore=True, oversampling=OVERSAMPLING),
