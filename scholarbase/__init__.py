@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from scholarbase.bibliographies.writers import write_papers as write_papers
     from scholarbase.client.async_client import AsyncClient as AsyncClient
     from scholarbase.client.client import Client as Client
+    from scholarbase.extensions import Extension as Extension
     from scholarbase.models.papers import Paper as Paper
     from scholarbase.models.requests import SearchRequest as SearchRequest
     from scholarbase.search.library import Library as Library
@@ -21,6 +22,7 @@ __version__ = "0.2.0"
 _MODULES = {
     "AsyncClient": "scholarbase.client.async_client",
     "Client": "scholarbase.client.client",
+    "Extension": "scholarbase.extensions",
     "Library": "scholarbase.search.library",
     "Paper": "scholarbase.models.papers",
     "SearchRequest": "scholarbase.models.requests",
@@ -28,7 +30,7 @@ _MODULES = {
 }
 """Imported on first use: a client needs no index, and a library no HTTP client."""
 
-__all__ = ["AsyncClient", "Client", "Library", "Paper", "SearchRequest", "write_papers"]
+__all__ = ["AsyncClient", "Client", "Extension", "Library", "Paper", "SearchRequest", "write_papers"]
 __all__ += _errors.__all__
 
 

@@ -44,6 +44,7 @@
     │   ├── SourceChanged     a snapshot file changed after the job began
     │   └── TooManyRejects    more invalid records than the settings allow
     ├── MissingExtra          a package of an extra is not installed
+    ├── ExtensionError        a part of an extension cannot be loaded
     ├── StorageError          the disk is full or cannot be written
     ├── OutOfMemory           there is too little memory or address space
     ├── TimeLimit             the request took longer than its time limit
@@ -91,6 +92,7 @@ __all__ = [
     "EncoderError",
     "EncoderMismatch",
     "EvaluationError",
+    "ExtensionError",
     "Forbidden",
     "HeadTooLarge",
     "InvalidRequest",
@@ -481,6 +483,15 @@ class MissingExtra(ScholarBaseError):
     exit_code = 16
     slug = "missing-extra"
     title = "Missing extra"
+
+
+class ExtensionError(ScholarBaseError):
+    """A part of an extension cannot be loaded."""
+
+    status = 500
+    exit_code = 27
+    slug = "extension"
+    title = "Extension failed"
 
 
 class StorageError(ScholarBaseError):

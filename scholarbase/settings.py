@@ -150,6 +150,11 @@ class Settings(ClientSettings):
     )
     tracing: bool = Field(False, description="Send OpenTelemetry traces, with the extra tracing.")
 
+    extensions: Annotated[tuple[str, ...] | None, NoDecode] = Field(
+        None,
+        description="The extensions that are loaded, separated by commas, or none; by default all that are installed.",
+    )
+
     sql: bool = Field(False, description="Run SQL statements over the views of the library (docs/sql.md).")
 
     sessions: str | None = Field(
@@ -317,6 +322,14 @@ class Settings(ClientSettings):
     @classmethod
     def _read_origins(cls, value: Any) -> Any:
         return _origins_of(value) if isinstance(value, str) else value
+
+    @field_validator("extensions", mode="before")
+    @classmethod
+    def _read_extensions(cls, value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        names = tuple(part.strip() for part in value.split(",") if part.strip())
+        return () if names == ("none",) else names or None
 
     @field_validator("hosts", mode="before")
     @classmethod

@@ -35,6 +35,8 @@ NAMES = [
     "EncoderError",
     "EncoderMismatch",
     "EvaluationError",
+    "Extension",
+    "ExtensionError",
     "Forbidden",
     "HeadTooLarge",
     "InvalidRequest",

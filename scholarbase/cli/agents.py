@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 import orjson
 
+from scholarbase.cli.groups import Commands
 from scholarbase.cli.options import as_of_option, encoder_option, library_option, open_source, require_library
 from scholarbase.errors import InvalidRequest, ReplayDiffers, SessionExists
 from scholarbase.files import atomic_write, storage_errors
@@ -134,7 +135,7 @@ def _open_on_server(client: Client, name: str, query: str | None, as_of: str | N
 # -- session --------------------------------------------------------------------------------------------
 
 
-@click.group(short_help="List, show, replay, export and delete sessions.")
+@click.group(cls=Commands, short_help="List, show, replay, export and delete sessions.")
 def session() -> None:
     """List, show, evaluate, replay, export and delete recorded sessions."""
 

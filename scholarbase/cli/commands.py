@@ -23,6 +23,7 @@ from scholarbase.cli.downloads import download_group
 from scholarbase.cli.encode import encode
 from scholarbase.cli.encoders import encoder_group, encoder_location, open_encoders
 from scholarbase.cli.evaluation import evaluation
+from scholarbase.cli.groups import Commands
 from scholarbase.cli.keys import key
 from scholarbase.cli.libraries import pack, unpack, upgrade
 from scholarbase.cli.options import (
@@ -71,7 +72,7 @@ MERGED = ("arxiv_joined", "arxiv_ids_repeated", "openalex_joined", "own_joined")
 """Counts of records that an ingest merged into papers of others."""
 
 
-class _Commands(click.Group):
+class _Main(Commands):
     """Prints errors as messages and exits with their status."""
 
     def main(self, *args: Any, **extra: Any) -> Any:
@@ -101,9 +102,7 @@ class _Commands(click.Group):
         sys.exit(0)
 
 
-@click.group(
-    cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
-)
+@click.group(cls=_Main, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="scholarbase")
 @click.pass_context
 def main(context: click.Context) -> None:

@@ -14,6 +14,7 @@ from typing import Final, Literal, NamedTuple
 from scholarbase import __version__
 from scholarbase.databases import open_in_memory
 from scholarbase.errors import AddressError, ScholarBaseError
+from scholarbase.extensions import installed, summary
 from scholarbase.extras import PACKAGES, install_command, is_installed
 from scholarbase.files import disk_size
 from scholarbase.http import listen
@@ -49,6 +50,7 @@ def examine(settings: Settings, library: Path | None) -> Iterator[Finding]:
     )
     yield Finding("packages", "ok", ", ".join(_versions()))
     yield from _extras()
+    yield from _extensions()
     yield _sqlite()
     yield _descriptors()
     if library is None:
@@ -86,6 +88,21 @@ def _extras() -> Iterator[Finding]:
                 f"extra {extra}",
                 "warning",
                 f"{', '.join(missing)} not installed. If needed: {install_command(extra)}.",
+            )
+
+
+def _extensions() -> Iterator[Finding]:
+    for one in installed():
+        name = f"extension {one.name}"
+        if one.problem is not None:
+            yield Finding(
+                name,
+                "warning",
+                f"{one.package} {one.version} cannot be loaded ({one.problem}): update or uninstall the package.",
+            )
+        else:
+            yield Finding(
+                name, "ok", f"{one.package} {one.version}: {', '.join(summary(one)) or 'adds nothing'}"
             )
 
 

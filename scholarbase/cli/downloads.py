@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from scholarbase.cli.groups import Commands
 from scholarbase.settings import Settings
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def _reporter(settings: Settings) -> Reporter:
     return reporter(settings.progress_seconds)
 
 
-@click.group("download")
+@click.group("download", cls=Commands)
 def download_group() -> None:
     """Download snapshots and packed libraries.
 

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 import click
 import orjson
 
+from scholarbase.cli.groups import Commands
 from scholarbase.settings import Settings
 
 if TYPE_CHECKING:
     from scholarbase.encoders import Encoder
 
 
-@click.group("encoder")
+@click.group("encoder", cls=Commands)
 def encoder_group() -> None:
     """Train a static encoder on a library, and describe encoders."""
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import orjson
 
+from scholarbase.cli.groups import Commands
 from scholarbase.cli.options import (
     F,
     library_option,
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 A_PATH = click.Path(path_type=Path)
 
 
-@click.group("eval")
+@click.group("eval", cls=Commands)
 def evaluation() -> None:
     """Measure how well a library is searched, by us or by an agent."""
 

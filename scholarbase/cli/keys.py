@@ -7,12 +7,13 @@ from pathlib import Path
 import click
 
 from scholarbase.api.access.keys import MAX_RATE, create_key, read_keys, revoke_key
+from scholarbase.cli.groups import Commands
 from scholarbase.cli.options import F
 from scholarbase.errors import InvalidRequest
 from scholarbase.settings import Settings
 
 
-@click.group("key")
+@click.group("key", cls=Commands)
 def key() -> None:
     """Create, list and revoke the keys of a shared server."""
 
