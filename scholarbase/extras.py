@@ -10,7 +10,7 @@ from typing import Final
 from scholarbase.errors import MissingExtra
 
 PACKAGES: Final = {
-    "server": ("fastapi", "fastapi_offline", "httptools", "prometheus_client", "uvicorn"),
+    "server": ("fastapi", "fastapi_offline", "granian", "prometheus_client"),
     "mcp": ("mcp",),
     "proxy": ("certifi", "cryptography", "h11"),
     "qdrant": ("qdrant_client",),

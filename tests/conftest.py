@@ -252,7 +252,7 @@ def serving(
 def serving_in_thread(library: Library | Libraries, **settings: Any) -> Iterator[str]:
     """The URL of a server in a thread of this process, which saves the imports of a new one (:func:`serving`)."""
     loaded = load_settings(**settings)
-    with running(create_app(library, settings=loaded), lifespan="on", settings=loaded) as url:
+    with running(create_app(library, settings=loaded), settings=loaded) as url:
         yield url.removesuffix("/v1")
 
 

@@ -38,6 +38,8 @@ GRACE: Final = 1.05
 """Work that cannot be interrupted has its response at this multiple of the time limit; it then runs on without one."""
 PAPERS_AT_ONCE: Final = 20_000
 """Papers of all responses that are being made or sent: some 150 MB."""
+GRACEFUL_SECONDS: Final = 6.0
+"""How long requests may go on when the server stops; then they are refused."""
 FEW_PAPERS: Final = 100
 """Papers of a response that needs no admission for them."""
 THREADS: Final = "scholarbase-request"
@@ -111,14 +113,30 @@ class Admission:
         self._queue = settings.queue
         self._admitted = 0
         self.is_stopping = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stopped: asyncio.Future[None] | None = None
+        """Done when what runs is cancelled."""
 
     @property
     def load(self) -> Load:
         return Load(len(self._running), self._turns.waiting, self._queue, self._admitted)
 
+    def start(self) -> None:
+        """Admit requests, in the running event loop."""
+        self._loop = asyncio.get_running_loop()
+        self._stopped = self._loop.create_future()
+
     def stop(self) -> None:
-        """Refuse the requests that wait, because the server stops. Those that run go on."""
+        """Refuse the requests that wait, because the server stops, and after ``GRACEFUL_SECONDS`` those that run. From
+        any thread."""
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._stop)
+
+    def _stop(self) -> None:
+        assert self._loop is not None
+        assert self._stopped is not None
         self.is_stopping = True
+        self._loop.call_later(GRACEFUL_SECONDS, self._stopped.set_result, None)
         for capacity in (self._papers, self._turns):
             capacity.stop()
         for turn in self._short:
@@ -304,11 +322,15 @@ class Admission:
         result.add_done_callback(ended)
         try:
             ends: set[asyncio.Future[Any]] = {result, client.watch()}
+            if self._stopped is not None:
+                ends.add(self._stopped)
             await asyncio.wait(ends, timeout=seconds * GRACE, return_when=asyncio.FIRST_COMPLETED)
             if result.done():
                 return result.result()
             if client.is_gone:
                 raise Cancelled(_DISCONNECTED)
+            if self._stopped is not None and self._stopped.done():
+                raise stopping()
             raise deadline.late()
         finally:
             deadline.cancel()  # has no effect on work that is done

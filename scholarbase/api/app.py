@@ -24,7 +24,6 @@ from scholarbase.api.dialects.all import DIALECTS
 from scholarbase.api.dialects.serving import DialectRoute
 from scholarbase.api.holding import Libraries
 from scholarbase.api.middleware import Holding, Requests
-from scholarbase.api.protocol import ON_STOP
 from scholarbase.api.readiness import Readiness
 from scholarbase.api.responding import COMPRESSION
 from scholarbase.api.routes import (
@@ -78,11 +77,12 @@ def create_app(
     sessions = None if location is None else SessionStore(location, keep_days=keep_days, quotas=quotas)
 
     @asynccontextmanager
-    async def lifespan(app: FastAPI) -> AsyncIterator[dict[str, Callable[[], None]]]:
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         async with AsyncExitStack() as stack:
             for one in running:
                 await stack.enter_async_context(one)
-            yield {ON_STOP: app.state.admission.stop}
+            app.state.admission.start()
+            yield
         app.state.admission.close()
         app.state.readiness.close()
         if on_close is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from time import monotonic
 from typing import Final
 
 from starlette.requests import ClientDisconnect
@@ -11,7 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from scholarbase.api.capacity import Capacity
 from scholarbase.api.problems import TOOLS_PATH, rejection
-from scholarbase.errors import BodyTooLarge, Busy
+from scholarbase.errors import BodyTooLarge, Busy, RequestIncomplete
 
 TOOLS_FACTOR: Final = 4
 """The limit is this many times larger at ``TOOLS_PATH``, where calls that are too large are tool errors."""
@@ -19,6 +20,9 @@ SMALL_BODY: Final = 2**16
 """Bytes of a body that needs no room of its own."""
 BODIES: Final = 4
 """Bodies of the maximum size that are in memory at once."""
+SLOW_SECONDS: Final = 20.0
+MIN_RATE: Final = 1024
+"""Bytes per second that a client must send of a body, after ``SLOW_SECONDS``."""
 PATIENCE_SECONDS: Final = 2.0
 """How long a body waits for others that are received."""
 MAX_MARKS: Final = 500_000
@@ -29,11 +33,12 @@ MAX_TOOL_MARKS: Final = 100_000
 
 
 class BodyLimit:
-    """ASGI middleware: rejects bodies of more than ``limit`` bytes, or with too many values, with a problem document.
+    """ASGI middleware: receives each body completely before the application runs, within limits of size and time.
 
-    Bodies of more than ``SMALL_BODY`` bytes are received completely first, and passed on when together they fit into
-    ``BODIES`` times the limit. As much is received at once. A body that waits for slow clients is received all the same
-    after ``PATIENCE_SECONDS``: :class:`scholarbase.api.connections.Connections` then limits what all clients send.
+    A body is rejected with a problem document if it has more than ``limit`` bytes or too many values, or if its client
+    sends less than ``MIN_RATE``. Larger bodies than ``SMALL_BODY`` wait until together they fit into ``BODIES`` times the
+    limit. As much is received at once; a body that waits for slow clients is received all the same after
+    ``PATIENCE_SECONDS``.
 
     Args:
         queue: the number of bodies that may wait.
@@ -55,9 +60,7 @@ class BodyLimit:
         # Transfer-Encoding overrides Content-Length (RFC 9112, section 6.3).
         if is_chunked:
             length = None
-        is_small = length is not None and length <= min(SMALL_BODY, self._limit)
-        has_body = length is not None or is_chunked or scope.get("method") != "GET"
-        if scope["type"] != "http" or is_small or not has_body:
+        if scope["type"] != "http" or not (length or is_chunked):
             await self._app(scope, receive, send)
             return
         is_tool = scope["path"].startswith(TOOLS_PATH)
@@ -72,7 +75,7 @@ class BodyLimit:
                 if not self._bodies.take(len(body)):
                     await self._bodies.wait(len(body))
                 size = len(body)
-        except (BodyTooLarge, Busy) as error:
+        except (BodyTooLarge, Busy, RequestIncomplete) as error:
             await rejection(error, scope)(scope, receive, send)
             return
         try:
@@ -83,6 +86,8 @@ class BodyLimit:
 
     async def _receive(self, receive: Receive, limit: int, size: int) -> bytes:
         """A complete body of at most ``size`` bytes. Raises as :func:`_received`, and Busy: too many wait."""
+        if size <= SMALL_BODY:
+            return await _received(receive, limit)
         has_room = self._receiving.take(size)
         if not has_room:
             with suppress(TimeoutError):
@@ -100,22 +105,40 @@ async def _received(receive: Receive, limit: int) -> bytes:
     """A complete body.
 
     Raises:
-        BodyTooLarge: it has more than ``limit`` bytes. The server reads and discards the rest, so that the connection
-            can be reused.
+        BodyTooLarge: it has more than ``limit`` bytes. The server closes the connection.
+        RequestIncomplete: the client sends it too slowly.
         ClientDisconnect: the client disconnected before its end.
     """
-    parts, size = [], 0
+    message = await _next(receive, SLOW_SECONDS)
+    if not message.get("more_body", False):  # as most bodies
+        body: bytes = message.get("body", b"")
+        if len(body) > limit:
+            raise _too_large(f"more than {limit:,}", limit)
+        return body
+    body_parts = bytearray(message.get("body", b""))
+    began = monotonic()
     while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise ClientDisconnect
-        if part := message.get("body", b""):
-            parts.append(part)
-            size += len(part)
-        if size > limit:
+        if len(body_parts) > limit:
             raise _too_large(f"more than {limit:,}", limit)
         if not message.get("more_body", False):
-            return b"".join(parts)
+            return bytes(body_parts)
+        message = await _next(receive, SLOW_SECONDS + len(body_parts) / MIN_RATE - (monotonic() - began))
+        body_parts += message.get("body", b"")
+
+
+async def _next(receive: Receive, seconds: float) -> Message:
+    """The next part of a body. Raises as :func:`_received`."""
+    try:
+        async with asyncio.timeout(seconds):
+            message = await receive()
+    except TimeoutError:
+        raise RequestIncomplete(
+            f"The client sent less than {MIN_RATE:,} bytes of the body a second for {SLOW_SECONDS:g} seconds: send the "
+            "request again, faster."
+        ) from None
+    if message["type"] == "http.disconnect":
+        raise ClientDisconnect
+    return message
 
 
 def _check_marks(body: bytes, most: int) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import blake2b
 from typing import Any, Final
@@ -141,23 +141,15 @@ class Libraries:
         if not is_new:
             held.release()
 
-    def switch(self, snapshot: str, keep: int) -> None:
-        """Let the library of a snapshot answer new requests, and keep the last ``keep`` libraries open."""
+    def switch(self, snapshots: Sequence[str]) -> None:
+        """Let the library of the last of these snapshots, which is open, answer new requests, and stop to hold libraries
+        of other snapshots. Requests that those answer go on."""
         with self._lock:
-            self._current = self._held[snapshot]
+            self._current = self._held[snapshots[-1]]
             self._move_last(self._current)
-            retired = [self._held.pop(name) for name in list(self._held)[:-keep]]
+            retired = [self._held.pop(name) for name in list(self._held) if name not in snapshots]
         for held in retired:
             held.release()
-
-    def drop(self, snapshot: str) -> None:
-        """Stop to hold a library that is not the current one. Requests that it answers go on."""
-        with self._lock:
-            held = self._held.get(snapshot)
-            if held is None or held is self._current:
-                return
-            del self._held[snapshot]
-        held.release()
 
     def check_files(self) -> None:
         """Raises LibraryCorrupt: a file of an open library was written."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import ipaddress
 import logging
 import os
@@ -22,7 +21,6 @@ from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from scholarbase.api.admission import KEY, SLOT, release
-from scholarbase.api.capacity import stopping
 from scholarbase.api.conditional import NO_STORE
 from scholarbase.api.holding import HELD, SNAPSHOT, SNAPSHOT_KEY, Held, Libraries
 from scholarbase.api.paths import ADMIN_PATHS, OPEN_PATHS, STATIC
@@ -120,9 +118,6 @@ class Requests:
             await self._app(inner, receive, send_with_headers)
         except ClientDisconnect:
             status = status or CLIENT_DISCONNECTED
-        except asyncio.CancelledError:
-            if status or not await _refused(inner, receive, send_with_headers):
-                raise
         except Exception:
             log.exception("%s %s failed id=%s", scope["method"], path, request_id)
             if status:  # the response has started and can only be cut off
@@ -244,14 +239,6 @@ def _named(scope: Scope) -> str | None:
     if len(sent) > 1:
         raise InvalidRequest(f"The header {SNAPSHOT} occurs {len(sent)} times: send it once.")
     return sent[0].decode("latin-1") if sent else None
-
-
-async def _refused(scope: Scope, receive: Receive, send: Send) -> bool:
-    """Respond to a request that was cancelled because the server stops; False if it was for another reason."""
-    if "app" not in scope or not scope["app"].state.admission.is_stopping:
-        return False
-    await rejection(stopping(), scope)(scope, receive, send)
-    return True
 
 
 def _totals(stages: Sequence[Stage]) -> dict[str, float]:

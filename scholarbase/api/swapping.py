@@ -1,22 +1,23 @@
-"""Swapping the library of a running server, in all of its processes.
+"""Swapping the library of a running server.
 
-A swap has two steps. First every process opens the new library, checks it and runs some searches; meanwhile the old
-one answers, and the new one answers requests that name its snapshot. If one process fails, all of them drop the new
-library. Then every process lets it answer new requests, and closes the old one when its last request has finished.
+What is served is a file (:mod:`.runtime`). A swap writes the next one, and every worker opens that library beside the old
+one, checks it, runs some searches, and then lets it answer new requests; it closes the old one when its last request has
+finished. No worker ends. If one cannot open it, the file names the old library again. Workers change one after the other:
+a request that needs one snapshot names it, and gets an error from a worker that does not hold it.
 """
 
 from __future__ import annotations
 
 import logging
-import threading
-from collections.abc import Callable, Sequence
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from time import monotonic
-from typing import Any, Final, NamedTuple, Protocol, cast
+from typing import Any, Final, cast
 
 from scholarbase.api.holding import Libraries
+from scholarbase.api.runtime import POLL_SECONDS, STARTING, Runtime, Served, State, Target
 from scholarbase.encoders import Encoder, open_encoder
 from scholarbase.errors import EncoderMismatch, LibraryError, ScholarBaseError, SwapFailed
 from scholarbase.manifest import read_manifest
@@ -33,17 +34,10 @@ WATCH_SECONDS: Final = 2.0
 """How often ``--watch`` reads the link or the folder."""
 RETRY_SECONDS: Final = 60.0
 """When ``--watch`` tries again to take a library that could not be served."""
-START_SECONDS: Final = 600.0
-"""How long a swap waits for the first worker to start."""
+OPEN_SECONDS: Final = 600.0
+"""How long a swap waits for the workers."""
 WARM_TEXT: Final = "A survey of methods"
 """The query that a new library answers first."""
-
-
-class Target(NamedTuple):
-    """A library to serve: its folder, and its snapshot."""
-
-    folder: Path
-    snapshot: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,24 +59,7 @@ class Reloaded:
         return {"snapshot": self.snapshot, "previous": self.previous, "changed": changed, "held": self.held}
 
 
-class Member(Protocol):
-    """A process that serves."""
-
-    def prepare(self, target: Target) -> None:
-        """Open a library, for requests that name its snapshot.
-
-        Raises:
-            ScholarBaseError: it cannot be opened.
-        """
-
-    def switch(self, snapshot: str, keep: int) -> None:
-        """Let a prepared library answer new requests, and keep the last ``keep`` libraries open."""
-
-    def drop(self, snapshot: str) -> None:
-        """Stop to hold a library that was prepared."""
-
-
-# -- one process ----------------------------------------------------------------------------------------
+# -- in a worker -----------------------------------------------------------------------------------------
 
 
 class Shared:
@@ -135,43 +112,24 @@ class Models:
             model.close()
 
 
-class LocalMember:
-    """This process."""
+def open_target(target: Target, models: Models, settings: Settings) -> Library:
+    """Open a library and let it answer some requests.
 
-    def __init__(self, libraries: Libraries, models: Models, settings: Settings) -> None:
-        self.libraries = libraries
-        self._models = models
-        self._settings = settings
-
-    def prepare(self, target: Target) -> None:
-        if target.snapshot in self.libraries.names():
-            return
-        self.libraries.add(self.open(target))
-
-    def open(self, target: Target) -> Library:
-        """Open a library and let it answer some requests.
-
-        Raises:
-            ScholarBaseError: it cannot be opened, or a part of it does not work.
-        """
-        library = self._models.open_library(target.folder, self._settings)
-        try:
-            if library.snapshot_id != target.snapshot:
-                raise LibraryError(
-                    f"The library at {target.folder} was replaced while it was opened (snapshot {target.snapshot}, "
-                    f"now {library.snapshot_id}): try again."
-                )
-            warm(library)
-        except BaseException:
-            library.close()
-            raise
-        return library
-
-    def switch(self, snapshot: str, keep: int) -> None:
-        self.libraries.switch(snapshot, keep)
-
-    def drop(self, snapshot: str) -> None:
-        self.libraries.drop(snapshot)
+    Raises:
+        ScholarBaseError: it cannot be opened, or a part of it does not work.
+    """
+    library = models.open_library(target.folder, settings)
+    try:
+        if library.snapshot_id != target.snapshot:
+            raise LibraryError(
+                f"The library at {target.folder} was replaced while it was opened (snapshot {target.snapshot}, "
+                f"now {library.snapshot_id}): try again."
+            )
+        warm(library)
+    except BaseException:
+        library.close()
+        raise
+    return library
 
 
 def warm(library: Library) -> None:
@@ -188,7 +146,58 @@ def warm(library: Library) -> None:
     library.run_title(TitleParameters.of(title=WARM_TEXT))
 
 
-# -- all processes --------------------------------------------------------------------------------------
+class Follower:
+    """Lets a worker serve what the server serves.
+
+    Args:
+        libraries: the open libraries of this process.
+        runtime: the files of the server.
+    """
+
+    def __init__(self, libraries: Libraries, models: Models, settings: Settings, runtime: Runtime) -> None:
+        self._libraries = libraries
+        self._models = models
+        self._settings = settings
+        self._runtime = runtime
+        self._number = STARTING
+
+    def follow(self) -> None:
+        """Take what is served now, and report it."""
+        served = self._runtime.served()
+        if served.number == self._number:
+            return
+        error = None
+        try:
+            self._take(served)
+        except ScholarBaseError as failure:
+            error = failure
+        except Exception as failure:
+            log.exception("A library cannot be opened.")
+            error = LibraryError(f"Opening the library failed ({failure!r}): see the server's log.")
+        if error is not None:
+            log.error("A worker cannot serve snapshot %s: %s", served.current.snapshot, error)
+        self._number = served.number
+        self._runtime.report(State(served.number, error))
+
+    def _take(self, served: Served) -> None:
+        target = served.current
+        if target.snapshot not in self._libraries.names():
+            self._libraries.add(open_target(target, self._models, self._settings))
+        for kept in served.held[:-1]:
+            if self._number == STARTING:  # an earlier library, for requests that name its snapshot
+                self._open_kept(kept)
+        self._libraries.switch([one.snapshot for one in served.held])
+
+    def _open_kept(self, target: Target) -> None:
+        if target.snapshot in self._libraries.names():
+            return
+        try:
+            self._libraries.add(open_target(target, self._models, self._settings))
+        except ScholarBaseError as error:
+            log.warning("Snapshot %s cannot be opened again by this worker: %s", target.snapshot, error)
+
+
+# -- in any process of the server -----------------------------------------------------------------------
 
 
 class Swaps:
@@ -196,36 +205,16 @@ class Swaps:
 
     Args:
         path: what the operator named: a library, a link to one, or a folder of libraries.
-        first: the library that is served.
-        members: returns the processes that serve.
-        has_encoder: whether they have a query encoder.
+        has_encoder: whether the workers have a query encoder.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        first: Target,
-        settings: Settings,
-        members: Callable[[], Sequence[Member]],
-        *,
-        has_encoder: bool,
-    ) -> None:
+    def __init__(self, path: Path, runtime: Runtime, settings: Settings, *, has_encoder: bool) -> None:
         self._path = path
+        self.runtime: Final = runtime
         self._settings = settings
-        self._members = members
         self._needs_encoder = not has_encoder and settings.encoder != "none"
-        self._held = [first]
         self._signals: SimpleQueue[bool] = SimpleQueue()
         self._refused: tuple[object, float] = (None, 0.0)
-        self.lock = threading.Condition()
-        """Held during a swap, so that a process that starts learns which libraries are served before it or after it.
-        Notified when a process is added to the members."""
-
-    @property
-    def held(self) -> list[Target]:
-        """The libraries that are served, the current one last."""
-        with self.lock:
-            return list(self._held)
 
     def reload(self) -> Reloaded:
         """Serve the library that the path names now.
@@ -233,59 +222,67 @@ class Swaps:
         Raises:
             SwapFailed: it cannot be served. The old one is.
         """
-        with self.lock:
-            previous = self._held[-1].snapshot
+        with self.runtime.changing():
+            held = self.runtime.served().held
+            folder, previous = held[-1]
             try:
                 target = self._target()
                 if target.snapshot != previous:
-                    self._swap(target)
-                elif target.folder != self._held[-1].folder:  # from which a worker that starts would open it
+                    self._check(target)
+                    self._publish(target, held)
+                elif target.folder != folder:  # from which a worker that starts would open it
                     check_files(
                         target.folder, target.snapshot, self._settings, full=self._settings.full_check
                     )
+                    self._publish(target, held)
             except ScholarBaseError as error:
                 failure = SwapFailed(
                     f"Snapshot {previous} is still served, since the new library cannot be: {error}"
                 )
                 log.error("%s", failure)
                 raise failure from error
-            self._record(target)
             if target.snapshot != previous:
                 log.info("Serving %s (snapshot %s) instead of snapshot %s.", *target, previous)
-            return Reloaded(target.snapshot, previous, tuple(one.snapshot for one in reversed(self._held)))
+            served = self.runtime.served()
+            return Reloaded(target.snapshot, previous, tuple(one.snapshot for one in reversed(served.held)))
 
     def _target(self) -> Target:
         folder = locate(self._path)
         return Target(folder, read_manifest(folder)[1])
 
-    def _swap(self, target: Target) -> None:
+    def _check(self, target: Target) -> None:
         manifest, _ = read_manifest(target.folder)
         if manifest.encoder is not None and self._needs_encoder:
             raise EncoderMismatch(
                 f"The library at {target.folder} needs the encoder {manifest.encoder.for_queries.name}, and this "
                 "server was started without one: start it again, or with --encoder none to search only by words."
             )
-        if self._settings.full_check:
-            check_files(target.folder, target.snapshot, self._settings, full=True)
-        if not self.lock.wait_for(self._members, START_SECONDS):
-            raise LibraryError("No worker has started yet.")
-        members = self._members()
-        is_held = any(one.snapshot == target.snapshot for one in self._held)
-        try:
-            for member in members:
-                member.prepare(target)
-        except BaseException:
-            for member in () if is_held else members:
-                member.drop(target.snapshot)
-            raise
-        # A process that starts from here on serves the new library.
-        self._record(target)
-        for member in members:
-            member.switch(target.snapshot, self._settings.keep_libraries)
+        check_files(target.folder, target.snapshot, self._settings, full=self._settings.full_check)
 
-    def _record(self, target: Target) -> None:
-        others = [one for one in self._held if one.snapshot != target.snapshot]
-        self._held = [*others, target][-self._settings.keep_libraries :]
+    def _publish(self, target: Target, held: tuple[Target, ...]) -> None:
+        """Let all workers serve a library. Raises what the first worker that cannot raises; then none does."""
+        others = [one for one in held if one.snapshot != target.snapshot]
+        kept = tuple([*others, target][-self._settings.keep_libraries :])
+        try:
+            self._wait(self.runtime.publish(kept).number)
+        except ScholarBaseError:
+            self.runtime.publish(held)
+            raise
+
+    def _wait(self, number: int) -> None:
+        """Wait until all workers serve what was published as ``number``, and one at least."""
+        deadline = monotonic() + OPEN_SECONDS
+        while monotonic() < deadline:
+            states = self.runtime.workers().values()
+            for state in states:
+                if state.number >= number and state.error is not None:
+                    raise state.error
+            if states and all(state.number >= number for state in states):
+                return
+            if self.runtime.is_stopping:
+                raise LibraryError("The server is stopping: reload the one that follows.")
+            time.sleep(POLL_SECONDS / 2)
+        raise LibraryError(f"A worker did not open the library within {OPEN_SECONDS:g} s.")
 
     # -- signals and the clock --------------------------------------------------------------------------
 
@@ -313,7 +310,7 @@ class Swaps:
         try:
             if not reload:
                 found = self._found()
-                if found == self._held[-1].snapshot or self._is_refused(found):
+                if found == self.runtime.served().current.snapshot or self._is_refused(found):
                     return
             reloaded = self.reload()
             if reload and reloaded.snapshot == reloaded.previous:

@@ -27,7 +27,7 @@ from scholarbase.settings import Settings
 State = Literal["ok", "warning", "failed"]
 
 SHOWN_PACKAGES: Final = (
-    *("qdrant-edge-py", "sqlite-utils", "pydantic", "httpx", "fastapi", "uvicorn", "mcp", "qdrant-client"),
+    *("qdrant-edge-py", "sqlite-utils", "pydantic", "httpx", "fastapi", "granian", "mcp", "qdrant-client"),
     *("sentence-transformers", "FlagEmbedding", "torch"),
 )
 MIN_SQLITE: Final = (3, 38, 0)

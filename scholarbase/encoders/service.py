@@ -9,28 +9,26 @@ vectors, and the same search would not always return the same bytes.
 
 from __future__ import annotations
 
+import asyncio
 import base64
-import signal
 import socket
-import threading
-from contextlib import suppress
 from pathlib import Path
-from types import FrameType
 from typing import Annotated, Any, Final, Literal
 
 import numpy as np
 import orjson
-import uvicorn
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, Field, StrictStr
 
+from scholarbase.asgi import BACKLOG, Embedded, options, serve_until_stopped
 from scholarbase.encoders.base import Encoder, Encodings
 from scholarbase.encoders.registry import open_encoder
 from scholarbase.errors import AddressError, InvalidRequest, ScholarBaseError
 
 DEFAULT_HOST: Final = "127.0.0.1"
 DEFAULT_PORT: Final = 8790
+MAX_CONNECTIONS: Final = 1024
 MAX_TEXTS: Final = 2048
 """Texts in one request, as in OpenAI's service."""
 
@@ -116,30 +114,19 @@ def serve_encoder(
         EncoderError: as :func:`scholarbase.encoders.open_encoder`.
     """
     # Bind before loading the model, which takes long.
-    listener = _bind_port(host, port) if uds is None else None
-    if uds is not None:
-        _claim_socket(Path(uds))
-    if threading.current_thread() is threading.main_thread():
-        # uvicorn re-raises the signal that stopped it; the default handler would skip the cleanup below.
-        signal.signal(signal.SIGTERM, _exit)
+    listener = _bind_port(host, port) if uds is None else _bind_socket(Path(uds))
     try:
         encoder = open_encoder(name, device=device, api_key=api_key, queries_only=queries_only)
         try:
             app = create_service(encoder, queries_only=queries_only)
-            config = uvicorn.Config(app, uds=uds, access_log=False, log_config=None)
-            with suppress(KeyboardInterrupt):
-                uvicorn.Server(config).run(sockets=[listener] if listener is not None else None)
+            listener.listen(BACKLOG)
+            asyncio.run(serve_until_stopped(Embedded(app, listener, **options(MAX_CONNECTIONS))))
         finally:
             encoder.close()
     finally:
-        if listener is not None:
-            listener.close()
+        listener.close()
         if uds is not None:
             Path(uds).unlink(missing_ok=True)
-
-
-def _exit(signum: int, frame: FrameType | None) -> None:
-    raise SystemExit(0)
 
 
 def _bind_port(host: str, port: int) -> socket.socket:
@@ -156,8 +143,8 @@ def _bind_port(host: str, port: int) -> socket.socket:
     return listener
 
 
-def _claim_socket(path: Path) -> None:
-    """Create an unused socket file with mode 0600. uvicorn replaces it and keeps the mode.
+def _bind_socket(path: Path) -> socket.socket:
+    """A Unix socket that only this user may connect to.
 
     Raises:
         AddressError: a service listens there, the path is not a socket, or it cannot be created.
@@ -177,15 +164,17 @@ def _claim_socket(path: Path) -> None:
             raise AddressError(f"The socket {path} cannot be used ({error.strerror}).") from error
     if path.exists():
         raise AddressError(f"{path} is not a socket and is not replaced: choose another path.")
-    with socket.socket(socket.AF_UNIX) as claim:
-        try:
-            claim.bind(str(path))
-            path.chmod(0o600)
-        except OSError as error:
-            raise AddressError(
-                f"The encoder service cannot create the socket {path} ({error}): choose a short path (at most "
-                "about 100 characters) in a folder that exists and is writable."
-            ) from error
+    listener = socket.socket(socket.AF_UNIX)
+    try:
+        listener.bind(str(path))
+        path.chmod(0o600)
+    except OSError as error:
+        listener.close()
+        raise AddressError(
+            f"The encoder service cannot create the socket {path} ({error}): choose a short path (at most "
+            "about 100 characters) in a folder that exists and is writable."
+        ) from error
+    return listener
 
 
 def _items(encodings: Encodings, encoding_format: str) -> list[dict[str, Any]]:

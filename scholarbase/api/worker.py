@@ -1,0 +1,106 @@
+"""One worker process of a server: its application, and what it does besides answering."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from fastapi import FastAPI
+
+from scholarbase import logs
+from scholarbase.api.app import create_app
+from scholarbase.api.encoder_process import end_with_parent
+from scholarbase.api.holding import Libraries
+from scholarbase.api.runtime import POLL_SECONDS, STARTING, Runtime, State
+from scholarbase.api.swapping import Follower, Models, Swaps, open_target
+from scholarbase.api.watching import exit_on_bus_errors, watch
+from scholarbase.errors import LibraryError, ScholarBaseError
+from scholarbase.settings import Settings
+
+log = logging.getLogger("scholarbase.api")
+
+SWITCH_SECONDS: Final = 0.0005
+"""The interpreter's switch interval. Python's default of 5 ms is as long as a search, and a call in a thread can wait
+that long for each row from SQLite."""
+COLLECTION: Final = (20_000, 20, 20)
+"""The thresholds of Python's garbage collector. A hybrid search makes some thousands of tuples; by default, all objects
+of the process were searched for cycles every few seconds, which took 80 ms."""
+
+
+def worker_app(path: Path, encoder: str | None, settings: Settings, runtime_path: Path) -> FastAPI:
+    """The application of this process, with the libraries that the server serves.
+
+    Args:
+        path: what the operator named: a library, a link to one, or a folder of libraries.
+        encoder: the name, path or URL of the query encoder, if it has one.
+        runtime_path: the folder of the server's :class:`Runtime`.
+    """
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # a terminal that closes sends it to all processes
+    logs.configure(settings.log_level)
+    exit_on_bus_errors()
+    end_with_parent()
+    sys.setswitchinterval(SWITCH_SECONDS)
+    gc.set_threshold(*COLLECTION)
+    runtime = Runtime(runtime_path)
+    runtime.report(State(STARTING))
+    try:
+        return _open(path, encoder, settings, runtime)
+    except Exception as error:
+        if not isinstance(error, ScholarBaseError):
+            log.exception("A worker cannot start.")
+            error = LibraryError(f"A worker cannot start ({error!r}): see the server's log.")
+        _stop_server(runtime, error)
+        sys.exit(1)
+
+
+def _open(path: Path, encoder: str | None, settings: Settings, runtime: Runtime) -> FastAPI:
+    served = runtime.served()
+    models = Models.open(encoder, settings)
+    libraries = Libraries(open_target(served.current, models, settings))
+    follower = Follower(libraries, models, settings, runtime)
+    follower.follow()
+    swaps = Swaps(path, runtime, settings, has_encoder=models.encoder is not None)
+
+    def reload() -> Mapping[str, Any]:
+        return swaps.reload().to_dict()
+
+    app = create_app(libraries, on_close=libraries.close, settings=settings, reload=reload)
+
+    def stop_changed() -> None:
+        _stop_server(
+            runtime, LibraryError("The library was changed, so the server stopped: see the message above.")
+        )
+
+    _in_thread("follow", partial(_follow, follower, runtime, app.state.admission.stop))
+    _in_thread("watch-library", partial(watch, libraries.check_files, stop_changed, threading.Event()))
+    return app
+
+
+def _follow(follower: Follower, runtime: Runtime, stop: Callable[[], None]) -> None:
+    """Follow what is served until the server stops."""
+    while not runtime.is_stopping:
+        try:
+            follower.follow()
+        except OSError as error:  # the folder is gone, or its disk is full
+            log.error("A worker cannot follow its server: %s", error)
+        time.sleep(POLL_SECONDS)
+    stop()
+
+
+def _stop_server(runtime: Runtime, error: ScholarBaseError) -> None:
+    """Stop all processes, with an error."""
+    runtime.fail(error)
+    os.kill(os.getppid(), signal.SIGTERM)
+
+
+def _in_thread(name: str, work: Callable[[], None]) -> None:
+    threading.Thread(target=work, name=name, daemon=True).start()

@@ -1,0 +1,117 @@
+"""Granian, the HTTP server (https://github.com/emmett-framework/granian), on sockets that already listen.
+
+Granian opens one socket for each worker, so connections that wait for a worker are lost with it. Here all workers accept
+from one socket, which is open before they start: connections wait while a worker is replaced.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import resource
+import signal
+import socket
+from contextlib import suppress
+from typing import Any, Final
+
+from granian._granian import SocketHolder
+from granian.constants import HTTPModes, Interfaces
+from granian.http import HTTP1Settings
+from granian.server.embed import Server as _Embedded
+from granian.server.mp import MPServer
+
+BACKLOG: Final = 16_384
+"""Connections that wait to be accepted; the system may allow fewer (``net.core.somaxconn``)."""
+HEAD_SECONDS: Final = 20
+"""From the start of a connection, or from a response, to the end of the next request's head. Clients such as httpx close
+their idle connections after 5 seconds."""
+MAX_HEAD: Final = 131_072
+"""Bytes of request line and headers."""
+_holder: Final[Any] = SocketHolder  # its stub lacks the arguments
+SPARE_FILES: Final = 256
+"""File descriptors that are left for indexes, sessions and keys."""
+
+
+def options(max_connections: int) -> dict[str, Any]:
+    """The options of a server. ``max_connections`` is for each worker; more wait to be accepted."""
+    return {
+        "interface": Interfaces.ASGI,
+        "http": HTTPModes.http1,
+        "websockets": False,
+        "backlog": BACKLOG,
+        "backpressure": _allowed(max_connections),
+        "http1_settings": HTTP1Settings(header_read_timeout=HEAD_SECONDS * 1000, max_buffer_size=MAX_HEAD),
+        # Granian would write to standard output. Its warnings reach the handlers of the root logger.
+        "log_level": "warning",
+        "log_dictconfig": {"loggers": {"_granian": {"propagate": True}}, "handlers": {}, "formatters": {}},
+    }
+
+
+def _allowed(wanted: int) -> int:
+    """The number of connections for which a process may open files, ``wanted`` at most.
+
+    Raises the soft limit of open files as far as needed and allowed.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = wanted + SPARE_FILES
+    if soft != resource.RLIM_INFINITY and soft < needed:
+        raised = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+        with suppress(ValueError, OSError):  # macOS has a limit below the hard one
+            resource.setrlimit(resource.RLIMIT_NOFILE, (raised, hard))
+        soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= needed:
+        return wanted
+    allowed = max(soft // 2, soft - SPARE_FILES)
+    logging.getLogger("scholarbase.api").warning(
+        "This process may open %s files, so it keeps %s connections open instead of %s: raise ulimit -n.",
+        f"{soft:,}",
+        f"{allowed:,}",
+        f"{wanted:,}",
+    )
+    return allowed
+
+
+class Workers(MPServer):
+    """A server of several processes, which replaces those that end.
+
+    Args:
+        listener: an inheritable socket that listens.
+    """
+
+    def __init__(self, listener: socket.socket, **options: Any) -> None:
+        super().__init__("", respawn_failed_workers=True, **options)
+        self._listener = listener
+
+    def _init_shared_socket(self) -> None:
+        self._ssp: Any = None
+        self._sso = self._listener
+        self._shd: Any = _holder(self._listener.fileno(), False, BACKLOG)
+
+
+class Embedded(_Embedded):
+    """A server in the event loop of this process.
+
+    Args:
+        app: the ASGI application.
+        listener: a socket that listens, of TCP or a Unix socket.
+    """
+
+    def __init__(self, app: Any, listener: socket.socket, **options: Any) -> None:
+        # Below, Granian warns that its server in an event loop is experimental.
+        super().__init__(app, **{**options, "log_level": "error"})
+        self._listener = listener
+
+    def _init_shared_socket(self) -> None:
+        self._ssp = None
+        # Granian closes the socket, so it gets one of its own.
+        is_unix = self._listener.family == socket.AF_UNIX
+        self._shd: Any = _holder(os.dup(self._listener.fileno()), is_unix, BACKLOG)
+
+
+async def serve_until_stopped(server: Embedded) -> None:
+    """Run a server until SIGTERM or SIGINT. For the main thread."""
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, server.stop)
+    await server.serve()
