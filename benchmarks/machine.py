@@ -9,7 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final
 
-ENGINES: Final = ("qdrant-edge-py", "tantivy", "bm25s", "numba", "numpy", "torch", "uvicorn", "orjson")
+ENGINES: Final = ("qdrant-edge-py", "tantivy", "bm25s", "numba", "numpy", "torch", "granian", "orjson")
 
 
 def facts() -> dict[str, Any]:

@@ -15,10 +15,11 @@ Builds a library from the sample unless one is given, serves it on a free port, 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import inspect
+import socket
 import tempfile
 import threading
-import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,9 +28,8 @@ from types import CodeType, FrameType
 from typing import Any, Final
 from urllib.request import urlopen
 
-import uvicorn
-
 from scholarbase.api.app import create_app
+from scholarbase.asgi import Embedded, options
 from scholarbase.ingest.job import ingest
 from scholarbase.search.library import Library
 
@@ -127,17 +127,18 @@ def _arguments(code: CodeType) -> Iterator[str]:
 @contextmanager
 def served(library: Library) -> Iterator[str]:
     """Serve a library on a free port; yields the server's address."""
-    config = uvicorn.Config(create_app(library), port=0, log_level="warning")
-    server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run, daemon=True)
+    listener = socket.create_server(("127.0.0.1", 0))
+    server = Embedded(create_app(library), listener, **options(max_connections=10))
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_until_complete, args=(server.serve(),), daemon=True)
     thread.start()
-    while not server.started and thread.is_alive():
-        time.sleep(0.01)
     try:
-        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
     finally:
-        server.should_exit = True
+        loop.call_soon_threadsafe(server.stop)
         thread.join()
+        loop.close()
+        listener.close()
 
 
 def trace(library: Library, target: str) -> Trace:
@@ -146,6 +147,8 @@ def trace(library: Library, target: str) -> Trace:
     threading.setprofile(traced.profile)  # for the threads that start from now on: the server's
     try:
         with served(library) as address:
+            with urlopen(f"{address}/healthz", timeout=60) as response:  # so that the server has started
+                response.read()
             traced.active = True
             with urlopen(address + target, timeout=60) as response:
                 response.read()

@@ -1,7 +1,7 @@
 """Granian, the HTTP server (https://github.com/emmett-framework/granian), on sockets that already listen.
 
-Granian opens one socket for each worker, so connections that wait for a worker are lost with it. Here all workers accept
-from one socket, which is open before they start: connections wait while a worker is replaced.
+Granian opens one socket for each worker, so connections that wait for a worker are lost with it. Here all workers
+accept from one socket, which is open before they start: connections wait while a worker is replaced.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from granian.server.mp import MPServer
 BACKLOG: Final = 16_384
 """Connections that wait to be accepted; the system may allow fewer (``net.core.somaxconn``)."""
 HEAD_SECONDS: Final = 20
-"""From the start of a connection, or from a response, to the end of the next request's head. Clients such as httpx close
-their idle connections after 5 seconds."""
+"""From the start of a connection, or from a response, to the end of the next request's head. Clients such as httpx
+close their idle connections after 5 seconds."""
 MAX_HEAD: Final = 131_072
 """Bytes of request line and headers."""
 _holder: Final[Any] = SocketHolder  # its stub lacks the arguments

@@ -12,8 +12,6 @@
     │   ├── SnapshotNotHeld   the request names a snapshot that the server does not have open
     │   ├── MethodNotAllowed  the route does not support the HTTP method
     │   ├── BodyTooLarge      the request body exceeds the server's limit
-    │   ├── UrlTooLong        the request line exceeds the server's limit
-    │   ├── HeadTooLarge      the headers of the request exceed the server's limits
     │   └── RequestIncomplete the request was not complete within the time limit
     ├── PaperNotFound         the library does not hold a paper with this id
     ├── DocumentNotFound      the library has no full text of the paper, no such version, or no page images
@@ -30,8 +28,7 @@
     │   ├── Forbidden         the key or origin does not have permission
     │   ├── SqlOff            the server runs no SQL statements
     │   ├── RateLimited       too many requests per minute
-    │   ├── MisdirectedRequest the request names a host that the server does not serve
-    │   └── TooManyConnections the server has too many open connections
+    │   └── MisdirectedRequest the request names a host that the server does not serve
     ├── LibraryError          the library on disk cannot be used
     │   ├── LibraryNotFound   no library at the path
     │   ├── LibraryExists     the path already has a library or other files
@@ -94,7 +91,6 @@ __all__ = [
     "EvaluationError",
     "ExtensionError",
     "Forbidden",
-    "HeadTooLarge",
     "InvalidRequest",
     "InvalidSql",
     "LibraryBusy",
@@ -133,13 +129,11 @@ __all__ = [
     "StorageError",
     "SwapFailed",
     "TimeLimit",
-    "TooManyConnections",
     "TooManyEdges",
     "TooManyRejects",
     "ToolNotFound",
     "Unauthorized",
     "UnsupportedMode",
-    "UrlTooLong",
     "VectorIndexError",
     "VerificationFailed",
 ]
@@ -199,22 +193,6 @@ class BodyTooLarge(InvalidRequest):
     status = 413
     slug = "body-too-large"
     title = "Body too large"
-
-
-class UrlTooLong(InvalidRequest):
-    """The request line exceeds the server's limit."""
-
-    status = 414
-    slug = "url-too-long"
-    title = "URL too long"
-
-
-class HeadTooLarge(InvalidRequest):
-    """The headers of the request exceed the server's limits."""
-
-    status = 431
-    slug = "head-too-large"
-    title = "Head too large"
 
 
 class RequestIncomplete(InvalidRequest):
@@ -385,14 +363,6 @@ class MisdirectedRequest(AccessError):
     status = 421
     slug = "misdirected-request"
     title = "Misdirected request"
-
-
-class TooManyConnections(AccessError):
-    """The server has too many open connections."""
-
-    status = 503
-    slug = "too-many-connections"
-    title = "Too many connections"
 
 
 class LibraryError(ScholarBaseError):

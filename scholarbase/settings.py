@@ -129,13 +129,10 @@ class Settings(ClientSettings):
         "commas; * for all.",
     )
     max_connections: int = Field(
-        8192,
+        16_000,
         ge=1,
         le=1_000_000,
-        description="Open connections of each worker process, if it may open as many files.",
-    )
-    max_connections_per_address: int = Field(
-        1024, ge=1, le=1_000_000, description="Open connections of one other machine to each worker process."
+        description="Open connections of each worker process, if it may open as many files; more wait.",
     )
     max_body_bytes: int = Field(
         8 * 2**20, ge=1024, le=2**30, description="The maximum size of a request body in bytes."

@@ -36,8 +36,8 @@ class BodyLimit:
     """ASGI middleware: receives each body completely before the application runs, within limits of size and time.
 
     A body is rejected with a problem document if it has more than ``limit`` bytes or too many values, or if its client
-    sends less than ``MIN_RATE``. Larger bodies than ``SMALL_BODY`` wait until together they fit into ``BODIES`` times the
-    limit. As much is received at once; a body that waits for slow clients is received all the same after
+    sends less than ``MIN_RATE``. Larger bodies than ``SMALL_BODY`` wait until together they fit into ``BODIES`` times
+    the limit. As much is received at once; a body that waits for slow clients is received all the same after
     ``PATIENCE_SECONDS``.
 
     Args:

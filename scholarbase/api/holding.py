@@ -142,8 +142,8 @@ class Libraries:
             held.release()
 
     def switch(self, snapshots: Sequence[str]) -> None:
-        """Let the library of the last of these snapshots, which is open, answer new requests, and stop to hold libraries
-        of other snapshots. Requests that those answer go on."""
+        """Let the library of the last of these snapshots, which is open, answer new requests, and close those of other
+        snapshots when the requests that they answer have ended."""
         with self._lock:
             self._current = self._held[snapshots[-1]]
             self._move_last(self._current)

@@ -1,7 +1,7 @@
 """The server: one process that starts workers and replaces those that end.
 
-Granian accepts connections and parses HTTP in the workers, which share one socket, the page cache and, unless it is static,
-one query encoder. The first process opens no library.
+Granian accepts connections and parses HTTP in the workers, which share one socket, the page cache and, unless it is
+static, one query encoder. The first process opens no library.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ class _Server(Workers):
 
     def _stop(self, *_: object) -> None:
         self._runtime.stop()
-        self.signal_handler_interrupt()
+        self.signal_handler_interrupt()  # type: ignore[no-untyped-call]
 
     def _announce_and_swap(self) -> None:
         while not any(state.number != STARTING for state in self._runtime.workers().values()):
@@ -147,8 +147,8 @@ class _Server(Workers):
         if self._failed_starts >= MAX_FAILED_STARTS:
             self._runtime.fail(
                 LibraryError(
-                    f"{self._failed_starts} workers in a row ended while they opened the library, so the server stopped: "
-                    "see the messages above."
+                    f"{self._failed_starts} workers in a row ended while they opened the library, so the server "
+                    "stopped: see the messages above."
                 )
             )
             self._stop()
@@ -158,10 +158,8 @@ class _Server(Workers):
 
 
 def _run(server: _Server, loader: _Loader) -> None:
-    try:
+    with suppress(SystemExit):  # a worker had ended when the server stopped
         server.serve(target_loader=loader, wrap_loader=False)
-    except SystemExit:  # a worker had ended when the server stopped
-        pass
     log.info("Stopped.")
 
 

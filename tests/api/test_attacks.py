@@ -184,7 +184,7 @@ def test_a_worker_that_cannot_start_was_restarted_for_ever(sample_library: Path,
 
 @pytest.mark.slow
 def test_a_worker_that_started_slowly_was_replaced_for_ever(sample_library: Path, tmp_path: Path) -> None:
-    """uvicorn killed workers that did not respond for five seconds."""
+    """A worker was killed that did not respond for five seconds."""
     (tmp_path / "sitecustomize.py").write_text("import time; time.sleep(8)")
     said: list[str] = []
     with serving(sample_library, "--workers", "2", said=said, PYTHONPATH=str(tmp_path)) as (url, _):

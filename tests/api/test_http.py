@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import re
 import resource
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -16,7 +20,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from scholarbase import asgi
-from scholarbase.api import bodies
+from scholarbase.api import bodies, sending
 from scholarbase.api.bodies import BodyLimit
 from scholarbase.search.library import Library
 from scholarbase.settings import load_settings
@@ -251,6 +255,61 @@ def test_a_client_that_does_not_read_delays_no_other(sample: Library) -> None:
             client.sendall(query * 3)
         assert httpx.get(f"{url}/v1/search?q=string+theory&limit=5", timeout=120).status_code == 200
         assert httpx.get(f"{url}/healthz", timeout=120).status_code == 200
+
+
+WORDS = ("theory", "field", "string", "quantum", "gauge", "space", "model", "group", "black", "matter")
+BATCH = json.dumps({"searches": [{"q": word, "limit": 1000} for word in WORDS]}).encode()
+MANY = (
+    b"POST /v1/search/batch HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\n"
+    b"Content-Length: %d\r\n\r\n" % len(BATCH)
+) + BATCH
+"""A request whose response is larger than the buffers of the system."""
+
+
+def unread(url: str, stack: ExitStack) -> socket.socket:
+    """A client that requests a large response and reads none of it."""
+    address = urlsplit(url)
+    client = stack.enter_context(socket.socket())
+    client.setsockopt(
+        socket.SOL_SOCKET, socket.SO_RCVBUF, 4096
+    )  # before it connects, so that the window is small
+    client.settimeout(60)
+    client.connect((address.hostname, address.port))
+    client.sendall(MANY)
+    return client
+
+
+def is_cut(client: socket.socket) -> bool:
+    """Whether the connection ends before the end of the response. Reads it."""
+    received = read_all(client)
+    head, _, body = received.partition(b"\r\n\r\n")
+    length = int(re.search(rb"content-length: (\d+)", head)[1])  # type: ignore[index]
+    return len(body) < length
+
+
+def test_unread_responses_took_memory_without_limit(sample: Library, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sending, "PIECE", 2**14)
+    monkeypatch.setattr(sending, "UNREAD_SECONDS", 0.2)
+    monkeypatch.setattr(sending, "MAX_UNREAD", 0)
+    with serving_in_thread(sample) as url, ExitStack() as stack:
+        client = unread(url, stack)
+        time.sleep(2)
+        assert is_cut(client)
+        read = stack.enter_context(connected(url))
+        read.sendall(MANY)
+        assert not is_cut(read)
+
+
+def test_a_client_that_reads_too_slowly_held_its_connection(
+    sample: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sending, "PIECE", 2**14)
+    monkeypatch.setattr(sending, "SLOW_SECONDS", 0.5)
+    monkeypatch.setattr(sending, "MIN_RATE", 10**9)
+    with serving_in_thread(sample) as url, ExitStack() as stack:
+        client = unread(url, stack)
+        time.sleep(2)
+        assert is_cut(client)
 
 
 def test_a_process_raises_its_limit_of_open_files() -> None:

@@ -493,7 +493,9 @@ def test_a_star_allows_all_origins(sample: Library) -> None:
 
 def serve_error(library: Path, *options: str, **environment: str) -> str:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("uvicorn.Server.run", lambda *_, **__: pytest.fail("the server started"))
+        patch.setattr(
+            "scholarbase.api.server.Workers.serve", lambda *_, **__: pytest.fail("the server started")
+        )
         done = run_cli("serve", "--library", library, "--port", "0", *options, **environment)
     assert done.returncode == 2, done.stderr
     assert "Traceback" not in done.stderr

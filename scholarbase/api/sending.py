@@ -1,0 +1,90 @@
+"""Large responses: sent in pieces, so that what clients have not read is known and bounded."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from scholarbase.api.admission import release
+
+PIECE: Final = 2**17
+"""Bytes that are handed to the server at once. It waits while the client does not read."""
+SLOW_SECONDS: Final = 20.0
+MIN_RATE: Final = 16_384
+"""Bytes per second that a client must read of a response, after ``SLOW_SECONDS``."""
+MAX_UNREAD: Final = 64 * 2**20
+"""Bytes of large responses that a process holds until their clients have read them."""
+UNREAD_SECONDS: Final = 2.0
+"""Clients that read their responses within this time are not disconnected for ``MAX_UNREAD``."""
+
+
+class _Sending:
+    """A response that is being sent: its bytes that were not sent, and its time limit."""
+
+    __slots__ = ("limit", "size", "started")
+
+    def __init__(self, size: int, limit: asyncio.Timeout) -> None:
+        self.size = size
+        self.limit = limit
+        self.started = asyncio.get_running_loop().time()
+
+
+class Pieces:
+    """ASGI middleware: sends large responses in pieces, and disconnects clients that read them too slowly.
+
+    If all large responses together have more than ``MAX_UNREAD`` unsent bytes, those are cut off first that have been
+    sent for the longest time. For one event loop.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+        self._sending: dict[_Sending, None] = {}
+        """In the order of their starts."""
+        self._check: asyncio.TimerHandle | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_in_pieces(message: Message) -> None:
+            if message["type"] == "http.response.body" and len(message.get("body", b"")) > PIECE:
+                release(scope)  # a slow client keeps no room from other responses
+                await self._send(message, send)
+            else:
+                await send(message)
+
+        await self._app(scope, receive, send_in_pieces)
+
+    async def _send(self, message: Message, send: Send) -> None:
+        """Send a body. Raises ClientDisconnect: the client was too slow, and its connection will be closed."""
+        body: bytes = message["body"]
+        try:
+            async with asyncio.timeout(SLOW_SECONDS + len(body) / MIN_RATE) as limit:
+                sending = _Sending(len(body), limit)
+                self._sending[sending] = None
+                self._disconnect_slow()
+                try:
+                    for start in range(0, len(body), PIECE):
+                        end = start + PIECE
+                        is_last = end >= len(body)
+                        more = not is_last or message.get("more_body", False)
+                        await send({"type": message["type"], "body": body[start:end], "more_body": more})
+                        sending.size = len(body) - end
+                finally:
+                    del self._sending[sending]
+        except TimeoutError:
+            raise ClientDisconnect from None
+
+    def _disconnect_slow(self) -> None:
+        """Cut off responses until the others fit, and look again while they do not."""
+        self._check = None
+        loop = asyncio.get_running_loop()
+        unsent = sum(one.size for one in self._sending)
+        for sending in self._sending:
+            if unsent <= MAX_UNREAD or loop.time() - sending.started < UNREAD_SECONDS:
+                break
+            unsent -= sending.size
+            if not sending.limit.expired():
+                sending.limit.reschedule(loop.time())
+        if unsent > MAX_UNREAD and self._check is None:
+            self._check = loop.call_later(UNREAD_SECONDS, self._disconnect_slow)
