@@ -41,7 +41,6 @@ from scholarbase.api.routes import (
 )
 from scholarbase.api.routes import sessions as session_routes
 from scholarbase.api.routes import tools as tool_routes
-from scholarbase.api.sending import Pieces
 from scholarbase.api.tracing import Tracer
 from scholarbase.extras import is_installed, missing
 from scholarbase.search.library import Library
@@ -163,7 +162,6 @@ def create_app(
     app.add_middleware(Holding, libraries=libraries)
     app.add_middleware(GZipMiddleware, minimum_size=2000, compresslevel=COMPRESSION)
     guard.install(app, settings)
-    app.add_middleware(Pieces)
     app.add_middleware(
         Requests,
         libraries=libraries,

@@ -25,6 +25,7 @@ from scholarbase.api.conditional import NO_STORE
 from scholarbase.api.holding import HELD, SNAPSHOT, SNAPSHOT_KEY, Held, Libraries
 from scholarbase.api.paths import ADMIN_PATHS, OPEN_PATHS, STATIC
 from scholarbase.api.problems import add_errors, rejection, unexpected
+from scholarbase.api.sending import PIECE, LargeResponses
 from scholarbase.api.tracing import Tracer
 from scholarbase.errors import InvalidRequest, MisdirectedRequest, ScholarBaseError, SnapshotNotHeld
 from scholarbase.http import is_loopback
@@ -76,6 +77,7 @@ class Requests:
         self._slow_ms = slow_ms
         self._tracer = tracer
         self._libraries = libraries
+        self._large = LargeResponses()
         labels = ("method", "route", "status")
         self._count = Counter("scholarbase_requests", "Handled requests.", labels, registry=registry)
         self._seconds = Histogram(
@@ -112,6 +114,10 @@ class Requests:
                 message["headers"] = self._headers(
                     inner, message.get("headers", ()), request_id, stages, start
                 )
+            elif len(message.get("body", b"")) > PIECE:
+                release(inner)  # a slow client keeps no room from other responses
+                await self._large.send(message, send)
+                return
             await send(message)
 
         try:

@@ -6,9 +6,7 @@ import asyncio
 from typing import Final
 
 from starlette.requests import ClientDisconnect
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
-
-from scholarbase.api.admission import release
+from starlette.types import Message, Send
 
 PIECE: Final = 2**17
 """Bytes that are handed to the server at once. It waits while the client does not read."""
@@ -32,30 +30,19 @@ class _Sending:
         self.started = asyncio.get_running_loop().time()
 
 
-class Pieces:
-    """ASGI middleware: sends large responses in pieces, and disconnects clients that read them too slowly.
+class LargeResponses:
+    """Sends large responses in pieces, and disconnects clients that read them too slowly.
 
     If all large responses together have more than ``MAX_UNREAD`` unsent bytes, those are cut off first that have been
     sent for the longest time. For one event loop.
     """
 
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
+    def __init__(self) -> None:
         self._sending: dict[_Sending, None] = {}
         """In the order of their starts."""
         self._check: asyncio.TimerHandle | None = None
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async def send_in_pieces(message: Message) -> None:
-            if message["type"] == "http.response.body" and len(message.get("body", b"")) > PIECE:
-                release(scope)  # a slow client keeps no room from other responses
-                await self._send(message, send)
-            else:
-                await send(message)
-
-        await self._app(scope, receive, send_in_pieces)
-
-    async def _send(self, message: Message, send: Send) -> None:
+    async def send(self, message: Message, send: Send) -> None:
         """Send a body. Raises ClientDisconnect: the client was too slow, and its connection will be closed."""
         body: bytes = message["body"]
         try:

@@ -288,7 +288,6 @@ def is_cut(client: socket.socket) -> bool:
 
 
 def test_unread_responses_took_memory_without_limit(sample: Library, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sending, "PIECE", 2**14)
     monkeypatch.setattr(sending, "UNREAD_SECONDS", 0.2)
     monkeypatch.setattr(sending, "MAX_UNREAD", 0)
     with serving_in_thread(sample) as url, ExitStack() as stack:
@@ -303,7 +302,6 @@ def test_unread_responses_took_memory_without_limit(sample: Library, monkeypatch
 def test_a_client_that_reads_too_slowly_held_its_connection(
     sample: Library, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sending, "PIECE", 2**14)
     monkeypatch.setattr(sending, "SLOW_SECONDS", 0.5)
     monkeypatch.setattr(sending, "MIN_RATE", 10**9)
     with serving_in_thread(sample) as url, ExitStack() as stack:
