@@ -23,6 +23,8 @@ BODIES: Final = 4
 SLOW_SECONDS: Final = 20.0
 MIN_RATE: Final = 1024
 """Bytes per second that a client must send of a body, after ``SLOW_SECONDS``."""
+MAX_DISCARDED: Final = 32 * 2**20
+"""Bytes of a rejected body that are read and discarded."""
 PATIENCE_SECONDS: Final = 2.0
 """How long a body waits for others that are received."""
 MAX_MARKS: Final = 500_000
@@ -76,7 +78,13 @@ class BodyLimit:
                     await self._bodies.wait(len(body))
                 size = len(body)
         except (BodyTooLarge, Busy, RequestIncomplete) as error:
-            await rejection(error, scope)(scope, receive, send)
+            response = rejection(error, scope)
+            # for "100 Continue", before it sends the body
+            waits = any(name == b"expect" for name, _ in scope["headers"])
+            is_short = isinstance(error, BodyTooLarge) and not waits and (length or 0) <= MAX_DISCARDED
+            if not (is_short and await _discarded(receive)):
+                response.headers["Connection"] = "close"
+            await response(scope, receive, send)
             return
         try:
             await self._app(scope, _replaying(body, receive), send)
@@ -105,7 +113,7 @@ async def _received(receive: Receive, limit: int) -> bytes:
     """A complete body.
 
     Raises:
-        BodyTooLarge: it has more than ``limit`` bytes. The server closes the connection.
+        BodyTooLarge: it has more than ``limit`` bytes.
         RequestIncomplete: the client sends it too slowly.
         ClientDisconnect: the client disconnected before its end.
     """
@@ -124,6 +132,18 @@ async def _received(receive: Receive, limit: int) -> bytes:
             return bytes(body_parts)
         message = await _next(receive, SLOW_SECONDS + len(body_parts) / MIN_RATE - (monotonic() - began))
         body_parts += message.get("body", b"")
+
+
+async def _discarded(receive: Receive) -> bool:
+    """Whether the rest of a body was read. Many clients send all of it before they read the response."""
+    size, began = 0, monotonic()
+    with suppress(RequestIncomplete, ClientDisconnect):
+        while size <= MAX_DISCARDED:
+            message = await _next(receive, SLOW_SECONDS + size / MIN_RATE - (monotonic() - began))
+            if not message.get("more_body", False):
+                return True
+            size += len(message.get("body", b""))
+    return False
 
 
 async def _next(receive: Receive, seconds: float) -> Message:

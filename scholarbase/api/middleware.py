@@ -325,8 +325,9 @@ class HostCheck:
             await self._app(scope, receive, send)
 
     def _checked(self, scope: Scope) -> ScholarBaseError | None:
-        sent = [value for name, value in scope["headers"] if name == b"host"]
-        if not sent and scope["http_version"] == "1.0":
+        # The server adds an empty one where none was sent.
+        sent = [value for name, value in scope["headers"] if name == b"host" and value]
+        if not sent and scope["http_version"] in ("1", "1.0"):
             return None  # no browser sends this version
         if len(sent) != 1 or len(sent[0]) > MAX_HOST_LENGTH:
             return InvalidRequest(

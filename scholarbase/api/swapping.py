@@ -2,8 +2,8 @@
 
 What is served is a file (:mod:`.runtime`). A swap writes the next one, and every worker opens that library beside the
 old one, checks it, runs some searches, and then lets it answer new requests; it closes the old one when its last
-request has finished. No worker ends. If one cannot open it, the file names the old library again. Workers change one after the
-other: a request that needs one snapshot names it, and gets an error from a worker that does not hold it.
+request has finished. No worker ends. If one cannot open it, the file names the old library again. Workers change one
+after the other: a request that needs one snapshot names it, and gets an error from a worker that does not hold it.
 """
 
 from __future__ import annotations

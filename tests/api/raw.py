@@ -48,7 +48,7 @@ def exchange(url: str, *parts: bytes) -> bytes:
 
 def statuses(received: bytes) -> list[int]:
     """The statuses of all responses."""
-    return [int(status) for status in re.findall(rb"HTTP/1\.1 (\d{3}) ", received)]
+    return [int(status) for status in re.findall(rb"HTTP/1\.[01] (\d{3}) ", received)]
 
 
 def problem(received: bytes) -> dict[str, Any]:

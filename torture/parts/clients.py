@@ -40,8 +40,6 @@ class Attack:
 
     name: str
     run: Callable[[str, Setting, float], list[str]]
-    descriptors: int | None = None
-    """A limit of the server's open files."""
     is_cancelled: bool = False
     """All clients disconnect, so that the server should soon be idle."""
 
@@ -50,11 +48,10 @@ def run(setting: Setting) -> Iterator[Row]:
     faults = []
     attacks = [attack for attack in ATTACKS if not setting.is_slice or attack.name in IN_SLICE]
     for attack in attacks:
-        limit = ("prlimit", f"--nofile={attack.descriptors}", "--") if attack.descriptors else ()
         # A new server for each attack, so that none begins with what an earlier one left.
         with (
             TemporaryDirectory() as folder,
-            serving(large(setting), workers=1, prefix=limit, SCHOLARBASE_SESSIONS=folder) as server,
+            serving(large(setting), workers=1, SCHOLARBASE_SESSIONS=folder) as server,
         ):
             row = _attacked(attack, server, setting)
             faults += [f"{attack.name}: {line}" for line in _unhandled(server)]
@@ -261,6 +258,34 @@ def _pipelining(url: str, setting: Setting, seconds: float) -> list[str]:
             reading.join(seconds)
 
     _all(send, 8, seconds)
+    return []
+
+
+CHUNKED: Final = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
+
+
+def _tiny_chunks(url: str, setting: Setting, seconds: float) -> list[str]:
+    """Send bodies in chunks of one byte, as fast as the server takes them."""
+    chunks = b"1\r\n \r\n" * 10_000
+
+    def send(number: int) -> None:
+        with suppress(OSError), connect(url, _address(number), timeout=seconds) as connection:
+            connection.sendall(CHUNKED)
+            began = time.monotonic()
+            while time.monotonic() < began + seconds:
+                connection.sendall(chunks)
+
+    _all(send, setting.count(32, 8), seconds)
+    return []
+
+
+def _abandoned(url: str, setting: Setting, seconds: float) -> list[str]:
+    """Abandon chunked bodies after 30 kB, in three waves. The watch compares the memory with the server's when idle."""
+    for _ in range(3):
+        for number in range(setting.count(8000, 200)):
+            with suppress(OSError), connect(url, _address(number), timeout=seconds) as connection:
+                connection.sendall(CHUNKED + b"10000\r\n" + b" " * 30_000)
+        time.sleep(1)
     return []
 
 
@@ -502,14 +527,14 @@ _large_bodies: Final = _posting("/v1/search", {"q": "a", "exclude_ids": _ids(400
 
 ATTACKS: Final = (
     Attack("2,000 idle connections", _idle),
-    Attack("2,000 idle connections, 64 open files", _idle, 64),
-    Attack("2,000 connections idle after a response, 64 open files", _idle_after_response, 64),
     Attack("2,000 connections idle after a response", _idle_after_response),
     Attack("500 heads, a header a second", _slow_heads),
     Attack("500 bodies, a byte a second", _slow_bodies),
     Attack("100 clients that never read their responses", _never_read),
     Attack("expensive batches, disconnected at once", _disconnecting, is_cancelled=True),
     Attack("5,000 pipelined requests, 8 connections", _pipelining),
+    Attack("bodies in chunks of one byte, 32 clients", _tiny_chunks),
+    Attack("3 times 8,000 abandoned chunked bodies", _abandoned),
     Attack("1,200 searches at once", _at_once(1200, {200})),
     Attack("5,000 searches at once", _at_once(5000, {200, 503})),
     Attack("a header of 200 MB", _large_header),
