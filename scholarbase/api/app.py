@@ -100,6 +100,11 @@ def create_app(
         lifespan=lifespan,
         license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
         redirect_slashes=False,
+        telemetry={
+            "tracing": False,
+            "metrics": False,
+            "logs": False,
+        },  # :mod:`.tracing` and :mod:`.middleware` have ours
         openapi_tags=[
             {"name": name}
             for name in ("search", "titles", "papers", "full texts", "tools", "sessions", "about", "admin")

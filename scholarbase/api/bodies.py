@@ -93,9 +93,14 @@ class BodyLimit:
                 self._bodies.release(size)
 
     async def _receive(self, receive: Receive, limit: int, size: int) -> bytes:
-        """A complete body of at most ``size`` bytes. Raises as :func:`_received`, and Busy: too many wait."""
-        if size <= SMALL_BODY:
-            return await _received(receive, limit)
+        """A complete body of at most ``size`` bytes. Raises as :meth:`_Body.read`, and Busy: too many wait.
+
+        Room is taken once more than ``SMALL_BODY`` bytes have come, so that clients that send less keep none.
+        """
+        body = _Body(receive, limit)
+        await body.read(SMALL_BODY)
+        if body.is_complete:
+            return body.content
         has_room = self._receiving.take(size)
         if not has_room:
             with suppress(TimeoutError):
@@ -103,35 +108,46 @@ class BodyLimit:
                     await self._receiving.wait(size)
                     has_room = True
         try:
-            return await _received(receive, limit)
+            await body.read(limit)
+            return body.content
         finally:
             if has_room:
                 self._receiving.release(size)
 
 
-async def _received(receive: Receive, limit: int) -> bytes:
-    """A complete body.
+class _Body:
+    """A body that is being received."""
 
-    Raises:
-        BodyTooLarge: it has more than ``limit`` bytes.
-        RequestIncomplete: the client sends it too slowly.
-        ClientDisconnect: the client disconnected before its end.
-    """
-    message = await _next(receive, SLOW_SECONDS)
-    if not message.get("more_body", False):  # as most bodies
-        body: bytes = message.get("body", b"")
-        if len(body) > limit:
-            raise _too_large(f"more than {limit:,}", limit)
-        return body
-    body_parts = bytearray(message.get("body", b""))
-    began = monotonic()
-    while True:
-        if len(body_parts) > limit:
-            raise _too_large(f"more than {limit:,}", limit)
-        if not message.get("more_body", False):
-            return bytes(body_parts)
-        message = await _next(receive, SLOW_SECONDS + len(body_parts) / MIN_RATE - (monotonic() - began))
-        body_parts += message.get("body", b"")
+    def __init__(self, receive: Receive, limit: int) -> None:
+        self._receive = receive
+        self._limit = limit
+        self._parts: list[bytes] = []
+        self._size = 0
+        self._began = monotonic()
+        self.is_complete = False
+
+    @property
+    def content(self) -> bytes:
+        return b"".join(self._parts)
+
+    async def read(self, size: int) -> None:
+        """Receive until more than ``size`` bytes have come, or the body is complete.
+
+        Raises:
+            BodyTooLarge: it has more than the limit.
+            RequestIncomplete: the client sends it too slowly.
+            ClientDisconnect: the client disconnected before its end.
+        """
+        while self._size <= size and not self.is_complete:
+            message = await _next(
+                self._receive, SLOW_SECONDS + self._size / MIN_RATE - (monotonic() - self._began)
+            )
+            if part := message.get("body", b""):
+                self._parts.append(part)
+                self._size += len(part)
+            self.is_complete = not message.get("more_body", False)
+        if self._size > self._limit:
+            raise _too_large(f"more than {self._limit:,}", self._limit)
 
 
 async def _discarded(receive: Receive) -> bool:
@@ -147,7 +163,7 @@ async def _discarded(receive: Receive) -> bool:
 
 
 async def _next(receive: Receive, seconds: float) -> Message:
-    """The next part of a body. Raises as :func:`_received`."""
+    """The next part of a body. Raises RequestIncomplete and ClientDisconnect."""
     try:
         async with asyncio.timeout(seconds):
             message = await receive()

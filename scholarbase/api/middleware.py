@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 import logging
 import os
 import re
 import string
 import time
+from collections import deque
 from collections.abc import Sequence
 from functools import lru_cache
 from operator import itemgetter
@@ -37,6 +39,8 @@ log = logging.getLogger("scholarbase.access")
 REQUEST_ID: Final = "X-Request-ID"
 CLIENT_DISCONNECTED: Final = 499
 """The status in log lines and metrics of a request whose client disconnected before the response, as in nginx."""
+STARTED_AT_ONCE: Final = 32
+"""Requests that start in one turn of the event loop."""
 MAX_LOGGED: Final = 2000
 """Characters of a path with its parameters in the log of slow requests."""
 MAX_HOST_LENGTH: Final = 300
@@ -51,6 +55,38 @@ _VALID_ID: Final = re.compile(r"[\x21-\x7e]{1,128}")
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 """Methods with their own metrics series. Clients may send any word, and each would create a series."""
 _BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+
+
+class Turns:
+    """Lets a bounded number of requests start in each turn of the event loop, in their order.
+
+    Thousands of requests that come at once would otherwise be parsed and held in memory before the first is answered, and
+    health requests would wait for all of them.
+    """
+
+    def __init__(self) -> None:
+        self._started = 0
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    async def wait(self) -> None:
+        """Wait for a turn in which the request may start."""
+        loop = asyncio.get_running_loop()
+        if not self._started:
+            loop.call_soon(self._begin)
+        if self._started < STARTED_AT_ONCE:
+            self._started += 1
+            return
+        turn = loop.create_future()
+        self._waiting.append(turn)
+        await turn
+
+    def _begin(self) -> None:
+        self._started = 0
+        while self._waiting and self._started < STARTED_AT_ONCE:
+            self._waiting.popleft().set_result(None)
+            self._started += 1
+        if self._started:
+            asyncio.get_running_loop().call_soon(self._begin)
 
 
 class Requests:
@@ -78,6 +114,7 @@ class Requests:
         self._tracer = tracer
         self._libraries = libraries
         self._large = LargeResponses()
+        self._turns = Turns()
         labels = ("method", "route", "status")
         self._count = Counter("scholarbase_requests", "Handled requests.", labels, registry=registry)
         self._seconds = Histogram(
@@ -95,6 +132,8 @@ class Requests:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        if scope["path"] not in OPEN_PATHS:
+            await self._turns.wait()
         sent = Headers(scope=scope).get(REQUEST_ID, "")
         request_id = sent if _VALID_ID.fullmatch(sent) else os.urandom(16).hex()
         path = _logged_path(scope)
