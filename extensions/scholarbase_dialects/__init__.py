@@ -11,7 +11,10 @@ from scholarbase.extensions import Extension
 class Dialects(Extension):
     """The interfaces of other services, and the proxy that answers for their hosts."""
 
+    def commands(self) -> Mapping[str, str]:
+        return {"proxy": "scholarbase_dialects.proxy.command:proxy"}
+
     def dialects(self) -> Mapping[str, Any]:
-        from scholarbase.api.dialects.all import DIALECTS
+        from scholarbase_dialects.all import DIALECTS
 
         return {name: dialect.served() for name, dialect in DIALECTS.items()}

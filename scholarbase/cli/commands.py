@@ -44,7 +44,6 @@ from scholarbase.cli.options import (
     target_option,
 )
 from scholarbase.cli.plan import plan
-from scholarbase.cli.proxy import proxy
 from scholarbase.cli.qa import qa
 from scholarbase.cli.qdrant import load, unload
 from scholarbase.cli.references import check
@@ -637,7 +636,6 @@ main.add_command(evaluation)
 main.add_command(construction)
 main.add_command(agent)
 main.add_command(mcp)
-main.add_command(proxy)
 main.add_command(session)
 main.add_command(snapshots)
 main.add_command(diff)

@@ -117,7 +117,7 @@ def test_one_dialect_is_served_alone(install: Callable[..., None], sample: Libra
     http = client(sample, dialect="echo")
     assert http.get("/alone/1").text == "/alone/1"
     assert http.get("/healthz").status_code == 200
-    for path in ("/echo/1", "/v1/mine", "/v1/search?q=x"):
+    for path in ("/echo/1", "/v1/mine", "/v1/search?q=x", "/explorer/app.js"):
         assert http.get(path).status_code == 404, path
 
 
