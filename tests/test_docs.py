@@ -127,7 +127,7 @@ def test_documented_commands_are_what_the_command_line_takes() -> None:
     known = commands()
     for page, line in documented_commands():
         _, name, *arguments = shlex.split(line, comments=True)
-        if name not in known and arguments:
+        while name not in known and arguments:
             name, arguments = f"{name} {arguments[0]}", arguments[1:]
         try:
             known[name].make_context(name, arguments, parent=parent)
