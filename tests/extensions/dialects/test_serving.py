@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -220,6 +222,28 @@ def test_the_log_of_a_dialect_alone_names_no_explorer(sample_library: Path) -> N
         assert f" Try the API at {url}/docs." in "".join(said)
         assert httpx.get(f"{url}/explorer/app.js").status_code == 404
         assert httpx.get(f"{url}/docs").status_code == 200
+
+
+def test_no_dialect_is_imported_before_one_is_requested(sample_library: Path) -> None:
+    script = f"""
+import sys
+from starlette.testclient import TestClient
+from scholarbase.api.app import create_app
+from scholarbase.cli import main
+from scholarbase.search.library import Library
+with Library.open({str(sample_library)!r}) as library:
+    http = TestClient(create_app(library), base_url="http://127.0.0.1")
+    def count():
+        return sum(name.startswith("scholarbase_") for name in sys.modules)
+    assert http.get("/v1/search?q=string").json()["results"]
+    before = count()
+    assert http.get("/custom?query=string").json()
+    print(before, "scholarbase_dialects.custom" in sys.modules)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=True
+    )
+    assert done.stdout.split() == ["0", "True"]
 
 
 def test_an_unknown_dialect_is_an_error_before_the_server_starts(sample_library: Path) -> None:
