@@ -13,8 +13,6 @@ from typing import Any
 import orjson
 import pytest
 
-from scholarbase.api.dialects import milvus_filter
-from scholarbase.api.dialects.arxiv_query import read_query
 from scholarbase.bibliographies import read_bibliography
 from scholarbase.bibliographies.bibtex import read_bibtex
 from scholarbase.bibliographies.csl import read_csl
@@ -77,8 +75,6 @@ TEXTS: dict[str, Callable[[int], str]] = {
     "withdrawals": lambda n: "this paper has been " * (n // 20),
 }
 PARSERS: dict[str, Callable[[str], Any]] = {
-    "read_query": read_query,
-    "milvus_filter.tokens": lambda text: list(milvus_filter.tokens(text)),
     "is_prose": query_syntax.is_prose,
     "without_shortened": query_syntax.without_shortened,
     "is_syntax": query_syntax.is_syntax,
@@ -115,10 +111,14 @@ def seconds(parser: Callable[[str], Any], text: str) -> float:
     return min(times)
 
 
+def assert_linear(parser: Callable[[str], Any], text: Callable[[int], str]) -> None:
+    short = max(seconds(parser, text(SMALL)), FLOOR)
+    assert seconds(parser, text(SMALL * FACTOR)) <= MOST * short
+
+
 @pytest.mark.parametrize("parser", PARSERS.values(), ids=PARSERS)
 @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
 def test_a_text_eight_times_as_long_takes_linear_time(
     parser: Callable[[str], Any], text: Callable[[int], str]
 ) -> None:
-    short = max(seconds(parser, text(SMALL)), FLOOR)
-    assert seconds(parser, text(SMALL * FACTOR)) <= MOST * short
+    assert_linear(parser, text)

@@ -2,8 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from scholarbase.extensions import Extension
+from scholarbase.extras import is_installed
 
 
 class Dialects(Extension):
     """The interfaces of other services, and the proxy that answers for their hosts."""
+
+    def commands(self) -> Mapping[str, str]:
+        return {"proxy": "scholarbase_dialects.proxy.command:proxy"}
+
+    def dialects(self) -> Mapping[str, Any]:
+        if not is_installed("fastapi"):
+            return {}  # without the extra "server" there is nothing to add them to
+        from scholarbase_dialects.all import DIALECTS
+
+        return {name: dialect.served() for name, dialect in DIALECTS.items()}

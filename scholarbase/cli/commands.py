@@ -44,7 +44,6 @@ from scholarbase.cli.options import (
     target_option,
 )
 from scholarbase.cli.plan import plan
-from scholarbase.cli.proxy import proxy
 from scholarbase.cli.qa import qa
 from scholarbase.cli.qdrant import load, unload
 from scholarbase.cli.references import check
@@ -65,7 +64,7 @@ from scholarbase.models.limits import (
     SYNTAXES,
     ExportFormat,
 )
-from scholarbase.settings import DIALECT_NAMES, DialectName, Settings, load_settings
+from scholarbase.settings import Settings, load_settings
 
 INTERRUPTED = 130
 MERGED = ("arxiv_joined", "arxiv_ids_repeated", "openalex_joined", "own_joined")
@@ -268,7 +267,7 @@ def ingest(
 )
 @click.option(
     "--dialect",
-    type=click.Choice(DIALECT_NAMES),
+    metavar="NAME",
     help="Serve this dialect alone, with its routes at the root. [env: SCHOLARBASE_DIALECT]",
 )
 @click.option(
@@ -306,7 +305,7 @@ def serve(
     library: Path | None,
     host: str | None,
     port: int | None,
-    dialect: DialectName | None,
+    dialect: str | None,
     workers: int | None,
     encoder: str | None,
     full_check: bool,
@@ -323,8 +322,12 @@ def serve(
     from scholarbase.extras import check_installed
 
     check_installed("server", "The server")
+    from scholarbase.api.extension_routes import dialect_named
     from scholarbase.api.server import serve as run
 
+    dialect = settings.dialect if dialect is None else dialect
+    if dialect is not None:
+        dialect_named(dialect)
     path = require_library(library, settings)
     options = {
         "host": host,
@@ -633,7 +636,6 @@ main.add_command(evaluation)
 main.add_command(construction)
 main.add_command(agent)
 main.add_command(mcp)
-main.add_command(proxy)
 main.add_command(session)
 main.add_command(snapshots)
 main.add_command(diff)

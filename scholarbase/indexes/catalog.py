@@ -25,7 +25,6 @@ from scholarbase.indexes import (
     citations,
     facets,
     fulltext,
-    listing,
     title_spans,
     titles,
 )
@@ -35,7 +34,6 @@ from scholarbase.indexes.facets import COUNTING, Counts
 from scholarbase.indexes.filter_sql import VENUE_KEYS, filter_sql, json_list
 from scholarbase.indexes.filters import ResolvedFilters, venue_key
 from scholarbase.indexes.frequencies import ANY_TERM, UNDATED, last_full_month
-from scholarbase.indexes.listing import Condition, Listed, ListOrder
 from scholarbase.indexes.title_spans import TitleSpan
 from scholarbase.indexes.vectors.base import ScoredId
 from scholarbase.models.authors import AuthorProfile
@@ -109,7 +107,6 @@ _FULL_TEXT: Final = (
     "The full-text search",
     "use fewer or longer words, prefixes and phrases, or engine 'bm25'",
 )
-_LISTING: Final = ("Listing papers", "use fewer words, names and conditions")
 _TITLES: Final = ("The title match", "use a shorter title, or fewer titles in one request")
 _EDGES: Final = ("Reading citations", "request a smaller limit, or no filters")
 _AUTHORS: Final = ("Reading authors", "request a smaller limit, or use a longer name or an id")
@@ -158,31 +155,37 @@ class Catalog:
         """Close every connection. A second call does nothing."""
         self._pool.close()
 
-    def _reading(
+    def reading(
         self, activity: str = "Reading the catalogue", advice: str = "request fewer papers or fields"
     ) -> AbstractContextManager[sqlite3.Connection]:
+        """A connection, for statements of other modules.
+
+        Args:
+            activity: what the error at the time limit names.
+            advice: how to stay within it.
+        """
         return self._pool.lend(activity, advice)
 
     # -- papers -----------------------------------------------------------------------------------------
 
     def meta(self, key: str) -> str | None:
-        with self._reading() as connection:
+        with self.reading() as connection:
             return read_meta(connection, key)
 
     def resolve(self, identifiers: Sequence[Identifier]) -> list[int | None]:
         """Return the catalogue id of each identifier, None for papers that the library does not have."""
-        with self._reading() as connection:
+        with self.reading() as connection:
             found = find(connection, identifiers)
         return [found.get(identifier) for identifier in identifiers]
 
     def count_arxiv_ids(self) -> int:
         """Return the number of papers that have an arXiv id."""
-        with self._reading() as connection:
+        with self.reading() as connection:
             return int(connection.execute("SELECT count(arxiv_id) FROM papers").fetchone()[0])
 
     def texts(self) -> Iterator[tuple[str, str]]:
         """The title and abstract of each paper that has an abstract, by ascending id."""
-        with self._reading() as connection:
+        with self.reading() as connection:
             yield from connection.execute(
                 f"SELECT p.title, a.abstract FROM papers p {_WITH_ABSTRACT} WHERE a.abstract <> '' ORDER BY p.id"
             )
@@ -191,7 +194,7 @@ class Catalog:
         """The papers that have an arXiv id by ascending catalogue id, ``batch`` at a time."""
         columns, join, make = paper_reader(tuple(fields))
         sql = f"SELECT {columns} FROM papers p {join} WHERE p.arxiv_id IS NOT NULL ORDER BY p.id"
-        with self._reading() as connection:
+        with self.reading() as connection:
             rows = connection.execute(sql)
             while found := rows.fetchmany(batch):
                 yield {row[0]: make(row) for row in found}
@@ -199,7 +202,7 @@ class Catalog:
     def referenced_titles(self, ids: Sequence[int]) -> dict[int, list[str]]:
         """The titles that papers cite, by the citing paper, in the order of the cited papers' catalogue ids."""
         found: dict[int, list[str]] = {}
-        with self._reading(*_EDGES) as connection:
+        with self.reading(*_EDGES) as connection:
             rows = connection.execute(
                 """
                 SELECT e.citing, p.title FROM json_each(?) AS wanted
@@ -213,7 +216,7 @@ class Catalog:
 
     def existing(self, ids: Sequence[int], day: int) -> set[int]:
         """Return those of the papers that certainly appeared on or before the day ``yyyymmdd``."""
-        with self._reading() as connection:
+        with self.reading() as connection:
             rows = connection.execute(
                 """
                 SELECT p.id FROM json_each(?) AS wanted CROSS JOIN papers AS p ON p.id = wanted.value
@@ -225,7 +228,7 @@ class Catalog:
 
     def any_by(self, day: int) -> int | None:
         """Return the last day of any paper that certainly appeared on or before the day ``yyyymmdd``, else None."""
-        with self._reading() as connection:
+        with self.reading() as connection:
             row = connection.execute(
                 "SELECT last_day FROM papers WHERE last_day <= ? LIMIT 1", (day,)
             ).fetchone()
@@ -233,13 +236,8 @@ class Catalog:
 
     def first_day(self) -> int | None:
         """Return the least last day of a paper, None if no paper has a date."""
-        with self._reading() as connection:
+        with self.reading() as connection:
             return cast("int | None", connection.execute("SELECT min(last_day) FROM papers").fetchone()[0])
-
-    def newest_day(self) -> int | None:
-        """Return the greatest first day of a paper, None if no paper has a date."""
-        with self._reading() as connection:
-            return cast("int | None", connection.execute("SELECT max(first_day) FROM papers").fetchone()[0])
 
     def papers(self, ids: Sequence[int], fields: Sequence[str], *, counts: bool = True) -> list[Paper]:
         """The papers of these catalogue ids, in their order, with the requested fields; without ``counts`` those of
@@ -256,7 +254,7 @@ class Catalog:
             SELECT {columns}
             FROM json_each(?) AS wanted CROSS JOIN papers p ON p.id = wanted.value {join}
         """
-        with self._reading() as connection:
+        with self.reading() as connection:
             rows = connection.execute(sql, (orjson.dumps(list(ids)).decode(),)).fetchall()
         if len(rows) != len(ids):
             found = {row[0] for row in rows}
@@ -269,13 +267,13 @@ class Catalog:
 
     def set_papers(self, name: str) -> frozenset[int]:
         """Return the ids of the papers of a set."""
-        with self._reading() as connection:
+        with self.reading() as connection:
             rows = connection.execute("SELECT paper FROM sets WHERE name = ?", (name,)).fetchall()
         return frozenset(row[0] for row in rows)
 
     def in_sets(self, ids: Iterable[int], names: Sequence[str]) -> frozenset[int]:
         """Return those of the papers that are in one of the sets."""
-        with self._reading() as connection:
+        with self.reading() as connection:
             rows = connection.execute(
                 """
                 SELECT wanted.value FROM json_each(?) AS wanted CROSS JOIN json_each(?) AS named CROSS JOIN sets
@@ -291,43 +289,43 @@ class Catalog:
         A paper's venue is in its source's spelling, which may be any of these.
         """
         keys = json_list(map(venue_key, names))
-        with self._reading() as connection:
+        with self.reading() as connection:
             return tuple(sorted(row[0] for row in connection.execute(VENUE_KEYS, (keys, keys))))
 
     # -- authors ----------------------------------------------------------------------------------------
 
     def find_authors(self, ids: Iterable[str], day: int | None = None) -> dict[str, int]:
         """Map canonical ids of authors to their numbers (:func:`.authors.find`)."""
-        with self._reading(*_AUTHORS) as connection:
+        with self.reading(*_AUTHORS) as connection:
             return authors.find(connection, ids, day)
 
     def search_authors(
         self, expression: str, same: str, limit: int, offset: int, day: int | None
     ) -> AuthorPage:
         """Return the numbers of authors by their names (:func:`.authors.search`)."""
-        with self._reading(*_AUTHORS) as connection:
+        with self.reading(*_AUTHORS) as connection:
             return authors.search(connection, expression, same, limit, offset, day)
 
     def authors_named(self, expression: str, most: int) -> list[int]:
         """Return the numbers of all authors by their names (:func:`.authors.matching`)."""
-        with self._reading(*_AUTHORS) as connection:
+        with self.reading(*_AUTHORS) as connection:
             return authors.matching(connection, expression, most)
 
     def authors(self, numbers: Sequence[int], day: int | None = None) -> list[AuthorProfile]:
         """Return authors by their numbers (:func:`.authors.read`)."""
-        with self._reading(*_AUTHORS) as connection:
+        with self.reading(*_AUTHORS) as connection:
             return authors.read(connection, numbers, day)
 
     def author_papers(
         self, author: int, limit: int, offset: int, sort: CitationSort, filters: ResolvedFilters
     ) -> AuthorPage:
         """Return the ids of an author's papers (:func:`.authors.papers`)."""
-        with self._reading(*_AUTHORS) as connection:
+        with self.reading(*_AUTHORS) as connection:
             return authors.papers(connection, author, limit, offset, sort, filters)
 
     def papers_of_authors(self, numbers: Iterable[int], most: int) -> set[int]:
         """Return the ids of the papers of authors (:func:`.authors.papers_of`)."""
-        with self._reading(*_AUTHORS) as connection:
+        with self.reading(*_AUTHORS) as connection:
             return authors.papers_of(connection, numbers, most)
 
     # -- full text and titles ---------------------------------------------------------------------------
@@ -336,28 +334,18 @@ class Catalog:
         self, expression: str, limit: int, filters: ResolvedFilters, *, title_weight: float
     ) -> list[ScoredId]:
         """Return the best matching papers (:func:`.fulltext.search`)."""
-        with self._reading(*_FULL_TEXT) as connection:
+        with self.reading(*_FULL_TEXT) as connection:
             return fulltext.search(connection, expression, limit, filters, title_weight=title_weight)
 
     def count_text(self, expression: str, filters: ResolvedFilters) -> int:
         """Count the matching papers (:func:`.fulltext.count`)."""
-        with self._reading(*_FULL_TEXT) as connection:
+        with self.reading(*_FULL_TEXT) as connection:
             return fulltext.count(connection, expression, filters)
 
     def matching_ids(self, expression: str, limit: int, filters: ResolvedFilters) -> set[int]:
         """Return the ids of the matching papers (:func:`.fulltext.matching_ids`)."""
-        with self._reading(*_FULL_TEXT) as connection:
+        with self.reading(*_FULL_TEXT) as connection:
             return fulltext.matching_ids(connection, expression, limit, filters)
-
-    def listed(self, condition: Condition, orders: Sequence[ListOrder], *, title_weight: float) -> Listed:
-        """Return all papers that meet a condition, in order (:func:`.listing.listed`)."""
-        with self._reading(*_LISTING) as connection:
-            return listing.listed(connection, condition, orders, title_weight=title_weight)
-
-    def years(self, condition: Condition) -> list[tuple[int, int]]:
-        """Return the number of papers of each year that meet a condition (:func:`.listing.years`)."""
-        with self._reading(*_LISTING) as connection:
-            return listing.years(connection, condition)
 
     def count_values(
         self,
@@ -367,46 +355,46 @@ class Catalog:
         ids: Sequence[int] | None = None,
     ) -> Counts:
         """Return the number of papers by year, category and venue (:func:`.facets.count`)."""
-        with self._reading(*COUNTING) as connection:
+        with self.reading(*COUNTING) as connection:
             return facets.count(connection, filters, expression=expression, ids=ids)
 
     def holding(self, expressions: Sequence[str], ids: Sequence[int]) -> list[set[int]]:
         """Return which of the papers match each expression (:func:`.fulltext.holding`)."""
-        with self._reading(*_FULL_TEXT) as connection:
+        with self.reading(*_FULL_TEXT) as connection:
             return fulltext.holding(connection, expressions, ids)
 
     def document_frequencies(self, terms: Sequence[int], day: int | None) -> dict[int, int]:
         """Return how many papers have each term (:func:`document_frequencies`)."""
-        with self._reading() as connection:
+        with self.reading() as connection:
             return document_frequencies(connection, terms, day)
 
     def match_title(
         self, title: str, limit: int, min_score: float, filters: ResolvedFilters
     ) -> list[ScoredId]:
         """Return the papers with this title or a similar one (:func:`.titles.match`)."""
-        with self._reading(*_TITLES) as connection:
+        with self.reading(*_TITLES) as connection:
             return titles.match(connection, title, limit, min_score, filters)
 
     def titled(self, title: str, filters: ResolvedFilters, most: int) -> list[titles.Titled]:
         """Return the papers with exactly this title (:func:`.titles.titled`)."""
-        with self._reading(*_TITLES) as connection:
+        with self.reading(*_TITLES) as connection:
             return titles.titled(connection, title, filters, most)
 
     def exact_titles(self, text: str, filters: ResolvedFilters) -> list[TitleSpan]:
         """Return the papers whose title is a part of the text (:func:`.title_spans.exact_titles`)."""
-        with self._reading(*_TITLES) as connection:
+        with self.reading(*_TITLES) as connection:
             return title_spans.exact_titles(connection, text, filters)
 
     def is_common_phrase(self, title: str, last_day: int | None) -> bool:
         """Whether a title is a phrase of the field (:func:`.titles.is_common_phrase`)."""
-        with self._reading(*_TITLES) as connection:
+        with self.reading(*_TITLES) as connection:
             return titles.is_common_phrase(connection, title, last_day)
 
     def passing(self, paper_id: int, filters: ResolvedFilters) -> bool:
         """Whether a paper passes the filters."""
         condition, params = filter_sql(filters, "p")
         sql = f"SELECT 1 FROM papers AS p WHERE p.id = ? AND {condition}"
-        with self._reading() as connection:
+        with self.reading() as connection:
             return connection.execute(sql, [paper_id, *params]).fetchone() is not None
 
     # -- citations --------------------------------------------------------------------------------------
@@ -426,7 +414,7 @@ class Catalog:
     ) -> list[Edge]:
         """Return a page of a paper's citations or references, with the papers (:func:`.citations.page`)."""
         columns, join, make_paper = paper_reader(tuple(fields), counts)
-        with self._reading(*_EDGES) as connection:
+        with self.reading(*_EDGES) as connection:
             return citations.page(
                 connection,
                 paper_id,
@@ -443,29 +431,12 @@ class Catalog:
 
     def count_edges(self, paper_id: int, direction: Direction, filters: ResolvedFilters) -> int:
         """Count a paper's citations or references (:func:`.citations.count`)."""
-        with self._reading(*_EDGES) as connection:
+        with self.reading(*_EDGES) as connection:
             return citations.count(connection, paper_id, direction, filters)
-
-    def reference_ids(self, papers: Sequence[Identifier], day: int | None) -> dict[str, list[str]]:
-        """Return the canonical ids of the papers that each of these cites, by its own; with ``day``, only those
-        published by then. They are in the order of the library."""
-        existing = "" if day is None else "AND p.last_day <= ?"
-        numbers = [number for number in self.resolve(papers) if number is not None]
-        sql = f"""
-            SELECT {id_columns("c")}, {id_columns("p")}
-            FROM json_each(?) AS citing CROSS JOIN papers AS c ON c.id = citing.value
-            CROSS JOIN edges ON edges.citing = c.id CROSS JOIN papers AS p ON p.id = edges.cited {existing}
-        """
-        found: dict[str, list[str]] = {}
-        with self._reading(*_EDGES) as connection:
-            listed = orjson.dumps(numbers).decode()
-            for row in connection.execute(sql, (listed,) if day is None else (listed, day)):
-                found.setdefault(canonical_id(*row[:3]), []).append(canonical_id(*row[3:]))
-        return found
 
     def few_edges(self, paper_id: int, direction: Direction) -> int | None:
         """Count a paper's citations or references if they are few (:func:`.citations.few`)."""
-        with self._reading() as connection:
+        with self.reading() as connection:
             return citations.few(connection, paper_id, direction)
 
     def expand(
@@ -481,7 +452,7 @@ class Catalog:
         most: citations.Most = citations.ALL_EDGES,
     ) -> Expansion:
         """Return the neighbours of a set of papers (:func:`.citations.expand`)."""
-        with self._reading(*citations.EXPANSION) as connection:
+        with self.reading(*citations.EXPANSION) as connection:
             return citations.expand(
                 connection, seeds, direction, hops, filters, limit, offset, as_of=as_of, most=most
             )
@@ -490,7 +461,7 @@ class Catalog:
         self, paper_id: int, limit: int, filters: ResolvedFilters, *, as_of: int | None
     ) -> Cocitations:
         """Return the papers most often cited together with a paper (:func:`.citations.cocited`)."""
-        with self._reading(*_COCITATIONS) as connection:
+        with self.reading(*_COCITATIONS) as connection:
             return citations.cocited(connection, paper_id, limit, filters, as_of=as_of)
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
-from threading import BoundedSemaphore, Lock
+from threading import Lock
 from time import perf_counter
 from types import MappingProxyType, NoneType
 from typing import Any, Final, Self
@@ -93,7 +93,6 @@ from scholarbase.search.cache import Cache
 from scholarbase.search.checks import Checks
 from scholarbase.search.facets import Facets, facet_cache
 from scholarbase.search.legs import MAX_CACHED_IDS, Query
-from scholarbase.search.lists import LISTS_AT_ONCE, Lists, list_cache
 from scholarbase.search.lookup import CACHED_IDS, Lookup
 from scholarbase.search.opened import finished, next_offset, runs
 from scholarbase.search.opening import (
@@ -121,7 +120,7 @@ _WORD: Final = re.compile(r"[^\W_]+")
 _NO_MATCH: Final = "No paper matches q as query syntax: use syntax=plain to rank papers by its words."
 
 
-class Library(Lists, Authors, Checks, Passages, Sql, Facets):
+class Library(Authors, Checks, Passages, Sql, Facets):
     """A library that is open for searching. Thread-safe. ``close`` it, or use it as a context manager.
 
     Its methods for keyword arguments are those of :class:`Source`; ``run`` methods take requests.
@@ -158,9 +157,7 @@ class Library(Lists, Authors, Checks, Passages, Sql, Facets):
         self.modes: Final[tuple[Mode, ...]] = MODES if self.best_mode == "hybrid" else ("sparse",)
         """The modes of search that the library has."""
         self._few_edges: Cache[int | None] = Cache(CACHED_IDS)
-        self._lists = list_cache()
         self._facets = facet_cache()
-        self._making = BoundedSemaphore(LISTS_AT_ONCE)
         self._sql = SqlRunner(path, snapshot, max(1, settings.readers // 4), settings.runtime_dir)
         self._files = files
         self._passages = passages
@@ -591,11 +588,6 @@ class Library(Lists, Authors, Checks, Passages, Sql, Facets):
         return self._few(self._lookup.id(request.paper_id, request.as_of), "references") is not None
 
     # -- about ------------------------------------------------------------------------------------------
-
-    @cached_property
-    def newest_day(self) -> int | None:
-        """The day ``yyyymmdd`` of the newest paper, None if no paper has a date."""
-        return self._catalog.newest_day()
 
     def forget_queries(self) -> None:
         """Forget the vectors and the rerankers' scores of earlier queries, so that the next searches take as long as if

@@ -225,17 +225,6 @@ class Lookup:
             )
         return day
 
-    def held(self, ids: Sequence[str], as_of: str | None = None) -> tuple[int, ...]:
-        """The catalogue ids of those papers that the library holds, as of a day, in ascending order.
-
-        Raises:
-            InvalidRequest: an id is malformed.
-            NothingLeft: ``as_of`` is before every paper.
-        """
-        numbers = {number for number in self._catalog.resolve([parse(i) for i in ids]) if number is not None}
-        day = self.day(as_of)
-        return tuple(sorted(numbers if day is None else self._catalog.existing(list(numbers), day)))
-
     def id(self, paper_id: str, as_of: str | None = None) -> int:
         """The catalogue id of a paper. Raises as ``paper``."""
         day = self.day(as_of)

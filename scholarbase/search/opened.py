@@ -35,6 +35,18 @@ class Opened(Source):
     _ranker: Ranker
     _closed: bool
 
+    @property
+    def catalog(self) -> Catalog:
+        """The catalogue, for statements of other packages. Raises LibraryError: the library is closed."""
+        self._check_open()
+        return self._catalog
+
+    @property
+    def lookup(self) -> Lookup:
+        """Ids, dates and filters of requests to those of the catalogue. Raises LibraryError: the library is closed."""
+        self._check_open()
+        return self._lookup
+
     def _check_open(self) -> None:
         if self._closed:
             raise LibraryError(f"The library at {self.path} is closed: open it again.")

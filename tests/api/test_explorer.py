@@ -67,13 +67,6 @@ def test_the_page_needs_no_key_and_its_requests_do(sample: Library, tmp_path: Pa
     assert http.get("/explorer").status_code == 401
 
 
-def test_a_dialect_alone_has_no_explorer(sample: Library) -> None:
-    http = TestClient(
-        create_app(sample, settings=load_settings(dialect="serper")), base_url="http://127.0.0.1"
-    )
-    assert http.get("/explorer/app.js").status_code == 404
-
-
 def test_the_page_is_small(server: str) -> None:
     headers = {"Accept-Encoding": "gzip"}
     with httpx.Client(base_url=server, headers=headers) as http:

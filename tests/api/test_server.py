@@ -100,10 +100,6 @@ def test_the_log_names_the_explorer_where_there_is_one(sample_library: Path) -> 
     with serving(sample_library, said=said) as (url, _):
         assert f" Open {url}/ in a browser, or try the API at {url}/docs." in "".join(said)
         assert httpx.get(f"{url}/").headers["content-type"].startswith("text/html")
-    with serving(sample_library, "--dialect", "serper", said=said) as (url, _):
-        assert f" Try the API at {url}/docs." in "".join(said)
-        assert httpx.get(f"{url}/explorer/app.js").status_code == 404
-        assert httpx.get(f"{url}/docs").status_code == 200
 
 
 @pytest.mark.slow

@@ -82,9 +82,9 @@ def test_the_client_has_all_public_methods_of_the_library() -> None:
         "run_paper_passages", "run_passage_search", "run_contexts", "run_page", "is_quick_passage_search",
         "has_full_texts",
     }  # fmt: skip
-    of_dialects = {"count_years", "held", "listed", "newest_day", "reference_ids"}
+    of_extensions = {"catalog", "lookup"}
     public = {name for name in dir(Library) if not name.startswith("_")}
-    assert public - of_the_process - of_requests - of_dialects == set(METHODS)
+    assert public - of_the_process - of_requests - of_extensions == set(METHODS)
 
 
 QUESTION = "How is two-dimensional QCD related to string theory?"

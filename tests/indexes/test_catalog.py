@@ -121,7 +121,7 @@ def test_more_threads_than_connections_can_read(catalog: Catalog, numbers: list[
 
 
 def test_connections_are_read_only(catalog: Catalog) -> None:
-    with pytest.raises(sqlite3.OperationalError, match="readonly"), catalog._reading() as connection:
+    with pytest.raises(sqlite3.OperationalError, match="readonly"), catalog.reading() as connection:
         connection.execute("DELETE FROM papers")
 
 
@@ -146,7 +146,7 @@ def test_only_damage_is_reported_as_damage(sample_library: Path, numbers: list[i
     with (
         closing(Catalog(path, readers=1)) as catalog,
         pytest.raises(sqlite3.OperationalError, match="no such table"),
-        catalog._reading() as connection,
+        catalog.reading() as connection,
     ):
         connection.execute("SELECT * FROM absent")
     with closing(sqlite3.connect(path)) as db, db:

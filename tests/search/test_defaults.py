@@ -47,7 +47,7 @@ def library(default_library: Path) -> Iterator[Library]:
 @pytest.fixture(scope="module")
 def papers(library: Library) -> list[Paper]:
     """Every eighth paper."""
-    with library._catalog._reading() as connection:
+    with library.catalog.reading() as connection:
         numbers = [row[0] for row in connection.execute("SELECT id FROM papers ORDER BY id")]
     return library._catalog.papers(numbers[::8], ["id", "title", "abstract", "url"])
 

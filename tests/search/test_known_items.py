@@ -46,7 +46,7 @@ def titles_of(library: Library, count: int) -> list[str]:
 
 def numbers_of(library: Library) -> list[int]:
     """The catalogue ids of all papers."""
-    with library._catalog._reading() as connection:
+    with library.catalog.reading() as connection:
         return [row[0] for row in connection.execute("SELECT id FROM papers ORDER BY id")]
 
 

@@ -43,9 +43,8 @@ STATUS = {
 }
 
 
-@pytest.fixture(scope="module")
-def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("status")
+def make_library(folder: Path) -> Path:
+    """A library of papers with every status."""
     lines = [
         {"id": key, "title": f"Lattice photon {key}", "categories": "hep-lat", "abstract": "Lattice photon entropy.",
          "authors": "Ann Lee", "versions": [{"version": "v1", "created": "2007-04-02"}]} | changes
@@ -80,6 +79,11 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "citations.jsonl").write_text("".join(json.dumps(edge) + "\n" for edge in edges))
     ingest(sorted(folder.glob("*.jsonl")), folder / "library", rules=IngestRules(keep="title"))
     return folder / "library"
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_library(tmp_path_factory.mktemp("status"))
 
 
 @pytest.fixture(scope="module")
@@ -185,16 +189,3 @@ def test_nobody_knew_a_status_at_a_point_in_time(library: Library) -> None:
         library.search("lattice", status=["active"], as_of="2008-01")
     with pytest.raises(InvalidRequest, match="status retracted cannot be combined with as_of"):
         library.citations(ACTIVE, status="retracted", as_of="2008-01")
-
-
-def test_dialects_show_retractions(url: str) -> None:
-    work = httpx.get(f"{url}/openalex/works/doi:10.48550/arXiv.{RETRACTED}").json()
-    assert work["is_retracted"] is True
-    by_id = httpx.get(f"{url}/openalex/works/W{OPENALEX[RETRACTED]}").json()
-    assert (by_id["id"], by_id["is_retracted"]) == (work["id"], True)
-    listed = httpx.get(f"{url}/openalex/works", params={"filter": "is_retracted:true"}).json()
-    assert listed["meta"]["count"] == 3
-    listed = httpx.get(f"{url}/openalex/works", params={"filter": "is_retracted:false"}).json()
-    assert listed["meta"]["count"] == 3
-    paper = httpx.get(f"{url}/graph/v1/paper/arXiv:{BOTH}", params={"fields": "isRetracted"}).json()
-    assert paper["isRetracted"] is True

@@ -1,0 +1,211 @@
+"""The queries, filters and orders of lists of works, as conditions on papers.
+
+The checks and their messages are those of the original's server (cayenne.api.v1.validate).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from scholarbase.errors import InvalidRequest
+from scholarbase.identifiers import MAX_LENGTH, Identifier, parse
+from scholarbase.indexes.query_syntax import MAX_WORDS
+from scholarbase.models.checks import date_bounds
+from scholarbase_dialects.base import DialectRequest
+from scholarbase_dialects.crossref.failures import failure
+from scholarbase_dialects.listing.conditions import (
+    Among,
+    ArxivIds,
+    Author,
+    Condition,
+    Days,
+    Either,
+    Has,
+    ListOrder,
+    Venue,
+    Without,
+    either,
+    every,
+    name_words,
+)
+from scholarbase_dialects.texts import any_word
+
+Held = Callable[[Sequence[str]], tuple[int, ...]]
+"""The catalogue ids of those papers that the library holds."""
+
+MAX_FILTERS: Final = 100
+"""Filters of one request."""
+MAX_NAMES: Final = 20
+"""Words of an author's or a venue's name that are read."""
+QUERIES: Final = (
+    "query", "query.bibliographic", "query.title", "query.author", "query.contributor", "query.container-title",
+)  # fmt: skip
+_PREPRINT: Final = every([ArxivIds(), Without(Has("doi"))])
+_TYPES: Final = {"posted-content": _PREPRINT, "journal-article": Without(_PREPRINT)}
+_OTHER_TYPES: Final = frozenset(
+    (
+        "book", "book-chapter", "book-part", "book-section", "book-series", "book-set", "book-track", "component",
+        "database", "dataset", "dissertation", "edited-book", "grant", "journal", "journal-issue", "journal-volume",
+        "monograph", "other", "peer-review", "proceedings", "proceedings-article", "proceedings-series",
+        "reference-book", "reference-entry", "report", "report-component", "report-series", "standard",
+    )
+)  # fmt: skip
+_FROM: Final = ("from-pub-date", "from-issued-date")
+_UNTIL: Final = ("until-pub-date", "until-issued-date")
+_HAS: Final[Mapping[str, Condition]] = {"has-abstract": Has("abstract"), "has-references": Has("references")}
+FILTERS: Final = (*_FROM, *_UNTIL, *_HAS, "doi", "type")
+SORTS: Final[Mapping[str, tuple[ListOrder, ListOrder]]] = {
+    "score": ("relevance", "-relevance"),
+    "relevance": ("relevance", "-relevance"),
+    "published": ("date", "-date"),
+    "issued": ("date", "-date"),
+    "is-referenced-by-count": ("citation_count", "-citation_count"),
+    "references-count": ("reference_count", "-reference_count"),
+}
+"""The ascending and the descending order of each field."""
+
+
+def condition(request: DialectRequest, held: Held) -> Condition:
+    """The papers of all queries and filters.
+
+    Raises:
+        InvalidRequest: a filter is unknown or cannot be followed, or has an invalid value.
+    """
+    texts = [(name, request.text(name)) for name in QUERIES if request.text(name).strip()]
+    most = max(MAX_WORDS // max(len(texts), 1), 1)
+    return every(
+        [
+            *(_query(name, text, most) for name, text in texts),
+            *_filters(request.query.get("filter", ()), held),
+        ]
+    )
+
+
+def has_words(request: DialectRequest) -> bool:
+    """Whether a query compares words, so that papers have scores."""
+    return any(request.text(name).strip() for name in QUERIES[:3])
+
+
+def _query(name: str, text: str, most: int) -> Condition:
+    """Any word of a title or text; all words of names. No paper has a text without words."""
+    if name in ("query", "query.bibliographic", "query.title"):
+        return any_word(text, "title" if name == "query.title" else None, most) or Either(())
+    words = tuple(dict.fromkeys(word.casefold() for word in name_words(text)))[:MAX_NAMES]
+    if not words:
+        return Either(())
+    return Venue(words) if name == "query.container-title" else every([Author((word,)) for word in words])
+
+
+def _filters(texts: Sequence[str], held: Held) -> list[Condition]:
+    """Values of one filter in one text are alternatives; all filters hold, and all texts."""
+    parts = [(place, part) for place, text in enumerate(texts) if text.strip() for part in text.split(",")]
+    values: dict[tuple[int, str], list[str]] = {}
+    if len(parts) > MAX_FILTERS:
+        raise failure(
+            "filter-not-valid", None, f"There are {len(parts)} filters: send {MAX_FILTERS} at most."
+        )
+    for place, part in parts:
+        name, colon, value = part.partition(":")
+        if not colon:
+            raise failure(
+                "pair-list-form-invalid",
+                texts[place],
+                f"Pair list form specified as '{texts[place][:200]}' but should be of the form: key:val,...,keyN:valN",
+            )
+        if name not in FILTERS:
+            raise failure(
+                "filter-not-available",
+                name,
+                f"Filter {name[:200]} specified but there is no such filter for this route. Valid filters for this "
+                f"route are: {', '.join(FILTERS)}",
+            )
+        values.setdefault((place, name), []).append(value)
+    return [_filter(name, given, held) for (_, name), given in values.items()]
+
+
+def _filter(name: str, values: list[str], held: Held) -> Condition:
+    if name == "doi":
+        return Among("id", held([str(_doi(value)) for value in values]))
+    return either([_value(name, value.strip()) for value in values])
+
+
+def _value(name: str, value: str) -> Condition:
+    if name in _FROM:
+        return Days(first=_day(value)[0])
+    if name in _UNTIL:
+        return Days(last=_day(value)[1])
+    if name == "type":
+        if value not in _TYPES and value not in _OTHER_TYPES:
+            names = ", ".join(sorted([*_TYPES, *_OTHER_TYPES]))
+            raise failure(
+                "type-not-valid", value, f"Type specified as {value[:200]} but must be one of: {names}"
+            )
+        return _TYPES.get(value, Either(()))
+    if value not in ("t", "true", "1", "f", "false", "0"):
+        raise failure(
+            "boolean-not-valid",
+            value,
+            f"Boolean specified as {value[:200]} but must be one of: t, true, 1, f, false, 0",
+        )
+    return _HAS[name] if value in ("t", "true", "1") else Without(_HAS[name])
+
+
+def _day(value: str) -> tuple[int, int]:
+    try:
+        return date_bounds(value)
+    except InvalidRequest:
+        pass
+    raise failure(
+        "date-not-valid",
+        value,
+        f"Date specified as {value[:200]} but must be of the form: yyyy or yyyy-MM or yyyy-MM-dd",
+    )
+
+
+def _doi(value: str) -> Identifier:
+    found = paper_of(value)
+    if found is None:
+        raise failure(
+            "doi-not-valid",
+            value,
+            f"DOI specified as {value[:200]} but must be of the form: 10.prefix/suffix where prefix is 4 or more "
+            "digits and suffix is a string",
+        )
+    return found
+
+
+def paper_of(text: str) -> Identifier | None:
+    """The paper's id in a DOI, a link to it, or any other form; None for another text."""
+    try:
+        return parse(text.strip()[: MAX_LENGTH + 1])
+    except InvalidRequest:
+        return None
+
+
+def reference(request: DialectRequest) -> str:
+    """The text that may be a title or a whole reference: the first of the queries for them; empty without one."""
+    texts = map(request.text, ("query.bibliographic", "query.title", "query"))
+    return next((text for text in texts if text.strip()), "")
+
+
+def orders(request: DialectRequest) -> tuple[ListOrder, ...]:
+    """The order of the parameters ``sort`` and ``order``. By default by score, without a query by date.
+
+    Raises:
+        InvalidRequest: a value is unknown.
+    """
+    name, direction = request.text("sort") or "score", request.text("order") or "desc"
+    if direction not in ("asc", "desc", "1", "-1"):
+        raise failure(
+            "sort-order-not-valid",
+            direction,
+            f"Sort order specified as {direction[:200]} but must be one of: asc, desc, 1, -1",
+        )
+    if name not in SORTS:
+        raise failure(
+            "sort-field-not-valid",
+            name,
+            f"Sort field specified as {name[:200]} but must be one of: {', '.join(SORTS)}",
+        )
+    return (SORTS[name][direction in ("desc", "-1")],)

@@ -1,0 +1,179 @@
+"""Listing papers by conditions: what each condition means, and that all papers are counted and sorted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scholarbase.errors import LibraryError
+from scholarbase.ingest.job import ingest
+from scholarbase.search.library import Library
+from scholarbase_dialects.listing import conditions, lists
+from scholarbase_dialects.listing.conditions import (
+    ArxivIds,
+    Author,
+    Authors,
+    Category,
+    Condition,
+    Days,
+    Either,
+    Every,
+    Text,
+    Value,
+    Venue,
+    Without,
+    name_words,
+    words_condition,
+)
+from tests.conftest import snapshot_of
+
+
+def paper(number: int, title: str, authors: list[str], **also: Any) -> dict[str, Any]:
+    names = [{"authorId": None, "name": name} for name in authors]
+    return {
+        "corpusid": number,
+        "externalids": {"ArXiv": f"2301.0000{number}"},
+        "title": title,
+        "authors": names,
+        "abstract": "Nothing.",
+        **also,
+    }
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
+    folder = tmp_path_factory.mktemp("listing")
+    rows = [
+        paper(
+            1,
+            "Graph networks",
+            ["Jörg Müller", "Ann O'Neil"],
+            publicationdate="2023-01-05",
+            year=2023,
+            venue="Nature",
+        ),
+        paper(
+            2, "Graph theory", ["J. Mueller"], publicationdate="2023-01-07", year=2023, venue="Nature Physics"
+        ),
+        paper(3, "Networks of networks", ["Jan Muller-Smith", "李明"], year=2023),
+        paper(4, "Untitled words", []),
+        paper(
+            5,
+            "Graph graph graph",
+            ["Max Miller"],
+            publicationdate="2023-01-06",
+            year=2023,
+            abstract="A 100% abstract.",
+        ),
+    ]
+    ingest([snapshot_of(folder / "snapshot", rows)], folder / "library")
+    with Library.open(folder / "library") as opened:
+        yield opened
+
+
+def numbers(library: Library, condition: Condition, **options: Any) -> list[int]:
+    total, hits = lists.listed(library, condition, **options)
+    if "limit" not in options and "offset" not in options:
+        assert total == len(hits)
+    return [int(hit.paper.external_ids["CorpusId"]) for hit in hits]
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        (Author(("muller",)), {1, 3}),
+        (Author(("MÜLLER", "j")), {1, 3}),
+        (Author(("j",)), {1, 2, 3}),
+        (Author(("müller", "a")), set()),  # of one author, not of two
+        (Author(("mul*",)), {1, 3}),
+        (Author(("oneil",)), set()),
+        (Author(("o", "neil")), {1}),
+        (Author(("李明",)), {3}),
+        (Author(("[a-z]*",)), set()),
+        (Author(("a" * 200,)), set()),  # the longest pattern of SQLite
+        (Author(("a" * 10_000,)), set()),
+        (Authors((("muller", "j"), ("miller",))), {1, 3, 5}),
+        (Authors((("a" * 10_000,), ("*",), ("mueller",))), {2}),
+        (conditions.either([Author(("miller",)), Days(20230105, 20230105), Author(("ann",))]), {1, 5}),
+        (conditions.every([Without(Author(("miller",))), Without(Author(("ann",)))]), {2, 3, 4}),
+        (Venue(("o" * 10_000,)), set()),
+        (Venue(("nature",)), {1, 2}),
+        (Venue(("nature", "phys*")), {2}),
+        (Days(20230106, 20230107), {2, 5}),
+        (Days(20230101, 20231231), {1, 2, 3, 5}),
+        (Without(Days(20230101, 20231231)), {4}),  # a paper without a date is not in the range
+        (Without(Author(("muller",))), {2, 4, 5}),
+        (Without(Venue(("nature",))), {3, 4, 5}),
+        (Category("cs.CL"), set()),
+        (Without(Category("cs.CL")), {1, 2, 3, 4, 5}),
+        (ArxivIds(("2301.00002", "2301.00009")), {2}),
+        (ArxivIds(()), set()),
+        (Every(()), {1, 2, 3, 4, 5}),
+        (Either(()), set()),
+        (Value("id", "<=", "2301.00002"), {1, 2}),
+        (Value("title", "starts", "Graph "), {1, 2, 5}),
+        (Value("title", "ends", "networks"), {1, 3}),
+        (Value("title", "has", "etwork"), {1, 3}),
+        (Value("title", "has", "graph"), {5}),  # case matters
+        (Value("abstract", "has", "100%"), {5}),
+        (Value("authors", "has", ", Ann"), {1}),
+        (Value("update_date", ">=", "2023-01-06"), {2, 5}),
+    ],
+)
+def test_conditions(library: Library, condition: Condition, expected: set[int]) -> None:
+    assert set(numbers(library, condition)) == expected
+
+
+def test_orders(library: Library) -> None:
+    graph = words_condition("graph")
+    assert graph is not None
+    assert numbers(library, graph)[0] == 5
+    assert numbers(library, graph, order="relevance") == numbers(library, graph)[::-1]
+    assert numbers(library, graph, order="-date") == [2, 5, 1]
+    assert numbers(library, Every(()), order="date") == [3, 1, 5, 2, 4]
+    assert numbers(library, Every(()), order="id") == [1, 2, 3, 4, 5]
+    assert numbers(library, Days(), limit=2) == [2, 5]
+
+
+def test_papers_without_the_words_come_last(library: Library) -> None:
+    graph = words_condition("theory", "title")
+    assert graph is not None
+    assert numbers(library, Either((graph, Author(("muller",))))) == [2, 1, 3]
+
+
+def test_totals_count_all_pages(library: Library) -> None:
+    for offset in (0, 4, 5, 100):
+        assert lists.listed(library, Every(()), limit=1, offset=offset)[0] == 5
+    assert lists.listed(library, Every(()), limit=0) == (5, [])
+
+
+def test_no_paper_is_later_than_as_of(library: Library) -> None:
+    assert set(numbers(library, Every(()), as_of="2023-01-06")) == {1, 5}
+
+
+def test_words_beside_each_other_are_one_expression() -> None:
+    joined = conditions.either([Text("a"), Days(1), Text("b")])
+    assert joined == Either((Text("(a) OR (b)"), Days(1)))
+
+
+def test_name_words() -> None:
+    assert name_words("del_maestro, A.") == ("del", "maestro", "A")
+    assert name_words("* ** a*b") == ("a*",)
+
+
+def test_many_words_are_one_expression_that_fts5_runs(library: Library) -> None:
+    texts = [words_condition(f"word{number}") for number in range(255)]
+    every = [one for one in texts if one is not None]
+    graph = words_condition("graph")
+    assert graph is not None
+    assert len(numbers(library, conditions.either([*every, graph]))) == 3
+
+
+def test_a_closed_library(sample_library: Path) -> None:
+    closed = Library.open(sample_library)
+    closed.close()
+    with pytest.raises(LibraryError):
+        lists.listed(closed, Every(()))

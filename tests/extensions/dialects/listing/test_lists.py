@@ -1,0 +1,193 @@
+"""Lists of papers by numbers, citations and what papers have, in every order, against plain Python on the sample."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scholarbase.deadlines import time_limit
+from scholarbase.errors import InvalidRequest, NothingLeft, TimeLimit
+from scholarbase.indexes import query_syntax
+from scholarbase.search.library import Library
+from scholarbase_dialects.listing import lists
+from scholarbase_dialects.listing.conditions import (
+    Among,
+    AtVenue,
+    Either,
+    Every,
+    Has,
+    Labels,
+    Number,
+    Text,
+    Without,
+    every,
+)
+
+CITED = "arXiv:hep-th/9302103"
+
+
+@pytest.fixture(scope="module")
+def rows(sample_library: Path) -> list[sqlite3.Row]:
+    connection = sqlite3.connect(f"file:{sample_library / 'catalog.sqlite'}?immutable=1", uri=True)
+    connection.row_factory = sqlite3.Row
+    found = connection.execute(
+        "SELECT p.*, abstract FROM papers AS p LEFT JOIN abstracts AS a ON a.paper_id = p.id ORDER BY p.id"
+    ).fetchall()
+    connection.close()
+    return found
+
+
+def name(row: Any) -> str:
+    return f"arXiv:{row['arxiv_id']}" if row["arxiv_id"] else f"CorpusId:{row['corpus_id']}"
+
+
+def details(row: Any) -> dict[str, Any]:
+    return json.loads(row["details"] or "{}")  # type: ignore[no-any-return]
+
+
+def ids(sample: Library, condition: Any = Every(()), **options: Any) -> list[str]:  # noqa: B008
+    """The ids on all pages."""
+    found: list[str] = []
+    total = 1
+    while len(found) < total:
+        total, hits = lists.listed(sample, condition, offset=len(found), fields=(), **options)
+        found += [hit.paper.id for hit in hits]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("condition", "keep"),
+    [
+        (Number("year", 1993, 1994), lambda r: r["year"] in (1993, 1994)),
+        (Number("year"), lambda r: r["year"] is not None),
+        (Without(Number("year", high=1994)), lambda r: r["year"] is None or r["year"] > 1994),
+        (Number("citation_count", 10, 20), lambda r: 10 <= (r["citation_count"] or 0) <= 20),
+        (Has("abstract"), lambda r: bool(r["abstract"])),
+        (Without(Has("abstract")), lambda r: not r["abstract"]),
+        (Has("doi"), lambda r: '"DOI"' in (r["external_ids"] or "")),
+        (Has("fields_of_study"), lambda r: bool(details(r).get("fields_of_study"))),
+        (
+            Labels("fields_of_study", ("PHYSICS", "computer science")),
+            lambda r: {"Physics", "Computer Science"} & set(details(r).get("fields_of_study", ())),
+        ),
+        (
+            Labels("publication_types", ("Journal Article",)),
+            lambda r: "JournalArticle" in details(r).get("publication_types", ()),
+        ),
+        (Labels("publication_types", ()), lambda r: False),
+    ],
+)
+def test_conditions(sample: Library, rows: list[sqlite3.Row], condition: Any, keep: Any) -> None:
+    expected = {name(row) for row in rows if keep(row)}
+    found = ids(sample, condition)
+    assert set(found) == expected
+    assert len(found) == len(expected)
+
+
+def test_orders(sample: Library, rows: list[sqlite3.Row]) -> None:
+    counted = sorted(rows, key=lambda r: (r["citation_count"] is None, -(r["citation_count"] or 0)))
+    assert ids(sample, order="-citation_count") == [name(row) for row in counted]
+    titled = sorted(rows, key=lambda r: (r["title"].encode(), r["id"]))
+    assert ids(sample, order="title") == [name(row) for row in titled]
+    both = sorted(
+        rows,
+        key=lambda r: (r["citation_count"] is None, r["citation_count"] or 0, r["title"].encode()),
+    )
+    assert ids(sample, order=("citation_count", "title")) == [name(row) for row in both]
+
+
+def test_the_order_of_the_library(sample: Library, rows: list[sqlite3.Row]) -> None:
+    assert ids(sample, order="place") == [name(row) for row in rows]
+    assert ids(sample, order="-place") == [name(row) for row in rows][::-1]
+
+
+def test_words_or_their_absence(sample: Library) -> None:
+    having = sample.search('"string"', syntax="query", limit=1000, fields=["id"]).results
+    words = Text(query_syntax.compile('"string"'))
+    assert set(ids(sample, words)) == {hit.paper.id for hit in having}
+    assert set(ids(sample, Without(words))) == set(ids(sample)) - set(ids(sample, words))
+
+
+def test_venues_are_those_of_searches(sample: Library) -> None:
+    for names in (["Nuclear Physics"], ["nuclear physics b", "J. Math. Phys."], ["no such venue"]):
+        native = sample.search("theory", venue=names, limit=1000, exact=True)
+        words = Text(query_syntax.compile("theory"))
+        assert set(ids(sample, every([words, AtVenue(tuple(names))]))) == {
+            hit.paper.id for hit in native.results
+        }
+
+
+def test_it_ends_at_the_time_limit(sample: Library) -> None:
+    with time_limit(1e-9), pytest.raises(TimeLimit):
+        lists.listed(sample, Text(query_syntax.compile("theory")), order="-title")
+
+
+def test_nothing_is_left_before_every_paper(sample: Library) -> None:
+    with pytest.raises(NothingLeft):
+        lists.listed(sample, Every(()), as_of="1900-01")
+
+
+def test_citing_and_cited_papers(sample: Library) -> None:
+    citing = {edge.paper.id for edge in sample.citations(CITED, limit=1000).results}
+    assert citing
+    assert set(ids(sample, Among("cites", lists.held(sample, [CITED])))) == citing
+    one = sorted(citing)[0]
+    cited = {edge.paper.id for edge in sample.references(one, limit=1000).results}
+    assert CITED in cited
+    assert set(ids(sample, Among("cited_by", lists.held(sample, [one, "arXiv:2309.06180"])))) == cited
+    assert set(lists.reference_ids(sample, [one])[one]) == cited
+    assert ids(sample, Among("id", lists.held(sample, [CITED]))) == [CITED]
+
+
+def test_relevance_is_that_of_the_full_text(sample: Library) -> None:
+    text = Text(query_syntax.compile('"black hole" AND title:entropy'))
+    native = sample.search('"black hole" AND title:entropy', syntax="query", limit=100, exact=True)
+    total, hits = lists.listed(sample, text)
+    assert total == native.total > 0
+    assert [hit.score for hit in hits] == pytest.approx([hit.score for hit in native.results], rel=1e-6)
+    years = sorted(hit.paper.year or 0 for hit in hits)
+    later = every([text, Number("year", low=years[-1])])
+    by_id = {hit.paper.id: hit.score for hit in hits}
+    some = lists.listed(sample, later)[1]
+    assert 0 < len(some) < len(hits)
+    assert all(hit.score == by_id[hit.paper.id] for hit in some)
+    # A paper without the words may be among the results, with a score of 0.
+    either = lists.listed(sample, Either((text, Among("id", lists.held(sample, [CITED])))))[1]
+    assert {hit.paper.id: hit.score for hit in either} == {**by_id, CITED: by_id.get(CITED, 0.0)}
+
+
+def test_years(sample: Library, rows: list[sqlite3.Row]) -> None:
+    counted = Counter(row["year"] for row in rows if row["year"] is not None)
+    found = lists.count_years(sample, Every(()))
+    assert dict(found) == counted
+    assert [papers for _, papers in found] == sorted(counted.values(), reverse=True)
+
+
+def test_nothing_is_later_than_as_of(sample: Library) -> None:
+    found = ids(sample, order="-date", as_of="1994-06")
+    papers = [paper for paper in sample.papers(found) if paper is not None]
+    assert len(papers) == len(found) > 0
+    assert max(paper.publication_date or "" for paper in papers) <= "1994-06-30"
+    latest = ids(sample, order="-date")[0]
+    assert lists.held(sample, [latest], as_of="1994-06") == ()
+    early = ids(sample, Has("references"), as_of="1994-06")[0]
+    assert set(lists.reference_ids(sample, [early], as_of="1994-06").get(early, ())) <= set(found)
+
+
+@pytest.mark.parametrize(
+    ("condition", "order"),
+    [
+        (Every(()), "-citation_count"),
+        (Every(()), ("-date", "reference_count")),
+        (Number("citation_count", 1), "-date"),
+        (Without(Either((Has("abstract"), Number("reference_count")))), "-date"),
+    ],
+)
+def test_counts_of_a_past_date_are_unknown(sample: Library, condition: Any, order: Any) -> None:
+    with pytest.raises(InvalidRequest, match="cannot be combined with as_of"):
+        lists.listed(sample, condition, order=order, as_of="1994-06")

@@ -1,0 +1,61 @@
+"""Which requests a library answers, and where."""
+
+from __future__ import annotations
+
+import pytest
+
+from scholarbase.errors import InvalidRequest
+from scholarbase_dialects.proxy.destinations import library_target, split_authority, split_target
+
+
+@pytest.mark.parametrize(
+    ("url", "target"),
+    [
+        ("https://google.serper.dev/search", "/serper/search"),
+        ("https://google.serper.dev/scholar?q=a", "/serper/scholar?q=a"),
+        ("https://api.semanticscholar.org/graph/v1/paper/search?query=a", "/graph/v1/paper/search?query=a"),
+        ("https://api.semanticscholar.org/recommendations/v1/papers/", "/recommendations/v1/papers/"),
+        ("http://api.semanticscholar.org/v1/paper/arXiv:1706.03762", "/s2-legacy/v1/paper/arXiv:1706.03762"),
+        ("https://api.semanticscholar.org/graph/v10/paper", "/graph/v1/unknown/graph/v10/paper"),
+        ("http://export.arxiv.org/api/query?search_query=all:a", "/api/query?search_query=all:a"),
+        ("https://arxiv.org/api/query?id_list=1706.03762", "/api/query?id_list=1706.03762"),
+        ("https://arxiv.org/search/?query=a&searchtype=title", "/arxiv-search?query=a&searchtype=title"),
+        ("https://arxiv.org/search/?query=a&searchtype=all", None),
+        ("https://arxiv.org/search/cs?query=a&searchtype=title", None),
+        ("https://export.arxiv.org/search/?query=a&searchtype=title", None),
+        ("https://arxiv.org/pdf/1706.03762", None),
+        ("https://export.arxiv.org/", None),
+        ("https://export.arxiv.org/api/query/more", None),
+        ("https://api.openalex.org/works?search=a", "/openalex/works?search=a"),
+        ("https://API.OpenAlex.org./works", "/openalex/works"),
+        ("https://api.crossref.org/works/10.1000/1", "/crossref/works/10.1000/1"),
+        ("https://api.crossref.org", "/crossref/"),
+        ("https://api.crossref.org?query=a", "/crossref/?query=a"),
+        ("https://api.openalex.org:8443/works", None),
+        ("http://api.openalex.org:443/works", None),
+        ("https://openalex.org/works", None),
+        ("https://example.org/search", None),
+        ("https://serper.dev/search", None),
+    ],
+)
+def test_targets(url: str, target: str | None) -> None:
+    assert library_target(*split_target(url)) == target
+
+
+@pytest.mark.parametrize(
+    "target", ["/search", "*", "ftp://arxiv.org/", "http://", "https://a:b/", "http://u@h/"]
+)
+def test_what_is_no_whole_url_is_rejected(target: str) -> None:
+    with pytest.raises(InvalidRequest):
+        split_target(target)
+
+
+@pytest.mark.parametrize("text", ["arxiv.org", "", ":443", "a:99999", "a:b", "a:443/path", "[::1"])
+def test_what_is_no_host_and_port_is_rejected(text: str) -> None:
+    with pytest.raises(InvalidRequest):
+        split_authority(text)
+
+
+def test_hosts_and_ports() -> None:
+    assert split_authority("Example.org.:443") == ("example.org", 443)
+    assert split_authority("[::1]:80") == ("::1", 80)

@@ -1,0 +1,254 @@
+"""The bulk search: its syntax, its order and its pages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import httpx
+import pytest
+
+from scholarbase.search.library import Library
+from scholarbase_dialects.cursors import cursor_at
+from scholarbase_dialects.semantic_scholar import query
+from tests.conftest import arxiv_rows, sample_rows
+
+Ids = frozenset[str]
+
+
+def bulk(server: str, status: int = 200, **parameters: Any) -> Any:
+    response = httpx.get(f"{server}/graph/v1/paper/search/bulk", params=parameters)
+    assert response.status_code == status, response.text
+    return response.json()
+
+
+def all_pages(server: str, **parameters: Any) -> list[dict[str, Any]]:
+    page = bulk(server, **parameters)
+    total, found = page["total"], page["data"]
+    while "token" in page:
+        assert len(page["data"]) == 1000
+        page = bulk(server, token=page["token"], **parameters)
+        assert page["total"] == total
+        found += page["data"]
+    assert len(found) == total
+    assert len({paper["paperId"] for paper in found}) == total
+    return found
+
+
+@pytest.fixture(scope="module")
+def having(sample: Library) -> Callable[[str], Ids]:
+    """The papers that native query syntax finds."""
+
+    def search(q: str) -> Ids:
+        found: set[str] = set()
+        offset: int | None = 0
+        while offset is not None:
+            page = sample.search(q, syntax="query", limit=1000, offset=offset, fields=["id"])
+            found |= {hit.paper.id for hit in page.results}
+            offset = page.next_offset
+        return frozenset(found)
+
+    return search
+
+
+@pytest.fixture(scope="module")
+def everything(server: str) -> Ids:
+    return frozenset(paper["paperId"] for paper in all_pages(server))
+
+
+def test_a_limit_has_no_effect_and_is_named(server: str) -> None:
+    parameters: dict[str, str] = {"query": "gauge", "limit": "3"}
+    response = httpx.get(f"{server}/graph/v1/paper/search/bulk", params=parameters)
+    assert response.headers["X-ScholarBase-Ignored"] == "limit"
+    assert len(response.json()["data"]) > 3
+
+
+def test_an_exclusion_after_too_many_words_holds(server: str) -> None:
+    url = f"{server}/graph/v1/paper/search/bulk"
+    many = " | ".join(f"absent{number}" for number in range(300))
+    found = httpx.get(url, params={"query": f"(string | {many}) -gauge"})
+    assert found.headers["X-ScholarBase-Ignored"] == "query: words after the first 256"
+    assert found.json() == bulk(server, query="string -gauge")
+    assert 0 < found.json()["total"] < bulk(server, query="string")["total"]
+
+
+def test_without_a_query_all_papers_match(everything: Ids) -> None:
+    at_arxiv = {f"arXiv:{row['id']}" for row in arxiv_rows()}
+    assert at_arxiv <= everything
+    assert len(everything) == 2440  # the count of the fixture
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("string theory", lambda s, t, m, every: s & t),
+        ("string + theory", lambda s, t, m, every: s & t),
+        ("string -theory", lambda s, t, m, every: s - t),
+        ("-theory", lambda s, t, m, every: every - t),
+        ("--theory", lambda s, t, m, every: t),
+        ("string | membrane", lambda s, t, m, every: s | m),
+        ("string|membrane", lambda s, t, m, every: s | m),
+        ("(string theory) | membrane", lambda s, t, m, every: (s & t) | m),
+        ("string (theory | membrane)", lambda s, t, m, every: s & (t | m)),
+        ("-(string | theory)", lambda s, t, m, every: every - (s | t)),
+        ("-(string theory)", lambda s, t, m, every: every - (s & t)),
+        ("string | -theory", lambda s, t, m, every: s | (every - t)),
+        ("-string | -theory", lambda s, t, m, every: every - (s & t)),
+        ("membrane (string | -theory)", lambda s, t, m, every: m & (s | (every - t))),
+        ("-string -theory", lambda s, t, m, every: every - s - t),
+        ("the string of a theory", lambda s, t, m, every: s & t),
+        ("string~ theory~1", lambda s, t, m, every: s & t),
+        ("((((((((string))))))))", lambda s, t, m, every: s),
+        ('string "', lambda s, t, m, every: s),
+        ("string ) theory", lambda s, t, m, every: s & t),
+        ("string | ", lambda s, t, m, every: s),
+    ],
+)
+def test_operators(
+    server: str,
+    having: Callable[[str], Ids],
+    everything: Ids,
+    query: str,
+    expected: Callable[[Ids, Ids, Ids, Ids], Ids],
+) -> None:
+    terms = [having(f'"{word}"') for word in ("string", "theory", "membrane")]
+    found = {paper["paperId"] for paper in all_pages(server, query=query)}
+    assert found == expected(*terms, everything)
+
+
+def test_phrases_and_prefixes(server: str, having: Callable[[str], Ids]) -> None:
+    def found(query: str) -> set[str]:
+        return {paper["paperId"] for paper in all_pages(server, query=query)}
+
+    phrase = found('"black holes" -"string theory"')
+    assert phrase == having('"black holes"') - having('"string theory"') != set()
+    assert found("supersymm*") == having("supersymm*") > having("supersymmetry")
+    near = found('"string theory"~3')
+    assert having('"string theory"') < near < having("string AND theory")
+
+
+def test_fuzzy_words_are_named_as_ignored(server: str) -> None:
+    response = httpx.get(f"{server}/graph/v1/paper/search/bulk", params={"query": "string~2"})
+    assert response.headers["x-scholarbase-ignored"] == "query~"
+
+
+@pytest.mark.parametrize(
+    ("sort", "field", "descending"),
+    [
+        ("citationCount:desc", "citationCount", True),
+        ("citationCount:asc", "citationCount", False),
+        ("citationCount", "citationCount", False),
+        ("publicationDate:asc", "publicationDate", False),
+        ("publicationDate:desc", "publicationDate", True),
+    ],
+)
+def test_orders(server: str, sort: str, field: str, descending: bool) -> None:
+    values = [paper[field] for paper in all_pages(server, sort=sort, fields=field)]
+    known = [value for value in values if value is not None]
+    assert known == sorted(known, reverse=descending)
+    assert len(known) > 1000
+    assert values == known + [None] * (len(values) - len(known))
+    if field == "citationCount":
+        assert None in values
+        assert max(known) == max(row["citationcount"] for row in sample_rows("papers"))
+
+
+def test_the_order_of_ids_can_be_reversed(server: str) -> None:
+    first, last = (
+        [paper["paperId"] for paper in all_pages(server, query="theory", sort=f"paperId:{order}")]
+        for order in ("asc", "desc")
+    )
+    assert first == last[::-1]
+
+
+def test_filters(server: str) -> None:
+    fields = "year,citationCount,fieldsOfStudy"
+    found = all_pages(
+        server,
+        year="1993-1994",
+        minCitationCount=3,
+        fieldsOfStudy="physics,medicine",
+        openAccessPdf="",
+        fields=fields,
+    )
+    every = all_pages(server, fields=fields)
+    assert found == [
+        paper
+        for paper in every
+        if paper["year"] in (1993, 1994)
+        and (paper["citationCount"] or 0) >= 3
+        and "Physics" in (paper["fieldsOfStudy"] or ())
+    ]
+    assert found
+
+
+def test_fields_of_study_of_categories(server: str) -> None:
+    every = all_pages(server, fields="fieldsOfStudy")
+    found = all_pages(server, fieldsOfStudy="Computer Science", fields="fieldsOfStudy")
+    assert found == [paper for paper in every if "Computer Science" in (paper["fieldsOfStudy"] or ())]
+    assert found
+
+
+def test_years_that_exclude_each_other_match_nothing(server: str) -> None:
+    assert bulk(server, query="theory", year="1995-1993") == {"total": 0, "data": []}
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "\x00",
+        "()",
+        "+|-",
+        '""',
+        "~",
+        "*",
+        "a" * 5000,
+        "word " * 800,
+        "(" * 5000,
+        "-" * 5000 + "a",
+        '"' * 5001,
+    ],
+)
+def test_any_query_is_answered(server: str, query: str) -> None:
+    found = bulk(server, query=query)
+    assert found["total"] >= len(found["data"])
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("token", "x"),
+        ("token", "é"),
+        ("token", "W10"),
+        ("token", cursor_at(1000, "another snapshot")),
+        ("token", "*"),
+        ("token", "WyJhIiwiYiJd"),
+        ("sort", "year"),
+        ("sort", "paperId:up"),
+        ("sort", ":desc"),
+    ],
+)
+def test_malformed_requests(server: str, name: str, value: str) -> None:
+    error = bulk(server, 400, query="a", **{name: value})
+    assert error["error"] == f"Unacceptable query params: [{name}={value}]"
+
+
+def test_a_page_begins_behind_the_one_before(server: str) -> None:
+    first = bulk(server, fields="citationCount", sort="citationCount:desc")
+    second = bulk(server, fields="citationCount", sort="citationCount:desc", token=first["token"])
+    for before, after in pairwise([first["data"], second["data"]]):
+        assert (after[0]["citationCount"] or 0) <= (before[-1]["citationCount"] or 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "distinct"),
+    [
+        ("-a " * 3000, "-a"),
+        ("gauge | " * 200 + "string", "gauge | string"),
+        ('"' + "the " * 200 + '"~1000', "the"),
+        ('"gauge gauge theory gauge"~3', '"gauge theory"~3'),
+    ],
+)
+def test_repeated_words_are_one(text: str, distinct: str) -> None:
+    assert query.read(text) == query.read(distinct)

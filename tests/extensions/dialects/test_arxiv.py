@@ -1,0 +1,641 @@
+"""The arXiv API, as the clients on PyPI and its manual call it: https://info.arxiv.org/help/api/user-manual.html"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import unicodedata
+from typing import Any
+from xml.etree import ElementTree
+
+import arxiv
+import httpx
+import pytest
+
+from scholarbase.models.papers import Author, Paper
+from scholarbase.search.library import Library
+from scholarbase_dialects.atom import feed
+from scholarbase_dialects.listing import conditions as listing
+from tests.conftest import arxiv_rows, serving_in_thread
+
+ATOM = "{http://www.w3.org/2005/Atom}"
+ARXIV = "{http://arxiv.org/schemas/atom}"
+SEARCHED = "{http://a9.com/-/spec/opensearch/1.1/}"
+
+
+@pytest.fixture
+def client(server: str) -> arxiv.Client:
+    """The client of the package arxiv, with another base URL."""
+    client = arxiv.Client(page_size=50, delay_seconds=0, num_retries=0)
+    client.query_url_format = f"{server}/api/query?{{}}"
+    return client
+
+
+def ids(client: arxiv.Client, **search: Any) -> list[str]:
+    """The ids that the client finds, without their versions."""
+    found = client.results(arxiv.Search(**{"max_results": None, **search}))
+    return [result.get_short_id().removesuffix("v1") for result in found]
+
+
+def request(server: str, **parameters: Any) -> ElementTree.Element:
+    response = httpx.get(f"{server}/api/query", params=parameters)
+    assert response.status_code == 200, response.text
+    assert response.headers["content-type"].startswith("application/atom+xml")
+    return ElementTree.fromstring(response.content)
+
+
+def found(root: ElementTree.Element) -> list[str]:
+    return [
+        entry.findtext(f"{ATOM}id", "").removeprefix("http://arxiv.org/abs/").removesuffix("v1")
+        for entry in root.iter(f"{ATOM}entry")
+    ]
+
+
+def total(root: ElementTree.Element) -> int:
+    return int(root.findtext(f"{SEARCHED}totalResults", ""))
+
+
+@pytest.fixture(scope="module")
+def papers(sample: Library) -> dict[str, Paper]:
+    """The papers of the sample's arXiv part by arXiv id."""
+    found = sample.papers([f"arXiv:{row['id']}" for row in arxiv_rows()])
+    return {paper.external_ids["arXiv"]: paper for paper in found if paper is not None}
+
+
+def native(sample: Library, q: str, **filters: Any) -> list[str]:
+    """The arXiv ids that a native query finds."""
+    hits = sample.search(q, syntax="query", limit=1000, **filters).results
+    return [hit.paper.external_ids["arXiv"] for hit in hits if "arXiv" in hit.paper.external_ids]
+
+
+def test_the_client_pages_to_the_end(client: arxiv.Client, sample: Library) -> None:
+    listed = ids(client, query="ti:string")
+    assert len(listed) > 100
+    assert len(set(listed)) == len(listed)
+    assert set(listed) == set(native(sample, "title:string"))
+
+
+def test_the_client_reads_every_element(client: arxiv.Client) -> None:
+    [result] = client.results(arxiv.Search(id_list=["hep-th/9301068"]))
+    assert result.entry_id == "http://arxiv.org/abs/hep-th/9301068v1"
+    assert result.title == "Two Dimensional QCD is a String Theory"
+    assert [author.name for author in result.authors] == ["David J. Gross", "Washington Taylor"]
+    assert result.published.isoformat() == result.updated.isoformat() == "1993-01-17T00:00:00+00:00"
+    assert result.summary.startswith("The partition function of two dimensional QCD")
+    assert (result.primary_category, result.categories) == ("hep-th", ["hep-th", "hep-ph"])
+    assert result.doi is not None
+    assert result.doi.lower() == "10.1016/0550-3213(93)90403-c"
+    assert result.pdf_url == "http://arxiv.org/pdf/hep-th/9301068v1"
+    assert {link.rel for link in result.links} == {"alternate", "related"}
+
+
+@pytest.mark.parametrize(
+    ("query", "same"),
+    [
+        ('ti:"string theory"', 'title:"string theory"'),
+        ("abs:black AND abs:hole", "abstract:black AND abstract:hole"),
+        ("ti:string ANDNOT abs:field", "title:string NOT abstract:field"),
+        ("ti:string AND NOT abs:field", "title:string NOT abstract:field"),
+        ("all:monopole OR ti:instanton AND abs:gauge", "monopole OR (title:instanton AND abstract:gauge)"),
+        (
+            "(ti:monopole OR ti:instanton) AND abs:gauge",
+            "(title:monopole OR title:instanton) AND abstract:gauge",
+        ),
+        ("ti:(monopole OR instanton)", "title:(monopole OR instanton)"),
+        ("ti:supersym*", "title:supersym*"),
+        ("monopole instanton", "monopole OR instanton"),
+        ("ti:monopole the instanton", "title:monopole OR instanton"),
+        ("ti:gauge_theory", 'title:"gauge theory"'),
+        ("rn:pages AND ti:monopole", "title:monopole"),
+    ],
+)
+def test_queries(server: str, sample: Library, query: str, same: str) -> None:
+    expected = native(sample, same)
+    root = request(server, search_query=query, max_results=2000)
+    assert expected
+    assert set(found(root)) == set(expected)
+    assert total(root) == len(expected)
+
+
+def test_words_in_fields_that_are_not_stored_are_named(server: str) -> None:
+    response = httpx.get(f"{server}/api/query?search_query=rn:pages+AND+ti:string&tracking=1")
+    assert response.headers["x-scholarbase-ignored"] == "tracking, rn"
+
+
+def test_the_best_comes_first(client: arxiv.Client) -> None:
+    assert ids(client, query='"two dimensional QCD is a string theory"', max_results=1) == ["hep-th/9301068"]
+    by_relevance = ids(client, query="all:string AND all:theory")
+    ascending = arxiv.SortOrder.Ascending
+    assert ids(client, query="all:string AND all:theory", sort_order=ascending) == by_relevance[::-1]
+
+
+@pytest.mark.parametrize("descending", [True, False])
+def test_the_whole_result_is_sorted_by_date(client: arxiv.Client, sample: Library, descending: bool) -> None:
+    order = arxiv.SortOrder.Descending if descending else arxiv.SortOrder.Ascending
+    by_date = arxiv.SortCriterion.SubmittedDate
+    results = list(
+        client.results(
+            arxiv.Search("ti:theory", max_results=None, sort_by=by_date, sort_order=order),
+        )
+    )
+    dates = [result.published for result in results]
+    assert len(dates) == len(native(sample, "title:theory")) > 200
+    assert dates == sorted(dates, reverse=descending)
+
+
+def test_a_category_alone_lists_the_newest_first(client: arxiv.Client, papers: dict[str, Paper]) -> None:
+    listed = [one for one in ids(client, query="cat:hep-lat") if one in papers]
+    expected = {one for one, paper in papers.items() if "hep-lat" in paper.categories}
+    assert set(listed) == expected
+    dates = [papers[one].publication_date or "" for one in listed]
+    assert dates == sorted(dates, reverse=True)
+
+
+def test_an_archive_has_the_papers_of_its_categories(server: str) -> None:
+    archive = request(server, search_query="cat:math", max_results=0)
+    assert total(archive) > total(request(server, search_query="cat:math.QA", max_results=0)) > 0
+    assert total(request(server, search_query="cat:MATH.*", max_results=0)) == total(archive)
+
+
+@pytest.mark.parametrize(
+    ("limit", "first", "last"),
+    [
+        ("submittedDate:[199301150000 TO 199301172359]", "1993-01-15", "1993-01-17"),
+        ("submittedDate:[199301150600 TO 199301171200]", "1993-01-16", "1993-01-16"),
+        ("submittedDate : [* TO 199301]", "1900", "1993-01-31"),
+        ("submittedDate:1993", "1993-01-01", "1993-12-31"),
+        ('"submittedDate:[199301150000 TO 199301172359]', "1993-01-15", "1993-01-17"),
+        ("submittedDate:[1993-01-15T00:00:00Z TO 19930231235959]", "1993-01-15", "1993-02-28"),
+    ],
+)
+def test_dates_are_obeyed(
+    client: arxiv.Client, papers: dict[str, Paper], limit: str, first: str, last: str
+) -> None:
+    for query in (f"{limit} AND cat:hep-ph", f"all:theory {limit}", f"(cat:hep-ph {limit})"):
+        listed = [papers[one] for one in ids(client, query=query) if one in papers]
+        assert all(first <= (paper.publication_date or "") <= last for paper in listed), query
+    expected = {one for one, paper in papers.items() if first <= (paper.publication_date or "") <= last}
+    assert expected
+    assert {one for one in ids(client, query=limit) if one in papers} == expected
+
+
+@pytest.mark.parametrize(
+    ("words", "simple"),
+    [
+        ("(" * 40 + "theory" + ")" * 40, "theory"),
+        ("ti:" + "(" * 40 + "theory" + ")" * 40, "ti:theory"),
+        ("(" + " OR ".join(["ti:theory", "au:witten"] * 150) + ")", "(ti:theory OR au:witten)"),
+        ("(" + " ".join(["theory"] * 300) + ")", "theory"),
+    ],
+)
+@pytest.mark.parametrize("operator", ["AND", "ANDNOT", "OR"])
+def test_repeated_terms_and_parentheses_change_nothing(
+    client: arxiv.Client, words: str, simple: str, operator: str
+) -> None:
+    limit = f" {operator} submittedDate:[1994 TO 2099]"
+    expected = ids(client, query=simple + limit)
+    assert expected
+    assert expected != ids(client, query=simple)
+    assert ids(client, query=words + limit) == expected
+
+
+@pytest.mark.parametrize(
+    ("query", "what"),
+    [
+        (" AND ".join(f"jr:n{number}" for number in range(11)), "10 journals and comments"),
+        (
+            " OR ".join(f"lastUpdatedDate:{number}" for number in range(2000, 2011)),
+            "10 ranges of lastUpdatedDate",
+        ),
+        (" OR ".join(f"submittedDate:{number}" for number in range(1900, 2001)), "100 ranges of dates"),
+        (" AND ".join(f"(ti:w{number} OR au:n{number})" for number in range(8)), "15 lists of words"),
+        (" AND ".join(f"ti:b{chr(97 + number)}*" for number in range(6)), "5 prefixes"),
+        (" AND ".join(f"ti:w{number}" for number in range(101)), "100 words"),
+        ("ti:a ANDNOT (" + " OR ".join(f"ti:w{number}" for number in range(101)) + ")", "100 words"),
+        ('ti:"' + " ".join(f"w{number}" for number in range(101)) + '"', "100 words"),
+        ("(a AND " * 11 + "b" + ")" * 11, "10 nested parentheses"),
+        ('"' + "the " * 200 + '"', "50 times the same word"),
+    ],
+)
+def test_a_query_that_is_too_complex_is_an_error(server: str, query: str, what: str) -> None:
+    for limit in ("", " ANDNOT submittedDate:[1994 TO 2099]", " AND cat:hep-th"):
+        response = httpx.get(f"{server}/api/query", params={"search_query": f"({query}){limit}"})
+        assert response.status_code == 400
+        assert f"more than {what}" in response.text
+
+
+@pytest.mark.parametrize(
+    ("held", "unknown", "kind"),
+    [
+        ("ti:monopole", "ti:xqz{0} OR all:xqy{0}", "words"),
+        ("ti:monopole", 'all:"xqz{0} xqy{0}"', "words"),
+        ("ti:monopol* OR ti:xqwm*", "ti:xqz{}*", "prefixes"),
+        ("jr:arxiv", "jr:xqz{}", "journals and comments"),
+        ("ti:monopole", "(ti:xqz{0} AND au:xqy{0})", "lists"),
+    ],
+)
+@pytest.mark.parametrize(
+    "limit",
+    ["", " AND cat:hep-th", " ANDNOT cat:hep-ph", " AND submittedDate:[1994 TO 2099]"],
+)
+def test_many_alternatives_were_an_error(server: str, held: str, unknown: str, kind: str, limit: str) -> None:
+    """Clients stop at an error. Fewer alternatives find fewer papers, within the same dates and categories."""
+    expected = request(server, search_query=f"({held}){limit}", max_results=2000)
+    assert found(expected)
+    query = " OR ".join([held, *(unknown.format(number) for number in range(99))])
+    response = httpx.post(
+        f"{server}/api/query", data={"search_query": f"({query}){limit}", "max_results": 2000}
+    )
+    assert response.status_code == 200
+    ignored = response.headers["X-ScholarBase-Ignored"]
+    assert re.fullmatch(rf"alternatives after the first \d+ \({re.escape(kind)}\)", ignored)
+    assert set(found(ElementTree.fromstring(response.content))) == set(found(expected))
+
+
+def test_a_list_that_is_cut_leaves_the_others_whole(server: str) -> None:
+    """Only what there is too much of is cut: not words beside prefixes, nor a category or a date beside words."""
+    prefixes = " OR ".join(f"ti:xqz{number}*" for number in range(20))
+    words = "ti:dyon OR ti:monopole OR ti:instanton OR ti:soliton OR ti:black OR ti:string OR ti:vortex"
+    days = " OR ".join(f"submittedDate:{year}" for year in range(1990, 2000))
+    categories = (
+        "cat:hep-lat OR cat:hep-ph OR cat:gr-qc OR cat:math OR cat:quant-ph OR cat:cond-mat OR cat:hep-th"
+    )
+    others = f"({days}) AND ({categories})"
+    for operator in ("AND", "ANDNOT"):
+        expected = request(server, search_query=f"({words}) {operator} ({others})", max_results=2000)
+        assert found(expected)
+        query = f"({prefixes} OR {words}) {operator} ({others})"
+        assert found(request(server, search_query=query, max_results=2000)) == found(expected)
+
+
+def test_many_names_joined_by_or_do_not_reach_the_time_limit(server: str, sample: Library) -> None:
+    """Each was compared with the authors of every paper: 16 of them took 5 seconds among 335,000 papers."""
+    held = sample.papers([f"arXiv:{row['id']}" for row in arxiv_rows()])
+    names = sorted({author.name for paper in held if paper is not None for author in paper.authors})
+    words = list(dict.fromkeys(name.split()[-1].lower() for name in names if name.isascii()))
+    surnames = [word for word in words if word.isalpha() and len(word) > 1][:500]
+    assert len(surnames) == 500
+    wanted = set(surnames)
+    expected = {
+        paper.external_ids["arXiv"]
+        for paper in held
+        if paper is not None
+        and any(wanted & set(re.sub(r"[^\w]", " ", fold(author.name)).split()) for author in paper.authors)
+    }
+    query = " OR ".join(f"au:{one}" for one in surnames)
+    listed = set(found(request(server, search_query=query, max_results=2000)))
+    assert expected <= listed
+    assert len(query) < 10_000
+    none = " OR ".join(f"au:{one}zzq" for one in surnames)
+    assert total(request(server, search_query=none)) == 0
+
+
+def fold(text: str) -> str:
+    """A text in lower case without accents."""
+    decomposed = unicodedata.normalize("NFKD", text.lower())
+    return "".join(c for c in decomposed if not unicodedata.combining(c))
+
+
+def test_many_categories_joined_by_or_are_one_list(server: str) -> None:
+    unknown = " OR ".join(f"cat:zz.{number}" for number in range(600))
+    assert len(unknown) < 10_000
+    assert total(request(server, search_query=unknown)) == 0
+    both = total(request(server, search_query="cat:hep-lat OR cat:math"))
+    assert total(request(server, search_query=f"cat:hep-lat OR cat:math OR {unknown[:9000]}1")) == both > 0
+
+
+def test_frequent_words_do_not_hide_rare_ones_in_a_ranking(
+    client: arxiv.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = ids(client, query="all:dyon", max_results=5)
+    monkeypatch.setattr(listing, "MAX_RANKED", 100)
+    assert ids(client, query="all:dyon OR all:theory OR all:model", max_results=5) == expected
+
+
+def test_the_first_words_of_a_long_text_are_searched(server: str) -> None:
+    text = " ".join(["monopole", *(f"xqz{number}" for number in range(300)), "instanton"])
+    response = httpx.get(f"{server}/api/query", params={"search_query": text})
+    assert response.headers["x-scholarbase-ignored"] == "words after the first 100"
+    assert total(ElementTree.fromstring(response.content)) == total(request(server, search_query="monopole"))
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "ti:string not submittedDate:[1993 TO 1994]",
+        "ti:string andnot submittedDate:[1993 TO 1994]",
+        "ti:string -submittedDate:[1993 TO 1994]",
+        "ti:string AND -(submittedDate:[1993 TO 1994])",
+        "ti:string,submittedDate:[1993 TO 1994]",
+        '"string submittedDate:[1993 TO 1994]"',
+        "ti:submittedDate:[1993 TO 1994]",
+        "ti:string AND published:[1993 TO 1994]",
+    ],
+)
+def test_dates_without_an_operator_or_a_space_are_an_error(server: str, query: str) -> None:
+    response = httpx.get(f"{server}/api/query", params={"search_query": query})
+    assert response.status_code == 400
+    assert "range of dates" in response.text
+
+
+@pytest.mark.parametrize(
+    "limit", ["submittedDate:[yesterday TO today]", "submittedDate:[1993 TO", "submittedDate:"]
+)
+def test_dates_that_cannot_be_read_are_an_error(server: str, limit: str) -> None:
+    response = httpx.get(f"{server}/api/query", params={"search_query": f"ti:string AND {limit}"})
+    assert response.status_code == 400
+    assert "range of dates" in (ElementTree.fromstring(response.content).findtext(f".//{ATOM}summary") or "")
+
+
+def test_ranges_and_orders_of_the_last_change(client: arxiv.Client) -> None:
+    rows = {row["id"]: row["update_date"] for row in arxiv_rows()}
+    expected = {one for one, day in rows.items() if "2000-07-01" <= day <= "2000-09-01"}
+    assert "hep-ph/0005274" in expected
+    for order, descending in ((arxiv.SortOrder.Ascending, False), (arxiv.SortOrder.Descending, True)):
+        search = arxiv.Search(
+            "lastUpdatedDate:[20000701 TO 20000901]",
+            max_results=None,
+            sort_by=arxiv.SortCriterion.LastUpdatedDate,
+            sort_order=order,
+        )
+        listed = {one.get_short_id().removesuffix("v1"): one for one in client.results(search)}
+        assert listed.keys() & rows.keys() == expected
+        dates = [one.updated for one in listed.values()]
+        assert dates == sorted(dates, reverse=descending)
+        assert all(f"{listed[one].updated:%Y-%m-%d}" == rows[one] for one in expected)
+
+
+def test_comments_are_shown_and_searched(client: arxiv.Client) -> None:
+    [result] = client.results(arxiv.Search(id_list=["hep-th/9301068"]))
+    assert result.comment == "27 pages, PUPT-1376 LBL-33458"
+    rows = {row["id"]: (row["comments"] or "").lower() for row in arxiv_rows()}
+    for query, text in (("co:LaTeX", r"\blatex\b"), ("co:lat*", r"\blat"), ('co:"PUPT-1376"', "pupt-1376")):
+        expected = {one for one, comment in rows.items() if re.search(text, comment)}
+        assert expected
+        assert set(ids(client, query=query)) & rows.keys() == expected
+    without = set(ids(client, query="cat:hep-lat ANDNOT co:latex"))
+    assert set(ids(client, query="cat:hep-lat")) - set(ids(client, query="co:latex")) == without
+
+
+def test_later_changes_are_not_shown_at_a_date(server: str) -> None:
+    url = f"{server}/api/query?id_list=hep-ph/0005274&search_query=lastUpdatedDate:2000"
+    for headers, day in (({}, "2000-08-02"), ({"X-ScholarBase-As-Of": "2000-06-30"}, "2000-05-26")):
+        root = ElementTree.fromstring(httpx.get(url, headers=headers).content)
+        assert root.findtext(f"{ATOM}entry/{ATOM}updated") == f"{day}T00:00:00Z"
+
+
+def authors_with(*ends: str) -> set[str]:
+    """The ids of the records with an author whose name has one of these ends."""
+    lists = {row["id"]: (row["authors"] or "").replace(" and ", ", ").split(", ") for row in arxiv_rows()}
+    return {one for one, names in lists.items() if any(each.endswith(ends) for each in names)}
+
+
+@pytest.mark.parametrize(
+    ("query", "ends"),
+    [
+        ("au:Witten", ["Witten"]),
+        ("au:witten_e", ["Witten"]),
+        ('au:"E. Witten"', ["Witten"]),
+        ("au:edward_witten", ["Edward Witten"]),
+        ("au:meissner OR au:meißner", ["Meißner", "Meissner"]),
+        ("au:jezabek", ["Jeżabek", "Jezabek"]),
+        ("au:AZCÁRRAGA", ["Azcárraga", "Azcarraga"]),
+        ("au:de_azcarraga", ["Azcárraga", "Azcarraga"]),
+    ],
+)
+def test_authors(client: arxiv.Client, papers: dict[str, Paper], query: str, ends: list[str]) -> None:
+    expected = authors_with(*ends)
+    assert expected
+    assert set(ids(client, query=query)) & set(papers) == expected
+
+
+def test_another_initial_is_another_author(client: arxiv.Client) -> None:
+    assert ids(client, query="au:witten_q") == []
+    assert ids(client, query="au:wit") == []
+    assert set(ids(client, query="au:witt*")) >= set(ids(client, query="au:witten"))
+
+
+def test_a_list_of_ids_has_the_order_of_the_list(client: arxiv.Client) -> None:
+    wanted = ["hep-th/9302103v2", "0000.0000", "hep-th/9301068", "1201.56789", "hep-th/9302103"]
+    assert ids(client, id_list=wanted) == ["hep-th/9302103", "hep-th/9301068"]
+
+
+def test_pages_of_a_list(server: str) -> None:
+    wanted = "hep-th/9302103,0000.0000,hep-th/9301068,"
+    second = request(server, id_list=wanted, start=1, max_results=1)
+    assert found(second) == ["hep-th/9301068"]
+    assert (total(second), second.findtext(f"{SEARCHED}startIndex")) == (2, "1")
+
+
+def test_a_query_and_a_list_find_what_is_in_both(client: arxiv.Client) -> None:
+    both = {"id_list": ["hep-th/9302103", "hep-th/9301068"], "query": "ti:QCD"}
+    assert ids(client, **both) == ["hep-th/9301068"]
+    assert ids(client, id_list=["0000.0000"], query="ti:QCD") == []
+
+
+def test_nothing_is_found_without_a_query(client: arxiv.Client, server: str) -> None:
+    assert ids(client) == []
+    assert total(request(server)) == 0
+
+
+ODD = [
+    *(
+        "((((",
+        "))))",
+        '"',
+        "AND",
+        "NOT",
+        "AND OR NOT (",
+        "ti:",
+        "au:",
+        "cat:*",
+        "au:*",
+        "id:nothing",
+        "\x00\x1f",
+    ),
+    *("ti:a*", "[1993 TO 1994]", "all:" * 50, "(" * 5000, "NOT " * 2000, "a " * 5000, "ti:x OR " * 1200),
+    *(
+        "'; DROP TABLE papers --",
+        "author:smith",
+        "C*-algebra",
+        "title:(",
+        "𝔘𝔫𝔦",
+        "\u202e\ufeff\ud7ff",
+        '"" "" ti:""',
+    ),
+    *("(((((((((ti:a OR b) AND c) OR d) AND e) OR f) AND g) OR h) AND i) OR string) AND string", "au:[^]*?"),
+]
+
+
+@pytest.mark.parametrize("query", ODD)
+def test_any_query_is_answered(server: str, query: str) -> None:
+    response = httpx.post(f"{server}/api/query", data={"search_query": query, "max_results": 1})
+    assert response.status_code == 200, response.text
+    ElementTree.fromstring(response.content)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"id_list": "1234.12345"}, "incorrect id format for 1234.12345"),
+        ({"id_list": "hep-th/9301068,cond—mat/0709123"}, "incorrect id format for cond—mat/0709123"),
+        ({"start": "a"}, "start must be an integer"),
+        ({"start": "-1"}, "start must be non-negative"),
+        ({"max_results": "1.5"}, "max_results must be an integer"),
+        ({"max_results": "-5"}, "max_results must be non-negative"),
+        ({"max_results": "30001"}, "max_results must be at most 30000"),
+        ({"start": "9" * 5000}, "start must be at most 1000000000"),
+        ({"sortBy": "title"}, "sortBy must be in: lastUpdatedDate, relevance, submittedDate"),
+        ({"sortOrder": "up"}, "sortOrder must be in: ascending, descending"),
+        ({"search_query": "a" * 10_001}, "search_query has 10001 characters: send 10000 at most"),
+    ],
+)
+def test_errors_are_those_of_the_manual(server: str, parameters: dict[str, str], message: str) -> None:
+    response = httpx.post(f"{server}/api/query", data={"search_query": "all:electron", **parameters})
+    assert response.status_code == 400
+    root = ElementTree.fromstring(response.content)
+    [entry] = root.findall(f"{ATOM}entry")
+    assert entry.findtext(f"{ATOM}title") == "Error"
+    assert entry.findtext(f"{ATOM}summary") == message
+    assert entry.findtext(f"{ATOM}id") == f"http://arxiv.org/api/errors#{message.replace(' ', '_')}"
+    assert entry.findtext(f"{ATOM}author/{ATOM}name") == "arXiv api core"
+    assert total(root) == 1
+
+
+def test_the_client_raises_for_an_error(client: arxiv.Client) -> None:
+    with pytest.raises(arxiv.HTTPError, match="400"):
+        ids(client, id_list=["not an id"])
+
+
+def test_a_form_and_a_url_are_the_same(server: str) -> None:
+    parameters = {"search_query": "au:Witten AND ti:theory", "max_results": "5"}
+    posted = httpx.post(f"{server}/api/query", data=parameters)
+    assert posted.content == httpx.get(f"{server}/api/query", params=parameters).content
+    fields = "&".join(f"a{number}=1" for number in range(200))
+    assert httpx.post(f"{server}/api/query", content=fields).status_code == 400
+
+
+def test_the_same_request_has_the_same_bytes(server: str) -> None:
+    url = f"{server}/api/query?search_query=cat:hep-th&sortBy=submittedDate"
+    assert httpx.get(url).content == httpx.get(url).content
+
+
+def test_pages_past_the_end_have_the_true_total(server: str) -> None:
+    first = request(server, search_query="ti:monopole")
+    past = request(server, search_query="ti:monopole", start=100_000)
+    assert found(past) == []
+    assert total(past) == total(first) > 0
+
+
+def test_no_paper_is_later_than_the_date_of_the_request(server: str) -> None:
+    headers = {"X-ScholarBase-As-Of": "1993-06"}
+    response = httpx.get(f"{server}/api/query?search_query=cat:hep-th&max_results=2000", headers=headers)
+    dates = [
+        element.text or "" for element in ElementTree.fromstring(response.content).iter(f"{ATOM}published")
+    ]
+    assert len(dates) > 10
+    assert max(dates) < "1993-07"
+    response = httpx.get(f"{server}/api/query?id_list=hep-th/9412236,hep-th/9301068", headers=headers)
+    assert found(ElementTree.fromstring(response.content)) == ["hep-th/9301068"]
+
+
+def test_calls_of_a_session(sample: Library, tmp_path_factory: pytest.TempPathFactory) -> None:
+    sessions = str(tmp_path_factory.mktemp("sessions"))
+    with serving_in_thread(sample, sessions=sessions) as url:
+        headers = {"X-ScholarBase-Session": "atom"}
+        response = httpx.get(f"{url}/api/query?search_query=ti:monopole&max_results=3", headers=headers)
+        listed = found(ElementTree.fromstring(response.content))
+        [call] = [
+            httpx.Response(200, text=line).json()
+            for line in httpx.get(f"{url}/v1/sessions/atom").text.splitlines()
+        ]
+    assert call["arguments"]["q"] == "ti:monopole"
+    assert call["ids"] == [f"arXiv:{one}" for one in listed]
+
+
+def test_a_feed_of_any_text_is_well_formed() -> None:
+    odd = "a\x00\x08\x0b\x1b\ufffe\uffff<&>\"'\u2028\U0001f600]]> é"
+    paper = Paper("arXiv:2309.06180", None, {"arXiv": "2309.06180", "DOI": '10.1/"<&>'}, odd, odd, venue=odd)
+    content = feed(odd, f"http://host/?{odd}", [paper], total=1, start=0, per_page=1)
+    entry = ElementTree.fromstring(content).find(f"{ATOM}entry")
+    assert entry is not None
+    assert entry.findtext(f"{ATOM}summary") == "a<&>\"'\u2028\U0001f600]]> é"
+    assert entry.findtext(f"{ARXIV}doi") == '10.1/"<&>'
+    # Older clients fail without these.
+    assert [author.findtext(f"{ATOM}name") for author in entry.iter(f"{ATOM}author")] == [""]
+    assert [category.get("term") for category in entry.iter(f"{ATOM}category")] == [""]
+    assert entry.findtext(f"{ATOM}published")
+
+
+def test_a_feed_has_the_last_version() -> None:
+    paper = Paper(
+        "arXiv:2309.06180", None, {"arXiv": "2309.06180"}, versions=("2023-09-12", None, "2023-10-01")
+    )
+    root = ElementTree.fromstring(feed("", "", [paper], total=1, start=0, per_page=1))
+    assert root.findtext(f".//{ATOM}entry/{ATOM}id") == "http://arxiv.org/abs/2309.06180v3"
+    assert {link.get("href") for link in root.findall(f"{ATOM}entry/{ATOM}link")} == {
+        "http://arxiv.org/abs/2309.06180v3",
+        "http://arxiv.org/pdf/2309.06180v3",
+    }
+
+
+def test_a_feed_has_all_authors() -> None:
+    paper = Paper(
+        "arXiv:2309.06180", None, {"arXiv": "2309.06180"}, authors=(Author("A. B"), Author("C")), year=2023
+    )
+    root = ElementTree.fromstring(feed("", "", [paper], total=1, start=0, per_page=1))
+    assert [name.text for name in root.iter(f"{ATOM}name")] == ["A. B", "C"]
+    assert root.findtext(f".//{ATOM}published") == "2023-01-01T00:00:00Z"
+
+
+OLD_CLIENT = """
+import sys
+import arxiv
+client = arxiv.Client(page_size=50, delay_seconds=0, num_retries=0)
+client.query_url_format = sys.argv[1] + "/api/query?{}"
+searches = [
+    arxiv.Search(query="ti:string", max_results=1000),
+    arxiv.Search(query="cat:hep-th", max_results=120, sort_by=arxiv.SortCriterion.SubmittedDate),
+    arxiv.Search(id_list=["hep-th/9302103v2", "0000.0000", "hep-th/9301068"], max_results=10),
+    arxiv.Search(query="ti:nothingatall"),
+]
+for search in searches:
+    print(",".join(result.get_short_id() for result in client.results(search)))
+try:
+    print(len(list(client.results(arxiv.Search(id_list=["not an id"], max_results=1)))))
+except arxiv.HTTPError as error:
+    print(error)
+"""
+
+
+@pytest.fixture
+def old_client() -> dict[str, str]:
+    """An environment in which ``import arxiv`` imports the last release before 2, which reads feeds with feedparser."""
+    folder = os.environ.get("ARXIV_1_PATH")
+    if folder is None:
+        pytest.skip(
+            "needs a folder with the package arxiv<2 in ARXIV_1_PATH: pip install --target FOLDER 'arxiv<2'"
+        )
+    return os.environ | {"PYTHONPATH": folder}
+
+
+def test_the_client_before_version_2(server: str, client: arxiv.Client, old_client: dict[str, str]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", OLD_CLIENT, server],
+        env=old_client,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    by_words, by_date, by_id, nothing, error = done.stdout.splitlines()
+    date = arxiv.SortCriterion.SubmittedDate
+    assert by_words.replace("v1", "").split(",") == ids(client, query="ti:string")
+    assert by_date.replace("v1", "").split(",") == ids(
+        client, query="cat:hep-th", max_results=120, sort_by=date
+    )
+    assert by_id == "hep-th/9302103v1,hep-th/9301068v1"
+    assert nothing == ""
+    assert "incorrect id format for not an id" in error

@@ -1,0 +1,25 @@
+"""Parsers of queries take linear time, as those of tests/test_linear_time.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from scholarbase_dialects import milvus_filter
+from scholarbase_dialects.arxiv_query import read_query
+from tests.test_linear_time import TEXTS, assert_linear
+
+PARSERS: dict[str, Callable[[str], Any]] = {
+    "read_query": read_query,
+    "milvus_filter.tokens": lambda text: list(milvus_filter.tokens(text)),
+}
+
+
+@pytest.mark.parametrize("parser", PARSERS.values(), ids=PARSERS)
+@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
+def test_a_text_eight_times_as_long_takes_linear_time(
+    parser: Callable[[str], Any], text: Callable[[int], str]
+) -> None:
+    assert_linear(parser, text)

@@ -1,0 +1,122 @@
+"""Filter expressions of Milvus: https://milvus.io/docs/boolean.md"""
+
+from __future__ import annotations
+
+import pytest
+
+from scholarbase.errors import InvalidRequest
+from scholarbase_dialects.listing.conditions import Condition, Either, Every, OneOf, Value, Without
+from scholarbase_dialects.milvus_filter import read_filter
+
+UNTIL = Value("id", "<=", "2404")
+FROM = Value("id", ">=", "2301")
+
+
+@pytest.mark.parametrize(
+    ("expression", "condition"),
+    [
+        ("", Every(())),
+        ('id <= "2404"', UNTIL),
+        ("id<='2404'", UNTIL),
+        ('arxiv_id <= "2404"', UNTIL),
+        ('"2404" >= id', UNTIL),
+        ('"2301" <= id <= "2404"', Every((FROM, UNTIL))),
+        ('id >= "2301" and id <= "2404"', Every((FROM, UNTIL))),
+        ('id >= "2301" && id <= "2404"', Every((FROM, UNTIL))),
+        ('id >= "2301" OR id <= "2404"', Either((FROM, UNTIL))),
+        (
+            'id == "a" || id == "b" and id == "c"',
+            Either(
+                (
+                    Value("id", "=", "a"),
+                    Every((Value("id", "=", "b"), Value("id", "=", "c"))),
+                )
+            ),
+        ),
+        ('(id <= "2404")', UNTIL),
+        ('not id <= "2404"', Without(UNTIL)),
+        ('!(id <= "2404")', Without(UNTIL)),
+        ('id != "a"', Without(Value("id", "=", "a"))),
+        ("id in [\"a\", 'b']", OneOf("id", ("a", "b"))),
+        ("id in []", OneOf("id", ())),
+        ('id not in ["a",]', Without(OneOf("id", ("a",)))),
+        ('id like "2404%"', Value("id", "starts", "2404")),
+        ('title LIKE "%networks"', Value("title", "ends", "networks")),
+        ('categories like "%cs.CL%"', Value("categories", "has", "cs.CL")),
+        ('id like "%"', Value("id", "has", "")),
+        ('id like "a"', Value("id", "=", "a")),
+        ('id like "2404_0%"', Value("id", "glob", "2404?0*")),
+        ('id like "%24%04"', Value("id", "glob", "*24*04")),
+        ('id like "_[*?"', Value("id", "glob", "?[[][*][?]")),
+        ('id like "24\\%04%"', Value("id", "starts", "24%04")),
+        ('title like "a\\_b"', Value("title", "=", "a_b")),
+        ('title == "say \\"no\\" \\\\ yes"', Value("title", "=", 'say "no" \\ yes')),
+    ],
+)
+def test_expressions(expression: str, condition: Condition) -> None:
+    assert read_filter(expression) == condition
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        *(
+            "id",
+            "id <",
+            'id <= "2404',
+            "id <= 2404",
+            'year <= "2404"',
+            '"a" == "b"',
+            'id <= "a" id',
+            "(",
+            ")",
+            "()",
+        ),
+        *(
+            'id in "a"',
+            'id in ["a"',
+            'id in ["a" "b"]',
+            'id not like "a"',
+            'title like "a%b"',
+            'abstract like "a_"',
+            "and",
+        ),
+        *(
+            'id <= "a" and',
+            "not",
+            "id ? 'a'",
+            "\x00",
+            "id = = 'a'",
+            '"a" in id',
+            "id <= id",
+            "é",
+            "; DROP TABLE papers",
+        ),
+        *("(" * 21 + 'id == "a"' + ")" * 21, "not " * 21 + 'id == "a"', "!" * 5000 + 'id == "a"', "(" * 9000),
+        *(" or ".join(['id == "a"'] * 101), 'id == "' + "a" * 10_000 + '"'),
+    ],
+)
+def test_invalid_expressions(expression: str) -> None:
+    with pytest.raises(InvalidRequest, match="filter"):
+        read_filter(expression)
+
+
+def test_the_message_names_the_position() -> None:
+    with pytest.raises(InvalidRequest, match=r"'2404' in place of text at character 7\."):
+        read_filter("id <= 2404")
+
+
+@pytest.mark.parametrize("operator", ["or", "and"])
+def test_repeated_comparisons_are_one(operator: str) -> None:
+    comparison = 'abstract like "%gauge%"'
+    assert read_filter(f" {operator} ".join([comparison] * 99)) == read_filter(comparison)
+
+
+@pytest.mark.parametrize(
+    ("field", "most"), [("id", 100), ("update_date", 25), ("abstract", 4), ("authors", 4)]
+)
+def test_many_conditions_are_an_error_before_the_time_limit(field: str, most: int) -> None:
+    each = [f'{field} like "%{number}%"' for number in range(most + 1)]
+    read_filter(" or ".join(each[:most]))
+    with pytest.raises(InvalidRequest, match="more than 100 comparisons"):
+        read_filter(" or ".join(each))

@@ -1,0 +1,217 @@
+"""PaperScout's server of papers, as the ``ArXivClient`` of its trainer calls and reads it."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import httpx
+import pytest
+from pydantic import BaseModel
+
+from scholarbase.search.library import Library
+from scholarbase_dialects import calls as calls_module
+from tests.conftest import serving_in_thread
+
+
+class Record(BaseModel):
+    """The fields of a paper in the client, which rejects null."""
+
+    arxiv_id: str
+    title: str
+    abstract: str
+    categories: str
+    authors: str
+    update_date: str
+    score: float
+
+
+class Queue(BaseModel):
+    """The fields that the client requires of ``/queue``."""
+
+    queue_size: int
+    max_queue_size: int
+    batch_size: int
+    batch_timeout: float
+    running: bool
+    task_done: bool
+    last_exception: str | None
+    submitted_total: int
+    dequeued_total: int
+    processed_total: int
+    batches_total: int
+    last_batch_size: int
+    last_process_age_sec: float | None
+
+
+def get(server: str, path: str, **parameters: Any) -> httpx.Response:
+    return httpx.get(f"{server}/paperscout{path}", params=parameters)
+
+
+def records(server: str, path: str, **parameters: Any) -> list[Record]:
+    response = get(server, path, **parameters)
+    assert response.status_code == 200, response.text
+    assert response.headers.get("x-scholarbase-ignored") is None
+    return [Record.model_validate(one, strict=True) for one in response.json()]
+
+
+def test_search_has_the_native_ranking(server: str, sample: Library) -> None:
+    found = records(server, "/search", q="string theory", top_k=20)
+    native = sample.search("string theory", limit=20, syntax="plain").results
+    assert [(f"arXiv:{one.arxiv_id}", one.score) for one in found] == [
+        (hit.paper.id, hit.score) for hit in native
+    ]
+    assert len(records(server, "/search", q="string theory")) == 10
+    assert all(one.categories and one.update_date for one in found)
+
+
+@pytest.mark.parametrize("top_k", [5, 300])
+@pytest.mark.parametrize(
+    ("expression", "is_met"),
+    [
+        ('id <= "0404"', lambda one: one <= "0404"),
+        ('id like "hep-th/93%"', lambda one: one.startswith("hep-th/93")),
+        (
+            'id >= "hep-th/93" and not (id > "hep-th/95" or id in ["hep-th/9301068"])',
+            lambda one: "hep-th/93" <= one <= "hep-th/95" and one != "hep-th/9301068",
+        ),
+        ('id == "hep-th/9301068"', lambda one: one == "hep-th/9301068"),
+        ('id like "hep-th/9301___"', lambda one: re.fullmatch(r"hep-th/9301...", one) is not None),
+        ('id like "hep%93_10%8"', lambda one: re.fullmatch(r"hep.*93.10.*8", one) is not None),
+        ('id == "none"', lambda one: False),
+    ],
+)
+def test_a_filter_holds_for_the_whole_ranking(
+    server: str, sample: Library, expression: str, is_met: Any, top_k: int
+) -> None:
+    query = "theory field model"
+    found = [one.arxiv_id for one in records(server, "/search", q=query, top_k=top_k, filter=expression)]
+    pages = [sample.search(query, limit=1000, offset=at, syntax="plain").results for at in (0, 1000, 2000)]
+    ranked = [hit.paper.id.removeprefix("arXiv:") for page in pages for hit in page]
+    assert len(ranked) > 1000
+    assert found == [one for one in ranked if is_met(one)][:top_k]
+
+
+def test_more_papers_than_ids_fit_in_a_request(sample: Library, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calls_module, "MAX_IDS", 100)
+    monkeypatch.setattr(calls_module, "MAX_LIMIT", 50)
+    with serving_in_thread(sample) as url:
+        found = [
+            one.arxiv_id
+            for one in records(url, "/search", q="gauge theory", top_k=200, filter='id < "hep-th"')
+        ]
+    assert len(found) == len(set(found)) == 200
+    assert all(one < "hep-th" for one in found)
+    best = [hit.paper.id.removeprefix("arXiv:") for hit in sample.search("gauge theory", limit=50).results]
+    assert found[: len(best)][:5] == [one for one in best if one < "hep-th"][:5]
+
+
+def test_a_filter_alone_lists_papers(server: str) -> None:
+    found = records(server, "/query", filter='id like "hep-th/93%" and title like "%QCD%"', top_k=100)
+    assert "hep-th/9301068" in [one.arxiv_id for one in found]
+    assert [one.arxiv_id for one in found] == sorted(one.arxiv_id for one in found)
+    assert all("QCD" in one.title for one in found)
+    assert len(records(server, "/query", filter="", top_k=7)) == 7
+    [one] = records(
+        server, "/query", filter='authors like "%Washington Taylor%" and update_date == "1993-01-17"'
+    )
+    assert one.authors == "David J. Gross, Washington Taylor"
+
+
+@pytest.mark.parametrize("expression", ["id <=", "year > 3", "(" * 500, 'id <= "2404'])
+@pytest.mark.parametrize("path", ["/search", "/query"])
+def test_an_invalid_filter_is_an_error(server: str, path: str, expression: str) -> None:
+    response = (
+        get(server, path, q="strings", filter=expression)
+        if path == "/search"
+        else get(server, path, filter=expression)
+    )
+    assert response.status_code == 422
+    assert "filter is not a valid expression" in response.json()["detail"]
+
+
+def test_lookup_by_title(server: str) -> None:
+    found = records(server, "/lookup", title="two-dimensional qcd is a string theory")
+    assert {one.arxiv_id for one in found} == {"hep-th/9301068", "hep-th/9408140"}
+    assert records(server, "/lookup", title="Two Dimensional QCD is a String") == []
+    assert records(server, "/lookup", title="") == records(server, "/lookup", title="\x00") == []
+
+
+def test_a_paper(server: str) -> None:
+    for paper_id in ("hep-th/9301068", "hep-th/9301068v2", "arXiv:hep-th/9301068"):
+        one = Record.model_validate(get(server, f"/paper/{paper_id}").json())
+        assert one.title == "Two Dimensional QCD is a String Theory"
+    missing = get(server, "/paper/2404.00001")
+    assert missing.status_code == 404
+    assert "2404.00001" in missing.json()["detail"]
+    assert get(server, "/paper/nothing at all").status_code == 404
+
+
+def test_full_text_has_the_references(server: str, sample: Library) -> None:
+    paper_id = "hep-ph/0108236"
+    cited = sample.references(f"arXiv:{paper_id}", limit=1000).results
+    assert cited
+    content = get(server, f"/paper/{paper_id}/fulltext", download="false").json()
+    assert [one["title"] for one in content["references"].values()] == [one.paper.title for one in cited]
+    assert next(iter(content["references"])) == "bib.bib1"
+    for one, edge in zip(content["references"].values(), cited, strict=True):
+        assert edge.paper.title.rstrip(".") in one["meta_string"]
+        assert f"arXiv:{edge.paper.external_ids['arXiv']}." in one["meta_string"]
+    assert get(server, "/paper/2404.00001/fulltext").status_code == 404
+    assert get(server, "/paper/foo/fulltext").status_code == 404
+
+
+def test_health_and_the_queue(server: str) -> None:
+    assert get(server, "/health").json() == {"status": "ok"}
+    before = Queue.model_validate(get(server, "/queue").json())
+    records(server, "/query", filter="")
+    after = Queue.model_validate(get(server, "/queue").json())
+    assert after.processed_total == before.processed_total + 1
+    assert (after.queue_size, after.task_done) == (0, True)
+    assert after.max_queue_size > 0
+
+
+@pytest.mark.parametrize("q", ["", " ", "\x00", '"(((', "a" * 10_000, "AND OR NOT", "𝔘"])
+def test_any_query_is_answered(server: str, q: str) -> None:
+    for expression in ("", 'id <= "2404"'):
+        response = get(server, "/search", q=q, top_k=2, filter=expression)
+        assert response.status_code == 200, response.text
+
+
+@pytest.mark.parametrize(
+    ("path", "parameters"),
+    [
+        ("/search", {}),
+        ("/search", {"q": "a", "top_k": "many"}),
+        ("/search", {"q": "a", "top_k": 0}),
+        ("/search", {"q": "a", "top_k": 1001}),
+        ("/query", {}),
+        ("/lookup", {}),
+    ],
+)
+def test_malformed_requests(server: str, path: str, parameters: dict[str, Any]) -> None:
+    response = get(server, path, **parameters)
+    assert response.status_code == 422
+    assert response.json()["detail"].endswith(".")
+
+
+def test_no_paper_is_later_than_the_date_of_the_request(server: str) -> None:
+    headers = {"X-ScholarBase-As-Of": "1993-06"}
+    for path in ("/search?q=string+theory&top_k=500&filter=id+>+%22a%22", "/query?filter=&top_k=500"):
+        dates = [
+            one["update_date"] for one in httpx.get(f"{server}/paperscout{path}", headers=headers).json()
+        ]
+        assert len(dates) > 20
+        assert max(dates) < "1993-07"
+
+
+def test_calls_of_a_session(sample: Library, tmp_path_factory: pytest.TempPathFactory) -> None:
+    with serving_in_thread(sample, sessions=str(tmp_path_factory.mktemp("sessions"))) as url:
+        headers = {"X-ScholarBase-Session": "scout"}
+        path = "/paperscout/search?q=gauge&top_k=3&filter=id+like+%22hep-th/93%25%22"
+        found = [one["arxiv_id"] for one in httpx.get(url + path, headers=headers).json()]
+        httpx.get(f"{url}/paperscout/health", headers=headers)
+        lines = httpx.get(f"{url}/v1/sessions/scout").text.splitlines()
+    [call] = [httpx.Response(200, text=line).json() for line in lines]
+    assert call["arguments"] == {"q": "gauge", "filter": 'id like "hep-th/93%"', "limit": 3}
+    assert call["ids"] == [f"arXiv:{one}" for one in found]

@@ -1,0 +1,298 @@
+"""What holds in every dialect: errors, sessions, dates, keys, ignored parameters, and serving one alone."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from scholarbase.api.access.keys import create_key
+from scholarbase.search.library import Library
+from scholarbase_dialects.all import DIALECTS
+from scholarbase_dialects.proxy.destinations import library_target
+from tests.conftest import ROOT, run_process, serving, serving_in_thread
+
+HOLOMORPHIC = "arXiv:hep-th/9302103"
+
+
+@pytest.fixture(scope="module")
+def http(sample: Library, tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
+    sessions = str(tmp_path_factory.mktemp("sessions"))
+    with (
+        serving_in_thread(sample, sessions=sessions) as url,
+        httpx.Client(base_url=url, timeout=120) as client,
+    ):
+        yield client
+
+
+def retrieve(http: httpx.Client, *queries: str, **headers: str) -> httpx.Response:
+    return http.post("/retrieve", json={"queries": queries, "topk": 3}, headers=headers)
+
+
+def test_dialects_have_their_names() -> None:
+    assert all(name == dialect.name for name, dialect in DIALECTS.items())
+
+
+def test_the_documentation_lists_every_route() -> None:
+    text = (ROOT / "docs" / "dialects.md").read_text()
+    for dialect in DIALECTS.values():
+        row = re.search(rf"^\| `{dialect.name}` \| `{re.escape(dialect.prefix)}` \| (.*) \|$", text, re.M)
+        assert row is not None, dialect.name
+        for operation in dialect.operations:
+            route = f"`{operation.method} {operation.path}`".replace(" `", "`").replace(":path}", "}")
+            assert route in row[1], (dialect.name, route)
+
+
+def test_the_documentation_points_agents_at_what_is_there() -> None:
+    text = (ROOT / "docs" / "dialects.md").read_text()
+    section = text.partition("\n## Pointing agents here\n")[2].partition("\n## ")[0]
+    agents = re.findall(r"^\| \[([^]]+)\]\(https://github\.com/", section, re.M)
+    assert set(agents) == {
+        *("AI-Scientist", "SPAR", "PaSa", "PaperScout", "Search-R1", "verl"),
+        *("GPT Researcher", "STORM", "paper-qa", "LangChain"),
+    }
+    routes = {one.prefix + operation.path for one in DIALECTS.values() for operation in one.operations}
+    prefixes = {one.prefix for one in DIALECTS.values()}
+    paths = re.findall(r"http://127\.0\.0\.1:8000(/[\w/-]*)", section)
+    assert len(paths) >= 10
+    assert set(paths) <= routes | prefixes
+    assert set(re.findall(r"--dialect ([\w-]+)", section)) == {"paperscout"} <= set(DIALECTS)
+    constants = set(re.findall(r"`https://([\w.]+)(/[\w/]+)`", section))
+    answered = {host for host, path in constants if library_target("https", host, 443, path) in routes}
+    assert answered == {host for host, _ in constants} - {"arxiv.org"} != set()
+
+
+@pytest.mark.parametrize("method", ["GET", "PUT", "DELETE"])
+def test_another_method_has_the_error_of_the_original(http: httpx.Client, method: str) -> None:
+    response = http.request(method, "/serper/search")
+    assert response.status_code == 405
+    assert set(response.json()) == {"message", "statusCode"}
+
+
+def test_an_unknown_path_has_the_error_of_the_original(http: httpx.Client) -> None:
+    response = http.get("/serper/nothing/here")
+    assert (response.status_code, response.json()["statusCode"]) == (404, 404)
+    assert http.get("/serperx").headers["content-type"] == "application/problem+json"
+
+
+def test_invalid_json_has_the_error_of_the_original(http: httpx.Client) -> None:
+    response = http.post("/serper/search", content=b'{"q": ')
+    assert response.status_code == 400
+    assert "not valid JSON" in response.json()["message"]
+
+
+def test_ignored_parameters_are_named(http: httpx.Client) -> None:
+    response = http.post("/serper/search?a=1&b%0d%0aX=2", json={"q": "strings", "start": 3})
+    assert response.status_code == 200
+    assert response.headers["x-scholarbase-ignored"] == "a, b??X, start"
+    plain = http.post("/serper/search", json={"q": "strings"})
+    assert "x-scholarbase-ignored" not in plain.headers
+
+
+def test_a_trailing_slash_is_the_same_route(http: httpx.Client) -> None:
+    assert http.post("/retrieve/", json={"queries": ["strings"]}).status_code == 200
+
+
+def test_the_calls_of_a_session_are_those_of_the_client(http: httpx.Client) -> None:
+    session = {"X-ScholarBase-Session": "dialects"}
+    log = []
+    for query in ("black hole entropy", "string theory", "\x00"):
+        response = retrieve(http, query, **session)
+        [documents] = response.json()["result"]
+        log.append((query, [document["id"] for document in documents]))
+        assert response.headers["x-scholarbase-call"] == str(len(log))
+    recorded = http.get("/v1/sessions/dialects").text.splitlines()
+    calls = [httpx.Response(200, text=line).json() for line in recorded]
+    assert [(call["arguments"]["q"], call["ids"]) for call in calls] == log
+    assert {call["kind"] for call in calls} == {"search"}
+
+
+def test_each_query_of_a_batch_is_a_call(http: httpx.Client) -> None:
+    response = retrieve(http, "strings", "membranes", **{"X-ScholarBase-Session": "batch"})
+    assert response.headers["x-scholarbase-call"] == "1-2"
+
+
+def test_more_queries_than_a_native_batch_has_are_calls_of_a_session(http: httpx.Client) -> None:
+    queries = [f"strings {place}" for place in range(150)]
+    response = retrieve(http, *queries, **{"X-ScholarBase-Session": "many"})
+    assert response.headers["X-ScholarBase-Call"] == "1-150"
+    recorded = [
+        httpx.Response(200, text=line).json() for line in http.get("/v1/sessions/many").text.splitlines()
+    ]
+    assert [call["arguments"]["q"] for call in recorded] == queries
+    assert [[one["id"] for one in documents] for documents in response.json()["result"]] == [
+        call["ids"] for call in recorded
+    ]
+    assert retrieve(http, **{"X-ScholarBase-Session": "none"}).json() == {"result": []}
+
+
+def test_budgets_hold(http: httpx.Client) -> None:
+    http.post("/v1/sessions", json={"session": "short", "limits": {"calls": 1}}).raise_for_status()
+    session = {"X-ScholarBase-Session": "short"}
+    first = retrieve(http, "strings", **session)
+    assert first.headers["x-scholarbase-budget"] == "calls=0"
+    second = retrieve(http, "strings", **session)
+    assert second.status_code == 403
+    assert "0 are left" in second.json()["detail"]
+
+
+def test_a_failed_call_is_recorded(http: httpx.Client) -> None:
+    session = {"X-ScholarBase-Session": "failed"}
+    assert http.post("/retrieve", json={"queries": "none"}, headers=session).status_code == 422
+    [call] = [
+        httpx.Response(200, text=line).json() for line in http.get("/v1/sessions/failed").text.splitlines()
+    ]
+    assert call["error_type"] == "invalid-request"
+
+
+def test_no_paper_is_later_than_the_date_of_the_request(http: httpx.Client, sample: Library) -> None:
+    def dates(**headers: str) -> list[str]:
+        body = {"queries": ["string theory"], "topk": 1000}
+        [documents] = http.post("/retrieve", json=body, headers=headers).json()["result"]
+        papers = sample.papers([document["id"] for document in documents])
+        return [paper.publication_date or "" for paper in papers if paper is not None]
+
+    assert max(dates()) > "1995"
+    early = dates(**{"X-ScholarBase-As-Of": "1994-06"})
+    assert early
+    assert max(early) <= "1994-06-30"
+    http.post("/v1/sessions", json={"session": "early", "as_of": "1994-06"}).raise_for_status()
+    assert dates(**{"X-ScholarBase-Session": "early"}) == early
+
+
+def test_the_date_of_a_session_holds_for_what_it_does_not_record(http: httpx.Client) -> None:
+    def papers(**headers: str) -> int:
+        url = "/graph/v1/author/name:edward witten?fields=paperCount"
+        count: int = http.get(url, headers=headers).json()["paperCount"]
+        return count
+
+    http.post("/v1/sessions", json={"session": "counts", "as_of": "1993-06"}).raise_for_status()
+    early = papers(**{"X-ScholarBase-As-Of": "1993-06"})
+    assert 0 < early < papers()
+    assert papers(**{"X-ScholarBase-Session": "counts"}) == early
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        [("X-ScholarBase-As-Of", "tomorrow")],
+        [("X-ScholarBase-As-Of", "1994-06"), ("X-ScholarBase-As-Of", "1995-06")],
+    ],
+)
+def test_an_invalid_date_is_rejected(http: httpx.Client, headers: list[tuple[str, str]]) -> None:
+    response = http.post("/retrieve", json={"queries": ["strings"]}, headers=headers)
+    assert response.status_code == 422
+    assert response.json()["detail"]
+
+
+def test_a_missing_key_has_the_error_of_the_original(sample: Library, tmp_path: Path) -> None:
+    keys = tmp_path / "keys.json"
+    key, _ = create_key(keys, "agent")
+    with serving_in_thread(sample, keys=str(keys)) as url:
+        without: Any = httpx.post(f"{url}/serper/search", json={"q": "strings"})
+        assert (without.status_code, without.json()["statusCode"]) == (403, 403)
+        found = httpx.post(f"{url}/serper/search", json={"q": "strings"}, headers={"X-API-KEY": key})
+        assert found.json()["organic"]
+
+
+def test_a_body_that_is_too_large_has_the_error_of_the_original(http: httpx.Client) -> None:
+    response = http.post("/serper/search", content=b"x" * (9 * 2**20))
+    assert (response.status_code, response.json()["statusCode"]) == (413, 413)
+
+
+def test_one_dialect_alone_has_its_routes_at_the_root(sample: Library) -> None:
+    with serving_in_thread(sample, dialect="serper") as url:
+        assert httpx.post(f"{url}/search", json={"q": "strings"}).json()["organic"]
+        assert httpx.get(f"{url}/healthz").json() == {"status": "ok"}
+        other = httpx.get(f"{url}/v1/search?q=strings")
+        assert (other.status_code, other.json()["statusCode"]) == (404, 404)
+        assert httpx.get(f"{url}/explorer/app.js").status_code == 404
+
+
+@pytest.mark.slow
+def test_the_log_of_a_dialect_alone_names_no_explorer(sample_library: Path) -> None:
+    said: list[str] = []
+    with serving(sample_library, "--dialect", "serper", said=said) as (url, _):
+        assert f" Try the API at {url}/docs." in "".join(said)
+        assert httpx.get(f"{url}/explorer/app.js").status_code == 404
+        assert httpx.get(f"{url}/docs").status_code == 200
+
+
+def test_no_dialect_is_imported_before_one_is_requested(sample_library: Path) -> None:
+    script = f"""
+import sys
+from starlette.testclient import TestClient
+from scholarbase.api.app import create_app
+from scholarbase.cli import main
+from scholarbase.search.library import Library
+with Library.open({str(sample_library)!r}) as library:
+    http = TestClient(create_app(library), base_url="http://127.0.0.1")
+    def count():
+        return sum(name.startswith("scholarbase_") for name in sys.modules)
+    assert http.get("/v1/search?q=string").json()["results"]
+    before = count()
+    assert http.get("/custom?query=string").json()
+    print(before, "scholarbase_dialects.custom" in sys.modules)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=True
+    )
+    assert done.stdout.split() == ["0", "True"]
+
+
+def test_the_extension_loads_without_the_packages_of_a_server() -> None:
+    """``scholarbase doctor`` lists what every extension adds."""
+    script = """
+import sys
+sys.modules["fastapi"] = sys.modules["starlette"] = None
+import importlib.util
+find = importlib.util.find_spec
+importlib.util.find_spec = lambda name, *rest: None if name == "fastapi" else find(name, *rest)
+from scholarbase_dialects import Dialects
+print(dict(Dialects().dialects()))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=True
+    )
+    assert done.stdout == "{}\n"
+
+
+def test_an_unknown_dialect_is_an_error_before_the_server_starts(sample_library: Path) -> None:
+    done = run_process("serve", "--dialect", "bing", "--library", sample_library)
+    assert done.returncode == 2
+    assert "'bing' is not a valid dialect: the installed dialects are semantic-scholar, " in done.stderr
+    done = run_process("serve", "--library", sample_library, SCHOLARBASE_DIALECT="")
+    assert (done.returncode, "'' is not a valid dialect" in done.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/api/query?search_query=ti:%22{}%22",
+        "/api/query?search_query=all:{}",
+        "/openalex/works?search={}",
+        "/openalex/works?filter=title.search:{}",
+        "/crossref/works?query.title={}",
+        "/crossref/works?query.bibliographic=D.+J.+Gross,+W.+Taylor.+{}.+Nucl.+Phys.+B+(1993)",
+        "/scholarbase/paper/search/title?query={}",
+        "/graph/v1/paper/search?query={}&fields=title",
+        "/searxng/search?format=json&q={}",
+        "/paperscout/lookup?title={}",
+    ],
+)
+def test_the_paper_whose_title_is_searched_for_comes_first(
+    http: httpx.Client, sample: Library, path: str
+) -> None:
+    """Agents look papers up by their titles, and take the first result."""
+    response = http.get(path.format("two+dimensional+qcd+is+a+string+theory"))
+    assert response.status_code == 200
+    others = sample.search("two dimensional qcd string theory", limit=100).results
+    places = {hit.paper.title: response.text.find(hit.paper.title or "") for hit in others}
+    shown = {title: place for title, place in places.items() if place >= 0}
+    assert min(shown, key=shown.__getitem__) == "Two Dimensional QCD is a String Theory"

@@ -1,0 +1,114 @@
+"""The trajectory of a session in every dialect is the client's own log."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from scholarbase.search.library import Library
+from scholarbase_dialects.all import DIALECTS
+from tests.conftest import serving_in_thread
+from tests.extensions.dialects.steps import EARLY, about, by_doi, native, prefix_of
+from tests.sessions.agents import wait_recorded
+
+STEPS = about(EARLY)
+TITLE_LOOKUPS = {
+    ("semantic-scholar", "GET", "/paper/search/match"),
+    ("scholarbase", "GET", "/paper/search/title"),
+    ("paperscout", "GET", "/lookup"),
+    ("arxiv-search", "GET", ""),
+}
+"""The routes whose only purpose is to find a paper by its title."""
+
+
+@pytest.fixture(scope="module")
+def http(sample: Library, tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
+    sessions = str(tmp_path_factory.mktemp("sessions"))
+    with (
+        serving_in_thread(sample, sessions=sessions) as url,
+        httpx.Client(base_url=url, timeout=120) as client,
+    ):
+        yield client
+
+
+@pytest.fixture(scope="module")
+def dois() -> dict[str, str]:
+    return by_doi()
+
+
+def test_every_operation_with_papers_is_asked() -> None:
+    for name, dialect in DIALECTS.items():
+        recorded = {(one.method, one.path) for one in dialect.operations if one.tool is not None}
+        index = {("GET", ""), ("POST", "")} if name == "searxng" else set()
+        assert {(step.method, step.operation) for step in STEPS[name] if step.kind} == recorded - index
+
+
+def test_look_ups_of_titles_are_matches() -> None:
+    matches = {
+        (name, one.method, one.path)
+        for name, dialect in DIALECTS.items()
+        for one in dialect.operations
+        if one.tool == "match_titles"
+    }
+    assert matches == TITLE_LOOKUPS
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_the_trajectory_is_the_client_s_log(http: httpx.Client, dois: dict[str, str], dialect: str) -> None:
+    log = []
+    for step in STEPS[dialect]:
+        response = step.send(http, prefix_of(dialect), **{"X-ScholarBase-Session": f"log-{dialect}"})
+        assert response.status_code == 200, response.text
+        shown = [native(one, dois) for one in step.shown(response)]
+        assert shown, step
+        if step.kind is not None:
+            log.append((step.kind, shown))
+            assert response.headers["X-ScholarBase-Call"] == str(len(log))
+    wait_recorded(str(http.base_url).rstrip("/"), f"log-{dialect}")
+    lines = http.get(f"/v1/sessions/log-{dialect}").raise_for_status().text.splitlines()
+    calls = [json.loads(line) for line in lines]
+    for call, (kind, shown) in zip(calls, log, strict=True):
+        assert (call["kind"], call["ids"]) == (kind, shown), call["arguments"]
+    assert [call["call"] for call in calls] == [*range(1, len(log) + 1)]
+
+
+@pytest.mark.parametrize(
+    ("path", "parameters"),
+    [
+        ("/crossref/works", {"query.bibliographic": "string", "query.author": "gross", "order": "asc"}),
+        ("/graph/v1/paper/search", {"fieldsOfStudy": ["Physics"], "year": "1993"}),
+        ("/graph/v1/paper/search/bulk", {"fieldsOfStudy": ["Physics"], "openAccessPdf": True}),
+        ("/graph/v1/paper/search/match", {"publicationTypes": ["Review"], "minCitationCount": "3"}),
+        ("/graph/v1/snippet/search", {"fieldsOfStudy": ["Physics"]}),
+    ],
+)
+def test_arguments_have_texts_and_filters(http: httpx.Client, path: str, parameters: dict[str, Any]) -> None:
+    name = "arguments" + path.replace("/", "-")
+    sent = {key: ",".join(value) if isinstance(value, list) else value for key, value in parameters.items()}
+    if "crossref" not in path:
+        sent["query"] = "string"
+    http.get(path, params=sent, headers={"X-ScholarBase-Session": name})
+    wait_recorded(str(http.base_url).rstrip("/"), name)
+    [line] = http.get(f"/v1/sessions/{name}").raise_for_status().text.splitlines()
+    arguments = json.loads(line)["arguments"]
+    renamed = {"year": {"from": "1993", "to": "1993"}, "minCitationCount": {"min_citations": 3}}
+    for key, value in parameters.items():
+        expected = renamed.get(key, {key: value})
+        assert {one: arguments.get(one) for one in expected} == expected, arguments
+
+
+@pytest.mark.parametrize("path", ["author/name:edward witten", "author/search"])
+def test_papers_of_authors_count(http: httpx.Client, path: str) -> None:
+    session = {"session": f"budget-{path[-6:]}", "limits": {"candidates": 5}}
+    http.post("/v1/sessions", json=session).raise_for_status()
+    headers = {"X-ScholarBase-Session": session["session"]}
+    plain = http.get(f"/graph/v1/{path}", params={"query": "edward witten"}, headers=headers)
+    assert "X-ScholarBase-Call" not in plain.raise_for_status().headers
+    fields = {"query": "edward witten", "fields": "papers.title"}
+    first = http.get(f"/graph/v1/{path}", params=fields, headers=headers)
+    assert first.raise_for_status().headers["X-ScholarBase-Call"] == "1"
+    assert http.get(f"/graph/v1/{path}", params=fields, headers=headers).status_code == 403
