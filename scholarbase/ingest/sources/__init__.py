@@ -1,11 +1,13 @@
 """Reads source files as records. Snapshots stream: memory does not grow with them."""
 
+from scholarbase.ingest.sources.added import SourceEntry, SourceFormat, formats
 from scholarbase.ingest.sources.columns import Columns, parse_columns
 from scholarbase.ingest.sources.detect import OWN, RELEASED, UNUSED, WITH_PAPERS, Dataset
 from scholarbase.ingest.sources.files import (
     READ_ORDER,
     SourceFile,
     StoredBytes,
+    UnknownFormat,
     changed_while_read,
     discover,
     files_of,
@@ -25,12 +27,16 @@ __all__ = [
     "Columns",
     "Dataset",
     "Entry",
+    "SourceEntry",
     "SourceFile",
+    "SourceFormat",
     "StoredBytes",
+    "UnknownFormat",
     "changed_while_read",
     "check_complete",
     "discover",
     "files_of",
+    "formats",
     "open_lines",
     "parse_columns",
     "read_records",
