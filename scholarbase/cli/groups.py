@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from scholarbase.errors import ExtensionError
-from scholarbase.extensions import added_names, load_attribute
+from scholarbase.extensions import added_names, load_attribute, reason
 
 
 class Commands(click.Group):
@@ -17,26 +17,40 @@ class Commands(click.Group):
             return own
         words = " ".join((*_words(ctx), cmd_name))
         place = added_names("commands").get(words)
-        if place is None:
-            return None
-        try:
-            command = load_attribute(place)
-        except Exception as error:
-            raise ExtensionError(
-                f'The command "{words}" of an extension cannot be loaded from {place} ({type(error).__name__}: '
-                f'{error}): see "scholarbase doctor".'
-            ) from error
-        if not isinstance(command, click.Command):
-            raise ExtensionError(
-                f'The command "{words}" of an extension is {place}, which is not a click command: '
-                'see "scholarbase doctor".'
-            )
-        return command
+        return None if place is None else load_command(words, place)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         path = _words(ctx)
         added = (words.split() for words in added_names("commands"))
         return sorted({*super().list_commands(ctx), *(one[-1] for one in added if one[:-1] == path)})
+
+
+def load_command(words: str, place: str) -> click.Command:
+    """Import a command of an extension. Raises ExtensionError: there is none at this place."""
+    try:
+        command = load_attribute(place)
+        if not isinstance(command, click.Command):
+            raise TypeError("it is not a click command")
+    except Exception as error:
+        raise ExtensionError(
+            f'The command "{words}" of an extension cannot be loaded from {place} ({reason(error)}): update or '
+            'uninstall the extension, which "scholarbase doctor" names.'
+        ) from error
+    return command
+
+
+def find_command(main: click.Group, words: str) -> click.Command | None:
+    """The command that runs for these words. Raises ExtensionError: it is an extension's and cannot be loaded."""
+    command: click.Command | None = main
+    context = click.Context(main, info_name=main.name)
+    for word in words.split():
+        if not isinstance(command, click.Group):
+            return None
+        command = command.get_command(context, word)
+        if command is None:
+            return None
+        context = click.Context(command, parent=context, info_name=word)
+    return command
 
 
 def _words(ctx: click.Context) -> list[str]:
