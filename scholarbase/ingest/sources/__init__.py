@@ -1,6 +1,6 @@
 """Reads source files as records. Snapshots stream: memory does not grow with them."""
 
-from scholarbase.ingest.sources.added import SourceEntry, SourceFormat, formats
+from scholarbase.ingest.sources.added import SourceFormat, formats
 from scholarbase.ingest.sources.columns import Columns, parse_columns
 from scholarbase.ingest.sources.detect import OWN, RELEASED, UNUSED, WITH_PAPERS, Dataset
 from scholarbase.ingest.sources.files import (
@@ -27,7 +27,6 @@ __all__ = [
     "Columns",
     "Dataset",
     "Entry",
-    "SourceEntry",
     "SourceFile",
     "SourceFormat",
     "StoredBytes",

@@ -6,7 +6,7 @@ import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
-from typing import Final, NamedTuple, TextIO, TypedDict
+from typing import Any, Final, NamedTuple, TextIO
 
 from scholarbase.documents.model import PRECEDENCE as DOCUMENT_SOURCES
 from scholarbase.errors import SourceError
@@ -22,44 +22,22 @@ _NAME: Final = re.compile(r"[a-z][a-z0-9-]{0,63}")
 _RESERVED: Final = frozenset({*map(str, Dataset), *DOCUMENT_SOURCES})
 
 
-class SourceEntry(TypedDict, total=False):
-    """A paper in a file. Only ``title`` is required: an entry without one is rejected, and the others are read.
-
-    The fields are those of JSON lines (docs/ingest.md): ``authors`` are names, each as ``Ada Lovelace`` or ``Lovelace,
-    Ada``; ``date`` is a day, ``YYYY-MM-DD``; ``venue`` a journal or proceedings; ``type`` a word of BibTeX, RIS or
-    CSL-JSON, such as ``article``; ``key`` a name for messages; ``extra`` a text that may begin with ids, such as
-    ``PMCID: PMC1``. ``line`` is the one where the entry starts, for messages; by default the number of the entry.
-    """
-
-    title: str
-    abstract: str
-    authors: list[str]
-    year: int | str
-    date: str
-    venue: str
-    doi: str
-    arxiv_id: str
-    pmid: str
-    url: str
-    keywords: list[str]
-    volume: str
-    pages: str
-    type: str
-    key: str
-    extra: str
-    line: int
-
-
 class SourceFormat(NamedTuple):
     """A format of source files.
 
+    An entry is a mapping with the fields of a JSON line (docs/ingest.md): ``title``, without which it is rejected, and
+    any of ``abstract``, ``authors`` and ``keywords`` (lists, or texts separated by semicolons), ``year``, ``date``
+    (``YYYY-MM-DD``), ``venue``, ``doi``, ``arxiv_id``, ``pmid``, ``url``, ``volume``, ``pages``, ``type`` (a word of
+    BibTeX, RIS or CSL-JSON, such as ``article``), ``key`` (a name for messages) and ``extra`` (a text that begins with
+    other ids, such as ``PMCID: PMC1``). ``line`` is where it starts, for messages; by default the number of the entry.
+
     Args:
-        recognises: whether a file that starts with this text, of up to 100,000 characters, is of the format.
+        recognises: whether a file whose text starts with this one, of up to 100,000 characters, is of the format.
         read: the entries of a file, in the same order each time. The text is decompressed as it is read.
     """
 
     recognises: Callable[[str], bool]
-    read: Callable[[TextIO], Iterable[SourceEntry]]
+    read: Callable[[TextIO], Iterable[Mapping[str, Any]]]
 
 
 @cache
