@@ -33,7 +33,7 @@ class Example(Extension):
 
 
 def count(library, question):
-    return {one.value: one.papers for one in library.facets(question).years.values}
+    return {one.value: one.papers for one in library.facets(question).year.values}
 
 
 @click.command()

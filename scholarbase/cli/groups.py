@@ -17,7 +17,12 @@ class Commands(click.Group):
             return own
         words = " ".join((*_words(ctx), cmd_name))
         place = added_names("commands").get(words)
-        return None if place is None else load_command(words, place)
+        if place is None:
+            return None
+        try:
+            return load_command(words, place)
+        except ExtensionError as error:
+            return _failing(cmd_name, error)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         path = _words(ctx)
@@ -25,12 +30,24 @@ class Commands(click.Group):
         return sorted({*super().list_commands(ctx), *(one[-1] for one in added if one[:-1] == path)})
 
 
+def _failing(name: str, error: ExtensionError) -> click.Command:
+    """A command that raises an error, so that the help of its group can list it."""
+
+    def fail() -> None:
+        raise error
+
+    settings = {"ignore_unknown_options": True, "allow_extra_args": True}
+    return click.Command(
+        name, callback=fail, short_help="Cannot be loaded.", add_help_option=False, context_settings=settings
+    )
+
+
 def load_command(words: str, place: str) -> click.Command:
     """Import a command of an extension. Raises ExtensionError: there is none at this place."""
     try:
         command = load_attribute(place)
         if not isinstance(command, click.Command):
-            raise TypeError("it is not a click command")
+            raise TypeError(f"it is a {type(command).__name__}, not a click command")
     except Exception as error:
         raise ExtensionError(
             f'The command "{words}" of an extension cannot be loaded from {place} ({reason(error)}): update or '
@@ -40,7 +57,7 @@ def load_command(words: str, place: str) -> click.Command:
 
 
 def find_command(main: click.Group, words: str) -> click.Command | None:
-    """The command that runs for these words. Raises ExtensionError: it is an extension's and cannot be loaded."""
+    """The command that runs for these words."""
     command: click.Command | None = main
     context = click.Context(main, info_name=main.name)
     for word in words.split():
