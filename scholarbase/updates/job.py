@@ -55,7 +55,7 @@ from scholarbase.ingest.folder import ENCODER, REJECTS, VECTORS, BuildFolder, bu
 from scholarbase.ingest.plans import named_sets
 from scholarbase.ingest.random_pairs import random_similarity
 from scholarbase.ingest.records import REJECTS_ALWAYS_ALLOWED
-from scholarbase.ingest.sources import OWN, RELEASED, Dataset, UnknownFormat, files_of, formats, sha256_of
+from scholarbase.ingest.sources import OWN, RELEASED, Dataset, files_of, formats, sha256_of
 from scholarbase.ingest.store import RecordStore
 from scholarbase.ingest.writer import CatalogWriter
 from scholarbase.manifest import FILE_NAME, Manifest, SourceFact, read_manifest, snapshot_id
@@ -136,12 +136,13 @@ def update(
 def _find_steps(source: Path, manifest: Manifest, paths: Sequence[str | Path]) -> list[Step]:
     try:
         return find_steps(paths, manifest.rules.get("columns", {}))
-    except UnknownFormat as error:
-        missing = sorted(_datasets(manifest) - {*map(str, Dataset), *formats()})
+    except SourceError as error:
+        added = _datasets(manifest) - {*map(str, Dataset)}
+        missing = added - formats().keys() if added else added
         if not missing:
             raise
         raise SourceError(
-            f"{error} The library at {source} was built from files of the format {missing[0]}, which no installed "
+            f"{error} The library at {source} was built from files of the format {min(missing)}, which no installed "
             'extension reads: install the extension if this is one of them ("scholarbase doctor" lists those that are '
             "installed)."
         ) from error

@@ -134,6 +134,7 @@ def hello():
 """
 
 
+@pytest.mark.slow
 def test_an_extension_that_raises_is_named_and_the_others_work(tmp_path: Path, sample_library: Path) -> None:
     package(tmp_path, "broken", "raise RuntimeError('no licence')")
     package(tmp_path, "other", "class Mine: pass")
@@ -194,6 +195,7 @@ def fine():
 """
 
 
+@pytest.mark.slow
 def test_commands_that_cannot_be_used(tmp_path: Path, sample_library: Path) -> None:
     package(tmp_path, "good", GOOD)
     path = str(package(tmp_path, "wrong", COMMANDS))
@@ -235,6 +237,7 @@ def test_commands_that_cannot_be_used(tmp_path: Path, sample_library: Path) -> N
     assert re.search(r"^  number +Cannot be loaded\.$", listed.stdout, re.M)
 
 
+@pytest.mark.slow
 def test_extensions_are_chosen_by_a_setting(tmp_path: Path) -> None:
     package(tmp_path, "broken", "raise RuntimeError('no licence')")
     path = str(package(tmp_path, "good", GOOD))

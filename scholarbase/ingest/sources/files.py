@@ -75,10 +75,6 @@ class SourceFile:
         return self.added or self.dataset.value
 
 
-class UnknownFormat(SourceError):
-    """A file is not in a known format."""
-
-
 class StoredBytes:
     """Counts and hashes the bytes read from a file as it is stored.
 
@@ -363,12 +359,12 @@ def _source_file(path: Path, name: str, columns: Columns) -> SourceFile:
             return SourceFile(path, name, Dataset.EXTENSION, path.stat().st_size, added=added)
         names = first[:_SHOWN].decode("utf-8", "replace")
         if path.suffix.lower() in (".csv", ".tsv"):
-            raise UnknownFormat(
+            raise SourceError(
                 f"{path} has no column of titles: its first line is {names!r}. Give the column's name with "
                 "--columns title=NAME."
             )
         others = "".join(f", or of {one}, which an extension adds" for one in formats())
-        raise UnknownFormat(
+        raise SourceError(
             f"{path} is not a source: none of its first {MAX_LINES} lines is a record of a Semantic Scholar dataset, "
             "of an arXiv metadata snapshot or harvest, of OpenAlex, of a BEIR collection, or of BibTeX, RIS, CSL-JSON, "
             f"CSV or JSON lines with titles{others}. Leave it out, download it again, or name its columns with "
