@@ -8,18 +8,19 @@ An extension is a subclass of :class:`Extension` that a package names in its met
     corpus = "scholarbase_corpus:Corpus"
 
 Extensions are imported on first use: a command, path, source or name that the core does not know. What the core has
-takes precedence. One that cannot be loaded is named in the log and in ``scholarbase doctor``; the others still work.
+takes precedence. One that fails is named in the log and in ``scholarbase doctor``; the others still work.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache, lru_cache
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, get_args
 
+from scholarbase.errors import ExtensionError, InvalidRequest
 from scholarbase.settings import load_settings
 
 log = logging.getLogger("scholarbase.extensions")
@@ -41,18 +42,21 @@ Kind = Literal[
     "baselines",
 ]
 """What an extension may add: the names of the methods of :class:`Extension`."""
+KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 
 
 class Extension:
     """What a package adds to ScholarBase. A subclass overrides the methods of the kinds that it adds.
 
-    Each method is called once in a process, when something of its kind is needed, and may import what it needs.
+    A method is called when something of its kind is needed first, and imports what it needs itself, so that a process
+    loads no part that it does not use.
     """
 
     def commands(self) -> Mapping[str, str]:
         """Commands: their words, such as ``eval scan``, and where each one is, as ``package.module:attribute``.
 
-        Each is a :class:`click.Command` or a :class:`click.Group`, which is imported when the command is run.
+        Each is a :class:`click.Command` or a :class:`click.Group`, which is imported when the command is run. All words
+        but the last are those of a group that exists.
         """
         return {}
 
@@ -66,9 +70,10 @@ class Extension:
         :class:`scholarbase.api.extension_routes.ServedDialect`."""
         return {}
 
-    def sources(self) -> Sequence[Any]:
-        """Formats of source files for an ingest, which are recognised by their content."""
-        return ()
+    def sources(self) -> Mapping[str, Any]:
+        """Formats of source files for an ingest, by the names that a manifest gives them: each a
+        :class:`scholarbase.ingest.sources.SourceFormat`."""
+        return {}
 
     def query_formats(self) -> Sequence[Any]:
         """Formats of query files for an evaluation, as :class:`scholarbase.evaluation.formats.reading.Format`."""
@@ -118,88 +123,129 @@ class Installed(NamedTuple):
     extension: Extension | None
     problem: str | None = None
 
+    def failure(self, what: str, problem: str) -> ExtensionError:
+        """The error that names the extension, what it cannot do and why."""
+        return ExtensionError(
+            f"The extension {self.name} ({self.package} {self.version}) {what}: {problem}. Update or uninstall the "
+            "package, or leave it out with SCHOLARBASE_EXTENSIONS."
+        )
 
-@lru_cache(maxsize=1)
-def installed() -> tuple[Installed, ...]:
-    """The extensions that are installed and that ``SCHOLARBASE_EXTENSIONS`` does not leave out, by name.
+    def parts(self, kind: Kind) -> dict[str, Any] | tuple[Any, ...]:
+        """What it adds of a kind, by name if the kind has names.
+
+        Raises:
+            ExtensionError: its method fails or returns another type.
+        """
+        named = isinstance(getattr(Extension(), kind)(), Mapping)
+        try:
+            added = getattr(self.extension, kind)()
+            if not isinstance(added, Mapping if named else Sequence):
+                raise TypeError(f"it is a {type(added).__name__}, not a {'mapping' if named else 'sequence'}")
+        except Exception as error:
+            raise self.failure(f"cannot add its {kind.replace('_', ' ')}", reason(error)) from error
+        return dict(added) if named else tuple(added)
+
+
+def reason(error: BaseException) -> str:
+    """An error as part of a sentence."""
+    return f"{type(error).__name__}: {error}".rstrip(".")
+
+
+def chosen() -> list[EntryPoint]:
+    """The entry points of the installed extensions that ``SCHOLARBASE_EXTENSIONS`` does not leave out, by name.
 
     Raises:
-        InvalidRequest: the environment has an invalid setting.
+        InvalidRequest: it names an extension that is not installed.
     """
-    wanted = load_settings().extensions
     found = sorted(entry_points(group=GROUP), key=lambda entry: entry.name)
-    return tuple(_load(entry) for entry in found if wanted is None or entry.name in wanted)
+    wanted = load_settings().extensions
+    if wanted is None:
+        return found
+    names = [entry.name for entry in found]
+    for name in wanted:
+        if name not in names:
+            raise InvalidRequest(
+                f"SCHOLARBASE_EXTENSIONS names {name!r}, which is not an installed extension: the installed ones are "
+                f"{', '.join(names) or 'none'}."
+            )
+    return [entry for entry in found if entry.name in wanted]
 
 
-def _load(entry: EntryPoint) -> Installed:
+@cache
+def installed() -> tuple[Installed, ...]:
+    """The installed extensions that ``SCHOLARBASE_EXTENSIONS`` does not leave out, by name.
+
+    Raises:
+        InvalidRequest: it names an extension that is not installed.
+    """
+    loaded: dict[str, Installed] = {}
+    problems: list[Installed] = []
+    for entry in chosen():
+        one = _load(entry, loaded.get(entry.name))
+        if one.problem is not None:
+            log.error("%s", one.failure("cannot be loaded", one.problem))
+            problems.append(one)
+        else:
+            loaded[one.name] = one
+    return tuple(sorted((*loaded.values(), *problems), key=lambda one: one.name))
+
+
+def _load(entry: EntryPoint, first: Installed | None) -> Installed:
     package, version = (entry.dist.name, entry.dist.version) if entry.dist else ("", "")
     try:
+        if first is not None:
+            raise ValueError(f"{first.package} has an extension with this name too")
         kind = entry.load()
         if not (isinstance(kind, type) and issubclass(kind, Extension)):
             raise TypeError(f"{entry.value} is not a subclass of scholarbase.Extension")
         return Installed(entry.name, package, version, kind())
     except Exception as error:
-        problem = f"{type(error).__name__}: {error}"
-        _warn(entry.name, package, version, "cannot be loaded", problem)
-        return Installed(entry.name, package, version, None, problem)
-
-
-def _warn(name: str, package: str, version: str, what: str, problem: str) -> None:
-    log.error(
-        "The extension %s (%s %s) %s: %s. Update or uninstall the package, or leave it out with "
-        "SCHOLARBASE_EXTENSIONS.",
-        name,
-        package,
-        version,
-        what,
-        problem,
-    )
+        return Installed(entry.name, package, version, None, reason(error))
 
 
 @cache
 def _added(kind: Kind) -> tuple[tuple[str, Any], ...]:
     """What each extension adds of a kind."""
-    parts = []
+    found: list[tuple[str, Any]] = []
+    owners: dict[str, str] = {}
     for one in installed():
         if one.extension is None:
             continue
         try:
-            added = getattr(one.extension, kind)()
-            parts.append((one.name, dict(added) if isinstance(added, Mapping) else tuple(added)))
-        except Exception as error:
-            problem = f"{type(error).__name__}: {error}"
-            _warn(one.name, one.package, one.version, f"cannot add its {kind.replace('_', ' ')}", problem)
-    return tuple(parts)
+            parts = one.parts(kind)
+        except ExtensionError as error:
+            log.error("%s", error)
+            continue
+        found.append((one.name, parts))
+        for name in parts if isinstance(parts, dict) else ():
+            if (owner := owners.setdefault(name, one.name)) != one.name:
+                log.warning(
+                    "The extensions %s and %s both add %r to the %s: that of %s is used.",
+                    owner,
+                    one.name,
+                    name,
+                    kind.replace("_", " "),
+                    owner,
+                )
+    return tuple(found)
 
 
 def added_list(kind: Kind) -> list[Any]:
     """What extensions add of a kind without names, in the order of the extensions' names."""
-    return [one for _, added in _added(kind) for one in added]
+    return [part for _, parts in _added(kind) for part in parts]
 
 
 def added_names(kind: Kind) -> dict[str, Any]:
     """What extensions add of a kind by name. Of two with the same name, that of the first extension is used."""
-    merged: dict[str, tuple[str, Any]] = {}
-    for extension, added in _added(kind):
-        for name, value in added.items():
-            first, _ = merged.setdefault(name, (extension, value))
-            if first != extension:
-                log.warning("The extensions %s and %s both add %s to %s.", first, extension, name, kind)
-    return {name: value for name, (_, value) in merged.items()}
+    merged: dict[str, Any] = {}
+    for _, parts in _added(kind):
+        merged = parts | merged
+    return merged
 
 
 def load_attribute(place: str) -> Any:
     """Import ``package.module:attribute``."""
-    module, _, attribute = place.partition(":")
+    module, colon, attribute = place.partition(":")
+    if not colon:
+        raise ValueError(f"{place!r} is not package.module:attribute")
     return getattr(import_module(module), attribute)
-
-
-def summary(one: Installed) -> Iterator[str]:
-    """What an extension adds, in words, such as ``3 commands``."""
-    if one.extension is None:
-        return
-    for kind in Kind.__args__:  # type: ignore[attr-defined]
-        added = next((added for name, added in _added(kind) if name == one.name), ())
-        if added:
-            word = kind.replace("_", " ")
-            yield f"{len(added)} {word if len(added) > 1 else word.removesuffix('s')}"

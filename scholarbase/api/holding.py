@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from hashlib import blake2b
 from typing import Any, Final
 
+from starlette.requests import HTTPConnection
 from starlette.types import Scope
 
 from scholarbase.api.conditional import seed_of
@@ -179,3 +180,8 @@ def held_by(scope: Scope) -> Held:
     """What a request holds."""
     held: Held = scope[HELD]
     return held
+
+
+def library_of(request: HTTPConnection) -> Library:
+    """The library that answers a request. It stays open until the response has been sent."""
+    return held_by(request.scope).library

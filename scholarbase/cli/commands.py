@@ -51,6 +51,7 @@ from scholarbase.cli.snapshots import diff, snapshots
 from scholarbase.cli.sql import sql
 from scholarbase.cli.update import update
 from scholarbase.errors import InvalidRequest, ScholarBaseError
+from scholarbase.extensions import chosen
 from scholarbase.memory import INGEST_BYTES, SERVER_BYTES, check_address_space, memory_errors, with_cores
 from scholarbase.models.document_requests import CHUNKINGS
 from scholarbase.models.encoders import PACKAGED
@@ -111,6 +112,8 @@ def main(context: click.Context) -> None:
     """
     settings = load_settings()
     logs.configure(settings.log_level)
+    if settings.extensions:
+        chosen()  # refuses unknown names, whether the command needs an extension or not
     context.obj = settings
 
 

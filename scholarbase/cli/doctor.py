@@ -8,13 +8,15 @@ import platform
 import sqlite3
 from collections.abc import Callable, Iterator
 from importlib.metadata import PackageNotFoundError, version
+from itertools import starmap
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
 from scholarbase import __version__
+from scholarbase.cli.groups import find_command, load_command
 from scholarbase.databases import open_in_memory
-from scholarbase.errors import AddressError, ScholarBaseError
-from scholarbase.extensions import installed, summary
+from scholarbase.errors import AddressError, ExtensionError, ScholarBaseError
+from scholarbase.extensions import KINDS, installed, reason
 from scholarbase.extras import PACKAGES, install_command, is_installed
 from scholarbase.files import disk_size
 from scholarbase.http import listen
@@ -93,17 +95,39 @@ def _extras() -> Iterator[Finding]:
 
 def _extensions() -> Iterator[Finding]:
     for one in installed():
-        name = f"extension {one.name}"
-        if one.problem is not None:
-            yield Finding(
-                name,
-                "warning",
-                f"{one.package} {one.version} cannot be loaded ({one.problem}): update or uninstall the package.",
-            )
-        else:
-            yield Finding(
-                name, "ok", f"{one.package} {one.version}: {', '.join(summary(one)) or 'adds nothing'}"
-            )
+        added: list[str] = []
+        problems = [f"cannot be loaded ({one.problem})"] if one.problem else []
+        for kind in KINDS if one.extension is not None else ():
+            word = kind.replace("_", " ")
+            try:
+                parts = one.parts(kind)
+            except ExtensionError as error:
+                problems.append(f"cannot add its {word} ({reason(error.__cause__ or error)})")
+                continue
+            if parts:
+                added.append(f"{word} ({len(parts)})")
+            if kind == "commands" and isinstance(parts, dict):
+                problems += filter(None, starmap(_command_problem, parts.items()))
+        what = ", ".join(added) or ("" if problems else "adds nothing")
+        if problems:
+            what = "; ".join(filter(None, (what, *problems))) + ": update or uninstall the package"
+        state: State = "warning" if problems else "ok"
+        yield Finding(f"extension {one.name}", state, f"{one.package} {one.version}: {what}")
+
+
+def _command_problem(words: str, place: str) -> str | None:
+    """Why a command of an extension cannot be run, None if it can."""
+    from scholarbase.cli.commands import main
+
+    try:
+        command = load_command(words, place)
+        if find_command(main, words) is command:
+            return None
+    except ExtensionError as error:
+        return f"its command {words!r} cannot be loaded from {place} ({reason(error.__cause__ or error)})"
+    return (
+        f"its command {words!r} is not used, since another one has these words, or its group does not exist"
+    )
 
 
 def _sqlite() -> Finding:

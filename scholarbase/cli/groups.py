@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from scholarbase.errors import ExtensionError
-from scholarbase.extensions import added_names, load_attribute
+from scholarbase.extensions import added_names, load_attribute, reason
 
 
 class Commands(click.Group):
@@ -20,23 +20,54 @@ class Commands(click.Group):
         if place is None:
             return None
         try:
-            command = load_attribute(place)
-        except Exception as error:
-            raise ExtensionError(
-                f'The command "{words}" of an extension cannot be loaded from {place} ({type(error).__name__}: '
-                f'{error}): see "scholarbase doctor".'
-            ) from error
-        if not isinstance(command, click.Command):
-            raise ExtensionError(
-                f'The command "{words}" of an extension is {place}, which is not a click command: '
-                'see "scholarbase doctor".'
-            )
-        return command
+            return load_command(words, place)
+        except ExtensionError as error:
+            return _failing(cmd_name, error)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         path = _words(ctx)
         added = (words.split() for words in added_names("commands"))
         return sorted({*super().list_commands(ctx), *(one[-1] for one in added if one[:-1] == path)})
+
+
+def _failing(name: str, error: ExtensionError) -> click.Command:
+    """A command that raises an error, so that the help of its group can list it."""
+
+    def fail() -> None:
+        raise error
+
+    settings = {"ignore_unknown_options": True, "allow_extra_args": True}
+    return click.Command(
+        name, callback=fail, short_help="Cannot be loaded.", add_help_option=False, context_settings=settings
+    )
+
+
+def load_command(words: str, place: str) -> click.Command:
+    """Import a command of an extension. Raises ExtensionError: there is none at this place."""
+    try:
+        command = load_attribute(place)
+        if not isinstance(command, click.Command):
+            raise TypeError(f"it is a {type(command).__name__}, not a click command")
+    except Exception as error:
+        raise ExtensionError(
+            f'The command "{words}" of an extension cannot be loaded from {place} ({reason(error)}): update or '
+            'uninstall the extension, which "scholarbase doctor" names.'
+        ) from error
+    return command
+
+
+def find_command(main: click.Group, words: str) -> click.Command | None:
+    """The command that runs for these words."""
+    command: click.Command | None = main
+    context = click.Context(main, info_name=main.name)
+    for word in words.split():
+        if not isinstance(command, click.Group):
+            return None
+        command = command.get_command(context, word)
+        if command is None:
+            return None
+        context = click.Context(command, parent=context, info_name=word)
+    return command
 
 
 def _words(ctx: click.Context) -> list[str]:

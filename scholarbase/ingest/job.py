@@ -202,7 +202,7 @@ class Job:
         self._documents = detect_documents(documents) if documents else []
         self._release = release_of(sources)
         facts = hash_files(
-            [(file.path, file.name, str(file.dataset), file.size) for file in files]
+            [(file.path, file.name, file.kind, file.size) for file in files]
             + [(file.path, file.name, str(file.source), file.size) for file in self._documents]
             + [
                 (path, name, str(source), path.stat().st_size)
@@ -421,13 +421,13 @@ class Job:
         with self._reporter.stage(
             stage, "lines", total, sum(f.size for f in files if f.name in done)
         ) as tracker:
-            for dataset, group in groupby(files, key=lambda file: file.dataset):
+            for kind, group in groupby(files, key=lambda file: file.kind):
                 for file in group:
                     if file.name not in done:
                         self._read_file(file, facts[file.name], writer, tracker, before)
                     before += file.size
                     tracker.at(before)
-                self._check_rejects(dataset)
+                self._check_rejects(kind, is_own=file.dataset in OWN)
 
     def _read_file(
         self, file: SourceFile, fact: SourceFact, writer: CatalogWriter, tracker: Tracker, before: int
@@ -456,10 +456,10 @@ class Job:
                     places.append(place)
             with self._checkpoint.transaction():
                 counts = writer.write(file.dataset, records, sets, file.name)
-                counts[f"lines_{file.dataset}"] = len(batch)
-                counts[f"rejects_{file.dataset}"] = len(rejects)
+                counts[f"lines_{file.kind}"] = len(batch)
+                counts[f"rejects_{file.kind}"] = len(rejects)
                 self._checkpoint.add("counts", counts.items())
-                self._checkpoint.reject(file.name, file.dataset, rejects)
+                self._checkpoint.reject(file.name, file.kind, rejects)
                 self._checkpoint.set(key, [batch[-1].number, *read.state])
                 if stored:
                     result = packed.result()
@@ -475,18 +475,17 @@ class Job:
         with self._checkpoint.transaction():
             self._checkpoint.set("read", [*self._checkpoint.get("read", []), file.name])
 
-    def _check_rejects(self, dataset: Dataset) -> None:
+    def _check_rejects(self, dataset: str, *, is_own: bool) -> None:
         """Check the share of rejects after all files of a dataset: one bad file among many does not fail the job."""
         counts = self._checkpoint.get("counts", {})
         lines, rejects = counts.get(f"lines_{dataset}", 0), counts.get(f"rejects_{dataset}", 0)
-        is_own = dataset in OWN
         always = OWN_REJECTS_ALWAYS_ALLOWED if is_own else REJECTS_ALWAYS_ALLOWED
         if is_own and not lines:
             raise SourceError(f"The {dataset} files have no entry: leave them out, or export them again.")
         nothing_left = is_own and rejects == lines
         if nothing_left or rejects > max(always, self._rules.max_reject_share * lines):
             file, line, detail = self._db.execute(
-                "SELECT file, line, detail FROM ingest_rejects WHERE dataset = ? LIMIT 1", (str(dataset),)
+                "SELECT file, line, detail FROM ingest_rejects WHERE dataset = ? LIMIT 1", (dataset,)
             ).fetchone()
             limit = f"more than the share of {self._rules.max_reject_share:g} that SCHOLARBASE_MAX_REJECT_SHARE allows"
             what, why = ("entries", "so that no paper is left") if nothing_left else ("lines", limit)

@@ -55,7 +55,7 @@ from scholarbase.ingest.folder import ENCODER, REJECTS, VECTORS, BuildFolder, bu
 from scholarbase.ingest.plans import named_sets
 from scholarbase.ingest.random_pairs import random_similarity
 from scholarbase.ingest.records import REJECTS_ALWAYS_ALLOWED
-from scholarbase.ingest.sources import OWN, RELEASED, files_of, sha256_of
+from scholarbase.ingest.sources import OWN, RELEASED, Dataset, files_of, formats, sha256_of
 from scholarbase.ingest.store import RecordStore
 from scholarbase.ingest.writer import CatalogWriter
 from scholarbase.manifest import FILE_NAME, Manifest, SourceFact, read_manifest, snapshot_id
@@ -111,11 +111,10 @@ def update(
         raise InvalidRequest(
             f"{target} is the library that is updated, which does not change: give --library another folder."
         )
-    columns = manifest.rules.get("columns", {})
-    steps = find_steps(changes, columns)
+    steps = _find_steps(source, manifest, changes)
     known = {file.path.resolve() for step in steps for file in step.files}
     named = [path for paths in sets.values() for path in paths if not files_of(path) <= known]
-    steps += find_steps(named, columns) if named else []
+    steps += _find_steps(source, manifest, named) if named else []
     files = [file for step in steps for file in step.updates]
     members = named_sets(sets, files)
     empty = [name for name, held in members.items() if not held]
@@ -132,6 +131,21 @@ def update(
             return job.run(steps, members, sets, max_reject_share)
         finally:
             folder.close()
+
+
+def _find_steps(source: Path, manifest: Manifest, paths: Sequence[str | Path]) -> list[Step]:
+    try:
+        return find_steps(paths, manifest.rules.get("columns", {}))
+    except SourceError as error:
+        added = _datasets(manifest) - {*map(str, Dataset)}
+        missing = added - formats().keys() if added else added
+        if not missing:
+            raise
+        raise SourceError(
+            f"{error} The library at {source} was built from files of the format {min(missing)}, which no installed "
+            'extension reads: install the extension if this is one of them ("scholarbase doctor" lists those that are '
+            "installed)."
+        ) from error
 
 
 def _check(
@@ -164,7 +178,7 @@ def _check(
             f"the limit of {max_steps}: download and ingest the full release, or raise --max-steps."
         )
     release = manifest.release
-    held = _datasets(manifest)
+    held = _datasets(manifest) & {*map(str, RELEASED)}
     for step in steps:
         missing = sorted(held - step.datasets) if step.datasets is not None else []
         if missing:
@@ -181,9 +195,9 @@ def _check(
 
 
 def _datasets(manifest: Manifest) -> set[str]:
-    """The datasets of Semantic Scholar that a library was built from."""
+    """The datasets and added formats that a library was built from."""
     later = [file["dataset"] for each in manifest.updates for step in each["steps"] for file in step["files"]]
-    return {*(source.dataset for source in manifest.sources), *later} & {*map(str, RELEASED)}
+    return {*(source.dataset for source in manifest.sources), *later}
 
 
 def stored_encoder(library: Path) -> dict[str, Any]:
@@ -272,7 +286,7 @@ class _UpdateJob:
             for step in steps:
                 files = []
                 for file in step.files:
-                    fact = SourceFact(file.name, str(file.dataset), file.size, sha256_of(file.path))
+                    fact = SourceFact(file.name, file.kind, file.size, sha256_of(file.path))
                     files.append(asdict(fact))
                     tracker.advance(file.size)
                 facts.append({"from": step.begins, "to": step.ends, "files": files})

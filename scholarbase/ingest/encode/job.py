@@ -113,9 +113,7 @@ class _Job:
             for file in discover(sources, self._options.columns)
             if file.dataset not in UNUSED and file.dataset is not Dataset.CITATIONS
         ]
-        facts = hash_files(
-            [(file.path, file.name, str(file.dataset), file.size) for file in files], self._reporter
-        )
+        facts = hash_files([(file.path, file.name, file.kind, file.size) for file in files], self._reporter)
         plan = Encoding(
             tuple(facts), self._options.keep, dict(self._options.columns), self._encoder.spec,
             self._encoder.spec.title_weight, self._options.papers, {},

@@ -1,5 +1,6 @@
 """Reads source files as records. Snapshots stream: memory does not grow with them."""
 
+from scholarbase.ingest.sources.added import SourceFormat, formats
 from scholarbase.ingest.sources.columns import Columns, parse_columns
 from scholarbase.ingest.sources.detect import OWN, RELEASED, UNUSED, WITH_PAPERS, Dataset
 from scholarbase.ingest.sources.files import (
@@ -26,11 +27,13 @@ __all__ = [
     "Dataset",
     "Entry",
     "SourceFile",
+    "SourceFormat",
     "StoredBytes",
     "changed_while_read",
     "check_complete",
     "discover",
     "files_of",
+    "formats",
     "open_lines",
     "parse_columns",
     "read_records",

@@ -161,6 +161,12 @@ def json_rows(lines: Iterator[tuple[int, bytes]], chosen: Columns) -> Iterator[R
         yield _row(number, len(line), record, recognise(record, chosen))
 
 
+def row_of(values: Mapping[str, Any], line: int) -> Row:
+    """The row of an object whose names are those of the fields."""
+    size = sum(len(value) for value in values.values() if isinstance(value, str))
+    return _row(line, size, values, {field: (field,) for field in FIELDS if field in values})
+
+
 def _row(line: int, size: int, values: Mapping[str, Any], found: Found) -> Row:
     texts: dict[str, str] = {}
     for field, columns in found.items():

@@ -39,10 +39,20 @@ class Dataset(StrEnum):
     CSL_JSON = "csl-json"
     CSV = "csv"
     JSON_LINES = "json-lines"
+    EXTENSION = "extension"
 
 
-OWN: Final = frozenset({Dataset.BIBTEX, Dataset.RIS, Dataset.CSL_JSON, Dataset.CSV, Dataset.JSON_LINES})
-"""People's own files."""
+OWN: Final = frozenset(
+    {
+        Dataset.BIBTEX,
+        Dataset.RIS,
+        Dataset.CSL_JSON,
+        Dataset.CSV,
+        Dataset.JSON_LINES,
+        Dataset.EXTENSION,
+    }
+)
+"""People's own files, also those of formats that extensions add."""
 
 RELEASED: Final = frozenset(
     {

@@ -6,17 +6,18 @@ import codecs
 import hashlib
 import io
 from collections.abc import Collection, Generator, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TextIO
 
 from scholarbase.errors import SourceChanged, SourceError
 from scholarbase.extras import missing
 from scholarbase.files import DECOMPRESSION_ERRORS, MAX_LINE, ByteStream, decompress
 from scholarbase.ingest.sources import oai, openalex, tables
+from scholarbase.ingest.sources.added import START, format_of, formats
 from scholarbase.ingest.sources.columns import Columns, header_of
 from scholarbase.ingest.sources.detect import MAX_LINES, OWN, UNUSED, Dataset, detect
 from scholarbase.ingest.sources.unfinished import check_complete
@@ -42,6 +43,7 @@ READ_ORDER: Final[tuple[Dataset, ...]] = (
     Dataset.CSL_JSON,
     Dataset.CSV,
     Dataset.JSON_LINES,
+    Dataset.EXTENSION,
     Dataset.CITATIONS,
 )
 """The order in which datasets are read: papers before the records that refer to them."""
@@ -56,7 +58,8 @@ class SourceFile:
 
     ``name`` is its path below the source folder, with forward slashes: it does not depend on where the snapshot is.
     ``size`` is in bytes, as stored. ``form`` is how its records are written: as lines, as a page of OAI-PMH, as rows of
-    a Parquet table, or as a list of deleted works of OpenAlex.
+    a Parquet table, or as a list of deleted works of OpenAlex. ``added`` is the name of the format that an extension
+    adds, for files of the dataset ``extension``.
     """
 
     path: Path
@@ -64,6 +67,12 @@ class SourceFile:
     dataset: Dataset
     size: int
     form: Form = "lines"
+    added: str | None = None
+
+    @property
+    def kind(self) -> str:
+        """The name of its records in the manifest: the dataset, or the format that an extension adds."""
+        return self.added or self.dataset.value
 
 
 class StoredBytes:
@@ -142,6 +151,46 @@ def open_lines(path: Path, read: StoredBytes | None = None) -> Generator[tuple[i
         raise _unreadable(path, error) from error
     except ImportError as error:
         raise missing("zstandard", "zstd", f"Reading {path}, which is compressed with zstd,") from error
+
+
+@contextmanager
+def open_text(path: Path, read: StoredBytes | None = None) -> Iterator[TextIO]:
+    """The decompressed text of a file. Bytes that are not UTF-8 become surrogates.
+
+    ``read`` is updated with the stored bytes, all of them at the end of the block, whether they were read or not.
+
+    Raises:
+        SourceError: as :func:`open_lines`.
+    """
+    try:
+        raw: Any = _HashedFile(path, read or StoredBytes())
+        with io.BufferedReader(raw, _CHUNK) as file, closing(decompress(file)) as stream:
+            buffered = io.BufferedReader(_Decompressed(stream), _CHUNK)
+            with io.TextIOWrapper(buffered, "utf-8-sig", "surrogateescape") as text:
+                yield text
+            while read is not None and file.read(_CHUNK):
+                pass
+    except DECOMPRESSION_ERRORS as error:
+        raise SourceError(
+            f"{path} is incomplete or damaged: its compressed stream breaks off ({error}). Copy it again."
+        ) from error
+    except OSError as error:
+        raise _unreadable(path, error) from error
+
+
+class _Decompressed(io.RawIOBase):
+    """A decompressed stream as a file. Closing it does not close the stream."""
+
+    def __init__(self, stream: ByteStream) -> None:
+        self._stream = stream
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = self._stream.read1(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
 
 
 def read_whole(path: Path, read: StoredBytes) -> bytes:
@@ -280,7 +329,7 @@ def discover(paths: Sequence[str | Path], columns: Columns = MappingProxyType({}
             "BEIR collection, or files of your own (BibTeX, RIS, CSL-JSON, CSV, JSON lines)."
         )
     order = {dataset: rank for rank, dataset in enumerate((*READ_ORDER, *sorted(UNUSED)))}
-    return sorted(found.values(), key=lambda file: order[file.dataset])
+    return sorted(found.values(), key=lambda file: (order[file.dataset], file.kind))
 
 
 def files_of(source: str | Path) -> set[Path]:
@@ -304,17 +353,22 @@ def _source_file(path: Path, name: str, columns: Columns) -> SourceFile:
     if dataset is None and path.suffix.lower() == ".bib":
         dataset = Dataset.BIBTEX  # a long comment may come before the first entry
     if dataset is None:
+        with open_text(path) as text:
+            added = format_of(text.read(START))
+        if added is not None:
+            return SourceFile(path, name, Dataset.EXTENSION, path.stat().st_size, added=added)
         names = first[:_SHOWN].decode("utf-8", "replace")
         if path.suffix.lower() in (".csv", ".tsv"):
             raise SourceError(
                 f"{path} has no column of titles: its first line is {names!r}. Give the column's name with "
                 "--columns title=NAME."
             )
+        others = "".join(f", or of {one}, which an extension adds" for one in formats())
         raise SourceError(
             f"{path} is not a source: none of its first {MAX_LINES} lines is a record of a Semantic Scholar dataset, "
             "of an arXiv metadata snapshot or harvest, of OpenAlex, of a BEIR collection, or of BibTeX, RIS, CSL-JSON, "
-            "CSV or JSON lines with titles. Leave it out, download it again, or name its columns with --columns "
-            "title=NAME."
+            f"CSV or JSON lines with titles{others}. Leave it out, download it again, or name its columns with "
+            "--columns title=NAME."
         )
     if dataset is Dataset.CSV:
         names_found, _ = header_of(first.decode("utf-8", "replace"), columns) or ([], "")

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from scholarbase.ingest.records import Record, Reject
-from scholarbase.ingest.sources import arxiv, beir, openalex, own, s2ag
-from scholarbase.ingest.sources.columns import Columns, csv_rows, json_rows
+from scholarbase.ingest.sources import added, arxiv, beir, openalex, own, s2ag
+from scholarbase.ingest.sources.columns import Columns, Row, csv_rows, json_rows
 from scholarbase.ingest.sources.detect import Dataset
 from scholarbase.ingest.sources.files import (
     SourceFile,
@@ -15,6 +15,7 @@ from scholarbase.ingest.sources.files import (
     open_lines,
     open_page,
     open_table,
+    open_text,
     read_whole,
 )
 
@@ -62,15 +63,22 @@ def read_records(file: SourceFile, read: StoredBytes, columns: Columns, after: i
                 yield Entry(number, line, len(content), parse(content), content)
     elif file.dataset in (Dataset.CSV, Dataset.JSON_LINES):
         rows = csv_rows if file.dataset is Dataset.CSV else json_rows
-        for number, row in enumerate(rows(open_lines(file.path, read), columns), 1):
-            if number > after:
-                entry = row.content
-                record = entry if isinstance(entry, Reject) else own.paper_of(entry, repaired=row.repaired)
-                yield Entry(number, row.line, row.size, record)
+        yield from _entries(rows(open_lines(file.path, read), columns), after)
+    elif file.added is not None:
+        with open_text(file.path, read) as text:
+            yield from _entries(added.read_rows(file.added, text, file.path), after)
     else:
         for number, one in enumerate(own.read_entries(file.dataset, read_whole(file.path, read)), 1):
             if number > after:
                 yield Entry(number, one.line, len(one.raw), own.paper_of(one))
+
+
+def _entries(rows: Iterator[Row], after: int) -> Iterator[Entry]:
+    for number, row in enumerate(rows, 1):
+        if number > after:
+            entry = row.content
+            record = entry if isinstance(entry, Reject) else own.paper_of(entry, repaired=row.repaired)
+            yield Entry(number, row.line, row.size, record)
 
 
 def _contents(file: SourceFile, read: StoredBytes, after: int) -> Iterator[tuple[int, int, bytes | Reject]]:

@@ -1,0 +1,315 @@
+"""The door as other people's packages meet it: installed, used, broken, left out and chosen."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sqlite3
+import subprocess
+import sys
+import venv
+from contextlib import closing
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.conftest import ROOT, SAMPLE, run_process, serving
+from tests.test_docs import blocks, text
+
+EXAMPLE = ROOT / "examples" / "extension"
+ENDNOTE = """%0 Journal Article
+%T On the Movement of Small Particles
+%A Einstein, Albert
+%D 1905
+%J Annalen der Physik
+%R 10.1002/andp.19053220806
+
+%0 Book
+%T The Art of Computer Programming
+%A Knuth, Donald E.
+%D 1997
+"""
+
+
+def test_the_page_shows_the_example() -> None:
+    page = text("docs/extending.md")
+    assert blocks(page, "toml")[0] == (EXAMPLE / "pyproject.toml").read_text()
+    code = (EXAMPLE / "scholarbase_example.py").read_text()
+    assert blocks(page, "python")[0] == code
+    assert sum(bool(line.strip()) for line in code.splitlines()) < 40
+
+
+def years(library: Path) -> dict[int, int]:
+    with closing(sqlite3.connect(library / "catalog.sqlite")) as db:
+        rows = db.execute("SELECT year, count(*) FROM papers WHERE year IS NOT NULL GROUP BY year").fetchall()
+    return dict(rows)
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The Python of an environment that has the packages of this one, and the example, which pip installed."""
+    folder = tmp_path_factory.mktemp("environment")
+    venv.create(folder, with_pip=False)
+    python = folder / "bin" / "python"
+    (packages,) = folder.glob("lib/python*/site-packages")
+    (packages / "others.pth").write_text("\n".join(path for path in sys.path if Path(path).is_dir()))
+    copy = shutil.copytree(EXAMPLE, folder / "example")
+    command = [sys.executable, "-m", "pip", f"--python={python}", "install", "--no-index", "--no-deps"]
+    subprocess.run([*command, "--no-build-isolation", copy], check=True, capture_output=True, timeout=300)
+    shutil.rmtree(copy)
+    return python
+
+
+@pytest.mark.slow
+def test_the_example_is_installed_with_pip_and_used(
+    environment: Path, sample_library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", str(environment))
+    found = run_process("doctor", "--library", sample_library).stdout
+    what = r"scholarbase-example 0\.1\.0: commands \(1\), routes \(1\), sources \(1\)"
+    assert re.search(rf"^ok +extension example {what}$", found, re.M), found
+
+    expected = years(sample_library)
+    assert len(expected) > 20
+    assert "years" in run_process("--help").stdout
+    printed = run_process("years", "--library", sample_library)
+    assert printed.returncode == 0, printed.stderr
+    assert {
+        int(a): int(b.replace(",", "")) for a, b in map(str.split, printed.stdout.splitlines())
+    } == expected
+
+    with serving(sample_library) as (url, _):
+        response = httpx.get(f"{url}/v1/years")
+        assert response.json() == {str(year): papers for year, papers in expected.items()}
+        assert response.headers["X-ScholarBase-Snapshot"]
+        assert sum(httpx.get(f"{url}/v1/years?q=supersymmetry").json().values()) in range(1, 1000)
+        wrong = httpx.get(f"{url}/v1/years?q=%20")
+        assert wrong.status_code == 400
+        assert wrong.headers["Content-Type"] == "application/problem+json"
+        document = httpx.get(f"{url}/openapi.json").json()["paths"]["/v1/years"]["get"]
+        assert document["summary"] == "Count papers by year"
+        assert "q" in [one["name"] for one in document["parameters"]]
+
+    (tmp_path / "papers.enw").write_text(ENDNOTE)
+    built = run_process(
+        "ingest", tmp_path / "papers.enw", "--library", tmp_path / "mine", "--encoder", "none"
+    )
+    assert built.returncode == 0, built.stderr
+    assert "2 papers" in built.stdout
+    assert years(tmp_path / "mine") == {1905: 1, 1997: 1}
+    monkeypatch.undo()  # Python without the example
+    assert "extension example" not in run_process("doctor").stdout
+    for command in (["verify"], ["search", "small particles"]):
+        done = run_process(*command, "--library", tmp_path / "mine")
+        assert done.returncode == 0, done.stderr
+    refused = run_process("update", tmp_path / "mine", tmp_path / "papers.enw", "--library", tmp_path / "new")
+    assert refused.returncode != 0
+    assert "was built from files of the format endnote, which no installed extension reads" in refused.stderr
+
+
+# -- extensions that fail -------------------------------------------------------------------------------------
+
+
+def package(folder: Path, name: str, code: str) -> Path:
+    """A package with an extension ``name``, as pip leaves it in a folder of packages."""
+    (folder / f"{name}_package.py").parent.mkdir(exist_ok=True)
+    (folder / f"{name}_package.py").write_text(f"from scholarbase import Extension\nimport click\n{code}")
+    about = folder / f"{name}_package-1.5.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}-package\nVersion: 1.5\n")
+    (about / "entry_points.txt").write_text(f"[scholarbase.extensions]\n{name} = {name}_package:Mine\n")
+    return folder
+
+
+GOOD = """
+class Mine(Extension):
+    def commands(self):
+        return {"hello": "good_package:hello"}
+
+@click.command()
+def hello():
+    print("hello")
+"""
+
+
+@pytest.mark.slow
+def test_an_extension_that_raises_is_named_and_the_others_work(tmp_path: Path, sample_library: Path) -> None:
+    package(tmp_path, "broken", "raise RuntimeError('no licence')")
+    package(tmp_path, "other", "class Mine: pass")
+    package(tmp_path, "partly", "class Mine(Extension):\n    def commands(self):\n        return ['x']\n")
+    path = str(package(tmp_path, "good", GOOD))
+    doctor = run_process("doctor", PYTHONPATH=path, SCHOLARBASE_PORT="0")
+    assert doctor.returncode == 0
+    for line in (
+        "warning  extension broken broken-package 1.5: cannot be loaded (RuntimeError: no licence): update or",
+        "warning  extension other other-package 1.5: cannot be loaded (TypeError: other_package:Mine is not a subclass",
+        "warning  extension partly partly-package 1.5: cannot add its commands (TypeError: it is a list, not a",
+        "ok       extension good good-package 1.5: commands (1)\n",
+        "ok       sqlite",
+    ):
+        assert line in doctor.stdout
+
+    hello = run_process("hello", PYTHONPATH=path)
+    assert (hello.returncode, hello.stdout) == (0, "hello\n")
+    for name in ("broken", "other", "partly"):
+        assert f"The extension {name} ({name}-package 1.5) cannot " in hello.stderr
+    search = run_process("search", "strings", "--library", sample_library, PYTHONPATH=path)
+    assert (search.returncode, search.stderr) == (0, "")
+
+
+def test_two_packages_with_one_name(tmp_path: Path) -> None:
+    package(tmp_path / "one", "good", GOOD)
+    two = package(tmp_path / "two", "good", GOOD)
+    about = (two / "good_package-1.5.dist-info").rename(two / "second-2.dist-info")
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: second\nVersion: 2\n")
+    both = os.pathsep.join(str(tmp_path / name) for name in ("one", "two"))
+    found = run_process("doctor", PYTHONPATH=both).stdout
+    assert "ok       extension good good-package 1.5: commands (1)\n" in found
+    assert (
+        "extension good second 2: cannot be loaded (ValueError: good-package has an extension with this n"
+        in found
+    )
+
+
+COMMANDS = """
+class Mine(Extension):
+    def commands(self):
+        return {
+            "search": "wrong_package:fine",
+            "eval fine": "wrong_package:fine",
+            "nowhere": "wrong_package:nowhere",
+            "colon": "wrong_package",
+            "module": "no_such_package:fine",
+            "number": "wrong_package:number",
+            "group fine": "wrong_package:fine",
+            "hello": "wrong_package:fine",
+        }
+
+number = 1
+
+@click.command()
+def fine():
+    print("fine")
+"""
+
+
+@pytest.mark.slow
+def test_commands_that_cannot_be_used(tmp_path: Path, sample_library: Path) -> None:
+    package(tmp_path, "good", GOOD)
+    path = str(package(tmp_path, "wrong", COMMANDS))
+    [line] = [
+        one for one in run_process("doctor", PYTHONPATH=path).stdout.splitlines() if "wrong-package" in one
+    ]
+    assert line.startswith("warning  extension wrong wrong-package 1.5: commands (8); ")
+    for what in (
+        "its command 'search' is not used, since another one has these words, or its group does not exist",
+        "its command 'group fine' is not used",
+        "its command 'hello' is not used",  # the extension good comes first
+        "its command 'nowhere' cannot be loaded from wrong_package:nowhere (AttributeError: module 'wrong_package'",
+        "its command 'colon' cannot be loaded from wrong_package (ValueError: 'wrong_package' is not package",
+        "its command 'module' cannot be loaded from no_such_package:fine (ModuleNotFoundError: No module named",
+        "its command 'number' cannot be loaded from wrong_package:number (TypeError: it is a int, not a click comm",
+    ):
+        assert what in line, what
+    assert "eval fine" not in line
+
+    assert run_process("eval", "fine", PYTHONPATH=path).stdout == "fine\n"
+    hello = run_process("hello", PYTHONPATH=path)
+    assert hello.stdout == "hello\n"
+    assert (
+        "The extensions good and wrong both add 'hello' to the commands: that of good is used."
+        in hello.stderr
+    )
+    own = run_process("search", "strings", "--library", sample_library, PYTHONPATH=path)
+    assert (own.returncode, own.stderr) == (0, "")
+    for name in ("nowhere", "number"):
+        done = run_process(name, PYTHONPATH=path)
+        assert done.returncode == 27
+        assert (
+            f'The command "{name}" of an extension cannot be loaded from wrong_package:{name} ('
+            in done.stderr
+        )
+    assert run_process("group", "fine", PYTHONPATH=path).returncode == 2
+    listed = run_process("--help", PYTHONPATH=path)
+    assert listed.returncode == 0
+    assert re.search(r"^  number +Cannot be loaded\.$", listed.stdout, re.M)
+
+
+@pytest.mark.slow
+def test_extensions_are_chosen_by_a_setting(tmp_path: Path) -> None:
+    package(tmp_path, "broken", "raise RuntimeError('no licence')")
+    path = str(package(tmp_path, "good", GOOD))
+    chosen = {"PYTHONPATH": path, "SCHOLARBASE_EXTENSIONS": "good"}
+    doctor = run_process("doctor", **chosen).stdout
+    assert re.findall(r"extension (\w+)", doctor) == ["good"]
+    assert run_process("hello", **chosen).stderr == ""
+
+    none = chosen | {"SCHOLARBASE_EXTENSIONS": "none"}
+    assert "extension " not in run_process("doctor", **none).stdout
+    refused = run_process("hello", **none)
+    assert refused.returncode == 2
+    assert "No such command 'hello'" in refused.stderr
+
+    for command in (["hello"], ["search", "strings"], ["serve"]):
+        unknown = run_process(*command, **(chosen | {"SCHOLARBASE_EXTENSIONS": "good,god"}))
+        assert unknown.returncode == 2
+        assert (
+            "SCHOLARBASE_EXTENSIONS names 'god', which is not an installed extension: the in"
+            in unknown.stderr
+        )
+
+
+# -- what a process imports -----------------------------------------------------------------------------------
+
+
+def imported(log: str) -> set[str]:
+    """The modules in a log of ``PYTHONVERBOSE``."""
+    return set(re.findall(r"^import '([\w.]+)' #", log, re.M))
+
+
+def extensions_in(log: str) -> set[str]:
+    return {name for name in imported(log) if re.match(r"scholarbase_|\w+_package", name)}
+
+
+@pytest.mark.slow
+def test_a_process_imports_no_extension_that_it_does_not_use(sample_library: Path, tmp_path: Path) -> None:
+    path = str(package(tmp_path, "good", GOOD))
+    logged = {"PYTHONPATH": path, "PYTHONVERBOSE": "1", "SCHOLARBASE_PORT": "0"}
+    library = ("--library", sample_library)
+    for arguments, without in (
+        (["search", "strings", *library], ("scholarbase.evaluation", "scholarbase.api.app", "pypdfium2")),
+        (
+            ["ingest", SAMPLE / "s2ag", SAMPLE / "own", "--library", tmp_path / "new"],
+            ("scholarbase.evaluation",),
+        ),
+        (["eval", "run", SAMPLE / "queries.jsonl", *library, "--out", tmp_path / "run"], ("pypdfium2",)),
+    ):
+        done = run_process(*arguments, **logged)
+        assert done.returncode == 0, done.stderr[-1000:]
+        names = imported(done.stderr)
+        assert "scholarbase.search" in names or "scholarbase.ingest.job" in names
+        assert not extensions_in(done.stderr)
+        assert not [name for name in names if name.startswith(without)]
+    assert "good_package" in imported(run_process("hello", **logged).stderr)
+
+    said: list[str] = []
+    paper = "/v1/papers/arXiv:hep-th/9301068"
+    with serving(sample_library, said=said, **logged) as (url, _):
+        for native in (
+            "/v1/search?q=strings",
+            paper,
+            "/v1/facets",
+            "/v1/snapshot",
+            "/healthz",
+            "/readyz",
+            "/metrics",
+            "/",
+        ):
+            assert httpx.get(url + native, follow_redirects=True).status_code == 200, native
+        assert httpx.post(f"{url}/v1/search", json={"q": "strings"}).status_code == 200
+        assert httpx.get(f"{url}/v1/search?limits=3").status_code == 400
+        assert not extensions_in("".join(said))
+        assert httpx.get(f"{url}/v1/none").status_code == 404
+    assert "good_package" in imported("".join(said))
