@@ -73,18 +73,18 @@ def described(
     Fields of the request that the path names are parameters of the path. All others, which a base class of the request
     has, are those of the URL or the body. What the function returns is added to the options of its route.
     """
-    in_path = {name: request.model_fields[name] for name in compile_path(path)[2]}
+    in_path = compile_path(path)[2].keys()
     bases = [base for base in request.__mro__ if issubclass(base, BaseModel)]
-    others: Any = next(base for base in bases if in_path.keys().isdisjoint(base.model_fields))
-    if len(others.model_fields) + len(in_path) != len(request.model_fields):
+    others: Any = next(base for base in bases if in_path.isdisjoint(base.model_fields))
+    if request.model_fields.keys() != in_path | others.model_fields.keys():
         raise TypeError(
-            f"{request.__name__} must inherit from a request with all of its fields but {', '.join(in_path)}, which "
-            f"are in the path {path}."
+            f"{request.__name__} must have the fields of the path {path}, and inherit all others from another request."
         )
-    kinds: dict[str, Any] = {
-        name: Annotated[field.annotation, Path(description=field.description, examples=field.examples)]
-        for name, field in in_path.items()
-    }
+    kinds: dict[str, Any] = {}
+    for name in in_path:
+        field = request.model_fields[name]
+        about = Path(description=field.description, examples=field.examples)
+        kinds[name] = Annotated[field.annotation, about]
     kinds["request"] = others if "POST" in options["methods"] else Annotated[others, Query()]
 
     def read(**_: Any) -> None:
@@ -100,13 +100,14 @@ def described(
     content: dict[str, Any] = {media_type: {}} if returned is bytes else {}
     if "format" in request.model_fields:
         content |= TEXT if options["name"] in _NO_EXPORTS else TEXT | EXPORTS
-    options["responses"]["200"] = {"content": content}
+    options["responses"].setdefault("200", {}).setdefault("content", {}).update(content)
     return read
 
 
 def describe_recording(options: dict[str, Any]) -> None:
     """Add to the options of a route the headers and errors of sessions that record its calls."""
-    options["openapi_extra"] = {"parameters": [*PARAMETERS]}
+    extra = options["openapi_extra"] or {}
+    options["openapi_extra"] = {**extra, "parameters": [*extra.get("parameters", ()), *PARAMETERS]}
     options["responses"].setdefault("200", {})["headers"] = RESPONSE_HEADERS
     add_errors(options, BudgetExhausted, StorageError)
 

@@ -164,7 +164,8 @@ class NativeRoute(APIRoute):
     """A route that rejects unknown parameters, records the calls of sessions, and sends entity tags.
 
     It parses the request of a function that is a :class:`Call` and runs the call, since FastAPI's parsing took a third
-    of the time of a look-up. FastAPI describes all functions, and runs the others.
+    of the time of a look-up. FastAPI describes all functions, and runs the others. The decorators of
+    :mod:`scholarbase.api.routes` set the attributes of functions.
     """
 
     def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:

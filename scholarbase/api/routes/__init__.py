@@ -18,7 +18,7 @@ runs the function. FastAPI runs functions without :func:`call`, with its own kin
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from inspect import signature
+from inspect import iscoroutinefunction, signature
 from typing import Annotated, Any, TypeVar, get_type_hints
 
 from fastapi import APIRouter, Depends
@@ -89,8 +89,11 @@ def call(
     def decorate(function: F) -> F:
         hints = get_type_hints(function)
         kinds: list[Any] = [hints.get(name) for name in signature(function).parameters]
-        if len(kinds) != 2 or kinds[0] is not Library or not issubclass(kinds[1] or object, Request):
-            raise TypeError(f"{function.__qualname__} must take a library and a request, in this order.")
+        is_call = len(kinds) == 2 and kinds[0] is Library and issubclass(kinds[1] or object, Request)
+        if not is_call or iscoroutinefunction(function):
+            raise TypeError(
+                f"{function.__qualname__} must take a Library and a Request, and not be async: it runs in a thread."
+            )
         function.call = Call(  # type: ignore[attr-defined]
             tool=None if tool is None else tool.name,
             request=kinds[1],
