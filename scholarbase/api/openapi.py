@@ -1,40 +1,47 @@
-"""The OpenAPI document: additions to what FastAPI reads from the routes.
+"""The OpenAPI document: additions to what FastAPI reads from the functions of the routes.
 
-FastAPI documents requests, which are pydantic models. For responses, which are msgspec structs, :func:`documented`
-creates pydantic models.
+FastAPI describes requests, which are pydantic models. For responses, which are msgspec structs, :func:`documented`
+creates pydantic models. :func:`described` adds the rest of one route, and :func:`document` what all routes have.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
+from inspect import Parameter, Signature, getdoc
 from types import UnionType
-from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Final, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 import orjson
-from fastapi import FastAPI
+from fastapi import FastAPI, Path, Query
 from pydantic import BaseModel, Field, create_model
+from starlette.routing import compile_path
 
 from scholarbase.api.access.guard import describe as describe_access
 from scholarbase.api.middleware import describe as describe_headers
-from scholarbase.api.problems import MEDIA_TYPE, add_errors
-from scholarbase.api.session_headers import CALLS
-from scholarbase.api.session_headers import describe as describe_sessions
+from scholarbase.api.problems import add_errors
+from scholarbase.api.session_headers import PARAMETERS, RESPONSE_HEADERS
 from scholarbase.bibliographies.writers import MEDIA_TYPES
-from scholarbase.errors import Busy, InvalidRequest, ScholarBaseError, TimeLimit
+from scholarbase.errors import (
+    BudgetExhausted,
+    Busy,
+    InvalidRequest,
+    ScholarBaseError,
+    StorageError,
+    TimeLimit,
+)
 from scholarbase.models.actions import Observation
 from scholarbase.models.authors import AuthorProfile
 from scholarbase.models.document_responses import FindResponse, PassagesResponse, TextResponse
 from scholarbase.models.limits import Counted, Engine, Mode, ReferenceFormat, ReferenceStatus
 from scholarbase.models.papers import Paper
+from scholarbase.models.requests import Request
 from scholarbase.models.responses import (
-    AuthorBatchResponse,
     AuthorResponse,
-    AuthorsResponse,
     CheckResponse,
     CitationsResponse,
     ExpandResponse,
-    FacetsResponse,
     InvalidId,
     PaperBatchResponse,
     PaperResponse,
@@ -43,21 +50,74 @@ from scholarbase.models.responses import (
     TitleBatchResponse,
 )
 from scholarbase.models.sql import SqlResponse
-from scholarbase.settings import Fusion, Profile
 
-ADMITTED: Final = (Busy, TimeLimit)
-"""Errors of every route below ``/v1`` that does more than to describe the server."""
-DESCRIBING: Final = frozenset({"snapshot", "list_tools", "sql_schema"})
-_AS_TEXT: Final = CALLS | {"author_papers"}
-"""Routes whose responses have a ``format``."""
-_TEXT: Final = {"text/plain": {"schema": {"type": "string"}}}
+TEXT: Final = {"text/plain": {"schema": {"type": "string"}}}
 """The body of a response with ``format=text``."""
-_AS_EXPORT: Final = _AS_TEXT - {"search_batch", "match_title", "match_titles", "check_references"}
-"""Routes whose responses may be a bibliography."""
-_EXPORTS: Final = {
+EXPORTS: Final = {
     media_type.partition(";")[0]: {"schema": {"type": "array" if "json" in media_type else "string"}}
     for media_type in MEDIA_TYPES.values()
 }
+"""The body of a response that is a bibliography."""
+_NO_EXPORTS: Final = frozenset({"search_batch", "match_title", "match_titles", "check_references"})
+"""Routes whose responses have a ``format`` and cannot be a bibliography."""
+
+
+# -- one route -----------------------------------------------------------------------------------------------
+
+
+def described(
+    path: str, function: Callable[..., Any], request: type[Request], media_type: str, options: dict[str, Any]
+) -> Callable[..., Any]:
+    """A call's function as FastAPI reads it: with the parts of its request as parameters, without the library.
+
+    Fields of the request that the path names are parameters of the path. All others, which a base class of the request
+    has, are those of the URL or the body. What the function returns is added to the options of its route.
+    """
+    in_path = compile_path(path)[2].keys()
+    bases = [base for base in request.__mro__ if issubclass(base, BaseModel)]
+    others: Any = next(base for base in bases if in_path.isdisjoint(base.model_fields))
+    if request.model_fields.keys() != in_path | others.model_fields.keys():
+        raise TypeError(
+            f"{request.__name__} must have the fields of the path {path}, and inherit all others from another request."
+        )
+    kinds: dict[str, Any] = {}
+    for name in in_path:
+        field = request.model_fields[name]
+        about = Path(description=field.description, examples=field.examples)
+        kinds[name] = Annotated[field.annotation, about]
+    kinds["request"] = others if "POST" in options["methods"] else Annotated[others, Query()]
+
+    def read(**_: Any) -> None:
+        """Only its signature is used."""
+
+    parameters = [Parameter(name, Parameter.KEYWORD_ONLY, annotation=kind) for name, kind in kinds.items()]
+    read.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    options["name"] = options["name"] or function.__name__
+    options["description"] = options["description"] or " ".join((getdoc(function) or "").split())
+    returned = get_type_hints(function)["return"]
+    is_sized = "max_tokens" in request.model_fields
+    options["response_model"] = None if returned is bytes else documented(returned, is_sized)
+    content: dict[str, Any] = {media_type: {}} if returned is bytes else {}
+    if "format" in request.model_fields:
+        content |= TEXT if options["name"] in _NO_EXPORTS else TEXT | EXPORTS
+    options["responses"].setdefault("200", {}).setdefault("content", {}).update(content)
+    return read
+
+
+def describe_recording(options: dict[str, Any]) -> None:
+    """Add to the options of a route the headers and errors of sessions that record its calls."""
+    extra = options["openapi_extra"] or {}
+    options["openapi_extra"] = {**extra, "parameters": [*extra.get("parameters", ()), *PARAMETERS]}
+    options["responses"].setdefault("200", {})["headers"] = RESPONSE_HEADERS
+    add_errors(options, BudgetExhausted, StorageError)
+
+
+def describe_admission(options: dict[str, Any]) -> None:
+    """Add to the options of a route the errors of requests that wait or take long."""
+    add_errors(options, Busy, TimeLimit)
+
+
+# -- the document --------------------------------------------------------------------------------------------
 
 
 def document(app: FastAPI) -> dict[str, Any]:
@@ -65,26 +125,17 @@ def document(app: FastAPI) -> dict[str, Any]:
     if app.openapi_schema is None:
         app.state.extension_routes.load()
         content = FastAPI.openapi(app)
-        for path, operations in content["paths"].items():
+        for operations in content["paths"].values():
             for operation in operations.values():
-                responses = operation["responses"]
-                responses.pop("422", None)
-                if path.startswith("/v1") and operation["operationId"] not in DESCRIBING:
-                    add_errors(operation, *ADMITTED)
-                if operation["operationId"] in _AS_TEXT:
-                    responses["200"]["content"] |= _TEXT
-                if operation["operationId"] in _AS_EXPORT:
-                    responses["200"]["content"] |= _EXPORTS
+                operation["responses"].pop("422", None)
                 for parameter in operation.get("parameters", ()):
                     if parameter["name"] == "fields":
                         parameter["schema"].pop("default")  # the list of all fields
-                for status, response in responses.items():
-                    if status >= "400" and "application/json" in response.get("content", {}):
-                        response["content"] = {MEDIA_TYPE: response["content"]["application/json"]}
+        schemas = content["components"]["schemas"]
         for name in ("HTTPValidationError", "ValidationError"):
-            content["components"]["schemas"].pop(name, None)
+            schemas.pop(name, None)
+        schemas["Problem"] = Problem.model_json_schema()
         describe_access(content)
-        describe_sessions(content)
         describe_headers(content)
         _describe_single_values(content)
         _prefill(content)
@@ -171,21 +222,25 @@ class Sized(BaseModel):
     )
 
 
-_UNSIZED: Final = (AuthorsResponse, AuthorBatchResponse, FacetsResponse)
-"""Responses without papers, which have no ``max_tokens``."""
+SNAPSHOT: Any = Field(
+    description="Identifies the library's content: equal requests on it return equal bytes."
+)
 
 # -- responses of a library ----------------------------------------------------------------------------------
 
 
 @lru_cache
-def documented(struct: type[msgspec.Struct]) -> type[BaseModel]:
-    """The pydantic model that describes the JSON of a struct."""
-    if struct is PaperResponse:
-        base: Any = (documented(Paper), Sized)
-        return create_model(struct.__name__, __doc__=struct.__doc__, __base__=base, snapshot=(str, SNAPSHOT))
-    if struct is AuthorResponse:
-        base = documented(AuthorProfile)
-        return create_model(struct.__name__, __doc__=struct.__doc__, __base__=base, snapshot=(str, SNAPSHOT))
+def documented(struct: type[msgspec.Struct], is_sized: bool, /) -> type[BaseModel]:
+    """The pydantic model that describes the JSON of a struct.
+
+    Args:
+        is_sized: whether it is a response with papers, whose request has ``max_tokens``.
+    """
+    if struct in _FLAT:
+        parts: Any = (
+            (documented(_FLAT[struct], False), Sized) if is_sized else documented(_FLAT[struct], False)
+        )
+        return create_model(struct.__name__, __doc__=struct.__doc__, __base__=parts, snapshot=(str, SNAPSHOT))
     hints = get_type_hints(struct, include_extras=True)
     fields: dict[str, Any] = {}
     for name in struct.__struct_fields__:
@@ -195,7 +250,7 @@ def documented(struct: type[msgspec.Struct]) -> type[BaseModel]:
         if get_origin(annotation) is Annotated:
             annotation, meta = get_args(annotation)
             about = {"description": meta.description, "examples": meta.examples}
-        kind: Any = _documented_type(annotation)
+        kind: Any = _documented_type(annotation, is_sized)
         if struct is Paper and name == "authors":
             kind = kind | str
         default: Any = ...
@@ -207,214 +262,50 @@ def documented(struct: type[msgspec.Struct]) -> type[BaseModel]:
             default = field.default if field.default is not msgspec.NODEFAULT else field.default_factory()
             default = [] if default == () else default
         fields[name] = (kind, Field(default, **about))
-    base = Sized if issubclass(struct, Response) and struct not in _UNSIZED else None
+    base = Sized if is_sized else None
     return create_model(struct.__name__, __doc__=struct.__dict__.get("__doc__"), __base__=base, **fields)
 
 
-def _documented_type(annotation: Any) -> Any:
+_FLAT: Final[dict[type[msgspec.Struct], type[msgspec.Struct]]] = {
+    PaperResponse: Paper,
+    AuthorResponse: AuthorProfile,
+}
+"""Responses whose JSON has the keys of another struct besides the snapshot."""
+
+
+def _documented_type(annotation: Any, is_sized: bool) -> Any:
     """The type of a field's JSON. Modes, engines, formats and statuses are strings, because new ones may be added."""
     origin, arguments = get_origin(annotation), get_args(annotation)
     if annotation in (Counted, Mode, Engine, ReferenceFormat, ReferenceStatus):
         return str
     if origin is Annotated:
-        return _documented_type(arguments[0])
+        return _documented_type(arguments[0], is_sized)
     if origin is tuple:
-        return list[_documented_type(arguments[0])]  # type: ignore[misc]
+        return list[_documented_type(arguments[0], is_sized)]  # type: ignore[misc]
     if origin in (Union, UnionType):
-        return Union[tuple(map(_documented_type, arguments))]  # noqa: UP007
+        return Union[tuple(_documented_type(one, is_sized) for one in arguments)]  # noqa: UP007
     if isinstance(annotation, type) and issubclass(annotation, msgspec.Struct):
-        return documented(annotation)
+        return documented(annotation, is_sized and issubclass(annotation, Response))
     return annotation
 
 
 def tool_response() -> Any:
     """The response of a tool: that of its native route. An id that is malformed has its own error."""
-    one: Any = Union[documented(Paper), documented(InvalidId), None]  # noqa: UP007
+    one: Any = Union[documented(Paper, False), documented(InvalidId, False), None]  # noqa: UP007
     papers = create_model(
         "ToolPapersResponse",
         __doc__="The response of get_papers.",
-        __base__=documented(PaperBatchResponse),
+        __base__=documented(PaperBatchResponse, True),
         results=(list[one], ...),
     )
     others = (
         *(SearchResponse, TitleBatchResponse, CheckResponse, CitationsResponse, ExpandResponse),
         *(PassagesResponse, TextResponse, FindResponse, SqlResponse, Observation),
     )
-    return Union[(papers, *map(documented, others))]
+    return Union[(papers, *(documented(one, True) for one in others))]
 
 
-# -- other responses -----------------------------------------------------------------------------------------
-
-SNAPSHOT: Any = Field(
-    description="Identifies the library's content: equal requests on it return equal bytes."
-)
-NEXT_OFFSET: Any = Field(description="The `offset` of the next page; null on the last page.")
-
-
-class RankingSettings(BaseModel):
-    profile: Profile = Field(description="The profile whose settings these are.")
-    engine: Engine | None = Field(description="The sparse engine of searches that name none; null by mode.")
-    exact: bool = Field(description="Whether all dense searches are without approximation.")
-    similarity_floor: bool = Field(
-        description="Whether dense results need a cosine above that of random pairs."
-    )
-    fusion: Fusion = Field(
-        description="How hybrid searches fuse their legs: by scores, or by reciprocal rank (rrf)."
-    )
-    known_items: bool = Field(description="Whether a paper comes first whose id, link or title is the query.")
-    rrf_k: int = Field(description="The k of reciprocal rank fusion.")
-    fusion_depth: int = Field(description="The number of results of each leg that a hybrid search fuses.")
-    fusion_weights: dict[str, float] = Field(description="The configured weight of each leg in the fusion.")
-    fts5_title_weight: float = Field(
-        description="The FTS5 weight of a word in the title, relative to one in the abstract."
-    )
-
-
-class RerankerModel(BaseModel):
-    name: str = Field(description="The model's name, or the address of its service.")
-    fingerprint: str | None = Field(description="A hash of the model's files; null for a service.")
-
-
-class SnapshotResponse(BaseModel):
-    snapshot: str = SNAPSHOT
-    ranking: RankingSettings = Field(description="The settings that decide rankings, besides the snapshot.")
-    rerankers: dict[str, RerankerModel] = Field(description="The rerankers that searches may use, by name.")
-    manifest: dict[str, Any] = Field(description="The library's contents and sources.")
-
-
-class HeldSnapshot(BaseModel):
-    snapshot: str = Field(description="The id for the header `X-ScholarBase-Snapshot`.")
-    name: str = Field(description="The name of the library's folder.")
-    papers: int
-    abstracts: int
-    citations: int
-
-
-class SnapshotsResponse(BaseModel):
-    results: list[HeldSnapshot] = Field(description="The open libraries, the current one first.")
-
-
-class SqlColumn(BaseModel):
-    name: str
-    type: str = Field(description="TEXT, INTEGER or REAL.")
-    description: str
-
-
-class SqlView(BaseModel):
-    name: str
-    description: str
-    columns: list[SqlColumn]
-
-
-class SqlFunctions(BaseModel):
-    own: dict[str, str] = Field(description="The functions besides SQLite's, and what they return.")
-    sqlite: list[str] = Field(description="The functions of SQLite that statements may call.")
-
-
-class SqlLimits(BaseModel):
-    seconds: float = Field(description="The time of a statement.")
-    rows: int = Field(description="The largest `limit`.")
-    default_rows: int = Field(description="The rows of a response without `limit`.")
-    bytes: int = Field(description="The size of the rows of a response.")
-    value_characters: int = Field(description="The characters of a value in a response.")
-    value_bytes: int = Field(description="The size of a value in a statement.")
-
-
-class SqlSchemaResponse(BaseModel):
-    snapshot: str = SNAPSHOT
-    dialect: str = Field(description="`SQLite`.")
-    description: str = Field(description="What a statement may be.")
-    views: list[SqlView]
-    functions: SqlFunctions
-    limits: SqlLimits
-    examples: list[str] = Field(description="Statements that can be sent as they are.")
-
-
-class Health(BaseModel):
-    status: Literal["ok"]
-
-
-class Readiness(BaseModel):
-    status: Literal["ready"]
-    snapshot: str = SNAPSHOT
-    catalog: str = Field(description="`ok`.")
-    vectors: str = Field(description="`ok`.")
-    encoder: str = Field(description="`ok`, or `absent` where the library needs none.")
-
-
-class ReloadResponse(BaseModel):
-    snapshot: str = Field(description="The snapshot that is served now.")
-    previous: str = Field(description="The snapshot that was served before.")
-    changed: bool = Field(description="Whether they differ.")
-    held: list[str] = Field(description="The snapshots that requests may name, the newest first.")
-
-
-class ToolsResponse(BaseModel):
-    snapshot: str = SNAPSHOT
-    tools: list[dict[str, Any]] = Field(description="One function schema per tool, in the requested form.")
-
-
-class SessionResponse(BaseModel):
-    session: str
-    query_id: str = Field(description="The id of the question; by default the session's name.")
-    query: str | None
-    as_of: str | None
-    limits: dict[str, int] = Field(description="The limits that are set.")
-    opened: str = Field(description="RFC 3339.")
-
-
-class ListedSession(SessionResponse):
-    calls: int
-    used: str = Field(description="The time of the last call, RFC 3339.")
-    lost: int = Field(description="Calls that could not be recorded.")
-
-
-class SessionsResponse(BaseModel):
-    total: int
-    next_offset: int | None = NEXT_OFFSET
-    results: list[ListedSession]
-
-
-class RecordedCall(BaseModel):
-    session: str
-    call: int = Field(description="The number of the call.")
-
-
-class ReportResponse(SessionResponse):
-    """The cost and the findings of a session; docs/trajectories.md defines the figures."""
-
-    calls: int
-    rounds: int
-    search_calls: int
-    match_calls: int
-    expand_calls: int
-    inspect_calls: int
-    failed_calls: int
-    candidates: int
-    recall: float | None = Field(description="Over all answers; null without answers.")
-    recall_100: float | None
-    recall_100_per_100: float | None
-    seconds: float | None
-    tokens: int | None
-    recall_after: list[float] | None = Field(description="Recall after each call.")
-    answers: int
-    answers_absent: list[str] = Field(description="Answers that the library does not hold.")
-
-
-class ReplayDifference(BaseModel):
-    call: int = Field(description="The number of the call.")
-    tool: str
-    what: str = Field(description="What differs first: error, ids or scores.")
-    message: str = Field(description="What was recorded, and what came now.")
-
-
-class ReplayResponse(BaseModel):
-    session: str
-    snapshot: str = Field(description="The snapshot on which the calls ran again.")
-    recorded_on: list[str] = Field(description="The snapshots on which they were recorded.")
-    calls: int = Field(description="The calls of the session.")
-    replayed: int = Field(description="Those that ran again: neither failed calls nor the agent's answers.")
-    differences: list[ReplayDifference]
+# -- errors --------------------------------------------------------------------------------------------------
 
 
 class Problem(BaseModel):
@@ -430,6 +321,5 @@ def problems(*errors: type[ScholarBaseError]) -> dict[int | str, dict[str, Any]]
     """The documentation of a route's errors. Every route rejects invalid parameters."""
     operation: dict[str, Any] = {"responses": {}}
     add_errors(operation, InvalidRequest, *errors)
-    return {
-        int(status): {"model": Problem, **response} for status, response in operation["responses"].items()
-    }
+    responses: dict[int | str, dict[str, Any]] = operation["responses"]
+    return responses

@@ -49,14 +49,18 @@ def problem_of(error: ScholarBaseError) -> Response:
     return response
 
 
+def problem_content() -> dict[str, Any]:
+    """The content of an error in an OpenAPI document."""
+    return {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
+
+
 def add_errors(operation: dict[str, Any], *errors: type[ScholarBaseError]) -> None:
     """Add errors to an operation of an OpenAPI document; those with the same status share a response."""
     for error in errors:
         summary = (error.__doc__ or "").partition("\n")[0].replace("``", "`")
         known = operation["responses"].get(str(error.status))
         if known is None:
-            content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
-            operation["responses"][str(error.status)] = {"description": summary, "content": content}
+            operation["responses"][str(error.status)] = {"description": summary, "content": problem_content()}
         elif summary not in known["description"]:
             known["description"] += f" Or: {summary}"
 

@@ -22,7 +22,6 @@ from scholarbase.api.problems import invalid_request
 from scholarbase.api.session_headers import (
     BUDGET,
     CALL,
-    ROUTE_TOOLS,
     check_key,
     owner_of,
     session_headers,
@@ -34,7 +33,6 @@ from scholarbase.sessions.recording import BUDGET_SECONDS, WRITE_SECONDS, Record
 from scholarbase.sessions.session import Session, check_number, check_session_id
 from scholarbase.sessions.writer import write_timeout
 from scholarbase.tools.responding import CallResponse
-from scholarbase.tools.sets import tool_in
 
 log = logging.getLogger("scholarbase.sessions")
 RECORDING: Final = "scholarbase.recording"
@@ -174,16 +172,15 @@ def _call_header(numbers: Sequence[int]) -> dict[str, str]:
     return {CALL: ", ".join(map(str, numbers))}
 
 
-async def respond_in_session(request: Request, route: str, respond: Callable[[Request], Any]) -> Response:
-    """Respond to a request of a native route that names a session."""
+async def respond_in_session(
+    request: Request, tool: str | None, respond: Callable[[Request], Any]
+) -> Response:
+    """Respond to a request of a native route that names a session, and record it under ``tool`` if there is one."""
     if request.scope.get("scholarbase.head"):
         raise InvalidRequest("A HEAD request returns no papers to record: leave the session out, or use GET.")
-    tool = request.path_params["name"] if route == "call_tool" else ROUTE_TOOLS.get(route)
     if tool is None:
         response: Response = await respond(request)
         return response
-    if route == "call_tool":
-        tool_in(request.query_params.get("set", "scholarbase"), tool)  # type: ignore[arg-type]
     return await record_around(request, tool, respond)
 
 

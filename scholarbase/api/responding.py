@@ -1,18 +1,19 @@
-"""Native calls: from an HTTP request to its response.
+"""Native routes: from an HTTP request to its response.
 
-A JSON call without a session and ``max_tokens`` takes a short path: parse the parameters, run the request, encode the
-response.
+:class:`NativeRoute` parses the request of a :class:`Call`, and :func:`respond` runs the call: on the event loop or in a
+thread, with the session, the size and the format that the request names.
 """
 
 from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from urllib.parse import unquote_to_bytes
 
 import msgspec
@@ -24,7 +25,7 @@ from starlette.responses import Response as HttpResponse
 from starlette.routing import Match
 from starlette.types import Scope
 
-from scholarbase.api import conditional
+from scholarbase.api import conditional, openapi
 from scholarbase.api.holding import held_by
 from scholarbase.api.recording import RECORDING, at_date_of_session, record, respond_in_session, wait_for
 from scholarbase.api.session_headers import SESSION_HEADERS
@@ -53,23 +54,23 @@ EDGE_PAPERS: Final = 10_000
 MANY_SEEDS: Final = 100
 LARGE_BODY: Final = 2**16
 """Bytes of a body that is parsed in a thread, so that the event loop is not blocked."""
-DESCRIBING: Final = frozenset({"snapshot", "list_tools", "sql_schema"})
-"""Routes besides calls whose responses depend on the URL, the snapshot and the settings alone."""
 PARTIAL: Final = "scholarbase.partial"
 """The key of the scope of a request whose response depends on which legs fail."""
-_JSON: Final = "application/json"
-_MEDIA_TYPES: Final[Mapping[str, str]] = {"json": _JSON, "text": "text/plain; charset=utf-8", **MEDIA_TYPES}
+JSON: Final = "application/json"
+_MEDIA_TYPES: Final[Mapping[str, str]] = {"json": JSON, "text": "text/plain; charset=utf-8", **MEDIA_TYPES}
 _encode: Final = msgspec.json.Encoder().encode
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A native call.
+    """How a function of a library and a request is run for a native route or a tool.
 
     Args:
         tool: the name of the tool under which a session records the call; None if it records none.
         request: the model of its parameters, body and path.
-        run: runs the request on a library.
+        run: the function. In a session it may be called with a changed request, and several times for a batch.
         arguments: the tool's arguments for a request, one mapping per recorded call.
         is_short: whether the request is short enough to run on the event loop.
         is_quick: whether it is quick enough not to wait behind long ones.
@@ -85,20 +86,8 @@ class Call:
     is_short: Callable[[Library, Any], bool] = never_short
     is_quick: Callable[[Library, Any], bool] = never_short
     compact: bool = False
-    media_type: str = _JSON
+    media_type: str = JSON
     check_settings: Callable[[Settings], None] | None = None
-
-
-def native_call(tool: Tool) -> Call:
-    """The call of a native route that takes a tool's request."""
-    return Call(
-        tool.name,
-        tool.request,
-        tool.run,
-        lambda request: [tool.arguments_for(request)],
-        tool.is_short,
-        tool.is_quick,
-    )
 
 
 def call_of(tool: Tool, arguments: Mapping[str, Any] | None = None) -> Call:
@@ -129,7 +118,7 @@ def _json(response: Response | bytes) -> bytes:
 
 def json_response(content: Any) -> HttpResponse:
     """A JSON response with deterministic bytes."""
-    return body_response(orjson.dumps(content), _JSON)
+    return body_response(orjson.dumps(content), JSON)
 
 
 def body_response(body: bytes, media_type: str, headers: Mapping[str, str] | None = None) -> HttpResponse:
@@ -172,17 +161,31 @@ def papers_of(request: Any) -> int:
 
 
 class NativeRoute(APIRoute):
-    """A route that parses its own parameters, rejects unknown ones, and records the calls of sessions.
+    """A route that rejects unknown parameters, records the calls of sessions, and sends entity tags.
 
-    FastAPI documents it, but its parsing took a third of the time of a look-up. FastAPI runs endpoints without a
-    :class:`Call`.
+    It parses the request of a function that is a :class:`Call` and runs the call, since FastAPI's parsing took a third
+    of the time of a look-up. FastAPI describes all functions, and runs the others. The decorators of
+    :mod:`scholarbase.api.routes` set the attributes of functions.
     """
 
     def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
-        super().__init__(path, endpoint, **options)
+        self._call: Call | None = getattr(endpoint, "call", None)
+        self._tool_of: Callable[[HttpRequest], str] | None = getattr(endpoint, "tool_of", None)
+        self._has_tag: bool = getattr(endpoint, "has_tag", False)
         # A path such as /papers/{paper_id:path}/citations matches only paths with this end. Comparing it takes a tenth
         # of the time of the regular expression, and a look-up comes after all of them.
         self._end = path.rpartition("}")[2]
+        responses = options["responses"]
+        options["responses"] = {str(status): deepcopy(one) for status, one in responses.items()}
+        described = endpoint
+        if self._call is not None:
+            described = openapi.described(path, endpoint, self._call.request, self._call.media_type, options)
+        if path.startswith("/v1") and (self._call is not None or not self._has_tag):
+            openapi.describe_admission(options)
+        if self._tool_of is not None:
+            openapi.describe_recording(options)
+        super().__init__(path, described, **options)
+        self.endpoint = endpoint
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         if not scope["path"].endswith(self._end):
@@ -191,69 +194,35 @@ class NativeRoute(APIRoute):
 
     def get_route_handler(self) -> Callable[[HttpRequest], Coroutine[Any, Any, HttpResponse]]:
         names, repeated = _parameter_names(self)
+        call, tool_of, has_tag = self._call, self._tool_of, self._has_tag
         run_endpoint = super().get_route_handler()
-        call: Call | None = getattr(self.endpoint, "call", None)
-        is_cacheable = call is not None or self.name in DESCRIBING
 
-        async def handle(request: HttpRequest) -> HttpResponse:
-            scope = request.scope
-            values: Any = {}
-            raw_path: bytes = scope.get("raw_path", b"")
-            if scope["query_string"] or b"%" in raw_path or not raw_path.isascii():
-                values = _url_values(request, names, repeated)
+        async def respond_without_session(http: HttpRequest) -> HttpResponse:
+            values = _url_values(http, names, repeated)
             if call is None:
-                await _parse_large_body(request)
-                if not self.path.startswith("/v1/sessions"):
-                    return await run_endpoint(request)
-                async with request.app.state.admission.thread():
-                    return await run_endpoint(request)
+                await _parse_large_body(http)
+                return await run_endpoint(http)
             if call.check_settings is not None:
-                call.check_settings(request.app.state.settings)
-            if scope["method"] == "POST":
-                parsed: Any = await _parsed_body(request, call.request)
-            else:
-                if isinstance(values, dict):
-                    values |= scope["path_params"]
-                parsed = call.request.parse(values, kind="parameter", strict=False)
-            if call.tool is None and names_session(scope["headers"]):
-                parsed = await at_date_of_session(request, parsed)
-            library = held_by(scope).library
-            options = vars(parsed)
-            if options.get("partial"):
-                scope[PARTIAL] = True
-            if (
-                RECORDING in scope
-                or options.get("max_tokens") is not None
-                or options.get("format", "json") != "json"
-                or _excludes_seen(parsed)
-            ):
-                return await respond(request, library, call, parsed)
-            content = await request.app.state.admission.execute(
-                lambda: _json(call.run(library, parsed)),
-                http=request,
-                short=call.is_short(library, parsed),
-                quick=call.is_quick(library, parsed),
-                papers=papers_of(parsed),
-                timeout=parsed.timeout,
-            )
-            return await large_response(request, content, call.media_type)
+                call.check_settings(http.app.state.settings)
+            return await respond(http, call, await _parsed(http, call.request, values))
 
-        async def handle_session(request: HttpRequest) -> HttpResponse:
-            scope = request.scope
+        async def respond_to(http: HttpRequest) -> HttpResponse:
+            scope = http.scope
             if names_session(scope["headers"]):
-                return await respond_in_session(request, self.name, handle)
-            if not is_cacheable or scope["method"] != "GET":
-                return await handle(request)
+                tool = None if tool_of is None else tool_of(http)
+                return await respond_in_session(http, tool, respond_without_session)
+            if not has_tag or scope["method"] != "GET":
+                return await respond_without_session(http)
             tag = held_by(scope).tag(scope)
-            cache: str = request.app.state.cache_control
+            cache: str = http.app.state.cache_control
             if conditional.is_current(tag, scope):
                 return conditional.not_modified(tag, cache)
-            response = await handle(request)
+            response = await respond_without_session(http)
             if response.status_code == 200 and PARTIAL not in scope:
                 response.raw_headers += [(b"etag", tag), (b"cache-control", cache.encode())]
             return response
 
-        return handle_session
+        return respond_to
 
 
 def _parameter_names(route: APIRoute) -> tuple[frozenset[str], frozenset[str]]:
@@ -269,13 +238,28 @@ def _parameter_names(route: APIRoute) -> tuple[frozenset[str], frozenset[str]]:
     return frozenset(names), frozenset(repeated)
 
 
-def _url_values(request: HttpRequest, names: frozenset[str], repeated: frozenset[str]) -> dict[str, Any]:
+async def _parsed(http: HttpRequest, model: type[Request], values: dict[str, Any]) -> Any:
+    """The request in the path, and in the body or the parameters of the URL.
+
+    Raises:
+        InvalidRequest: it is not valid.
+    """
+    if http.method == "POST":
+        return await _parsed_body(http, model)
+    return model.parse(values | http.path_params, kind="parameter", strict=False)
+
+
+def _url_values(http: HttpRequest, names: frozenset[str], repeated: frozenset[str]) -> dict[str, Any]:
     """The parameters of a URL.
 
     Raises:
         InvalidRequest: a parameter is unknown or must not be repeated, or the URL is not UTF-8.
     """
-    sent: bytes = request.scope.get("raw_path", b"") + b"?" + request.scope["query_string"]
+    query: bytes = http.scope["query_string"]
+    path: bytes = http.scope.get("raw_path", b"")
+    if not query and b"%" not in path and path.isascii():
+        return {}
+    sent = path + b"?" + query
     if b"%" in sent or not sent.isascii():
         try:
             unquote_to_bytes(sent).decode()
@@ -286,10 +270,10 @@ def _url_values(request: HttpRequest, names: frozenset[str], repeated: frozenset
                 f"The URL contains {bad}, which is not UTF-8: encode letters as UTF-8, such as %C3%A9 for \u00e9."
             ) from error
     values: dict[str, Any] = {}
-    for name, value in request.query_params.multi_items():
+    for name, value in http.query_params.multi_items():
         if name not in names:
             valid = ", ".join(sorted(names)) or "no parameters"
-            raise InvalidRequest(f"Unknown parameter {name!r}: {request.url.path} takes {valid}.")
+            raise InvalidRequest(f"Unknown parameter {name!r}: {http.url.path} takes {valid}.")
         if name in repeated:
             parts = [part.strip() for part in value.split(",")] if name in COMMA_SEPARATED else [value]
             values.setdefault(name, []).extend(parts)
@@ -300,18 +284,18 @@ def _url_values(request: HttpRequest, names: frozenset[str], repeated: frozenset
     return values
 
 
-async def _parsed_body(request: HttpRequest, model: type[Request]) -> Any:
+async def _parsed_body(http: HttpRequest, model: type[Request]) -> Any:
     """The request in a JSON body.
 
     Raises:
         InvalidRequest: the body is missing, is not declared as JSON, or is not a valid request.
     """
-    body = await request.body()
+    body = await http.body()
     if not body:
         raise InvalidRequest("The body is missing: send a JSON object.")
-    media_type = request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
-    is_json = media_type == _JSON or (media_type.startswith("application/") and media_type.endswith("+json"))
-    path: dict[str, Any] = request.path_params
+    media_type = http.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+    is_json = media_type == JSON or (media_type.startswith("application/") and media_type.endswith("+json"))
+    path: dict[str, Any] = http.path_params
 
     def parse() -> Any:
         values = loads(body) if is_json else None
@@ -324,7 +308,7 @@ async def _parsed_body(request: HttpRequest, model: type[Request]) -> Any:
     if len(body) <= LARGE_BODY:
         return parse()
     # One at a time: the JSON of a large body can take twenty times its size.
-    return await to_thread.run_sync(parse, limiter=request.app.state.parsing)
+    return await to_thread.run_sync(parse, limiter=http.app.state.parsing)
 
 
 async def _parse_large_body(request: HttpRequest) -> None:
@@ -342,43 +326,50 @@ def loads(body: bytes) -> Any:
         raise InvalidRequest(f"The body is not valid JSON ({error}): send a JSON object.") from error
 
 
-# -- responses of a session, of a size, or as text ------------------------------------------------------------
+# -- calls -------------------------------------------------------------------------------------------------
 
 
-async def respond(request: HttpRequest, library: Library, call: Call, parsed: Any) -> HttpResponse:
-    """The response to a call in a session, of a size, or as text."""
-    recording: Recording | None = request.scope.get(RECORDING)
-    arguments = call.arguments(parsed) if recording is not None else ()
+async def respond(http: HttpRequest, call: Call, request: Any) -> HttpResponse:
+    """Run a call, and record it in the session of the HTTP request.
+
+    A JSON response without a session and ``max_tokens`` is encoded as it is.
+
+    Raises:
+        InvalidRequest: the session or the server's limits do not allow the request.
+        BudgetExhausted: a limit of the session is reached.
+        TimeLimit, Busy, Cancelled: as :meth:`scholarbase.api.admission.Admission.execute`. Other errors of the library.
+    """
+    scope = http.scope
+    if call.tool is None and names_session(scope["headers"]):
+        request = await at_date_of_session(http, request)
+    library = held_by(scope).library
+    if vars(request).get("partial"):
+        scope[PARTIAL] = True
+    recording: Recording | None = scope.get(RECORDING)
+    if recording is None and not _is_changed(call, request) and not _excludes_seen(request):
+        body = await _execute(http, library, call, request, lambda: _json(call.run(library, request)))
+        return await large_response(http, body, call.media_type)
+    arguments = call.arguments(request) if recording is not None else ()
     if recording is not None:
-        recording.set_request(arguments, parsed)
-    response = await run_call(request, library, call, parsed, recording)
+        recording.set_request(arguments, request)
+    response = await run_call(http, library, call, request, recording)
     headers = await record(recording, arguments, response) if recording is not None else None
-    return await large_response(request, response.body, _MEDIA_TYPES[response.form], headers)
+    return await large_response(http, response.body, _MEDIA_TYPES[response.form], headers)
 
 
 async def run_call(
-    http: HttpRequest,
-    library: Library,
-    call: Call,
-    request: Any,
-    recording: Recording | None,
+    http: HttpRequest, library: Library, call: Call, request: Any, recording: Recording | None
 ) -> CallResponse:
-    """The response to a call, under the limits of its session.
-
-    Raises:
-        BudgetExhausted: a limit of the session is reached. Other errors of the library.
-    """
+    """The response to a call in the size and format of its request, under the limits of its session. Raises as
+    :func:`respond`."""
     seen = _excludes_seen(request)
     if recording is not None:
         recording.set_request([vars(request)], request)
-    if recording is not None:
         await reserve(recording, seen)
-
     is_limited = recording is None or bool(recording.session.limits)
-    is_changed = call.compact or request.max_tokens is not None or request.format != "json"
 
     def run() -> CallResponse:
-        if not (is_limited or is_changed or seen) and "searches" not in vars(request):
+        if not (is_limited or _is_changed(call, request) or seen) and "searches" not in vars(request):
             return unchanged_response(_json(call.run(library, apply_session(library, request, recording))))
 
         def as_dict(changed: Any) -> dict[str, Any]:
@@ -388,15 +379,30 @@ async def run_call(
 
         return make_response(library, request, as_dict, recording, compact=call.compact)
 
-    response: CallResponse = await http.app.state.admission.execute(
-        run,
+    return await _execute(http, library, call, request, run)
+
+
+def _execute(
+    http: HttpRequest, library: Library, call: Call, request: Any, work: Callable[[], T]
+) -> Awaitable[T]:
+    """Run the work of a call, when it is admitted."""
+    options = vars(request)
+    is_whole = options.get("max_tokens") is None and not _excludes_seen(request)
+    result: Awaitable[T] = http.app.state.admission.execute(
+        work,
         http=http,
-        short=request.max_tokens is None and not seen and call.is_short(library, request),
+        short=is_whole and call.is_short(library, request),
         quick=call.is_quick(library, request),
         papers=papers_of(request),
-        timeout=request.timeout,
+        timeout=options.get("timeout"),
     )
-    return response
+    return result
+
+
+def _is_changed(call: Call, request: Any) -> bool:
+    """Whether the response is not the JSON of what the call returns."""
+    options = vars(request)
+    return call.compact or options.get("max_tokens") is not None or options.get("format", "json") != "json"
 
 
 async def reserve(recording: Recording, seen: bool = False) -> None:

@@ -7,8 +7,7 @@ from typing import Any, Final
 from starlette.datastructures import Headers
 from starlette.types import Scope
 
-from scholarbase.api.problems import add_errors
-from scholarbase.errors import BudgetExhausted, InvalidRequest, StorageError
+from scholarbase.errors import InvalidRequest
 from scholarbase.sessions.store import SessionStore
 
 SESSION: Final = "X-ScholarBase-Session"
@@ -20,20 +19,31 @@ IDEMPOTENCY_KEY: Final = "Idempotency-Key"
 """https://datatracker.ietf.org/doc/draft-ietf-httpapi-idempotency-key-header/"""
 MAX_KEY: Final = 256
 SESSION_HEADERS: Final = frozenset(name.lower().encode() for name in (SESSION, PARENT, ROUND))
-_DESCRIPTIONS: Final = (
-    (
-        SESSION,
-        "Records the call in the session of this name, which opens where there is none.",
-        "string",
-    ),
-    (PARENT, "The number of the session's call that this one follows from.", "integer"),
-    (ROUND, "The agent's turn, which calls made side by side share.", "integer"),
-    (
-        IDEMPOTENCY_KEY,
-        "Identifies a call of a session that may be sent again: it is recorded once.",
-        "string",
-    ),
+PARAMETERS: Final[tuple[dict[str, Any], ...]] = tuple(
+    {"name": name, "in": "header", "required": False, "description": what, "schema": {"type": kind}}
+    for name, what, kind in (
+        (SESSION, "Records the call in the session of this name, which opens where there is none.", "string"),
+        (PARENT, "The number of the session's call that this one follows from.", "integer"),
+        (ROUND, "The agent's turn, which calls made side by side share.", "integer"),
+        (
+            IDEMPOTENCY_KEY,
+            "Identifies a call of a session that may be sent again: it is recorded once.",
+            "string",
+        ),
+    )
 )
+"""The request headers of a call in the OpenAPI document."""
+RESPONSE_HEADERS: Final = {
+    CALL: {
+        "description": "In a session, the number of the recorded call, or of several.",
+        "schema": {"type": "string"},
+    },
+    BUDGET: {
+        "description": "In a session with limits, what they have left, such as `calls=57, tokens=92000`.",
+        "schema": {"type": "string"},
+    },
+}
+"""The response headers of a call in the OpenAPI document."""
 
 
 def store_of(state: Any) -> SessionStore:
@@ -78,64 +88,3 @@ def session_headers(headers: Headers) -> dict[str, str | None]:
             raise InvalidRequest(f"The header {header} occurs {len(values)} times: send it once.")
         found[name] = values[0] if values else None
     return found
-
-
-ROUTE_TOOLS: Final = {
-    "search": "search_papers",
-    "search_by_body": "search_papers",
-    "search_batch": "search_papers",
-    "match_title": "match_titles",
-    "match_titles": "match_titles",
-    "check_references": "check_references",
-    "paper": "get_papers",
-    "papers": "get_papers",
-    "citations": "get_citations",
-    "references": "get_references",
-    "similar": "similar_papers",
-    "similar_by_body": "similar_papers",
-    "expand": "expand_papers",
-    "text": "paper_text",
-    "find": "find_in_paper",
-    "passages": "paper_passages",
-    "citation_contexts": "citation_contexts",
-    "search_passages": "search_passages",
-    "sql": "sql",
-}
-"""Name of a route to its tool."""
-
-
-CALLS: Final = frozenset({*ROUTE_TOOLS, "call_tool"})
-"""Names of the routes whose calls a session records."""
-_RESPONSE_HEADERS: Final = {
-    CALL: {
-        "description": "In a session, the number of the recorded call, or of several.",
-        "schema": {"type": "string"},
-    },
-    BUDGET: {
-        "description": "In a session with limits, what they have left, such as `calls=57, tokens=92000`.",
-        "schema": {"type": "string"},
-    },
-}
-
-
-def describe(document: dict[str, Any]) -> None:
-    """Add the headers and the errors of session calls to the OpenAPI document."""
-    headers = [
-        {
-            "name": name,
-            "in": "header",
-            "required": False,
-            "description": what,
-            "schema": {"type": kind},
-        }
-        for name, what, kind in _DESCRIPTIONS
-    ]
-    for operations in document["paths"].values():
-        for operation in operations.values():
-            name = operation.get("operationId")
-            if name in CALLS:
-                operation.setdefault("parameters", []).extend(headers)
-                operation["responses"]["200"]["headers"] = _RESPONSE_HEADERS
-                add_errors(operation, BudgetExhausted, StorageError)
-            elif name == "record_answer":
-                operation.setdefault("parameters", []).append(headers[-1])

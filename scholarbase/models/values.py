@@ -248,7 +248,7 @@ AuthorId = Annotated[
     str,
     AfterValidator(lambda value: check_author_id(value, "author_id")),
     Field(
-        description="The source's id, or `name:` and a name.",
+        description="The author's id: the source's, or `name:` and a name.",
         examples=["name:washington taylor"],
         json_schema_extra={"minLength": 1, "maxLength": MAX_AUTHOR_ID_LENGTH},
     ),
@@ -366,4 +366,11 @@ ExactNeighbours = Annotated[
 ExplainNeighbours = Annotated[
     bool, Field(description="Show what each leg contributed to a result.", examples=[True])
 ]
-PaperId = Annotated[str, Field(description="An id of any form.", examples=[EXAMPLE_ID])]
+PaperId = Annotated[
+    str,
+    Field(
+        description="The paper's id in any form: arXiv (new or old, with version or prefix, or a link), CorpusId:, "
+        "a Semantic Scholar sha, DOI:, ACL:, PMID:, MAG:, URL:.",
+        examples=[EXAMPLE_ID],
+    ),
+]

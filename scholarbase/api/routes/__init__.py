@@ -1,50 +1,51 @@
-"""The routes of the native API, one module per resource."""
+"""The routes of the native API, one module per resource.
+
+A route is a function below a router of :func:`resource`. One that takes a library and a request and returns a response
+is a :func:`call`::
+
+    router = resource("/v1/title-match", "titles", LibraryError)
+
+    @router.get("", summary="Match a title")
+    @call()
+    def match_title(library: Library, request: TitleParameters) -> TitleMatchResponse:
+        return library.run_title(request)
+
+The request is a model of :mod:`scholarbase.models.requests`, whose fields are the parameters of the path and the URL,
+or the keys of the body. The docstring is the description in the OpenAPI document. :mod:`scholarbase.api.responding`
+runs the function. FastAPI runs functions without :func:`call`, with its own kinds of parameters.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from inspect import Parameter, Signature
-from typing import Annotated, Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from inspect import iscoroutinefunction, signature
+from typing import Annotated, Any, TypeVar, get_type_hints
 
-from fastapi import APIRouter, Depends, Path, Query, Request
+from fastapi import APIRouter, Depends
+from fastapi import Request as HttpRequest
 from fastapi.routing import APIRoute
 
 from scholarbase.api.holding import held_by
-from scholarbase.api.openapi import documented, problems
-from scholarbase.api.responding import Call, NativeRoute
+from scholarbase.api.openapi import problems
+from scholarbase.api.responding import JSON, Call, NativeRoute, json_response
 from scholarbase.errors import ScholarBaseError
-from scholarbase.models.papers import EXAMPLE_ID
-from scholarbase.models.requests import Request as NativeRequest
-from scholarbase.models.responses import Response
+from scholarbase.models.requests import Request
 from scholarbase.search.library import Library
+from scholarbase.settings import Settings
+from scholarbase.tools.definitions import Tool, never_short
+
+__all__ = ["OpenLibrary", "cacheable", "call", "json_response", "problems", "recorded_as", "resource"]
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
-async def library_of(request: Request) -> Library:
+async def library_of(request: HttpRequest) -> Library:
     """The library that answers the request."""
     return held_by(request.scope).library
 
 
 OpenLibrary = Annotated[Library, Depends(library_of)]
-PaperId = Annotated[
-    str,
-    Path(
-        description="The paper's id in any form: arXiv (new or old, with version or prefix, or a link), CorpusId:, "
-        "a Semantic Scholar sha, DOI:, ACL:, PMID:, MAG:, URL:.",
-        examples=[EXAMPLE_ID],
-    ),
-]
-
-_IN_PATH: Final[dict[str, Any]] = {
-    "paper_id": PaperId,
-    "author_id": Annotated[
-        str,
-        Path(
-            description="The author's id: the source's, or `name:` and a name.",
-            examples=["name:washington taylor"],
-        ),
-    ],
-    "page": Annotated[int, Path(description="The number of the page, from 1.", examples=[1])],
-}
+"""The library that answers the request, as a parameter of a function that FastAPI runs."""
 
 
 def _operation_id(route: APIRoute) -> str:
@@ -62,49 +63,64 @@ def resource(prefix: str, tag: str, *errors: type[ScholarBaseError]) -> APIRoute
     )
 
 
-def add(
-    router: APIRouter,
-    method: str,
-    path: str,
-    call: Call,
+def call(
+    tool: Tool | None = None,
     *,
-    name: str,
-    response: type[Response] | None,
-    summary: str,
-    description: str,
-    query: type[NativeRequest] | None = None,
-    errors: Sequence[type[ScholarBaseError]] = (),
-) -> None:
-    """Add a native call as a route.
+    arguments: Callable[[Any], Sequence[Mapping[str, Any]]] | None = None,
+    is_short: Callable[[Library, Any], bool] | None = None,
+    is_quick: Callable[[Library, Any], bool] | None = None,
+    media_type: str = JSON,
+    check_settings: Callable[[Settings], None] | None = None,
+) -> Callable[[F], F]:
+    """Decorate a function of a library and a request that returns a response, or bytes of a ``media_type``.
+
+    The response has an entity tag if the method is GET. The function runs in a thread, or on the event loop if the
+    request is short.
 
     Args:
-        name: the operation's id in the OpenAPI document.
-        response: the structure of its JSON; None for an image.
-        query: the URL parameters or the body, if other fields of the request are in the path.
-        errors: the errors that the router's other routes do not have.
+        tool: the tool as whose call a session records a request; without it none is recorded.
+        arguments: the arguments of each recorded call; by default those of the tool for the request.
+        is_short: whether a request takes a few milliseconds; by default as the tool says, else never.
+        is_quick: whether it takes some tens of milliseconds, and need not wait behind long ones; by default as the tool
+            says, else never.
+        check_settings: raises an error if the server's settings do not allow the call, before the request is parsed.
     """
-    parameters = {name: kind for name, kind in _IN_PATH.items() if f"{{{name}" in path}
-    if method == "GET":
-        parameters["parameters"] = Annotated[query or call.request, Query()]
-    else:
-        parameters["body"] = query or call.request
 
-    async def endpoint(**_: Any) -> None:
-        """Never called; NativeRoute runs the call."""
+    def decorate(function: F) -> F:
+        hints = get_type_hints(function)
+        kinds: list[Any] = [hints.get(name) for name in signature(function).parameters]
+        is_call = len(kinds) == 2 and kinds[0] is Library and issubclass(kinds[1] or object, Request)
+        if not is_call or iscoroutinefunction(function):
+            raise TypeError(
+                f"{function.__qualname__} must take a Library and a Request, and not be async: it runs in a thread."
+            )
+        function.call = Call(  # type: ignore[attr-defined]
+            tool=None if tool is None else tool.name,
+            request=kinds[1],
+            run=function,
+            arguments=arguments or (lambda request: () if tool is None else [tool.arguments_for(request)]),
+            is_short=is_short or (never_short if tool is None else tool.is_short),
+            is_quick=is_quick or (never_short if tool is None else tool.is_quick),
+            media_type=media_type,
+            check_settings=check_settings,
+        )
+        return cacheable(function if tool is None else recorded_as(lambda http: tool.name)(function))
 
-    signature = [Parameter(key, Parameter.KEYWORD_ONLY, annotation=kind) for key, kind in parameters.items()]
-    endpoint.__signature__ = Signature(signature)  # type: ignore[attr-defined]
-    endpoint.call = call  # type: ignore[attr-defined]
-    content: dict[str, Any] = (
-        {"content": {call.media_type: {}}} if response is None else {"model": documented(response)}
-    )
-    router.add_api_route(
-        path,
-        endpoint,
-        methods=[method],
-        name=name,
-        response_model=None,
-        responses={**problems(*errors), 200: content},
-        summary=summary,
-        description=description,
-    )
+    return decorate
+
+
+def recorded_as(tool_of: Callable[[HttpRequest], str]) -> Callable[[F], F]:
+    """Decorate a function whose requests a session records as calls of the tool with this name."""
+
+    def decorate(function: F) -> F:
+        function.tool_of = tool_of  # type: ignore[attr-defined]
+        return function
+
+    return decorate
+
+
+def cacheable(function: F) -> F:
+    """Decorate a function whose response depends on the URL, the snapshot and the settings alone: it has an entity
+    tag."""
+    function.has_tag = True  # type: ignore[attr-defined]
+    return function

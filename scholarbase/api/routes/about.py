@@ -2,56 +2,102 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from anyio import to_thread
 from fastapi import Request
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from pydantic import BaseModel, Field
 from starlette.responses import Response
 
 from scholarbase.api.holding import Libraries
-from scholarbase.api.openapi import Health, Problem, Readiness, SnapshotResponse, SnapshotsResponse
-from scholarbase.api.problems import problem
-from scholarbase.api.responding import json_response
-from scholarbase.api.routes import OpenLibrary, resource
+from scholarbase.api.openapi import SNAPSHOT
+from scholarbase.api.problems import problem, problem_content
+from scholarbase.api.routes import OpenLibrary, cacheable, json_response, resource
+from scholarbase.models.limits import Engine
+from scholarbase.settings import Fusion, Profile
 
 router = resource("", "about")
-NOT_READY: Any = {503: {"model": Problem, "description": "A part of the library does not work."}}
+NOT_READY: Any = {503: {"content": problem_content(), "description": "A part of the library does not work."}}
 
 
-@router.get(
-    "/v1/snapshot",
-    response_model=None,
-    responses={200: {"model": SnapshotResponse}},
-    summary="The library",
-)
+class RankingSettings(BaseModel):
+    profile: Profile = Field(description="The profile whose settings these are.")
+    engine: Engine | None = Field(description="The sparse engine of searches that name none; null by mode.")
+    exact: bool = Field(description="Whether all dense searches are without approximation.")
+    similarity_floor: bool = Field(
+        description="Whether dense results need a cosine above that of random pairs."
+    )
+    fusion: Fusion = Field(
+        description="How hybrid searches fuse their legs: by scores, or by reciprocal rank (rrf)."
+    )
+    known_items: bool = Field(description="Whether a paper comes first whose id, link or title is the query.")
+    rrf_k: int = Field(description="The k of reciprocal rank fusion.")
+    fusion_depth: int = Field(description="The number of results of each leg that a hybrid search fuses.")
+    fusion_weights: dict[str, float] = Field(description="The configured weight of each leg in the fusion.")
+    fts5_title_weight: float = Field(
+        description="The FTS5 weight of a word in the title, relative to one in the abstract."
+    )
+
+
+class RerankerModel(BaseModel):
+    name: str = Field(description="The model's name, or the address of its service.")
+    fingerprint: str | None = Field(description="A hash of the model's files; null for a service.")
+
+
+class SnapshotResponse(BaseModel):
+    snapshot: str = SNAPSHOT
+    ranking: RankingSettings = Field(description="The settings that decide rankings, besides the snapshot.")
+    rerankers: dict[str, RerankerModel] = Field(description="The rerankers that searches may use, by name.")
+    manifest: dict[str, Any] = Field(description="The library's contents and sources.")
+
+
+class HeldSnapshot(BaseModel):
+    snapshot: str = Field(description="The id for the header `X-ScholarBase-Snapshot`.")
+    name: str = Field(description="The name of the library's folder.")
+    papers: int
+    abstracts: int
+    citations: int
+
+
+class SnapshotsResponse(BaseModel):
+    results: list[HeldSnapshot] = Field(description="The open libraries, the current one first.")
+
+
+class Health(BaseModel):
+    status: Literal["ok"]
+
+
+class Readiness(BaseModel):
+    status: Literal["ready"]
+    snapshot: str = SNAPSHOT
+    catalog: str = Field(description="`ok`.")
+    vectors: str = Field(description="`ok`.")
+    encoder: str = Field(description="`ok`, or `absent` where the library needs none.")
+
+
+@router.get("/v1/snapshot", response_model=SnapshotResponse, summary="The library")
+@cacheable
 async def snapshot(library: OpenLibrary) -> Response:
     """The snapshot id, the settings that decide rankings, the rerankers, and the manifest: sources, rules, counts,
     encoder and index parameters."""
     return json_response(library.snapshot())
 
 
-@router.get(
-    "/v1/snapshots",
-    response_model=None,
-    responses={200: {"model": SnapshotsResponse}},
-    summary="The snapshots that requests may name",
-)
+@router.get("/v1/snapshots", response_model=SnapshotsResponse, summary="The snapshots that requests may name")
 async def snapshots(request: Request) -> Response:
     """The libraries that the server has open, the one that answers other requests first. `--keep` says how many."""
     libraries: Libraries = request.app.state.libraries
     return json_response({"results": libraries.described()})
 
 
-@router.get("/healthz", response_model=None, responses={200: {"model": Health}}, summary="Liveness")
+@router.get("/healthz", response_model=Health, summary="Liveness")
 async def health() -> Response:
     """200 while the process is running."""
     return json_response({"status": "ok"})
 
 
-@router.get(
-    "/readyz", response_model=None, responses={**NOT_READY, 200: {"model": Readiness}}, summary="Readiness"
-)
+@router.get("/readyz", response_model=Readiness, responses=NOT_READY, summary="Readiness")
 async def ready(request: Request, library: OpenLibrary) -> Response:
     """200 if the catalogue, the vectors and the encoder work; 503 names the parts that fail. While a check takes long,
     the result of the last one holds for ten seconds."""

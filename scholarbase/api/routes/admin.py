@@ -4,20 +4,26 @@ from __future__ import annotations
 
 from anyio import to_thread
 from fastapi import Request
+from pydantic import BaseModel, Field
 from starlette.responses import Response
 
-from scholarbase.api.openapi import ReloadResponse, problems
-from scholarbase.api.responding import json_response
-from scholarbase.api.routes import resource
+from scholarbase.api.routes import json_response, problems, resource
 from scholarbase.errors import Forbidden, InvalidRequest, SwapFailed
 
 router = resource("/v1/admin", "admin")
 
 
+class ReloadResponse(BaseModel):
+    snapshot: str = Field(description="The snapshot that is served now.")
+    previous: str = Field(description="The snapshot that was served before.")
+    changed: bool = Field(description="Whether they differ.")
+    held: list[str] = Field(description="The snapshots that requests may name, the newest first.")
+
+
 @router.post(
     "/reload",
-    response_model=None,
-    responses={**problems(SwapFailed, Forbidden), 200: {"model": ReloadResponse}},
+    response_model=ReloadResponse,
+    responses=problems(SwapFailed, Forbidden),
     summary="Serve the newest library",
 )
 async def reload(request: Request) -> Response:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from scholarbase.api.responding import Call
-from scholarbase.api.routes import add, resource
+from scholarbase.api.routes import call, problems, resource
 from scholarbase.errors import AuthorNotFound, LibraryError
 from scholarbase.models.author_requests import (
     AuthorBatchBody,
     AuthorBody,
     AuthorPapersBody,
-    AuthorPapersParameters,
-    AuthorParameters,
     AuthorSearchParameters,
 )
 from scholarbase.models.responses import (
@@ -22,50 +19,34 @@ from scholarbase.models.responses import (
 from scholarbase.search.library import Library
 
 router = resource("/v1/authors", "authors", LibraryError)
+UNKNOWN = problems(AuthorNotFound)
 
-add(
-    router,
-    "GET",
-    "",
-    Call(None, AuthorSearchParameters, Library.run_author_search),
-    name="search_authors",
-    response=AuthorsResponse,
-    summary="Search authors by name",
-    description="The words of the name may be in any order. Initials match first names, and first names initials. "
-    "Authors with exactly this name come first, then those with the most papers.",
-)
-add(
-    router,
-    "POST",
-    "/batch",
-    Call(None, AuthorBatchBody, Library.run_authors, is_short=Library.is_short_author_batch),
-    name="authors",
-    response=AuthorBatchResponse,
-    summary="Look up many authors",
-    description="Many authors, in order; `null` for an id of which the library holds no paper.",
-)
+
+@router.get("", summary="Search authors by name")
+@call()
+def search_authors(library: Library, request: AuthorSearchParameters) -> AuthorsResponse:
+    """The words of the name may be in any order. Initials match first names, and first names initials. Authors with
+    exactly this name come first, then those with the most papers."""
+    return library.run_author_search(request)
+
+
+@router.post("/batch", summary="Look up many authors")
+@call(is_short=Library.is_short_author_batch)
+def authors(library: Library, request: AuthorBatchBody) -> AuthorBatchResponse:
+    """Many authors, in order; `null` for an id of which the library holds no paper."""
+    return library.run_authors(request)
+
+
 # An id may contain slashes, since a name may, so the look-up matches any path and comes last.
-add(
-    router,
-    "GET",
-    "/{author_id:path}/papers",
-    Call(None, AuthorPapersBody, Library.run_author_papers),
-    name="author_papers",
-    response=AuthorPapersResponse,
-    summary="Papers of an author",
-    description="The papers of this library by an author. `total` is the number of results on all pages.",
-    query=AuthorPapersParameters,
-    errors=(AuthorNotFound,),
-)
-add(
-    router,
-    "GET",
-    "/{author_id:path}",
-    Call(None, AuthorBody, Library.run_author, is_short=lambda library, body: body.as_of is None),
-    name="author",
-    response=AuthorResponse,
-    summary="Look up an author",
-    description="The author with this id: the source's, or `name:` and the name of an author without one.",
-    query=AuthorParameters,
-    errors=(AuthorNotFound,),
-)
+@router.get("/{author_id:path}/papers", summary="Papers of an author", responses=UNKNOWN)
+@call()
+def author_papers(library: Library, request: AuthorPapersBody) -> AuthorPapersResponse:
+    """The papers of this library by an author. `total` is the number of results on all pages."""
+    return library.run_author_papers(request)
+
+
+@router.get("/{author_id:path}", summary="Look up an author", responses=UNKNOWN)
+@call(is_short=lambda library, request: request.as_of is None)
+def author(library: Library, request: AuthorBody) -> AuthorResponse:
+    """The author with this id: the source's, or `name:` and the name of an author without one."""
+    return library.run_author(request)

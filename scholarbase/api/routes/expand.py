@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from scholarbase.api.responding import native_call
-from scholarbase.api.routes import add, resource
+from scholarbase.api.routes import call, resource
 from scholarbase.errors import LibraryError, PaperNotFound
+from scholarbase.models.requests import ExpandBody
 from scholarbase.models.responses import ExpandResponse
+from scholarbase.search.library import Library
 from scholarbase.tools.definitions import tool_named
 
 router = resource("/v1/expand", "papers", PaperNotFound, LibraryError)
-TOOL = tool_named("expand_papers")
 
-add(
-    router,
-    "POST",
-    "",
-    native_call(TOOL),
-    name="expand",
-    response=ExpandResponse,
-    summary="Neighbours of a set of papers",
-    description="The papers within one or two hops of the seeds, each once, with the number of seeds that reach it; "
-    "those reached by most seeds come first. Filters apply to the neighbours.",
-)
+
+@router.post("", summary="Neighbours of a set of papers")
+@call(tool_named("expand_papers"))
+def expand(library: Library, request: ExpandBody) -> ExpandResponse:
+    """The papers within one or two hops of the seeds, each once, with the number of seeds that reach it; those reached
+    by most seeds come first. Filters apply to the neighbours."""
+    return library.run_expand(request)

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from scholarbase.api.responding import Call, native_call
-from scholarbase.api.routes import add, resource
+from scholarbase.api.routes import call, problems, resource
 from scholarbase.errors import LibraryError, PaperNotFound, VectorIndexError
-from scholarbase.models.requests import EdgeParameters, PaperBody, PaperParameters, SimilarParameters
+from scholarbase.models.requests import EdgeBody, PaperBatchBody, PaperBody, SimilarBody
 from scholarbase.models.responses import (
     CitationsResponse,
     PaperBatchResponse,
@@ -18,76 +15,54 @@ from scholarbase.search.library import Library
 from scholarbase.tools.definitions import SIMILAR, tool_named
 
 router = resource("/v1/papers", "papers", PaperNotFound, LibraryError)
-READ, CITATIONS, REFERENCES = map(tool_named, ("get_papers", "get_citations", "get_references"))
+READ = tool_named("get_papers")
 
-add(
-    router,
-    "POST",
-    "/batch",
-    # The tool responds to a malformed id in its place; here the request is invalid.
-    replace(native_call(READ), run=Library.run_papers),
-    name="papers",
-    response=PaperBatchResponse,
-    summary="Look up many papers",
-    description="Many papers, in order; `null` for a paper that the library does not hold.",
-)
+
+@router.post("/batch", summary="Look up many papers")
+@call(READ)
+def papers(library: Library, request: PaperBatchBody) -> PaperBatchResponse:
+    """Many papers, in order; `null` for a paper that the library does not hold."""
+    return library.run_papers(request)
+
+
 # An id may contain slashes (hep-th/9901001, a DOI, a link), so the look-up matches any path and comes last.
-for tool, edges, verb, summary in (
-    (CITATIONS, "citations", "cite the paper", "Papers that cite a paper"),
-    (REFERENCES, "references", "the paper cites", "Papers that a paper cites"),
-):
-    add(
-        router,
-        "GET",
-        f"/{{paper_id:path}}/{edges}",
-        native_call(tool),
-        name=edges,
-        response=CitationsResponse,
-        summary=summary,
-        description=f"The papers of this library that {verb}. `total` is the number of results on all pages.",
-        query=EdgeParameters,
-    )
-for method, name, summary, description in (
-    (
-        "GET",
-        "similar",
-        "Papers similar to a paper",
-        "The papers nearest to the paper's dense vector, fused with those most often cited together with it. Filters "
-        "apply before each leg takes its first results.",
-    ),
-    (
-        "POST",
-        "similar_by_body",
-        "Papers similar to a paper, with a JSON body",
-        "Like `GET /v1/papers/{paper_id}/similar`, for lists of ids that are too long for a URL.",
-    ),
-):
-    add(
-        router,
-        method,
-        "/{paper_id:path}/similar",
-        native_call(SIMILAR),
-        name=name,
-        response=SimilarResponse,
-        summary=summary,
-        description=description,
-        query=SimilarParameters,
-        errors=(VectorIndexError,),
-    )
-add(
-    router,
-    "GET",
-    "/{paper_id:path}",
-    Call(
-        READ.name,
-        PaperBody,
-        Library.run_paper,
-        lambda body: [READ.arguments_for(body, ids=[body.paper_id], missing="error")],
-        lambda library, body: True,
-    ),
-    name="paper",
-    response=PaperResponse,
-    summary="Look up a paper",
-    description="The paper with this id, which may have any form.",
-    query=PaperParameters,
+@router.get("/{paper_id:path}/citations", summary="Papers that cite a paper")
+@call(tool_named("get_citations"))
+def citations(library: Library, request: EdgeBody) -> CitationsResponse:
+    """The papers of this library that cite the paper. `total` is the number of results on all pages."""
+    return library.run_citations(request)
+
+
+@router.get("/{paper_id:path}/references", summary="Papers that a paper cites")
+@call(tool_named("get_references"))
+def references(library: Library, request: EdgeBody) -> CitationsResponse:
+    """The papers of this library that the paper cites. `total` is the number of results on all pages."""
+    return library.run_references(request)
+
+
+@router.post(
+    "/{paper_id:path}/similar",
+    name="similar_by_body",
+    summary="Papers similar to a paper, with a JSON body",
+    description="Like `GET /v1/papers/{paper_id}/similar`, for lists of ids that are too long for a URL.",
+    responses=problems(VectorIndexError),
 )
+@router.get(
+    "/{paper_id:path}/similar", summary="Papers similar to a paper", responses=problems(VectorIndexError)
+)
+@call(SIMILAR)
+def similar(library: Library, request: SimilarBody) -> SimilarResponse:
+    """The papers nearest to the paper's dense vector, fused with those most often cited together with it. Filters apply
+    before each leg takes its first results."""
+    return library.run_similar(request)
+
+
+@router.get("/{paper_id:path}", summary="Look up a paper")
+@call(
+    READ,
+    arguments=lambda request: [READ.arguments_for(request, ids=[request.paper_id], missing="error")],
+    is_short=lambda library, request: True,
+)
+def paper(library: Library, request: PaperBody) -> PaperResponse:
+    """The paper with this id, which may have any form."""
+    return library.run_paper(request)

@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Annotated, Final
 
-from fastapi import Path, Query, Request
+from fastapi import Depends, Path, Query, Request
+from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response, StreamingResponse
 
-from scholarbase.api.openapi import (
-    RecordedCall,
-    ReplayResponse,
-    ReportResponse,
-    SessionResponse,
-    SessionsResponse,
-    problems,
-)
 from scholarbase.api.recording import wait_for
-from scholarbase.api.responding import json_response
-from scholarbase.api.routes import OpenLibrary, resource
-from scholarbase.api.session_headers import IDEMPOTENCY_KEY, check_key, owner_of, store_of
+from scholarbase.api.routes import OpenLibrary, json_response, problems, resource
+from scholarbase.api.session_headers import IDEMPOTENCY_KEY, PARAMETERS, check_key, owner_of, store_of
 from scholarbase.deadlines import check
 from scholarbase.errors import InvalidRequest, SessionExists, SessionNotFound, StorageError
 from scholarbase.identifiers import parse
@@ -38,17 +30,88 @@ from scholarbase.tools.replay import Difference, differences, replay
 MAX_READ: Final = 32_000_000
 """Bytes of the calls that a report or a replay reads. In memory they take several times as much."""
 
+
+async def _admitted(request: Request) -> AsyncIterator[None]:
+    """Admit a request, which FastAPI runs in a thread of its own, as one of those that run at once."""
+    async with request.app.state.admission.thread():
+        yield
+
+
 router = resource("/v1/sessions", "sessions", StorageError)
+router.dependencies.append(Depends(_admitted, scope="function"))
 UNKNOWN: Final = problems(SessionNotFound)
 
 SessionName = Annotated[str, Path(description="The session's name.")]
 
 
+class SessionResponse(BaseModel):
+    session: str
+    query_id: str = Field(description="The id of the question; by default the session's name.")
+    query: str | None
+    as_of: str | None
+    limits: dict[str, int] = Field(description="The limits that are set.")
+    opened: str = Field(description="RFC 3339.")
+
+
+class ListedSession(SessionResponse):
+    calls: int
+    used: str = Field(description="The time of the last call, RFC 3339.")
+    lost: int = Field(description="Calls that could not be recorded.")
+
+
+class SessionsResponse(BaseModel):
+    total: int
+    next_offset: int | None = Field(description="The `offset` of the next page; null on the last page.")
+    results: list[ListedSession]
+
+
+class RecordedCall(BaseModel):
+    session: str
+    call: int = Field(description="The number of the call.")
+
+
+class ReportResponse(SessionResponse):
+    """The cost and the findings of a session; docs/trajectories.md defines the figures."""
+
+    calls: int
+    rounds: int
+    search_calls: int
+    match_calls: int
+    expand_calls: int
+    inspect_calls: int
+    failed_calls: int
+    candidates: int
+    recall: float | None = Field(description="Over all answers; null without answers.")
+    recall_100: float | None
+    recall_100_per_100: float | None
+    seconds: float | None
+    tokens: int | None
+    recall_after: list[float] | None = Field(description="Recall after each call.")
+    answers: int
+    answers_absent: list[str] = Field(description="Answers that the library does not hold.")
+
+
+class ReplayDifference(BaseModel):
+    call: int = Field(description="The number of the call.")
+    tool: str
+    what: str = Field(description="What differs first: error, ids or scores.")
+    message: str = Field(description="What was recorded, and what came now.")
+
+
+class ReplayResponse(BaseModel):
+    session: str
+    snapshot: str = Field(description="The snapshot on which the calls ran again.")
+    recorded_on: list[str] = Field(description="The snapshots on which they were recorded.")
+    calls: int = Field(description="The calls of the session.")
+    replayed: int = Field(description="Those that ran again: neither failed calls nor the agent's answers.")
+    differences: list[ReplayDifference]
+
+
 @router.post(
     "",
-    response_model=None,
     status_code=201,
-    responses={**problems(SessionExists), 201: {"model": SessionResponse}},
+    response_model=SessionResponse,
+    responses=problems(SessionExists),
     summary="Open a session",
 )
 async def open_session(request: Request, body: SessionBody) -> Response:
@@ -68,7 +131,7 @@ async def open_session(request: Request, body: SessionBody) -> Response:
     return made
 
 
-@router.get("", response_model=None, responses={200: {"model": SessionsResponse}}, summary="List sessions")
+@router.get("", response_model=SessionsResponse, summary="List sessions")
 def list_sessions(request: Request, parameters: Annotated[SessionsParameters, Query()]) -> Response:
     """The sessions that your key opened, the last used first; an admin's key sees all."""
     owner = None if _sees_all(request) else owner_of(request.scope)
@@ -110,8 +173,8 @@ def trajectory(request: Request, name: SessionName) -> Response:
 
 @router.get(
     "/{name}/report",
-    response_model=None,
-    responses={**UNKNOWN, 200: {"model": ReportResponse}},
+    response_model=ReportResponse,
+    responses=UNKNOWN,
     summary="What a session cost",
 )
 def session_report(request: Request, library: OpenLibrary, name: SessionName) -> Response:
@@ -121,8 +184,8 @@ def session_report(request: Request, library: OpenLibrary, name: SessionName) ->
 
 @router.post(
     "/{name}/report",
-    response_model=None,
-    responses={**UNKNOWN, 200: {"model": ReportResponse}},
+    response_model=ReportResponse,
+    responses=UNKNOWN,
     summary="What a session cost and found",
 )
 def judged_report(request: Request, library: OpenLibrary, name: SessionName, body: ReportBody) -> Response:
@@ -132,8 +195,8 @@ def judged_report(request: Request, library: OpenLibrary, name: SessionName, bod
 
 @router.post(
     "/{name}/replay",
-    response_model=None,
-    responses={**UNKNOWN, 200: {"model": ReplayResponse}},
+    response_model=ReplayResponse,
+    responses=UNKNOWN,
     summary="Run a session's calls again",
 )
 def replay_session(request: Request, library: OpenLibrary, name: SessionName) -> Response:
@@ -165,9 +228,10 @@ def replay_session(request: Request, library: OpenLibrary, name: SessionName) ->
 
 @router.post(
     "/{name}/answer",
-    response_model=None,
-    responses={**UNKNOWN, 200: {"model": RecordedCall}},
+    response_model=RecordedCall,
+    responses=UNKNOWN,
     summary="Record the agent's answer",
+    openapi_extra={"parameters": [*PARAMETERS[-1:]]},
 )
 async def record_answer(
     request: Request, library: OpenLibrary, name: SessionName, body: SessionAnswerBody

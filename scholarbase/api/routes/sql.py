@@ -8,9 +8,9 @@ from fastapi import Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
-from scholarbase.api.openapi import SqlSchemaResponse
-from scholarbase.api.responding import Call, body_response, json_response
-from scholarbase.api.routes import OpenLibrary, add, resource
+from scholarbase.api.openapi import SNAPSHOT, TEXT
+from scholarbase.api.responding import body_response
+from scholarbase.api.routes import OpenLibrary, cacheable, call, json_response, resource
 from scholarbase.api.tool_sets import SQL_OFF
 from scholarbase.errors import LibraryError, SqlOff, StorageError
 from scholarbase.models.sql import SqlBody, SqlResponse
@@ -28,6 +28,42 @@ def _check_on(settings: Settings) -> None:
         raise SqlOff(SQL_OFF)
 
 
+class SqlColumn(BaseModel):
+    name: str
+    type: str = Field(description="TEXT, INTEGER or REAL.")
+    description: str
+
+
+class SqlView(BaseModel):
+    name: str
+    description: str
+    columns: list[SqlColumn]
+
+
+class SqlFunctions(BaseModel):
+    own: dict[str, str] = Field(description="The functions besides SQLite's, and what they return.")
+    sqlite: list[str] = Field(description="The functions of SQLite that statements may call.")
+
+
+class SqlLimits(BaseModel):
+    seconds: float = Field(description="The time of a statement.")
+    rows: int = Field(description="The largest `limit`.")
+    default_rows: int = Field(description="The rows of a response without `limit`.")
+    bytes: int = Field(description="The size of the rows of a response.")
+    value_characters: int = Field(description="The characters of a value in a response.")
+    value_bytes: int = Field(description="The size of a value in a statement.")
+
+
+class SqlSchemaResponse(BaseModel):
+    snapshot: str = SNAPSHOT
+    dialect: str = Field(description="`SQLite`.")
+    description: str = Field(description="What a statement may be.")
+    views: list[SqlView]
+    functions: SqlFunctions
+    limits: SqlLimits
+    examples: list[str] = Field(description="Statements that can be sent as they are.")
+
+
 class SqlSchemaParameters(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
@@ -36,36 +72,21 @@ class SqlSchemaParameters(BaseModel):
     )
 
 
-add(
-    router,
-    "POST",
-    "",
-    Call(
-        SQL.name,
-        SqlBody,
-        Library.run_sql,
-        lambda body: [SQL.arguments_for(body)],
-        check_settings=_check_on,
-    ),
-    name="sql",
-    response=SqlResponse,
-    summary="Run an SQL statement",
-    description="One SELECT over documented read-only views, in SQLite's dialect, with limits on time, memory and "
-    "size. The server must be started with `SCHOLARBASE_SQL=true`.",
-)
+@router.post("", summary="Run an SQL statement")
+@call(SQL, check_settings=_check_on)
+def sql(library: Library, request: SqlBody) -> SqlResponse:
+    """One SELECT over documented read-only views, in SQLite's dialect, with limits on time, memory and size. The server
+    must be started with `SCHOLARBASE_SQL=true`."""
+    return library.run_sql(request)
 
 
 @router.get(
     "/schema",
-    response_model=None,
-    responses={
-        200: {
-            "model": SqlSchemaResponse,
-            "content": {"text/plain": {"schema": {"type": "string"}}},
-        }
-    },
+    response_model=SqlSchemaResponse,
+    responses={200: {"content": TEXT}},
     summary="The views of SQL statements",
 )
+@cacheable
 async def sql_schema(
     request: Request, library: OpenLibrary, parameters: Annotated[SqlSchemaParameters, Query()]
 ) -> Response:

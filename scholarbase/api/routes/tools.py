@@ -8,9 +8,9 @@ from fastapi import Body, Path, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
-from scholarbase.api.openapi import ToolsResponse, problems, tool_response
-from scholarbase.api.responding import call_of, json_response, respond
-from scholarbase.api.routes import OpenLibrary, resource
+from scholarbase.api.openapi import EXPORTS, SNAPSHOT, TEXT, tool_response
+from scholarbase.api.responding import call_of, respond
+from scholarbase.api.routes import OpenLibrary, cacheable, json_response, problems, recorded_as, resource
 from scholarbase.api.session_headers import SESSION
 from scholarbase.api.tool_sets import offered, permitted
 from scholarbase.errors import EncoderError, LibraryError, PaperNotFound, ToolNotFound, VectorIndexError
@@ -45,7 +45,13 @@ class ToolsParameters(BaseModel):
     )
 
 
-@router.get("", response_model=None, responses={200: {"model": ToolsResponse}}, summary="List the tools")
+class ToolsResponse(BaseModel):
+    snapshot: str = SNAPSHOT
+    tools: list[dict[str, Any]] = Field(description="One function schema per tool, in the requested form.")
+
+
+@router.get("", response_model=ToolsResponse, summary="List the tools")
+@cacheable
 async def list_tools(
     request: Request, library: OpenLibrary, parameters: Annotated[ToolsParameters, Query()]
 ) -> Response:
@@ -63,18 +69,24 @@ async def list_tools(
     return json_response({"snapshot": library.snapshot_id, "tools": tools})
 
 
+def _tool_of(request: Request) -> str:
+    """The name of the tool that is called. Raises ToolNotFound: there is none."""
+    tool_set: Any = request.query_params.get("set", "scholarbase")
+    return tool_in(tool_set, request.path_params["name"]).name
+
+
 @router.post(
     "/{name}",
     response_model=None,
     responses={
         **problems(ToolNotFound, PaperNotFound, LibraryError, EncoderError, VectorIndexError),
-        200: {"model": tool_response()},
+        200: {"model": tool_response(), "content": TEXT | EXPORTS},
     },
     summary="Call a tool",
 )
+@recorded_as(_tool_of)
 async def call_tool(
     request: Request,
-    library: OpenLibrary,
     name: Annotated[str, Path(description="The tool's name.", examples=["search_papers"])],
     arguments: Annotated[
         dict[str, Any],
@@ -89,4 +101,4 @@ async def call_tool(
     tool = tool_in(tool_set, name)
     arguments = tool.canonical(arguments)
     parsed = permitted(tool.parse(arguments), request.app.state.settings)
-    return await respond(request, library, call_of(tool, arguments), parsed)
+    return await respond(request, call_of(tool, arguments), parsed)

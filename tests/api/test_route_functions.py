@@ -1,0 +1,164 @@
+"""Routes as an extension declares them: functions of a library and a request."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from typing import Annotated, Any
+
+import pytest
+from fastapi import APIRouter
+from msgspec import Meta
+from pydantic import Field
+from starlette.testclient import TestClient
+
+from scholarbase.api.app import create_app
+from scholarbase.api.routes import call, problems, resource
+from scholarbase.errors import AuthorNotFound, LibraryError
+from scholarbase.models.requests import Request
+from scholarbase.models.responses import Response, Snapshot
+from scholarbase.models.values import PaperId, Strings
+from scholarbase.search.library import Library
+
+
+class SharedParameters(Request):
+    words: Strings = Field(default=(), description="Words of titles.", examples=[["string"]])
+
+
+class SharedBody(SharedParameters):
+    paper_id: PaperId
+
+
+class SharedResponse(Response, frozen=True):
+    """The words that a title has."""
+
+    snapshot: Snapshot
+    shared: Annotated[tuple[str, ...], Meta(description="Those of the title.")]
+
+
+CALLED: list[SharedBody] = []
+
+
+def routes() -> APIRouter:
+    router = resource("/v1/shared", "shared", LibraryError)
+
+    @router.post("/{paper_id:path}", summary="With a body", name="shared_by_body", description="The same.")
+    @router.get("/{paper_id:path}", summary="Words of a title", responses=problems(AuthorNotFound))
+    @call(is_short=lambda library, request: True)
+    def shared(library: Library, request: SharedBody) -> SharedResponse:
+        """The words that the title of a paper
+        has."""
+        CALLED.append(request)
+        [paper] = library.papers([request.paper_id])
+        words = set("" if paper is None else (paper.title or "").lower().split())
+        return SharedResponse(library.snapshot_id, tuple(word for word in request.words if word in words))
+
+    return router
+
+
+@pytest.fixture
+def client(sample: Library) -> Iterator[TestClient]:
+    app = create_app(sample)
+    app.router.routes[:0] = routes().routes
+    with TestClient(app, base_url="http://127.0.0.1") as client:
+        yield client
+
+
+PATH = "/v1/shared/arXiv:hep-th/9301068"
+
+
+def test_the_function_is_called_with_the_request_of_path_and_url(client: TestClient, sample: Library) -> None:
+    CALLED.clear()
+    got = client.get(PATH, params={"words": ["string", "zebra"]})
+    assert got.json() == {"snapshot": sample.snapshot_id, "shared": ["string"]}
+    [request] = CALLED
+    assert request == SharedBody(paper_id="arXiv:hep-th/9301068", words=("string", "zebra"))
+    assert client.post(PATH, json={"words": ["string", "zebra"]}).content == got.content
+    same = client.get(
+        PATH, params={"words": ["string", "zebra"]}, headers={"If-None-Match": got.headers["ETag"]}
+    )
+    assert same.status_code == 304
+    assert len(CALLED) == 2
+
+
+def test_what_is_not_in_the_request_is_rejected(client: TestClient) -> None:
+    unknown = client.get(PATH, params={"word": "string"})
+    assert unknown.status_code == 400
+    assert unknown.json()["detail"] == f"Unknown parameter 'word': {PATH} takes words."
+    assert (
+        client.post(PATH, json={"words": "string", "paper_id": "x"})
+        .json()["detail"]
+        .startswith("The body has")
+    )
+    assert client.post(PATH, json={"words": [1]}).status_code == 400
+
+
+def test_the_document_describes_the_signature(client: TestClient) -> None:
+    document = client.get("/openapi.json").json()
+    operations = document["paths"]["/v1/shared/{paper_id}"]
+    assert [(one["name"], one["in"]) for one in operations["get"]["parameters"][:2]] == [
+        ("paper_id", "path"),
+        ("words", "query"),
+    ]
+    assert operations["get"]["operationId"] == "shared"
+    assert operations["get"]["description"] == "The words that the title of a paper has."
+    assert {"200", "400", "404", "503", "504"} <= operations["get"]["responses"].keys()
+    body: dict[str, Any] = operations["post"]["requestBody"]["content"]["application/json"]["schema"]
+    assert body == {"$ref": "#/components/schemas/SharedParameters"}
+    schema = document["components"]["schemas"]["SharedResponse"]
+    assert schema["required"] == ["snapshot", "shared"]  # no max_tokens, so no keys about the size
+    assert schema["properties"].keys() == {"snapshot", "shared"}
+    assert schema["properties"]["shared"]["description"] == "Those of the title."
+
+
+def test_a_function_that_is_no_call_is_named() -> None:
+    async def later(library: Library, request: SharedBody) -> SharedResponse:
+        raise AssertionError
+
+    def alone(request: SharedBody) -> SharedResponse:
+        raise AssertionError
+
+    for function in (later, alone):
+        with pytest.raises(TypeError, match=f"{function.__name__} must take a Library and a Request"):
+            call()(function)
+
+
+class FlatBody(Request):
+    words: Strings = ()
+    paper_id: PaperId
+
+
+def test_a_request_that_does_not_fit_its_path_is_named() -> None:
+    router = resource("/v1/shared", "shared")
+
+    def shared(library: Library, request: SharedBody) -> SharedResponse:
+        raise AssertionError
+
+    def flat(library: Library, request: FlatBody) -> SharedResponse:
+        raise AssertionError
+
+    with pytest.raises(TypeError, match="SharedBody must have the fields of the path /v1/shared/"):
+        router.get("/{author_id}", summary="Words")(call()(shared))
+    with pytest.raises(TypeError, match=r"FlatBody must have the fields .* and inherit all others"):
+        router.get("/{paper_id}", summary="Words")(call()(flat))
+
+
+def test_requests_of_sessions_are_admitted(
+    sample: Library, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SCHOLARBASE_SESSIONS", str(tmp_path))
+    app = create_app(sample)
+    admitted: list[str] = []
+
+    @asynccontextmanager
+    async def thread() -> AsyncIterator[None]:
+        admitted.append("in")
+        yield
+        admitted.append("out")
+
+    monkeypatch.setattr(app.state.admission, "thread", thread)
+    with TestClient(app, base_url="http://127.0.0.1") as client:
+        assert client.post("/v1/sessions", json={"session": "s"}).status_code == 201
+        assert client.get("/v1/sessions/s/report").status_code == 200
+        assert client.get("/v1/snapshot").status_code == 200
+    assert admitted == ["in", "out"] * 2
