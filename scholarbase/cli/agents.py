@@ -265,7 +265,7 @@ def export(
     Tool results are not recorded: the calls are replayed on the library, which must have the snapshot of the sessions.
     """
     from scholarbase.search.library import Library
-    from scholarbase.tools.conversations import conversations
+    from scholarbase_research.conversations import conversations
 
     if bool(names) == every:
         raise InvalidRequest("Give either the names of sessions or --all.")

@@ -17,8 +17,8 @@ import orjson
 
 from scholarbase import __version__, logs
 from scholarbase.cli.agents import mcp, session
-from scholarbase.cli.baselines import agent
-from scholarbase.cli.construction import construction
+from scholarbase_research.cli.baselines import agent
+from scholarbase_research.cli.construction import construction
 from scholarbase.cli.downloads import download_group
 from scholarbase.cli.encode import encode
 from scholarbase.cli.encoders import encoder_group, encoder_location, open_encoders
@@ -45,7 +45,7 @@ from scholarbase.cli.options import (
 )
 from scholarbase.cli.plan import plan
 from scholarbase.cli.proxy import proxy
-from scholarbase.cli.qa import qa
+from scholarbase_research.cli.qa import qa
 from scholarbase.cli.qdrant import load, unload
 from scholarbase.cli.references import check
 from scholarbase.cli.snapshots import diff, snapshots
@@ -611,7 +611,7 @@ def export_files(settings: Settings, out: Path, library: Path | None, form: str,
 
     The files get their names when they are complete. An interrupted export is started again.
     """
-    from scholarbase.exports import export
+    from scholarbase_research.exports import export
     from scholarbase.progress import reporter
 
     path = require_library(library, settings)

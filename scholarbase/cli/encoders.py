@@ -43,8 +43,8 @@ def train(settings: Settings, /, library: Path, out: Path, restart: bool, **opti
     files.
     """
     from scholarbase.encoders.static import FILES
-    from scholarbase.encoders.training import TrainingOptions
-    from scholarbase.encoders.training import train as run
+    from scholarbase_research.training import TrainingOptions
+    from scholarbase_research.training import train as run
     from scholarbase.indexes import catalog
     from scholarbase.manifest import read_manifest
     from scholarbase.progress import reporter

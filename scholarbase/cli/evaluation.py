@@ -555,7 +555,7 @@ def oracle(
     from dataclasses import asdict
 
     from scholarbase.evaluation.display import show_oracles
-    from scholarbase.evaluation.oracles import expansion_table, reranking_ceiling, union_ceiling
+    from scholarbase_research.evaluation.oracles import expansion_table, reranking_ceiling, union_ceiling
     from scholarbase.evaluation.runs import read_run
     from scholarbase.progress import reporter
 
@@ -597,8 +597,8 @@ def sweep(
     continues the sweep.
     """
     from scholarbase.evaluation.display import show_sweep
-    from scholarbase.evaluation.grids import read_sweep
-    from scholarbase.evaluation.sweeps import run_sweep
+    from scholarbase_research.evaluation.grids import read_sweep
+    from scholarbase_research.evaluation.sweeps import run_sweep
     from scholarbase.extras import check_installed
     from scholarbase.progress import reporter
 

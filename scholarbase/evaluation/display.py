@@ -17,11 +17,11 @@ from scholarbase.evaluation.breakdown import break_down, summary
 from scholarbase.evaluation.cases import Case
 from scholarbase.evaluation.comparison import Change, Comparison, Place, Row
 from scholarbase.evaluation.crossing import OVERALL, Crossing
-from scholarbase.evaluation.grids import Point
+from scholarbase_research.evaluation.grids import Point
 from scholarbase.evaluation.measures import Evaluation, Over
-from scholarbase.evaluation.oracles import OracleTable
+from scholarbase_research.evaluation.oracles import OracleTable
 from scholarbase.evaluation.statistics import PairedTest
-from scholarbase.evaluation.sweeps import SweepResult
+from scholarbase_research.evaluation.sweeps import SweepResult
 from scholarbase.evaluation.terminal import (
     interval_cell,
     interval_json,

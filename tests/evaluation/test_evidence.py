@@ -13,7 +13,7 @@ from scholarbase.evaluation.answers import judge
 from scholarbase.evaluation.evidence import Span, first_places, holding, span_of, value
 from scholarbase.evaluation.formats import read_queries
 from scholarbase.evaluation.measures import default_measures, evaluate
-from scholarbase.evaluation.oracles import reranking_ceiling
+from scholarbase_research.evaluation.oracles import reranking_ceiling
 from scholarbase.evaluation.report import write_report
 from scholarbase.evaluation.runs import read_run
 from scholarbase.evaluation.searching import PassageSettings, run_searches

@@ -15,7 +15,7 @@ import pytest
 
 from scholarbase.encoders.static import StaticEncoder
 from scholarbase.errors import EncoderError, EncoderMismatch, InvalidRequest, UnsupportedMode
-from scholarbase.evaluation.grids import read_sweep
+from scholarbase_research.evaluation.grids import read_sweep
 from scholarbase.ingest.job import ingest
 from scholarbase.search.library import Library
 from scholarbase.search.verification import verify

@@ -23,7 +23,7 @@ from scholarbase.search.library import Library
 from scholarbase.sessions.session import Session
 from scholarbase.sessions.store import SessionStore
 from scholarbase.tools import Tools
-from scholarbase.tools.conversations import conversations
+from scholarbase_research.conversations import conversations
 from scholarbase.tools.definitions import schemas
 from scholarbase.tools.replay import differences, replay
 from scholarbase.tools.sets import tools_in

@@ -10,17 +10,17 @@ from typing import Final
 
 from scholarbase.errors import QueryFileError
 from scholarbase.evaluation.formats import airqa, beir, columns, fields, scholarquest, streams, trec
-from scholarbase.evaluation.formats.aim_sciqa import AIM_SCIQA
-from scholarbase.evaluation.formats.airqa import AIRQA
+from scholarbase_research.evaluation.formats.aim_sciqa import AIM_SCIQA
+from scholarbase_research.evaluation.formats.airqa import AIRQA
 from scholarbase.evaluation.formats.columns import COLUMNS
-from scholarbase.evaluation.formats.elaipbench import ELAIPBENCH
+from scholarbase_research.evaluation.formats.elaipbench import ELAIPBENCH
 from scholarbase.evaluation.formats.evidence import EVIDENCE
-from scholarbase.evaluation.formats.litsearch import LITSEARCH
-from scholarbase.evaluation.formats.pasa import PASA
+from scholarbase_research.evaluation.formats.litsearch import LITSEARCH
+from scholarbase_research.evaluation.formats.pasa import PASA
 from scholarbase.evaluation.formats.reading import Format, Reading
-from scholarbase.evaluation.formats.scholargym import SCHOLARGYM
+from scholarbase_research.evaluation.formats.scholargym import SCHOLARGYM
 from scholarbase.evaluation.formats.scholarquest import SCHOLARQUEST
-from scholarbase.evaluation.formats.scidqa import SCIDQA
+from scholarbase_research.evaluation.formats.scidqa import SCIDQA
 from scholarbase.evaluation.formats.streams import Record
 from scholarbase.models.checks import check_path, check_type
 from scholarbase.models.queries import QuerySet
