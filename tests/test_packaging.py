@@ -75,7 +75,8 @@ def test_the_wheel_holds_the_package_and_nothing_else(artefacts: tuple[list[str]
     folder = "scholarbase/encoders/packaged/arxiv-static-v1"
     encoder = {f"{folder}/{name}" for name in ("config.json", "model.safetensors", "tokenizer.json")}
     rubrics = {
-        f"extensions/scholarbase_research/llm/packaged/relevance-{name}.toml" for name in ("0-2", "1-10", "binary", "half")
+        f"extensions/scholarbase_research/llm/packaged/relevance-{name}.toml"
+        for name in ("0-2", "1-10", "binary", "half")
     }
     measured = {f"scholarbase/planning/{name}.json" for name in ("gpus", "slopes")}
     data = {"extensions/scholarbase_research/construction/categories.toml", "scholarbase/py.typed", *measured}

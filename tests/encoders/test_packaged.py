@@ -12,8 +12,8 @@ import pytest
 from scholarbase.encoders import Encoder, open_encoder
 from scholarbase.encoders.registry import PACKAGED, PACKAGED_FOLDER
 from scholarbase.encoders.static import FILES, StaticEncoder
-from scholarbase_research.training import TrainingOptions
 from scholarbase.errors import EncoderError
+from scholarbase_research.training import TrainingOptions
 from tests.conftest import ROOT, SAMPLE
 
 

@@ -13,7 +13,6 @@ from scholarbase.evaluation.answers import judge
 from scholarbase.evaluation.evidence import Span, first_places, holding, span_of, value
 from scholarbase.evaluation.formats import read_queries
 from scholarbase.evaluation.measures import default_measures, evaluate
-from scholarbase_research.evaluation.oracles import reranking_ceiling
 from scholarbase.evaluation.report import write_report
 from scholarbase.evaluation.runs import read_run
 from scholarbase.evaluation.searching import PassageSettings, run_searches
@@ -21,6 +20,7 @@ from scholarbase.evaluation.targets import judge_passages
 from scholarbase.models.runs import Run
 from scholarbase.models.source import Source
 from scholarbase.search.library import Library
+from scholarbase_research.evaluation.oracles import reranking_ceiling
 from tests.conftest import run_cli, serving_in_thread
 from tests.fulltexts import ABSTRACT_ONLY, GRAPHS, GRAPHS_TEXT, MERGING, SENTENCE, SORTING, SORTING_TEXT
 

@@ -15,10 +15,10 @@ import pytest
 
 from scholarbase.encoders.static import StaticEncoder
 from scholarbase.errors import EncoderError, EncoderMismatch, InvalidRequest, UnsupportedMode
-from scholarbase_research.evaluation.grids import read_sweep
 from scholarbase.ingest.job import ingest
 from scholarbase.search.library import Library
 from scholarbase.search.verification import verify
+from scholarbase_research.evaluation.grids import read_sweep
 from tests.conftest import run_cli, serving, snapshot_of
 from tests.encoders.static_models import VECTORS, make_model
 from tests.encoders.tiny_pairs import make_bert, make_sparse_router

@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any, Final
 
-from scholarbase_research.agents.base import Trace
 from scholarbase.tools.calling import Tools
+from scholarbase_research.agents.base import Trace
 
 SEEDS: Final = 5
 TITLES: Final = 3

@@ -13,15 +13,15 @@ from typing import Any, Final
 
 import orjson
 
-from scholarbase_research.agents.base import Observed, Trace
 from scholarbase.errors import InvalidRequest
 from scholarbase.identifiers import parse
-from scholarbase_research.llm.base import Completion, LanguageModel, Message, ModelRequest, ToolCall
 from scholarbase.models.checks import check_whole
 from scholarbase.models.limits import MAX_LIMIT, MIN_TOKENS
 from scholarbase.responses.text import as_text
 from scholarbase.tools.calling import Tools
 from scholarbase.tools.definitions import tool_named
+from scholarbase_research.agents.base import Observed, Trace
+from scholarbase_research.llm.base import Completion, LanguageModel, Message, ModelRequest, ToolCall
 
 ANSWERED, TURNS = "answered", "turn limit"
 MAX_TURNS: Final = 1000

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import click
 import orjson
 
-from scholarbase_research.cli.models import Models, model_options, models, read_prices
 from scholarbase.cli.options import open_source, source_options
 from scholarbase.errors import InvalidRequest
 from scholarbase.settings import Settings
+from scholarbase_research.cli.models import Models, model_options, models, read_prices
 
 if TYPE_CHECKING:
     from scholarbase_research.agents.base import Policy
@@ -85,7 +85,6 @@ def run(
 
     "scholarbase eval trajectory" measures it. If interrupted, the same command continues.
     """
-    from scholarbase_research.agents.job import CHECKPOINT, OUTPUTS, TRAJECTORY, run_agent
     from scholarbase.evaluation.display import show_notes
     from scholarbase.evaluation.formats import read_queries
     from scholarbase.files import check_inputs
@@ -93,6 +92,7 @@ def run(
     from scholarbase.models.limits import MAX_LIMIT
     from scholarbase.progress import reporter
     from scholarbase.tools import Tools
+    from scholarbase_research.agents.job import CHECKPOINT, OUTPUTS, TRAJECTORY, run_agent
 
     check_whole(limit, "--limit", 1, MAX_LIMIT)
     if (model_url is None) == (policy == "react"):

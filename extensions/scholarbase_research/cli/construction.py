@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING, Any
 import click
 import orjson
 
-from scholarbase_research.cli.audit import audit
-from scholarbase_research.cli.models import Models, model_options, models, read_prices
 from scholarbase.cli.options import F, open_source, source_options
-from scholarbase_research.cli.pools import pools
-from scholarbase_research.cli.relations import relations
 from scholarbase.errors import InvalidRequest
 from scholarbase.settings import Settings
+from scholarbase_research.cli.audit import audit
+from scholarbase_research.cli.models import Models, model_options, models, read_prices
+from scholarbase_research.cli.pools import pools
+from scholarbase_research.cli.relations import relations
 
 if TYPE_CHECKING:
+    from scholarbase.models.source import Source
+    from scholarbase.rerankers.base import Reranker
     from scholarbase_research.construction.rewrites import Rewriter
     from scholarbase_research.construction.sources import CandidateSource
     from scholarbase_research.llm.judges import Judge
     from scholarbase_research.llm.rubrics import Rubric
-    from scholarbase.models.source import Source
-    from scholarbase.rerankers.base import Reranker
 
 A_PATH = click.Path(path_type=Path)
 
@@ -142,16 +142,16 @@ def answers(
     QUESTIONS is a query file of any known format, JSON lines with a question on each, or a text file with one on each
     line. Answers that the file has measure the recall. If interrupted, the same command continues.
     """
+    from scholarbase.evaluation.display import show_notes
+    from scholarbase.files import check_inputs
+    from scholarbase.progress import reporter
     from scholarbase_research.construction.job import Setup, construct_answers, known_answers
     from scholarbase_research.construction.judging import Panel
     from scholarbase_research.construction.outputs import OUTPUTS, PAGE, QUERIES, page
     from scholarbase_research.construction.prefilter import PrefilterSettings
     from scholarbase_research.construction.questions import read_questions
     from scholarbase_research.construction.settings import Limits
-    from scholarbase.evaluation.display import show_notes
-    from scholarbase.files import check_inputs
     from scholarbase_research.llm.rubrics import open_rubric
-    from scholarbase.progress import reporter
 
     wanted = Limits(
         *(limits[name] for name in ("rewrites", "depth", "hops", "citations", "max_answers", "max_judged")),
@@ -312,6 +312,9 @@ def queries(
     two replies were malformed, it asks again.
     """
     from scholarbase.cli.encoders import open_encoders
+    from scholarbase.files import check_inputs
+    from scholarbase.models.encoders import PACKAGED
+    from scholarbase.progress import reporter
     from scholarbase_research.construction.topics import (
         OUTPUTS,
         QUESTIONS,
@@ -320,10 +323,7 @@ def queries(
         questions_folder,
         read_topics,
     )
-    from scholarbase.files import check_inputs
     from scholarbase_research.llm.base import Usage
-    from scholarbase.models.encoders import PACKAGED
-    from scholarbase.progress import reporter
 
     check_inputs(out, (*OUTPUTS, REPLIES), (topics,))
     found = read_topics(topics)

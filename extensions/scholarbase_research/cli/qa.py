@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 import click
 import orjson
 
-from scholarbase_research.cli.models import models
 from scholarbase.errors import InvalidRequest
 from scholarbase.settings import Settings
+from scholarbase_research.cli.models import models
 
 if TYPE_CHECKING:
     from scholarbase_research.evaluation.qa.judging import Judge, Messages
@@ -64,12 +64,12 @@ def qa(
 
     Both are JSON lines or JSON arrays; docs/qa-scoring.md describes them.
     """
+    from scholarbase.extras import check_installed
+    from scholarbase.files import atomic_write, storage_errors
     from scholarbase_research.evaluation.qa.bertscore import BertScorer
     from scholarbase_research.evaluation.qa.display import rows_jsonl, scores_json, show_scores
     from scholarbase_research.evaluation.qa.examples import read_examples, read_predictions
     from scholarbase_research.evaluation.qa.scoring import score
-    from scholarbase.extras import check_installed
-    from scholarbase.files import atomic_write, storage_errors
 
     check_installed("evaluation", "The evaluation")
     if (bertscore is None) != (bertscore_layer is None):

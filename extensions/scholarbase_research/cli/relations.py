@@ -58,6 +58,8 @@ def questions(
     --keywords or --pairs.
     """
     from scholarbase.cli.encoders import open_encoders
+    from scholarbase.models.encoders import PACKAGED
+    from scholarbase.progress import reporter
     from scholarbase_research.construction.pools import read_keywords
     from scholarbase_research.construction.relations import (
         SharingKeywords,
@@ -66,8 +68,6 @@ def questions(
         relate_questions,
         write_relations,
     )
-    from scholarbase.models.encoders import PACKAGED
-    from scholarbase.progress import reporter
 
     if keywords is not None and pairs is not None:
         raise InvalidRequest("Give --keywords or --pairs, not both.")
@@ -110,10 +110,10 @@ def citations(
     as_json: bool,
 ) -> None:
     """Relate papers by the sentences of full texts that have a single citation mark."""
+    from scholarbase.progress import reporter
     from scholarbase_research.construction.citation_sentences import CitationRelations
     from scholarbase_research.construction.pools import write_pools
     from scholarbase_research.construction.relations import write_relations
-    from scholarbase.progress import reporter
 
     _check_free(out, pools)
     if pools is not None and pools.resolve() == out.resolve():

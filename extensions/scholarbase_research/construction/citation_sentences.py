@@ -12,12 +12,12 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import Final, NamedTuple
 
-from scholarbase_research.construction.pools import Pool, Relation
 from scholarbase.errors import DocumentNotFound
 from scholarbase.models.checks import check_whole
 from scholarbase.models.document_responses import CitationContext
 from scholarbase.models.source import Source
 from scholarbase.progress import Reporter, SilentReporter
+from scholarbase_research.construction.pools import Pool, Relation
 
 MIN_CITED: Final = 3
 """Papers of the library that a source cites: AIM-SciQA keeps papers with three or more."""

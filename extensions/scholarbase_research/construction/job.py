@@ -11,6 +11,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
+from scholarbase.errors import ConstructionError, InvalidRequest, QueryFileError, ScholarBaseError
+from scholarbase.evaluation.answers import judge
+from scholarbase.evaluation.requests import QUERY_DATE, last_date
+from scholarbase.files import check_outputs, locked_folder, storage_errors
+from scholarbase.models.checks import check_whole
+from scholarbase.models.queries import QuerySet
+from scholarbase.models.source import Source
+from scholarbase.progress import Reporter, SilentReporter
+from scholarbase.rerankers.base import Reranker
 from scholarbase_research.construction.judging import Panel
 from scholarbase_research.construction.outputs import OUTPUTS, write_outputs
 from scholarbase_research.construction.prefilter import PrefilterSettings
@@ -19,17 +28,8 @@ from scholarbase_research.construction.rewrites import Rewriter
 from scholarbase_research.construction.settings import Limits
 from scholarbase_research.construction.sources import CandidateSource, RecordedSource
 from scholarbase_research.construction.store import Store
-from scholarbase.errors import ConstructionError, InvalidRequest, QueryFileError, ScholarBaseError
-from scholarbase.evaluation.answers import judge
-from scholarbase.evaluation.requests import QUERY_DATE, last_date
-from scholarbase.files import check_outputs, locked_folder, storage_errors
 from scholarbase_research.llm.base import Price
 from scholarbase_research.llm.cassette import Cassette
-from scholarbase.models.checks import check_whole
-from scholarbase.models.queries import QuerySet
-from scholarbase.models.source import Source
-from scholarbase.progress import Reporter, SilentReporter
-from scholarbase.rerankers.base import Reranker
 
 log = logging.getLogger("scholarbase_research.construction")
 

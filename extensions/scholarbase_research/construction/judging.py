@@ -7,9 +7,9 @@ from concurrent.futures import Executor
 from typing import Final, Literal, NamedTuple
 
 from scholarbase.errors import InvalidRequest
+from scholarbase.models.papers import Paper
 from scholarbase_research.llm.judges import Judge, Verdict
 from scholarbase_research.llm.rubrics import Rubric, written
-from scholarbase.models.papers import Paper
 
 Decided = Literal["strict", "partial", "mismatch", "unjudged"]
 FIRST: Final = "first"

@@ -10,11 +10,11 @@ from typing import Any, Final
 
 import orjson
 
+from scholarbase.files import atomic_write
+from scholarbase.models.queries import QuerySet
 from scholarbase_research.construction.report import report
 from scholarbase_research.construction.store import FORMAT, Store
-from scholarbase.files import atomic_write
 from scholarbase_research.llm.base import Price
-from scholarbase.models.queries import QuerySet
 
 QUERIES: Final = "queries.jsonl"
 METADATA: Final = "query_metadata.jsonl"

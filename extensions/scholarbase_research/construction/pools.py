@@ -16,10 +16,10 @@ from typing import Final, NamedTuple
 
 import orjson
 
-from scholarbase_research.construction.rows import paper_field, rows, text_field
 from scholarbase.errors import InvalidRequest, QueryFileError, RunExists
 from scholarbase.files import atomic_write, storage_errors
 from scholarbase.models.checks import check_whole, shown
+from scholarbase_research.construction.rows import paper_field, rows, text_field
 
 SIZE: Final = 30
 MAX_SIZE: Final = 1_000

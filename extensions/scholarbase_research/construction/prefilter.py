@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
-from scholarbase_research.construction.terms import overlap, stems
 from scholarbase.errors import InvalidRequest
 from scholarbase.models.papers import Paper
 from scholarbase.rerankers.base import Reranker
+from scholarbase_research.construction.terms import overlap, stems
 
 
 @dataclass(frozen=True, slots=True)

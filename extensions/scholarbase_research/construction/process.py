@@ -13,16 +13,16 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
+from scholarbase.models.papers import Paper
+from scholarbase.models.queries import Query
+from scholarbase.models.source import Source
+from scholarbase.rerankers.base import Reranker
 from scholarbase_research.construction.judging import Decision, Panel, Verdicts
 from scholarbase_research.construction.prefilter import Evidence, Filtered, Prefilter, PrefilterSettings
 from scholarbase_research.construction.rewrites import Rewriter
 from scholarbase_research.construction.settings import Limits
 from scholarbase_research.construction.sources import CandidateSource, matched
 from scholarbase_research.construction.store import Expansion, Store
-from scholarbase.models.papers import Paper
-from scholarbase.models.queries import Query
-from scholarbase.models.source import Source
-from scholarbase.rerankers.base import Reranker
 
 CHUNK: Final = 32
 """Papers that are judged between two looks at the limits."""

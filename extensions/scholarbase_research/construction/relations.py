@@ -16,14 +16,14 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from scholarbase_research.construction.pools import DETAILS, Relation
-from scholarbase_research.construction.rows import paper_field, rows, text_field
 from scholarbase.encoders.base import Encoder
 from scholarbase.errors import InvalidRequest, QueryFileError, RunExists
 from scholarbase.files import atomic_write, storage_errors
 from scholarbase.models.checks import check_text, check_type, check_whole
 from scholarbase.models.limits import MAX_QUERY_LENGTH
 from scholarbase.progress import Reporter, SilentReporter
+from scholarbase_research.construction.pools import DETAILS, Relation
+from scholarbase_research.construction.rows import paper_field, rows, text_field
 
 THRESHOLD: Final = 0.7
 TOP_SECTIONS: Final = 3

@@ -8,13 +8,20 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, Final, Literal, NamedTuple, Protocol, get_args
 
-from scholarbase_research.construction.terms import stem, stems, unique, words
 from scholarbase.errors import ModelError
-from scholarbase_research.llm.asking import ask
-from scholarbase_research.llm.base import Completion, LanguageModel, Message, ModelRequest, Usage, request_hash
-from scholarbase_research.llm.parsing import Malformed, json_object
 from scholarbase.models.limits import MAX_QUERY_LENGTH
 from scholarbase.models.source import Source
+from scholarbase_research.construction.terms import stem, stems, unique, words
+from scholarbase_research.llm.asking import ask
+from scholarbase_research.llm.base import (
+    Completion,
+    LanguageModel,
+    Message,
+    ModelRequest,
+    Usage,
+    request_hash,
+)
+from scholarbase_research.llm.parsing import Malformed, json_object
 
 RewriteKind = Literal["original", "method", "task", "broader", "narrower", "terminology"]
 KINDS: Final[tuple[RewriteKind, ...]] = get_args(RewriteKind)[1:]

@@ -13,12 +13,12 @@ from xml.etree import ElementTree
 import httpx
 import orjson
 
-from scholarbase_research.construction.sources import Returned
-from scholarbase_research.construction.terms import words
 from scholarbase.errors import ConstructionError, InvalidRequest
 from scholarbase.http import VISIBLE_ASCII, ModelService, fetch, is_loopback
 from scholarbase.models.checks import shown
 from scholarbase.settings import Settings
+from scholarbase_research.construction.sources import Returned
+from scholarbase_research.construction.terms import words
 
 log = logging.getLogger("scholarbase_research.construction")
 

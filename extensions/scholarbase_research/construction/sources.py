@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol, get_args
 
-from scholarbase_research.construction.questions import orjson_row
 from scholarbase.errors import ConstructionError, InvalidRequest, NothingLeft
 from scholarbase.evaluation.answers import MIN_SCORE, folded_title, match_titles
 from scholarbase.evaluation.papers import resolve
@@ -15,6 +14,7 @@ from scholarbase.files import text_lines
 from scholarbase.identifiers import parse
 from scholarbase.models.limits import ENGINES, MODES, Engine, Mode
 from scholarbase.models.source import Source
+from scholarbase_research.construction.questions import orjson_row
 
 MAX_RECORDED: Final = 1000
 """Recorded results of one query."""

@@ -18,11 +18,11 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-from scholarbase_research.construction.rewrites import Rewrite, Rewritten
-from scholarbase_research.construction.sources import Returned
 from scholarbase.databases import open_for_writing
 from scholarbase.errors import ConstructionError
 from scholarbase.files import storage_errors
+from scholarbase_research.construction.rewrites import Rewrite, Rewritten
+from scholarbase_research.construction.sources import Returned
 from scholarbase_research.llm.base import Usage
 from scholarbase_research.llm.judges import Verdict
 

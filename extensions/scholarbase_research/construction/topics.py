@@ -20,17 +20,17 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from scholarbase_research.construction.terms import unique
 from scholarbase.encoders.base import Encoder
 from scholarbase.errors import ConstructionError, InvalidRequest, QueryFileError
 from scholarbase.files import atomic_write, check_outputs, locked_folder, storage_errors, text_lines
+from scholarbase.models.checks import check_whole
+from scholarbase.models.limits import MAX_QUERY_LENGTH
+from scholarbase.progress import Reporter, SilentReporter
+from scholarbase_research.construction.terms import unique
 from scholarbase_research.llm.asking import ask
 from scholarbase_research.llm.base import Completion, LanguageModel, Message, ModelRequest, Usage
 from scholarbase_research.llm.cassette import RecordedModel
 from scholarbase_research.llm.parsing import Malformed, json_object
-from scholarbase.models.checks import check_whole
-from scholarbase.models.limits import MAX_QUERY_LENGTH
-from scholarbase.progress import Reporter, SilentReporter
 
 log = logging.getLogger("scholarbase_research.construction")
 T = TypeVar("T")

@@ -33,7 +33,6 @@ from numpy.typing import NDArray
 from scholarbase.errors import EvaluationError, RunExists
 from scholarbase.evaluation.answers import judge
 from scholarbase.evaluation.formats import read_queries
-from scholarbase_research.evaluation.grids import AXES, Point, Sweep, shortest
 from scholarbase.evaluation.measures import Measure, ir_measure
 from scholarbase.evaluation.searching import SearchSettings, run_searches
 from scholarbase.evaluation.statistics import Interval, PairedTest, bootstrap_interval, paired_test
@@ -49,6 +48,7 @@ from scholarbase.progress import Reporter, SilentReporter
 from scholarbase.search.fusion import FusionTable
 from scholarbase.search.library import Library
 from scholarbase.settings import LEGS, Settings, load_settings
+from scholarbase_research.evaluation.grids import AXES, Point, Sweep, shortest
 
 RESULT: Final = "sweep.json"
 GRID: Final = "grid.csv"

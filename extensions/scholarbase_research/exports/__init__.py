@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from scholarbase.errors import InvalidRequest, StorageError
-from scholarbase_research.exports import pasa, spar
 from scholarbase.files import storage_errors, sync_folder
 from scholarbase.indexes import catalog
 from scholarbase.indexes.catalog import Catalog
 from scholarbase.manifest import read_manifest
 from scholarbase.models.papers import Paper
 from scholarbase.progress import Reporter, SilentReporter
+from scholarbase_research.exports import pasa, spar
 
 BATCH: Final = 500
 """Papers whose references are read at once."""

@@ -16,8 +16,8 @@ from typing import Final
 import orjson
 
 from scholarbase.databases import open_for_writing
-from scholarbase_research.exports.zip_file import ZipWriter
 from scholarbase.models.papers import Paper
+from scholarbase_research.exports.zip_file import ZipWriter
 
 FIELDS: Final = ("title", "abstract")
 FILES: Final = ("cs_paper_2nd.zip", "id2paper.json")

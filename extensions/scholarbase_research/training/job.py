@@ -18,13 +18,13 @@ from tokenizers import Tokenizer
 
 from scholarbase.encoders.checkpoint import read_json
 from scholarbase.encoders.static import CONFIG, FILES, TABLE, TOKENIZER
-from scholarbase_research.training.options import TrainingOptions
-from scholarbase_research.training.pairs import Pairs, has_tokens, write_tokens
-from scholarbase_research.training.vocabulary import train_tokenizer
 from scholarbase.errors import EncoderError
 from scholarbase.extras import check_installed
 from scholarbase.files import atomic_write, storage_errors, temporary_files
 from scholarbase.progress import Reporter, SilentReporter
+from scholarbase_research.training.options import TrainingOptions
+from scholarbase_research.training.pairs import Pairs, has_tokens, write_tokens
+from scholarbase_research.training.vocabulary import train_tokenizer
 
 WORK: Final = "training"
 """The folder of an unfinished training, inside the model's folder."""

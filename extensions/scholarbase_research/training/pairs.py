@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 from tokenizers import Tokenizer
 
+from scholarbase.files import atomic_write
 from scholarbase_research.training.options import TrainingOptions
 from scholarbase_research.training.vocabulary import UNKNOWN
-from scholarbase.files import atomic_write
 
 TEXTS_PER_BATCH: Final = 2_048
 CHUNK: Final = (0.2, 0.6)

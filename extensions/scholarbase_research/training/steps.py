@@ -12,10 +12,10 @@ import numpy.typing as npt
 from safetensors import safe_open
 from tokenizers import Tokenizer
 
-from scholarbase_research.training.options import TrainingOptions
-from scholarbase_research.training.pairs import Bag, Pairs
 from scholarbase.errors import EncoderError
 from scholarbase.files import atomic_write
+from scholarbase_research.training.options import TrainingOptions
+from scholarbase_research.training.pairs import Bag, Pairs
 
 CHECKPOINT: Final = "checkpoint.safetensors"
 STEPS_PER_CHECKPOINT: Final = 250

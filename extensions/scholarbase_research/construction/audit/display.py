@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from rich.markup import escape
 
+from scholarbase.evaluation.terminal import names_column, new_table, open_console
 from scholarbase_research.construction.audit.report import Audit, Figure
 from scholarbase_research.construction.audit.sheets import Item, shown_item
-from scholarbase.evaluation.terminal import names_column, new_table, open_console
 
 NAMES: Final = {
     "hit_rate": "hit rate",

@@ -9,6 +9,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from scholarbase.errors import InvalidRequest
+from scholarbase.models.checks import check_whole
 from scholarbase_research.construction.audit.agreement import (
     Floats,
     annotator_agreement,
@@ -20,8 +22,6 @@ from scholarbase_research.construction.audit.agreement import (
 )
 from scholarbase_research.construction.audit.scales import Scale
 from scholarbase_research.construction.audit.sheets import Item, names_of
-from scholarbase.errors import InvalidRequest
-from scholarbase.models.checks import check_whole
 
 RESAMPLES: Final = 10_000
 MAX_RESAMPLES: Final = 100_000

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from scholarbase_research.construction.audit.scales import Scale
 from scholarbase.databases import open_for_reading
 from scholarbase.errors import InvalidRequest, PaperNotFound, QueryFileError, RunExists
 from scholarbase.evaluation.formats import streams
@@ -23,6 +22,7 @@ from scholarbase.models.checks import check_path, check_whole, shown
 from scholarbase.models.limits import MAX_IDS
 from scholarbase.models.papers import Paper
 from scholarbase.models.source import Source
+from scholarbase_research.construction.audit.scales import Scale
 
 FIELDS: Final = ("question", "paper", "title", "abstract", "score")
 ANNOTATORS: Final = 3

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from scholarbase_research.construction.audit.sampling import COLUMNS
-from scholarbase_research.construction.audit.scales import Scale
 from scholarbase.errors import InvalidRequest, QueryFileError
 from scholarbase.evaluation.formats import streams
 from scholarbase.models.checks import check_path, shown
+from scholarbase_research.construction.audit.sampling import COLUMNS
+from scholarbase_research.construction.audit.scales import Scale
 
 MAX_ITEMS: Final = 1_000_000
 MAX_ANNOTATORS: Final = 20

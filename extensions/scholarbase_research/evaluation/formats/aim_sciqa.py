@@ -37,4 +37,5 @@ AIM_SCIQA: Final = Format(
     frozenset(("id", "question", "evidence", "answer", "pmcid", "title", "section")),
     _recognises,
     _query,
+    "question, evidence, pmcid",
 )

@@ -125,4 +125,6 @@ AIRQA: Final = Format(
     ),
     _recognises,
     _query,
+    "uuid, question, evaluator",
+    add_titles,
 )  # fmt: skip

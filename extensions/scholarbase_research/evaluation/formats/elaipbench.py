@@ -35,4 +35,5 @@ ELAIPBENCH: Final = Format(
     frozenset(("id", "paper", "paper_title", "question", "options", "answer", "evidence", "category")),
     _recognises,
     _query,
+    "question, evidence, options",
 )

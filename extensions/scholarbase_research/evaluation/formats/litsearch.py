@@ -51,4 +51,5 @@ LITSEARCH: Final = Format(
     frozenset(("query_set", "query", "specificity", "quality", "corpusids")),
     _recognises,
     _query,
+    "query, corpusids",
 )

@@ -63,4 +63,5 @@ PASA: Final = Format(
     frozenset(("qid", "question", "query", "answer", "answer_arxiv_id", "source_meta")),
     _recognises,
     _query,
+    "question, answer or answer_arxiv_id; SPARBench too",
 )

@@ -75,4 +75,5 @@ SCHOLARGYM: Final = Format(
     ),
     _recognises,
     _query,
+    "query, cited_paper or gt_arxiv_ids",
 )

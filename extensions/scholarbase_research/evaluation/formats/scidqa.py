@@ -40,4 +40,5 @@ SCIDQA: Final = Format(
     frozenset(("id", "question", "answer", "paper", "title", "version", "evidence")),
     _recognises,
     _query,
+    "question, evidence, version",
 )

@@ -7,7 +7,6 @@ from typing import Any
 import orjson
 from rich.markup import escape
 
-from scholarbase_research.evaluation.qa.scoring import Group, Scores
 from scholarbase.evaluation.terminal import (
     interval_cell,
     interval_json,
@@ -16,6 +15,7 @@ from scholarbase.evaluation.terminal import (
     open_console,
     print_table,
 )
+from scholarbase_research.evaluation.qa.scoring import Group, Scores
 
 SHOWN_ERRORS = 5
 

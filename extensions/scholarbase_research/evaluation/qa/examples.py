@@ -11,9 +11,9 @@ from scholarbase.errors import InvalidRequest, QueryFileError
 from scholarbase.evaluation.formats import fields, streams
 from scholarbase.evaluation.formats.reading import Broken, Reading
 from scholarbase.evaluation.formats.streams import Record
+from scholarbase.models.checks import check_path, shown
 from scholarbase_research.evaluation.qa.choices import chosen
 from scholarbase_research.evaluation.qa.functions import Evaluator, read_evaluator
-from scholarbase.models.checks import check_path, shown
 
 Kind = Literal["function", "choice", "text"]
 T = TypeVar("T", "Example", "Prediction")

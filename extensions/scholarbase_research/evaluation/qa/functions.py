@@ -13,11 +13,11 @@ from dataclasses import dataclass, fields
 from typing import Any, Final, Literal, NamedTuple
 
 from scholarbase.errors import InvalidRequest
+from scholarbase.models.checks import shown
 from scholarbase_research.evaluation.qa import matching
 from scholarbase_research.evaluation.qa.judging import Judge, JudgeFailed, ask
 from scholarbase_research.evaluation.qa.literals import as_list, check_answer
 from scholarbase_research.evaluation.qa.matching import ELEMENT_TYPES, FUZZ_METHODS, Options
-from scholarbase.models.checks import shown
 
 Genre = Literal["objective", "subjective", "logical"]
 

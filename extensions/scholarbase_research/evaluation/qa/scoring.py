@@ -9,13 +9,13 @@ from functools import partial
 from typing import Final, Literal, NamedTuple
 
 from scholarbase.errors import InvalidRequest, RunMismatch
+from scholarbase.evaluation.statistics import Interval, bootstrap_interval
+from scholarbase.models.checks import check_whole
 from scholarbase_research.evaluation.qa.choices import is_right
 from scholarbase_research.evaluation.qa.examples import DIMENSIONS, Example, Examples, Prediction, Predictions
 from scholarbase_research.evaluation.qa.judging import Judge
 from scholarbase_research.evaluation.qa.literals import check_answer
 from scholarbase_research.evaluation.qa.overlap import best_rouge, evidence_overlap, token_f1
-from scholarbase.evaluation.statistics import Interval, bootstrap_interval
-from scholarbase.models.checks import check_whole
 
 Status = Literal["scored", "missing", "unreadable", "error"]
 SimilarTexts = Callable[[Sequence[str], Sequence[Sequence[str]]], list[float]]

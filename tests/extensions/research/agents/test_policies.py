@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from scholarbase_research.agents.job import run_agent
-from scholarbase_research.agents.policies import SearchPolicy, fused
 from scholarbase.errors import QueryFileError
 from scholarbase.models.queries import Query, QuerySet
 from scholarbase.search.library import Library
 from scholarbase.tools import Tools
 from scholarbase.trajectories.calls import read_trajectory
-from tests.extensions.research.agents.test_react import END, SEARCH
+from scholarbase_research.agents.job import run_agent
+from scholarbase_research.agents.policies import SearchPolicy, fused
 from tests.conftest import SAMPLE, run_cli, serving_in_thread
+from tests.extensions.research.agents.test_react import END, SEARCH
 from tests.extensions.research.llm.model_server import in_order, model_server
 
 

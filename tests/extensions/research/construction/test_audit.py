@@ -19,6 +19,8 @@ from hypothesis import strategies as st
 from scipy import stats
 from sklearn.metrics import cohen_kappa_score
 
+from scholarbase.errors import InvalidRequest, QueryFileError, RunExists
+from scholarbase.search.library import Library
 from scholarbase_research.construction.audit import agreement
 from scholarbase_research.construction.audit.report import Audit, Figure, audit
 from scholarbase_research.construction.audit.sampling import COLUMNS, Judged, draw, read_judged, write_sheet
@@ -26,10 +28,8 @@ from scholarbase_research.construction.audit.scales import DEFAULT, Scale
 from scholarbase_research.construction.audit.sheets import read_sheets
 from scholarbase_research.construction.job import construct_answers
 from scholarbase_research.construction.judging import Panel
-from scholarbase.errors import InvalidRequest, QueryFileError, RunExists
 from scholarbase_research.llm.judges import FunctionJudge
 from scholarbase_research.llm.rubrics import open_rubric
-from scholarbase.search.library import Library
 from tests.conftest import run_cli
 from tests.extensions.research.construction.toy import toy_id, toy_queries, toy_setup
 

@@ -14,21 +14,29 @@ from typing import Any
 
 import pytest
 
+from scholarbase.databases import open_immutable
+from scholarbase.errors import ConstructionError, InvalidRequest, ModelError, QueryFileError
+from scholarbase.evaluation.formats import read_queries
+from scholarbase.models.queries import Query, QuerySet
+from scholarbase.search.library import Library
 from scholarbase_research.construction.job import DATABASE, Setup, construct_answers
 from scholarbase_research.construction.judging import Panel
 from scholarbase_research.construction.prefilter import PrefilterSettings
 from scholarbase_research.construction.store import TABLES
-from scholarbase.databases import open_immutable
-from scholarbase.errors import ConstructionError, InvalidRequest, ModelError, QueryFileError
-from scholarbase.evaluation.formats import read_queries
 from scholarbase_research.llm.base import Completion, ModelRequest, Price, Usage
 from scholarbase_research.llm.cassette import Cassette
 from scholarbase_research.llm.functions import FunctionModel
 from scholarbase_research.llm.judges import FunctionJudge, ModelJudge
-from scholarbase.models.queries import Query, QuerySet
-from scholarbase.search.library import Library
 from tests.conftest import ROOT, run_cli
-from tests.extensions.research.construction.toy import QUESTION, RUBRIC, by_title, names_of, toy_id, toy_queries, toy_setup
+from tests.extensions.research.construction.toy import (
+    QUESTION,
+    RUBRIC,
+    by_title,
+    names_of,
+    toy_id,
+    toy_queries,
+    toy_setup,
+)
 from tests.extensions.research.llm.model_server import Reply, in_order, model_server
 
 
@@ -478,7 +486,14 @@ def content_of(folder: Path) -> dict[str, Any]:
 
 def killed(library: Path, folder: Path, last: int) -> subprocess.CompletedProcess[str]:
     """Run a construction that is killed in its transaction ``last``, or ends and prints their number."""
-    command = [sys.executable, "-m", "tests.extensions.research.construction.toy", str(library), str(folder), str(last)]
+    command = [
+        sys.executable,
+        "-m",
+        "tests.extensions.research.construction.toy",
+        str(library),
+        str(folder),
+        str(last),
+    ]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
 
 

@@ -7,11 +7,11 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from scholarbase.search.library import Library
 from scholarbase_research.construction.job import Setup, construct_answers
 from scholarbase_research.construction.judging import Panel
 from scholarbase_research.llm.base import Price
 from scholarbase_research.llm.judges import ModelJudge
-from scholarbase.search.library import Library
 from tests.extensions.research.construction.test_job import rows
 from tests.extensions.research.construction.toy import RUBRIC, by_title, toy_id, toy_queries, toy_setup
 from tests.extensions.research.llm.model_server import Reply, model_server

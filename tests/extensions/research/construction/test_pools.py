@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scholarbase_research.construction.pools import Pool, Relation, make_pools, read_keywords, read_relations
 from scholarbase.errors import InvalidRequest, QueryFileError
+from scholarbase_research.construction.pools import Pool, Relation, make_pools, read_keywords, read_relations
 from tests.conftest import SAMPLE, run_cli
 
 

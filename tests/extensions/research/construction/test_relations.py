@@ -12,6 +12,11 @@ import numpy as np
 import pytest
 
 from scholarbase.client import Client
+from scholarbase.encoders.base import Encodings
+from scholarbase.errors import DocumentNotFound, InvalidRequest, QueryFileError, RunExists
+from scholarbase.ingest.job import ingest
+from scholarbase.models.encoders import EncoderSpec
+from scholarbase.search.library import Library
 from scholarbase_research.construction.citation_sentences import CitationRelation, CitationRelations
 from scholarbase_research.construction.pools import read_relations
 from scholarbase_research.construction.relations import (
@@ -23,11 +28,6 @@ from scholarbase_research.construction.relations import (
     relate_questions,
     write_relations,
 )
-from scholarbase.encoders.base import Encodings
-from scholarbase.errors import DocumentNotFound, InvalidRequest, QueryFileError, RunExists
-from scholarbase.ingest.job import ingest
-from scholarbase.models.encoders import EncoderSpec
-from scholarbase.search.library import Library
 from tests import fulltexts
 from tests.conftest import run_cli, serving_in_thread
 
@@ -299,9 +299,9 @@ def test_a_library_without_full_texts_is_named(sample_library: Path) -> None:
 def test_marks_of_several_and_unlinked_marks_are_recognised(
     mark: str, sentence: str, reason: str | None
 ) -> None:
-    from scholarbase_research.construction.citation_sentences import _relation
     from scholarbase.models.document_responses import CitationContext, Passage
     from scholarbase.models.responses import Paper
+    from scholarbase_research.construction.citation_sentences import _relation
 
     one = CitationContext(Passage(0, len(sentence), sentence), mark, Paper(id=A))
     found = _relation(B, [one])

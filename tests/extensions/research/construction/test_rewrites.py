@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from scholarbase.errors import QueryFileError
+from scholarbase.search.library import Library
 from scholarbase_research.construction.questions import read_questions
 from scholarbase_research.construction.rewrites import KINDS, ModelRewriter, RuleRewriter, shares
 from scholarbase_research.construction.terms import overlap, stems
-from scholarbase.errors import QueryFileError
 from scholarbase_research.llm.base import Completion, ModelRequest, Usage
 from scholarbase_research.llm.functions import FunctionModel
-from scholarbase.search.library import Library
 from tests.conftest import SAMPLE
 
 QUESTION = "Which papers study black holes using conformal field theory?"

@@ -12,6 +12,9 @@ from typing import Any
 
 import pytest
 
+from scholarbase.errors import ConstructionError, InvalidRequest, UnsupportedMode
+from scholarbase.search.library import Library
+from scholarbase.settings import load_settings
 from scholarbase_research.construction.job import Setup, construct_answers
 from scholarbase_research.construction.services import SearchService, open_service
 from scholarbase_research.construction.sources import (
@@ -21,9 +24,6 @@ from scholarbase_research.construction.sources import (
     matched,
     open_library_sources,
 )
-from scholarbase.errors import ConstructionError, InvalidRequest, UnsupportedMode
-from scholarbase.search.library import Library
-from scholarbase.settings import load_settings
 from tests.conftest import serving_in_thread
 from tests.extensions.research.construction.toy import QUESTION, toy_id, toy_library, toy_queries, toy_setup
 from tests.extensions.research.llm.model_server import Reply, in_order, model_server

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from scholarbase_research.construction.questions import read_questions
-from scholarbase_research.construction.topics import INTENTS, categories, read_topics
 from scholarbase.errors import QueryFileError
 from scholarbase.files import locked_folder
+from scholarbase_research.construction.questions import read_questions
+from scholarbase_research.construction.topics import INTENTS, categories, read_topics
 from tests.conftest import run_cli
 from tests.extensions.research.llm.model_server import Reply, in_order, model_server
 

@@ -15,18 +15,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from scholarbase.encoders import open_encoder
+from scholarbase.ingest.job import ingest
+from scholarbase.models.encoders import PACKAGED
+from scholarbase.models.queries import Query, QuerySet
+from scholarbase.search.library import Library
 from scholarbase_research.construction.job import Setup, construct_answers
 from scholarbase_research.construction.judging import Panel
 from scholarbase_research.construction.rewrites import RuleRewriter
 from scholarbase_research.construction.settings import Limits
 from scholarbase_research.construction.sources import open_library_sources
-from scholarbase.encoders import open_encoder
-from scholarbase.ingest.job import ingest
 from scholarbase_research.llm.judges import FunctionJudge
 from scholarbase_research.llm.rubrics import open_rubric
-from scholarbase.models.encoders import PACKAGED
-from scholarbase.models.queries import Query, QuerySet
-from scholarbase.search.library import Library
 from tests.conftest import snapshot_of
 
 CITING = 40

@@ -12,16 +12,16 @@ import pytest
 
 from scholarbase.client import Client
 from scholarbase.errors import EvaluationError, InvalidRequest, RunMismatch
+from scholarbase.indexes import citations
+from scholarbase.ingest.job import ingest
+from scholarbase.models.runs import JudgedAnswer, JudgedQuery, RankedId, Run, RunManifest
+from scholarbase.search.library import Library
 from scholarbase_research.evaluation.oracles import (
     expansion_ceiling,
     expansion_table,
     reranking_ceiling,
     union_ceiling,
 )
-from scholarbase.indexes import citations
-from scholarbase.ingest.job import ingest
-from scholarbase.models.runs import JudgedAnswer, JudgedQuery, RankedId, Run, RunManifest
-from scholarbase.search.library import Library
 from tests.conftest import SAMPLE, sample_edges
 
 ABSENT = "arXiv:2401.99999"

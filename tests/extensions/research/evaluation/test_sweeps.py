@@ -19,13 +19,13 @@ import pytest
 from scholarbase.encoders.sentence_transformers import SentenceTransformersEncoder
 from scholarbase.errors import EvaluationError, InvalidRequest, LibraryNotFound, RunExists
 from scholarbase.evaluation.formats import read_queries
-from scholarbase_research.evaluation.grids import MAX_POINTS, Point, read_sweep
-from scholarbase_research.evaluation.sweeps import SweepResult, _LegSearch, _Rankings, run_sweep, split
 from scholarbase.identifiers import parse
 from scholarbase.models.runs import JudgedQuery
 from scholarbase.progress import SilentReporter
 from scholarbase.search.library import Library
 from scholarbase.settings import Settings
+from scholarbase_research.evaluation.grids import MAX_POINTS, Point, read_sweep
+from scholarbase_research.evaluation.sweeps import SweepResult, _LegSearch, _Rankings, run_sweep, split
 from tests.conftest import SAMPLE, sample_rows
 
 SYNTAX = "q-syntax"

@@ -15,9 +15,9 @@ from typing import Any, Final
 
 import pytest
 
+from scholarbase.progress import SilentReporter
 from scholarbase_research.exports import export
 from scholarbase_research.exports.zip_file import ZipWriter
-from scholarbase.progress import SilentReporter
 from tests.conftest import run_cli, sample_rows
 from tests.libraries import copied
 

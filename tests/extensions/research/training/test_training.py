@@ -15,12 +15,12 @@ import numpy as np
 import pytest
 
 from scholarbase.encoders.static import FILES, StaticEncoder
+from scholarbase.errors import EncoderError, InvalidRequest, MissingExtra
+from scholarbase.extras import PACKAGES
 from scholarbase_research.training import TrainingOptions, job, steps, train
 from scholarbase_research.training.options import TrainingOptions as Options
 from scholarbase_research.training.pairs import Pairs, write_tokens
 from scholarbase_research.training.vocabulary import train_tokenizer
-from scholarbase.errors import EncoderError, InvalidRequest, MissingExtra
-from scholarbase.extras import PACKAGES
 from tests.conftest import SAMPLE, run_cli
 
 SMALL = TrainingOptions(steps=7, dimensions=16, vocabulary=700, batch=64)

@@ -8,8 +8,8 @@ from pathlib import Path
 import orjson
 import pytest
 
-from scholarbase_research.cli.qa import _judge
 from scholarbase.errors import ModelError
+from scholarbase_research.cli.qa import _judge
 from scholarbase_research.evaluation.qa.examples import read_examples, read_predictions
 from scholarbase_research.evaluation.qa.scoring import Scores, score
 from tests.conftest import run_cli
