@@ -20,7 +20,6 @@ from scholarbase.evaluation.targets import judge_passages
 from scholarbase.models.runs import Run
 from scholarbase.models.source import Source
 from scholarbase.search.library import Library
-from scholarbase_research.evaluation.oracles import reranking_ceiling
 from tests.conftest import run_cli, serving_in_thread
 from tests.fulltexts import ABSTRACT_ONLY, GRAPHS, GRAPHS_TEXT, MERGING, SENTENCE, SORTING, SORTING_TEXT
 
@@ -191,14 +190,12 @@ class TestRuns:
         assert here.rankings == there.rankings
         assert here.queries == there.queries
 
-    def test_measures_of_grades_reports_and_ceilings_are_of_papers(
+    def test_measures_of_grades_and_reports_are_of_papers(
         self, full_texts: Library, file: Path, tmp_path: Path
     ) -> None:
         run = search(full_texts, file, PassageSettings(mode="sparse", limit=10), tmp_path)
         with pytest.raises(InvalidRequest, match="nDCG is not a measure of passages"):
             evaluate(run, ["nDCG@10"])
-        with pytest.raises(InvalidRequest, match="ranks passages, and a ceiling is about rankings of papers"):
-            reranking_ceiling(run, 5)
         with pytest.raises(InvalidRequest, match="ranks passages, and a report is about rankings of papers"):
             write_report([run], tmp_path / "report")
 

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from statistics import fmean
@@ -27,6 +28,9 @@ from scholarbase.settings import Settings
 from scholarbase_research.evaluation.grids import MAX_POINTS, Point, read_sweep
 from scholarbase_research.evaluation.sweeps import SweepResult, _LegSearch, _Rankings, run_sweep, split
 from tests.conftest import SAMPLE, sample_rows
+from tests.search.test_asymmetric_encoders import learned, snapshot
+
+__all__ = ["learned", "snapshot"]
 
 SYNTAX = "q-syntax"
 
@@ -409,3 +413,10 @@ def test_a_sweep_interrupted_while_replacing_another_continues(
             run_sweep(other, out, restart=True)
     assert (out / "legs").is_dir()
     assert run_sweep(other, out).sweep.seed == 1
+
+
+def test_a_sweep_of_term_weights_is_sparse(learned: tuple[Path, Sequence[str]], tmp_path: Path) -> None:
+    path, _ = learned
+    (tmp_path / "sweep.toml").write_text('queries = "q.jsonl"\n[grid]\nengine = ["learned"]\n')
+    sweep = read_sweep(tmp_path / "sweep.toml", library=path)
+    assert {point.mode for point in sweep.points} == {"sparse"}

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from scholarbase.encoders.registry import PACKAGED_FOLDER
 from scholarbase.encoders.static import FILES, StaticEncoder
 from scholarbase.errors import EncoderError, InvalidRequest, MissingExtra
 from scholarbase.extras import PACKAGES
@@ -21,10 +22,9 @@ from scholarbase_research.training import TrainingOptions, job, steps, train
 from scholarbase_research.training.options import TrainingOptions as Options
 from scholarbase_research.training.pairs import Pairs, write_tokens
 from scholarbase_research.training.vocabulary import train_tokenizer
-from tests.conftest import SAMPLE, run_cli
+from tests.conftest import ROOT, SAMPLE, run_cli
 
 SMALL = TrainingOptions(steps=7, dimensions=16, vocabulary=700, batch=64)
-REPOSITORY = Path(__file__).parents[3]
 
 
 def papers(count: int = 200) -> list[tuple[str, str]]:
@@ -150,9 +150,7 @@ def test_a_vocabulary_does_not_depend_on_the_process() -> None:
         "sys.stdout.write(train_tokenizer(lambda: texts, 6000).to_str())"
     )
     one, *others = (
-        subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, cwd=REPOSITORY, timeout=300, check=True
-        )
+        subprocess.run([sys.executable, "-c", code], capture_output=True, cwd=ROOT, timeout=300, check=True)
         for _ in range(3)
     )
     assert len(json.loads(one.stdout)["model"]["vocab"]) == 6000
@@ -346,3 +344,27 @@ def test_chunks_are_parts_of_abstracts_and_tokens_are_dropped(tokens: Path) -> N
 
 def _texts(bag: Any) -> list[Any]:
     return np.split(bag.ids, bag.offsets[1:])
+
+
+def test_its_training_is_that_of_the_default_options() -> None:
+    facts = json.loads((PACKAGED_FOLDER / "config.json").read_bytes())["training"]
+    assert {name: facts[name] for name in TrainingOptions().to_dict()} == TrainingOptions().to_dict()
+    assert facts["papers"] == 334_917
+    assert facts["texts"] in (ROOT / "docs" / "model-card.md").read_text(encoding="utf-8")
+
+
+def test_encoder_train_needs_a_library(tmp_path: Path) -> None:
+    done = run_cli("encoder", "train", tmp_path / "nothing", "--out", tmp_path / "encoder")
+    assert done.returncode == 3
+    assert not (tmp_path / "encoder").exists()
+
+
+def test_encoder_train_gives_an_encoder(tmp_path: Path, small_snapshot: Path) -> None:
+    pytest.importorskip("sentence_transformers")
+    run_cli("ingest", small_snapshot, "--library", tmp_path / "library")
+    options = ("--steps", "2", "--dimensions", "8", "--vocabulary", "500", "--batch", "16", "--seed", "3")
+    done = run_cli("encoder", "train", tmp_path / "library", "--out", tmp_path / "encoder", *options)
+    assert done.returncode == 0, done.stderr
+    assert f"The encoder is in {tmp_path / 'encoder'}" in done.stdout
+    spec = json.loads(run_cli("encoder", "info", tmp_path / "encoder", "--json").stdout)
+    assert (spec["name"], spec["dimensions"], spec["max_tokens"]) == ("encoder", 8, 1024)
