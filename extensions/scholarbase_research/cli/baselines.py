@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 import orjson
 
+from scholarbase.cli.groups import Commands
 from scholarbase.cli.options import open_source, source_options
 from scholarbase.errors import InvalidRequest
+from scholarbase.extensions import added_names
 from scholarbase.settings import Settings
 from scholarbase_research.cli.models import Models, model_options, models, read_prices
 
@@ -19,9 +21,12 @@ if TYPE_CHECKING:
     from scholarbase_research.agents.base import Policy
 
 A_PATH = click.Path(path_type=Path)
+POLICIES: Final = ("search", "search-expand", "react")
+ADDED: Final = {name: make for name, make in added_names("baselines").items() if name not in POLICIES}
+"""Baselines of extensions."""
 
 
-@click.group("agent")
+@click.group("agent", cls=Commands)
 def agent() -> None:
     """Run baseline agents on questions."""
 
@@ -30,7 +35,7 @@ def agent() -> None:
 @click.argument("questions", type=A_PATH)
 @click.option(
     "--policy",
-    type=click.Choice(["search", "search-expand", "react"]),
+    type=click.Choice((*POLICIES, *sorted(ADDED))),
     required=True,
     help="One search; search and expansion by rule; or a model that calls the tools.",
 )
@@ -87,15 +92,15 @@ def run(
     """
     from scholarbase.evaluation.display import show_notes
     from scholarbase.evaluation.formats import read_queries
-    from scholarbase.files import check_inputs
     from scholarbase.models.checks import check_whole
     from scholarbase.models.limits import MAX_LIMIT
     from scholarbase.progress import reporter
     from scholarbase.tools import Tools
     from scholarbase_research.agents.job import CHECKPOINT, OUTPUTS, TRAJECTORY, run_agent
+    from scholarbase_research.folders import check_inputs
 
     check_whole(limit, "--limit", 1, MAX_LIMIT)
-    if (model_url is None) == (policy == "react"):
+    if policy in POLICIES and (model_url is None) == (policy == "react"):
         raise InvalidRequest(
             "--policy react needs a model: give --model https://host/v1#name."
             if policy == "react"
@@ -149,7 +154,10 @@ def _policy(
     from scholarbase_research.agents.policies import SearchExpandPolicy, SearchPolicy
     from scholarbase_research.agents.react import ReactPolicy
 
-    if model_url is not None:
-        model = opened.open(model_url)
+    model = None if model_url is None else opened.open(model_url)
+    if name in ADDED:
+        added: Policy = ADDED[name](limit, model)
+        return added
+    if model is not None:
         return ReactPolicy(model, turns=turns, window=window, observation_tokens=observation_tokens)
     return SearchPolicy(limit) if name == "search" else SearchExpandPolicy(limit)

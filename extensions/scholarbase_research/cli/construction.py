@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import orjson
 
+from scholarbase.cli.groups import Commands
 from scholarbase.cli.options import F, open_source, source_options
 from scholarbase.errors import InvalidRequest
 from scholarbase.settings import Settings
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 A_PATH = click.Path(path_type=Path)
 
 
-@click.group("construct")
+@click.group("construct", cls=Commands)
 def construction() -> None:
     """Build a benchmark: the answers of questions, found and judged."""
 
@@ -143,7 +144,6 @@ def answers(
     line. Answers that the file has measure the recall. If interrupted, the same command continues.
     """
     from scholarbase.evaluation.display import show_notes
-    from scholarbase.files import check_inputs
     from scholarbase.progress import reporter
     from scholarbase_research.construction.job import Setup, construct_answers, known_answers
     from scholarbase_research.construction.judging import Panel
@@ -151,6 +151,7 @@ def answers(
     from scholarbase_research.construction.prefilter import PrefilterSettings
     from scholarbase_research.construction.questions import read_questions
     from scholarbase_research.construction.settings import Limits
+    from scholarbase_research.folders import check_inputs
     from scholarbase_research.llm.rubrics import open_rubric
 
     wanted = Limits(
@@ -312,7 +313,6 @@ def queries(
     two replies were malformed, it asks again.
     """
     from scholarbase.cli.encoders import open_encoders
-    from scholarbase.files import check_inputs
     from scholarbase.models.encoders import PACKAGED
     from scholarbase.progress import reporter
     from scholarbase_research.construction.topics import (
@@ -323,6 +323,7 @@ def queries(
         questions_folder,
         read_topics,
     )
+    from scholarbase_research.folders import check_inputs
     from scholarbase_research.llm.base import Usage
 
     check_inputs(out, (*OUTPUTS, REPLIES), (topics,))

@@ -14,7 +14,7 @@ from typing import Any, Final
 from scholarbase.errors import ConstructionError, InvalidRequest, QueryFileError, ScholarBaseError
 from scholarbase.evaluation.answers import judge
 from scholarbase.evaluation.requests import QUERY_DATE, last_date
-from scholarbase.files import check_outputs, locked_folder, storage_errors
+from scholarbase.files import locked_folder, storage_errors
 from scholarbase.models.checks import check_whole
 from scholarbase.models.queries import QuerySet
 from scholarbase.models.source import Source
@@ -28,6 +28,7 @@ from scholarbase_research.construction.rewrites import Rewriter
 from scholarbase_research.construction.settings import Limits
 from scholarbase_research.construction.sources import CandidateSource, RecordedSource
 from scholarbase_research.construction.store import Store
+from scholarbase_research.folders import check_outputs
 from scholarbase_research.llm.base import Price
 from scholarbase_research.llm.cassette import Cassette
 

@@ -22,11 +22,12 @@ import orjson
 
 from scholarbase.encoders.base import Encoder
 from scholarbase.errors import ConstructionError, InvalidRequest, QueryFileError
-from scholarbase.files import atomic_write, check_outputs, locked_folder, storage_errors, text_lines
+from scholarbase.files import atomic_write, locked_folder, storage_errors, text_lines
 from scholarbase.models.checks import check_whole
 from scholarbase.models.limits import MAX_QUERY_LENGTH
 from scholarbase.progress import Reporter, SilentReporter
 from scholarbase_research.construction.terms import unique
+from scholarbase_research.folders import check_outputs
 from scholarbase_research.llm.asking import ask
 from scholarbase_research.llm.base import Completion, LanguageModel, Message, ModelRequest, Usage
 from scholarbase_research.llm.cassette import RecordedModel
