@@ -16,7 +16,7 @@ import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from scholarbase.construction.terms import overlap, stems, words
+from scholarbase_research.construction.terms import overlap, stems, words
 
 KINDS = ("method", "task", "broader", "narrower", "terminology")
 THRESHOLDS = {"judge-a": (0.7, 0.4), "judge-b": (0.6, 0.45), "judge-c": (0.65, 0.4)}

@@ -76,7 +76,8 @@ class Extension:
         return {}
 
     def query_formats(self) -> Sequence[Any]:
-        """Formats of query files for an evaluation, as :class:`scholarbase.evaluation.formats.reading.Format`."""
+        """Formats of query files for an evaluation, as :class:`scholarbase.evaluation.formats.reading.Format`. They are
+        tried before the formats with generic columns."""
         return ()
 
     def encoders(self) -> Mapping[str, Callable[..., Any]]:
@@ -103,7 +104,11 @@ class Extension:
         return {}
 
     def baselines(self) -> Mapping[str, Callable[..., Any]]:
-        """Baseline agents by their names: functions that return a policy."""
+        """Baseline agents by their names, for ``agent run --policy NAME``.
+
+        Each is a function from the results of a search (``--limit``) and the language model of ``--model``, or None, to
+        a :class:`scholarbase_research.agents.base.Policy`, whose ``run(tools, trace, to)`` answers one question.
+        """
         return {}
 
 

@@ -178,20 +178,3 @@ def test_encoder_info_prints_the_spec(tmp_path: Path) -> None:
     shown = run_cli("encoder", "info", folder).stdout
     assert spec["fingerprint"] in shown
     assert "max tokens" in shown
-
-
-def test_encoder_train_needs_a_library(tmp_path: Path) -> None:
-    done = run_cli("encoder", "train", tmp_path / "nothing", "--out", tmp_path / "encoder")
-    assert done.returncode == 3
-    assert not (tmp_path / "encoder").exists()
-
-
-def test_encoder_train_gives_an_encoder(tmp_path: Path, small_snapshot: Path) -> None:
-    pytest.importorskip("sentence_transformers")
-    run_cli("ingest", small_snapshot, "--library", tmp_path / "library")
-    options = ("--steps", "2", "--dimensions", "8", "--vocabulary", "500", "--batch", "16", "--seed", "3")
-    done = run_cli("encoder", "train", tmp_path / "library", "--out", tmp_path / "encoder", *options)
-    assert done.returncode == 0, done.stderr
-    assert f"The encoder is in {tmp_path / 'encoder'}" in done.stdout
-    spec = json.loads(run_cli("encoder", "info", tmp_path / "encoder", "--json").stdout)
-    assert (spec["name"], spec["dimensions"], spec["max_tokens"]) == ("encoder", 8, 1024)

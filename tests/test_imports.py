@@ -136,7 +136,7 @@ print(*sorted(set(sys.modules) & set({HEAVY!r})))
 def test_evaluation_starts_without_its_extra() -> None:
     script = f"""
 import sys
-from scholarbase.evaluation import measures, report, searching, sweeps
+from scholarbase.evaluation import measures, report, searching
 print(*sorted(set(sys.modules) & set({HEAVY!r})))
 """
     done = subprocess.run(

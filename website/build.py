@@ -45,7 +45,7 @@ PYTHON: Final = {
     "Ingest": ["automodule:: scholarbase.ingest.job"],
     "Query sets": ["automodule:: scholarbase.evaluation.formats"],
     "Measures": ["automodule:: scholarbase.evaluation.measures"],
-    "Language models": ["automodule:: scholarbase.llm.base"],
+    "Language models": ["automodule:: scholarbase_research.llm.base"],
     "Errors": ["automodule:: scholarbase.errors"],
 }
 """The pages of the Python reference, as directives of Sphinx."""

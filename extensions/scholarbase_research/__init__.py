@@ -2,8 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 from scholarbase.extensions import Extension
 
 
 class Research(Extension):
     """Research on search: answer sets, audits, scoring, sweeps, agents, judges, training."""
+
+    def commands(self) -> Mapping[str, str]:
+        return {
+            "agent": "scholarbase_research.cli.baselines:agent",
+            "construct": "scholarbase_research.cli.construction:construction",
+            "encoder train": "scholarbase_research.cli.training:train",
+            "eval oracle": "scholarbase_research.cli.evaluation:oracle",
+            "eval qa": "scholarbase_research.cli.qa:qa",
+            "eval sweep": "scholarbase_research.cli.evaluation:sweep",
+            "export": "scholarbase_research.cli.exports:export_files",
+            "session export": "scholarbase_research.cli.sessions:export",
+        }
+
+    def query_formats(self) -> Sequence[Any]:
+        from scholarbase_research.evaluation.formats import FORMATS
+
+        return FORMATS

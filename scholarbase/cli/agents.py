@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import secrets
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 import click
 import orjson
@@ -16,7 +15,6 @@ import orjson
 from scholarbase.cli.groups import Commands
 from scholarbase.cli.options import as_of_option, encoder_option, library_option, open_source, require_library
 from scholarbase.errors import InvalidRequest, ReplayDiffers, SessionExists
-from scholarbase.files import atomic_write, storage_errors
 from scholarbase.models.limits import ToolSet
 from scholarbase.sessions.session import Quotas, Session
 from scholarbase.sessions.store import SessionStore
@@ -35,7 +33,8 @@ sessions_option = click.option(
 
 
 @contextmanager
-def _store(settings: Settings, sessions: str | None) -> Iterator[SessionStore]:
+def opened_sessions(settings: Settings, sessions: str | None) -> Iterator[SessionStore]:
+    """The sessions of the option, or else of the settings."""
     if sessions:
         settings = settings.model_copy(update={"sessions": sessions})
     location = settings.sessions_location
@@ -104,7 +103,7 @@ def mcp(
                 _open_on_server(source, named, query, as_of)
             served(Tools(source, session=named if recorded else None, tool_set=native))
             return
-        with _store(settings, sessions) as store:
+        with opened_sessions(settings, sessions) as store:
             session: Session | str | None = named if recorded else None
             if query is not None or as_of is not None:
                 session = _open_in_store(store, Session(named, query=query, as_of=as_of))
@@ -146,7 +145,7 @@ def session() -> None:
 @click.pass_obj
 def list_sessions(settings: Settings, sessions: str | None, as_json: bool) -> None:
     """List sessions, the most recently used first."""
-    with _store(settings, sessions) as store:
+    with opened_sessions(settings, sessions) as store:
         _, found = store.sessions()
     if as_json:
         rows = [one.to_dict() for one in found]
@@ -164,7 +163,7 @@ def list_sessions(settings: Settings, sessions: str | None, as_json: bool) -> No
 @click.pass_obj
 def show(settings: Settings, name: str, sessions: str | None) -> None:
     """Print the trajectory of the session NAME, one JSON object per call."""
-    with _store(settings, sessions) as store:
+    with opened_sessions(settings, sessions) as store:
         for line in store.lines(name):
             click.echo(line)
 
@@ -190,7 +189,7 @@ def report(
         path = require_library(library, settings)
         with Library.open(path, encoder="none", rerankers={}, settings=settings) as opened:
             held = held_answers(opened, answers)
-    with _store(settings, sessions) as store:
+    with opened_sessions(settings, sessions) as store:
         facts = store.session(name)
         content = made(facts.session, calls_of(store.lines(name)), held).to_dict()
     click.echo(orjson.dumps(content, option=orjson.OPT_INDENT_2).decode())
@@ -217,7 +216,7 @@ def replay(
         if Path(name).is_file():
             recorded, lines, skipped = read_recorded(Path(name))
         else:
-            with _store(settings, sessions) as store:
+            with opened_sessions(settings, sessions) as store:
                 recorded, lines, skipped = store.session(name).session, list(store.lines(name)), 0
         found: list[Difference] = []
         snapshots: set[str] = set()
@@ -239,64 +238,12 @@ def replay(
     click.echo(f"{summary}. No differences.")
 
 
-@session.command(short_help="Write sessions as training conversations.")
-@click.argument("names", nargs=-1)
-@click.option("--all", "every", is_flag=True, help="Export every session that has a query.")
-@click.option("--window", default=5, show_default=True, help="Turns of context before each call.")
-@click.option(
-    "-o", "--output", type=click.Path(path_type=Path), help="The output file. [default: standard output]"
-)
-@library_option
-@encoder_option
-@sessions_option
-@click.pass_obj
-def export(
-    settings: Settings,
-    names: Sequence[str],
-    every: bool,
-    window: int,
-    output: Path | None,
-    library: Path | None,
-    encoder: str | None,
-    sessions: str | None,
-) -> None:
-    """Write the sessions NAMES as training conversations, one JSON object per line.
-
-    Tool results are not recorded: the calls are replayed on the library, which must have the snapshot of the sessions.
-    """
-    from scholarbase.search.library import Library
-    from scholarbase.tools.conversations import conversations
-
-    if bool(names) == every:
-        raise InvalidRequest("Give either the names of sessions or --all.")
-    with (
-        Library.open(require_library(library, settings), encoder=encoder, settings=settings) as opened,
-        _store(settings, sessions) as store,
-        _output(output) as file,
-    ):
-        chosen = names or [one.session.id for one in store.sessions()[1] if one.session.query is not None]
-        for name in chosen:
-            recorded = store.session(name).session
-            for sample in conversations(opened, recorded, store.lines(name), window=window):
-                file.write(orjson.dumps(sample, option=orjson.OPT_APPEND_NEWLINE))
-
-
 @session.command()
 @click.argument("name")
 @sessions_option
 @click.pass_obj
 def delete(settings: Settings, name: str, sessions: str | None) -> None:
     """Delete the session NAME and its calls."""
-    with _store(settings, sessions) as store:
+    with opened_sessions(settings, sessions) as store:
         store.session(name)
         store.delete(name).result(SESSION_SECONDS)
-
-
-@contextmanager
-def _output(output: Path | None) -> Iterator[BinaryIO]:
-    """Standard output, or a file that replaces ``output`` once it is complete."""
-    if output is None:
-        yield sys.stdout.buffer
-        return
-    with storage_errors(output, "choose another file"), atomic_write(output) as file:
-        yield file

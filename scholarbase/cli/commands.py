@@ -17,8 +17,6 @@ import orjson
 
 from scholarbase import __version__, logs
 from scholarbase.cli.agents import mcp, session
-from scholarbase.cli.baselines import agent
-from scholarbase.cli.construction import construction
 from scholarbase.cli.downloads import download_group
 from scholarbase.cli.encode import encode
 from scholarbase.cli.encoders import encoder_group, encoder_location, open_encoders
@@ -44,7 +42,6 @@ from scholarbase.cli.options import (
     target_option,
 )
 from scholarbase.cli.plan import plan
-from scholarbase.cli.qa import qa
 from scholarbase.cli.qdrant import load, unload
 from scholarbase.cli.references import check
 from scholarbase.cli.snapshots import diff, snapshots
@@ -600,31 +597,6 @@ def doctor(settings: Settings, library: Path | None, as_json: bool) -> None:
         raise ScholarBaseError(f"Checks failed: {failed}.")
 
 
-@main.command("export", short_help="Write a library as the files of an agent.")
-@click.argument("out", type=click.Path(path_type=Path))
-@library_option
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["spar-cache", "pasa"]),
-    required=True,
-    help="SPAR's cache of arXiv papers, one SQLite file, or PaSa's database, two files in a folder.",
-)
-@click.option("--force", is_flag=True, help="Replace files that exist.")
-@click.pass_obj
-def export_files(settings: Settings, out: Path, library: Path | None, form: str, force: bool) -> None:
-    """Write the papers that have an arXiv id to OUT, as the files that an agent reads.
-
-    The files get their names when they are complete. An interrupted export is started again.
-    """
-    from scholarbase.exports import export
-    from scholarbase.progress import reporter
-
-    path = require_library(library, settings)
-    done = export(path, form, out, force=force, reporter=reporter(settings.progress_seconds))
-    click.echo(f"{done.written:,} of {done.papers:,} papers with an arXiv id are in {out}.")
-
-
 main.add_command(encode)
 main.add_command(load)
 main.add_command(unload)
@@ -634,10 +606,7 @@ main.add_command(unpack)
 main.add_command(upgrade)
 main.add_command(download_group)
 main.add_command(encoder_group)
-evaluation.add_command(qa)
 main.add_command(evaluation)
-main.add_command(construction)
-main.add_command(agent)
 main.add_command(mcp)
 main.add_command(session)
 main.add_command(snapshots)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Iterable, Sequence
 from functools import partial
@@ -17,16 +16,14 @@ from scholarbase.evaluation.breakdown import break_down, summary
 from scholarbase.evaluation.cases import Case
 from scholarbase.evaluation.comparison import Change, Comparison, Place, Row
 from scholarbase.evaluation.crossing import OVERALL, Crossing
-from scholarbase.evaluation.grids import Point
 from scholarbase.evaluation.measures import Evaluation, Over
-from scholarbase.evaluation.oracles import OracleTable
-from scholarbase.evaluation.statistics import PairedTest
-from scholarbase.evaluation.sweeps import SweepResult
 from scholarbase.evaluation.terminal import (
+    difference_cell,
     interval_cell,
     interval_json,
     names_column,
     new_table,
+    number_cell,
     open_console,
     print_table,
 )
@@ -34,16 +31,6 @@ from scholarbase.models.runs import Run, RunManifest
 
 _MARKS = {"same": "", "up": "↑", "down": "↓", "new": "new", "gone": "gone"}
 _MAX_NOTES = 5
-
-
-def _number(value: float | None) -> str:
-    return "–" if value is None or math.isnan(value) else f"{value:.3f}"
-
-
-def _difference(test: PairedTest) -> str:
-    if not test.n:
-        return "–"
-    return f"{test.difference:+.3f} [dim]{test.low:+.3f} to {test.high:+.3f}[/dim]"
 
 
 def show_runs(runs: Sequence[Run], evaluations: Sequence[Evaluation]) -> None:
@@ -120,7 +107,7 @@ def show_averages(averages: Sequence[Average]) -> None:
         for one in averages:
             for place, (figure, spread) in enumerate(one.figures.items()):
                 first = (escape(one.name), str(len(one.runs))) if place == 0 else ("", "")
-                table.add_row(*first, figure, *map(_number, spread))
+                table.add_row(*first, figure, *map(number_cell, spread))
         return table
 
     console = open_console()
@@ -159,7 +146,9 @@ def show_crossing(crossing: Crossing, runs: Sequence[Run]) -> None:
                 cells = (crossing.cells[row, column][place] for column in crossing.columns)
                 count = crossing.cells[row, OVERALL][place].n
                 first = escape(row or "overall") if place == 0 else ""
-                table.add_row(first, escape(run.name), f"{count:,}", *(_number(cell.mean) for cell in cells))
+                table.add_row(
+                    first, escape(run.name), f"{count:,}", *(number_cell(cell.mean) for cell in cells)
+                )
         return table
 
     console = open_console()
@@ -217,10 +206,10 @@ def show_comparison(comparison: Comparison, top: int) -> None:
         test = compared.test
         table.add_row(
             comparison.label(compared.measure),
-            _number(compared.a),
-            _number(compared.b),
-            _difference(test),
-            "< 0.001" if test.p < 0.001 else _number(test.p),
+            number_cell(compared.a),
+            number_cell(compared.b),
+            difference_cell(test),
+            "< 0.001" if test.p < 0.001 else number_cell(test.p),
             *(f"{len(changes):,}" for changes in (compared.gained, compared.lost, compared.same)),
         )
     console.print(table)
@@ -242,7 +231,9 @@ def _names(a: str, b: str) -> tuple[str, str]:
 def _show_changes(console: Console, change_type: str, label: str, changes: Iterable[Change]) -> None:
     table = new_table("query", "", "from", "to", header_style="dim")
     for change in changes:
-        table.add_row(escape(change.query_id), escape(change.text), _number(change.a), _number(change.b))
+        table.add_row(
+            escape(change.query_id), escape(change.text), number_cell(change.a), number_cell(change.b)
+        )
     if not table.rows:
         console.print(f"\n[dim]No query {change_type} by {label}.[/dim]")
     else:
@@ -269,48 +260,6 @@ def _place(place: Place | None) -> str:
     star = "[green]★[/green] " if place.answer else ""
     mark = f" [dim]{_MARKS[place.mark]}[/dim]" if _MARKS[place.mark] else ""
     return f"{star}{escape(place.title or place.id)} [dim]{escape(place.id)}[/dim]{mark}"
-
-
-def show_oracles(tables: Sequence[OracleTable]) -> None:
-    """Ceilings of recall."""
-    console = open_console()
-    for oracle in tables:
-        headings = ("", "recall, all answers", "recall, held", "candidates", "queries")
-        table = new_table(*headings, title=escape(oracle.title), title_justify="left")
-        for row in oracle.rows:
-            candidates = "–" if row.candidates is None else f"{row.candidates:,.0f}"
-            table.add_row(
-                escape(row.name), _number(row.recall), _number(row.held), candidates, f"{row.queries:,}"
-            )
-        console.print(table)
-        for note in oracle.notes:
-            console.print(f"[dim]{escape(note)}[/dim]")
-        console.print()
-
-
-def show_sweep(result: SweepResult) -> None:
-    """The best point of a sweep and the baseline, on the test half."""
-    console = open_console()
-    best, baseline, change = result.best_on_test, result.baseline_on_test, result.change
-    console.print(
-        f"[dim]{len(result.sweep.points):,} points; best point chosen by {escape(result.measure)} on "
-        f"{len(result.tune_queries):,} queries, measured below on the other {len(result.test_queries):,}[/dim]"
-    )
-    table = new_table("", f"{result.measure}, test half", "settings")
-    table.add_row("best", interval_cell(best), escape(_settings(result.best)))
-    table.add_row("baseline", interval_cell(baseline), escape(_settings(result.sweep.baseline)))
-    console.print(table)
-    p = "p < 0.001" if change.p < 0.001 else f"p = {change.p:.3f}"
-    console.print(f"Difference {_difference(change)}, {p} [dim](paired randomisation test, two-sided)[/dim]")
-    for name, value in result.best.variables().items():
-        console.print(f"  {name}={escape(value)}")
-    for note in result.notes:
-        console.print(f"[dim]{escape(note)}[/dim]")
-
-
-def _settings(point: Point) -> str:
-    facts = {name: value for name, value in point.to_dict().items() if value != {}}
-    return ", ".join(f"{name} {value}" for name, value in facts.items())
 
 
 def show_notes(notes: Sequence[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -9,13 +10,25 @@ from typing import Any
 from rich.console import Console
 from rich.table import Column, Table
 
-from scholarbase.evaluation.statistics import Interval
+from scholarbase.evaluation.statistics import Interval, PairedTest
 
 
 def open_console() -> Console:
     """Standard output."""
     # Without a terminal, rich would wrap at 80 columns.
     return Console(width=None if sys.stdout.isatty() else 130, highlight=False, soft_wrap=False)
+
+
+def number_cell(value: float | None) -> str:
+    """A number with three decimals; a dash for none."""
+    return "–" if value is None or math.isnan(value) else f"{value:.3f}"
+
+
+def difference_cell(test: PairedTest) -> str:
+    """The difference of a paired test with its interval."""
+    if not test.n:
+        return "–"
+    return f"{test.difference:+.3f} [dim]{test.low:+.3f} to {test.high:+.3f}[/dim]"
 
 
 def interval_cell(interval: Interval, narrow: bool = False) -> str:

@@ -12,9 +12,8 @@ import pytest
 from scholarbase.encoders import Encoder, open_encoder
 from scholarbase.encoders.registry import PACKAGED, PACKAGED_FOLDER
 from scholarbase.encoders.static import FILES, StaticEncoder
-from scholarbase.encoders.training import TrainingOptions
 from scholarbase.errors import EncoderError
-from tests.conftest import ROOT, SAMPLE
+from tests.conftest import SAMPLE
 
 
 @pytest.fixture(scope="module")
@@ -43,13 +42,6 @@ def test_it_is_opened_by_its_name(packaged: Encoder, tmp_path: Path, monkeypatch
 def test_its_files_take_at_most_16_mb() -> None:
     assert sorted(path.name for path in PACKAGED_FOLDER.iterdir()) == sorted(FILES)
     assert sum((PACKAGED_FOLDER / name).stat().st_size for name in FILES) <= 16_000_000
-
-
-def test_its_training_is_that_of_the_default_options() -> None:
-    facts = json.loads((PACKAGED_FOLDER / "config.json").read_bytes())["training"]
-    assert {name: facts[name] for name in TrainingOptions().to_dict()} == TrainingOptions().to_dict()
-    assert facts["papers"] == 334_917
-    assert facts["texts"] in (ROOT / "docs" / "model-card.md").read_text(encoding="utf-8")
 
 
 def test_a_question_is_nearest_to_the_papers_that_answer_it(packaged: Encoder) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import gzip
 import json
 import re
@@ -116,19 +115,6 @@ def test_report_writes_every_format(work: Path) -> None:
     assert "Two engines" in (work / "both" / "report.md").read_text()
 
 
-def test_oracle_shows_ceilings_at_least_as_high_as_the_runs(work: Path, sample_library: Path) -> None:
-    done = evaluate(
-        "oracle", "runs/bm25", "runs/fts5", "--library", sample_library, "--hops", "1", "--json", cwd=work
-    )
-    *_, union, expansion = json.loads(done.stdout)
-    rows = {row["name"]: row["recall"] for row in union["rows"]}
-    assert rows["bm25"] == pytest.approx(mean_by_trec_eval(work / "runs" / "bm25", "recall.100"))
-    assert rows["bm25 + fts5"] >= max(rows["bm25"], rows["fts5"])
-    alone, *further = [row["recall"] for row in expansion["rows"]]
-    assert alone == rows["bm25"]
-    assert all(recall >= alone for recall in further)
-
-
 def test_an_imported_run_has_the_same_figures(work: Path, sample_library: Path) -> None:
     shutil.copy(work / "runs" / "bm25" / "run.trec.gz", work / "theirs.trec.gz")
     done = evaluate("import", "theirs.trec.gz", QUERIES, "--library", sample_library, "--json", cwd=work)
@@ -155,23 +141,6 @@ def test_a_trajectory_becomes_a_run(work: Path, sample_library: Path) -> None:
         [run] = json.loads(done.stdout)["runs"]
         share = count / len(query["answer_arxiv_ids"]) / 40
         assert run["measures"]["all"]["R@100"]["mean"] == pytest.approx(share)
-
-
-@pytest.mark.slow
-def test_a_sweep_reports_on_the_test_half(work: Path, sample_library: Path) -> None:
-    shutil.copy(QUERIES, work / "queries.jsonl")
-    (work / "sweep.toml").write_text(
-        'queries = "queries.jsonl"\nmeasure = "R@25"\n[grid]\nmode = ["sparse"]\nengine = ["fts5"]\n'
-        "fts5_title_weight = [1.0, 4.0]\n"
-    )
-    done = evaluate("sweep", "sweep.toml", "--library", sample_library, cwd=work)
-    assert "SCHOLARBASE_FTS5_TITLE_WEIGHT=" in done.stdout
-    result = json.loads((work / "sweep" / "sweep.json").read_text())
-    assert not set(result["tune_queries"]) & set(result["test_queries"])
-    assert len(result["tune_queries"]) + len(result["test_queries"]) == 40
-    with (work / "sweep" / "grid.csv").open() as lines:
-        rows = [line for line in csv.reader(lines) if line and not line[0].startswith("#")]
-    assert len(rows) == 1 + 2
 
 
 BAD = '{"query_id": "a", "final_query": "x", "answer_arxiv_ids": ["1706.03762"], "final_answer_count": 1}\n'
@@ -289,11 +258,10 @@ def test_runs_of_two_snapshots_are_compared_only_with_across_snapshots(work: Pat
         evaluate(*command, *runs, "--across-snapshots", cwd=work)
 
 
-@pytest.mark.slow
-def test_a_missing_extra_is_an_error_before_any_search(tmp_path: Path, sample_library: Path) -> None:
-    """Without ir_measures, the command failed only after searching for every query."""
-    hidden = tmp_path / "hidden"
-    hidden.mkdir()
+def check_extra_is_missing(folder: Path, *command: str | Path) -> None:
+    """Run a command in a process without the packages of the extra, which it names in its error."""
+    hidden = folder / "hidden"
+    hidden.mkdir(exist_ok=True)
     (hidden / "sitecustomize.py").write_text(
         "import sys\n"
         "class Hide:\n"
@@ -302,21 +270,21 @@ def test_a_missing_extra_is_an_error_before_any_search(tmp_path: Path, sample_li
         "            raise ModuleNotFoundError(name, name=name)\n"
         "sys.meta_path.insert(0, Hide())\n"
     )
-    (tmp_path / "sweep.toml").write_text(f"queries = {str(QUERIES)!r}\n[grid]\nrrf_k = [20, 60]\n")
+    done = run_process("eval", *command, cwd=folder, PYTHONPATH=f"{hidden}:{SAMPLE.parent}")
+    assert done.returncode == 16
+    assert done.stderr == (
+        "scholarbase: The evaluation needs the package ir_measures: "
+        'run pip install ".[evaluation]" in the checkout of ScholarBase.\n'
+    )
+
+
+@pytest.mark.slow
+def test_a_missing_extra_is_an_error_before_any_search(tmp_path: Path, sample_library: Path) -> None:
+    """Without ir_measures, the command failed only after searching for every query."""
     where = ("--library", sample_library)
-    for command in (
-        ("run", QUERIES, *where),
-        ("import", "run.trec", QUERIES, *where),
-        ("sweep", "sweep.toml", *where),
-    ):
-        done = run_process("eval", *command, cwd=tmp_path, PYTHONPATH=f"{hidden}:{SAMPLE.parent}")
-        assert done.returncode == 16
-        assert done.stderr == (
-            "scholarbase: The evaluation needs the package ir_measures: "
-            'run pip install ".[evaluation]" in the checkout of ScholarBase.\n'
-        )
+    for command in (("run", QUERIES, *where), ("import", "run.trec", QUERIES, *where)):
+        check_extra_is_missing(tmp_path, *command)
     assert not (tmp_path / "runs").exists()
-    assert not (tmp_path / "sweep").exists()
 
 
 @pytest.mark.slow

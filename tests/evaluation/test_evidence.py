@@ -13,7 +13,6 @@ from scholarbase.evaluation.answers import judge
 from scholarbase.evaluation.evidence import Span, first_places, holding, span_of, value
 from scholarbase.evaluation.formats import read_queries
 from scholarbase.evaluation.measures import default_measures, evaluate
-from scholarbase.evaluation.oracles import reranking_ceiling
 from scholarbase.evaluation.report import write_report
 from scholarbase.evaluation.runs import read_run
 from scholarbase.evaluation.searching import PassageSettings, run_searches
@@ -191,14 +190,12 @@ class TestRuns:
         assert here.rankings == there.rankings
         assert here.queries == there.queries
 
-    def test_measures_of_grades_reports_and_ceilings_are_of_papers(
+    def test_measures_of_grades_and_reports_are_of_papers(
         self, full_texts: Library, file: Path, tmp_path: Path
     ) -> None:
         run = search(full_texts, file, PassageSettings(mode="sparse", limit=10), tmp_path)
         with pytest.raises(InvalidRequest, match="nDCG is not a measure of passages"):
             evaluate(run, ["nDCG@10"])
-        with pytest.raises(InvalidRequest, match="ranks passages, and a ceiling is about rankings of papers"):
-            reranking_ceiling(run, 5)
         with pytest.raises(InvalidRequest, match="ranks passages, and a report is about rankings of papers"):
             write_report([run], tmp_path / "report")
 

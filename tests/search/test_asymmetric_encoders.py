@@ -15,7 +15,6 @@ import pytest
 
 from scholarbase.encoders.static import StaticEncoder
 from scholarbase.errors import EncoderError, EncoderMismatch, InvalidRequest, UnsupportedMode
-from scholarbase.evaluation.grids import read_sweep
 from scholarbase.ingest.job import ingest
 from scholarbase.search.library import Library
 from scholarbase.search.verification import verify
@@ -184,13 +183,6 @@ def test_modes_with_dense_vectors_say_why_not(learned: tuple[Path, Sequence[str]
     )
     with Library.open(path) as library, pytest.raises(UnsupportedMode, match=message):
         library.search(QUERY, mode=mode)
-
-
-def test_a_sweep_of_term_weights_is_sparse(learned: tuple[Path, Sequence[str]], tmp_path: Path) -> None:
-    path, _ = learned
-    (tmp_path / "sweep.toml").write_text('queries = "q.jsonl"\n[grid]\nengine = ["learned"]\n')
-    sweep = read_sweep(tmp_path / "sweep.toml", library=path)
-    assert {point.mode for point in sweep.points} == {"sparse"}
 
 
 @pytest.mark.slow

@@ -19,7 +19,6 @@ from scholarbase.sessions.session import Session
 from scholarbase.sessions.store import SessionStore
 from scholarbase.tools import Tools
 from scholarbase.tools.calling import call_recorded
-from scholarbase.tools.conversations import conversations
 from scholarbase.tools.replay import differences, replay
 from tests.conftest import serving_in_thread
 from tests.fulltexts import ABSTRACT_ONLY, GRAPHS, GRAPHS_TEXT, MERGING, MERGING_TEXT, SORTING, SORTING_TEXT
@@ -177,31 +176,31 @@ def test_clients_have_the_methods_of_a_library(url: str, full_texts: Library) ->
             client.page_image(SORTING, 1)
 
 
-def test_sessions_of_reading_are_replayed_and_exported(full_texts: Library, tmp_path: Path) -> None:
-    """Also the calls of native routes, which no tool makes."""
-    native = [
-        ("paper_text", {"paper_id": SORTING, "section": "1"}),
-        ("find_in_paper", {"paper_id": SORTING, "q": "zebra keys", "syntax": "words"}),
-        ("paper_passages", {"paper_id": SORTING, "q": "zebra", "engine": "bm25"}),
-        ("citation_contexts", {"paper_id": SORTING}),
-    ]
+NATIVE = [
+    ("paper_text", {"paper_id": SORTING, "section": "1"}),
+    ("find_in_paper", {"paper_id": SORTING, "q": "zebra keys", "syntax": "words"}),
+    ("paper_passages", {"paper_id": SORTING, "q": "zebra", "engine": "bm25"}),
+    ("citation_contexts", {"paper_id": SORTING}),
+]
+"""Calls of native routes, which no tool makes."""
+
+
+def recorded_reading(library: Library, store: SessionStore) -> tuple[Session, list[bytes]]:
+    """A session of ``CALLS`` and ``NATIVE``, and its lines."""
+    session = Session("read", query="How deep is it?", as_of="2023-02-15")
+    tools = Tools(library, session=session, store=store)
+    for name, arguments in CALLS:
+        tools.call(name, arguments)
+    opened = store.session("read").session
+    for name, arguments in NATIVE:
+        call_recorded(library, name, arguments, Recording(store, opened, name, library.snapshot_id))
+    return opened, list(store.lines("read"))
+
+
+def test_sessions_of_reading_are_replayed(full_texts: Library, tmp_path: Path) -> None:
     with SessionStore(tmp_path) as store:
-        session = Session("read", query="How deep is it?", as_of="2023-02-15")
-        tools = Tools(full_texts, session=session, store=store)
-        for name, arguments in CALLS:
-            tools.call(name, arguments)
-        opened = store.session("read").session
-        for name, arguments in native:
-            call_recorded(full_texts, name, arguments, Recording(store, opened, name, full_texts.snapshot_id))
-        lines = list(store.lines("read"))
+        opened, lines = recorded_reading(full_texts, store)
         rows = [json.loads(line) for line in lines]
-        assert [row["tool"] for row in rows] == [name for name, _ in (*CALLS, *native)]
+        assert [row["tool"] for row in rows] == [name for name, _ in (*CALLS, *NATIVE)]
         assert all(row["arguments"]["as_of"] == "2023-02-15" for row in rows)
         assert differences(replay(full_texts, opened, lines)) == []
-        samples = list(conversations(full_texts, opened, lines, window=1))
-    assert len(samples) == len(CALLS) + len(native)
-    observed = samples[3]["conversations"][2]
-    assert observed["from"] == "observation"
-    assert observed["value"].startswith("Merging sorted lists\n")
-    named = [tool["function"]["name"] for tool in json.loads(samples[0]["tools"])]
-    assert named[-2:] == ["search_passages", "read_paper"]

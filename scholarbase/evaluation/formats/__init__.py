@@ -9,46 +9,49 @@ from pathlib import Path
 from typing import Final
 
 from scholarbase.errors import QueryFileError
-from scholarbase.evaluation.formats import airqa, beir, columns, fields, scholarquest, streams, trec
-from scholarbase.evaluation.formats.aim_sciqa import AIM_SCIQA
-from scholarbase.evaluation.formats.airqa import AIRQA
+from scholarbase.evaluation.formats import beir, columns, fields, streams, trec
 from scholarbase.evaluation.formats.columns import COLUMNS
-from scholarbase.evaluation.formats.elaipbench import ELAIPBENCH
 from scholarbase.evaluation.formats.evidence import EVIDENCE
-from scholarbase.evaluation.formats.litsearch import LITSEARCH
-from scholarbase.evaluation.formats.pasa import PASA
 from scholarbase.evaluation.formats.reading import Format, Reading
-from scholarbase.evaluation.formats.scholargym import SCHOLARGYM
 from scholarbase.evaluation.formats.scholarquest import SCHOLARQUEST
-from scholarbase.evaluation.formats.scidqa import SCIDQA
 from scholarbase.evaluation.formats.streams import Record
+from scholarbase.extensions import added_list
 from scholarbase.models.checks import check_path, check_type
 from scholarbase.models.queries import QuerySet
 
-__all__ = ["FORMATS", "read_queries"]
+__all__ = ["read_queries"]
 
-FORMATS: Final[tuple[Format, ...]] = (
-    SCHOLARQUEST, ELAIPBENCH, SCIDQA, AIM_SCIQA, AIRQA, PASA, LITSEARCH, SCHOLARGYM, EVIDENCE, COLUMNS,
-)  # fmt: skip
-"""Formats of records with named fields, in the order they are tried: the generic columns come last."""
-_FORMAT_HINT: Final = (
-    "Known formats: ScholarQuest (final_query, answer_arxiv_ids), PaSa and SPARBench (question, answer, "
-    "answer_arxiv_id), LitSearch (query, corpusids), ScholarGym (query, cited_paper or gt_arxiv_ids), a BEIR folder, "
-    "TREC topics with qrels, SciDQA, ElaipBench and AIM-SciQA (question, evidence), AirQA (uuid, question, evaluator), "
-    "evidence (query_id, query, evidence), or plain CSV, TSV or JSON with query_id, query and answers."
-)
 _SAMPLED: Final = 1000
 """Records searched for the first readable one, whose fields determine the format."""
 _GENERIC_NAMES: Final = ("queries", "query", "topics", "test", "dev", "train", "data")
 """File names that need the folder's name to identify a query set."""
 
 
+def _formats() -> Iterator[Format]:
+    """The formats of records with named fields, in the order they are tried: the generic ones come last."""
+    yield SCHOLARQUEST
+    yield from added_list("query_formats")
+    yield EVIDENCE
+    yield COLUMNS
+
+
+def _hint() -> str:
+    """The known formats, for messages."""
+    known = ", ".join(f"{form.name} ({form.hint})" for form in _formats() if form is not COLUMNS)
+    return f"Known formats: {known}, a BEIR folder, TREC topics with qrels, or plain {COLUMNS.hint}."
+
+
+def _described() -> list[str]:
+    """The names of the formats that have metadata."""
+    return [form.name for form in _formats() if form.describe is not None]
+
+
 def read_queries(path: Path, *, metadata: Path | None = None, skip_broken: bool = False) -> QuerySet:
     """Read a query file or folder of any known format, plain, gzip or xz.
 
     Args:
-        metadata: ScholarQuest's file of intents and categories; None: ``query_metadata.jsonl`` in the same folder.
-            AirQA's metadata of papers, a file or a folder.
+        metadata: a file or folder that describes the queries, for formats that have one: ScholarQuest's intents and
+            categories (None: ``query_metadata.jsonl`` in the same folder), AirQA's papers.
         skip_broken: skip broken lines and report them in a note, instead of raising.
 
     Raises:
@@ -60,14 +63,14 @@ def read_queries(path: Path, *, metadata: Path | None = None, skip_broken: bool 
     metadata = None if metadata is None else check_path(metadata, "metadata")
     check_type(skip_broken, bool, "skip_broken", "true or false")
     if not path.exists():
-        raise QueryFileError(f"No query file at {path}: give a file or a folder. {_FORMAT_HINT}")
+        raise QueryFileError(f"No query file at {path}: give a file or a folder. {_hint()}")
     if metadata is not None and not metadata.exists():
         raise QueryFileError(
-            f"No metadata file at {metadata}: give ScholarQuest's query_metadata.jsonl, or AirQA's metadata."
+            f"No metadata file at {metadata}: give the metadata of {' or '.join(_described())}."
         )
     reading = Reading(path, skip_broken)
     form = _read_folder(path, reading) if path.is_dir() else _read_file(path, reading, metadata)
-    if metadata is not None and form not in (SCHOLARQUEST.name, AIRQA.name):
+    if metadata is not None and form not in _described():
         raise QueryFileError(
             f"{path} is in the format {form}, which has no metadata file: leave out {metadata}."
         )
@@ -82,7 +85,7 @@ def _read_folder(folder: Path, reading: Reading) -> str:
     if pair is None:
         raise QueryFileError(
             f"The folder {folder} has neither BEIR's queries.jsonl and qrels nor TREC topics and qrels: give the "
-            f"query file itself. {_FORMAT_HINT}"
+            f"query file itself. {_hint()}"
         )
     trec.read(*pair, reading)
     return "TREC"
@@ -100,17 +103,17 @@ def _read_file(path: Path, reading: Reading, metadata: Path | None) -> str:
     start = streams.start_of(path)
     shape = streams.shape_of(start)
     if shape == "empty":
-        raise QueryFileError(f"{path} is empty: a query file has at least one query. {_FORMAT_HINT}")
+        raise QueryFileError(f"{path} is empty: a query file has at least one query. {_hint()}")
     if shape == "markup" or (shape == "table" and _is_topics(path, start)):
         if trec.kind_of(path) != "topics":
-            raise QueryFileError(f"{path} is markup without TREC topics. {_FORMAT_HINT}")
+            raise QueryFileError(f"{path} is markup without TREC topics. {_hint()}")
         trec.read(path, trec.qrels_file(path), reading)
         return "TREC"
     if shape == "table" and trec.kind_of(path) == "qrels":
         raise QueryFileError(f"{path} contains TREC qrels: give the topics file, or the folder of both.")
     if shape == "table" and not _has_columns(start):
         begin = fields.shown(start.decode(errors="replace").lstrip().partition("\n")[0].strip())
-        raise QueryFileError(f"{path} has an unknown format: it begins with {begin}. {_FORMAT_HINT}")
+        raise QueryFileError(f"{path} has an unknown format: it begins with {begin}. {_hint()}")
     return _read_records(path, _records(path, shape), reading, metadata)
 
 
@@ -152,16 +155,14 @@ def _read_records(path: Path, records: Iterator[Record], reading: Reading, metad
         return "BEIR"
     if "final_query" in names and "topic_seed" in names and "answer_arxiv_ids" not in names:
         raise QueryFileError(f"{path} is ScholarQuest's metadata, which has no answers: give the query file.")
-    form = next((form for form in FORMATS if form.recognises(names)), None)
+    form = next((form for form in _formats() if form.recognises(names)), None)
     if form is None:
         raise QueryFileError(
-            f"{path} has an unknown format: its {first.where} has {', '.join(names) or 'no fields'}. {_FORMAT_HINT}"
+            f"{path} has an unknown format: its {first.where} has {', '.join(names) or 'no fields'}. {_hint()}"
         )
     form.read(reading, chain(sampled, records))
-    if form is SCHOLARQUEST:
-        scholarquest.add_metadata(reading, metadata or scholarquest.metadata_file(path))
-    if form is AIRQA:
-        airqa.add_titles(reading, metadata)
+    if form.describe is not None:
+        form.describe(reading, metadata)
     return form.name
 
 

@@ -118,4 +118,6 @@ def _pool(values: Sequence[Any]) -> tuple[str, ...]:
     return tuple(paper_id for paper_id in ids if paper_id is not None)
 
 
-COLUMNS: Final = Format("columns", frozenset(NAMES), _recognises, _query)
+COLUMNS: Final = Format(
+    "columns", frozenset(NAMES), _recognises, _query, "CSV, TSV or JSON with query_id, query and answers"
+)

@@ -106,4 +106,5 @@ EVIDENCE: Final = Format(
     ),
     _recognises,
     _query,
+    "query_id, query, evidence",
 )

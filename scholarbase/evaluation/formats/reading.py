@@ -121,14 +121,21 @@ class Reading:
 class Format:
     """A format whose records are objects with named fields.
 
-    ``recognises`` detects the format from a record's field names. ``query`` reads a record; it returns None for a
-    record that the file marks as unused, and raises Broken. Fields not in ``names`` are listed in a note.
+    Args:
+        name: how runs and messages name the format.
+        names: all its fields; others are listed in a note.
+        recognises: detects the format from a record's field names.
+        query: reads a record; returns None for a record that the file marks as unused, and raises Broken.
+        hint: the fields that tell it apart, for messages.
+        describe: completes the queries that were read from the query set's metadata, a path or None.
     """
 
     name: str
     names: frozenset[str]
     recognises: Callable[[Collection[str]], bool]
     query: Callable[[Record, Reading], Query | None]
+    hint: str
+    describe: Callable[[Reading, Path | None], None] | None = None
 
     def read(self, reading: Reading, records: Iterable[Record]) -> None:
         """Read every record into ``reading``."""

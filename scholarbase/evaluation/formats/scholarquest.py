@@ -32,11 +32,6 @@ class _Facts(NamedTuple):
     text: str | None
 
 
-def metadata_file(path: Path) -> Path | None:
-    """The metadata file in the folder of a query file, plain or packed, or None."""
-    return plain_or_packed(path.with_name(_METADATA))
-
-
 def _read_metadata(path: Path, queries: Reading) -> dict[str, _Facts]:
     """The facts of each query id. Broken lines are handled and counted like those of the queries."""
     reading = Reading(path, queries.skip_broken)
@@ -60,11 +55,15 @@ def _read_metadata(path: Path, queries: Reading) -> dict[str, _Facts]:
 
 
 def add_metadata(reading: Reading, path: Path | None) -> None:
-    """Add intents and categories from the metadata file to the queries; None: count the queries without them.
+    """Add intents and categories from the metadata file to the queries; without one, count the queries.
+
+    Args:
+        path: the file; None: that in the folder of the query file, plain or packed, if there is one.
 
     Raises:
         QueryFileError: the file, or a line of it, cannot be read.
     """
+    path = path or plain_or_packed(reading.path.with_name(_METADATA))
     if path is None:
         named = sum(query.id.startswith("BQ_") for query in reading.queries)
         if named:
@@ -111,4 +110,6 @@ SCHOLARQUEST: Final = Format(
     frozenset(("query_id", "final_query", "answer_arxiv_ids", "final_answer_count", "source_dir", "date")),
     _recognises,
     _query,
+    "final_query, answer_arxiv_ids",
+    add_metadata,
 )

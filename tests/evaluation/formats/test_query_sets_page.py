@@ -1,9 +1,8 @@
-"""The examples of docs/query-sets.md, and files with random content: read, or a QueryFileError."""
+"""The columns of docs/query-sets.md, and files with random content: read, or a QueryFileError."""
 
 from __future__ import annotations
 
 import json
-import re
 from contextlib import suppress
 from pathlib import Path
 
@@ -19,25 +18,6 @@ from tests.conftest import ROOT
 PAGE = (ROOT / "docs" / "query-sets.md").read_text()
 
 
-def examples(language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
-
-
-@pytest.mark.parametrize("example", examples("json") + examples("csv"))
-def test_the_examples_of_the_page_are_read(tmp_path: Path, example: str) -> None:
-    path = tmp_path / "example"
-    path.write_text(example)
-    if "topic_seed" in example:
-        with pytest.raises(QueryFileError, match="metadata"):
-            read_queries(path)
-        return
-    queries = read_queries(path)
-    before = PAGE[: PAGE.index(example)]
-    section = re.findall(r"^## (.*)$", before, re.MULTILINE)[-1]
-    assert section.replace("Plain ", "").startswith(queries.format)
-    assert not [note for note in queries.notes if "metadata" not in note]
-
-
 def test_the_page_names_every_column() -> None:
     rows = "".join(line for line in PAGE.splitlines(keepends=True) if line.startswith("| `"))
     assert [name for name in NAMES if f"`{name}`" not in rows] == []
@@ -51,14 +31,7 @@ VALUES = st.recursive(
 FORMS = (
     ("query_id", "query", "answers", "titles", "grades", "pool", "date", "intent"),
     ("query_id", "final_query", "answer_arxiv_ids", "final_answer_count", "date"),
-    ("qid", "question", "answer", "answer_arxiv_id", "source_meta"),
-    ("query", "corpusids", "specificity", "query_set"),
-    ("query", "cited_paper", "gt_label", "valid", "qid", "source"),
     ("query_id", "query", "evidence", "paper", "title", "date"),
-    ("question", "evidence", "version", "paper", "title"),
-    ("question", "evidence", "options", "paper_title"),
-    ("question", "evidence", "pmcid"),
-    ("uuid", "question", "evaluator", "anchor_pdf", "tags"),
 )
 
 

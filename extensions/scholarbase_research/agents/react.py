@@ -1,0 +1,278 @@
+"""A language model that calls the tools, turn by turn: thought, action, observation.
+
+The prompt of a turn has the question and the last ``window`` turns. A wrong action stays in the history with its error,
+and never becomes a training target. The last turn ends the question, answered or not.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from dataclasses import dataclass
+from typing import Any, Final
+
+import orjson
+
+from scholarbase.errors import InvalidRequest
+from scholarbase.identifiers import parse
+from scholarbase.models.checks import check_whole
+from scholarbase.models.limits import MAX_LIMIT, MIN_TOKENS
+from scholarbase.responses.text import as_text
+from scholarbase.tools.calling import Tools
+from scholarbase.tools.definitions import tool_named
+from scholarbase_research.agents.base import Observed, Trace
+from scholarbase_research.llm.base import Completion, LanguageModel, Message, ModelRequest, ToolCall
+
+ANSWERED, TURNS = "answered", "turn limit"
+MAX_TURNS: Final = 1000
+_ACTION: Final = re.compile(r"^Action:\s*(\w+)\s*\nAction Input:\s*(\{.*\})\s*$", re.M | re.S)
+"""The action of a model that has no tool calls."""
+_SYSTEM: Final = (
+    "You find the papers that answer a question, with the tools of a scholarly library. In each turn write one short "
+    "thought and call one tool. Search in several ways, expand from papers that fit, and call answer with the ids of "
+    "all papers that fit, best first, when further calls would find nothing new. If you cannot call tools, end your "
+    'reply with two lines: "Action: NAME" and "Action Input: {JSON}".'
+)
+ANSWER_TOOL: Final[dict[str, Any]] = {
+    "type": "function",
+    "function": {
+        "name": "answer",
+        "description": "Give the final answer: the ids of all papers that answer the question, best first.",
+        "parameters": {
+            "type": "object",
+            "properties": {"ids": {"type": "array", "items": {"type": "string"}}},
+            "required": ["ids"],
+        },
+    },
+}
+
+
+@dataclass
+class _Turn:
+    """A turn as later prompts show it."""
+
+    thought: str
+    calls: list[tuple[ToolCall, str]]
+    """Each call and its observation."""
+    without_action: str | None = None
+    """What is said to a reply without an action."""
+
+
+class ReactPolicy:
+    """A model in a loop over the tools.
+
+    Args:
+        turns: the last turn ends the question.
+        window: earlier turns in each prompt.
+        observation_tokens: the most tokens of an observation, by the estimate of docs/answers.md.
+    """
+
+    name = "react"
+
+    def __init__(
+        self, model: LanguageModel, *, turns: int = 20, window: int = 5, observation_tokens: int = 2000
+    ) -> None:
+        check_whole(turns, "turns", 1, MAX_TURNS)
+        check_whole(window, "window", 1, MAX_TURNS)
+        check_whole(observation_tokens, "observation_tokens", MIN_TOKENS)
+        self._model = model
+        self._turns = turns
+        self._window = window
+        self._observation_tokens = observation_tokens
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        limits = {
+            "turns": self._turns,
+            "window": self._window,
+            "observation_tokens": self._observation_tokens,
+        }
+        return {"policy": self.name, "model": self._model.name, **limits}
+
+    def run(self, tools: Tools, trace: Trace, to: str | None) -> None:
+        schemas = [*tools.schemas("openai"), ANSWER_TOOL]
+        described = orjson.dumps(schemas).decode()
+        history: deque[_Turn] = deque(maxlen=self._window)
+        trace.stop = TURNS
+        for number in range(1, self._turns + 1):
+            request = ModelRequest(
+                (*self._prompt(trace.query.text, number), *_messages(history)),
+                tools=tuple(schemas),
+                temperature=0.0,
+            )
+            completion = self._model.complete(request)
+            trace.usage += completion.usage
+            used = completion.usage
+            turn = _Turn(_thought(completion), [])
+            calls = _calls(completion)
+            for place, call in enumerate(calls):
+                more = {
+                    "thought": turn.thought or None,
+                    "tokens": used.input_tokens + used.output_tokens if place == 0 else None,
+                }
+                observed, observation = self._act(tools, trace, call, number, to, more)
+                if observed.error is None:
+                    trace.samples.append(
+                        _sample(trace, number, len(trace.lines), history, turn, call, described)
+                    )
+                    if call.name == "answer":
+                        trace.stop = ANSWERED
+                        return
+                turn.calls.append((call, observation))
+            if not calls:
+                turn.without_action = "Your reply has no action: call one of the tools, or answer."
+                tokens = used.input_tokens + used.output_tokens
+                thought = turn.thought or None
+                trace.failed(
+                    "none", {}, number, turn.without_action, "no-action", thought=thought, tokens=tokens
+                )
+            history.append(turn)
+
+    def _prompt(self, question: str, number: int) -> tuple[Message, Message]:
+        left = self._turns - number + 1
+        said = "This is the last turn: call answer." if left == 1 else f"{left} turns are left."
+        return Message("system", f"{_SYSTEM}\n{said}"), Message("user", question)
+
+    def _act(
+        self, tools: Tools, trace: Trace, call: ToolCall, number: int, to: str | None, more: dict[str, Any]
+    ) -> tuple[Observed, str]:
+        """Run an action. Returns what was observed, and its text."""
+        arguments, problem = _arguments(call)
+        if problem is None and call.name == "answer":
+            ids, problem = _answered(arguments)
+            if problem is None:
+                trace.answer(ids, number, **more)
+                return Observed({}, ids, None), ""
+        if problem is not None:
+            failed = trace.failed(call.name, arguments, number, problem, "invalid-request", **more)
+            return failed, problem
+        try:
+            arguments = self._limited(call.name, arguments, to)
+        except InvalidRequest as error:
+            return trace.failed(call.name, arguments, number, str(error), error.slug, **more), str(error)
+        observed = trace.call(tools, call.name, arguments, number, **more)
+        if observed.content is None:
+            return observed, str(observed.error)
+        return observed, as_text(observed.content, offset=_whole(arguments.get("offset")))
+
+    def _limited(self, name: str, arguments: dict[str, Any], to: str | None) -> dict[str, Any]:
+        """The arguments with the limit of an observation, and the latest date where the tool has one.
+
+        Raises:
+            InvalidRequest: no tool has this name, or an argument is unknown.
+        """
+        tool = tool_named(name)
+        known = {key for _, key, _ in tool.arguments}
+        limited = dict(tool.canonical(arguments))
+        if "max_tokens" in known:
+            given = limited.get("max_tokens")
+            most = self._observation_tokens
+            limited["max_tokens"] = min(given, most) if type(given) is int else most
+        if to is not None and "to" in known:
+            limited["to"] = min(str(limited.get("to") or to), to)
+        return limited
+
+
+def _thought(completion: Completion) -> str:
+    return _ACTION.sub("", completion.text).strip()
+
+
+def _calls(completion: Completion) -> list[ToolCall]:
+    if completion.tool_calls:
+        return list(completion.tool_calls)
+    written = _ACTION.search(completion.text)
+    return [ToolCall("text", written[1], written[2])] if written else []
+
+
+def _arguments(call: ToolCall) -> tuple[dict[str, Any], str | None]:
+    """The arguments of a call, and what is wrong with them."""
+    try:
+        arguments = orjson.loads(call.arguments or "{}")
+    except orjson.JSONDecodeError as error:
+        return {}, f"The arguments of {call.name} are not valid JSON ({error})."
+    if not isinstance(arguments, dict):
+        return {}, f"The arguments of {call.name} must be an object."
+    return arguments, None
+
+
+def _answered(arguments: dict[str, Any]) -> tuple[tuple[str, ...], str | None]:
+    """The ids of an answer in canonical form, and what is wrong with them."""
+    ids = arguments.get("ids")
+    if not isinstance(ids, list) or not all(isinstance(one, str) for one in ids) or len(ids) > MAX_LIMIT:
+        return (), f"answer needs ids, a list of at most {MAX_LIMIT:,} ids of papers."
+    try:
+        return tuple(dict.fromkeys(str(parse(one)) for one in ids)), None
+    except InvalidRequest as error:
+        return (), str(error)
+
+
+def _whole(value: Any) -> int:
+    return value if type(value) is int and value >= 0 else 0
+
+
+def _messages(history: deque[_Turn]) -> list[Message]:
+    """Earlier turns as a prompt has them. A written action is an assistant's text, and its observation a user's."""
+    messages = []
+    for turn in history:
+        if turn.without_action is not None:
+            messages += [
+                Message("assistant", turn.thought or "(no reply)"),
+                Message("user", turn.without_action),
+            ]
+            continue
+        if [call.id for call, _ in turn.calls] == ["text"]:
+            [(call, observation)] = turn.calls
+            text = f"{turn.thought}\nAction: {call.name}\nAction Input: {call.arguments}".strip()
+            messages += [Message("assistant", text), Message("user", f"Observation: {observation}")]
+            continue
+        messages.append(Message("assistant", turn.thought, tuple(call for call, _ in turn.calls)))
+        messages += [Message("tool", observation, tool_call_id=call.id) for call, observation in turn.calls]
+    return messages
+
+
+# -- training samples -----------------------------------------------------------------------------------
+
+
+def _sample(
+    trace: Trace,
+    number: int,
+    call_number: int,
+    history: deque[_Turn],
+    turn: _Turn,
+    call: ToolCall,
+    tools: str,
+) -> dict[str, Any]:
+    """The conversation that ends with a correct action, in the form of ``scholarbase session export``."""
+    messages: list[dict[str, Any]] = [{"from": "human", "value": trace.query.text}]
+    for past in history:
+        messages += _past(past)
+    messages += _past(turn)  # calls of this turn before this one
+    return {
+        "id": f"{trace.query.id}:{call_number}",
+        "turn": number,
+        "conversations": [*messages, _action(turn.thought, call, 1)],
+        "tools": tools,
+    }
+
+
+def _past(turn: _Turn) -> list[dict[str, Any]]:
+    if turn.without_action is not None:
+        said = {"from": "gpt", "value": turn.thought, "weight": 0}
+        return [said, {"from": "observation", "value": turn.without_action}]
+    found = []
+    for call, observation in turn.calls:
+        found += [_action(turn.thought, call, 0), {"from": "observation", "value": observation}]
+    return found
+
+
+def _action(thought: str, call: ToolCall, weight: int) -> dict[str, Any]:
+    arguments, problem = _arguments(call)
+    if call.name == "answer" and problem is None and (ids := _answered(arguments)[0]):
+        return {"from": "gpt", "value": "\n".join(ids), "thought": thought, "weight": weight}
+    value = {"name": call.name, "arguments": call.arguments if problem else arguments}
+    return {
+        "from": "function_call",
+        "value": orjson.dumps(value).decode(),
+        "thought": thought,
+        "weight": weight,
+    }

@@ -1,0 +1,365 @@
+"""The commands that build benchmarks: ``scholarbase construct``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import orjson
+
+from scholarbase.cli.groups import Commands
+from scholarbase.cli.options import F, open_source, source_options
+from scholarbase.errors import InvalidRequest
+from scholarbase.settings import Settings
+from scholarbase_research.cli.audit import audit
+from scholarbase_research.cli.models import Models, model_options, models, read_prices
+from scholarbase_research.cli.pools import pools
+from scholarbase_research.cli.relations import relations
+
+if TYPE_CHECKING:
+    from scholarbase.models.source import Source
+    from scholarbase.rerankers.base import Reranker
+    from scholarbase_research.construction.rewrites import Rewriter
+    from scholarbase_research.construction.sources import CandidateSource
+    from scholarbase_research.llm.judges import Judge
+    from scholarbase_research.llm.rubrics import Rubric
+
+A_PATH = click.Path(path_type=Path)
+
+
+@click.group("construct", cls=Commands)
+def construction() -> None:
+    """Build a benchmark: the answers of questions, found and judged."""
+
+
+def _limits(command: F) -> F:
+    for option in reversed(
+        (
+            click.option("--rewrites", default=10, show_default=True, help="Rewrites of each question."),
+            click.option("--depth", default=10, show_default=True, help="Results of each text and source."),
+            click.option("--hops", default=2, show_default=True, help="Hops of citation expansion."),
+            click.option(
+                "--citations",
+                default=30,
+                show_default=True,
+                help="Citing papers of each seed; all references are taken.",
+            ),
+            click.option("--max-answers", default=500, show_default=True, help="Answers of a question."),
+            click.option(
+                "--max-judged", default=10_000, show_default=True, help="Judged papers of a question."
+            ),
+            click.option("--to", help="The latest date of papers, or query for each question's own date."),
+            click.option(
+                "--sample",
+                default=20,
+                show_default=True,
+                help="Papers of each question that the prefilter dropped, to judge for its loss.",
+            ),
+            click.option("--seed", default=0, show_default=True, help="The seed of that sample."),
+            click.option(
+                "--min-overlap",
+                default=0.25,
+                show_default=True,
+                help="The share of a question's words with which the prefilter keeps a paper.",
+            ),
+            click.option("--relevance", help="A reranker by path or URL, as a part of the prefilter."),
+            click.option(
+                "--relevance-floor", type=float, help="The lowest score of the papers that it keeps."
+            ),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+@construction.command(short_help="Find and judge the answers of QUESTIONS.")
+@click.argument("questions", type=A_PATH)
+@click.option("--out", type=A_PATH, default="construction", show_default=True, help="The folder to write.")
+@click.option(
+    "--judge",
+    "judges",
+    multiple=True,
+    required=True,
+    help="A model's URL with its name (https://host/v1#name), rule:words or rule:known; may be repeated.",
+)
+@click.option(
+    "--adjudicator",
+    "adjudicators",
+    multiple=True,
+    help="A model that judges uncertain papers again; may be repeated. [default: the first model of --judge]",
+)
+@click.option(
+    "--rubric", default="relevance-0-2", show_default=True, help="A rubric's name, or its TOML file."
+)
+@click.option("--rewriter", default="rules", show_default=True, help="rules, or a model's URL with its name.")
+@click.option(
+    "--source",
+    "sources",
+    multiple=True,
+    help="library, library:MODE, library:MODE:ENGINE, recorded:FILE, serper:URL, semantic-scholar:URL or arxiv:URL; "
+    "may be repeated. [default: library, in every mode]",
+)
+@_limits
+@click.option("--concurrency", default=4, show_default=True, help="Questions at once.")
+@click.option("--judge-concurrency", default=8, show_default=True, help="Papers judged at once.")
+@model_options
+@click.option("--metadata", type=A_PATH, help="The query set's metadata file, if it is in another folder.")
+@click.option("--skip-broken", is_flag=True, help="Skip broken lines, and count them.")
+@click.option("--retry-errors", is_flag=True, help="Judge papers with an error among their verdicts anew.")
+@click.option("--restart", is_flag=True, help="Discard what the folder has, and start again.")
+@source_options
+@click.pass_obj
+def answers(
+    settings: Settings,
+    /,
+    questions: Path,
+    out: Path,
+    judges: Sequence[str],
+    adjudicators: Sequence[str],
+    rubric: str,
+    rewriter: str,
+    sources: Sequence[str],
+    concurrency: int,
+    judge_concurrency: int,
+    cassette: Path | None,
+    record: bool,
+    prices: Sequence[str],
+    structured: str,
+    model_timeout: float,
+    metadata: Path | None,
+    skip_broken: bool,
+    retry_errors: bool,
+    restart: bool,
+    library: Path | None,
+    url: str | None,
+    encoder: str | None,
+    as_json: bool,
+    **limits: Any,
+) -> None:
+    """Find and judge the answers of QUESTIONS, and write them as a query file, qrels and a report to --out.
+
+    QUESTIONS is a query file of any known format, JSON lines with a question on each, or a text file with one on each
+    line. Answers that the file has measure the recall. If interrupted, the same command continues.
+    """
+    from scholarbase.evaluation.display import show_notes
+    from scholarbase.progress import reporter
+    from scholarbase_research.construction.job import Setup, construct_answers, known_answers
+    from scholarbase_research.construction.judging import Panel
+    from scholarbase_research.construction.outputs import OUTPUTS, PAGE, QUERIES, page
+    from scholarbase_research.construction.prefilter import PrefilterSettings
+    from scholarbase_research.construction.questions import read_questions
+    from scholarbase_research.construction.settings import Limits
+    from scholarbase_research.folders import check_inputs
+    from scholarbase_research.llm.rubrics import open_rubric
+
+    wanted = Limits(
+        *(limits[name] for name in ("rewrites", "depth", "hops", "citations", "max_answers", "max_judged")),
+        *(limits[name] for name in ("sample", "to", "seed")),
+    )
+    filtering = PrefilterSettings(limits["min_overlap"], floor=limits["relevance_floor"])
+    used_rubric = open_rubric(rubric)
+    priced = read_prices(prices)
+    check_inputs(out, OUTPUTS, (questions, metadata))
+    query_set = read_questions(questions, metadata=metadata, skip_broken=skip_broken)
+    show_notes(query_set.notes)
+    relevance = _relevance(settings, limits["relevance"])
+    with (
+        models(settings, cassette, record, structured, model_timeout, judge_concurrency) as opened,
+        open_source(settings, library, url, encoder) as source,
+    ):
+        known = known_answers(source, query_set)
+        panel = Panel(
+            used_rubric,
+            [_judge(opened, name, used_rubric, known) for name in judges],
+            [_judge(opened, name, used_rubric, known) for name in adjudicators or _first_model(judges)],
+        )
+        setup = Setup(
+            _sources(settings, source, sources or ("library",)),
+            _rewriter(opened, source, rewriter),
+            panel,
+            wanted,
+            filtering,
+            relevance,
+            priced,
+        )
+        try:
+            figures = construct_answers(
+                source,
+                query_set,
+                out,
+                setup,
+                known=known,
+                concurrency=concurrency,
+                judge_concurrency=judge_concurrency,
+                retry_errors=retry_errors,
+                cassette=opened.cassette,
+                restart=restart,
+                reporter=reporter(settings.progress_seconds),
+            )
+        finally:
+            for one in setup.sources:
+                one.close()
+            if relevance is not None:
+                relevance.close()
+    if as_json:
+        click.echo(orjson.dumps(figures, option=orjson.OPT_INDENT_2).decode())
+    else:
+        click.echo(page(figures), nl=False)
+    click.echo(f"The answers are in {out / QUERIES}, the report in {out / PAGE}.", err=True)
+
+
+def _is_model(name: str) -> bool:
+    return name.startswith(("http://", "https://"))
+
+
+def _first_model(judges: Sequence[str]) -> list[str]:
+    return [name for name in judges if _is_model(name)][:1]
+
+
+def _judge(opened: Models, name: str, rubric: Rubric, known: Mapping[str, frozenset[str]]) -> Judge:
+    from scholarbase_research.construction.rules import known_judge, words_judge
+    from scholarbase_research.llm.judges import ModelJudge
+
+    if name == "rule:words":
+        return words_judge(rubric)
+    if name == "rule:known":
+        if not known:
+            raise InvalidRequest(
+                "rule:known needs questions with answers that the library holds: use another judge."
+            )
+        return known_judge(rubric, known)
+    if not _is_model(name):
+        raise InvalidRequest(
+            f"Unknown judge {name!r}: use a URL such as https://host/v1#name, rule:words or rule:known."
+        )
+    return ModelJudge(opened.open(name), rubric)
+
+
+def _rewriter(opened: Models, source: Source, name: str) -> Rewriter:
+    from scholarbase_research.construction.rewrites import ModelRewriter, RuleRewriter
+
+    rules = RuleRewriter(source)
+    if name == "rules":
+        return rules
+    if not _is_model(name):
+        raise InvalidRequest(f"Unknown rewriter {name!r}: use rules, or a URL such as https://host/v1#name.")
+    return ModelRewriter(opened.open(name), rules)
+
+
+def _sources(settings: Settings, source: Source, names: Sequence[str]) -> list[CandidateSource]:
+    from scholarbase_research.construction.services import open_service
+    from scholarbase_research.construction.sources import RecordedSource, open_library_sources
+
+    found: list[CandidateSource] = []
+    for name in names:
+        kind, _, rest = name.partition(":")
+        if kind == "library":
+            found += open_library_sources(source, name)
+        elif kind == "recorded":
+            found.append(RecordedSource(Path(rest)))
+        else:
+            found.append(open_service(kind, rest, settings))
+    return found
+
+
+def _relevance(settings: Settings, location: str | None) -> Reranker | None:
+    if location is None:
+        return None
+    from scholarbase.rerankers import open_reranker
+
+    key = settings.reranker_api_key.get_secret_value() if settings.reranker_api_key else None
+    return open_reranker("--relevance", location, device=settings.device, api_key=key)
+
+
+@construction.command(short_help="Write questions about TOPICS.")
+@click.argument("topics", type=A_PATH)
+@click.option(
+    "--model", "model_url", required=True, help="The model's URL with its name, https://host/v1#name."
+)
+@click.option("--out", type=A_PATH, default="questions", show_default=True, help="The folder to write.")
+@click.option("--encoder", help="The encoder that finds duplicates. [default: the one in the package]")
+@click.option(
+    "--cosine", default=0.9, show_default=True, help="The cosine from which a question is a duplicate."
+)
+@click.option("--per-intent", type=int, help="The most questions of an intent.")
+@click.option("--per-category", type=int, help="The most questions of a category.")
+@click.option("--concurrency", default=4, show_default=True, help="Topics at once.")
+@model_options
+@click.option("--json", "as_json", is_flag=True, help="Print the manifest as JSON.")
+@click.pass_obj
+def queries(
+    settings: Settings,
+    /,
+    topics: Path,
+    model_url: str,
+    out: Path,
+    encoder: str | None,
+    cosine: float,
+    per_intent: int | None,
+    per_category: int | None,
+    concurrency: int,
+    cassette: Path | None,
+    record: bool,
+    prices: Sequence[str],
+    structured: str,
+    model_timeout: float,
+    as_json: bool,
+) -> None:
+    """Write four questions about each of TOPICS, one of each intent, and leave out those with flaws.
+
+    TOPICS has one topic on each line. If interrupted, the same command continues: replies are kept in --out. Where
+    two replies were malformed, it asks again.
+    """
+    from scholarbase.cli.encoders import open_encoders
+    from scholarbase.models.encoders import PACKAGED
+    from scholarbase.progress import reporter
+    from scholarbase_research.construction.topics import (
+        OUTPUTS,
+        QUESTIONS,
+        REPLIES,
+        construct_queries,
+        questions_folder,
+        read_topics,
+    )
+    from scholarbase_research.folders import check_inputs
+    from scholarbase_research.llm.base import Usage
+
+    check_inputs(out, (*OUTPUTS, REPLIES), (topics,))
+    found = read_topics(topics)
+    priced = read_prices(prices)
+    tape, recorded = (cassette, record) if cassette else (out / REPLIES, True)
+    with (
+        questions_folder(out),
+        models(settings, tape, recorded, structured, model_timeout, concurrency) as opened,
+        open_encoders(settings, None, encoder or PACKAGED, None) as (used_encoder, _),
+    ):
+        assert used_encoder is not None
+        model = opened.open(model_url)
+        manifest = construct_queries(
+            found,
+            model,
+            used_encoder,
+            out,
+            cosine=cosine,
+            per_intent=per_intent,
+            per_category=per_category,
+            concurrency=concurrency,
+            reporter=reporter(settings.progress_seconds),
+        )
+    if as_json:
+        click.echo(orjson.dumps(manifest, option=orjson.OPT_INDENT_2).decode())
+    else:
+        used = Usage(**manifest["usage"])
+        cost = f", cost {priced[model.name].cost(used):,.4f}" if model.name in priced else ""
+        click.echo(
+            f"{manifest['topics']:,} topics: {manifest['questions']:,} questions, {manifest['rejected']:,} left out; "
+            f"{used.replies:,} replies{cost}."
+        )
+    click.echo(f"The questions are in {out / QUESTIONS}.", err=True)
+
+
+construction.add_command(audit)
+construction.add_command(pools)
+construction.add_command(relations)

@@ -1,0 +1,138 @@
+"""Relations of papers: ``scholarbase construct relations``."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+import orjson
+
+from scholarbase.cli.options import open_source, source_options
+from scholarbase.errors import InvalidRequest, RunExists
+from scholarbase.settings import Settings
+
+A_PATH = click.Path(path_type=Path)
+
+
+@click.group()
+def relations() -> None:
+    """Find pairs of papers for questions about both."""
+
+
+def _check_free(*files: Path | None) -> None:
+    """Raises RunExists: a file to write exists, which is reported before the work and not after it."""
+    for file in files:
+        if file is not None and file.exists():
+            raise RunExists(f"{file} already exists: give another file.")
+
+
+@relations.command(short_help="Relate papers by similar questions.")
+@click.argument("questions", type=A_PATH)
+@click.option("--out", type=A_PATH, required=True, help="The file of relations to write.")
+@click.option("--encoder", help="The encoder of the questions. [default: the one in the package]")
+@click.option("--device", help="Where the encoder runs, such as cpu or cuda:0. [env: SCHOLARBASE_DEVICE]")
+@click.option(
+    "--threshold", default=0.7, show_default=True, help="The cosine above which two questions count."
+)
+@click.option("--top-sections", default=3, show_default=True, help="Pairs of sections of each two papers.")
+@click.option("--per-paper", default=3, show_default=True, help="Relations of each source.")
+@click.option("--keywords", type=A_PATH, help="A file of papers and keywords: targets share one.")
+@click.option("--pairs", type=A_PATH, help="A file of sources and targets: no others are compared.")
+@click.pass_obj
+def questions(
+    settings: Settings,
+    /,
+    questions: Path,
+    out: Path,
+    encoder: str | None,
+    device: str | None,
+    keywords: Path | None,
+    pairs: Path | None,
+    **options: Any,
+) -> None:
+    """Relate papers whose sections answer similar QUESTIONS.
+
+    QUESTIONS has question, paper and section, as CSV or JSON lines. Targets are all other papers, or those of
+    --keywords or --pairs.
+    """
+    from scholarbase.cli.encoders import open_encoders
+    from scholarbase.models.encoders import PACKAGED
+    from scholarbase.progress import reporter
+    from scholarbase_research.construction.pools import read_keywords
+    from scholarbase_research.construction.relations import (
+        SharingKeywords,
+        read_pairs,
+        read_paper_questions,
+        relate_questions,
+        write_relations,
+    )
+
+    if keywords is not None and pairs is not None:
+        raise InvalidRequest("Give --keywords or --pairs, not both.")
+    _check_free(out)
+    found = read_paper_questions(questions)
+    candidates: Mapping[str, Collection[str]] | None = None
+    if keywords is not None:
+        candidates = SharingKeywords(read_keywords(keywords))
+    elif pairs is not None:
+        candidates = read_pairs(pairs)
+    with open_encoders(settings, device, encoder or PACKAGED, None) as (used, _):
+        assert used is not None
+        related = relate_questions(
+            found, used, candidates=candidates, reporter=reporter(settings.progress_seconds), **options
+        )
+        count = write_relations(related, out)
+    papers = len({one.paper for one in found})
+    click.echo(f"{count:,} relations of {papers:,} papers. They are in {out}.", err=True)
+
+
+@relations.command(short_help="Relate papers by sentences with one citation.")
+@click.option("--out", type=A_PATH, required=True, help="The file of relations to write.")
+@click.option(
+    "--pools", type=A_PATH, help="Also write a query file whose pools are the papers that each source cites."
+)
+@click.option(
+    "--min-cited", default=3, show_default=True, help="Papers of the library that a source has to cite."
+)
+@source_options
+@click.pass_obj
+def citations(
+    settings: Settings,
+    /,
+    out: Path,
+    pools: Path | None,
+    min_cited: int,
+    library: Path | None,
+    url: str | None,
+    encoder: str | None,
+    as_json: bool,
+) -> None:
+    """Relate papers by the sentences of full texts that have a single citation mark."""
+    from scholarbase.progress import reporter
+    from scholarbase_research.construction.citation_sentences import CitationRelations
+    from scholarbase_research.construction.pools import write_pools
+    from scholarbase_research.construction.relations import write_relations
+
+    _check_free(out, pools)
+    if pools is not None and pools.resolve() == out.resolve():
+        raise InvalidRequest(f"--out and --pools are both {out}: give two files.")
+    with open_source(settings, library, url, encoder, default_encoder="none") as source:
+        found = CitationRelations(source, min_cited=min_cited, reporter=reporter(settings.progress_seconds))
+        related = list(found)
+    write_relations(related, out)
+    if pools is not None:
+        write_pools(found.pools([one for one in related if len(found.cited[one.source]) > 1]), pools)
+    counts = found.counts
+    if as_json:
+        click.echo(orjson.dumps(dict(counts), option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS).decode())
+    else:
+        click.echo(
+            f"{counts['papers']:,} papers with a text: {counts['papers_left_out']:,} cite fewer than {min_cited} "
+            f"papers of the library. {counts['sentences']:,} sentences of the others have citation marks: "
+            f"{counts['several']:,} several, {counts['unlinked']:,} one beside a mark without an entry, "
+            f"{counts['not_held']:,} one of a paper that the library lacks, {counts['own']:,} one of the paper itself, "
+            f"{counts['short']:,} fewer than four words. {counts['relations']:,} are relations."
+        )
+    click.echo(f"The relations are in {out}.", err=True)

@@ -1,0 +1,225 @@
+"""Draw judged papers for an audit, the same number of each score, and write them as a sheet."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import heapq
+import io
+import sqlite3
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from scholarbase.databases import open_for_reading
+from scholarbase.errors import InvalidRequest, PaperNotFound, QueryFileError, RunExists
+from scholarbase.evaluation.formats import streams
+from scholarbase.files import atomic_write, storage_errors
+from scholarbase.models.checks import check_path, check_whole, shown
+from scholarbase.models.limits import MAX_IDS
+from scholarbase.models.papers import Paper
+from scholarbase.models.source import Source
+from scholarbase_research.construction.audit.scales import Scale
+
+FIELDS: Final = ("question", "paper", "title", "abstract", "score")
+ANNOTATORS: Final = 3
+COLUMNS: Final = ("item", *FIELDS, *(f"annotator_{n}" for n in range(1, ANNOTATORS + 1)), "bias")
+MAX_PER_SCORE: Final = 10_000
+DATABASE: Final = "construction.sqlite"
+"""The database in the folder of a construction."""
+_SQLITE: Final = b"SQLite format 3\0"
+"""https://sqlite.org/fileformat.html#the_database_header"""
+_LONGEST: Final = 1_000_000
+"""Characters of a cell."""
+
+
+class Judged(NamedTuple):
+    """A paper and the score that the judges gave it for a question."""
+
+    question: str
+    paper: str
+    title: str
+    abstract: str
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """The drawn items in the order of the sheet, and how many there are and were drawn of each score."""
+
+    items: tuple[Judged, ...]
+    available: Mapping[float, int]
+    drawn: Mapping[float, int]
+
+
+def read_judged(run: Path, scale: Scale) -> Iterator[Judged]:
+    """Read the judged papers of a run, one by one.
+
+    A run is the folder or database of a construction, whose papers then lack title and abstract, or CSV, TSV or JSON
+    lines with the columns ``FIELDS``.
+
+    Raises:
+        QueryFileError: the run cannot be read, or a line is invalid.
+    """
+    run = check_path(run, "run")
+    run = run / DATABASE if run.is_dir() else run
+    if not run.is_file():
+        raise QueryFileError(
+            f"No run at {run}: give the folder of a construction, or CSV or JSON lines with {', '.join(FIELDS)}."
+        )
+    if streams.start_of(run).startswith(_SQLITE):
+        yield from _decisions(run, scale)
+        return
+    for where, row in _rows(run):
+        values = []
+        for name in FIELDS:
+            if name not in row:
+                raise QueryFileError(
+                    f"{run}, {where} has no {name}: every judged paper has {', '.join(FIELDS)}."
+                )
+            values.append(row[name])
+        *texts, score = values
+        for name, text in zip(FIELDS, texts, strict=False):
+            if text is None and name == "abstract":
+                continue
+            if not isinstance(text, str) or (not text.strip() and name in ("question", "paper")):
+                raise QueryFileError(f"{run}, {where}: {name} is {shown(text, 80)}, and must be a text.")
+            if len(text) > _LONGEST:
+                raise QueryFileError(
+                    f"{run}, {where}: {name} has {len(text):,} characters: at most {_LONGEST:,}."
+                )
+        try:
+            label = scale.label(score)
+        except InvalidRequest as error:
+            raise QueryFileError(f"{run}, {where}: score {error}") from error
+        question, paper, title, abstract = (text or "" for text in texts)
+        yield Judged(question, paper, title, abstract, label)
+
+
+def _decisions(database: Path, scale: Scale) -> Iterator[Judged]:
+    """The graded papers of a construction. The join is in one order, so that equal runs give equal samples.
+
+    A grade is the place of a label in the rubric, the highest that is not above the score. So grade and score together
+    tell whether the scale is the rubric's.
+    """
+    try:
+        with closing(open_for_reading(database)) as connection:
+            rows = connection.execute(
+                "SELECT questions.text, decisions.paper, decisions.score, decisions.grade FROM decisions "
+                "JOIN questions USING (question) WHERE decisions.grade IS NOT NULL "
+                "ORDER BY decisions.question, decisions.paper"
+            )
+            for question, paper, score, grade in rows:
+                if scale.place(score) != grade:
+                    raise QueryFileError(
+                        f"{database}: the score {shown(score, 80)} of {paper} is label {grade + 1} of its rubric, and "
+                        f"not of the scale {', '.join(scale.shown)}: give --scale with all labels of the rubric."
+                    )
+                yield Judged(question, paper, "", "", scale.labels[grade])
+    except sqlite3.DatabaseError as error:
+        raise QueryFileError(f"{database} is not the database of a construction ({error}).") from error
+
+
+def _rows(run: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    shape = streams.shape_of(streams.start_of(run))
+    if shape == "lines":
+        for record in streams.json_lines(run):
+            if record.problem is not None:
+                raise QueryFileError(f"{run}, {record.where}: {record.problem}")
+            yield record.where, record.fields
+    elif shape == "table":
+        rows = streams.table_rows(run)
+        _, header = next(rows)
+        for where, cells in rows:
+            if len(cells) != len(header):
+                raise QueryFileError(f"{run}, {where} has {len(cells)} cells, and the header {len(header)}.")
+            yield where, dict(zip(header, cells, strict=True))
+    else:
+        raise QueryFileError(
+            f"{run} is neither CSV nor JSON lines: it must have the columns {', '.join(FIELDS)}."
+        )
+
+
+def draw(items: Iterable[Judged], per_score: int, seed: int) -> Sample:
+    """Draw ``per_score`` items of each score at random, or all if there are fewer.
+
+    The items of the lowest hashes of seed, question and paper are drawn, so that the order of ``items`` does not
+    matter, and a larger sample contains a smaller one. The sheet's order is another hash's: it does not tell the
+    scores apart.
+
+    Raises:
+        InvalidRequest: an argument is out of range, there are no items, or a paper was judged twice for a question.
+    """
+    check_whole(per_score, "per_score", 1, MAX_PER_SCORE)
+    check_whole(seed, "seed", 0)
+    available: Counter[float] = Counter()
+    kept: dict[float, list[tuple[int, int, Judged]]] = {}
+    for number, item in enumerate(items):
+        available[item.score] += 1
+        heap = kept.setdefault(item.score, [])
+        entry = (-_hash(seed, "draw", item), -number, item)
+        if len(heap) < per_score:
+            heapq.heappush(heap, entry)
+        else:
+            heapq.heappushpop(heap, entry)
+    drawn = [item for heap in kept.values() for _, _, item in heap]
+    if not drawn:
+        raise InvalidRequest("There are no judged papers: give a run with some.")
+    (question, paper), count = Counter((item.question, item.paper) for item in drawn).most_common(1)[0]
+    if count > 1:
+        raise InvalidRequest(
+            f"The paper {paper} was judged {count} times for the question {shown(question, 80)}: give each pair once."
+        )
+    drawn.sort(key=lambda item: _hash(seed, "order", item))
+    return Sample(
+        tuple(drawn),
+        dict(sorted(available.items())),
+        {score: len(kept[score]) for score in sorted(kept)},
+    )
+
+
+def _hash(seed: int, purpose: str, item: Judged) -> int:
+    key = "\0".join((str(seed), purpose, item.question, item.paper))
+    return int.from_bytes(hashlib.sha256(key.encode(errors="surrogatepass")).digest()[:16])
+
+
+def with_texts(items: Sequence[Judged], source: Source) -> list[Judged]:
+    """Add titles and abstracts from a library where both are missing.
+
+    Raises:
+        PaperNotFound: the library does not hold a paper.
+    """
+    bare = [item.paper for item in items if not item.title and not item.abstract]
+    papers: dict[str, Paper | None] = {}
+    for start in range(0, len(bare), MAX_IDS):
+        ids = bare[start : start + MAX_IDS]
+        papers |= dict(zip(ids, source.papers(ids), strict=True))
+    return [_described(item, papers[item.paper]) if item.paper in papers else item for item in items]
+
+
+def _described(item: Judged, paper: Paper | None) -> Judged:
+    if paper is None:
+        raise PaperNotFound(f"The library does not hold {item.paper}: give the library of the run.")
+    return item._replace(title=paper.title or "", abstract=paper.abstract or "")
+
+
+def write_sheet(items: Sequence[Judged], path: Path) -> None:
+    """Write the items as CSV (RFC 4180, UTF-8) with empty columns for the annotators.
+
+    Raises:
+        RunExists: the file exists; it may have annotations.
+        StorageError: it cannot be written.
+    """
+    if path.exists():
+        raise RunExists(f"{path} already exists, and may have annotations: give another file.")
+    out = io.StringIO(newline="")
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for number, item in enumerate(items, 1):
+        texts = (item.question, item.paper, item.title, item.abstract, f"{item.score:g}")
+        writer.writerow([number, *texts, *[""] * ANNOTATORS, ""])
+    with storage_errors(path), atomic_write(path) as file:
+        file.write(out.getvalue().encode())

@@ -1,0 +1,252 @@
+"""Constructs the answer sets of a query set: several questions at once, resumable at any instant."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+from scholarbase.errors import ConstructionError, InvalidRequest, QueryFileError, ScholarBaseError
+from scholarbase.evaluation.answers import judge
+from scholarbase.evaluation.requests import QUERY_DATE, last_date
+from scholarbase.files import locked_folder, storage_errors
+from scholarbase.models.checks import check_whole
+from scholarbase.models.queries import QuerySet
+from scholarbase.models.source import Source
+from scholarbase.progress import Reporter, SilentReporter
+from scholarbase.rerankers.base import Reranker
+from scholarbase_research.construction.judging import Panel
+from scholarbase_research.construction.outputs import OUTPUTS, write_outputs
+from scholarbase_research.construction.prefilter import PrefilterSettings
+from scholarbase_research.construction.process import Answered, Cancelled, Parts, construct
+from scholarbase_research.construction.rewrites import Rewriter
+from scholarbase_research.construction.settings import Limits
+from scholarbase_research.construction.sources import CandidateSource, RecordedSource
+from scholarbase_research.construction.store import Store
+from scholarbase_research.folders import check_outputs
+from scholarbase_research.llm.base import Price
+from scholarbase_research.llm.cassette import Cassette
+
+log = logging.getLogger("scholarbase_research.construction")
+
+DATABASE: Final = "construction.sqlite"
+MAX_CONCURRENCY: Final = 256
+
+
+@dataclass(frozen=True)
+class Setup:
+    """How the answers of questions are found and judged. ``prices`` are by the name of a model or judge."""
+
+    sources: Sequence[CandidateSource]
+    rewriter: Rewriter
+    panel: Panel
+    limits: Limits = field(default_factory=Limits)
+    prefilter: PrefilterSettings = field(default_factory=PrefilterSettings)
+    relevance: Reranker | None = None
+    prices: Mapping[str, Price] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        names = [source.name for source in self.sources]
+        if not names:
+            raise InvalidRequest("There are no sources of candidates: give --source.")
+        if len(set(names)) < len(names):
+            raise InvalidRequest(
+                f"--source names {max(names, key=names.count)} twice: name each source once."
+            )
+        if (self.relevance is None) != (self.prefilter.floor is None):
+            raise InvalidRequest(
+                "A relevance model needs the lowest score of papers that are kept, and the reverse: give --relevance "
+                "and --relevance-floor together."
+            )
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What the rows depend on, besides the questions and the library."""
+        files = {one.name: one.sha256 for one in self.sources if isinstance(one, RecordedSource)}
+        return {
+            "sources": [source.name for source in self.sources],
+            **({"recorded": files} if files else {}),
+            "rewriter": self.rewriter.name,
+            "panel": self.panel.identity,
+            "limits": self.limits.to_dict(),
+            "prefilter": self.prefilter.to_dict(),
+            "relevance": None if self.relevance is None else self.relevance.name,
+        }
+
+
+def known_answers(source: Source, queries: QuerySet) -> dict[str, frozenset[str]]:
+    """The answers in the query file that the library holds, by question; empty if the file has none."""
+    if not any(query.answers for query in queries.queries):
+        return {}
+    try:
+        judged = judge(source, queries)
+    except QueryFileError as error:
+        log.warning("%s Recall is computed over the answers that this run finds.", error)
+        return {}
+    found = {
+        query.id: frozenset(answer.paper_id for answer in query.relevant if answer.held)
+        for query in judged.queries
+    }
+    return {query: papers for query, papers in found.items() if papers}
+
+
+def construct_answers(
+    source: Source,
+    queries: QuerySet,
+    folder: Path,
+    setup: Setup,
+    *,
+    known: Mapping[str, frozenset[str]] | None = None,
+    concurrency: int = 4,
+    judge_concurrency: int = 8,
+    retry_errors: bool = False,
+    cassette: Cassette | None = None,
+    restart: bool = False,
+    reporter: Reporter | None = None,
+) -> dict[str, Any]:
+    """Construct the answer set of every question, and write the files of the result to ``folder``.
+
+    A question that is done is not repeated, and one that was interrupted continues from its stored rows.
+
+    Args:
+        known: answers that are known before, by question; they are used to measure recall, never to judge.
+        concurrency: questions at once.
+        judge_concurrency: papers that are judged at once, over all questions.
+        retry_errors: judge papers with a verdict that is an error anew. Their tokens so far remain counted.
+        cassette: that of the judges, if they have one: with ``retry_errors`` its replies on these papers are recorded
+            anew.
+        restart: discard what the folder has.
+
+    Returns: the report.
+
+    Raises:
+        QueryFileError: there are no questions, or one lacks the date that limits its papers.
+        InvalidRequest: there are errors to judge anew, and the cassette only replays.
+        ConstructionError: the folder has another construction or files of the same names, or another process writes
+            to it.
+        ScholarBaseError: a source, a judge or the storage fails. What is done is kept, and the same call continues.
+    """
+    check_whole(concurrency, "concurrency", 1, MAX_CONCURRENCY)
+    check_whole(judge_concurrency, "judge_concurrency", 1, MAX_CONCURRENCY)
+    if not queries.queries:
+        raise QueryFileError(f"The query set {queries.name} has no questions.")
+    if setup.limits.to == QUERY_DATE:
+        for query in queries.queries:
+            last_date(query)
+    snapshot = source.snapshot()["snapshot"]
+    identity = {"queries": queries.sha256, "snapshot": snapshot, **setup.identity}
+    known = known or {}
+    with locked_folder(
+        folder,
+        ConstructionError(f"Another process is constructing answers in {folder}: wait for it, or stop it."),
+    ):
+        check_outputs(folder, DATABASE, OUTPUTS, ConstructionError)
+        if restart:
+            with storage_errors(folder):
+                # The database last: it shows that the other files are of an earlier run.
+                for name in (*OUTPUTS, *(f"{DATABASE}{end}" for end in ("-wal", "-shm", "-journal", ""))):
+                    (folder / name).unlink(missing_ok=True)
+        with closing(Store(folder / DATABASE, identity)) as store:
+            store.add_questions(
+                [(query.id, number, query.text, query.date) for number, query in enumerate(queries.queries)],
+                [(query, paper) for query, papers in sorted(known.items()) for paper in sorted(papers)],
+            )
+            if retry_errors:
+                _forget_errors(store, cassette)
+            _run(source, queries, store, setup, concurrency, judge_concurrency, reporter or SilentReporter())
+            if source.snapshot()["snapshot"] != snapshot:
+                raise ConstructionError(
+                    "The library changed during the construction: start again with --restart, or serve the snapshot "
+                    f"{snapshot} again."
+                )
+            with storage_errors(folder):
+                return write_outputs(folder, store, queries, identity, setup.prices)
+
+
+def _forget_errors(store: Store, cassette: Cassette | None) -> None:
+    count, prompts = store.errors()
+    if not count:
+        return
+    if cassette is not None:
+        cassette.forget(prompts)
+    store.forget_errors()
+    log.info("%d papers with errors are judged anew.", count)
+
+
+def _run(
+    source: Source,
+    queries: QuerySet,
+    store: Store,
+    setup: Setup,
+    concurrency: int,
+    judge_concurrency: int,
+    reporter: Reporter,
+) -> None:
+    done = store.done()
+    left = [query for query in queries.queries if query.id not in done]
+    if done:
+        log.info("%d of %d questions are done already.", len(done), len(queries.queries))
+    ended = threading.Event()
+
+    def check() -> None:
+        if ended.is_set():
+            raise Cancelled
+
+    with (
+        ThreadPoolExecutor(judge_concurrency, "judge") as judges,
+        ThreadPoolExecutor(concurrency, "question") as pool,
+        reporter.stage("construct", "questions", len(queries.queries), len(done)) as tracker,
+    ):
+        parts = Parts(
+            source,
+            setup.sources,
+            setup.rewriter,
+            setup.panel,
+            setup.limits,
+            setup.prefilter,
+            store,
+            judges,
+            setup.relevance,
+        )
+        parts = replace(parts, check=check)
+        waiting: set[Future[Answered]] = {pool.submit(construct, parts, query) for query in left}
+        try:
+            while waiting:
+                finished, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+                for future in finished:
+                    found = future.result()
+                    tracker.advance(1)
+                    tracker.at(len(queries.queries) - len(waiting))
+                    log.info(
+                        "%d papers judged, %d answers (%s)%s",
+                        found.judged,
+                        found.answers,
+                        found.stop,
+                        cost_text(store, setup.prices),
+                    )
+        except BaseException as error:
+            ended.set()
+            for future in waiting:
+                future.cancel()
+            if isinstance(error, ScholarBaseError):
+                hint = f"{len(store.done())} of {len(queries.queries)} questions are done, and all verdicts are kept"
+                raise type(error)(f"{error} {hint}: the same command continues.") from error
+            raise
+
+
+def cost_text(store: Store, prices: Mapping[str, Price]) -> str:
+    """The tokens used so far, and their cost where prices are known."""
+    used = store.usage()
+    if not used:
+        return ""
+    tokens = sum(usage.input_tokens + usage.output_tokens for usage in used.values())
+    text = f"; so far {sum(usage.replies for usage in used.values()):,} replies, {tokens:,} tokens"
+    if prices:
+        total = sum(prices[name].cost(usage) for name, usage in used.items() if name in prices)
+        text += f", cost {total:,.4f}"
+    return text

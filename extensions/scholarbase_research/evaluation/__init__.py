@@ -1,0 +1,1 @@
+"""Ceilings, sweeps, scores of answers, and the query files of published benchmarks."""

@@ -1,0 +1,492 @@
+"""AirQA's 19 evaluation functions by name (its table 8 and appendix A.3), their parameters checked before any answer.
+
+evaluator = read_evaluator("eval_string_exact_match", {"gold": "Italian", "lowercase": True})
+evaluator.score("ITALIAN")  # Outcome(passed=True)
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Final, Literal, NamedTuple
+
+from scholarbase.errors import InvalidRequest
+from scholarbase.models.checks import shown
+from scholarbase_research.evaluation.qa import matching
+from scholarbase_research.evaluation.qa.judging import Judge, JudgeFailed, ask
+from scholarbase_research.evaluation.qa.literals import as_list, check_answer
+from scholarbase_research.evaluation.qa.matching import ELEMENT_TYPES, FUZZ_METHODS, Options
+
+Genre = Literal["objective", "subjective", "logical"]
+
+MAX_GOLD: Final = 200
+"""Items of a gold list, and functions of a conjunction or disjunction."""
+MAX_NESTING: Final = 5
+_REQUIRED: Final = object()
+
+
+class Outcome(NamedTuple):
+    """Whether an answer passed; None if that is unknown, and ``error`` says why."""
+
+    passed: bool | None
+    error: str | None = None
+
+
+class Parameter(NamedTuple):
+    """``accepts`` decides whether a value is valid, ``expected`` describes valid ones."""
+
+    accepts: Callable[[Any], bool]
+    expected: str
+    default: Any = _REQUIRED
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """``decide`` gets the answer, the arguments with defaults, and the judge."""
+
+    name: str
+    genre: Genre
+    category: str
+    parameters: Mapping[str, Parameter]
+    decide: Callable[[Any, Mapping[str, Any], Judge | None], bool] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluator:
+    """A function with its arguments; ``parts`` are those of a logical function."""
+
+    function: Function
+    arguments: Mapping[str, Any]
+    parts: tuple[Evaluator, ...] = ()
+
+    @property
+    def is_subjective(self) -> bool:
+        """Whether it needs a judge: a semantic function, or a logical one with such a part."""
+        return self.function.genre == "subjective" or any(part.is_subjective for part in self.parts)
+
+    @property
+    def names_model(self) -> bool:
+        """Whether the arguments name a model or its temperature, which the judge decides."""
+        own = any(self.arguments.get(name) is not None for name in ("llm_model", "temperature"))
+        return own or any(part.names_model for part in self.parts)
+
+    def score(self, answer: Any, judge: Judge | None = None) -> Outcome:
+        """Evaluate an answer: a JSON value, or the text of a Python or JSON literal where one is expected."""
+        try:
+            check_answer(answer)
+        except InvalidRequest as error:
+            return Outcome(None, str(error))
+        return self._score(answer, judge)
+
+    def _score(self, answer: Any, judge: Judge | None) -> Outcome:
+        if self.parts:
+            return _LOGIC[self.function.name](self.parts, answer, judge)
+        assert self.function.decide is not None
+        try:
+            return Outcome(self.function.decide(answer, self.arguments, judge))
+        except JudgeFailed as error:
+            return Outcome(None, f"{self.function.name}: {error}")
+
+
+# -- parameters -----------------------------------------------------------------------------------------
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and bool(value.strip())
+
+
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, list) and 0 < len(value) <= MAX_GOLD and all(map(_is_text, value))
+
+
+def _is_gold_list(value: Any) -> bool:
+    return isinstance(value, list) and 0 < len(value) <= MAX_GOLD
+
+
+def _is_object(value: Any) -> bool:
+    """No list in it is longer than ``MAX_GOLD``."""
+    if isinstance(value, dict | list):
+        parts = list(value.values()) if isinstance(value, dict) else value
+        return len(parts) <= MAX_GOLD and all(map(_is_object, parts))
+    return True
+
+
+def _is_bool(value: Any) -> bool:
+    return isinstance(value, bool)
+
+
+_TEXT: Final = Parameter(lambda v: isinstance(v, str), "a text")
+_NOT_EMPTY: Final = Parameter(_is_text, "a text that is not empty")
+_TEXTS: Final = Parameter(_are_texts, f"a list of 1 to {MAX_GOLD} texts")
+_GOLD_LIST: Final = Parameter(_is_gold_list, f"a list of 1 to {MAX_GOLD} values")
+_TEXT_OR_TEXTS: Final = Parameter(
+    lambda v: _is_text(v) or _are_texts(v), f"a text, or a list of 1 to {MAX_GOLD}"
+)
+_FALSE: Final = Parameter(_is_bool, "true or false", False)
+_TRUE: Final = Parameter(_is_bool, "true or false", True)
+
+_BLANKS: Final = {"lowercase": _FALSE, "ignore_blank": _FALSE}
+_ROUNDING: Final = {
+    "ndigits": Parameter(
+        lambda v: v is None or (_is_whole(v) and 0 <= v <= 20), "a whole number from 0 to 20", None
+    ),
+    "tolerance": Parameter(lambda v: _is_number(v) and 0 <= v <= 1, "a number from 0 to 1", 1e-6),
+}
+_FUZZ: Final = {
+    "fuzz_method": Parameter(lambda v: v in FUZZ_METHODS, f"one of {', '.join(FUZZ_METHODS)}", "ratio"),
+    "threshold": Parameter(
+        lambda v: _is_number(v) and v <= 100, "a number up to 100, or -1 for an exact match", -1
+    ),
+}
+_ALWAYS_FUZZY: Final = {
+    **_FUZZ,
+    "threshold": Parameter(lambda v: _is_number(v) and 0 <= v <= 100, "a number from 0 to 100", 95),
+}
+_ELEMENTS: Final = {
+    "gold": _GOLD_LIST,
+    "element_type": Parameter(lambda v: v in ELEMENT_TYPES, f"one of {', '.join(ELEMENT_TYPES)}", "str"),
+    **_BLANKS,
+    **_FUZZ,
+    **_ROUNDING,
+    "ndigits": _ROUNDING["ndigits"]._replace(default=2),
+    "ignore_order": _FALSE,
+}
+_JUDGED: Final = {
+    "question": _NOT_EMPTY,
+    "llm_model": Parameter(lambda v: v is None or _is_text(v), "the name of a model", None),
+    "temperature": Parameter(lambda v: v is None or _is_number(v), "a number", None),
+}
+_COUNT: Final = Parameter(lambda v: _is_whole(v) and v >= 1, "a whole number of 1 or more", 1)
+_FUNCTIONS: Final = Parameter(
+    lambda v: isinstance(v, list) and 0 < len(v) <= MAX_GOLD and all(isinstance(i, str) for i in v),
+    f"a list of 1 to {MAX_GOLD} names of functions",
+)
+_ARGUMENTS: Final = Parameter(
+    lambda v: isinstance(v, list) and all(isinstance(i, dict) for i in v),
+    "a list with the arguments of each function",
+)
+
+_OPTIONS: Final = tuple(field.name for field in fields(Options))
+
+
+def _options(arguments: Mapping[str, Any]) -> Options:
+    return Options(**{name: arguments[name] for name in _OPTIONS if name in arguments})
+
+
+# -- functions of the judge -----------------------------------------------------------------------------
+
+
+def _order(arguments: Mapping[str, Any]) -> str:
+    return "in any order" if arguments["ignore_order"] else "in this order"
+
+
+def _reference(answer: Any, a: Mapping[str, Any], judge: Judge | None) -> bool:
+    task = "It is right if it says the same as the reference answer."
+    return ask(judge, a["question"], task, {"Reference answer": a["reference_answer"]}, answer)
+
+
+def _candidates(answer: Any, a: Mapping[str, Any], judge: Judge | None) -> bool:
+    task = "It is right if it says the same as any one of the reference answers."
+    return ask(judge, a["question"], task, {"Reference answers": a["candidate_reference_answers"]}, answer)
+
+
+def _points(answer: Any, a: Mapping[str, Any], judge: Judge | None) -> bool:
+    task = f"It is right if it has every one of the {len(a['scoring_points'])} required points, {_order(a)}."
+    return ask(judge, a["question"], task, {"Required points": a["scoring_points"]}, answer)
+
+
+def _some_points(answer: Any, a: Mapping[str, Any], judge: Judge | None) -> bool:
+    task = (
+        f"It is right if it has at least {a['count']} of the {len(a['scoring_points'])} points, {_order(a)}."
+    )
+    return ask(judge, a["question"], task, {"Points": a["scoring_points"]}, answer)
+
+
+def _reference_and_points(answer: Any, a: Mapping[str, Any], judge: Judge | None) -> bool:
+    task = (
+        "It is right if it agrees with the reference answer and has every one of the "
+        f"{len(a['scoring_points'])} required points, {_order(a)}."
+    )
+    parts = {"Reference answer": a["reference_answer"], "Required points": a["scoring_points"]}
+    return ask(judge, a["question"], task, parts, answer)
+
+
+def _formula(answer: Any, a: Mapping[str, Any], judge: Judge | None) -> bool:
+    formulas = a["formulas"] if isinstance(a["formulas"], list) else [a["formulas"]]
+    task = (
+        f"It is right if it gives all {len(formulas)} of these formulas in LaTeX, {_order(a)}, each one "
+        "mathematically equivalent; names of symbols count where the question fixes them."
+    )
+    return ask(judge, a["question"], task, {"Formulas": formulas}, answer)
+
+
+# -- the list -------------------------------------------------------------------------------------------
+
+
+def _titles(arguments: Mapping[str, Any]) -> list[str]:
+    given = arguments["reference_answer"]
+    return given if isinstance(given, list) else [given]
+
+
+def _objective(
+    category: str, name: str, parameters: Mapping[str, Parameter], decide: Callable[..., bool]
+) -> Function:
+    return Function(name, "objective", category, parameters, lambda answer, a, _: decide(answer, a))
+
+
+def _subjective(
+    category: str, name: str, parameters: Mapping[str, Parameter], decide: Callable[..., bool]
+) -> Function:
+    return Function(name, "subjective", category, {**parameters, **_JUDGED}, decide)
+
+
+_ALL: Final = (
+    _objective(
+        "match",
+        "eval_bool_exact_match",
+        {"gold": Parameter(_is_bool, "true or false")},
+        lambda answer, a: matching.same_bool(answer, a["gold"]),
+    ),
+    _objective(
+        "match",
+        "eval_float_exact_match",
+        {"gold": Parameter(_is_number, "a number"), **_ROUNDING},
+        lambda answer, a: matching.same_float(answer, a["gold"], _options(a)),
+    ),
+    _objective(
+        "match",
+        "eval_int_exact_match",
+        {"gold": Parameter(_is_whole, "a whole number")},
+        lambda answer, a: matching.same_int(answer, a["gold"]),
+    ),
+    _objective(
+        "match",
+        "eval_string_exact_match",
+        {"gold": _TEXT, **_BLANKS},
+        lambda answer, a: matching.same_text(answer, a["gold"], _options(a)),
+    ),
+    _objective(
+        "match",
+        "eval_string_fuzzy_match",
+        {"gold": _TEXT, **_BLANKS, **_ALWAYS_FUZZY},
+        lambda answer, a: matching.similar_text(answer, a["gold"], _options(a)),
+    ),
+    _objective(
+        "match",
+        "eval_structured_object_exact_match",
+        {
+            "gold": Parameter(_is_object, f"a value whose lists have at most {MAX_GOLD} items"),
+            **_BLANKS,
+            **_FUZZ,
+            **_ROUNDING,
+            "ignore_order": _FALSE,
+        },
+        lambda answer, a: matching.same_object(answer, a["gold"], _options(a)),
+    ),
+    _objective(
+        "set",
+        "eval_element_included",
+        _ELEMENTS,
+        lambda answer, a: matching.is_element(answer, a["gold"], a["element_type"], _options(a)),
+    ),
+    _objective(
+        "set",
+        "eval_element_list_included",
+        _ELEMENTS,
+        lambda answer, a: matching.all_are_elements(answer, a["gold"], a["element_type"], _options(a)),
+    ),
+    _objective(
+        "set",
+        "eval_element_list_overlap",
+        {**_ELEMENTS, "count": _COUNT},
+        lambda answer, a: matching.overlap(answer, a["gold"], a["count"], a["element_type"], _options(a)),
+    ),
+    _objective(
+        "retrieval",
+        "eval_paper_relevance_with_reference_answer",
+        {
+            "reference_answer": _TEXT_OR_TEXTS,
+            "question": Parameter(lambda v: isinstance(v, str), "a text", ""),
+            "threshold": _ALWAYS_FUZZY["threshold"],
+        },
+        lambda answer, a: matching.same_title(answer, _titles(a), a["threshold"]),
+    ),
+    _subjective("semantic", "eval_reference_answer_with_llm", {"reference_answer": _NOT_EMPTY}, _reference),
+    _subjective(
+        "semantic",
+        "eval_candidate_reference_answer_with_llm",
+        {"candidate_reference_answers": _TEXTS},
+        _candidates,
+    ),
+    _subjective(
+        "semantic", "eval_scoring_points_with_llm", {"scoring_points": _TEXTS, "ignore_order": _TRUE}, _points
+    ),
+    _subjective(
+        "semantic",
+        "eval_partial_scoring_points_with_llm",
+        {"scoring_points": _TEXTS, "count": _COUNT, "ignore_order": _TRUE},
+        _some_points,
+    ),
+    _subjective(
+        "semantic",
+        "eval_reference_answer_and_scoring_points_with_llm",
+        {"reference_answer": _NOT_EMPTY, "scoring_points": _TEXTS, "ignore_order": _TRUE},
+        _reference_and_points,
+    ),
+    _subjective(
+        "formula",
+        "eval_complex_math_formula_with_llm",
+        {"formulas": _TEXT_OR_TEXTS, "ignore_order": _TRUE},
+        _formula,
+    ),
+    *(
+        Function(
+            name, "logical", "logical", {"eval_func_list": _FUNCTIONS, "eval_kwargs_list": _ARGUMENTS}, None
+        )
+        for name in ("eval_conjunction", "eval_disjunction")
+    ),
+    Function(
+        "eval_negation",
+        "logical",
+        "logical",
+        {
+            "eval_func": Parameter(lambda v: isinstance(v, str), "the name of a function"),
+            "eval_kwargs": Parameter(lambda v: isinstance(v, dict), "the arguments of the function"),
+        },
+        None,
+    ),
+)
+FUNCTIONS: Final[Mapping[str, Function]] = {function.name: function for function in _ALL}
+
+
+# -- logic ----------------------------------------------------------------------------------------------
+
+
+def _spread(parts: tuple[Evaluator, ...], answer: Any) -> list[tuple[Evaluator, Any]] | None:
+    """Each part with its item of the answer; None if the answer is a list of another length."""
+    items = as_list(answer)
+    items = [answer] if items is None else items
+    return list(zip(parts, items, strict=True)) if len(items) == len(parts) else None
+
+
+def _any_is(pairs: list[tuple[Evaluator, Any]], judge: Judge | None, wanted: bool) -> Outcome:
+    """Whether one outcome is ``wanted``; it decides even if others have errors. Parts without a judge come first."""
+    error = None
+    for part, item in sorted(pairs, key=lambda pair: pair[0].is_subjective):
+        outcome = part._score(item, judge)
+        if outcome.passed is wanted:
+            return Outcome(True)
+        error = error or outcome.error
+    return Outcome(False) if error is None else Outcome(None, error)
+
+
+def _negated(outcome: Outcome) -> Outcome:
+    return outcome if outcome.passed is None else Outcome(not outcome.passed)
+
+
+def _conjunction(parts: tuple[Evaluator, ...], answer: Any, judge: Judge | None) -> Outcome:
+    pairs = _spread(parts, answer)
+    return Outcome(False) if pairs is None else _negated(_any_is(pairs, judge, False))
+
+
+def _disjunction(parts: tuple[Evaluator, ...], answer: Any, judge: Judge | None) -> Outcome:
+    # AirQA's listing 3 applies every function to one answer; a list has an item for each function (table 8).
+    pairs = [(part, answer) for part in parts] if as_list(answer) is None else _spread(parts, answer)
+    return Outcome(False) if pairs is None else _any_is(pairs, judge, True)
+
+
+def _negation(parts: tuple[Evaluator, ...], answer: Any, judge: Judge | None) -> Outcome:
+    return _negated(parts[0]._score(answer, judge))
+
+
+_LOGIC: Final = {
+    "eval_conjunction": _conjunction,
+    "eval_disjunction": _disjunction,
+    "eval_negation": _negation,
+}
+
+
+# -- reading --------------------------------------------------------------------------------------------
+
+
+def read_evaluator(name: Any, arguments: Any, *, question: str | None = None, depth: int = 0) -> Evaluator:
+    """Check the name of a function and its arguments.
+
+    Args:
+        question: that of the example, for a function of a judge whose arguments lack it.
+
+    Raises:
+        InvalidRequest: the function or a parameter is unknown, or an argument is missing or invalid.
+    """
+    function = FUNCTIONS.get(name) if isinstance(name, str) else None
+    if function is None:
+        near = difflib.get_close_matches(str(name), FUNCTIONS, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(FUNCTIONS)}."
+        raise InvalidRequest(f"Unknown evaluation function {shown(name, 80)}: {hint}")
+    if not isinstance(arguments, dict):
+        raise InvalidRequest(
+            f"The arguments of {name} are {shown(arguments, 80)}: they must be a JSON object."
+        )
+    if depth > MAX_NESTING:
+        raise InvalidRequest(
+            f"{name} is nested more than {MAX_NESTING} levels deep: nest fewer logical functions."
+        )
+    values = _checked(function, arguments, question)
+    if function.genre == "logical":
+        return Evaluator(function, values, _parts(function, values, question, depth))
+    points, count = values.get("scoring_points"), values.get("count")
+    if points is not None and count is not None and count >= len(points):
+        raise InvalidRequest(
+            f"count of {name} is {count}: it must be less than the number of scoring_points, {len(points)}."
+        )
+    return Evaluator(function, values)
+
+
+def _checked(function: Function, arguments: Mapping[str, Any], question: str | None) -> dict[str, Any]:
+    for name in arguments:
+        if name not in function.parameters:
+            near = difflib.get_close_matches(str(name), function.parameters, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(function.parameters)}."
+            raise InvalidRequest(f"{function.name} has no parameter {shown(name, 80)}: {hint}")
+    values: dict[str, Any] = {}
+    for name, parameter in function.parameters.items():
+        if name in arguments:
+            value = arguments[name]
+        elif name == "question" and question:
+            value = question
+        elif parameter.default is _REQUIRED:
+            raise InvalidRequest(f"{function.name} lacks {name}: give {parameter.expected}.")
+        else:
+            value = parameter.default
+        if not parameter.accepts(value):
+            raise InvalidRequest(
+                f"{name} of {function.name} is {shown(value, 80)}: it must be {parameter.expected}."
+            )
+        values[name] = value
+    return values
+
+
+def _parts(
+    function: Function, values: Mapping[str, Any], question: str | None, depth: int
+) -> tuple[Evaluator, ...]:
+    if function.name == "eval_negation":
+        pairs = [(values["eval_func"], values["eval_kwargs"])]
+    else:
+        names, arguments = values["eval_func_list"], values["eval_kwargs_list"]
+        if len(names) != len(arguments):
+            raise InvalidRequest(
+                f"{function.name} has {len(names)} functions and {len(arguments)} sets of arguments: give one set for "
+                "each function."
+            )
+        pairs = list(zip(names, arguments, strict=True))
+    return tuple(read_evaluator(name, given, question=question, depth=depth + 1) for name, given in pairs)

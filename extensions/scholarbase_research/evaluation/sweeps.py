@@ -1,0 +1,495 @@
+"""Sweeps: choose the best settings on one half of the queries and measure them on the other.
+
+Each leg is searched once, to the greatest depth that a point of the grid needs, and kept as a run folder in the folder
+of the sweep, so that an interrupted sweep can continue. All points are then fused from these rankings. The best point
+is chosen on the tune half and measured on the test half.
+
+The fusion is reciprocal rank fusion, and queries are read as words. At the searched depth, a point ranks exactly as the
+library does with its settings, except that a paper whose title or id is the query does not come first. A smaller depth
+is cut from the same dense ranking, which is slightly closer to exact than a search of that depth: among 50,000 papers,
+the first 100 results of a fusion at depth 100 then share 99.8 with the library's.
+
+    sweep.json      the best point, its settings as environment variables, its figures and the baseline's
+    grid.csv        every point's value on the tune half
+    legs/           a run folder for every leg
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import re
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+
+from scholarbase.errors import EvaluationError, RunExists
+from scholarbase.evaluation.answers import judge
+from scholarbase.evaluation.formats import read_queries
+from scholarbase.evaluation.measures import Measure, ir_measure
+from scholarbase.evaluation.searching import SearchSettings, run_searches
+from scholarbase.evaluation.statistics import Interval, PairedTest, bootstrap_interval, paired_test
+from scholarbase.extras import require
+from scholarbase.files import atomic_write
+from scholarbase.identifiers import parse
+from scholarbase.indexes import catalog
+from scholarbase.indexes.catalog import Catalog
+from scholarbase.models.limits import Engine, Mode
+from scholarbase.models.queries import QuerySet
+from scholarbase.models.runs import JudgedQuery, Run
+from scholarbase.progress import Reporter, SilentReporter
+from scholarbase.search.fusion import FusionTable
+from scholarbase.search.library import Library
+from scholarbase.settings import LEGS, Settings, load_settings
+from scholarbase_research.evaluation.grids import AXES, Point, Sweep, shortest
+
+RESULT: Final = "sweep.json"
+GRID: Final = "grid.csv"
+LEG_RUNS: Final = "legs"
+_FIXED: Final = {
+    "engine": None,
+    "fusion": "rrf",
+    "rrf_k": 60,
+    "fusion_depth": 1000,
+    "fusion_weights": None,
+    "known_items": False,
+}
+"""Fixed settings, which no leg's ranking depends on: those of the environment and of a profile are ignored."""
+
+Ranking = Sequence[int] | NDArray[np.int64]
+"""Catalogue ids, best first."""
+
+
+@dataclass(frozen=True)
+class SweepResult:
+    """The best point and its figures.
+
+    ``tune`` has the measure's mean on the tune half for each point of the sweep, ``baseline_on_tune`` the baseline's;
+    ``best_on_test``, ``baseline_on_test`` and ``change`` (from the baseline to the best) are on the test half. Queries
+    without a relevant answer (``unjudged``) are in neither half. ``snapshots`` has the snapshot of each library.
+    """
+
+    sweep: Sweep
+    best: Point
+    tune: tuple[float, ...]
+    baseline_on_tune: float
+    best_on_test: Interval
+    baseline_on_test: Interval
+    change: PairedTest
+    tune_queries: tuple[str, ...]
+    test_queries: tuple[str, ...]
+    unjudged: tuple[str, ...]
+    snapshots: Mapping[str, str]
+    notes: tuple[str, ...]
+
+    @property
+    def measure(self) -> str:
+        """The measure's name in tables."""
+        return self.sweep.measure.label(self.sweep.limit)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The content of ``sweep.json``."""
+        return {
+            "measure": self.measure,
+            "best": self.best.to_dict(),
+            "settings": self.best.variables(),
+            "baseline": self.sweep.baseline.to_dict(),
+            "tune": {
+                "queries": len(self.tune_queries),
+                "points": len(self.tune),
+                "best": max(self.tune),
+                "baseline": self.baseline_on_tune,
+            },
+            "test": {
+                "queries": len(self.test_queries),
+                "best": self.best_on_test._asdict(),
+                "baseline": self.baseline_on_test._asdict(),
+                "change": self.change._asdict(),
+            },
+            "seed": self.sweep.seed,
+            "limit": self.sweep.limit,
+            "to": self.sweep.to,
+            "snapshots": dict(self.snapshots),
+            "unjudged": list(self.unjudged),
+            "notes": list(self.notes),
+            "tune_queries": list(self.tune_queries),
+            "test_queries": list(self.test_queries),
+        }
+
+
+def split(queries: Iterable[JudgedQuery], seed: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The query ids of the tune half and of the test half, in the order of the queries.
+
+    The halves depend on the ids, the intents and the seed, not on the order of the queries. Each intent is split
+    evenly.
+    """
+    queries = list(queries)
+
+    def order(query: JudgedQuery) -> tuple[str, str]:
+        return query.intent or "", hashlib.sha256(f"{seed}:{query.id}".encode()).hexdigest()
+
+    tune = {query.id for query in sorted(queries, key=order)[::2]}
+    ids = [query.id for query in queries]
+    return tuple(i for i in ids if i in tune), tuple(i for i in ids if i not in tune)
+
+
+def run_sweep(
+    sweep: Sweep,
+    folder: Path,
+    *,
+    reporter: Reporter | None = None,
+    concurrency: int | None = None,
+    restart: bool = False,
+    settings: Settings | None = None,
+) -> SweepResult:
+    """Search every leg, fuse every point, and write ``sweep.json`` and ``grid.csv`` in ``folder``.
+
+    Args:
+        concurrency: search threads; None: the fastest number.
+        restart: delete this or another sweep in the folder first.
+        settings: for opening the libraries; None: from the environment.
+
+    Raises:
+        RunExists: the folder has another sweep or other files.
+        EvaluationError: too few queries, or another process is running this sweep.
+        QueryFileError: the query file is unreadable, or none of its answers is in a library.
+        LibraryError, EncoderError, VectorIndexError: a library cannot be opened or searched; finished legs are kept.
+    """
+    reporter = reporter or SilentReporter()
+    queries = read_queries(sweep.queries, metadata=sweep.metadata)
+    _claim(folder, _identity(sweep, queries), restart)
+    parts = {}
+    for label, path in sweep.libraries.items():
+        points = [point for point in (*sweep.points, sweep.baseline) if point.library == label]
+        if points:
+            search = _LegSearch(sweep, queries, label, path, folder, settings or load_settings())
+            parts[label] = search.run(points, reporter, concurrency)
+    judged = next(iter(parts.values())).judged
+    relevant = [query for query in judged if query.relevant]
+    tune, test = split(relevant, sweep.seed)
+    if not tune or not test:
+        raise EvaluationError(
+            f"{sweep.queries} has {len(relevant)} queries with answers: a sweep needs at least one for each half."
+        )
+    means = _means(sweep, parts, tune, reporter)
+    best = sweep.points[_best(sweep, means)]
+    values = [_values(sweep, parts, point, test) for point in (best, sweep.baseline)]
+    notes = list(queries.notes)
+    if any(query.pool is not None for query in queries.queries):
+        notes.append("The queries' candidate pools were not used: every search was over the whole library.")
+    depths = [p.fusion_depth for p in sweep.points if p.mode == "hybrid" and p.fusion_depth < sweep.limit]
+    if depths:
+        notes.append(
+            f"A hybrid search returns at most fusion_depth results: some points have fewer than {sweep.limit:,}, at "
+            f"least {min(depths):,}."
+        )
+    result = SweepResult(
+        sweep=sweep,
+        best=best,
+        tune=tuple(means),
+        baseline_on_tune=float(np.mean(_values(sweep, parts, sweep.baseline, tune))),
+        best_on_test=bootstrap_interval(values[0]),
+        baseline_on_test=bootstrap_interval(values[1]),
+        change=paired_test(values[1], values[0]),
+        tune_queries=tune,
+        test_queries=test,
+        unjudged=tuple(query.id for query in judged if not query.relevant),
+        snapshots={label: part.snapshot for label, part in parts.items()},
+        notes=tuple(notes),
+    )
+    _write(result, folder, _identity(sweep, queries))
+    return result
+
+
+# -- searching the legs -----------------------------------------------------------------------------------
+
+
+class _Leg(NamedTuple):
+    """A leg to search. ``title_weight`` is FTS5's."""
+
+    name: str
+    title_weight: float | None = None
+
+
+class _Part(NamedTuple):
+    """One library: its judged queries, the ranking of each query by each leg, the catalogue ids of the answers."""
+
+    snapshot: str
+    judged: tuple[JudgedQuery, ...]
+    legs: Mapping[_Leg, Mapping[str, Sequence[int]]]
+    answers: Mapping[str, int]
+
+
+def _legs_of(point: Point) -> list[_Leg]:
+    legs = []
+    if point.mode != "dense":
+        legs.append(_Leg(point.engine, point.fts5_title_weight if point.engine == "fts5" else None))
+    if point.mode != "sparse":
+        legs.append(_Leg("dense"))
+    return legs
+
+
+class _LegSearch:
+    """Searches the legs of one library."""
+
+    def __init__(
+        self, sweep: Sweep, queries: QuerySet, label: str, path: Path, folder: Path, settings: Settings
+    ) -> None:
+        self._sweep = sweep
+        self._queries = queries
+        self._label = label
+        self._path = path
+        self._folder = folder
+        self._settings = settings.model_copy(update=_FIXED)
+
+    def run(self, points: Sequence[Point], reporter: Reporter, concurrency: int | None) -> _Part:
+        depths: dict[_Leg, int] = {}
+        for point in points:
+            depth = point.fusion_depth if point.mode == "hybrid" else self._sweep.limit
+            for leg in _legs_of(point):
+                depths[leg] = max(depth, depths.get(leg, 0))
+        with self._open("none") as library:
+            snapshot = library.snapshot_id
+            judged, counts = judge(library, self._queries)
+        found: dict[_Leg, Run] = {}
+        for leg, depth in depths.items():
+            with self._open_for(leg) as library:
+                found[leg] = self._search(library, leg, depth, judged, counts, reporter, concurrency)
+        rankings, answers = self._numbered(found, judged)
+        return _Part(snapshot, judged, rankings, answers)
+
+    def _open(self, encoder: str | None, **changes: Any) -> Library:
+        return Library.open(
+            self._path,
+            encoder=encoder,
+            rerankers={},
+            settings=self._settings.model_copy(update=changes or None),
+        )
+
+    def _open_for(self, leg: _Leg) -> Library:
+        if leg.name in ("bm25", "feedback", "fts5"):
+            changes = {} if leg.title_weight is None else {"fts5_title_weight": leg.title_weight}
+            return self._open("none", **changes)
+        return self._open(None)
+
+    def _search(
+        self,
+        library: Library,
+        leg: _Leg,
+        depth: int,
+        judged: Sequence[JudgedQuery],
+        counts: Mapping[str, int],
+        reporter: Reporter,
+        concurrency: int | None,
+    ) -> Run:
+        mode: Mode = "dense" if leg.name == "dense" else "sparse"
+        engine: Engine | None = None
+        if mode == "sparse":
+            engine = leg.name  # type: ignore[assignment]  # a sparse leg is named after its engine
+        weight = "" if leg.title_weight is None else f"-title{shortest(leg.title_weight)}"
+        name = f"{leg.name}{weight}-{depth}"
+        library_name = re.sub(r"[^A-Za-z0-9._-]+", "-", self._label).strip("-.") or "library"
+        place = self._folder / LEG_RUNS / f"{library_name}-{library.snapshot_id[:8]}"
+        place.mkdir(parents=True, exist_ok=True)
+        return run_searches(
+            library,
+            self._queries,
+            judged,
+            counts,
+            SearchSettings(mode=mode, engine=engine, limit=depth, to=self._sweep.to),
+            place / name,
+            name=name,
+            command="scholarbase eval sweep",
+            concurrency=concurrency,
+            reporter=reporter,
+        )
+
+    def _numbered(
+        self, found: Mapping[_Leg, Run], judged: Sequence[JudgedQuery]
+    ) -> tuple[dict[_Leg, dict[str, Sequence[int]]], dict[str, int]]:
+        """The rankings and the answers as catalogue ids, which break ties in the fusion."""
+        names = {hit.id for run in found.values() for ranking in run.rankings.values() for hit in ranking}
+        answers = {answer.paper_id for query in judged for answer in query.answers if answer.held}
+        listed = sorted(names | answers)
+        papers = Catalog(self._path / catalog.FILE_NAME, readers=1)
+        try:
+            numbers = dict(zip(listed, papers.resolve([parse(name) for name in listed]), strict=True))
+        finally:
+            papers.close()
+        missing = [name for name, number in numbers.items() if number is None]
+        if missing:
+            raise EvaluationError(
+                f"The library {self._label} does not hold {missing[0]}, which a leg of the sweep found: start again "
+                "with --restart."
+            )
+        rankings: dict[_Leg, dict[str, Sequence[int]]] = {
+            leg: {
+                query_id: [numbers[hit.id] or 0 for hit in ranking]
+                for query_id, ranking in run.rankings.items()
+            }
+            for leg, run in found.items()
+        }
+        return rankings, {name: number for name in answers if (number := numbers[name]) is not None}
+
+
+# -- the points -------------------------------------------------------------------------------------------
+
+
+class _Scorer:
+    """Measures rankings of catalogue ids for some queries of one library, with ir_measures."""
+
+    def __init__(self, measure: Measure, part: _Part, query_ids: Sequence[str]) -> None:
+        by_id = {query.id: query for query in part.judged}
+        self._qrels: dict[str, dict[str, int]] = {}
+        for query_id in query_ids:
+            grades: dict[str, int] = {}
+            for answer in by_id[query_id].answers:
+                number = part.answers.get(answer.paper_id)
+                name = answer.paper_id if number is None else str(number)
+                grades[name] = max(answer.grade, 0, grades.get(name, 0))
+            self._qrels[query_id] = grades
+        self._evaluator = require("ir_measures", "evaluation", "The evaluation").evaluator(
+            [ir_measure(measure)], self._qrels
+        )
+
+    def values(self, rankings: Mapping[str, Ranking]) -> list[float]:
+        """The value of each query, in their order."""
+        run = {
+            # Distinct scores, as the providers of ir_measures order ties differently.
+            query_id: {str(paper): float(-place) for place, paper in enumerate(np.asarray(ranking).tolist())}
+            for query_id, ranking in rankings.items()
+            if len(ranking)
+        }
+        found = {metric.query_id: float(metric.value) for metric in self._evaluator.iter_calc(run)}
+        return [found[query_id] for query_id in self._qrels]
+
+
+class _Rankings:
+    """The rankings of points for some queries of one library. Fusion tables are shared by consecutive points with the
+    same legs and depth."""
+
+    def __init__(self, part: _Part, query_ids: Sequence[str], limit: int) -> None:
+        self._part = part
+        self._query_ids = query_ids
+        self._limit = limit
+        self._key: tuple[Any, ...] = ()
+        self._tables: dict[str, FusionTable] = {}
+
+    def of(self, point: Point) -> dict[str, Ranking]:
+        if point.mode != "hybrid":
+            [leg] = _legs_of(point)
+            return {i: self._part.legs[leg][i][: self._limit] for i in self._query_ids}
+        limit = min(self._limit, point.fusion_depth)  # a hybrid search's pages end there
+        weights = (point.weight(point.engine), point.weight("dense"))
+        return {
+            query_id: table.best(limit, k=point.rrf_k, weights=weights)
+            for query_id, table in self._fusing(point).items()
+        }
+
+    def _fusing(self, point: Point) -> dict[str, FusionTable]:
+        sparse, dense = _legs_of(point)
+        key = (sparse, point.fusion_depth)
+        if self._key != key:
+            self._tables = {
+                query_id: FusionTable(
+                    self._part.legs[sparse][query_id],
+                    self._part.legs[dense][query_id],
+                    point.fusion_depth,
+                )
+                for query_id in self._query_ids
+            }
+            self._key = key
+        return self._tables
+
+
+def _means(
+    sweep: Sweep, parts: Mapping[str, _Part], query_ids: Sequence[str], reporter: Reporter
+) -> list[float]:
+    """The mean over these queries, for each point of the sweep."""
+    rankings = {label: _Rankings(part, query_ids, sweep.limit) for label, part in parts.items()}
+    scorers = {label: _Scorer(sweep.measure, part, query_ids) for label, part in parts.items()}
+    means: dict[tuple[Any, ...], float] = {}
+    with reporter.stage("fuse", "points", len(sweep.points)) as tracker:
+        # Sorted, so that points that fuse the same lists are consecutive.
+        for done, point in enumerate(sorted(sweep.points, key=_order), 1):
+            if point.effective not in means:
+                values = scorers[point.library].values(rankings[point.library].of(point))
+                means[point.effective] = float(np.mean(values))
+            tracker.advance(1)
+            tracker.at(done)
+    return [means[point.effective] for point in sweep.points]
+
+
+def _order(point: Point) -> tuple[Any, ...]:
+    return point.library, point.mode, point.engine, point.fts5_title_weight, point.fusion_depth
+
+
+def _values(sweep: Sweep, parts: Mapping[str, _Part], point: Point, query_ids: Sequence[str]) -> list[float]:
+    part = parts[point.library]
+    return _Scorer(sweep.measure, part, query_ids).values(_Rankings(part, query_ids, sweep.limit).of(point))
+
+
+def _best(sweep: Sweep, means: Sequence[float]) -> int:
+    """The index of the best point; ties go to the point closest to the baseline, then to the first."""
+    return min(
+        range(len(means)),
+        key=lambda place: (-means[place], sweep.points[place].differs_from(sweep.baseline), place),
+    )
+
+
+# -- the folder -------------------------------------------------------------------------------------------
+
+
+def _identity(sweep: Sweep, queries: QuerySet) -> str:
+    facts = [sweep.measure.name, sweep.seed, sweep.limit, sweep.to, queries.sha256]
+    points = [point.to_dict() for point in (sweep.baseline, *sweep.points)]
+    return hashlib.sha256(orjson.dumps([*facts, points], option=orjson.OPT_SORT_KEYS)).hexdigest()[:32]
+
+
+def _claim(folder: Path, identity: str, restart: bool) -> None:
+    """Check that the folder is new or of this sweep; with ``restart``, delete the sweep in it."""
+    if folder.exists() and not folder.is_dir():
+        raise RunExists(f"{folder} is a file: give the folder of a sweep, or a new folder.")
+    names = {entry.name for entry in folder.iterdir()} if folder.exists() else set()
+    others = sorted(name for name in names - {RESULT, GRID, LEG_RUNS} if not name.startswith("."))
+    if others:
+        raise RunExists(f"{folder} contains {others[0]!r}, which is not part of a sweep: give a new folder.")
+    if restart:
+        # The result is deleted first: if interrupted now, the sweep continues without --restart.
+        for name in (RESULT, GRID):
+            (folder / name).unlink(missing_ok=True)
+        shutil.rmtree(folder / LEG_RUNS, ignore_errors=True)
+        return
+    if RESULT in names:
+        try:
+            stored = orjson.loads((folder / RESULT).read_bytes())["identity"]
+        except (ValueError, KeyError, TypeError):
+            stored = None
+        if stored != identity:
+            raise RunExists(
+                f"{folder} has a sweep of another grid, measure or query set: give another folder, or --restart to "
+                "replace it."
+            )
+
+
+def _write(result: SweepResult, folder: Path, identity: str) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    legs = [leg for leg in LEGS if any(leg in dict(point.weights) for point in result.sweep.points)]
+    text = io.StringIO()
+    rows = csv.writer(text, lineterminator="\n")
+    tune = f"{result.measure} on the tune half ({len(result.tune_queries)} queries)"
+    rows.writerow([*AXES, *(f"weight_{leg}" for leg in legs), tune])
+    for point, value in zip(result.sweep.points, result.tune, strict=True):
+        rows.writerow([*(getattr(point, axis) for axis in AXES), *map(point.weight, legs), f"{value:.6f}"])
+    with atomic_write(folder / GRID) as file:
+        file.write(text.getvalue().encode())
+    content = result.to_dict() | {"identity": identity}
+    with atomic_write(folder / RESULT) as file:
+        file.write(orjson.dumps(content, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))

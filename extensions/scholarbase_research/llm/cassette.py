@@ -1,0 +1,219 @@
+"""Cassettes: recorded replies of models, found by the hash of their request.
+
+A cassette is a file of JSON lines with ``key``, ``model``, ``request`` and ``completion``. A request that it lacks is
+an error, unless it records: then the model replies, and the line is written before the reply is used.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Collection
+from itertools import takewhile
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+import msgspec
+import orjson
+
+from scholarbase.errors import CassetteMiss, InvalidRequest, ModelError
+from scholarbase.files import storage_errors, text_lines
+from scholarbase_research.llm.base import Completion, LanguageModel, ModelRequest, request_hash
+
+_START: Final = b'{"completion":'
+"""How each line that is recorded begins: its keys are sorted."""
+
+
+class Cassette:
+    """The replies in a file. Safe to share between threads; ``close`` it, or use it as a context manager.
+
+    Args:
+        path: the file. It may be compressed with gzip or xz, unless it records.
+        record: write the replies that are missing, and create the file if it does not exist.
+
+    Raises:
+        ModelError: a line is not a recorded reply, or was changed.
+        QueryFileError: the file cannot be read.
+        StorageError: the file cannot be written.
+    """
+
+    def __init__(self, path: Path, *, record: bool = False) -> None:
+        self.path = path
+        self._replies: dict[str, Completion] = {}
+        self._earlier: set[str] = set()
+        """The requests whose replies were recorded before this cassette was opened."""
+        self._lock = threading.Lock()
+        self._file: int | None = None
+        if not record:
+            for number, text in text_lines(path):
+                if text.strip():
+                    self._read_line(text, f"{path}, line {number}")
+            return
+        with storage_errors(path):
+            whole, ended = self._read() if path.exists() else (0, True)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+            os.ftruncate(self._file, whole)
+            self._earlier.update(self._replies)
+            if whole and not ended:
+                os.write(self._file, b"\n")
+
+    def __len__(self) -> int:
+        return len(self._replies)
+
+    def model(self, name: str, model: LanguageModel | None = None) -> RecordedModel:
+        """The model ``name`` as recorded. ``model`` replies to what is missing, if the cassette records."""
+        return RecordedModel(self, name, model)
+
+    def find(self, key: str, *, renew: bool = False) -> Completion | None:
+        """The reply to a request; with ``renew`` only one that was recorded since the cassette was opened."""
+        return None if renew and key in self._earlier else self._replies.get(key)
+
+    @property
+    def records(self) -> bool:
+        return self._file is not None
+
+    def add(
+        self, key: str, name: str, request: ModelRequest, completion: Completion, *, renew: bool = False
+    ) -> Completion:
+        """Write a reply, unless :meth:`find` has one to the same request. Returns the one that the cassette has."""
+        line = orjson.dumps(
+            {
+                "key": key,
+                "model": name,
+                "request": msgspec.to_builtins(request),
+                "completion": msgspec.to_builtins(completion),
+            },
+            option=orjson.OPT_APPEND_NEWLINE | orjson.OPT_SORT_KEYS,
+        )
+        with self._lock:
+            if (found := self.find(key, renew=renew)) is not None:
+                return found
+            assert self._file is not None
+            with storage_errors(self.path):
+                size = os.fstat(self._file).st_size
+                try:
+                    while line:
+                        line = line[os.write(self._file, line) :]
+                except OSError:
+                    os.ftruncate(self._file, size)
+                    raise
+            self._replies[key] = completion
+            self._earlier.discard(key)
+        return completion
+
+    def _read(self) -> tuple[int, bool]:
+        """Read the replies; returns the bytes of complete lines, and whether the last has its line end."""
+        whole, ended = 0, True
+        # Byte by byte as it is: a compressed file cannot be appended to, and its lines are refused.
+        with self.path.open("rb") as lines:
+            for number, line in enumerate(lines, 1):
+                # A killed process leaves at most one incomplete line, the last.
+                if _is_cut(line):
+                    break
+                whole, ended = whole + len(line), line.endswith(b"\n")
+                self._read_line(line, f"{self.path}, line {number}")
+        return whole, ended
+
+    def _read_line(self, line: str | bytes, where: str) -> None:
+        try:
+            row: dict[str, Any] = orjson.loads(line)
+            request = msgspec.convert(row["request"], ModelRequest)
+            key = request_hash(row["model"], request)
+            completion = msgspec.convert(row["completion"], Completion)
+            stored = row["key"]
+        except (ValueError, KeyError, TypeError, msgspec.ValidationError) as error:
+            raise ModelError(
+                f"{where} is not a recorded reply ({error}): record the cassette again."
+            ) from error
+        if stored != key:
+            raise ModelError(
+                f"{where} has another key than the hash of its request, which was changed: record the cassette again."
+            )
+        self._replies[key] = completion
+
+    def forget(self, keys: Collection[str]) -> None:
+        """Have models reply anew to the requests with these keys, and to corrections of their replies.
+
+        The file keeps its lines; of two with one key the last counts.
+
+        Raises:
+            InvalidRequest: the cassette does not record.
+            StorageError: the file cannot be read.
+        """
+        if not self.records:
+            raise InvalidRequest(
+                f"The cassette {self.path} only replays, and models are to be asked again: give --record, or leave out "
+                "--cassette."
+            )
+        with self._lock, storage_errors(self.path), self.path.open("rb") as lines:
+            for line in lines:
+                row = orjson.loads(line)
+                request = msgspec.convert(row["request"], ModelRequest)
+                first = tuple(takewhile(lambda one: one.role != "assistant", request.messages))
+                if request_hash(row["model"], msgspec.structs.replace(request, messages=first)) in keys:
+                    self._replies.pop(row["key"], None)
+
+    def close(self) -> None:
+        """Close the file. A second call does nothing."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _is_cut(line: bytes) -> bool:
+    """Whether a line is the incomplete line of a recorded reply."""
+    if line.endswith(b"\n") or not (line.startswith(_START) or _START.startswith(line)):
+        return False
+    try:
+        orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return True
+    return False
+
+
+class RecordedModel:
+    """A model whose replies are in a cassette."""
+
+    def __init__(
+        self, cassette: Cassette, name: str, model: LanguageModel | None, *, renew: bool = False
+    ) -> None:
+        self._cassette = cassette
+        self._name = name
+        self._model = model
+        self._renew = renew
+
+    def renewed(self) -> RecordedModel:
+        """The same model, which asks again for replies that were recorded before the cassette was opened."""
+        return RecordedModel(self._cassette, self._name, self._model, renew=self._cassette.records)
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    def complete(self, request: ModelRequest) -> Completion:
+        key = request_hash(self._name, request)
+        found = self._cassette.find(key, renew=self._renew)
+        if found is not None:
+            return found
+        if self._model is None or not self._cassette.records:
+            last = request.messages[-1].content if request.messages else ""
+            raise CassetteMiss(
+                f"The cassette {self._cassette.path} has no reply of {self._name} to the request {key[:12]} "
+                f"({' '.join(last.split())[:80]!r}): use the library, the questions and the options that it was "
+                "recorded with, or record what is missing."
+            )
+        return self._cassette.add(key, self._name, request, self._model.complete(request), renew=self._renew)
+
+    def close(self) -> None:
+        if self._model is not None:
+            self._model.close()

@@ -1,0 +1,231 @@
+"""Language models behind OpenAI's ``POST /v1/chat/completions``.
+
+Format: https://platform.openai.com/docs/api-reference/chat, which vLLM, llama.cpp and Ollama also have.
+"""
+
+from __future__ import annotations
+
+import logging
+from threading import BoundedSemaphore
+from typing import Any, Final, Literal
+from urllib.parse import urlsplit, urlunsplit
+
+import httpx
+import orjson
+
+from scholarbase.errors import ModelError
+from scholarbase.http import (
+    SERVICE_STATUSES,
+    ModelService,
+    ResponseTooLarge,
+    bearer,
+    fetch,
+    is_loopback,
+)
+from scholarbase_research.llm.base import Completion, Message, ModelRequest, ToolCall, Usage
+
+log = logging.getLogger("scholarbase_research.llm")
+
+API_KEY_VARIABLE: Final = "SCHOLARBASE_MODEL_API_KEY"
+DEFAULT_TIMEOUT: Final = 120.0
+"""Seconds for one attempt."""
+DEFAULT_RETRIES: Final = 4
+DEFAULT_CONCURRENCY: Final = 8
+MAX_RESPONSE_BYTES: Final = 16_000_000
+_ROUTE: Final = "/chat/completions"
+
+Structured = Literal["schema", "object", "none"]
+"""How a reply's JSON schema is sent: as ``json_schema``, as ``json_object`` (any object), or not at all."""
+STRUCTURED: Final[tuple[Structured, ...]] = ("schema", "object", "none")
+
+_ADVICE: Final = {
+    400: "check the model's name, and whether it accepts JSON schemas and tools (--structured none).",
+    401: f"set {API_KEY_VARIABLE} to a valid key.",
+    403: f"set {API_KEY_VARIABLE} to a key that may use this model.",
+    404: "check the URL and the model's name.",
+    429: "it is overloaded or a quota is used up, so try again later.",
+}
+
+
+class HttpModel:
+    """A chat completions service as a language model.
+
+    Args:
+        url: such as ``https://host/v1#model-name``, with or without ``/chat/completions``.
+        timeout: seconds for one attempt.
+        retries: how often a request is retried after a connection error, a timeout or a status of 429 or 5xx.
+        backoff: longest wait before the first retry, in seconds.
+        concurrency: the most requests at once; others wait.
+        structured: how the schema of a reply is sent.
+
+    Raises:
+        ModelError: the URL is not valid, or names no model.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        api_key: str | None = None,
+        *,
+        timeout: float = DEFAULT_TIMEOUT,
+        retries: int = DEFAULT_RETRIES,
+        backoff: float = 0.5,
+        concurrency: int = DEFAULT_CONCURRENCY,
+        structured: Structured = "schema",
+    ) -> None:
+        self._url, self._model, address = parse_url(url)
+        self._structured = structured
+        self._timeout = timeout
+        self._places = BoundedSemaphore(concurrency)
+        self._service = ModelService(
+            "language model",
+            address,
+            error=ModelError,
+            activity=("Asking the language model", "retry later"),
+            advice=_ADVICE,
+            api_key=api_key,
+            retries=retries,
+            backoff=backoff,
+            log=log,
+        )
+        headers = {"Content-Type": "application/json"}
+        if api_key:
+            headers |= bearer(api_key, API_KEY_VARIABLE, ModelError)
+        trust_env = not is_loopback(urlsplit(self._url).hostname or "")
+        self._http = httpx.Client(headers=headers, timeout=timeout, trust_env=trust_env)
+
+    @property
+    def name(self) -> str:
+        return self._model
+
+    def complete(self, request: ModelRequest) -> Completion:
+        """See :meth:`LanguageModel.complete`. A response of status 200 that is not a completion is retried once."""
+        if self._http.is_closed:
+            raise ModelError(f"The language model {self._model} is closed: open it again.")
+        content = orjson.dumps(self._body(request))
+        with self._places, self._service.errors():
+            try:
+                return self._read(self._send(content))
+            except _Unreadable as error:
+                log.warning("%s %s; asking once more", self._service, error)
+            try:
+                return self._read(self._send(content))
+            except _Unreadable as error:
+                raise ModelError(
+                    f"{self._service} {error}, twice: check that the URL is that of a chat completions service."
+                ) from error
+
+    def close(self) -> None:
+        self._http.close()
+
+    def _send(self, content: bytes) -> httpx.Response:
+        last: httpx.Response | None = None
+
+        def post() -> httpx.Response:
+            nonlocal last
+            last = None
+            most, timeout = MAX_RESPONSE_BYTES, self._timeout
+            try:
+                last = fetch(self._http, "POST", self._url, content=content, most=most, timeout=timeout)
+            except ResponseTooLarge as error:
+                raise _Unreadable(str(error)) from error
+            return last
+
+        try:
+            return self._service.send(post)
+        except ModelError as error:
+            error.temporary = last is None or last.status_code in SERVICE_STATUSES
+            raise
+
+    def _body(self, request: ModelRequest) -> dict[str, Any]:
+        body: dict[str, Any] = {
+            "model": self._model,
+            "messages": [_message(one) for one in request.messages],
+        }
+        if request.tools:
+            body["tools"] = list(request.tools)
+        if request.schema is not None and self._structured == "schema":
+            described = {"name": "reply", "strict": True, "schema": request.schema}
+            body["response_format"] = {"type": "json_schema", "json_schema": described}
+        elif request.schema is not None and self._structured == "object":
+            body["response_format"] = {"type": "json_object"}
+        for name in ("max_tokens", "temperature", "seed"):
+            if (value := getattr(request, name)) is not None:
+                body[name] = value
+        return body
+
+    def _read(self, response: httpx.Response) -> Completion:
+        """Raises _Unreadable: it is not a chat completion."""
+        try:
+            row = orjson.loads(response.content)
+        except orjson.JSONDecodeError as error:
+            raise _Unreadable(f"returned content that is not JSON ({error})") from error
+        try:
+            choice = row["choices"][0]
+            message = choice["message"]
+            text = message.get("content")
+            calls = tuple(
+                ToolCall(str(call["id"]), str(call["function"]["name"]), str(call["function"]["arguments"]))
+                for call in message.get("tool_calls") or ()
+            )
+        except (KeyError, IndexError, TypeError, AttributeError) as error:
+            raise _Unreadable(f"returned JSON that is not a chat completion ({error!r})") from error
+        if text is not None and not isinstance(text, str):
+            raise _Unreadable("returned a message whose content is not a text")
+        name = row.get("model")
+        return Completion(
+            text or "",
+            calls,
+            _usage(row.get("usage")),
+            choice.get("finish_reason") == "length",
+            name if isinstance(name, str) else None,
+        )
+
+
+class _Unreadable(Exception):
+    """A response that is not a chat completion."""
+
+
+def parse_url(url: str) -> tuple[str, str, str]:
+    """The URL of the route, the model's name, and the address for messages.
+
+    Raises:
+        ModelError: not a URL, or without the name of a model.
+    """
+    example = "use one such as https://host/v1#model-name."
+    try:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError("it needs a host and the scheme http or https")
+        _ = parts.port  # raises ValueError if it is not a number
+    except ValueError as error:
+        raise ModelError(f"The language model's URL is not valid ({error}): {example}") from error
+    if not parts.fragment:
+        raise ModelError(f"The language model's URL names no model: {example}")
+    path = parts.path.rstrip("/")
+    if not path.endswith(_ROUTE):
+        path += _ROUTE
+    sent = urlunsplit((parts.scheme, parts.netloc, path, parts.query, ""))
+    address = urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], path, "", ""))
+    return sent, parts.fragment, address
+
+
+def _message(message: Message) -> dict[str, Any]:
+    row: dict[str, Any] = {"role": message.role, "content": message.content}
+    if message.tool_calls:
+        row["tool_calls"] = [
+            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+            for call in message.tool_calls
+        ]
+    if message.tool_call_id is not None:
+        row["tool_call_id"] = message.tool_call_id
+    return row
+
+
+def _usage(row: Any) -> Usage:
+    counts = [
+        row.get(key) if isinstance(row, dict) else None for key in ("prompt_tokens", "completion_tokens")
+    ]
+    if all(isinstance(count, int) and count >= 0 for count in counts):
+        return Usage(1, int(counts[0] or 0), int(counts[1] or 0))
+    return Usage(1, uncounted=1)

@@ -1,0 +1,407 @@
+"""Audits: table 6 of ScholarQuest, other implementations, and sheets as annotators leave them."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sqlite3
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+from sklearn.metrics import cohen_kappa_score
+
+from scholarbase.errors import InvalidRequest, QueryFileError, RunExists
+from scholarbase.search.library import Library
+from scholarbase_research.construction.audit import agreement
+from scholarbase_research.construction.audit.report import Audit, Figure, audit
+from scholarbase_research.construction.audit.sampling import COLUMNS, Judged, draw, read_judged, write_sheet
+from scholarbase_research.construction.audit.scales import DEFAULT, Scale
+from scholarbase_research.construction.audit.sheets import read_sheets
+from scholarbase_research.construction.job import construct_answers
+from scholarbase_research.construction.judging import Panel
+from scholarbase_research.llm.judges import FunctionJudge
+from scholarbase_research.llm.rubrics import open_rubric
+from tests.conftest import run_cli
+from tests.extensions.research.construction.toy import toy_id, toy_queries, toy_setup
+
+TABLE_6 = ((133, 16, 1), (21, 117, 12), (2, 19, 129))
+"""ScholarQuest's human evaluation: a row for each score of the judges, a column for each label of its annotators."""
+
+
+def write(path: Path, rows: Iterable[Sequence[Any]], header: Sequence[str] = COLUMNS) -> Path:
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows([header, *rows])
+    return path
+
+
+def row(number: int, score: Any, *labels: Any, bias: str = "") -> list[Any]:
+    padded = [*labels, *[""] * (3 - len(labels))]
+    return [number, "Which?", f"arXiv:2001.{number:05}", "T", "A", score, *padded, bias]
+
+
+def table_6(path: Path) -> Path:
+    """A sheet with these counts. In every third item one of the three annotators disagrees with the majority."""
+    pairs = [
+        (s, h) for s, counts in enumerate(TABLE_6) for h, count in enumerate(counts) for _ in range(count)
+    ]
+    rows = [row(n, s, h, h, h if n % 3 else (h + 1) % 3) for n, (s, h) in enumerate(pairs, 1)]
+    return write(path, rows)
+
+
+def of(*sheets: Path, scale: Scale = DEFAULT, **options: Any) -> Audit:
+    return audit(read_sheets(sheets, scale), scale, **{"resamples": 200, **options})
+
+
+# -- table 6 --------------------------------------------------------------------------------------------
+
+
+def test_table_6_has_the_papers_figures(tmp_path: Path) -> None:
+    done = run_cli("construct", "audit", "report", table_6(tmp_path / "sheet.csv"), "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["table"] == [list(counts) for counts in TABLE_6]
+    values = {name: round(figure["value"], 3) for name, figure in found["figures"].items()}
+    assert values == {
+        "hit_rate": 0.842,
+        "pearson": 0.867,
+        "spearman": 0.867,
+        "kappa_quadratic": 0.866,
+        "strict_precision": 0.86,
+        "relaxed_precision": 0.987,
+        # By irrCAC 0.4.4: 0.81469 and 0.76336.
+        "kappa_linear": 0.815,
+        "gwet_ac1": 0.763,
+    }
+    rates = {score: round(figure["value"], 3) for score, figure in found["hit_rates"].items()}
+    assert rates == {"0": 0.887, "1": 0.78, "2": 0.86}
+    for figure in [*found["figures"].values(), *found["hit_rates"].values()]:
+        assert figure["low"] < figure["value"] < figure["high"]
+
+
+def test_intervals_are_near_those_of_the_formulas(tmp_path: Path) -> None:
+    found = of(table_6(tmp_path / "sheet.csv"), resamples=10_000)
+    # Clopper and Pearson's of 129 of 150, by scipy.
+    exact = stats.binomtest(129, 150).proportion_ci()
+    strict = found.figures["strict_precision"]
+    assert (strict.low, strict.high) == pytest.approx((exact.low, exact.high), abs=0.02)
+    # irrCAC's, by its variance: quadratic kappa and AC1.
+    kappa, ac1 = found.figures["kappa_quadratic"], found.figures["gwet_ac1"]
+    assert (kappa.low, kappa.high) == pytest.approx((0.83152, 0.90092), abs=0.01)
+    assert (ac1.low, ac1.high) == pytest.approx((0.71271, 0.814), abs=0.01)
+
+
+def test_a_seed_gives_the_same_intervals(tmp_path: Path) -> None:
+    sheet = table_6(tmp_path / "sheet.csv")
+    assert of(sheet, seed=1).figures == of(sheet, seed=1).figures
+    assert of(sheet, seed=1).figures != of(sheet, seed=2).figures
+
+
+# -- other implementations ------------------------------------------------------------------------------
+
+PAIRS = st.lists(st.tuples(st.sampled_from([0, 1, 2]), st.sampled_from([0, 1, 2])), min_size=2, max_size=30)
+
+
+@settings(deadline=None, max_examples=60)
+@given(PAIRS)
+def test_figures_are_those_of_scipy_and_scikit_learn(pairs: list[tuple[int, int]]) -> None:
+    a, b = map(list, zip(*pairs, strict=True))
+    table = np.zeros((3, 3))
+    for pair in pairs:
+        table[pair] += 1
+    labels = np.array([0.0, 1.0, 2.0])
+    if len(set(a)) > 1 and len(set(b)) > 1:
+        assert agreement.pearson(table, labels) == pytest.approx(stats.pearsonr(a, b).statistic)
+        assert agreement.spearman(table) == pytest.approx(stats.spearmanr(a, b).statistic)
+    else:
+        assert np.isnan(agreement.pearson(table, labels))
+        assert np.isnan(agreement.spearman(table))
+    if len({*a, *b}) > 1:
+        for power, name in ((1, "linear"), (2, "quadratic")):
+            expected = cohen_kappa_score(a, b, labels=[0, 1, 2], weights=name)
+            assert agreement.weighted_kappa(table, labels, power) == pytest.approx(expected)
+    assert agreement.hit_rate(table) == pytest.approx(np.mean(np.array(a) == np.array(b)))
+
+
+def test_many_tables_at_once_have_the_figures_of_each() -> None:
+    tables = np.random.default_rng(0).integers(0, 9, (20, 3, 3)).astype(float)
+    labels = np.array([0.0, 1.0, 2.0])
+    for compute in (
+        agreement.hit_rate,
+        agreement.spearman,
+        agreement.gwet_ac1,
+        lambda t: agreement.pearson(t, labels),
+        lambda t: agreement.weighted_kappa(t, labels, 1),
+    ):
+        assert compute(tables) == pytest.approx(np.array([compute(table) for table in tables]))
+
+
+def test_gwets_example_of_four_raters() -> None:
+    """Gwet, Handbook of Inter-Rater Reliability: 12 units, 4 raters, missing ratings. AC1 0.775, by irrCAC too."""
+    missing = 0
+    ratings = [
+        (1, 1, missing, 1),
+        (2, 2, 3, 2),
+        (3, 3, 3, 3),
+        (3, 3, 3, 3),
+        (2, 2, 2, 2),
+        (1, 2, 3, 4),
+        (4, 4, 4, 4),
+        (1, 1, 2, 1),
+        (2, 2, 2, 2),
+        (missing, 5, 5, 5),
+        (missing, missing, 1, 1),
+        (missing, missing, 3, missing),
+    ]
+    counts = np.array([[Counter(unit)[label] for label in range(1, 6)] for unit in ratings], dtype=float)
+    assert agreement.annotator_agreement(counts) == pytest.approx([0.81818182, 0.77544407])
+
+
+# -- sheets ---------------------------------------------------------------------------------------------
+
+
+def test_ties_and_blanks_are_named_and_left_out(tmp_path: Path) -> None:
+    rows = [
+        row(1, 2, 2, 2, 0),
+        row(2, 2, 0, 1, 2),
+        row(3, 1, 0, 1),
+        row(4, 0, 0, bias="Keyword over-crediting"),
+        row(5, 1),
+        row(6, 0, "1.0", 1, bias="Keyword over-crediting"),
+    ]
+    sheet = write(tmp_path / "sheet.csv", rows)
+    found = of(sheet)
+    assert found.table == ((1, 1, 0), (0, 0, 0), (0, 0, 1))
+    assert [item.name for item in found.ties] == ["2", "3"]
+    assert [item.name for item in found.unlabelled] == ["5"]
+    assert found.biases == {"Keyword over-crediting": 2}
+    assert found.hit_rates.keys() == {0, 2}
+    assert found.annotators["agreement"].n == 4
+    # Items 1, 2, 3 and 6 have pairs: 1 of 3, 0 of 3, 0 of 1 and 1 of 1 agree.
+    assert found.annotators["agreement"].value == pytest.approx((1 / 3 + 0 + 0 + 1) / 4)
+    shown = run_cli("construct", "audit", "report", sheet).stdout
+    assert "2 of 6 items have no majority label: 2 ('arXiv:2001.00002': 0, 1, 2), 3 (" in shown
+    assert "1 of 6 items have no label: 5" in shown
+
+
+def test_one_score_alone_has_no_correlation(tmp_path: Path) -> None:
+    found = of(write(tmp_path / "sheet.csv", [row(1, 2, 2), row(2, 2, 1)]))
+    assert found.figures["pearson"] == Figure(None, None, None, 2)
+    assert found.figures["strict_precision"].value == 0.5
+    assert found.annotators == {}
+    shown = run_cli("construct", "audit", "report", tmp_path / "sheet.csv")
+    assert shown.returncode == 0
+    assert "Traceback" not in shown.stderr
+
+
+def test_annotators_may_have_a_sheet_each(tmp_path: Path) -> None:
+    whole = table_6(tmp_path / "whole.csv")
+    with whole.open(newline="") as file:
+        header, *rows = csv.reader(file)
+    sheets = []
+    for n in range(3):
+        own = [[cell if i < 6 or i == 6 + n else "" for i, cell in enumerate(cells)] for cells in rows]
+        sheets.append(write(tmp_path / f"{n}.csv", reversed(own), header))
+    assert of(*sheets).figures == of(whole).figures
+    assert of(*sheets).annotators["agreement"].value == of(whole).annotators["agreement"].value
+
+
+def test_sheets_that_contradict_are_refused(tmp_path: Path) -> None:
+    first = write(tmp_path / "1.csv", [row(1, 2, 2)])
+    with pytest.raises(
+        QueryFileError, match=r"2\.csv, line 2: annotator_1 has 1 for item 1, and 2 in another"
+    ):
+        read_sheets([first, write(tmp_path / "2.csv", [row(1, 2, 1)])], DEFAULT)
+    with pytest.raises(QueryFileError, match="the score of item 1 is 1, and 2 in another"):
+        read_sheets([first, write(tmp_path / "3.csv", [row(1, 1)])], DEFAULT)
+
+
+@pytest.mark.parametrize(
+    ("header", "rows", "message"),
+    [
+        (COLUMNS, [row(1, 2, 3)], "line 2: '3' is not on the scale 0, 1, 2"),
+        (COLUMNS, [row(1, "high")], "'high' is not on the scale"),
+        (COLUMNS, [row(1, 2, "nan")], "'nan' is not on the scale"),
+        (COLUMNS, [row(1, 2), row(1, 2)], "line 3 has the item '1' of line 2 again"),
+        (COLUMNS, [[1, 2]], "has 2 cells, and the header 10"),
+        (COLUMNS, [], "has no items"),
+        (COLUMNS[:5], [], "lacks the column score"),
+        ((*COLUMNS, "notes"), [], "unknown column 'notes'"),
+        (COLUMNS[:6], [], "has 0 annotators"),
+    ],
+)
+def test_invalid_sheets_are_refused(tmp_path: Path, header: Sequence[str], rows: Any, message: str) -> None:
+    with pytest.raises(QueryFileError, match=message):
+        read_sheets([write(tmp_path / "sheet.csv", rows, header)], DEFAULT)
+
+
+def test_an_unlabelled_sheet_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidRequest, match="No item has a majority label"):
+        of(write(tmp_path / "sheet.csv", [row(1, 2), row(2, 0, 0, 1)]))
+
+
+def test_other_scales(tmp_path: Path) -> None:
+    scale = Scale.parse("0,0.5,1")
+    found = of(
+        write(tmp_path / "s.csv", [row(1, 0.5, "0.5"), row(2, 1, 1), row(3, 1, 0.5), row(4, 0, 0)]),
+        scale=scale,
+    )
+    assert found.table == ((1, 0, 0), (0, 1, 0), (0, 1, 1))
+    assert found.figures["strict_precision"].value == 0.5
+    assert found.figures["relaxed_precision"].value == 1
+    for text in ("1", "2,1", "a,b", "0,inf"):
+        with pytest.raises(InvalidRequest, match="ascending numbers"):
+            Scale.parse(text)
+
+
+# -- samples --------------------------------------------------------------------------------------------
+
+
+def judged(count: int, scores: Sequence[float] = (0, 1, 2)) -> list[Judged]:
+    return [
+        Judged(
+            f"q{n % 7}",
+            f"arXiv:2101.{n:05}",
+            f'Title, "{n}"\nin lines',
+            "Abstract é",
+            scores[n % len(scores)],
+        )
+        for n in range(count)
+    ]
+
+
+def test_the_same_number_of_each_score_is_drawn_whatever_the_order() -> None:
+    items = judged(300)
+    sample = draw(items, 20, seed=7)
+    assert Counter(item.score for item in sample.items) == {0: 20, 1: 20, 2: 20}
+    assert sample.items == draw(reversed(items), 20, seed=7).items
+    assert set(sample.items) < set(draw(items, 25, seed=7).items)
+    assert set(sample.items) != set(draw(items, 20, seed=8).items)
+    assert sample.available == {0: 100, 1: 100, 2: 100}
+    # The order does not tell the scores: there are about 40 changes of score in a random order of 60.
+    scores = [item.score for item in sample.items]
+    assert sum(a != b for a, b in pairwise(scores)) > 25
+
+
+def test_every_item_is_drawn_equally_often() -> None:
+    items = judged(30, (1,))
+    counts = Counter(item.paper for seed in range(300) for item in draw(items, 10, seed).items)
+    # 100 times each, with a standard deviation of 8.
+    assert len(counts) == 30
+    assert all(60 < count < 140 for count in counts.values())
+
+
+def test_scores_with_fewer_papers_are_drawn_whole(tmp_path: Path) -> None:
+    run = tmp_path / "run.jsonl"
+    run.write_text("".join(json.dumps(item._asdict()) + "\n" for item in judged(10, (0, 2))))
+    done = run_cli(
+        "construct", "audit", "sample", run, "--per-score", 8, "--seed", 1, "--out", tmp_path / "s.csv"
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Score 0: 5 of 5 judged papers." in done.stderr
+    assert "Score 1: no judged papers." in done.stderr
+    again = run_cli("construct", "audit", "sample", run, "--out", tmp_path / "s.csv")
+    assert again.returncode != 0
+    assert "may have annotations" in again.stderr
+
+
+def test_a_sheet_is_read_back_as_it_was_drawn(tmp_path: Path) -> None:
+    run = tmp_path / "run.csv"
+    items = judged(9)
+    write(run, items, Judged._fields)
+    assert list(read_judged(run, DEFAULT)) == items
+    sample = draw(items, 2, 0)
+    write_sheet(sample.items, tmp_path / "sheet.csv")
+    assert (tmp_path / "sheet.csv").read_text().splitlines()[0] == (
+        "item,question,paper,title,abstract,score,annotator_1,annotator_2,annotator_3,bias"
+    )
+    read = read_sheets([tmp_path / "sheet.csv"], DEFAULT)
+    assert [(item.question, item.paper, item.title, item.score) for item in read] == [
+        (item.question, item.paper, item.title, item.score) for item in sample.items
+    ]
+    with pytest.raises(RunExists):
+        write_sheet(sample.items, tmp_path / "sheet.csv")
+
+
+def test_a_construction_is_sampled_with_the_titles_of_its_library(
+    tmp_path: Path, sample_library: Path
+) -> None:
+    run = tmp_path / "run"
+    run.mkdir()
+    papers = ["arXiv:hep-th/9301068", "arXiv:hep-th/9309140", "arXiv:hep-th/9305047"]
+    with closing(sqlite3.connect(run / "construction.sqlite")) as connection, connection:
+        connection.execute("CREATE TABLE questions (question TEXT PRIMARY KEY, number INTEGER, text TEXT)")
+        connection.execute("CREATE TABLE decisions (question TEXT, paper TEXT, score REAL, grade INTEGER)")
+        connection.execute("INSERT INTO questions VALUES ('q1', 1, 'Which strings?')")
+        decisions = [("q1", papers[0], 2.0, 2), ("q1", papers[1], 0.2, 0), ("q1", papers[2], None, None)]
+        connection.executemany("INSERT INTO decisions VALUES (?, ?, ?, ?)", decisions)
+    out = tmp_path / "sheet.csv"
+    done = run_cli("construct", "audit", "sample", run, "--library", sample_library, "--out", out)
+    assert done.returncode == 0, done.stderr
+    with out.open(newline="") as file:
+        rows = {row["paper"]: row for row in csv.DictReader(file)}
+    assert {paper: row["score"] for paper, row in rows.items()} == {papers[0]: "2", papers[1]: "0"}
+    assert all(
+        row["question"] == "Which strings?" and row["title"] and row["abstract"] for row in rows.values()
+    )
+
+
+def construction(toy: Library, folder: Path, rubric: str, by_title: dict[str, float]) -> Path:
+    """A construction with a rubric, whose judge gives papers with a word in their title a score, others the lowest."""
+    used = open_rubric(rubric)
+
+    def rule(item: Mapping[str, str]) -> tuple[float, str]:
+        found = (score for word, score in by_title.items() if word in item["title"])
+        return next(found, used.values[0]), ""
+
+    construct_answers(toy, toy_queries(), folder, toy_setup(toy, Panel(used, [FunctionJudge("rule", rule)])))
+    return folder
+
+
+def test_a_sheet_has_the_score_and_not_the_place_of_its_label(toy: Library, tmp_path: Path) -> None:
+    run = construction(toy, tmp_path, "relevance-1-10", {"strict": 10.0, "partial": 7.0})
+    scores = {one.paper: one.score for one in read_judged(run, Scale.parse("1,2,3,4,5,6,7,8,9,10"))}
+    assert (scores[toy_id("S1")], scores[toy_id("P1")], scores[toy_id("R3")]) == (10, 7, 1)
+
+
+def test_the_scale_of_the_rubric_is_accepted_and_another_is_not(toy: Library, tmp_path: Path) -> None:
+    run = construction(toy, tmp_path, "relevance-half", {"strict": 1.0, "partial": 0.5})
+    scores = {one.paper: one.score for one in read_judged(run, Scale.parse("0,0.5,1"))}
+    assert (scores[toy_id("S1")], scores[toy_id("P1")], scores[toy_id("R3")]) == (1, 0.5, 0)
+    for wrong in (DEFAULT, Scale.parse("1,2,3"), Scale.parse("0,1")):
+        with pytest.raises(QueryFileError, match="give --scale with all labels of the rubric"):
+            list(read_judged(run, wrong))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("question,paper,title,score\nq,p,t,1\n", "line 2 has no abstract"),
+        ("question,paper,title,abstract,score\nq,p,t,a,3\n", "line 2: score '3' is not on the scale"),
+        ("question,paper,title,abstract,score\n,p,t,a,1\n", "question is '', and must be a text"),
+        ("question,paper,title,abstract,score\nq,p\n", "has 2 cells"),
+        ('{"question": "q", "paper": 5, "title": "t", "abstract": "a", "score": 1}\n', "paper is 5"),
+        ("[1, 2]", "neither CSV nor JSON lines"),
+        ("SQLite format 3\0" + "x" * 600, "not the database of a construction"),
+    ],
+)
+def test_invalid_runs_are_refused(tmp_path: Path, content: str, message: str) -> None:
+    (tmp_path / "run").write_text(content)
+    with pytest.raises(QueryFileError, match=message):
+        list(read_judged(tmp_path / "run", DEFAULT))
+
+
+def test_a_pair_judged_twice_is_refused() -> None:
+    item = judged(1)[0]
+    with pytest.raises(InvalidRequest, match="was judged 2 times"):
+        draw([item, item._replace(score=1)], 5, 0)
+    with pytest.raises(InvalidRequest, match="no judged papers"):
+        draw([], 5, 0)

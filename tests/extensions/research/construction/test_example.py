@@ -1,0 +1,123 @@
+"""The example of docs/construct.md, and the command line."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from scholarbase.search.library import Library
+from tests.conftest import ROOT, run_cli, serving_in_thread
+from tests.extensions.research.construction.toy import toy_id
+
+
+def example() -> list[str]:
+    page = (ROOT / "docs" / "construct.md").read_text()
+    found = re.search(r"^\$ scholarbase (construct answers examples/(?:.*\\\n)*.*)$", page, re.M)
+    assert found is not None
+    return shlex.split(found[1].replace("\\\n", " "))
+
+
+def test_the_example_runs_offline(
+    sample_library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "my-library").symlink_to(sample_library)
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    monkeypatch.chdir(tmp_path)
+    done = run_cli(*example())
+    assert done.returncode == 0, done.stderr
+    report = json.loads(Path("benchmark/report.json").read_text())
+    # The figures of the page.
+    replies = sum(model["replies"] for model in report["cost"]["models"])
+    retried = sum(judge["retried"] for judge in report["judging"]["judges"])
+    page = (ROOT / "docs" / "construct.md").read_text()
+    said = (
+        f"It judges {report['judging']['papers']} papers with {replies} replies, {retried} of them to a judge"
+    )
+    assert said in " ".join(page.split())
+    assert report["cost"]["total"] > 0
+    assert Path("benchmark/report.md").read_text() in done.stdout
+    # A request that the cassette lacks is an error, and a paper more than it knows needs one.
+    changed = [*example(), "--depth", "6", "--out", "other"]
+    failed = run_cli(*changed)
+    assert failed.returncode == 25
+    assert "has no reply of" in failed.stderr
+
+
+def test_the_command_line(toy_path: Path, tmp_path: Path) -> None:
+    questions = tmp_path / "questions.txt"
+    questions.write_text("alpha beta gamma\n")
+    command = ["construct", "answers", questions, "--library", toy_path, "--out", tmp_path / "out"]
+    options = ["--judge", "rule:words", "--rewrites", 0, "--depth", 2, "--hops", 1, "--json"]
+    done = run_cli(*command, *map(str, options))
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["questions"]["stops"] == {"no seed left": 1}
+    query = json.loads((tmp_path / "out" / "queries.jsonl").read_text())
+    assert {f"arXiv:{one}" for one in query["answer_arxiv_ids"]} == {toy_id("S1"), toy_id("P1")}
+
+
+def test_a_server_gives_the_same_answers(toy: Library, toy_path: Path, tmp_path: Path) -> None:
+    questions = tmp_path / "questions.txt"
+    questions.write_text("alpha beta gamma\n")
+    options = ["--judge", "rule:words", "--source", "library:sparse", "--sample", "5"]
+    with serving_in_thread(toy) as url:
+        for name, place in (("here", ["--library", str(toy_path)]), ("there", ["--url", url])):
+            done = run_cli("construct", "answers", questions, "--out", tmp_path / name, *options, *place)
+            assert done.returncode == 0, done.stderr
+    for name in ("queries.jsonl", "qrels.tsv", "report.json", "manifest.json"):
+        assert (tmp_path / "here" / name).read_bytes() == (tmp_path / "there" / name).read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--judge", "words"], "Unknown judge 'words'"),
+        (["--judge", "rule:known"], "rule:known needs questions with answers"),
+        (["--judge", "rule:words", "--rewriter", "me"], "Unknown rewriter 'me'"),
+        (["--judge", "rule:words", "--hops", "3"], "hops"),
+        (["--judge", "rule:words", "--price", "m=1"], "--price m=1 is not MODEL=IN,OUT"),
+        (["--judge", "rule:words", "--record"], "--record needs the file"),
+        (["--judge", "http://host/v1"], "names no model"),
+        (["--judge", "rule:words", "--rubric", "none"], "No rubric 'none'"),
+        (["--judge", "rule:words", "--min-overlap", "2"], "min_overlap is 2.0"),
+    ],
+)
+def test_wrong_options_are_refused(toy_path: Path, tmp_path: Path, options: list[str], message: str) -> None:
+    questions = tmp_path / "questions.txt"
+    questions.write_text("alpha beta gamma\n")
+    done = run_cli(
+        "construct", "answers", questions, "--library", toy_path, "--out", tmp_path / "out", *options
+    )
+    assert done.returncode != 0
+    assert message in done.stderr
+
+
+def test_construct_answers_overwrote_its_own_questions_and_files_that_it_did_not_write(
+    toy_path: Path, tmp_path: Path
+) -> None:
+    questions = tmp_path / "queries.jsonl"
+    questions.write_text('{"query_id": "q", "query": "alpha beta gamma"}\n')
+    mine = questions.read_bytes()
+    command = ["construct", "answers", "queries.jsonl", "--library", toy_path, "--judge", "rule:words"]
+    done = run_cli(*command, "--out", ".", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "queries.jsonl is read, and would be overwritten" in done.stderr
+    for option in ([], ["--restart"]):
+        (tmp_path / "out").mkdir(exist_ok=True)
+        (tmp_path / "out" / "queries.jsonl").write_text("mine")
+        done = run_cli(*command, "--out", "out", *option, cwd=tmp_path)
+        assert done.returncode == 26
+        assert "out/queries.jsonl is not of an earlier run, as out has no construction.sqlite" in done.stderr
+        assert [path.read_text() for path in (tmp_path / "out").iterdir()] == ["mine"]
+    (tmp_path / "out" / "queries.jsonl").unlink()
+    for _ in range(2):
+        done = run_cli(*command, "--out", "out", "--hops", "0", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+    command[2] = "out/queries.jsonl"
+    done = run_cli(*command, "--out", "out", "--restart", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "alpha beta gamma" in (tmp_path / "out" / "queries.jsonl").read_text()
+    assert questions.read_bytes() == mine

@@ -1,0 +1,158 @@
+"""Pools: sizes, sources and seeds counted by hand, and a real evaluation within them."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scholarbase.errors import InvalidRequest, QueryFileError
+from scholarbase_research.construction.pools import Pool, Relation, make_pools, read_keywords, read_relations
+from tests.conftest import SAMPLE, run_cli
+
+
+def paper(number: int) -> str:
+    return f"arXiv:2101.{number:05}"
+
+
+def corpus(count: int, sharing: int) -> dict[str, frozenset[str]]:
+    """Paper 0 has the keywords a and b; papers 1 to ``sharing`` have a, the even ones b too; the others have c."""
+    own = {paper(0): frozenset("ab")}
+    for number in range(1, count):
+        own[paper(number)] = frozenset(("ab" if number % 2 == 0 else "a") if number <= sharing else "c")
+    return own
+
+
+def pool_of(count: int, sharing: int, *, target: int = 90, **options: Any) -> Pool:
+    relation = Relation("q1", "which?", paper(0), paper(target))
+    return next(make_pools([relation], corpus(count, sharing), **options))
+
+
+def test_few_papers_that_share_keywords_are_padded_at_random() -> None:
+    pool = pool_of(100, 10)
+    assert (len(pool.papers), len(set(pool.papers))) == (30, 30)
+    assert (pool.overlapping, pool.padded) == (10, 19)
+    assert {paper(n) for n in range(1, 11)} < set(pool.papers)
+    assert paper(90) in pool.papers
+    assert paper(0) not in pool.papers
+
+
+def test_many_papers_that_share_keywords_are_capped_the_most_shared_first() -> None:
+    pool = pool_of(100, 40)
+    assert (pool.overlapping, pool.padded) == (29, 0)
+    numbers = {int(one[-5:]) for one in pool.papers} - {90}
+    # All 20 that share both keywords, and 9 of the 20 that share one.
+    assert {n for n in numbers if n % 2 == 0} == set(range(2, 41, 2))
+    assert len({n for n in numbers if n % 2}) == 9
+
+
+def test_a_target_that_shares_keywords_counts_once() -> None:
+    pool = pool_of(100, 10, target=5)
+    assert (pool.overlapping, pool.padded, len(set(pool.papers))) == (9, 20, 30)
+
+
+def test_the_smallest_corpus_is_taken_whole() -> None:
+    assert set(pool_of(31, 3, target=20).papers) == {paper(n) for n in range(1, 31)}
+    with pytest.raises(InvalidRequest, match="There are 30 papers: pools of 30 need 31 or more"):
+        pool_of(30, 3, target=20)
+
+
+def test_a_seed_gives_the_same_pools_in_any_order_of_the_files() -> None:
+    relations = [Relation(f"q{n}", "?", paper(0), paper(90 + n)) for n in range(3)]
+    own = corpus(100, 4)
+    backwards = dict(reversed(own.items()))
+    first = {pool.relation.query_id: pool for pool in make_pools(relations, own, seed=5)}
+    assert first == {pool.relation.query_id: pool for pool in make_pools(relations[::-1], backwards, seed=5)}
+    assert first != {pool.relation.query_id: pool for pool in make_pools(relations, own, seed=6)}
+
+
+def test_the_place_of_the_target_is_random() -> None:
+    places = Counter(pool_of(100, 10, seed=seed).papers.index(paper(90)) // 10 for seed in range(150))
+    # 50 in each third, with a standard deviation of 6.
+    assert all(25 < places[third] < 75 for third in range(3))
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.integers(2, 40), st.integers(0, 90), st.integers(1, 99), st.integers(0, 5))
+def test_every_pool_has_its_size_and_target(size: int, sharing: int, target: int, seed: int) -> None:
+    pool = pool_of(100, sharing, target=target, size=size, seed=seed)
+    assert len(pool.papers) == len(set(pool.papers)) == size == 1 + pool.overlapping + pool.padded
+    assert paper(target) in pool.papers
+    assert paper(0) not in pool.papers
+    sharing_others = sharing - (target <= sharing)
+    assert pool.overlapping == min(sharing_others, size - 1)
+
+
+def write(path: Path, rows: list[dict[str, Any]]) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def test_a_search_within_the_pools_is_measured(tmp_path: Path, sample_library: Path) -> None:
+    """Pools of the sample's papers, whose keywords here are the words of their titles."""
+    every = [json.loads(line) for line in (SAMPLE / "queries.jsonl").read_text().splitlines()]
+    queries = every[:3]
+    answers = [f"arXiv:{query['answer_arxiv_ids'][0]}" for query in queries]
+    others = [f"arXiv:{i}" for query in every for i in query["answer_arxiv_ids"]]
+    ids = list(dict.fromkeys([*answers, *others]))[:60]
+    papers = tmp_path / "papers.csv"
+    papers.write_text("paper,keywords\n" + "".join(f"{i},Models; set {n % 9}\n" for n, i in enumerate(ids)))
+    relations = write(
+        tmp_path / "relations.jsonl",
+        [
+            {"query_id": f"q{n}", "query": query["final_query"], "source": ids[-1 - n], "target": answer}
+            for n, (query, answer) in enumerate(zip(queries, answers, strict=True))
+        ],
+    )
+    out = tmp_path / "pools.jsonl"
+    done = run_cli("construct", "pools", relations, papers, "--seed", 3, "--out", out)
+    assert done.returncode == 0, done.stderr
+    assert "3 pools of 30 papers: 87 share keywords with their source, 0 are random." in done.stderr
+    assert all(len(json.loads(line)["pool"]) == 30 for line in out.read_text().splitlines())
+    searched = run_cli(
+        *("eval", "run", out, "--library", sample_library, "--mode", "sparse", "--pool", "--json"),
+        *("--measure", "R@All", "--measure", "RR@5"),
+        cwd=tmp_path,
+    )
+    assert searched.returncode == 0, searched.stderr
+    measures = json.loads(searched.stdout)["runs"][0]["measures"]["all"]
+    assert measures["RR@5"]["n"] == 3
+    again = run_cli("construct", "pools", relations, papers, "--out", out)
+    assert again.returncode != 0
+    assert "already exists" in again.stderr
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({"query_id": "q", "query": "?", "source": paper(1)}, "line 1 has no target"),
+        ({"query_id": "q", "query": "?", "source": paper(1), "target": paper(1)}, "they must differ"),
+        ({"query_id": "q", "query": "?", "source": "nothing", "target": paper(1)}, "line 1: source: "),
+        ({"query_id": 1, "query": "?", "source": paper(1), "target": paper(2)}, "query_id is 1"),
+        (
+            {"query_id": "q", "query": "?", "source": paper(1), "target": paper(2), "k": 1},
+            "unknown field 'k'",
+        ),
+    ],
+)
+def test_invalid_relations_are_refused(tmp_path: Path, row: dict[str, Any], message: str) -> None:
+    with pytest.raises(QueryFileError, match=message):
+        read_relations(write(tmp_path / "relations.jsonl", [row]))
+
+
+def test_invalid_keywords_and_unknown_papers_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(QueryFileError, match="must be a list or a text"):
+        read_keywords(write(tmp_path / "a.jsonl", [{"paper": paper(1), "keywords": 5}]))
+    with pytest.raises(QueryFileError, match="again"):
+        read_keywords(write(tmp_path / "b.jsonl", [{"paper": paper(1), "keywords": []}] * 2))
+    with pytest.raises(InvalidRequest, match=r"target arXiv:2101\.00999 .* is not among the papers"):
+        pool_of(100, 3, target=999)
+    read = read_keywords(
+        write(tmp_path / "c.jsonl", [{"paper": "2101.00001", "keywords": [" Deep  Nets", "", "A"]}])
+    )
+    assert read == {paper(1): frozenset({"deep nets", "a"})}

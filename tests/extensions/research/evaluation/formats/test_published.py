@@ -1,0 +1,171 @@
+"""The formats of published benchmarks, with real lines of each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from scholarbase.errors import QueryFileError
+from scholarbase.evaluation.formats import read_queries
+from scholarbase.models.queries import Answer
+from tests.evaluation.formats.test_scholarquest import lines, only
+
+PASA_LINE = {
+    "qid": "AutoScholarQuery_train_33550",
+    "question": "Which papers treat human motion priors?",
+    "answer": ["Expressive Body Capture: 3D Hands, Face, and Body from a Single Image", "HuMoR"],
+    "answer_arxiv_id": ["1904.05866", "2105.04668v2"],
+    "source_meta": {"published_time": "20240305"},
+}
+SCHOLARGYM_LINE = {
+    "query": "Can you tell me some papers about hybrid architectures in reconstruction-based techniques?",
+    "cited_paper": [
+        {"arxiv_id": "2009.02040", "title": "Multivariate Time-series Anomaly Detection", "year": 2020},
+        {"arxiv_id": "1706.03762", "title": "Attention Is All You Need", "year": 2017},
+    ],
+    "gt_label": [1, 2],
+    "date": "2020-09",
+    "source": "PASA_AutoScholar",
+    "qid": "AutoScholarQuery_test_0",
+    "valid": True,
+}
+LITSEARCH_LINE = {
+    "query_set": "inline_acl",
+    "query": "Are there any research papers on methods to compress large-scale language models?",
+    "specificity": 0,
+    "quality": 2,
+    "corpusids": [202719327, 257427629],
+}
+
+
+# -- PaSa and SPARBench ---------------------------------------------------------------------------------
+
+
+def test_pasa_pairs_ids_with_titles_and_reads_the_date(tmp_path: Path) -> None:
+    query = only(read_queries(lines(tmp_path / "dev.jsonl", PASA_LINE)))
+    assert query.id == "AutoScholarQuery_train_33550"
+    assert query.date == "2024-03-05"
+    assert query.answers == (
+        Answer("arXiv:1904.05866", "Expressive Body Capture: 3D Hands, Face, and Body from a Single Image"),
+        Answer("arXiv:2105.04668", "HuMoR"),
+    )
+
+
+def test_pasa_with_more_titles_than_ids_keeps_the_ids(tmp_path: Path) -> None:
+    queries = read_queries(lines(tmp_path / "a.jsonl", PASA_LINE | {"answer_arxiv_id": ["1904.05866"]}))
+    assert only(queries).answers == (Answer("arXiv:1904.05866"),)
+    assert queries.notes == ("Lines with more titles than ids or fewer, whose titles were not read: 1",)
+
+
+def test_sparbench_answers_without_an_arxiv_id_are_titles(tmp_path: Path) -> None:
+    """SPARBench has papers of PubMed and OpenAlex besides those of arXiv, and no qid."""
+    line = {"question": "Which?", "answer": ["One", "Two"], "answer_arxiv_id": ["1904.05866", ""]}
+    bare = {"question": "What else?", "answer": ["Three"], "answer_arxiv_id": []}
+    queries = read_queries(lines(tmp_path / "spar_bench.jsonl", line, bare))
+    assert [query.answers for query in queries.queries] == [
+        (Answer("arXiv:1904.05866", "One"), Answer(None, "Two")),
+        (Answer(None, "Three"),),
+    ]
+    assert [query.id for query in queries.queries] == ["query-0", "query-1"]
+    assert queries.name == "spar_bench"
+
+
+def test_an_id_of_no_form_falls_back_to_its_title(tmp_path: Path) -> None:
+    line = PASA_LINE | {"answer_arxiv_id": ["1904.05866", "not an id"]}
+    queries = read_queries(lines(tmp_path / "a.jsonl", line))
+    assert only(queries).answers[1] == Answer(None, "HuMoR")
+    assert queries.notes == ("Answers whose id has no known form, to be found by their title: 1",)
+
+
+# -- LitSearch ------------------------------------------------------------------------------------------
+
+
+def test_litsearch_rows_are_named_by_their_number(tmp_path: Path) -> None:
+    specific = LITSEARCH_LINE | {"specificity": 1, "query_set": "manual_iclr", "corpusids": ["9"]}
+    queries = read_queries(lines(tmp_path / "l.jsonl", LITSEARCH_LINE, specific))
+    first, second = queries.queries
+    assert (first.id, first.intent, first.category) == ("litsearch-0", "inline_acl", "broad")
+    assert (second.id, second.intent, second.category) == ("litsearch-1", "manual_iclr", "specific")
+    assert first.answers == (Answer("CorpusId:202719327"), Answer("CorpusId:257427629"))
+    assert second.answers == (Answer("CorpusId:9"),)
+
+
+def test_litsearch_reads_from_parquet(tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "full-00000-of-00001"
+    parquet.write_table(pa.Table.from_pylist([LITSEARCH_LINE]), path)
+    as_json = read_queries(lines(tmp_path / "l.jsonl", LITSEARCH_LINE))
+    assert read_queries(path).sha256 == as_json.sha256
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(QueryFileError, match="not a complete Parquet file"):
+        read_queries(path)
+
+
+def test_an_invalid_specificity_is_an_error_and_not_a_crash(tmp_path: Path) -> None:
+    for value in ([1], 2, True, "broad"):
+        path = lines(tmp_path / "l.jsonl", LITSEARCH_LINE | {"specificity": value})
+        with pytest.raises(QueryFileError, match=r"line 1: specificity is .*, and must be 0 for broad or 1"):
+            read_queries(path)
+
+
+# -- ScholarGym -----------------------------------------------------------------------------------------
+
+
+def test_scholargym_papers_with_label_1_are_answers_and_others_are_judged(tmp_path: Path) -> None:
+    invalid = SCHOLARGYM_LINE | {"qid": "b", "valid": False}
+    unanswered = SCHOLARGYM_LINE | {"qid": "c", "gt_label": [0, 0]}
+    queries = read_queries(lines(tmp_path / "bench.jsonl", SCHOLARGYM_LINE, invalid, unanswered))
+    query = only(queries)
+    assert [(answer.id, answer.grade) for answer in query.answers] == [
+        ("arXiv:2009.02040", 1),
+        ("arXiv:1706.03762", 0),
+    ]
+    assert (query.id, query.category, query.date) == (
+        "AutoScholarQuery_test_0",
+        "PASA_AutoScholar",
+        "2020-09",
+    )
+    assert queries.notes == (
+        "Queries that the file marks as not valid, left out: 1",
+        "Queries without a paper of label 1, left out: 1",
+    )
+
+
+def test_scholargym_in_its_second_form(tmp_path: Path) -> None:
+    row = {"query_id": "q2", "query": "readme schema", "gt_arxiv_ids": ["2101.00002"]}
+    queries = read_queries(lines(tmp_path / "g.jsonl", row))
+    assert (queries.format, only(queries).answers) == ("ScholarGym", (Answer("arXiv:2101.00002"),))
+
+
+def test_scholargym_labels_must_be_as_many_as_papers(tmp_path: Path) -> None:
+    path = lines(tmp_path / "g.jsonl", SCHOLARGYM_LINE | {"gt_label": [1]})
+    with pytest.raises(QueryFileError, match="1 labels for the 2 papers"):
+        read_queries(path)
+
+
+# -- all of them ----------------------------------------------------------------------------------------
+
+
+def test_metadata_for_another_format_is_an_error(tmp_path: Path) -> None:
+    path = lines(tmp_path / "pasa.jsonl", PASA_LINE)
+    with pytest.raises(QueryFileError, match=r"in the format PaSa, which has no metadata file"):
+        read_queries(path, metadata=path)
+
+
+def test_unknown_columns_are_listed_in_a_note(tmp_path: Path) -> None:
+    path = lines(
+        tmp_path / "b.jsonl", PASA_LINE | {"foo": 1}, PASA_LINE | {"qid": "2", "foo": 2, "bar": None}
+    )
+    assert read_queries(path).notes == ("2 columns were not read: foo, bar",)
+
+
+def test_an_error_lists_the_formats_of_the_core_and_of_extensions(tmp_path: Path) -> None:
+    path = lines(tmp_path / "q.jsonl", {"a": 1})
+    known = "ScholarQuest", "ElaipBench", "SciDQA", "AIM-SciQA", "AirQA", "PaSa", "LitSearch", "ScholarGym"
+    names = ".*".join(f"{name} [(]" for name in (*known, "evidence"))
+    with pytest.raises(QueryFileError, match=f"Known formats: {names}.*BEIR.*TREC.*CSV, TSV or JSON"):
+        read_queries(path)
+    with pytest.raises(QueryFileError, match="give the metadata of ScholarQuest or AirQA"):
+        read_queries(path, metadata=tmp_path / "nowhere")

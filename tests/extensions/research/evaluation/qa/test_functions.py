@@ -1,0 +1,475 @@
+"""AirQA's 19 functions: its published listings, tables 1 and 8, FuzzyWuzzy's successor, and properties."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scholarbase.errors import InvalidRequest
+from scholarbase_research.evaluation.qa.functions import FUNCTIONS, Outcome, read_evaluator
+from scholarbase_research.evaluation.qa.judging import Judge, read_verdict
+from scholarbase_research.evaluation.qa.matching import FUZZ_METHODS
+
+LISTING_1 = (
+    """{"eval_func": "eval_string_exact_match", "eval_kwargs": {"gold": "Italian", "lowercase": true}}"""
+)
+LISTING_2 = """{
+  "eval_func": "eval_reference_answer_with_llm",
+  "eval_kwargs": {
+    "reference_answer": "Artificial intelligence is a branch of computer science focused on building systems that can perform tasks that typically require human intelligence.",
+    "question": "What is artificial intelligence?"
+  }
+}"""  # noqa: E501
+LISTING_3 = """{
+  "eval_func": "eval_disjunction",
+  "eval_kwargs": {
+    "eval_func_list": ["eval_string_exact_match", "eval_reference_answer_with_llm"],
+    "eval_kwargs_list": [
+      {"gold": "role-oriented routing", "lowercase": true},
+      {
+        "reference_answer": "It routes messages, requests, or tasks based on the roles or responsibilities of the recipients, rather than simply by their identity or static attributes.",
+        "question": "What's the most important idea of role-oriented routing?"
+      }
+    ]
+  }
+}"""  # noqa: E501
+
+
+class Scripted:
+    """A judge with one reply after the other, which keeps what it was asked."""
+
+    def __init__(self, *replies: str) -> None:
+        self.replies = list(replies)
+        self.asked: list[Sequence[Mapping[str, str]]] = []
+
+    def __call__(self, messages: Sequence[Mapping[str, str]], /) -> str:
+        self.asked.append([dict(message) for message in messages])
+        return self.replies.pop(0)
+
+
+RIGHT, WRONG = "Both say so.\n```txt\nTrue\n```", "They differ.\n```txt\nFalse\n```"
+
+
+def run(name: str, answer: Any, judge: Judge | None = None, **arguments: Any) -> Outcome:
+    return read_evaluator(name, arguments).score(answer, judge)
+
+
+def passes(name: str, answer: Any, **arguments: Any) -> bool:
+    outcome = run(name, answer, **arguments)
+    assert outcome.error is None
+    assert outcome.passed is not None
+    return outcome.passed
+
+
+def listing(text: str, answer: Any, judge: Judge | None = None) -> Outcome:
+    evaluator = json.loads(text)
+    return read_evaluator(evaluator["eval_func"], evaluator["eval_kwargs"]).score(answer, judge)
+
+
+# -- the published listings -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("answer", ["italian", "ITALIAN", "ItAliAn", "Italian"])
+def test_listing_1_ignores_case(answer: str) -> None:
+    assert listing(LISTING_1, answer) == Outcome(True)
+
+
+def test_listing_1_fails_another_answer() -> None:
+    assert listing(LISTING_1, "French") == Outcome(False)
+
+
+def test_listing_2_asks_the_judge() -> None:
+    judge = Scripted(RIGHT)
+    assert listing(LISTING_2, "Making machines do what needs intelligence.", judge) == Outcome(True)
+    [[message]] = judge.asked
+    for part in ("What is artificial intelligence?", "branch of computer science", "Making machines do"):
+        assert part in message["content"]
+    assert listing(LISTING_2, "A kind of fruit.", Scripted(WRONG)) == Outcome(False)
+
+
+def test_listing_3_passes_by_either_function() -> None:
+    judge = Scripted(WRONG)
+    assert listing(LISTING_3, "Role-Oriented Routing", judge) == Outcome(True)
+    assert not judge.asked  # the exact match decides
+    assert listing(LISTING_3, "Requests go to whoever has the role for them", Scripted(RIGHT)) == Outcome(
+        True
+    )
+    assert listing(LISTING_3, "It broadcasts", Scripted(WRONG)) == Outcome(False)
+
+
+def test_table_8_has_19_functions() -> None:
+    genres = [function.genre for function in FUNCTIONS.values()]
+    assert (len(genres), genres.count("objective"), genres.count("subjective"), genres.count("logical")) == (
+        19,
+        10,
+        6,
+        3,
+    )
+    categories = [function.category for function in FUNCTIONS.values()]
+    assert {c: categories.count(c) for c in categories} == {
+        "match": 6,
+        "set": 3,
+        "retrieval": 1,
+        "semantic": 5,
+        "formula": 1,
+        "logical": 3,
+    }
+
+
+# -- match ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "answer", "arguments", "expected"),
+    [
+        ("eval_bool_exact_match", "Yes", {"gold": True}, True),
+        ("eval_bool_exact_match", False, {"gold": False}, True),
+        ("eval_bool_exact_match", 1, {"gold": True}, True),
+        ("eval_bool_exact_match", 2, {"gold": True}, False),
+        ("eval_bool_exact_match", "perhaps", {"gold": False}, False),
+        ("eval_int_exact_match", "42", {"gold": 42}, True),
+        ("eval_int_exact_match", 42.0, {"gold": 42}, True),
+        ("eval_int_exact_match", 42.7, {"gold": 42}, False),
+        ("eval_int_exact_match", True, {"gold": 1}, False),
+        ("eval_float_exact_match", "0.734", {"gold": 0.734}, True),
+        ("eval_float_exact_match", 0.7341, {"gold": 0.734}, False),
+        ("eval_float_exact_match", 0.7341, {"gold": 0.734, "ndigits": 3}, True),
+        ("eval_float_exact_match", 0.74, {"gold": 0.734, "tolerance": 0.01}, True),
+        ("eval_float_exact_match", "73.4%", {"gold": 73.4}, False),
+        ("eval_float_exact_match", "1e308", {"gold": 1, "tolerance": 0}, False),
+        ("eval_string_exact_match", " GPT 4 ", {"gold": "GPT 4"}, True),
+        ("eval_string_exact_match", "GPT4", {"gold": "GPT 4"}, False),
+        ("eval_string_exact_match", "GPT4", {"gold": "GPT 4", "ignore_blank": True}, True),
+        ("eval_string_exact_match", 4, {"gold": "4"}, True),
+        ("eval_string_fuzzy_match", "role oriented routing", {"gold": "role-oriented routing"}, True),
+        ("eval_string_fuzzy_match", "routing", {"gold": "role-oriented routing"}, False),
+        ("eval_string_fuzzy_match", "routing", {"gold": "a routing", "fuzz_method": "partial_ratio"}, True),
+        ("eval_string_fuzzy_match", "b a", {"gold": "a b", "fuzz_method": "token_sort_ratio"}, True),
+    ],
+)
+def test_single_values(name: str, answer: Any, arguments: dict[str, Any], expected: bool) -> None:
+    assert passes(name, answer, **arguments) is expected
+
+
+@pytest.mark.parametrize(
+    ("answer", "gold", "options", "expected"),
+    [
+        ('["scg-nli", "False"]', ["SCG-NLI", "false"], {"lowercase": True, "ignore_order": False}, True),
+        ("('SCG-NLI', 'false')", ["SCG-NLI", "false"], {}, True),
+        (["false", "SCG-NLI"], ["SCG-NLI", "false"], {}, False),
+        (["false", "SCG-NLI"], ["SCG-NLI", "false"], {"ignore_order": True}, True),
+        (["a", "a"], ["a", "b"], {"ignore_order": True}, False),
+        ("{'a': [1, 2.0], 'b': True}", {"a": [1, 2.0], "b": True}, {}, True),
+        ({"A": 1}, {"a": 1}, {}, False),
+        ({"A": 1}, {"a": 1}, {"lowercase": True}, True),
+        ({"A": 1, "a": 1}, {"a": 1, "b": 1}, {"lowercase": True}, False),
+        ({"a": 1, "b": 2}, {"a": 1}, {}, False),
+        ("{2020: 5}", {"2020": 5}, {}, True),
+        ("a", ["a"], {}, True),
+        ("not a dict", {"a": 1}, {}, False),
+        ("None", None, {}, True),
+        (["yes", 0.333], [True, 0.3333], {"ndigits": 3}, True),
+        (["Vaswani et al"], ["Vaswani et al."], {"threshold": 90}, True),
+    ],
+)
+def test_structured_objects(answer: Any, gold: Any, options: dict[str, Any], expected: bool) -> None:
+    assert passes("eval_structured_object_exact_match", answer, gold=gold, **options) is expected
+
+
+def test_the_order_of_lists_is_ignored_where_sorting_as_text_would_pair_the_wrong_items() -> None:
+    # Sorted as texts these are [A, b] and [B, a].
+    arguments = {"gold": ["a", "B"], "ignore_order": True, "lowercase": True}
+    assert passes("eval_structured_object_exact_match", ["b", "A"], **arguments)
+    # Greedily, 1.0 would take the gold 1.04 that only 1.08 can have.
+    arguments = {"gold": [1.04, 0.99], "ignore_order": True, "tolerance": 0.04}
+    assert passes("eval_structured_object_exact_match", [1.01, 1.08], **arguments)
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(st.sampled_from(["a", "b", "c", 1, 2.5, True]), max_size=6), st.randoms())
+def test_any_order_of_a_list_passes_without_order(gold: list[Any], random: Any) -> None:
+    answer = list(gold)
+    random.shuffle(answer)
+    assert passes("eval_structured_object_exact_match", answer, gold=gold, ignore_order=True)
+    assert passes("eval_structured_object_exact_match", repr(answer), gold=gold, ignore_order=True)
+    assert not passes("eval_structured_object_exact_match", [*answer, "a"], gold=gold, ignore_order=True)
+
+
+JSON_VALUES = st.recursive(
+    st.booleans() | st.integers(-9, 9) | st.floats(-9, 9) | st.text("abc ", max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text("abc", max_size=3), inner, max_size=4)
+    ),
+    max_leaves=8,
+)
+
+
+@settings(deadline=None, max_examples=60)
+@given(JSON_VALUES)
+def test_every_value_equals_itself_also_as_text(gold: Any) -> None:
+    assert passes("eval_structured_object_exact_match", gold, gold=gold)
+    if isinstance(gold, list | dict):
+        assert passes("eval_structured_object_exact_match", repr(gold), gold=gold)
+        assert passes("eval_structured_object_exact_match", json.dumps(gold), gold=gold)
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.text(max_size=20), st.text(max_size=20), st.sampled_from(list(FUZZ_METHODS)))
+def test_ratios_are_those_of_thefuzz(a: str, b: str, method: str) -> None:
+    fuzz = pytest.importorskip("thefuzz.fuzz")
+    expected = getattr(fuzz, method)(a.strip(), b.strip())
+    arguments = {"gold": b, "fuzz_method": method}
+    assert passes("eval_string_fuzzy_match", a, threshold=expected, **arguments)
+    if expected < 100:
+        assert not passes("eval_string_fuzzy_match", a, threshold=expected + 1, **arguments)
+
+
+# -- sets and retrieval ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "answer", "arguments", "expected"),
+    [
+        ("eval_element_included", "b", {"gold": ["a", "b"]}, True),
+        ("eval_element_included", "B", {"gold": ["a", "b"]}, False),
+        ("eval_element_included", "B", {"gold": ["a", "b"], "lowercase": True}, True),
+        ("eval_element_included", 3, {"gold": [1, 3], "element_type": "int"}, True),
+        ("eval_element_included", 0.333, {"gold": [0.33], "element_type": "float"}, True),
+        ("eval_element_included", 0.333, {"gold": [0.33], "element_type": "float", "ndigits": 3}, False),
+        ("eval_element_included", "[1, 2]", {"gold": [[1, 2], [3]], "element_type": "list"}, True),
+        ("eval_element_list_included", ["a", "b"], {"gold": ["a", "b", "c"]}, True),
+        ("eval_element_list_included", "['a', 'd']", {"gold": ["a", "b", "c"]}, False),
+        ("eval_element_list_included", [], {"gold": ["a"]}, False),
+        # The two examples of AirQA's code.
+        ("eval_element_list_overlap", ["a", "b", "c"], {"gold": ["d", "a", "b"], "count": 2}, True),
+        ("eval_element_list_overlap", ["a", "b", "c"], {"gold": ["d", "a", "b"], "count": 3}, False),
+        ("eval_element_list_overlap", ["a", "a"], {"gold": ["a", "b"], "count": 2}, False),
+        (
+            "eval_paper_relevance_with_reference_answer",
+            "Multi-level knowledge distillation for out of distribution detection in text",
+            {
+                "reference_answer": "Multi-Level Knowledge Distillation for Out-of-Distribution Detection in Text"
+            },
+            True,
+        ),
+        (
+            "eval_paper_relevance_with_reference_answer",
+            "Attention Is All You Need",
+            {"reference_answer": ["BERT", "Attention is All You Need"], "question": "Which paper?"},
+            True,
+        ),
+        ("eval_paper_relevance_with_reference_answer", "BERT", {"reference_answer": "RoBERTa"}, False),
+    ],
+)
+def test_sets_and_titles(name: str, answer: Any, arguments: dict[str, Any], expected: bool) -> None:
+    assert passes(name, answer, **arguments) is expected
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.lists(st.sampled_from("abcd"), min_size=1, max_size=5),
+    st.lists(st.sampled_from("abcd"), min_size=1, max_size=5),
+)
+def test_sets_are_those_of_python(answer: list[str], gold: list[str]) -> None:
+    assert passes("eval_element_list_included", answer, gold=gold) is (set(answer) <= set(gold))
+    for count in range(1, 5):
+        expected = len(set(answer) & set(gold)) >= count
+        assert passes("eval_element_list_overlap", answer, gold=gold, count=count) is expected
+
+
+# -- judges ---------------------------------------------------------------------------------------------
+
+JUDGED = {
+    "eval_reference_answer_with_llm": {"reference_answer": "R1"},
+    "eval_candidate_reference_answer_with_llm": {"candidate_reference_answers": ["R1", "R2"]},
+    "eval_scoring_points_with_llm": {"scoring_points": ["R1", "R2"]},
+    "eval_partial_scoring_points_with_llm": {"scoring_points": ["R1", "R2"], "count": 1},
+    "eval_reference_answer_and_scoring_points_with_llm": {"reference_answer": "R1", "scoring_points": ["R2"]},
+    "eval_complex_math_formula_with_llm": {"formulas": ["R1", "R2"]},
+}
+
+
+@pytest.mark.parametrize("name", JUDGED)
+def test_a_judge_sees_question_references_and_answer(name: str) -> None:
+    judge = Scripted(RIGHT)
+    arguments = {**JUDGED[name], "question": "Why?"}
+    assert run(name, "because", judge, **arguments) == Outcome(True)
+    content = judge.asked[0][0]["content"]
+    assert "Why?" in content
+    assert "because" in content
+    assert all(reference in content for reference in ("R1", "R2") if reference in json.dumps(arguments))
+    assert run(name, "because", Scripted(WRONG), **arguments) == Outcome(False)
+
+
+@pytest.mark.parametrize("name", JUDGED)
+def test_without_a_judge_there_is_an_error_and_no_zero(name: str) -> None:
+    passed, error = run(name, "because", **JUDGED[name], question="Why?")
+    assert passed is None
+    assert error is not None
+    assert error.startswith(f"{name}: This function needs a judge")
+
+
+def test_the_list_of_judged_functions_is_whole() -> None:
+    assert JUDGED.keys() == {name for name, function in FUNCTIONS.items() if function.genre == "subjective"}
+
+
+def test_prose_instead_of_a_verdict_is_asked_for_once_more() -> None:
+    judge = Scripted("I think it is fine.", RIGHT)
+    assert listing(LISTING_2, "x", judge) == Outcome(True)
+    assert [message["role"] for message in judge.asked[1]] == ["user", "assistant", "user"]
+    outcome = listing(LISTING_2, "x", Scripted("Fine.", "```txt\nCorrect\n```"))
+    assert outcome.passed is None
+    assert "no verdict in two replies" in str(outcome.error)
+
+
+def test_a_failing_judge_is_an_error() -> None:
+    def broken(messages: object, /) -> str:
+        raise TimeoutError("no reply in 60 s")
+
+    outcome = listing(LISTING_2, "x", broken)
+    assert outcome.passed is None
+    assert "TimeoutError" in str(outcome.error)
+    assert "no reply in 60 s" in str(outcome.error)
+
+
+@pytest.mark.parametrize(
+    ("reply", "expected"),
+    [
+        ("```txt\nTrue\n```", True),
+        ("```\nfalse\n```", False),
+        ("```True```", True),
+        ("```txt\nFalse\n```\nOn reflection:\n```txt\nTrue\n```", True),
+        ("True", True),
+        ("False.", False),
+        ("The answer is True", None),
+        ("```txt\nTrue, mostly\n```", None),
+        ("```txt\nTrue", None),
+        ("", None),
+    ],
+)
+def test_verdicts(reply: str, expected: bool | None) -> None:
+    assert read_verdict(reply) is expected
+
+
+# -- logic ----------------------------------------------------------------------------------------------
+
+EXACT = "eval_string_exact_match"
+BY_JUDGE = "eval_reference_answer_with_llm"
+
+
+def pair(*, first: str = EXACT, second: str = EXACT) -> dict[str, Any]:
+    golds = [
+        {"gold": gold} if name == EXACT else {"reference_answer": gold, "question": "?"}
+        for name, gold in ((first, "a"), (second, "b"))
+    ]
+    return {"eval_func_list": [first, second], "eval_kwargs_list": golds}
+
+
+@pytest.mark.parametrize("a", ["a", "x"])
+@pytest.mark.parametrize("b", ["b", "x"])
+def test_logic_has_pythons_truth_table(a: str, b: str) -> None:
+    assert passes("eval_conjunction", [a, b], **pair()) is (a == "a" and b == "b")
+    assert passes("eval_disjunction", repr([a, b]), **pair()) is (a == "a" or b == "b")
+    assert passes("eval_negation", a, eval_func=EXACT, eval_kwargs={"gold": "a"}) is (a != "a")
+
+
+def test_a_list_of_another_length_fails() -> None:
+    assert not passes("eval_conjunction", ["a"], **pair())
+    assert not passes("eval_disjunction", ["a", "b", "c"], **pair())
+
+
+def test_what_decides_needs_no_judge() -> None:
+    arguments = pair(first=BY_JUDGE)
+    assert run("eval_conjunction", ["?", "x"], **arguments) == Outcome(False)
+    assert run("eval_disjunction", ["?", "b"], **arguments) == Outcome(True)
+    for name, answer in (("eval_conjunction", ["?", "b"]), ("eval_disjunction", ["?", "x"])):
+        outcome = run(name, answer, **arguments)
+        assert outcome.passed is None
+        assert "needs a judge" in str(outcome.error)
+    negation = {"eval_func": BY_JUDGE, "eval_kwargs": {"reference_answer": "a", "question": "?"}}
+    assert run("eval_negation", "a", **negation).passed is None
+    assert run("eval_negation", "a", Scripted(WRONG), **negation) == Outcome(True)
+
+
+def test_a_logical_function_is_subjective_if_a_part_is() -> None:
+    assert not read_evaluator("eval_conjunction", pair()).is_subjective
+    assert read_evaluator("eval_conjunction", pair(second=BY_JUDGE)).is_subjective
+
+
+# -- what is refused ------------------------------------------------------------------------------------
+
+
+def test_unknown_functions_and_parameters_are_refused() -> None:
+    with pytest.raises(InvalidRequest, match="did you mean eval_string_exact_match"):
+        read_evaluator("eval_string_exactmatch", {"gold": "a"})
+    with pytest.raises(InvalidRequest, match="has no parameter 'lower_case': did you mean lowercase"):
+        read_evaluator(EXACT, {"gold": "a", "lower_case": True})
+    with pytest.raises(InvalidRequest, match=r"__import__"):
+        read_evaluator("__import__", {})
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "message"),
+    [
+        (EXACT, {}, "lacks gold"),
+        (EXACT, {"gold": 4}, "must be a text"),
+        (EXACT, ["gold"], "must be a JSON object"),
+        (EXACT, {"gold": "a", "lowercase": "yes"}, "must be true or false"),
+        ("eval_int_exact_match", {"gold": True}, "whole number"),
+        ("eval_float_exact_match", {"gold": 1.0, "tolerance": -1}, "from 0 to 1"),
+        ("eval_string_fuzzy_match", {"gold": "a", "fuzz_method": "eval"}, "one of ratio"),
+        ("eval_element_included", {"gold": []}, "a list of 1 to 200"),
+        ("eval_element_included", {"gold": list(range(201))}, "a list of 1 to 200"),
+        ("eval_structured_object_exact_match", {"gold": {"a": [0] * 201}}, "at most 200"),
+        ("eval_element_list_overlap", {"gold": ["a"], "count": 0}, "1 or more"),
+        (BY_JUDGE, {"reference_answer": "a"}, "lacks question"),
+        (
+            "eval_partial_scoring_points_with_llm",
+            {"scoring_points": ["a", "b"], "count": 2, "question": "?"},
+            "less than the number",
+        ),
+        ("eval_conjunction", {"eval_func_list": [EXACT], "eval_kwargs_list": []}, "1 functions and 0 sets"),
+        ("eval_negation", {"eval_func": "nothing", "eval_kwargs": {}}, "Unknown evaluation function"),
+    ],
+)
+def test_invalid_arguments_are_refused(name: str, arguments: Any, message: str) -> None:
+    with pytest.raises(InvalidRequest, match=message):
+        read_evaluator(name, arguments)
+
+
+def test_nesting_has_a_limit() -> None:
+    arguments: dict[str, Any] = {"gold": "a"}
+    name = EXACT
+    for _ in range(7):
+        name, arguments = "eval_negation", {"eval_func": name, "eval_kwargs": arguments}
+    with pytest.raises(InvalidRequest, match="levels"):
+        read_evaluator(name, arguments)
+
+
+def test_the_question_of_the_example_serves_its_functions() -> None:
+    judge = Scripted(RIGHT)
+    arguments = {"eval_func": BY_JUDGE, "eval_kwargs": {"reference_answer": "a"}}
+    assert read_evaluator("eval_negation", arguments, question="Who?").score("a", judge) == Outcome(False)
+    assert "Who?" in judge.asked[0][0]["content"]
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.text(max_size=40) | JSON_VALUES)
+def test_no_answer_raises(answer: Any) -> None:
+    for name, arguments in [
+        ("eval_bool_exact_match", {"gold": True}),
+        ("eval_int_exact_match", {"gold": 1}),
+        ("eval_float_exact_match", {"gold": 0.5, "ndigits": 2}),
+        (EXACT, {"gold": "a"}),
+        ("eval_string_fuzzy_match", {"gold": "a", "fuzz_method": "token_set_ratio"}),
+        ("eval_structured_object_exact_match", {"gold": {"a": [1]}, "lowercase": True}),
+        ("eval_element_list_overlap", {"gold": ["a"], "element_type": "object"}),
+        ("eval_conjunction", pair()),
+        ("eval_disjunction", pair()),
+    ]:
+        assert run(name, answer, **arguments).passed in (True, False)

@@ -1,0 +1,88 @@
+"""``eval qa --judge``: a model server decides, and a cassette repeats it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import orjson
+import pytest
+
+from scholarbase.errors import ModelError
+from scholarbase_research.cli.qa import _judge
+from scholarbase_research.evaluation.qa.examples import read_examples, read_predictions
+from scholarbase_research.evaluation.qa.scoring import Scores, score
+from tests.conftest import run_cli
+from tests.extensions.research.llm.model_server import Reply, in_order, model_server
+
+REFERENCE = {"reference_answer": "Intelligence of machines.", "question": "What is AI?"}
+
+
+def write(folder: Path, answers: Sequence[str]) -> tuple[Path, Path]:
+    """The files of predictions and of examples that a judge decides."""
+    evaluator = {"eval_func": "eval_reference_answer_with_llm", "eval_kwargs": REFERENCE}
+    rows = {
+        "predictions": [{"uuid": str(n), "answer": answer} for n, answer in enumerate(answers)],
+        "examples": [
+            {"uuid": str(n), "question": "What is AI?", "evaluator": evaluator} for n in range(len(answers))
+        ],
+    }
+    for name, lines in rows.items():
+        (folder / name).write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in lines))
+    return folder / "predictions", folder / "examples"
+
+
+def test_a_model_judges_and_a_cassette_repeats_it(tmp_path: Path) -> None:
+    files = write(tmp_path, ["Thinking machines.", "A fruit."])
+    tape = tmp_path / "tape.jsonl"
+
+    def decide(body: dict[str, object]) -> Reply:
+        return Reply(f"```\n{'Thinking machines' in str(body['messages'])}\n```")
+
+    command = ["eval", "qa", *files, "--json", "--cassette", tape]
+    with model_server(decide) as server:
+        judge = f"{server.url}#judge"
+        first = run_cli(*command, "--judge", judge, "--record")
+        assert first.returncode == 0, first.stderr
+        assert len(server.requests) == 2
+    again = run_cli(*command, "--judge", judge)
+    assert again.stdout == first.stdout
+    figures = orjson.loads(first.stdout)
+    assert not figures["errors"]
+    assert figures["overall"]["measures"]["accuracy"]["mean"] == 0.5
+
+
+def test_a_wrong_key_ends_the_job(tmp_path: Path) -> None:
+    files = write(tmp_path, ["Thinking machines."] * 30)
+    with model_server(in_order(Reply(status=401, body=b""))) as server:
+        done = run_cli("eval", "qa", *files, "--judge", f"{server.url}#judge")
+        # No more than those that were asked at once, none of them a second time.
+        assert 1 <= len(server.requests) <= 8
+    assert done.returncode == ModelError.exit_code, done.stderr
+    assert "SCHOLARBASE_MODEL_API_KEY" in done.stderr
+    assert not done.stdout
+
+
+def test_a_cassette_without_the_reply_ends_the_job(tmp_path: Path) -> None:
+    files = write(tmp_path, ["Thinking machines."])
+    (tmp_path / "tape").write_bytes(b"")
+    done = run_cli(
+        "eval", "qa", *files, "--judge", "http://127.0.0.1:9/v1#j", "--cassette", tmp_path / "tape"
+    )
+    assert done.returncode == ModelError.exit_code, done.stderr
+    assert "has no reply of j" in done.stderr
+
+
+def test_ten_failures_of_a_judge_end_the_job(tmp_path: Path) -> None:
+    def scored(count: int) -> Scores:
+        predictions, examples = write(tmp_path, ["Thinking machines."] * count)
+        judge = _judge(server.model(retries=0))
+        return score(read_examples(examples), read_predictions(predictions), judge=judge, concurrency=1)
+
+    with model_server(in_order(Reply(status=503, body=b""))) as server:
+        assert len(scored(9).errors) == 9
+        with pytest.raises(ModelError, match="10 failures in sequence"):
+            scored(30)
+        assert len(server.requests) == 9 + 10
+    with model_server(in_order(*[Reply(status=503, body=b"")] * 9, Reply("True"))) as server:
+        assert len(scored(30).errors) == 9

@@ -1,0 +1,79 @@
+"""Overlap of texts: Lin's example, values of rouge-score 0.1.2 and manual counts."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scholarbase_research.evaluation.qa.overlap import best_rouge, evidence_overlap, rouge, token_f1
+
+EPOCHS = "The model was trained with the Adam optimizer for 10 epochs at a learning rate of 1e-4."
+WORDS = st.lists(st.sampled_from(["a", "cat", "Sat", "on", "the", "mat.", "42%", "é"]), max_size=12).map(
+    " ".join
+)
+
+
+@pytest.mark.parametrize(
+    ("answer", "reference", "expected"),
+    [
+        ("the cat sat on the mat", "the cat is on the mat", (0.833333, 0.6, 0.833333)),
+        ("A B C D B D A B", "B D C A B A", (0.857143, 0.333333, 0.571429)),
+        ("", "x", (0, 0, 0)),
+        ("Results: 42.5% (Table 3).", "The result is 42.5 % in Table 3", (0.615385, 0.363636, 0.615385)),
+        ("naïve Bayes", "naive bayes", (0.4, 0, 0.4)),
+        ("one", "one", (1, 0, 1)),
+        ("We train for 10 epochs with Adam, lr=1e-4.", EPOCHS, (0.5, 0.230769, 0.357143)),
+    ],
+)
+def test_rouge_has_the_values_of_rouge_score(
+    answer: str, reference: str, expected: tuple[float, ...]
+) -> None:
+    assert rouge(answer, reference) == pytest.approx(expected, abs=1e-6)
+    assert rouge(answer, reference).mean == pytest.approx(sum(expected) / 3, abs=1e-6)
+
+
+def test_lins_example() -> None:
+    """Lin 2004, section 3: ROUGE-L tells the two apart, ROUGE-2 does not. Equal lengths, so F is recall."""
+    reference = "police killed the gunman"
+    assert rouge("police kill the gunman", reference)[1:] == pytest.approx((1 / 3, 3 / 4))
+    assert rouge("the gunman kill police", reference)[1:] == pytest.approx((1 / 3, 2 / 4))
+
+
+def test_the_best_reference_counts_for_each_measure() -> None:
+    # The first shares two words in another order, the second two words in order.
+    assert best_rouge("x y", ["y x", "x z"]) == pytest.approx((1.0, 0.0, 0.5))
+    assert best_rouge("x y", ["z", "x y"]) == (1.0, 1.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("answer", "reference", "expected"),
+    [
+        ("The cat sat.", "a cat sat", 1.0),
+        ("cat sat", "cat sat down here", 2 * 1 * 0.5 / 1.5),
+        ("cat cat", "cat", 2 * 0.5 * 1 / 1.5),
+        ("dog", "cat", 0.0),
+        ("the", "", 1.0),
+        ("", "cat", 0.0),
+        ("state-of-the-art", "stateoftheart", 1.0),
+    ],
+)
+def test_token_f1(answer: str, reference: str, expected: float) -> None:
+    assert token_f1(answer, reference) == pytest.approx(expected)
+
+
+@settings(deadline=None, max_examples=60)
+@given(WORDS, WORDS)
+def test_overlap_is_symmetric_and_between_0_and_1(a: str, b: str) -> None:
+    assert token_f1(a, b) == token_f1(b, a)
+    assert rouge(a, b) == rouge(b, a)
+    assert all(0 <= value <= 1 for value in (token_f1(a, b), *rouge(a, b)))
+    assert token_f1(a, a) == 1
+
+
+def test_evidence_counts_passages_as_sets() -> None:
+    overlap = evidence_overlap(["p 1", "p  1", "p2", "p3"], ["p 1", "p2", "p4", "p5", "p6"])
+    assert overlap == pytest.approx((2 / 5, 2 / 3, 0.5))
+    assert evidence_overlap([], []) == (1, 1, 1)
+    assert evidence_overlap([], ["p1"]) == (0, 0, 0)
+    assert evidence_overlap(["p1", " "], []) == (0, 0, 0)

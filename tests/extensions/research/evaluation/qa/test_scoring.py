@@ -1,0 +1,251 @@
+"""Scores of a small file of answers, counted by hand, by ``eval qa`` and in Python."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scholarbase.errors import InvalidRequest, QueryFileError, RunMismatch
+from scholarbase_research.evaluation.qa.examples import read_examples, read_predictions
+from scholarbase_research.evaluation.qa.scoring import Scores, score
+from tests.conftest import run_cli
+
+
+def function(name: str, arguments: dict[str, Any], *tags: str) -> dict[str, Any]:
+    return {"question": "Q?", "tags": list(tags), "evaluator": {"eval_func": name, "eval_kwargs": arguments}}
+
+
+EXAMPLES: list[dict[str, Any]] = [
+    {"uuid": "e1", **function("eval_int_exact_match", {"gold": 42}, "single", "table", "objective")},
+    {"uuid": "e2", **function("eval_string_exact_match", {"gold": "BERT"}, "single", "text", "objective")},
+    {
+        "uuid": "e3",
+        **function(
+            "eval_paper_relevance_with_reference_answer", {"reference_answer": "BERT"}, "retrieval", "text"
+        ),
+    },
+    {
+        "uuid": "e4",
+        **function("eval_reference_answer_with_llm", {"reference_answer": "because"}, "single", "image"),
+    },
+    {"id": "c1", "options": ["x", "y"], "answer": "A", "difficulty": "Easy", "discipline": "NLP"},
+    {"id": "c2", "options": {"A": "x"}, "answer": "AC", "difficulty": "Hard", "discipline": "NLP"},
+    {"id": "c3", "type": "MA-MCQ", "answer": ["B", "D"], "difficulty": "Hard", "discipline": "CV"},
+    {"id": "t1", "answer": "the cat sat on the mat", "evidence": ["p1", "p2"]},
+    {"id": "t2", "answers": ["no", "it does not"]},
+]
+PREDICTIONS: list[dict[str, Any]] = [
+    {"id": "e1", "answer": "42"},
+    {"id": "e2", "answer": "RoBERTa"},
+    {"id": "e4", "answer": "since it must"},
+    {"id": "c1", "prediction": "The correct answer is boxed {A}"},
+    {"id": "c2", "prediction": r"\boxed{A}"},
+    {"id": "c3", "prediction": "I am not sure"},
+    {"id": "t1", "answer": "the cat is on the mat", "evidence": ["p2", "p3"]},
+    {"id": "t2", "answer": None},
+]
+
+
+def write(path: Path, rows: Sequence[Mapping[str, Any]]) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[Path, Path]:
+    return write(tmp_path / "predictions.jsonl", PREDICTIONS), write(tmp_path / "examples.jsonl", EXAMPLES)
+
+
+def scored(files: tuple[Path, Path], **options: Any) -> Scores:
+    predictions, examples = files
+    return score(read_examples(examples), read_predictions(predictions), **options)
+
+
+def counts(scores: Scores, dimension: str) -> dict[str, tuple[int, int, int, int, float | None]]:
+    """Label to examples, missing, unreadable, errors and mean accuracy."""
+    return {
+        group.label: (
+            *(group.n, group.missing, group.unreadable, group.errors),
+            group.values["accuracy"].mean if "accuracy" in group.values else None,
+        )
+        for group in scores.groups
+        if group.dimension == dimension
+    }
+
+
+def test_groups_are_counted_as_by_hand(files: tuple[Path, Path]) -> None:
+    scores = scored(files)
+    assert counts(scores, "type") == {
+        "single": (3, 0, 0, 1, 0.5),
+        "retrieval": (1, 1, 0, 0, 0.0),
+        "SA-MCQ": (1, 0, 0, 0, 1.0),
+        "MA-MCQ": (2, 0, 1, 0, 0.0),
+    }
+    assert counts(scores, "element") == {
+        "table": (1, 0, 0, 0, 1.0),
+        "text": (2, 1, 0, 0, 0.0),
+        "image": (1, 0, 0, 1, None),
+    }
+    assert counts(scores, "evaluation")["subjective"] == (1, 0, 0, 1, None)
+    assert counts(scores, "difficulty") == {"Easy": (1, 0, 0, 0, 1.0), "Hard": (2, 0, 1, 0, 0.0)}
+    assert counts(scores, "discipline") == {"NLP": (2, 0, 0, 0, 0.5), "CV": (1, 0, 1, 0, 0.0)}
+    overall = scores.overall
+    assert (overall.n, overall.missing, overall.unreadable, overall.errors) == (9, 2, 1, 1)
+    # 2 of 6: e1 and c1 of e1, e2, e3, c1, c2, c3.
+    assert overall.values["accuracy"].mean == pytest.approx(2 / 6)
+    # Without articles: cat sat on mat, cat is on mat. The other text has no answer.
+    assert overall.values["token_f1"].mean == pytest.approx(0.75 / 2)
+    assert overall.values["rouge_2"].mean == pytest.approx(0.6 / 2)
+    assert overall.values["evidence_f1"].mean == pytest.approx(0.5)
+
+
+def test_a_missing_judge_is_an_error_and_not_a_zero(files: tuple[Path, Path]) -> None:
+    scores = scored(files)
+    assert scores.errors.keys() == {"e4"}
+    assert "needs a judge" in scores.errors["e4"]
+    assert "1 examples could not be scored, and are left out of the means." in scores.notes
+    judged = scored(files, judge=lambda messages: "```txt\nTrue\n```")
+    assert not judged.errors
+    assert counts(judged, "type")["single"] == (3, 0, 0, 0, pytest.approx(2 / 3))
+
+
+def test_judgements_run_at_once(files: tuple[Path, Path], tmp_path: Path) -> None:
+    rows = [{**EXAMPLES[3], "uuid": f"e{n}"} for n in range(3)]
+    both = threading.Barrier(3)
+
+    def judge(messages: object) -> str:
+        both.wait(60)
+        return "True"
+
+    predictions = write(tmp_path / "p.jsonl", [{"id": f"e{n}", "answer": "x"} for n in range(3)])
+    scores = scored((predictions, write(tmp_path / "e.jsonl", rows)), judge=judge, concurrency=3)
+    assert scores.overall.values["accuracy"].mean == 1
+
+
+def test_similarity_is_computed_for_texts_with_answers(files: tuple[Path, Path]) -> None:
+    asked = []
+
+    def similar(answers: Sequence[str], references: Sequence[Sequence[str]]) -> list[float]:
+        asked.extend(zip(answers, references, strict=True))
+        return [0.8] * len(answers)
+
+    scores = scored(files, similar_texts=similar)
+    assert asked == [("the cat is on the mat", ("the cat sat on the mat",))]
+    assert scores.overall.values["bertscore"].mean == pytest.approx(0.4)
+
+
+def test_the_command_prints_and_writes_the_scores(files: tuple[Path, Path], tmp_path: Path) -> None:
+    rows = tmp_path / "rows.jsonl"
+    done = run_cli("eval", "qa", *files, "--json", "--rows", rows)
+    assert done.returncode == 0, done.stderr
+    figures = json.loads(done.stdout)
+    assert figures["overall"]["measures"]["accuracy"] == {
+        "mean": pytest.approx(1 / 3),
+        "low": 0.0,
+        "high": pytest.approx(2 / 3, abs=0.2),
+        "n": 6,
+    }
+    assert list(figures["errors"]) == ["e4"]
+    written = {row["id"]: row for row in map(json.loads, rows.read_text().splitlines())}
+    assert written["e1"] == {"id": "e1", "status": "scored", "accuracy": 1.0}
+    assert written["c3"] == {"id": "c3", "status": "unreadable", "accuracy": 0.0}
+    assert written["e4"]["status"] == "error"
+    assert "accuracy" not in written["e4"]
+    assert written["t2"]["status"] == "missing"
+    shown = run_cli("eval", "qa", *files).stdout
+    for text in (
+        "retrieval",
+        "discipline",
+        "rouge_l",
+        "needs a judge",
+        "2 examples have no predicted answer",
+    ):
+        assert text in shown
+
+
+def test_predictions_of_other_examples_are_refused(files: tuple[Path, Path], tmp_path: Path) -> None:
+    write(files[0], [*PREDICTIONS, {"id": "e9", "answer": "x"}])
+    with pytest.raises(RunMismatch, match=r"1 of 9 .* such as 'e9'"):
+        scored(files)
+    done = run_cli("eval", "qa", *files)
+    assert done.returncode != 0
+    assert "e9" in done.stderr
+
+
+def test_unknown_columns_are_noted(files: tuple[Path, Path]) -> None:
+    write(files[0], [{**row, "tokens": 5} for row in PREDICTIONS])
+    assert "predictions.jsonl: 1 column was not read: tokens" in scored(files).notes
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        (
+            {"id": "x", "evaluator": {"eval_func": "eval_magic", "eval_kwargs": {}}},
+            "Unknown evaluation function",
+        ),
+        ({"id": "x", "evaluator": "eval_int_exact_match"}, "must have eval_func and eval_kwargs"),
+        ({"id": "x", "options": ["a"], "answer": "the first"}, "must name the right options"),
+        ({"id": "x", "question": "?"}, "it has no answer or answers"),
+        ({"id": "x", "answer": [1]}, "must be a text or a list of texts"),
+        ({"answer": "x"}, "it has no uuid or id"),
+        ({"id": "x", "answer": []}, "it has no answer"),
+        ({"id": "x", "answer": "y", "tags": "text"}, "must be a list of texts"),
+    ],
+)
+def test_invalid_examples_are_refused_with_their_line(
+    tmp_path: Path, row: dict[str, Any], message: str
+) -> None:
+    path = write(tmp_path / "examples.jsonl", [EXAMPLES[0], row])
+    with pytest.raises(QueryFileError, match=rf"line 2: .*{message}"):
+        read_examples(path)
+    skipped = read_examples(path, skip_broken=True)
+    assert len(skipped.examples) == 1
+    assert "1 broken line was left out" in skipped.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({"id": "e1", "answer": 1}, "the id 'e1' is also the id of line 1"),
+        ({"id": "e2"}, "it has no answer or prediction"),
+        ({"id": "e2", "answer": 1, "pred": 2}, "give one of them"),
+        ({"id": "e2", "answer": 1, "evidence": [1]}, "must be a text or a list of texts"),
+    ],
+)
+def test_invalid_predictions_are_refused_with_their_line(
+    tmp_path: Path, row: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(QueryFileError, match=rf"line 2: .*{message}"):
+        read_predictions(write(tmp_path / "p.jsonl", [PREDICTIONS[0], row]))
+
+
+def test_files_that_are_not_json_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(QueryFileError, match="No file at"):
+        read_examples(tmp_path / "nothing.jsonl")
+    (tmp_path / "empty.jsonl").write_text("")
+    with pytest.raises(QueryFileError, match="is empty"):
+        read_examples(tmp_path / "empty.jsonl")
+    (tmp_path / "table.csv").write_text("id,answer\n1,2\n")
+    with pytest.raises(QueryFileError, match="is not JSON"):
+        read_predictions(tmp_path / "table.csv")
+
+
+def test_an_array_is_read_like_lines(tmp_path: Path) -> None:
+    (tmp_path / "examples.json").write_text(json.dumps(EXAMPLES))
+    assert len(read_examples(tmp_path / "examples.json").examples) == len(EXAMPLES)
+
+
+def test_a_huge_answer_is_an_error_of_its_example(files: tuple[Path, Path]) -> None:
+    write(files[0], [{"id": "t1", "answer": "x" * 200_000}])
+    assert "at most 100,000 are compared" in scored(files).errors["t1"]
+
+
+def test_concurrency_has_a_range(files: tuple[Path, Path]) -> None:
+    with pytest.raises(InvalidRequest, match="concurrency is 0"):
+        scored(files, concurrency=0)

@@ -1,0 +1,51 @@
+"""``scholarbase eval oracle`` and ``eval sweep``: real commands with the sample and its 40 questions."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.evaluation.test_cli import QUERIES, check_extra_is_missing, evaluate, mean_by_trec_eval, work
+
+__all__ = ["work"]
+
+
+def test_oracle_shows_ceilings_at_least_as_high_as_the_runs(work: Path, sample_library: Path) -> None:
+    done = evaluate(
+        "oracle", "runs/bm25", "runs/fts5", "--library", sample_library, "--hops", "1", "--json", cwd=work
+    )
+    *_, union, expansion = json.loads(done.stdout)
+    rows = {row["name"]: row["recall"] for row in union["rows"]}
+    assert rows["bm25"] == pytest.approx(mean_by_trec_eval(work / "runs" / "bm25", "recall.100"))
+    assert rows["bm25 + fts5"] >= max(rows["bm25"], rows["fts5"])
+    alone, *further = [row["recall"] for row in expansion["rows"]]
+    assert alone == rows["bm25"]
+    assert all(recall >= alone for recall in further)
+
+
+@pytest.mark.slow
+def test_a_sweep_reports_on_the_test_half(work: Path, sample_library: Path) -> None:
+    shutil.copy(QUERIES, work / "queries.jsonl")
+    (work / "sweep.toml").write_text(
+        'queries = "queries.jsonl"\nmeasure = "R@25"\n[grid]\nmode = ["sparse"]\nengine = ["fts5"]\n'
+        "fts5_title_weight = [1.0, 4.0]\n"
+    )
+    done = evaluate("sweep", "sweep.toml", "--library", sample_library, cwd=work)
+    assert "SCHOLARBASE_FTS5_TITLE_WEIGHT=" in done.stdout
+    result = json.loads((work / "sweep" / "sweep.json").read_text())
+    assert not set(result["tune_queries"]) & set(result["test_queries"])
+    assert len(result["tune_queries"]) + len(result["test_queries"]) == 40
+    with (work / "sweep" / "grid.csv").open() as lines:
+        rows = [line for line in csv.reader(lines) if line and not line[0].startswith("#")]
+    assert len(rows) == 1 + 2
+
+
+@pytest.mark.slow
+def test_a_missing_extra_is_an_error_before_any_search(tmp_path: Path, sample_library: Path) -> None:
+    (tmp_path / "sweep.toml").write_text(f"queries = {str(QUERIES)!r}\n[grid]\nrrf_k = [20, 60]\n")
+    check_extra_is_missing(tmp_path, "sweep", "sweep.toml", "--library", sample_library)
+    assert not (tmp_path / "sweep").exists()

@@ -1,0 +1,313 @@
+"""Ceilings, compared with sets and graph walks over the sample's raw edges."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from scholarbase.client import Client
+from scholarbase.errors import EvaluationError, InvalidRequest, RunMismatch
+from scholarbase.indexes import citations
+from scholarbase.ingest.job import ingest
+from scholarbase.models.runs import JudgedAnswer, JudgedQuery, RankedId, Run, RunManifest
+from scholarbase.search.library import Library
+from scholarbase_research.evaluation.oracles import (
+    expansion_ceiling,
+    expansion_table,
+    reranking_ceiling,
+    union_ceiling,
+)
+from tests.conftest import SAMPLE, sample_edges
+
+ABSENT = "arXiv:2401.99999"
+TEXTS = (
+    "supersymmetry breaking",
+    "heavy quark decays",
+    "string duality",
+    "lattice gauge theory",
+    "neutrino mass",
+)
+
+
+def run_of(
+    rankings: dict[str, Sequence[str]],
+    answers: dict[str, Sequence[str]],
+    *,
+    name: str = "run",
+    **facts: object,
+) -> Run:
+    """A run in memory; an answer is held unless it is ABSENT."""
+    manifest = {
+        "name": name,
+        "kind": "search",
+        "snapshot": "s",
+        "papers": 1,
+        "version": "0",
+        "queries": {"sha256": "q"},
+        "search": None,
+        "answers": {},
+        "command": "",
+    }
+    queries = tuple(
+        JudgedQuery(
+            query_id,
+            query_id,
+            tuple(JudgedAnswer(a, "absent" if a == ABSENT else "id") for a in answers[query_id]),
+        )
+        for query_id in rankings
+    )
+    ranked = {
+        query_id: tuple(RankedId(i, float(-rank)) for rank, i in enumerate(ids))
+        for query_id, ids in rankings.items()
+    }
+    return Run(RunManifest(**manifest | facts), queries, ranked)  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def neighbours(sample: Library) -> dict[str, dict[str, set[str]]]:
+    """Each paper's citations, references, and both, from the sample's raw records."""
+    edges = sample_edges()
+    numbers = sorted({number for edge in edges for number in edge})
+    found = sample.papers([f"CorpusId:{number}" for number in numbers], fields=["id"])
+    names = {number: paper.id for number, paper in zip(numbers, found, strict=True) if paper is not None}
+    ways: dict[str, dict[str, set[str]]] = {"citations": {}, "references": {}, "both": {}}
+    for citing, cited in edges:
+        a, b = names[citing], names[cited]
+        ways["references"].setdefault(a, set()).add(b)
+        ways["citations"].setdefault(b, set()).add(a)
+        ways["both"].setdefault(a, set()).add(b)
+        ways["both"].setdefault(b, set()).add(a)
+    return ways
+
+
+@pytest.fixture(scope="module")
+def searched(sample: Library, neighbours: dict[str, dict[str, set[str]]]) -> Run:
+    """Real searches, with answers that were found, answers among the neighbours, and absent answers."""
+    chance = random.Random(3)
+    everywhere = sorted(neighbours["both"])
+    rankings: dict[str, Sequence[str]] = {}
+    answers: dict[str, Sequence[str]] = {}
+    for text in TEXTS:
+        ids = [hit.paper.id for hit in sample.search(text, limit=12).results]
+        rankings[text] = ids
+        answers[text] = sorted({*chance.sample(ids, 3), *chance.sample(everywhere, 12), ABSENT})
+    rankings["nothing"], answers["nothing"] = [], [everywhere[0]]
+    rankings["no answers"], answers["no answers"] = rankings[TEXTS[0]], []
+    return run_of(rankings, answers, snapshot=sample.snapshot_id)
+
+
+def walked(
+    run: Run, neighbours: dict[str, dict[str, set[str]]], n: int, hops: int, direction: str
+) -> tuple[float, float, float]:
+    """Recall over all and over held answers, and the number of candidates, by walking the edges."""
+    alls, helds, counts = [], [], []
+    for query in run.queries:
+        relevant = {answer.paper_id for answer in query.answers}
+        if not relevant:
+            continue
+        seen = {result.id for result in run.rankings[query.id][:n]}
+        for _ in range(hops):
+            seen |= {other for paper in seen for other in neighbours[direction].get(paper, ())}
+        alls.append(len(relevant & seen) / len(relevant))
+        helds.append(len(relevant & seen) / len(relevant - {ABSENT}))
+        counts.append(len(seen))
+    return sum(alls) / len(alls), sum(helds) / len(helds), sum(counts) / len(counts)
+
+
+# -- reranking ------------------------------------------------------------------------------------------
+
+
+def test_a_perfect_reranking_counted_by_hand() -> None:
+    run = run_of(
+        {"q1": ["x", "a", "y", "b", "c"], "q2": ["a", "b"], "q3": ["a"]},
+        {"q1": ["a", "b", "c", ABSENT], "q2": ["z"], "q3": []},
+    )
+    table = reranking_ceiling(run, 4, [1, 2, 4])
+    rows = {row.name: row for row in table.rows}
+    assert [rows[f"R@{k} as ranked"].recall for k in (1, 2, 4)] == [0, 1 / 8, 2 / 8]
+    assert [rows[f"R@{k} at best"].recall for k in (1, 2, 4)] == [1 / 8, 2 / 8, 2 / 8]
+    assert [rows[f"R@{k} at best"].held for k in (1, 2, 4)] == pytest.approx([1 / 6, 2 / 6, 2 / 6])
+    assert rows["R@1 at best"].candidates == (4 + 2) / 2
+    assert rows["R@2 as ranked"].candidates == 2
+    assert rows["R@1 at best"].queries == rows["R@1 at best"].held_queries == 2
+
+
+def test_a_ceiling_is_never_below_the_recall_as_ranked() -> None:
+    chance = random.Random(5)
+    papers = [f"p{n}" for n in range(40)]
+    for _ in range(30):
+        rankings: dict[str, Sequence[str]] = {f"q{n}": chance.sample(papers, 20) for n in range(4)}
+        answers: dict[str, Sequence[str]] = {
+            f"q{n}": chance.sample(papers, chance.randint(1, 9)) for n in range(4)
+        }
+        rows = reranking_ceiling(run_of(rankings, answers), 20, [5, 10]).rows
+        for ranked, best in zip(rows[::2], rows[1::2], strict=True):
+            assert ranked.recall is not None
+            assert best.recall is not None
+            assert best.recall >= ranked.recall
+
+
+def test_n_and_the_cutoffs_are_checked() -> None:
+    run = run_of({"q1": ["a", "b"]}, {"q1": ["a"]})
+    with pytest.raises(InvalidRequest, match="has at most 2 results per query, fewer than 3"):
+        reranking_ceiling(run, 3, [1])
+    with pytest.raises(InvalidRequest, match="The cutoff 2 is not from 1 to 1"):
+        reranking_ceiling(run, 1, [2])
+    with pytest.raises(InvalidRequest, match="n is 0"):
+        reranking_ceiling(run, 0, [])
+    # A search with limit 10 that found two results can be reranked to depth 10.
+    searched = run_of({"q1": ["a", "b"]}, {"q1": ["a"]}, search={"limit": 10})
+    assert reranking_ceiling(searched, 10, [1]).rows[1].recall == 1
+
+
+def test_without_a_judged_query_there_is_no_recall() -> None:
+    row = reranking_ceiling(run_of({"q1": ["a"]}, {"q1": []}), 1, [1]).rows[0]
+    assert (row.recall, row.held, row.candidates, row.queries) == (None, None, None, 0)
+    absent = reranking_ceiling(run_of({"q1": ["a"]}, {"q1": [ABSENT]}), 1, [1]).rows[0]
+    assert (absent.recall, absent.held, absent.queries, absent.held_queries) == (0.0, None, 1, 0)
+
+
+# -- union ----------------------------------------------------------------------------------------------
+
+
+def test_unions_counted_by_hand() -> None:
+    answers = {"q1": ["a", "b", "c", ABSENT], "q2": ["d"]}
+    sparse = run_of({"q1": ["a", "x", "c"], "q2": []}, answers, name="sparse")
+    dense = run_of({"q1": ["x", "b", "c"], "q2": ["y"]}, answers, name="dense")
+    learned = run_of({"q1": ["z", "x", "x2"], "q2": ["d", "y", "z"]}, answers, name="learned")
+    rows = union_ceiling([sparse, dense, learned], 2).rows
+    assert [(row.name, row.recall, row.candidates) for row in rows] == [
+        ("sparse", 1 / 8, 1),
+        ("dense", 1 / 8, (2 + 1) / 2),
+        ("learned", 1 / 2, 2),
+        ("sparse + dense", 1 / 4, (3 + 1) / 2),
+        ("sparse + learned", (1 / 4 + 1) / 2, (3 + 2) / 2),
+        ("dense + learned", (1 / 4 + 1) / 2, (3 + 2) / 2),
+        ("all", (2 / 4 + 1) / 2, (4 + 2) / 2),
+    ]
+    assert rows[-1].held == pytest.approx((2 / 3 + 1) / 2)
+    two = union_ceiling([sparse, dense], 3).rows
+    assert [row.name for row in two] == ["sparse", "dense", "sparse + dense"]
+
+
+def test_runs_that_cannot_be_combined_are_an_error() -> None:
+    one = run_of({"q1": ["a"]}, {"q1": ["a"]})
+    with pytest.raises(InvalidRequest, match="needs at least two runs, and there is 1"):
+        union_ceiling([one], 1)
+    with pytest.raises(InvalidRequest, match="Two runs are named 'run'"):
+        union_ceiling([one, one], 1)
+    with pytest.raises(RunMismatch, match="different snapshots, s and t"):
+        union_ceiling([one, run_of({"q1": ["a"]}, {"q1": ["a"]}, name="b", snapshot="t")], 1)
+    with pytest.raises(RunMismatch, match="different query sets, q and r"):
+        union_ceiling([one, run_of({"q1": ["a"]}, {"q1": ["a"]}, name="b", queries={"sha256": "r"})], 1)
+    with pytest.raises(RunMismatch, match="resolved differently"):
+        union_ceiling([one, run_of({"q1": ["a"]}, {"q1": ["b"]}, name="b")], 1)
+
+
+# -- expansion ------------------------------------------------------------------------------------------
+
+
+def test_expansions_match_a_walk_over_the_raw_edges(
+    sample: Library, searched: Run, neighbours: dict[str, dict[str, set[str]]]
+) -> None:
+    table = expansion_table(sample, searched, 5)
+    steps = [(0, "both"), (1, "citations"), (1, "references"), (1, "both"), (2, "both")]
+    for row, (hops, direction) in zip(table.rows, steps, strict=True):
+        expected = walked(searched, neighbours, 5, hops, direction)
+        assert (row.recall, row.held, row.candidates) == pytest.approx(expected), row.name
+        assert (row.queries, row.held_queries, row.refused) == (6, 6, 0)
+    assert [row.name for row in table.rows] == [
+        "first 5 alone",
+        "+ citations, 1 hop",
+        "+ references, 1 hop",
+        "+ citations and references, 1 hop",
+        "+ citations and references, 2 hops",
+    ]
+    # Expansion does find answers in the sample.
+    for fewer, more in pairwise(table.rows[i].recall for i in (0, 1, 3, 4)):
+        assert fewer is not None
+        assert more is not None
+        assert fewer < more
+    assert len(expansion_table(sample, searched, 5, hops=1).rows) == 4
+
+
+@pytest.mark.parametrize("direction", ["citations", "references"])
+def test_two_hops_in_one_direction(
+    sample: Library, searched: Run, neighbours: dict[str, dict[str, set[str]]], direction: str
+) -> None:
+    row = expansion_ceiling(sample, searched, 12, hops=2, direction=direction)  # type: ignore[arg-type]
+    expected = walked(searched, neighbours, 12, 2, direction)
+    assert (row.recall, row.held, row.candidates) == pytest.approx(expected)
+
+
+def test_a_server_and_its_library_give_the_same_table(sample: Library, server: str, searched: Run) -> None:
+    with Client(server) as client:
+        assert expansion_table(client, searched, 3, concurrency=2) == expansion_table(sample, searched, 3)
+
+
+def test_an_expansion_that_is_too_large_is_counted_in_a_note(
+    sample: Library, searched: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = expansion_table(sample, searched, 5)
+    monkeypatch.setattr(citations, "MAX_STEPS", 700)
+    table = expansion_table(sample, searched, 5)
+    near, far = table.rows[3], table.rows[4]
+    assert near == whole.rows[3]
+    assert 0 < far.refused < 5
+    assert near.recall is not None
+    assert far.recall is not None
+    assert whole.rows[4].recall is not None
+    assert near.recall <= far.recall <= whole.rows[4].recall
+    assert f"for {far.refused} of 6 queries the expansion was refused as too large" in table.notes[0]
+    gained = 0.0
+    for query in searched.queries:
+        alone, _, _, near, far = expansion_table(sample, replace(searched, queries=(query,)), 5).rows
+        if far.refused:
+            assert (far.recall, far.held, far.candidates) == (near.recall, near.held, near.candidates)
+            gained += (near.recall or 0.0) - (alone.recall or 0.0)
+    assert gained > 0
+    monkeypatch.setattr(citations, "MAX_STEPS", 0)
+    row = expansion_ceiling(sample, searched, 5)
+    assert (row.recall, row.candidates, row.refused) == (whole.rows[0].recall, whole.rows[0].candidates, 5)
+
+
+def test_a_library_without_citations_gets_a_note(sample: Library, searched: Run, tmp_path: Path) -> None:
+    assert expansion_table(sample, searched, 5, hops=1).notes == ()
+    ingest([SAMPLE / "arxiv"], tmp_path / "library")
+    with Library.open(tmp_path / "library") as library:
+        [hit] = library.search("neutrino", limit=1).results
+        run = run_of({"q": [hit.paper.id]}, {"q": [hit.paper.id]}, snapshot=library.snapshot_id)
+        [note] = expansion_table(library, run, 1).notes
+    assert note.startswith("The library has no citations")
+
+
+def test_an_error_that_is_not_about_size_is_raised(sample: Library, searched: Run) -> None:
+    with pytest.raises(InvalidRequest, match="hops is 3"):
+        expansion_ceiling(sample, searched, 5, hops=3)
+    with pytest.raises(InvalidRequest, match="hops is 3"):
+        expansion_table(sample, searched, 5, hops=3)
+    with pytest.raises(InvalidRequest, match="concurrency is 0"):
+        expansion_table(sample, searched, 5, concurrency=0)
+
+
+def test_a_run_of_another_library_is_an_error(sample: Library, searched: Run) -> None:
+    other = run_of({"q1": ["a"]}, {"q1": ["a"]}, snapshot="another")
+    with pytest.raises(EvaluationError, match=f"snapshot another, and this library is {sample.snapshot_id}"):
+        expansion_ceiling(sample, other, 1)
+
+
+def test_absent_results_are_candidates_but_not_seeds(
+    sample: Library, neighbours: dict[str, dict[str, set[str]]]
+) -> None:
+    hub = max(neighbours["citations"], key=lambda paper: (len(neighbours["citations"][paper]), paper))
+    citing = neighbours["citations"][hub]
+    run = run_of(
+        {"q1": [ABSENT, hub]}, {"q1": [sorted(citing)[0]]}, snapshot=sample.snapshot_id, kind="import"
+    )
+    row = expansion_ceiling(sample, run, 2, direction="citations")
+    assert (row.recall, row.candidates) == (1.0, 2 + len(citing))

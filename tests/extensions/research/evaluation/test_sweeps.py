@@ -1,0 +1,422 @@
+"""Sweeps: points rank as the library does, and results are on queries that were not used for the choice."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import pytest
+
+from scholarbase.encoders.sentence_transformers import SentenceTransformersEncoder
+from scholarbase.errors import EvaluationError, InvalidRequest, LibraryNotFound, RunExists
+from scholarbase.evaluation.formats import read_queries
+from scholarbase.identifiers import parse
+from scholarbase.models.runs import JudgedQuery
+from scholarbase.progress import SilentReporter
+from scholarbase.search.library import Library
+from scholarbase.settings import Settings
+from scholarbase_research.evaluation.grids import MAX_POINTS, Point, read_sweep
+from scholarbase_research.evaluation.sweeps import SweepResult, _LegSearch, _Rankings, run_sweep, split
+from tests.conftest import SAMPLE, sample_rows
+from tests.search.test_asymmetric_encoders import learned, snapshot
+
+__all__ = ["learned", "snapshot"]
+
+SYNTAX = "q-syntax"
+
+
+@pytest.fixture(scope="module")
+def questions(tmp_path_factory: pytest.TempPathFactory, dense_library: Path) -> Path:
+    """Words of abstracts in the small library, with the paper and the next one as answers; and one query with the
+    marks of query syntax, which a sweep reads as words."""
+    with Library.open(dense_library, encoder="none") as library:
+        ids = [
+            f"arXiv:{row['externalids']['ArXiv']}"
+            for _, row in zip(range(60), sample_rows("papers"), strict=False)
+        ]
+        papers = [paper for paper in library.papers(ids) if paper is not None and paper.abstract]
+    rows: list[dict[str, Any]] = [
+        {
+            "query_id": f"q{number}",
+            "query": " ".join((paper.abstract or "").split()[5:15]).replace('"', ""),
+            "answers": [paper.id, following.id],
+            "intent": "near" if number % 3 else "far",
+        }
+        for number, (paper, following) in enumerate(pairwise(papers[:10]))
+    ]
+    rows.append(
+        {"query_id": SYNTAX, "query": "title:string OR quantum", "answers": [papers[0].id], "intent": "near"}
+    )
+    path = tmp_path_factory.mktemp("sweeps") / "queries.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def sweep_file(folder: Path, text: str) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "sweep.toml"
+    path.write_text(text)
+    return path
+
+
+GRID = """
+queries = "{queries}"
+measure = "AP"
+limit = 20
+[grid]
+library = ["{library}"]
+mode = ["hybrid", "sparse", "dense"]
+engine = ["bm25", "fts5"]
+rrf_k = [1, 60]
+fusion_depth = [10, 1000]
+fts5_title_weight = [0.0, 2.0]
+[grid.weights]
+dense = [0.5, 1.0]
+"""
+
+
+@pytest.fixture(scope="module")
+def swept(
+    tmp_path_factory: pytest.TempPathFactory, questions: Path, dense_library: Path
+) -> tuple[SweepResult, Path]:
+    folder = tmp_path_factory.mktemp("swept")
+    path = sweep_file(folder, GRID.format(queries=questions, library=dense_library))
+    return run_sweep(read_sweep(path), folder / "out"), folder / "out"
+
+
+def settings_of(point: Point) -> Settings:
+    return Settings(
+        fusion="rrf",
+        engine=point.engine,
+        rrf_k=point.rrf_k,
+        fusion_depth=point.fusion_depth,
+        fusion_weights=dict(point.weights) or None,
+        fts5_title_weight=point.fts5_title_weight,
+    )
+
+
+def library_results(library: Library, point: Point, text: str, limit: int) -> list[str]:
+    response = library.search(text, syntax="plain", mode=point.mode, limit=limit)
+    return [hit.paper.id for hit in response.results]
+
+
+def average_precision(ranking: list[str], answers: set[str]) -> float:
+    """By definition: the mean over the answers of the precision at the rank of each."""
+    places = [place for place, paper in enumerate(ranking, 1) if paper in answers]
+    return sum(number / place for number, place in enumerate(places, 1)) / len(answers)
+
+
+def test_a_point_is_measured_as_the_library_with_its_settings(
+    swept: tuple[SweepResult, Path],
+    questions: Path,
+    dense_library: Path,
+    minilm: SentenceTransformersEncoder,
+) -> None:
+    result, _ = swept
+    queries = {query.id: query for query in read_queries(questions).queries}
+
+    def mean(point: Point, query_ids: tuple[str, ...]) -> float:
+        library = Library.open(dense_library, encoder=minilm, settings=settings_of(point))
+        values = [
+            average_precision(
+                library_results(library, point, queries[i].text, 20),
+                {answer.id or "" for answer in queries[i].answers},
+            )
+            for i in query_ids
+        ]
+        library._vectors.close()  # not close(), which would close the model too
+        library._catalog.close()
+        return fmean(values)
+
+    assert len(result.tune) == 96
+    for place in range(0, 96, 19):
+        point = result.sweep.points[place]
+        assert result.tune[place] == pytest.approx(mean(point, result.tune_queries)), point
+    assert result.best_on_test.mean == pytest.approx(mean(result.best, result.test_queries))
+    assert result.baseline_on_tune == pytest.approx(mean(result.sweep.baseline, result.tune_queries))
+    assert result.baseline_on_test.mean == pytest.approx(mean(result.sweep.baseline, result.test_queries))
+
+
+def test_fusion_with_the_librarys_settings_gives_its_hybrid_rankings(
+    tmp_path: Path,
+    questions: Path,
+    dense_library: Path,
+    minilm: SentenceTransformersEncoder,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # A sweep does not depend on how hybrid searches fuse otherwise.
+    monkeypatch.setenv("SCHOLARBASE_FUSION", "scores")
+    monkeypatch.setenv("SCHOLARBASE_ENGINE", "feedback")
+    path = sweep_file(
+        tmp_path,
+        f'queries = "{questions}"\nlimit = 150\n[grid]\nlibrary = ["{dense_library}"]\n'
+        'engine = ["bm25", "feedback", "fts5"]\n',
+    )
+    sweep = read_sweep(path)
+    assert sweep.baseline.engine == "feedback"
+    queries = read_queries(questions)
+    search = _LegSearch(sweep, queries, "library", dense_library, tmp_path / "out", Settings())
+    part = search.run(sweep.points, SilentReporter(), None)
+    query_ids = [query.id for query in queries.queries]
+    for point in sweep.points:
+        fused = _Rankings(part, query_ids, sweep.limit).of(point)
+        library = Library.open(dense_library, encoder=minilm, settings=settings_of(point))
+        for query in queries.queries:
+            names = library_results(library, point, query.text, 150)
+            expected = library._catalog.resolve([parse(name) for name in names])
+            assert list(fused[query.id]) == expected, (point.engine, query.id)
+        library._vectors.close()  # not close(), which would close the model too
+        library._catalog.close()
+
+
+def test_the_best_is_chosen_on_one_half_and_measured_on_the_other(swept: tuple[SweepResult, Path]) -> None:
+    result, folder = swept
+    assert sorted((*result.tune_queries, *result.test_queries)) == sorted(
+        [*(f"q{n}" for n in range(9)), SYNTAX]
+    )
+    assert len(result.tune_queries) == len(result.test_queries) == 5
+    assert result.tune[result.sweep.points.index(result.best)] == max(result.tune)
+    rows = list(csv.DictReader((folder / "grid.csv").read_text().splitlines()))
+    assert list(rows[0])[-2:] == ["weight_dense", "AP on the tune half (5 queries)"]
+    assert [float(row["AP on the tune half (5 queries)"]) for row in rows] == pytest.approx(
+        result.tune, abs=1e-6
+    )
+    assert [int(row["rrf_k"]) for row in rows] == [point.rrf_k for point in result.sweep.points]
+    written = json.loads((folder / "sweep.json").read_text())
+    assert written["test"]["best"]["mean"] == result.best_on_test.mean
+    assert written["test"]["change"]["difference"] == pytest.approx(
+        written["test"]["best"]["mean"] - written["test"]["baseline"]["mean"]
+    )
+    names = ("FUSION", "ENGINE", "RRF_K", "FUSION_DEPTH", "FUSION_WEIGHTS", "FTS5_TITLE_WEIGHT")
+    assert set(written["settings"]) == {f"SCHOLARBASE_{name}" for name in names}
+
+
+def test_the_best_settings_can_be_set_in_the_environment(
+    swept: tuple[SweepResult, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result, _ = swept
+    for name, value in result.best.variables().items():
+        monkeypatch.setenv(name, value)
+    assert Settings().ranking == settings_of(result.best).ranking
+
+
+def test_a_finished_sweep_is_not_searched_again(swept: tuple[SweepResult, Path]) -> None:
+    result, folder = swept
+    before = {path: path.stat().st_mtime_ns for path in (folder / "legs").rglob("*.gz")}
+    assert before
+    assert run_sweep(result.sweep, folder).to_dict() == result.to_dict()
+    assert {path: path.stat().st_mtime_ns for path in (folder / "legs").rglob("*.gz")} == before
+
+
+@pytest.mark.slow
+def test_a_killed_sweep_continues(tmp_path: Path, sample_library: Path) -> None:
+    path = sweep_file(
+        tmp_path,
+        f'queries = "{SAMPLE / "queries.jsonl"}"\n[grid]\nlibrary = ["{sample_library}"]\nengine = ["bm25", "fts5"]\n'
+        "fts5_title_weight = [0.5, 1.0, 2.0, 3.0]\n",
+    )
+    script = (
+        "from pathlib import Path; from scholarbase_research.evaluation.grids import read_sweep; "
+        "from scholarbase_research.evaluation.sweeps import run_sweep; "
+        f"run_sweep(read_sweep(Path({str(path)!r})), Path({str(tmp_path / 'killed')!r}))"
+    )
+    process = subprocess.Popen([sys.executable, "-c", script], env=dict(os.environ))
+    start = time.monotonic()
+    while not list((tmp_path / "killed").glob("legs/*/fts5-title1-*/manifest.json")):
+        assert process.poll() is None, "it ended before it was killed"
+        assert time.monotonic() - start < 300
+        time.sleep(0.005)
+    process.send_signal(signal.SIGKILL)
+    process.wait(60)
+    assert not (tmp_path / "killed" / "sweep.json").exists()
+    result = run_sweep(read_sweep(path), tmp_path / "killed")
+    undisturbed = run_sweep(read_sweep(path), tmp_path / "undisturbed")
+    assert result.to_dict() == undisturbed.to_dict()
+    for name in ("sweep.json", "grid.csv"):
+        assert (tmp_path / "killed" / name).read_bytes() == (tmp_path / "undisturbed" / name).read_bytes()
+
+
+@pytest.mark.slow
+def test_another_sweeps_folder_is_not_overwritten(tmp_path: Path, sample_library: Path) -> None:
+    def file(values: str) -> Path:
+        return sweep_file(
+            tmp_path,
+            f'queries = "{SAMPLE / "queries.jsonl"}"\n[grid]\nlibrary = ["{sample_library}"]\nengine = ["fts5"]\n'
+            f"fts5_title_weight = {values}\n",
+        )
+
+    out = tmp_path / "out"
+    run_sweep(read_sweep(file("[1, 2]")), out)
+    other = read_sweep(file("[1, 2, 3]"))
+    with pytest.raises(RunExists, match="another grid, measure or query set"):
+        run_sweep(other, out)
+    assert len(run_sweep(other, out, restart=True).tune) == 3
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "thesis.tex").write_text("years of work")
+    with pytest.raises(RunExists, match=r"'thesis\.tex', which is not part of a sweep"):
+        run_sweep(other, tmp_path / "full", restart=True)
+
+
+def test_ties_go_to_the_point_closest_to_the_baseline(tmp_path: Path, sample_library: Path) -> None:
+    # A sparse search is not fused, so k and the weights have no effect.
+    path = sweep_file(
+        tmp_path,
+        f'queries = "{SAMPLE / "queries.jsonl"}"\n[grid]\nlibrary = ["{sample_library}"]\nrrf_k = [10, 60, 70]\n'
+        "[grid.weights]\nfts5 = [3.0, 1.0]\n",
+    )
+    result = run_sweep(read_sweep(path), tmp_path / "out")
+    assert len(set(result.tune)) == 1
+    assert result.best == result.sweep.points[3]
+    assert (result.best.rrf_k, result.best.weight("fts5")) == (60, 1.0)
+    assert (result.change.difference, result.change.p) == (0, 1)
+
+
+def test_the_halves_depend_only_on_ids_and_seed() -> None:
+    queries = [JudgedQuery(f"q{n}", "text", (), intent="ab"[n % 2]) for n in range(100)]
+    tune, test = split(queries, 0)
+    assert (len(tune), len(test)) == (50, 50)
+    assert set(tune) | set(test) == {query.id for query in queries}
+    for intent in "ab":
+        ids = {query.id for query in queries if query.intent == intent}
+        assert len(ids & set(tune)) == 25
+    assert {*split(queries[::-1], 0)[0]} == {*tune}
+    assert {*split(queries, 1)[0]} != {*tune}
+    assert list(tune) == [query.id for query in queries if query.id in tune]
+
+
+def test_a_sweep_file_has_defaults(
+    tmp_path: Path, sample_library: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SCHOLARBASE_RRF_K", "30")
+    path = sweep_file(
+        tmp_path, 'queries = "q.jsonl"\n[grid]\nengine = ["bm25", "fts5"]\n[baseline]\nengine = "fts5"\n'
+    )
+    sweep = read_sweep(path, library=sample_library)
+    assert sweep.queries == tmp_path / "q.jsonl"
+    assert (sweep.measure.name, sweep.seed, sweep.limit) == ("R@100", 0, 100)
+    assert sweep.baseline == Point(str(sample_library), "sparse", "fts5", 30, 1000, 2.0)
+    assert [point.engine for point in sweep.points] == ["bm25", "fts5"]
+    with pytest.raises(EvaluationError, match="no library is named"):
+        read_sweep(path)
+    # The baseline has the settings of the profile, except those that are set.
+    monkeypatch.setenv("SCHOLARBASE_PROFILE", "scholarquest")
+    plain = sweep_file(tmp_path, 'queries = "q.jsonl"\n[grid]\nrrf_k = [20]\n')
+    baseline = read_sweep(plain, library=sample_library).baseline
+    assert baseline == Point(str(sample_library), "sparse", "fts5", 30, 1000, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ("queries = ", "it is not valid TOML"),
+        ('[grid]\nengine = ["bm25"]', "names no queries"),
+        ("queries = 7", "queries is 7: it must be a text"),
+        ('queries = "q"\nmeasures = "R@10"', "unknown key 'measures': known keys are .* Did you mean measure?"),
+        ('queries = "q"\ngrid = 3', "it must be a table"),
+        ('queries = "q"\nlimit = 0', "from 1 to 10,000"),
+        ('queries = "q"\nlimit = true', "from 1 to 10,000"),
+        ('queries = "q"\n[grid]', "is empty"),
+        ('queries = "q"\n[grid]\nrrfk = [1]', "Did you mean rrf_k?"),
+        ('queries = "q"\n[grid]\nrrf_k = 60', "must be a list"),
+        ('queries = "q"\n[grid]\nrrf_k = []', "must be a list"),
+        ('queries = "q"\n[grid]\nrrf_k = [1.5]', "takes whole numbers"),
+        ('queries = "q"\n[grid]\nrrf_k = ["60"]', "takes whole numbers"),
+        ('queries = "q"\n[grid]\nrrf_k = [true]', "takes whole numbers"),
+        ('queries = "q"\n[grid]\nrrf_k = [0]', "has the invalid value 0: "),
+        ('queries = "q"\n[grid]\nrrf_k = [1, 1]', "has the value 1 twice"),
+        ('queries = "q"\n[grid]\nfusion_depth = [9]', "has the invalid value 9: "),
+        ('queries = "q"\n[grid]\nengine = ["lucene"]', "one of bm25, feedback, fts5, learned"),
+        ('queries = "q"\n[grid]\nengine = ["learned"]', "has none: remove it"),
+        ('queries = "q"\n[grid]\nmode = ["dense"]', "was built without them"),
+        ('queries = "q"\n[grid]\nlibrary = [3]', "the path of a library"),
+        ('queries = "q"\n[grid.weights]\nbm52 = [1]', "Did you mean bm25?"),
+        ('queries = "q"\n[grid.weights]\nbm25 = [-1]', "it must be a number of 0 or more"),
+        ('queries = "q"\n[grid.weights]\nbm25 = [nan]', "it must be a number of 0 or more"),
+        ('queries = "q"\n[grid]\nengine = ["bm25"]\n[baseline]\nrrf = 60', "Did you mean rrf_k?"),
+        ('queries = "q"\n[grid]\nengine = ["bm25"]\n[baseline]\nrrf_k = [60]', "takes whole numbers"),
+        (f'queries = "q"\n[grid]\nrrf_k = {list(range(1, 102))}\nfusion_depth = {list(range(10, 110))}',
+         "the grid has 10,100 points: the maximum is 10,000"),
+    ],
+)  # fmt: skip
+def test_an_invalid_sweep_file_is_an_error(
+    tmp_path: Path, sample_library: Path, text: str, part: str
+) -> None:
+    with pytest.raises(EvaluationError, match=part) as caught:
+        read_sweep(sweep_file(tmp_path, text), library=sample_library)
+    assert str(caught.value).startswith("sweep.toml: ")
+
+
+def test_the_files_and_measures_of_a_sweep_file_are_checked(tmp_path: Path, sample_library: Path) -> None:
+    assert MAX_POINTS == 10_000
+    with pytest.raises(EvaluationError, match="cannot be read"):
+        read_sweep(tmp_path / "none.toml")
+    with pytest.raises(LibraryNotFound):
+        read_sweep(sweep_file(tmp_path, 'queries = "q"\n[grid]\nlibrary = ["nowhere"]'))
+    for measure, part in (("R@500", "limit of 100"), ("R@", "Unknown measure")):
+        path = sweep_file(tmp_path, f'queries = "q"\nmeasure = "{measure}"\n[grid]\nengine = ["bm25"]')
+        with pytest.raises(InvalidRequest, match=part):
+            read_sweep(path, library=sample_library)
+
+
+def test_one_query_cannot_be_split(tmp_path: Path, sample_library: Path) -> None:
+    first = (SAMPLE / "queries.jsonl").read_text().splitlines()[0]
+    (tmp_path / "one.jsonl").write_text(first + "\n")
+    path = sweep_file(tmp_path, 'queries = "one.jsonl"\n[grid]\nengine = ["bm25"]')
+    with pytest.raises(EvaluationError, match="at least one for each half"):
+        run_sweep(read_sweep(path, library=sample_library), tmp_path / "out")
+
+
+def test_the_printed_settings_have_all_digits() -> None:
+    """A weight of 0.12345678 was printed as 0.123457, which are other settings than the best ones."""
+    point = Point("lib", "hybrid", "fts5", 60, 1000, 1.23456789, (("dense", 0.12345678), ("fts5", 2.0)))
+    assert point.variables() == {
+        "SCHOLARBASE_FUSION": "rrf",
+        "SCHOLARBASE_ENGINE": "fts5",
+        "SCHOLARBASE_RRF_K": "60",
+        "SCHOLARBASE_FUSION_DEPTH": "1000",
+        "SCHOLARBASE_FTS5_TITLE_WEIGHT": "1.23456789",
+        "SCHOLARBASE_FUSION_WEIGHTS": "dense=0.12345678,fts5=2",
+    }
+
+
+def test_a_point_with_weight_0_for_both_legs_is_an_error(tmp_path: Path, dense_library: Path) -> None:
+    text = 'queries = "q"\n[grid]\nmode = ["hybrid"]\n[grid.weights]\nbm25 = [0, 1]\ndense = [0, 1]\n'
+    with pytest.raises(EvaluationError, match="has weight 0 for both bm25 and dense"):
+        read_sweep(sweep_file(tmp_path, text), library=dense_library)
+
+
+def test_a_sweep_interrupted_while_replacing_another_continues(
+    tmp_path: Path, sample_library: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The old result remained, so the sweep could not continue without --restart."""
+    text = f'queries = "{SAMPLE / "queries.jsonl"}"\n[grid]\nengine = ["bm25"]\n'
+    out = tmp_path / "out"
+    run_sweep(read_sweep(sweep_file(tmp_path, text), library=sample_library), out)
+    other = read_sweep(sweep_file(tmp_path, f"seed = 1\n{text}"), library=sample_library)
+
+    def stop(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("scholarbase_research.evaluation.sweeps._means", stop)
+        with pytest.raises(KeyboardInterrupt):
+            run_sweep(other, out, restart=True)
+    assert (out / "legs").is_dir()
+    assert run_sweep(other, out).sweep.seed == 1
+
+
+def test_a_sweep_of_term_weights_is_sparse(learned: tuple[Path, Sequence[str]], tmp_path: Path) -> None:
+    path, _ = learned
+    (tmp_path / "sweep.toml").write_text('queries = "q.jsonl"\n[grid]\nengine = ["learned"]\n')
+    sweep = read_sweep(tmp_path / "sweep.toml", library=path)
+    assert {point.mode for point in sweep.points} == {"sparse"}

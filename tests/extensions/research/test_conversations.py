@@ -1,0 +1,186 @@
+"""Sessions as conversations in the format of LLaMA-Factory."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scholarbase.errors import InvalidRequest, PaperNotFound, ReplayDiffers
+from scholarbase.responses.text import as_text
+from scholarbase.search.library import Library
+from scholarbase.sessions.session import CallRecord, Limits, Session
+from scholarbase.sessions.store import SessionStore
+from scholarbase.tools import Tools
+from scholarbase_research.conversations import conversations
+from tests.conftest import run_cli
+from tests.tools.test_airqa import recorded_actions
+from tests.tools.test_reading import CALLS, NATIVE, recorded_reading
+
+QUESTION = "How is two-dimensional QCD related to string theory?"
+SEED = "arXiv:hep-th/9301068"
+SOON = 120.0
+
+
+@pytest.fixture(scope="module")
+def sample_and_store(
+    sample: Library, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Library, SessionStore]]:
+    """Session ``s``: eight calls, of which the third fails, and an answer."""
+    with SessionStore(tmp_path_factory.mktemp("sessions")) as store:
+        session = Session("s", query=QUESTION, as_of="2003-06", limits=Limits(calls=100))
+        tools = Tools(sample, session=session, store=store)
+        for place in range(1, 9):
+            if place == 3:
+                with pytest.raises(PaperNotFound):
+                    tools.call("get_citations", {"paper_id": "arXiv:2001.00001"})
+            else:
+                tools.call("search_papers", {"q": QUESTION, "limit": 2, "offset": place})
+        call = CallRecord("answer", "answer", {}, (SEED, "arXiv:hep-th/9303046"))
+        store.record(session, call).result(SOON)
+        Tools(sample, session="mute", store=store).call("search_papers", {"q": QUESTION})
+        yield sample, store
+
+
+def samples(library: Library, store: SessionStore, name: str = "s", **options: Any) -> list[dict[str, Any]]:
+    return list(conversations(library, store.session(name).session, store.lines(name), **options))
+
+
+def test_one_sample_for_each_call_that_did_not_fail(sample_and_store: tuple[Library, SessionStore]) -> None:
+    made = samples(*sample_and_store)
+    assert [one["id"] for one in made] == [f"s:{place}" for place in (1, 2, 4, 5, 6, 7, 8, 9)]
+
+
+def test_roles_alternate(sample_and_store: tuple[Library, SessionStore]) -> None:
+    # LLaMA-Factory's data/converter.py: human and observation at odd places, gpt and function_call at even ones.
+    for one in samples(*sample_and_store):
+        roles = [message["from"] for message in one["conversations"]]
+        assert roles[0] == "human"
+        assert set(roles[0::2]) <= {"human", "observation"}
+        assert set(roles[1::2]) <= {"function_call", "gpt"}
+        assert len(roles) % 2 == 0, "the last is the target"
+        assert [message.get("weight") for message in one["conversations"][1::2]] == [
+            *[0] * (len(roles) // 2 - 1),
+            1,
+        ]
+        tools = json.loads(one["tools"])
+        assert tools[0]["function"]["name"] == "search_papers"
+
+
+@pytest.mark.parametrize("window", [1, 2, 5])
+def test_the_window_limits_the_turns_before_the_target(
+    sample_and_store: tuple[Library, SessionStore], window: int
+) -> None:
+    for one in samples(*sample_and_store, window=window):
+        call = int(one["id"].split(":")[1])
+        turns = (len(one["conversations"]) - 2) // 2
+        assert turns == min(window, call - 1)
+
+
+def test_messages_of_calls_and_responses(sample_and_store: tuple[Library, SessionStore]) -> None:
+    library, store = sample_and_store
+    by_call = {one["id"]: one["conversations"] for one in samples(library, store)}
+    question, called, observed, failed, error, target = by_call["s:4"][:1] + by_call["s:4"][-5:]
+    assert question == {"from": "human", "value": QUESTION}
+    call = {"name": "search_papers", "arguments": {"q": QUESTION, "limit": 2, "offset": 2}}
+    assert json.loads(called["value"]) == call, "the agent did not send the session's date"
+    request = {"q": QUESTION, "limit": 2, "offset": 2, "as_of": "2003-06"}
+    content = Tools(library).call("search_papers", request)
+    assert isinstance(content, dict)
+    assert observed["value"] == as_text({**content, "budget": {"calls": 98}}, offset=2)
+    assert json.loads(failed["value"])["arguments"] == {"paper_id": "arXiv:2001.00001"}
+    assert error["from"] == "observation"
+    assert error["value"] == json.loads(list(store.lines("s"))[2])["error"]
+    assert json.loads(target["value"])["arguments"]["offset"] == 4
+    assert by_call["s:9"][-1] == {"from": "gpt", "value": f"{SEED}\narXiv:hep-th/9303046", "weight": 1}
+
+
+def test_sessions_that_cannot_be_exported(
+    sample_and_store: tuple[Library, SessionStore], tmp_path: Path
+) -> None:
+    library, store = sample_and_store
+    with pytest.raises(InvalidRequest, match="has no query"):
+        samples(library, store, "mute")
+    with pytest.raises(InvalidRequest, match="window is 0"):
+        samples(library, store, window=0)
+    lines = [json.loads(line) for line in store.lines("s")]
+    lines[1]["ids"] = lines[1]["ids"][::-1]
+    session = store.session("s").session
+    with pytest.raises(ReplayDiffers, match=r"call 2 \(search_papers\): ids differ from place 1"):
+        list(conversations(library, session, [json.dumps(line).encode() for line in lines]))
+
+
+def test_the_command_line_writes_one_object_per_line(
+    sample_and_store: tuple[Library, SessionStore], sample_library: Path, tmp_path: Path
+) -> None:
+    library, store = sample_and_store
+    output = tmp_path / "train.jsonl"
+    where = ["--library", sample_library, "--sessions", Path(store.name).parent]
+    done = run_cli("session", "export", "--all", "-o", output, *where)
+    assert done.returncode == 0, done.stderr
+    assert [json.loads(line) for line in output.read_text().splitlines()] == samples(library, store)
+    printed = run_cli("session", "export", "s", "--window", "2", *where)
+    assert [json.loads(line) for line in printed.stdout.splitlines()] == samples(library, store, window=2)
+    for wrong in (["mute"], ["none"], [], ["s", "--all"]):
+        refused = run_cli("session", "export", *wrong, "-o", tmp_path / "other.jsonl", *where)
+        assert refused.returncode in (2, 15), refused.stderr
+        assert "Traceback" not in refused.stderr
+    assert [file.name for file in tmp_path.iterdir()] == ["train.jsonl"]
+
+
+@pytest.mark.slow
+def test_a_killed_export_leaves_no_file(sample: Library, sample_library: Path, tmp_path: Path) -> None:
+    folder, output = tmp_path / "sessions", tmp_path / "out" / "train.jsonl"
+    output.parent.mkdir()
+    with SessionStore(folder) as store:
+        session = Session("s", query=QUESTION)
+        tools = Tools(sample, session=session, store=store)
+        tools.call("search_papers", {"q": QUESTION, "limit": 30})
+        line = json.loads(next(iter(store.lines("s"))))
+        call = CallRecord(
+            "search_papers", "search", line["arguments"], tuple(line["ids"]), tuple(line["scores"])
+        )
+        for _ in range(3000):
+            store.record(session, call)
+    command = ["session", "export", "s", "-o", output, "--library", sample_library, "--sessions", folder]
+    killed = """
+import os, signal, sys
+from scholarbase.cli import main
+os.replace = lambda *_: os.kill(os.getpid(), signal.SIGKILL)  # everything is written, under a temporary name
+main(sys.argv[1:])
+"""
+    done = subprocess.run([sys.executable, "-c", killed, *map(str, command)], timeout=300, check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert any(file.stat().st_size for file in output.parent.iterdir())
+    assert not output.exists()
+
+
+def test_sessions_of_reading_are_exported(full_texts: Library, tmp_path: Path) -> None:
+    with SessionStore(tmp_path) as store:
+        opened, lines = recorded_reading(full_texts, store)
+        samples = list(conversations(full_texts, opened, lines, window=1))
+    assert len(samples) == len(CALLS) + len(NATIVE)
+    observed = samples[3]["conversations"][2]
+    assert observed["from"] == "observation"
+    assert observed["value"].startswith("Merging sorted lists\n")
+    named = [tool["function"]["name"] for tool in json.loads(samples[0]["tools"])]
+    assert named[-2:] == ["search_passages", "read_paper"]
+
+
+def test_sessions_of_actions_are_exported(full_texts: Library, tmp_path: Path) -> None:
+    with SessionStore(tmp_path) as store:
+        recorded, lines = recorded_actions(full_texts, store)
+        samples = list(conversations(full_texts, recorded, lines))
+    assert [sample["id"] for sample in samples] == ["qa:1", "qa:3", "qa:4"]
+    named = [tool["function"]["name"] for tool in json.loads(samples[0]["tools"])]
+    assert named == ["retrieve", "query", "view", "answer"]
+    assert samples[-1]["conversations"][-1] == {"from": "gpt", "value": '["Old graphs"]', "weight": 1}
+    observations = [m["value"] for m in samples[-1]["conversations"] if m["from"] == "observation"]
+    assert "nothing" in observations[1]
+    assert "Old graphs" in observations[2]

@@ -1,0 +1,370 @@
+from __future__ import annotations
+
+import json
+import lzma
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from scholarbase.encoders.registry import PACKAGED_FOLDER
+from scholarbase.encoders.static import FILES, StaticEncoder
+from scholarbase.errors import EncoderError, InvalidRequest, MissingExtra
+from scholarbase.extras import PACKAGES
+from scholarbase_research.training import TrainingOptions, job, steps, train
+from scholarbase_research.training.options import TrainingOptions as Options
+from scholarbase_research.training.pairs import Pairs, write_tokens
+from scholarbase_research.training.vocabulary import train_tokenizer
+from tests.conftest import ROOT, SAMPLE, run_cli
+
+SMALL = TrainingOptions(steps=7, dimensions=16, vocabulary=700, batch=64)
+
+
+def papers(count: int = 200) -> list[tuple[str, str]]:
+    with lzma.open(SAMPLE / "arxiv" / "arxiv-metadata-sample.jsonl.xz", "rt", encoding="utf-8") as file:
+        records = [json.loads(next(file)) for _ in range(count)]
+    return [(record["title"], record["abstract"]) for record in records]
+
+
+PAPERS = papers()
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    pytest.importorskip("sentence_transformers")
+    folder = tmp_path_factory.mktemp("trained") / "small"
+    train(lambda: PAPERS, folder, SMALL)
+    return folder
+
+
+def test_the_result_is_a_static_encoder(trained: Path) -> None:
+    assert sorted(contents(trained)) == sorted(FILES)
+    encoder = StaticEncoder(trained)
+    assert (encoder.spec.name, encoder.spec.dimensions, encoder.spec.max_tokens) == ("small", 16, 1024)
+    assert encoder.vocabulary_size <= 700
+    facts = json.loads((trained / "config.json").read_bytes())["training"]
+    assert (facts["steps"], facts["papers"], facts["seed"]) == (7, 200, 0)
+
+
+def test_model2vec_reads_the_result(trained: Path) -> None:
+    model2vec = pytest.importorskip("model2vec")
+    texts = [text for pair in PAPERS[:20] for text in pair]
+    theirs = model2vec.StaticModel.from_pretrained(trained).encode(texts)
+    np.testing.assert_allclose(StaticEncoder(trained).encode_documents(texts).dense, theirs, atol=1e-6)
+
+
+def test_quantized_rows_keep_their_directions_and_lengths() -> None:
+    table = (
+        np.random.default_rng(0).standard_normal((50, 256)).astype(np.float32)
+        * np.logspace(-4, 4, 50)[:, None]
+    )
+    table[7] = 0
+    tensors = job._quantize(table.astype(np.float32))
+    again = tensors["embeddings"] * tensors["weights"][:, None]
+    assert tensors["embeddings"].dtype == np.int8
+    errors = np.linalg.norm(again - table, axis=1) / np.maximum(np.linalg.norm(table, axis=1), 1e-9)
+    assert errors.max() < 0.01
+
+
+def test_titles_come_nearer_to_their_abstracts(tmp_path: Path, trained: Path) -> None:
+    def rank(folder: Path) -> float:
+        encoder = StaticEncoder(folder)
+        titles, abstracts = (
+            encoder.encode_documents(list(column)).dense for column in zip(*PAPERS, strict=True)
+        )
+        cosines = titles @ abstracts.T
+        return float((cosines > cosines.diagonal()[:, None]).sum(axis=1).mean())
+
+    train(lambda: PAPERS, tmp_path / "longer", Options(**(SMALL.to_dict() | {"steps": 60, "rate": 0.02})))
+    assert rank(tmp_path / "longer") < 5 < rank(trained)
+
+
+def test_a_step_is_that_of_a_loop_in_numpy(tmp_path: Path) -> None:
+    """One step by hand: the gradient of the loss by differences, and Adam's first step, rate x sign(gradient)."""
+    pytest.importorskip("sentence_transformers")
+    options = Options(
+        steps=1, dimensions=3, vocabulary=300, batch=4, chunks=0, dropped=0, deviation=1, rate=0.01
+    )
+    tokenizer = train_tokenizer(lambda: (f"{title} {abstract}" for title, abstract in PAPERS), 300)
+    write_tokens(
+        tmp_path, tokenizer, [(title, abstract[:40]) for title, abstract in PAPERS[:4]], lambda count: None
+    )
+    pairs = Pairs(tmp_path, options)
+    before = _start(tokenizer.get_vocab_size(), options)
+    after = steps.run_steps(tmp_path, tokenizer, pairs, options, lambda done: None)
+    columns = [[ids.tolist() for ids in np.split(bag.ids, bag.offsets[1:])] for bag in pairs.step(0)]
+
+    def loss(table: Any) -> float:
+        rows = [np.stack([table[ids].mean(axis=0) for ids in column]) for column in columns]
+        titles, abstracts = (row / np.linalg.norm(row, axis=1, keepdims=True) for row in rows)
+        scores = 20 * titles @ abstracts.T
+        return float(np.mean(np.log(np.exp(scores).sum(axis=1)) - scores.diagonal()))
+
+    for token in sorted({token for column in columns for ids in column for token in ids})[:20]:
+        for place in range(3):
+            step = np.zeros_like(before)
+            step[token, place] = 1e-5
+            gradient = (loss(before + step) - loss(before - step)) / 2e-5
+            if abs(gradient) > 1e-4:
+                moved = after[token, place] - before[token, place]
+                assert moved == pytest.approx(-0.01 * np.sign(gradient), rel=1e-2)
+
+
+def _start(tokens: int, options: Options) -> Any:
+    import torch
+
+    generator = torch.Generator().manual_seed(options.seed)
+    return (
+        (torch.randn((tokens, options.dimensions), generator=generator) * options.deviation).double().numpy()
+    )
+
+
+# -- the same bytes -------------------------------------------------------------------------------------
+
+
+def test_the_same_seed_gives_the_same_bytes(tmp_path: Path, trained: Path) -> None:
+    train(lambda: PAPERS, tmp_path / "again", SMALL)
+    assert contents(tmp_path / "again") == contents(trained)
+    train(lambda: PAPERS, tmp_path / "other", Options(**(SMALL.to_dict() | {"seed": 1})))
+    assert contents(tmp_path / "other")["model.safetensors"] != contents(trained)["model.safetensors"]
+
+
+@pytest.mark.slow
+def test_a_vocabulary_does_not_depend_on_the_process() -> None:
+    """Python and Rust seed their hash tables anew in each process."""
+    code = (
+        "import sys; from tests.extensions.research.training.test_training import papers;"
+        "from scholarbase_research.training.vocabulary import train_tokenizer;"
+        "texts = [text for pair in papers(2000) for text in pair];"
+        "sys.stdout.write(train_tokenizer(lambda: texts, 6000).to_str())"
+    )
+    one, *others = (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, cwd=ROOT, timeout=300, check=True)
+        for _ in range(3)
+    )
+    assert len(json.loads(one.stdout)["model"]["vocab"]) == 6000
+    assert {other.stdout for other in others} == {one.stdout}
+
+
+def test_stopped_at_any_write_and_resumed_it_gives_the_same_bytes(
+    tmp_path: Path, trained: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(steps, "STEPS_PER_CHECKPOINT", 2)
+    write, seen = os.fsync, 0
+
+    def stop_at(number: int) -> None:
+        def fsync(descriptor: int) -> None:
+            nonlocal seen
+            seen += 1
+            if seen == number:
+                raise KeyboardInterrupt
+            write(descriptor)
+
+        nonlocal seen
+        seen = 0
+        monkeypatch.setattr(os, "fsync", fsync)
+
+    number = 1
+    while True:
+        folder = tmp_path / str(number) / "small"
+        stop_at(number)
+        try:
+            train(lambda: PAPERS, folder, SMALL)
+        except KeyboardInterrupt:
+            monkeypatch.setattr(os, "fsync", write)
+            train(lambda: PAPERS, folder, SMALL)
+        else:
+            break
+        assert contents(folder) == contents(trained), f"stopped at write {number}"
+        number += 1
+    # plan, vocabulary, four files of tokens, three checkpoints, three files of the model
+    assert number == 13
+
+
+KILLED = """
+import os, signal, sys
+from scholarbase.cli import main
+from scholarbase_research.training import steps
+steps.STEPS_PER_CHECKPOINT = 2
+write, left = os.fsync, int(sys.argv.pop(1))
+def fsync(descriptor):
+    global left
+    left -= 1
+    if left == 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    write(descriptor)
+os.fsync = fsync
+main()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("write", [3, 12])
+def test_killed_and_resumed_it_gives_the_same_bytes(tmp_path: Path, sample_library: Path, write: int) -> None:
+    options = ("--steps", "7", "--dimensions", "16", "--vocabulary", "2000", "--batch", "64")
+    command = ("encoder", "train", sample_library, *options, "--out")
+    killed = subprocess.run(
+        [sys.executable, "-c", KILLED, str(write), *map(str, (*command, tmp_path / "killed"))],
+        capture_output=True,
+        timeout=300,
+        check=False,
+    )
+    assert killed.returncode == -signal.SIGKILL
+    for folder in ("killed", "undisturbed"):
+        done = run_cli(*command, tmp_path / folder)
+        assert done.returncode == 0, done.stderr
+    assert contents(tmp_path / "killed") == contents(tmp_path / "undisturbed")
+
+
+def test_a_training_that_has_ended_is_not_repeated(
+    tmp_path: Path, trained: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = shutil.copytree(trained, tmp_path / "small")
+    monkeypatch.setattr(job, "train_tokenizer", None)
+    train(lambda: PAPERS, folder, SMALL)
+    assert contents(folder) == contents(trained)
+
+
+# -- refusals -------------------------------------------------------------------------------------------
+
+
+def test_other_options_or_papers_are_refused(tmp_path: Path, trained: Path) -> None:
+    folder = shutil.copytree(trained, tmp_path / "small")
+    with pytest.raises(
+        EncoderError, match=r"\(steps 7, now 8\): use the same, choose another folder, or give --restart"
+    ):
+        train(lambda: PAPERS, folder, Options(**(SMALL.to_dict() | {"steps": 8})))
+    with pytest.raises(EncoderError, match=r"papers 200, now 100; texts '\w+', now '\w+'"):
+        train(lambda: PAPERS[:100], folder, SMALL)
+    assert contents(folder) == contents(trained)
+    train(lambda: PAPERS[:100], folder, SMALL, restart=True)
+    assert json.loads((folder / "config.json").read_bytes())["training"]["papers"] == 100
+
+
+def test_a_folder_with_other_files_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").touch()
+    with pytest.raises(EncoderError, match=r"is not empty and not an encoder \(it contains 'thesis.tex'\)"):
+        train(lambda: PAPERS, tmp_path, SMALL)
+
+
+def test_two_trainings_in_one_folder(tmp_path: Path) -> None:
+    def reading() -> Iterable[tuple[str, str]]:
+        with pytest.raises(EncoderError, match="Another process trains an encoder in"):
+            train(lambda: PAPERS, tmp_path / "small", SMALL)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train(reading, tmp_path / "small", SMALL)
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_too_few_papers(tmp_path: Path, count: int) -> None:
+    with pytest.raises(
+        EncoderError, match=f"has {count} papers with a title and an abstract: training needs 2"
+    ):
+        train(lambda: PAPERS[:count], tmp_path / "small", SMALL)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("steps", 0), ("dimensions", 0), ("batch", 1), ("rate", 0), ("dropped", 1)]
+)
+def test_an_option_out_of_range(tmp_path: Path, name: str, value: float) -> None:
+    with pytest.raises(InvalidRequest, match=f"{name} is {value}: it must be from "):
+        train(lambda: PAPERS, tmp_path / "small", Options(**(SMALL.to_dict() | {name: value})))
+    assert not (tmp_path / "small").exists()
+
+
+def test_a_loss_that_is_not_finite(tmp_path: Path) -> None:
+    options = Options(**(SMALL.to_dict() | {"scale": 1000.0, "deviation": 10.0, "rate": 10.0, "steps": 2}))
+
+    pytest.importorskip("sentence_transformers")
+    import torch
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch, "isfinite", lambda loss: torch.tensor(False))
+        with pytest.raises(
+            EncoderError, match=r"The loss of step 1 is .*: start again with --restart and a lower"
+        ):
+            train(lambda: PAPERS, tmp_path / "small", options)
+
+
+def test_without_the_extra_the_error_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(PACKAGES, "training", ("a_package_that_nobody_has",))
+    with pytest.raises(MissingExtra, match=r'Training an encoder needs .*pip install "\.\[training\]"'):
+        train(lambda: PAPERS, tmp_path / "small", SMALL)
+
+
+# -- the pairs of a step --------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def tokens(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("tokens")
+    tokenizer = train_tokenizer(lambda: (text for pair in PAPERS for text in pair), 700)
+    write_tokens(folder, tokenizer, PAPERS, lambda count: None)
+    tokenizer.save(str(folder / "tokenizer.json"))
+    return folder
+
+
+def test_an_epoch_has_every_paper_once(tokens: Path) -> None:
+    pairs = Pairs(tokens, Options(batch=50, chunks=0, dropped=0))
+    sums = [
+        sorted(int(ids.sum()) for number in range(start, start + 4) for ids in _texts(pairs.step(number)[1]))
+        for start in (0, 4)
+    ]
+    assert sums[0] == sums[1]
+    assert len(sums[0]) == 200
+    assert _texts(pairs.step(0)[1])[0].tolist() != _texts(pairs.step(4)[1])[0].tolist()
+
+
+def test_chunks_are_parts_of_abstracts_and_tokens_are_dropped(tokens: Path) -> None:
+    whole = Pairs(tokens, Options(batch=200, chunks=0, dropped=0)).step(0)
+    parts = Pairs(tokens, Options(batch=200, chunks=1, dropped=0)).step(0)
+    shares = []
+    for text, part in zip(_texts(whole[1]), _texts(parts[1]), strict=True):
+        assert part.tobytes() in text.tobytes()
+        shares.append(len(part) / len(text))
+    assert 0.35 < np.mean(shares) < 0.45
+    dropped = Pairs(tokens, Options(batch=200, chunks=0, dropped=0.1)).step(0)
+    for full, fewer in zip(whole, dropped, strict=True):
+        assert len(fewer.ids) == pytest.approx(0.9 * len(full.ids), rel=0.05)
+        assert all(len(text) for text in _texts(fewer))
+
+
+def _texts(bag: Any) -> list[Any]:
+    return np.split(bag.ids, bag.offsets[1:])
+
+
+def test_its_training_is_that_of_the_default_options() -> None:
+    facts = json.loads((PACKAGED_FOLDER / "config.json").read_bytes())["training"]
+    assert {name: facts[name] for name in TrainingOptions().to_dict()} == TrainingOptions().to_dict()
+    assert facts["papers"] == 334_917
+    assert facts["texts"] in (ROOT / "docs" / "model-card.md").read_text(encoding="utf-8")
+
+
+def test_encoder_train_needs_a_library(tmp_path: Path) -> None:
+    done = run_cli("encoder", "train", tmp_path / "nothing", "--out", tmp_path / "encoder")
+    assert done.returncode == 3
+    assert not (tmp_path / "encoder").exists()
+
+
+def test_encoder_train_gives_an_encoder(tmp_path: Path, small_snapshot: Path) -> None:
+    pytest.importorskip("sentence_transformers")
+    run_cli("ingest", small_snapshot, "--library", tmp_path / "library")
+    options = ("--steps", "2", "--dimensions", "8", "--vocabulary", "500", "--batch", "16", "--seed", "3")
+    done = run_cli("encoder", "train", tmp_path / "library", "--out", tmp_path / "encoder", *options)
+    assert done.returncode == 0, done.stderr
+    assert f"The encoder is in {tmp_path / 'encoder'}" in done.stdout
+    spec = json.loads(run_cli("encoder", "info", tmp_path / "encoder", "--json").stdout)
+    assert (spec["name"], spec["dimensions"], spec["max_tokens"]) == ("encoder", 8, 1024)
