@@ -62,8 +62,11 @@ class BodyLimit:
         # Transfer-Encoding overrides Content-Length (RFC 9112, section 6.3).
         if is_chunked:
             length = None
-        if scope["type"] != "http" or not (length or is_chunked):
+        if scope["type"] != "http":
             await self._app(scope, receive, send)
+            return
+        if not (length or is_chunked):
+            await self._app(scope, _replaying(b"", receive), send)
             return
         is_tool = scope["path"].startswith(TOOLS_PATH)
         limit = self._limit * (TOOLS_FACTOR if is_tool else 1)
@@ -187,7 +190,11 @@ def _check_marks(body: bytes, most: int) -> None:
 
 
 def _replaying(body: bytes, receive: Receive) -> Receive:
-    """A channel that gives a received body, then what follows it."""
+    """A channel that gives a received body, then what follows it.
+
+    Granian's own channel loses a message whose receiver is cancelled, as tasks are that wait for the disconnection of a
+    client; so they get none that others need.
+    """
     messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def replayed() -> Message:

@@ -58,8 +58,8 @@ _BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0,
 class Turns:
     """Lets a bounded number of requests start in each turn of the event loop, in their order.
 
-    Thousands of requests that come at once would otherwise be parsed and held in memory before the first is answered, and
-    health requests would wait for all of them.
+    Thousands of requests that come at once would otherwise be parsed and held in memory before the first is answered,
+    and health requests would wait for all of them.
     """
 
     def __init__(self) -> None:
@@ -81,8 +81,9 @@ class Turns:
     def _begin(self) -> None:
         self._started = 0
         while self._waiting and self._started < STARTED_AT_ONCE:
-            self._waiting.popleft().set_result(None)
-            self._started += 1
+            if not (turn := self._waiting.popleft()).done():  # its client may have gone
+                turn.set_result(None)
+                self._started += 1
         if self._started:
             asyncio.get_running_loop().call_soon(self._begin)
 

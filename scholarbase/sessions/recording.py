@@ -88,7 +88,6 @@ def _gather(response: _Named, ids: list[str], scores: list[float]) -> None:
         ids += _papers_of_rows(response)
         return
     if response.results is None:
-        assert response.id is not None or response.observation is not None
         ids += [] if response.id is None else [response.id]
         return
     for item in response.results:
@@ -155,7 +154,7 @@ class Recording:
 
     @property
     def kind(self) -> CallKind:
-        return TOOLS.get(self.tool) or ACTIONS[self.tool]
+        return TOOLS.get(self.tool) or ACTIONS.get(self.tool, "inspect")
 
     def set_request(self, calls: Sequence[Mapping[str, Any]], request: object) -> None:
         """Set the number of calls, and add a hash of the request to the key. Only the first request counts."""

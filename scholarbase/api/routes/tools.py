@@ -14,7 +14,7 @@ from scholarbase.api.routes import OpenLibrary, cacheable, json_response, proble
 from scholarbase.api.session_headers import SESSION
 from scholarbase.api.tool_sets import offered, permitted
 from scholarbase.errors import EncoderError, LibraryError, PaperNotFound, ToolNotFound, VectorIndexError
-from scholarbase.models.limits import SchemaForm, ToolSet
+from scholarbase.models.limits import TOOL_SETS, SchemaForm, ToolSet
 from scholarbase.models.requests import EXAMPLE_QUESTION
 from scholarbase.tools.definitions import schemas
 from scholarbase.tools.sets import tool_in
@@ -25,6 +25,7 @@ router = resource("/v1/tools", "tools")
 _SET: Final[Any] = {
     "description": "The set of tools: `scholarbase`, or `airqa` for the actions of AirQA's environment.",
     "examples": ["scholarbase"],
+    "json_schema_extra": {"enum": list(TOOL_SETS)},  # without those of extensions
 }
 
 
