@@ -293,42 +293,6 @@ class SnapshotsResponse(BaseModel):
     results: list[HeldSnapshot] = Field(description="The open libraries, the current one first.")
 
 
-class SqlColumn(BaseModel):
-    name: str
-    type: str = Field(description="TEXT, INTEGER or REAL.")
-    description: str
-
-
-class SqlView(BaseModel):
-    name: str
-    description: str
-    columns: list[SqlColumn]
-
-
-class SqlFunctions(BaseModel):
-    own: dict[str, str] = Field(description="The functions besides SQLite's, and what they return.")
-    sqlite: list[str] = Field(description="The functions of SQLite that statements may call.")
-
-
-class SqlLimits(BaseModel):
-    seconds: float = Field(description="The time of a statement.")
-    rows: int = Field(description="The largest `limit`.")
-    default_rows: int = Field(description="The rows of a response without `limit`.")
-    bytes: int = Field(description="The size of the rows of a response.")
-    value_characters: int = Field(description="The characters of a value in a response.")
-    value_bytes: int = Field(description="The size of a value in a statement.")
-
-
-class SqlSchemaResponse(BaseModel):
-    snapshot: str = SNAPSHOT
-    dialect: str = Field(description="`SQLite`.")
-    description: str = Field(description="What a statement may be.")
-    views: list[SqlView]
-    functions: SqlFunctions
-    limits: SqlLimits
-    examples: list[str] = Field(description="Statements that can be sent as they are.")
-
-
 class Health(BaseModel):
     status: Literal["ok"]
 

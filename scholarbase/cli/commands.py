@@ -20,7 +20,6 @@ from scholarbase.cli.agents import mcp, session
 from scholarbase.cli.baselines import agent
 from scholarbase.cli.construction import construction
 from scholarbase.cli.downloads import download_group
-from scholarbase.cli.encode import encode
 from scholarbase.cli.encoders import encoder_group, encoder_location, open_encoders
 from scholarbase.cli.evaluation import evaluation
 from scholarbase.cli.groups import Commands
@@ -43,13 +42,10 @@ from scholarbase.cli.options import (
     source_options,
     target_option,
 )
-from scholarbase.cli.plan import plan
 from scholarbase.cli.proxy import proxy
 from scholarbase.cli.qa import qa
-from scholarbase.cli.qdrant import load, unload
 from scholarbase.cli.references import check
 from scholarbase.cli.snapshots import diff, snapshots
-from scholarbase.cli.sql import sql
 from scholarbase.cli.update import update
 from scholarbase.errors import InvalidRequest, ScholarBaseError
 from scholarbase.memory import INGEST_BYTES, SERVER_BYTES, check_address_space, memory_errors, with_cores
@@ -619,10 +615,6 @@ def export_files(settings: Settings, out: Path, library: Path | None, form: str,
     click.echo(f"{done.written:,} of {done.papers:,} papers with an arXiv id are in {out}.")
 
 
-main.add_command(encode)
-main.add_command(load)
-main.add_command(unload)
-main.add_command(plan)
 main.add_command(pack)
 main.add_command(unpack)
 main.add_command(upgrade)
@@ -637,5 +629,4 @@ main.add_command(proxy)
 main.add_command(session)
 main.add_command(snapshots)
 main.add_command(diff)
-main.add_command(sql)
 main.add_command(key)

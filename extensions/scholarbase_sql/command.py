@@ -35,7 +35,8 @@ def sql(
 ) -> None:
     """Run QUERY, one SELECT in SQLite's dialect, over the read-only views of a library or a server."""
     from scholarbase.responses.lines import plain
-    from scholarbase.responses.rows import rows_as_text, schema_as_text
+    from scholarbase.responses.rows import rows_as_text
+    from scholarbase_sql.schema import schema_as_text
 
     if (query is None) is not schema:
         raise InvalidRequest("Give a QUERY, or --schema to see the views.")

@@ -8,16 +8,15 @@ from fastapi import Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
-from scholarbase.api.openapi import SqlSchemaResponse
 from scholarbase.api.responding import Call, body_response, json_response
 from scholarbase.api.routes import OpenLibrary, add, resource
 from scholarbase.api.tool_sets import SQL_OFF
 from scholarbase.errors import LibraryError, SqlOff, StorageError
 from scholarbase.models.sql import SqlBody, SqlResponse
-from scholarbase.responses.rows import schema_as_text
 from scholarbase.search.library import Library
 from scholarbase.settings import Settings
 from scholarbase.tools.definitions import SQL
+from scholarbase_sql.schema import SqlSchemaResponse, schema_as_text
 
 router = resource("/v1/sql", "sql", SqlOff, LibraryError, StorageError)
 
