@@ -536,7 +536,7 @@ class Library(Lists, Authors, Checks, Passages, Sql, Facets):
         """Whether a search runs in the index of vectors alone: no FTS5, long lists, exact count or reranker."""
         q = request.q
         return (
-            self.settings.qdrant_url is None
+            self.settings.has_own_vectors
             and request.syntax != "query"
             and not request.exact
             and request.rerank is None

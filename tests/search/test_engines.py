@@ -17,7 +17,7 @@ from scholarbase.encoders.sentence_transformers import SentenceTransformersEncod
 from scholarbase.indexes.catalog import FILE_NAME, open_finished
 from scholarbase.indexes.vectors.edge import EdgeIndex
 from scholarbase.indexes.vectors.nodes import Nodes
-from scholarbase.indexes.vectors.transfer import load_into_server
+from scholarbase_cluster.qdrant.transfer import load_into_server
 from scholarbase.ingest.job import ingest
 from scholarbase.manifest import read_manifest
 from scholarbase.models.limits import Engine, Mode

@@ -27,7 +27,7 @@ from scholarbase.errors import (
 )
 from scholarbase.indexes.vectors.edge import EdgeIndex
 from scholarbase.indexes.vectors.nodes import Nodes
-from scholarbase.indexes.vectors.transfer import load_into_server
+from scholarbase_cluster.qdrant.transfer import load_into_server
 from scholarbase.manifest import read_manifest
 from scholarbase.search.library import Library
 from scholarbase.search.verification import verify

@@ -25,7 +25,7 @@ from scholarbase.indexes.vectors.edge import EdgeIndex, EdgeWriter
 from scholarbase.indexes.vectors.index import VectorIndex
 from scholarbase.indexes.vectors.nodes import Nodes
 from scholarbase.indexes.vectors.server import ServerIndex
-from scholarbase.indexes.vectors.transfer import load_into_server
+from scholarbase_cluster.qdrant.transfer import load_into_server
 from tests.qdrant.cluster import Cluster, qdrant_cluster
 
 PAPERS = Path(__file__).parents[2] / "data" / "papers.jsonl.gz"

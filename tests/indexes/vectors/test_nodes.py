@@ -18,7 +18,7 @@ from scholarbase.indexes.vectors.base import BM25
 from scholarbase.indexes.vectors.edge import EdgeIndex
 from scholarbase.indexes.vectors.nodes import Nodes
 from scholarbase.indexes.vectors.server import ServerIndex
-from scholarbase.indexes.vectors.transfer import load_into_server
+from scholarbase_cluster.qdrant.transfer import load_into_server
 from tests.indexes.vectors.conftest import CONFIG, SNAPSHOT, Corpus
 from tests.qdrant.cluster import HANG, Cluster, Node, qdrant_cluster
 

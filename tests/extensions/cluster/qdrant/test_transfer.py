@@ -17,13 +17,13 @@ from qdrant_client import models
 
 from scholarbase.errors import VectorIndexError
 from scholarbase.indexes.filters import NO_FILTERS
-from scholarbase.indexes.vectors import readers, replicas, transfer, upload
+from scholarbase_cluster.qdrant import readers, replicas, transfer, upload
 from scholarbase.indexes.vectors.base import BM25, DENSE, Payload, SparseVector, VectorConfig, VectorPoint
-from scholarbase.indexes.vectors.collection import Collection, aliases
+from scholarbase_cluster.qdrant.collection import Collection, aliases
 from scholarbase.indexes.vectors.edge import EdgeIndex, EdgeWriter
 from scholarbase.indexes.vectors.nodes import Nodes
 from scholarbase.indexes.vectors.server import ServerIndex
-from scholarbase.indexes.vectors.transfer import load_into_server
+from scholarbase_cluster.qdrant.transfer import load_into_server
 from tests.indexes.vectors.conftest import CONFIG, SNAPSHOT, Corpus
 from tests.qdrant.cluster import HANG, Cluster, qdrant_cluster
 
@@ -389,7 +389,7 @@ def test_a_point_that_differs_is_an_error(
 LOAD = """
 import sys
 from pathlib import Path
-from scholarbase.indexes.vectors import transfer
+from scholarbase_cluster.qdrant import transfer
 from scholarbase.indexes.vectors.edge import EdgeIndex
 from scholarbase.indexes.vectors.nodes import Nodes
 transfer.BATCH, transfer.BLOCK = 7, 3

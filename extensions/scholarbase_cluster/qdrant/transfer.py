@@ -10,13 +10,13 @@ from qdrant_client import AsyncQdrantClient, models
 
 from scholarbase.errors import VectorIndexError
 from scholarbase.indexes.filters import NO_FILTERS
-from scholarbase.indexes.vectors import readers
+from scholarbase_cluster.qdrant import readers
 from scholarbase.indexes.vectors.base import DENSE, SparseVector, VectorConfig
-from scholarbase.indexes.vectors.collection import DEFAULT, Collection, Placement
+from scholarbase_cluster.qdrant.collection import DEFAULT, Collection, Placement
 from scholarbase.indexes.vectors.edge import EdgeIndex
 from scholarbase.indexes.vectors.nodes import Nodes
-from scholarbase.indexes.vectors.replicas import Survey, wait_until_complete
-from scholarbase.indexes.vectors.upload import MOST_AT_ONCE, PER_NODE
+from scholarbase_cluster.qdrant.replicas import Survey, wait_until_complete
+from scholarbase_cluster.qdrant.upload import MOST_AT_ONCE, PER_NODE
 
 BATCH: Final = 500
 _BATCH_BYTES: Final = 3_000_000

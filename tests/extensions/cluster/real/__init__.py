@@ -2,7 +2,7 @@
 
     SCHOLARBASE_TEST_QDRANT_URLS=http://127.0.0.1:6333?grpc_port=6334,http://127.0.0.1:6343?grpc_port=6344,... \\
     SCHOLARBASE_TEST_QDRANT_CONTROL=./node.sh \\
-        pytest tests/cluster
+        pytest tests/extensions/cluster/real
 
 The addresses are those of all nodes of one cluster, of Qdrant 1.18 or newer, as in ``SCHOLARBASE_QDRANT_URL``; three
 are needed for most tests. ``SCHOLARBASE_TEST_QDRANT_API_KEY`` is its key, if it has one.

@@ -13,10 +13,10 @@ from typing import TypeVar
 import pytest
 
 from scholarbase.errors import VectorIndexError
-from scholarbase.indexes.vectors.collection import Placement, _names, aliases
+from scholarbase_cluster.qdrant.collection import Placement, _names, aliases
 from scholarbase.indexes.vectors.edge import EdgeIndex
 from scholarbase.indexes.vectors.nodes import Nodes
-from scholarbase.indexes.vectors.transfer import Loaded, load_into_server
+from scholarbase_cluster.qdrant.transfer import Loaded, load_into_server
 from scholarbase.manifest import read_manifest
 from scholarbase.models.qdrant_addresses import read_addresses
 from scholarbase.search.library import Library

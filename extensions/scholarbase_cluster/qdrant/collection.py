@@ -24,14 +24,11 @@ from scholarbase.indexes.vectors.base import (
     VectorConfig,
 )
 from scholarbase.indexes.vectors.nodes import Nodes
+from scholarbase.indexes.vectors.server import COMPLETE, LAYOUT, SNAPSHOT, SNAPSHOT_DIGITS, collection_name
 
-SNAPSHOT: Final = "snapshot"
-COMPLETE: Final = "complete"
-LAYOUT: Final = "layout"
 FAN_OUT_MS: Final = 200
 """A node that waits this long for another node's replica asks the next replica too, so that a silent node does not
 delay searches of the others."""
-_DIGITS: Final = 16
 _SNAPSHOT_ID: Final = re.compile(r"[0-9a-f]{16,64}")
 _TIMEOUT_SECONDS: Final = 120
 
@@ -45,11 +42,6 @@ class Placement(NamedTuple):
 
 
 DEFAULT: Final = Placement()
-
-
-def collection_name(alias: str, snapshot: str) -> str:
-    """The name of a snapshot's collection."""
-    return f"{alias}-{snapshot[:_DIGITS]}"
 
 
 def peers_of(nodes: Nodes) -> dict[int, str]:
@@ -240,7 +232,7 @@ def aliases(nodes: Nodes) -> dict[str, str]:
 
 def loaded(nodes: Nodes, alias: str) -> list[str]:
     """The collections of snapshots that were loaded under ``alias``, by name."""
-    of_alias = re.compile(re.escape(alias) + rf"-[0-9a-f]{{{_DIGITS}}}")
+    of_alias = re.compile(re.escape(alias) + rf"-[0-9a-f]{{{SNAPSHOT_DIGITS}}}")
     return sorted(name for name in _names(nodes) if of_alias.fullmatch(name))
 
 
@@ -262,7 +254,7 @@ def unload(nodes: Nodes, alias: str, snapshot: str) -> str:
     """
     if not _SNAPSHOT_ID.fullmatch(snapshot):
         raise InvalidRequest(
-            f"--snapshot is {snapshot!r}: give a snapshot id, or its first {_DIGITS} digits (scholarbase info)."
+            f"--snapshot is {snapshot!r}: give a snapshot id, or its first {SNAPSHOT_DIGITS} digits (scholarbase info)."
         )
     name = collection_name(alias, snapshot)
     found = loaded(nodes, alias)

@@ -21,7 +21,7 @@ from scholarbase.encoders import Encoder, open_encoder
 from scholarbase.encoders.http import HttpEncoder
 from scholarbase.errors import EncoderMismatch, InvalidRequest, LibraryExists, SourceError
 from scholarbase.extras import is_installed
-from scholarbase.ingest.encode.job import EncodeOptions, encode
+from scholarbase_cluster.encode.job import EncodeOptions, encode
 from scholarbase.ingest.job import ingest
 from scholarbase.manifest import read_manifest
 from scholarbase.models.encoders import PACKAGED

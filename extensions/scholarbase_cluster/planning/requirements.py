@@ -17,7 +17,7 @@ from typing import Any, Final
 import orjson
 
 from scholarbase.errors import InvalidRequest
-from scholarbase.planning.slopes import Fit, Predicted, Slopes
+from scholarbase_cluster.planning.slopes import Fit, Predicted, Slopes
 
 GPUS: Final = Path(__file__).parent / "gpus.json"
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from scholarbase.errors import InvalidRequest
-from scholarbase.planning.requirements import (
+from scholarbase_cluster.planning.requirements import (
     Node,
     Wanted,
     gpu_speeds,
@@ -16,7 +16,7 @@ from scholarbase.planning.requirements import (
     predicted,
     requirements,
 )
-from scholarbase.planning.slopes import shipped
+from scholarbase_cluster.planning.slopes import shipped
 from tests.conftest import run_cli
 
 

@@ -17,9 +17,9 @@ from scholarbase.encoders import Encoder
 from scholarbase.errors import InvalidRequest, LibraryBusy, LibraryExists
 from scholarbase.extras import check_installed, require
 from scholarbase.files import locked_folder, storage_errors
-from scholarbase.ingest.encode.partitions import PAPERS, Partition, PartitionEncoder, partitions
-from scholarbase.ingest.encode.record import FILE_NAME, Encoding
-from scholarbase.ingest.encode.texts import FOLDER, read_texts
+from scholarbase_cluster.encode.partitions import PAPERS, Partition, PartitionEncoder, partitions
+from scholarbase.ingest.encoded import FILE_NAME, Encoding
+from scholarbase.ingest.reading import FOLDER, read_texts
 from scholarbase.ingest.encoding import DOCUMENTS_PER_PART
 from scholarbase.ingest.job import hash_files
 from scholarbase.ingest.plans import IngestRules

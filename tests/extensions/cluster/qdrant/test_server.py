@@ -11,11 +11,11 @@ from qdrant_client import models
 from scholarbase.errors import InvalidRequest, LibraryCorrupt, VectorIndexError
 from scholarbase.indexes.filters import NO_FILTERS
 from scholarbase.indexes.vectors.base import VectorConfig
-from scholarbase.indexes.vectors.collection import Collection, Placement, aliases, placed, prune, unload
+from scholarbase_cluster.qdrant.collection import Collection, Placement, aliases, placed, prune, unload
 from scholarbase.indexes.vectors.edge import EdgeIndex
 from scholarbase.indexes.vectors.nodes import Nodes
 from scholarbase.indexes.vectors.server import ServerIndex
-from scholarbase.indexes.vectors.transfer import load_into_server
+from scholarbase_cluster.qdrant.transfer import load_into_server
 from tests.indexes.vectors.conftest import CONFIG, SNAPSHOT, Corpus
 from tests.qdrant.cluster import Cluster, qdrant_cluster
 

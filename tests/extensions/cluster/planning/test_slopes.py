@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scholarbase.planning.slopes import _T95, Fit, Slopes, shipped
+from scholarbase_cluster.planning.slopes import _T95, Fit, Slopes, shipped
 
 stats = pytest.importorskip("scipy.stats")
 

@@ -30,7 +30,7 @@ from tests.sessions.agents import QUESTION, SECONDS, Agent, wait_until
 
 pytest.importorskip("psycopg")
 
-from scholarbase.sessions import postgres as module
+from scholarbase_cluster import postgres as module
 
 
 @pytest.fixture

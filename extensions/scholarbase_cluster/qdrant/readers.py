@@ -14,10 +14,10 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, Final
 
-from scholarbase.indexes.vectors.collection import Collection
+from scholarbase_cluster.qdrant.collection import Collection
 from scholarbase.indexes.vectors.edge import EdgeIndex
 from scholarbase.indexes.vectors.nodes import Nodes
-from scholarbase.indexes.vectors.upload import Uploader
+from scholarbase_cluster.qdrant.upload import Uploader
 from scholarbase.workers import Say, run_workers, work
 
 SUBPROCESS_POINTS: Final = 50_000

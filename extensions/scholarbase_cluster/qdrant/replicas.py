@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from qdrant_client import AsyncQdrantClient, models
 
 from scholarbase.errors import VectorIndexError
-from scholarbase.indexes.vectors.collection import Collection, peers_of
+from scholarbase_cluster.qdrant.collection import Collection, peers_of
 
 log = logging.getLogger("scholarbase.qdrant")
 

@@ -19,13 +19,13 @@ import pytest
 
 from scholarbase.errors import InvalidRequest, LibraryCorrupt, VectorIndexError
 from scholarbase.indexes.filters import NO_FILTERS
-from scholarbase.indexes.vectors import replicas
+from scholarbase_cluster.qdrant import replicas
 from scholarbase.indexes.vectors.base import BM25, Payload, SparseVector, VectorConfig, VectorPoint
-from scholarbase.indexes.vectors.collection import Placement, peers_of, prune, unload
+from scholarbase_cluster.qdrant.collection import Placement, peers_of, prune, unload
 from scholarbase.indexes.vectors.edge import EdgeIndex, EdgeWriter
 from scholarbase.indexes.vectors.nodes import Nodes
 from scholarbase.indexes.vectors.server import ServerIndex
-from scholarbase.indexes.vectors.transfer import load_into_server
+from scholarbase_cluster.qdrant.transfer import load_into_server
 from scholarbase.manifest import read_manifest
 from scholarbase.models.qdrant_addresses import Address
 from scholarbase.search.library import Library
@@ -128,7 +128,7 @@ def test_the_same_request_returns_the_same_bits_from_all_nodes(
 LOAD = """
 import sys
 from pathlib import Path
-from scholarbase.indexes.vectors import transfer
+from scholarbase_cluster.qdrant import transfer
 from scholarbase.indexes.vectors.edge import EdgeIndex
 from scholarbase.indexes.vectors.nodes import Nodes
 transfer.BATCH = 20
