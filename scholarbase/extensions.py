@@ -62,7 +62,8 @@ class Extension:
         return ()
 
     def dialects(self) -> Mapping[str, Any]:
-        """Interfaces of other services by their names, for ``serve --dialect NAME``."""
+        """Interfaces of other services by their names, for ``serve --dialect NAME``: each a
+        :class:`scholarbase.api.extension_routes.ServedDialect`."""
         return {}
 
     def sources(self) -> Sequence[Any]:

@@ -6,7 +6,7 @@ import math
 import os
 import re
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, get_args
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_core import PydanticCustomError
@@ -21,22 +21,6 @@ PREFIX = "SCHOLARBASE_"
 KeepRule = Literal["arxiv", "abstract", "title"]
 Profile = Literal["default", "scholarquest"]
 Fusion = Literal["scores", "rrf"]
-DialectName = Literal[
-    "semantic-scholar",
-    "s2-recommendations",
-    "s2-legacy",
-    "arxiv",
-    "arxiv-search",
-    "openalex",
-    "crossref",
-    "scholarbase",
-    "serper",
-    "searxng",
-    "paperscout",
-    "search-r1",
-    "custom",
-]
-DIALECT_NAMES: Final[tuple[DialectName, ...]] = get_args(DialectName)
 
 LEGS: Final = ("bm25", "feedback", "fts5", "learned", "dense")
 """The legs that may have a fusion weight: the sparse leg by its engine, and the dense leg."""
@@ -92,7 +76,7 @@ class Settings(ClientSettings):
     port: int = Field(
         8000, ge=0, le=65535, description="The port that the server listens on; 0 picks a free port."
     )
-    dialect: DialectName | None = Field(
+    dialect: str | None = Field(
         None,
         description="Serve one dialect alone, with its routes at the root; by default the native API, with every "
         "dialect below a prefix (docs/dialects.md).",

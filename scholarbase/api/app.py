@@ -20,8 +20,7 @@ from scholarbase import __version__
 from scholarbase.api import conditional, explorer, openapi, problems
 from scholarbase.api.access import guard
 from scholarbase.api.admission import Admission
-from scholarbase.api.dialects.all import DIALECTS
-from scholarbase.api.dialects.serving import DialectRoute
+from scholarbase.api.extension_routes import ExtensionRoutes
 from scholarbase.api.holding import Libraries
 from scholarbase.api.middleware import Holding, Requests
 from scholarbase.api.protocol import ON_STOP
@@ -109,11 +108,6 @@ def create_app(
     app.state.settings = settings
     app.state.has_keys = settings.keys is not None
     app.state.cache_control = conditional.PRIVATE if settings.keys is not None else conditional.SHARED
-    # Alone, a dialect has the routes of its original, and the server only those about itself.
-    alone = settings.dialect
-    app.state.dialects = (
-        {DIALECTS[alone].alone: DIALECTS[alone]} if alone else {one.prefix: one for one in DIALECTS.values()}
-    )
     app.state.sessions, app.state.libraries = sessions, libraries
     app.state.admission = Admission(settings)
     app.state.readiness = Readiness(libraries.ready)
@@ -122,6 +116,8 @@ def create_app(
     app.state.reporting = CapacityLimiter(1)
     app.state.compressing = CapacityLimiter(2)
     app.state.reloading = CapacityLimiter(4)
+    # Alone, a dialect has the routes of its original, and the server only those about itself.
+    alone = settings.dialect
     running: list[AbstractAsyncContextManager[None]] = []
     if not alone:
         for path, offered in (
@@ -154,7 +150,7 @@ def create_app(
         )
     )
     app.router.routes[:0] = [route for module in (*native, about) for route in module.router.routes]
-    app.router.routes += [DialectRoute(one, prefix) for prefix, one in app.state.dialects.items()]
+    app.state.extension_routes = ExtensionRoutes(app.router.routes, alone)
     problems.install(app)
     app.openapi = lambda: openapi.document(app)  # type: ignore[method-assign]
     app.add_middleware(Holding, libraries=libraries)

@@ -25,7 +25,7 @@ from scholarbase.api.admission import KEY, SLOT, release
 from scholarbase.api.capacity import stopping
 from scholarbase.api.conditional import NO_STORE
 from scholarbase.api.holding import HELD, SNAPSHOT, SNAPSHOT_KEY, Held, Libraries
-from scholarbase.api.paths import ADMIN_PATHS, OPEN_PATHS, STATIC
+from scholarbase.api.paths import ADMIN_PATHS, NATIVE, OPEN_PATHS, STATIC
 from scholarbase.api.problems import add_errors, rejection, unexpected
 from scholarbase.api.tracing import Tracer
 from scholarbase.errors import InvalidRequest, MisdirectedRequest, ScholarBaseError, SnapshotNotHeld
@@ -44,8 +44,6 @@ MAX_HOST_LENGTH: Final = 300
 """Bytes of a host and port. Names have at most 253 (RFC 1035)."""
 _HOST: Final = re.compile(rb"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9\-._~%!$&'()*+,;=]+)(?::[0-9]*)?")
 """RFC 9110, section 7.2, and RFC 3986, section 3.2.2."""
-NATIVE: Final = ("/v1/", "/healthz", "/readyz", "/metrics")
-"""Prefixes of paths whose responses are not stored unless their route says so."""
 _REQUEST_ID_KEY: Final = REQUEST_ID.lower().encode()
 _Headers: TypeAlias = Sequence[tuple[bytes, bytes]]
 _VALID_ID: Final = re.compile(r"[\x21-\x7e]{1,128}")

@@ -63,6 +63,7 @@ _EXPORTS: Final = {
 def document(app: FastAPI) -> dict[str, Any]:
     """The OpenAPI document: errors are problem documents, and invalid requests are 400, not FastAPI's 422."""
     if app.openapi_schema is None:
+        app.state.extension_routes.load()
         content = FastAPI.openapi(app)
         for path, operations in content["paths"].items():
             for operation in operations.values():

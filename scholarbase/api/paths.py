@@ -16,3 +16,10 @@ OPEN_PATHS: Final = HEALTH_PATHS | DOCUMENTATION | {EXPLORER}
 """Paths that need no key and have no limit."""
 ADMIN_PATHS: Final = ("/metrics", "/v1/admin/")
 """Prefixes of the paths that need an admin key. A route also matches its path with a line break appended."""
+NATIVE: Final = ("/v1/", "/healthz", "/readyz", "/metrics")
+"""Prefixes of paths whose responses are not stored unless their route says so."""
+
+
+def is_below(path: str, prefix: str) -> bool:
+    """Whether a path is a prefix, without a slash at its end, or below it."""
+    return path == prefix or path.startswith(prefix + "/")

@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import Scope
 
-from scholarbase.api.dialects.base import http_response, is_below, text_of
+from scholarbase.api.paths import is_below
 from scholarbase.errors import (
     PROBLEM_TYPE_BASE,
     Busy,
@@ -35,6 +35,11 @@ AIRQA_PATH = "/mcp/airqa"
 def problem(status: int, slug: str, title: str, detail: str) -> Response:
     body = {"type": PROBLEM_TYPE_BASE + slug, "title": title, "status": status, "detail": text_of(detail)}
     return Response(orjson.dumps(body), status, media_type=MEDIA_TYPE)
+
+
+def text_of(text: str) -> str:
+    """A text that UTF-8 can encode: a message may quote half of a surrogate pair from a JSON body."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def problem_of(error: ScholarBaseError) -> Response:
@@ -60,9 +65,10 @@ def rejection(error: ScholarBaseError, scope: Scope) -> Response:
     """The response to a request that does not reach its route: its dialect's error, at ``/mcp`` a JSON-RPC error, else
     a problem document."""
     path: str = scope["path"]
-    for prefix, dialect in scope["app"].state.dialects.items():
-        if is_below(path, prefix):
-            return http_response(dialect.rejection(error))
+    dialect = scope["app"].state.extension_routes.dialect_at(path)
+    if dialect is not None:
+        response: Response = dialect.rejection(error)
+        return response
     return tools_error(error) if is_below(path, TOOLS_PATH) else problem_of(error)
 
 

@@ -61,7 +61,7 @@ from scholarbase.models.limits import (
     SYNTAXES,
     ExportFormat,
 )
-from scholarbase.settings import DIALECT_NAMES, DialectName, Settings, load_settings
+from scholarbase.settings import Settings, load_settings
 
 INTERRUPTED = 130
 MERGED = ("arxiv_joined", "arxiv_ids_repeated", "openalex_joined", "own_joined")
@@ -264,7 +264,7 @@ def ingest(
 )
 @click.option(
     "--dialect",
-    type=click.Choice(DIALECT_NAMES),
+    metavar="NAME",
     help="Serve this dialect alone, with its routes at the root. [env: SCHOLARBASE_DIALECT]",
 )
 @click.option(
@@ -302,7 +302,7 @@ def serve(
     library: Path | None,
     host: str | None,
     port: int | None,
-    dialect: DialectName | None,
+    dialect: str | None,
     workers: int | None,
     encoder: str | None,
     full_check: bool,
@@ -319,8 +319,12 @@ def serve(
     from scholarbase.extras import check_installed
 
     check_installed("server", "The server")
+    from scholarbase.api.extension_routes import dialect_named
     from scholarbase.api.server import serve as run
 
+    dialect = settings.dialect if dialect is None else dialect
+    if dialect is not None:
+        dialect_named(dialect)
     path = require_library(library, settings)
     options = {
         "host": host,

@@ -16,6 +16,8 @@ import orjson
 from starlette.responses import Response as HttpResponse
 
 from scholarbase.api.dialects.calls import Calls
+from scholarbase.api.extension_routes import ServedDialect
+from scholarbase.api.problems import text_of
 from scholarbase.errors import Busy, InvalidRequest, ScholarBaseError
 from scholarbase.models.checks import shown
 
@@ -210,6 +212,17 @@ class Dialect:
     statuses: Mapping[int, int] = field(default_factory=dict)
     alone: str = ""
 
+    def served(self) -> ServedDialect:
+        """What the server needs of it."""
+        from scholarbase.api.dialects.serving import DialectRoute
+
+        return ServedDialect(
+            self.prefix,
+            self.alone,
+            route=lambda prefix: DialectRoute(self, prefix),
+            rejection=lambda error: http_response(self.rejection(error)),
+        )
+
     def rejection(self, error: ScholarBaseError) -> Body:
         """The original's response to an error. A server that is too busy answers 429 with ``Retry-After``."""
         if isinstance(error.__cause__, OriginalBody):
@@ -225,16 +238,6 @@ class Dialect:
 
 def http_response(body: Body) -> HttpResponse:
     return HttpResponse(body.content, body.status, dict(body.headers), body.media_type)
-
-
-def is_below(path: str, prefix: str) -> bool:
-    """Whether a path is a dialect's prefix or below it."""
-    return path == prefix or path.startswith(prefix + "/")
-
-
-def text_of(text: str) -> str:
-    """A text that UTF-8 can encode: a message may quote half of a surrogate pair from a JSON body."""
-    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def ignored_header(names: Iterable[str]) -> str:

@@ -24,10 +24,10 @@ from scholarbase.api.dialects.base import (
     Operation,
     http_response,
     ignored_header,
-    is_below,
 )
 from scholarbase.api.dialects.calls import Calls
 from scholarbase.api.holding import held_by
+from scholarbase.api.paths import is_below
 from scholarbase.api.problems import log_failure
 from scholarbase.api.recording import RECORDING, record, record_around, start_recording
 from scholarbase.api.responding import LARGE_BODY, large_response, loads, names_session, reserve
