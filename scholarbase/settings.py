@@ -204,8 +204,8 @@ class Settings(ClientSettings):
 
     vector_index: str | None = Field(
         None,
-        description="The vector index of an extension, as SCHEME:ADDRESS, to search instead of the library's own vectors "
-        "folder.",
+        description="The vector index of an extension, as SCHEME:ADDRESS, to search instead of the library's own "
+        "vectors folder.",
         repr=False,
     )
 

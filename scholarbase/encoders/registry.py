@@ -60,6 +60,10 @@ def open_encoder(
     if has_scheme(name):
         added: Encoder = open_added("encoders", name, device)
         return added
+    return _open_model(name, device, queries_only)
+
+
+def _open_model(name: str, device: str | None, queries_only: bool) -> Encoder:
     from scholarbase.encoders.bge_m3 import DEFAULT_NAME, BgeM3Encoder, is_bge_m3
     from scholarbase.encoders.checkpoint import find_checkpoint
     from scholarbase.encoders.sentence_transformers import SentenceTransformersEncoder

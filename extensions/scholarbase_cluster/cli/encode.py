@@ -76,11 +76,11 @@ def encode(
 
     Run the same command again to resume after an interruption: partitions with a file are not encoded again.
     """
+    from scholarbase.ingest.sources import parse_columns
+    from scholarbase.progress import reporter
     from scholarbase_cluster.encode.job import EncodeOptions
     from scholarbase_cluster.encode.job import encode as run
     from scholarbase_cluster.encode.partitions import PAPERS
-    from scholarbase.ingest.sources import parse_columns
-    from scholarbase.progress import reporter
 
     options = EncodeOptions(
         keep=keep or settings.keep,  # type: ignore[arg-type]

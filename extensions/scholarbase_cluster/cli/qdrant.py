@@ -62,12 +62,12 @@ def load(
     before this load.
     """
     nodes = _nodes(qdrant_url, settings, "Loading vectors into a Qdrant server")
-    from scholarbase_cluster.qdrant.collection import Placement
-    from scholarbase_cluster.qdrant.collection import prune as prune_collections
     from scholarbase.indexes.vectors.edge import EdgeIndex
-    from scholarbase_cluster.qdrant.transfer import load_into_server
     from scholarbase.manifest import read_manifest
     from scholarbase.progress import reporter
+    from scholarbase_cluster.qdrant.collection import Placement
+    from scholarbase_cluster.qdrant.collection import prune as prune_collections
+    from scholarbase_cluster.qdrant.transfer import load_into_server
 
     path = require_library(library, settings)
     manifest, snapshot = read_manifest(path)

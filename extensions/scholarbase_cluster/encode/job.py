@@ -17,15 +17,15 @@ from scholarbase.encoders import Encoder
 from scholarbase.errors import InvalidRequest, LibraryBusy, LibraryExists
 from scholarbase.extras import check_installed, require
 from scholarbase.files import locked_folder, storage_errors
-from scholarbase_cluster.encode.partitions import PAPERS, Partition, PartitionEncoder, partitions
 from scholarbase.ingest.encoded import FILE_NAME, Encoding
-from scholarbase.ingest.reading import FOLDER, read_texts
 from scholarbase.ingest.encoding import DOCUMENTS_PER_PART
 from scholarbase.ingest.job import hash_files
 from scholarbase.ingest.plans import IngestRules
+from scholarbase.ingest.reading import FOLDER, read_texts
 from scholarbase.ingest.sources import UNUSED, Columns, Dataset, discover
 from scholarbase.progress import Reporter, SilentReporter
 from scholarbase.settings import KeepRule
+from scholarbase_cluster.encode.partitions import PAPERS, Partition, PartitionEncoder, partitions
 
 log = logging.getLogger("scholarbase.ingest")
 

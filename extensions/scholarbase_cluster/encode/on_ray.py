@@ -21,9 +21,9 @@ from scholarbase import errors
 from scholarbase.encoders import open_encoder
 from scholarbase.errors import EncoderError, EncoderMismatch, InvalidRequest, ScholarBaseError, StorageError
 from scholarbase.extras import check_installed, require
+from scholarbase.models.encoders import EncoderSpec
 from scholarbase_cluster.encode.partitions import Partition, PartitionEncoder
 from scholarbase_cluster.encode.ray_cluster import connected
-from scholarbase.models.encoders import EncoderSpec
 
 log = logging.getLogger("scholarbase.ingest")
 

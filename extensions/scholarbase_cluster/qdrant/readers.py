@@ -14,11 +14,11 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, Final
 
-from scholarbase_cluster.qdrant.collection import Collection
 from scholarbase.indexes.vectors.edge import EdgeIndex
 from scholarbase.indexes.vectors.nodes import Nodes
-from scholarbase_cluster.qdrant.upload import Uploader
 from scholarbase.workers import Say, run_workers, work
+from scholarbase_cluster.qdrant.collection import Collection
+from scholarbase_cluster.qdrant.upload import Uploader
 
 SUBPROCESS_POINTS: Final = 50_000
 """Points from which on several processes are faster: one takes a second to start."""

@@ -10,11 +10,11 @@ from qdrant_client import AsyncQdrantClient, models
 
 from scholarbase.errors import VectorIndexError
 from scholarbase.indexes.filters import NO_FILTERS
-from scholarbase_cluster.qdrant import readers
 from scholarbase.indexes.vectors.base import DENSE, SparseVector, VectorConfig
-from scholarbase_cluster.qdrant.collection import DEFAULT, Collection, Placement
 from scholarbase.indexes.vectors.edge import EdgeIndex
 from scholarbase.indexes.vectors.nodes import Nodes
+from scholarbase_cluster.qdrant import readers
+from scholarbase_cluster.qdrant.collection import DEFAULT, Collection, Placement
 from scholarbase_cluster.qdrant.replicas import Survey, wait_until_complete
 from scholarbase_cluster.qdrant.upload import MOST_AT_ONCE, PER_NODE
 

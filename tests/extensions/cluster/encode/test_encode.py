@@ -21,11 +21,11 @@ from scholarbase.encoders import Encoder, open_encoder
 from scholarbase.encoders.http import HttpEncoder
 from scholarbase.errors import EncoderMismatch, InvalidRequest, LibraryExists, SourceError
 from scholarbase.extras import is_installed
-from scholarbase_cluster.encode.job import EncodeOptions, encode
 from scholarbase.ingest.job import ingest
 from scholarbase.manifest import read_manifest
 from scholarbase.models.encoders import PACKAGED
 from scholarbase.search.library import Library
+from scholarbase_cluster.encode.job import EncodeOptions, encode
 from tests.conftest import SAMPLE, run_cli
 from tests.encoders.embeddings import Service, embeddings_service, vector_of
 

@@ -17,12 +17,12 @@ from qdrant_client import models
 
 from scholarbase.errors import VectorIndexError
 from scholarbase.indexes.filters import NO_FILTERS
-from scholarbase_cluster.qdrant import readers, replicas, transfer, upload
 from scholarbase.indexes.vectors.base import BM25, DENSE, Payload, SparseVector, VectorConfig, VectorPoint
-from scholarbase_cluster.qdrant.collection import Collection, aliases
 from scholarbase.indexes.vectors.edge import EdgeIndex, EdgeWriter
 from scholarbase.indexes.vectors.nodes import Nodes
 from scholarbase.indexes.vectors.server import ServerIndex
+from scholarbase_cluster.qdrant import readers, replicas, transfer, upload
+from scholarbase_cluster.qdrant.collection import Collection, aliases
 from scholarbase_cluster.qdrant.transfer import load_into_server
 from tests.indexes.vectors.conftest import CONFIG, SNAPSHOT, Corpus
 from tests.qdrant.cluster import HANG, Cluster, qdrant_cluster

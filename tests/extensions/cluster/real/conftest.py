@@ -13,14 +13,14 @@ from typing import TypeVar
 import pytest
 
 from scholarbase.errors import VectorIndexError
-from scholarbase_cluster.qdrant.collection import Placement, _names, aliases
 from scholarbase.indexes.vectors.edge import EdgeIndex
 from scholarbase.indexes.vectors.nodes import Nodes
-from scholarbase_cluster.qdrant.transfer import Loaded, load_into_server
 from scholarbase.manifest import read_manifest
 from scholarbase.models.qdrant_addresses import read_addresses
 from scholarbase.search.library import Library
 from scholarbase.settings import load_settings
+from scholarbase_cluster.qdrant.collection import Placement, _names, aliases
+from scholarbase_cluster.qdrant.transfer import Loaded, load_into_server
 
 # Read before a fixture removes the settings of the environment.
 URLS = os.environ.get("SCHOLARBASE_TEST_QDRANT_URLS")

@@ -19,16 +19,16 @@ import pytest
 
 from scholarbase.errors import InvalidRequest, LibraryCorrupt, VectorIndexError
 from scholarbase.indexes.filters import NO_FILTERS
-from scholarbase_cluster.qdrant import replicas
 from scholarbase.indexes.vectors.base import BM25, Payload, SparseVector, VectorConfig, VectorPoint
-from scholarbase_cluster.qdrant.collection import Placement, peers_of, prune, unload
 from scholarbase.indexes.vectors.edge import EdgeIndex, EdgeWriter
 from scholarbase.indexes.vectors.nodes import Nodes
 from scholarbase.indexes.vectors.server import ServerIndex
-from scholarbase_cluster.qdrant.transfer import load_into_server
 from scholarbase.manifest import read_manifest
 from scholarbase.models.qdrant_addresses import Address
 from scholarbase.search.library import Library
+from scholarbase_cluster.qdrant import replicas
+from scholarbase_cluster.qdrant.collection import Placement, peers_of, prune, unload
+from scholarbase_cluster.qdrant.transfer import load_into_server
 from tests.cluster.conftest import API_KEY, eventually, load, named, served
 from tests.conftest import SAMPLE, serving_in_thread
 

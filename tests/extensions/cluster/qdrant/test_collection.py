@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from contextlib import closing
 
 import pytest
@@ -11,10 +10,10 @@ from qdrant_client import models
 from scholarbase.errors import InvalidRequest, LibraryCorrupt, VectorIndexError
 from scholarbase.indexes.filters import NO_FILTERS
 from scholarbase.indexes.vectors.base import VectorConfig
-from scholarbase_cluster.qdrant.collection import Collection, Placement, aliases, placed, prune, unload
 from scholarbase.indexes.vectors.edge import EdgeIndex
 from scholarbase.indexes.vectors.nodes import Nodes
 from scholarbase.indexes.vectors.server import ServerIndex
+from scholarbase_cluster.qdrant.collection import Collection, Placement, aliases, placed, prune, unload
 from scholarbase_cluster.qdrant.transfer import load_into_server
 from tests.indexes.vectors.conftest import CONFIG, SNAPSHOT, Corpus
 from tests.qdrant.cluster import Cluster, qdrant_cluster
@@ -172,15 +171,3 @@ def test_another_placement_than_that_of_the_collection_is_rejected() -> None:
         assert Collection.open(nodes, "papers", SNAPSHOT, CONFIG).placement == (6, 2, 1)
         with pytest.raises(VectorIndexError, match="has 6 as shards, not 3"):
             Collection.open(nodes, "papers", SNAPSHOT, CONFIG, Placement(shards=3))
-
-
-def test_an_unreachable_server_is_named(corpus: Corpus) -> None:
-    with socket.socket() as closed:
-        closed.bind(("127.0.0.1", 0))  # bound but not listening: connections are refused
-        address = f"http://127.0.0.1:{closed.getsockname()[1]}"
-        with closing(Nodes([address])) as nodes:
-            with pytest.raises(VectorIndexError, match=rf"could not open 'papers' \({address}"):
-                ServerIndex.open(nodes, "papers", SNAPSHOT)
-            index = ServerIndex(nodes, "papers-0123456789abcdef", CONFIG)
-            with pytest.raises(VectorIndexError, match=f"could not search.*{address}"):
-                index.search_dense(corpus.project("networks"), 5, NO_FILTERS)
