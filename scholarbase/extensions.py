@@ -195,6 +195,12 @@ def added_names(kind: Kind) -> dict[str, Any]:
     return {name: value for name, (_, value) in merged.items()}
 
 
+def forget() -> None:
+    """Look for extensions again when one is needed, as after a package was installed."""
+    installed.cache_clear()
+    _added.cache_clear()
+
+
 def load_attribute(place: str) -> Any:
     """Import ``package.module:attribute``."""
     module, _, attribute = place.partition(":")

@@ -25,7 +25,7 @@ from scholarbase.sessions.store import SessionStore
 from scholarbase.sessions.writer import wait_for
 from scholarbase.settings import load_settings
 from tests.conftest import ROOT, run_cli, serving_in_thread
-from tests.postgres import PASSWORD, QUOTED, Postgres
+from tests.extensions.cluster.postgres import PASSWORD, QUOTED, Postgres
 from tests.sessions.agents import QUESTION, SECONDS, Agent, wait_until
 
 pytest.importorskip("psycopg")
@@ -61,7 +61,6 @@ def result(future: Any) -> Any:
         "postgresql://u:hidden@127.0.0.1:port/db",
         "postgresql://u:hidden@127.0.0.1/db?no_such=1",
         "postgresql://u:hidden@127.0.0.1,127.0.0.2,127.0.0.3:1,2/db",
-        "mysql://u:hidden@127.0.0.1/db",
         "host=127.0.0.1 user=u password=hidden dbname=db",
     ],
 )
@@ -71,6 +70,12 @@ def test_an_invalid_url_is_refused_without_its_password(location: str) -> None:
     assert "hidden" not in str(refused.value)
     assert "postgresql://USER" in str(refused.value)
     assert refused.value.__cause__ is None
+
+
+def test_another_scheme_is_refused_without_its_password() -> None:
+    with pytest.raises(InvalidRequest, match=r"scheme 'mysql'.* \(its schemes: postgres, postgresql\)") as refused:
+        SessionStore("mysql://u:hidden@127.0.0.1/db")
+    assert "hidden" not in str(refused.value)
 
 
 @pytest.mark.parametrize("wrong", ["password", "port"])

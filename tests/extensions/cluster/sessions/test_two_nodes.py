@@ -21,7 +21,7 @@ from benchmarks.balancer import balancing
 from benchmarks.postgres import ProgramMissing
 from scholarbase.errors import BudgetExhausted
 from tests.conftest import serving
-from tests.postgres import PASSWORD, QUOTED, running_postgres
+from tests.extensions.cluster.postgres import PASSWORD, QUOTED, running_postgres
 from tests.sessions.agents import SECONDS, WORDS, wait_until
 
 pytestmark = pytest.mark.slow
