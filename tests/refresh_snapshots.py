@@ -56,7 +56,9 @@ def cli_help() -> bytes:
 def _helps(command: click.Command, context: click.Context) -> Iterator[str]:
     yield f"$ {context.command_path} --help\n\n{command.get_help(context)}\n"
     if isinstance(command, click.Group):
-        for name, child in sorted(command.commands.items()):
+        for name in command.list_commands(context):
+            child = command.get_command(context, name)
+            assert child is not None
             below = click.Context(child, parent=context, info_name=name, terminal_width=100)
             yield from _helps(child, below)
 

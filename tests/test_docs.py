@@ -74,12 +74,20 @@ def test_the_index_lists_every_page() -> None:
 # -- the command line -----------------------------------------------------------------------------------
 
 
-def commands(group: click.Group = main, prefix: str = "") -> dict[str, click.Command]:
+def commands(
+    group: click.Group = main, context: click.Context | None = None, prefix: str = ""
+) -> dict[str, click.Command]:
     """Every command by its full name: ``search``, ``eval run``."""
     found: dict[str, click.Command] = {}
-    for name, command in group.commands.items():
+    context = context or click.Context(main)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
         full = f"{prefix}{name}"
-        found |= commands(command, f"{full} ") if isinstance(command, click.Group) else {full: command}
+        if isinstance(command, click.Group):
+            found |= commands(command, click.Context(command, context, info_name=name), f"{full} ")
+        else:
+            found[full] = command
     return found
 
 
@@ -116,14 +124,13 @@ def test_documented_commands_are_what_the_command_line_takes() -> None:
     seen = 0
     # With the group's own settings: click keeps a command's help option from the first context that asks for it.
     parent = click.Context(main, **main.context_settings)
+    known = commands()
     for page, line in documented_commands():
         _, name, *arguments = shlex.split(line, comments=True)
-        found: click.Command | None = main.commands.get(name)
-        while isinstance(found, click.Group):
-            found = found.commands.get(arguments[0])
+        while name not in known and arguments:
             name, arguments = f"{name} {arguments[0]}", arguments[1:]
         try:
-            commands()[name].make_context(name, arguments, parent=parent)
+            known[name].make_context(name, arguments, parent=parent)
         except (KeyError, click.ClickException) as error:
             pytest.fail(f"{page} shows {line!r}: {error!r}")
         seen += 1

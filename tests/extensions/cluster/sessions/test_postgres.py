@@ -73,7 +73,9 @@ def test_an_invalid_url_is_refused_without_its_password(location: str) -> None:
 
 
 def test_another_scheme_is_refused_without_its_password() -> None:
-    with pytest.raises(InvalidRequest, match=r"scheme 'mysql'.* \(its schemes: postgres, postgresql\)") as refused:
+    with pytest.raises(
+        InvalidRequest, match=r"scheme 'mysql'.* \(its schemes: postgres, postgresql\)"
+    ) as refused:
         SessionStore("mysql://u:hidden@127.0.0.1/db")
     assert "hidden" not in str(refused.value)
 
