@@ -1,4 +1,4 @@
-"""``/v1/sql`` on a server: off by default, recorded, sized, and no reason for others to wait."""
+"""``/v1/sql`` on a server: off by default, recorded, sized, and no reason for others to wait; and the command."""
 
 from __future__ import annotations
 
@@ -89,6 +89,19 @@ def test_the_schema_as_text(url: str) -> None:
     text = httpx.get(f"{url}/v1/sql/schema", params={"format": "text"})
     assert text.headers["Content-Type"] == "text/plain; charset=utf-8"
     assert all(f"\n{name}: " in text.text for name in NAMES)
+
+
+def test_the_command_prints_rows_and_the_schema(library: Library) -> None:
+    query = f"SELECT paper_id, page_number FROM pages WHERE paper_id = '{STRINGS}' ORDER BY page_number"
+    done = run_cli("sql", query, "--library", library.path)
+    assert done.stdout == f"paper_id | page_number\n{STRINGS} | 1\n{STRINGS} | 2\n"
+    assert '"row_count": 2' in run_cli("sql", query, "--library", library.path, "--json").stdout
+    schema = run_cli("sql", "--schema", "--library", library.path).stdout
+    assert all(f"\n{name}: " in schema for name in NAMES)
+    assert run_cli("sql", "--library", library.path).returncode == 2
+    refused = run_cli("sql", "DROP VIEW papers", "--library", library.path)
+    assert refused.returncode == 2
+    assert "read-only" in refused.stderr
 
 
 # -- size, text and sessions ----------------------------------------------------------------------------
