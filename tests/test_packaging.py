@@ -18,8 +18,10 @@ from release.smoke import smoke
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parent.parent
+EXTENSIONS = ROOT / "extensions"
 FOLDERS = (
     "scholarbase",
+    "extensions",
     "tests",
     "sample",
     "docs",
@@ -70,6 +72,8 @@ def test_each_file_is_there_once(artefacts: tuple[list[str], list[str]]) -> None
 def test_the_wheel_holds_the_package_and_nothing_else(artefacts: tuple[list[str], list[str]]) -> None:
     wheel, _ = artefacts
     modules = {str(path.relative_to(ROOT)) for path in (ROOT / "scholarbase").rglob("*.py")}
+    modules |= {str(path.relative_to(EXTENSIONS)) for path in EXTENSIONS.rglob("*.py")}
+    typed = {f"{path.name}/py.typed" for path in EXTENSIONS.iterdir()}
     info = {name for name in wheel if ".dist-info/" in name}
     templates = {f"scholarbase/evaluation/report/templates/report.{end}" for end in ("css", "html.j2", "js")}
     folder = "scholarbase/encoders/packaged/arxiv-static-v1"
@@ -78,7 +82,7 @@ def test_the_wheel_holds_the_package_and_nothing_else(artefacts: tuple[list[str]
         f"scholarbase/llm/packaged/relevance-{name}.toml" for name in ("0-2", "1-10", "binary", "half")
     }
     measured = {f"scholarbase_cluster/planning/{name}.json" for name in ("gpus", "slopes")}
-    data = {"scholarbase/construction/categories.toml", "scholarbase/py.typed", *measured}
+    data = {"scholarbase/construction/categories.toml", "scholarbase/py.typed", *typed, *measured}
     names = (
         "api",
         "author",

@@ -69,7 +69,9 @@ def parse(arguments: list[str]) -> None:
     """Raises click.UsageError: not a valid command line of scholarbase. Nothing runs."""
     # With the group's own settings: click keeps a command's help option from the first context that asks for it.
     parent = click.Context(main, **main.context_settings)
-    main.commands[arguments[0]].make_context(arguments[0], list(arguments[1:]), parent=parent).close()
+    command = main.get_command(parent, arguments[0])
+    assert command is not None, arguments[0]
+    command.make_context(arguments[0], list(arguments[1:]), parent=parent).close()
 
 
 # -- schemas ----------------------------------------------------------------------------------------------
