@@ -29,8 +29,8 @@ from scholarbase.search.library import Library
 from scholarbase_cluster.qdrant import replicas
 from scholarbase_cluster.qdrant.collection import Placement, peers_of, prune, unload
 from scholarbase_cluster.qdrant.transfer import load_into_server
-from tests.cluster.conftest import API_KEY, eventually, load, named, served
 from tests.conftest import SAMPLE, serving_in_thread
+from tests.extensions.cluster.real.conftest import API_KEY, eventually, load, named, served
 
 KINDS: dict[str, dict[str, Any]] = {
     "sparse": {"mode": "sparse", "engine": "bm25"},
