@@ -29,6 +29,7 @@ CONTEXT: Final = (
     "pyproject.toml",
     "README.md",
     "LICENSE",
+    "extensions",
     "scholarbase",
 )
 """What docker/Dockerfile copies, and itself."""

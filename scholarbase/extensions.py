@@ -82,7 +82,7 @@ class Extension:
 
     def encoders(self) -> Mapping[str, Callable[..., Any]]:
         """Encoders by the scheme of their names: ``{"mine": open}`` opens ``mine:NAME`` by ``open(NAME, device)``,
-        which returns a :class:`scholarbase.encoders.Encoder`."""
+        which returns a :class:`scholarbase.encoders.Encoder`. ``device`` is a torch device, or None."""
         return {}
 
     def rerankers(self) -> Mapping[str, Callable[..., Any]]:
@@ -91,12 +91,19 @@ class Extension:
         return {}
 
     def vector_indexes(self) -> Mapping[str, Callable[..., Any]]:
-        """Vector indexes by the scheme of the address under which a library's vectors are."""
+        """Vector indexes by the scheme of ``SCHOLARBASE_VECTOR_INDEX``, for libraries whose vectors are elsewhere.
+
+        ``{"mine": open}`` opens ``mine:ADDRESS`` by ``open(address, library, snapshot, settings)``: the whole
+        address, the library's folder, its snapshot id and the :class:`scholarbase.settings.Settings`. It returns a
+        :class:`scholarbase.indexes.vectors.index.VectorIndex` with the points of this snapshot, or raises
+        VectorIndexError, and LibraryCorrupt if the points are those of another snapshot. The points to load are
+        those of :meth:`scholarbase.indexes.vectors.edge.EdgeIndex.points` in the library's folder ``vectors``.
+        """
         return {}
 
     def session_stores(self) -> Mapping[str, Callable[..., Any]]:
-        """Stores of sessions by the scheme of ``SCHOLARBASE_SESSIONS``: a function from the URL to a
-        :class:`scholarbase.sessions.storage.Storage`."""
+        """Stores of sessions by the scheme of ``SCHOLARBASE_SESSIONS``: a function from the whole URL to a
+        :class:`scholarbase.sessions.storage.Storage`. The quotas of the settings are checked by its caller."""
         return {}
 
     def tool_sets(self) -> Mapping[str, Sequence[Any]]:
@@ -246,6 +253,12 @@ def added_names(kind: Kind) -> dict[str, Any]:
     for _, parts in _added(kind):
         merged = parts | merged
     return merged
+
+
+def forget() -> None:
+    """Look for extensions again when one is needed, as after a package was installed."""
+    installed.cache_clear()
+    _added.cache_clear()
 
 
 def load_attribute(place: str) -> Any:

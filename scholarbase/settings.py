@@ -199,6 +199,13 @@ class Settings(ClientSettings):
         30.0, gt=0, le=3600, description="The time limit for a response of a Qdrant node."
     )
 
+    vector_index: str | None = Field(
+        None,
+        description="The vector index of an extension, as SCHEME:ADDRESS, to search instead of the library's own "
+        "vectors folder.",
+        repr=False,
+    )
+
     keep: KeepRule = Field(
         "arxiv",
         description="Which papers an ingest keeps: arxiv (an arXiv id and an abstract), abstract, or title.",
@@ -368,6 +375,11 @@ class Settings(ClientSettings):
             if not location.strip():
                 raise _invalid(f"the reranker {name!r} has no model: give a folder, a hub name or a URL")
         return value
+
+    @property
+    def has_own_vectors(self) -> bool:
+        """Whether the vectors of a library are in its folder."""
+        return self.qdrant_url is None and self.vector_index is None
 
     @property
     def sessions_location(self) -> Path | str | None:

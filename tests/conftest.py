@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -23,6 +24,7 @@ import hypothesis
 import pytest
 from click.testing import CliRunner
 
+from scholarbase import extensions
 from scholarbase.api.app import create_app
 from scholarbase.api.holding import Libraries
 from scholarbase.cli import main
@@ -122,6 +124,24 @@ def sample_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built_once(
         tmp_path_factory, "sample", lambda path: ingest([SAMPLE / "s2ag", SAMPLE / "arxiv"], path)
     )
+
+
+@pytest.fixture
+def extension(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
+    """Installs these subclasses of Extension, and no others, for a test."""
+
+    def install(*kinds: type[extensions.Extension]) -> None:
+        entries = [
+            SimpleNamespace(
+                name=kind.__name__.lower(), value=repr(kind), dist=None, load=lambda kind=kind: kind
+            )
+            for kind in kinds
+        ]
+        monkeypatch.setattr(extensions, "entry_points", lambda group: entries)
+        extensions.forget()
+
+    yield install
+    extensions.forget()
 
 
 @pytest.fixture(scope="session")

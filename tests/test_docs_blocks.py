@@ -43,7 +43,10 @@ NOT_RUN: Final = (
     (r".*(https://host/|https://example\.org/|http://server:)", NETWORK),
     (r".*localhost:6333", "needs a Qdrant server"),
     (r"cluster\.md: ", "needs a Qdrant server"),
-    (r"nodes\.md: ", "needs a PostgreSQL server, docker or a cluster; tests/nodes has the servers"),
+    (
+        r"nodes\.md: ",
+        "needs a PostgreSQL server, docker or a cluster; tests/extensions/cluster/sessions has the servers",
+    ),
     (r"scholarbase ingest (s2ag|openalex|arxiv|scifact|snapshot/|papers\.csv|cited/|--documents)", RELEASE),
     (r"scholarbase (update|encode s2ag) ", RELEASE),
     (r"SCHOLARBASE_LIBRARY=s3://", NETWORK),

@@ -51,10 +51,7 @@ HEAVY = (
 )
 
 
-OVER_A_SERVER = tuple(
-    f"indexes/vectors/{name}.py"
-    for name in ("collection", "nodes", "readers", "replicas", "server", "transfer", "upload")
-)
+OVER_A_SERVER = tuple(f"indexes/vectors/{name}.py" for name in ("nodes", "server"))
 """Modules that are themselves loaded only where a Qdrant server is named."""
 
 

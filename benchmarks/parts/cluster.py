@@ -26,16 +26,16 @@ from benchmarks.rows import Row, Setting
 from benchmarks.timing import summary
 from scholarbase.encoders import open_encoder
 from scholarbase.indexes.vectors.base import DENSE, SparseVector, VectorPoint
-from scholarbase.indexes.vectors.collection import DEFAULT, Collection
 from scholarbase.indexes.vectors.edge import EdgeIndex
 from scholarbase.indexes.vectors.nodes import Nodes
-from scholarbase.indexes.vectors.transfer import BATCH, _send, load_into_server
 from scholarbase.ingest.job import ingest
 from scholarbase.manifest import read_manifest
 from scholarbase.models.encoders import PACKAGED
 from scholarbase.progress import reporter
 from scholarbase.search.library import Library
 from scholarbase.settings import load_settings
+from scholarbase_cluster.qdrant.collection import DEFAULT, Collection
+from scholarbase_cluster.qdrant.transfer import BATCH, _send, load_into_server
 
 PART: Final = "cluster"
 SAMPLE: Final = Path(__file__).resolve().parents[2] / "sample"

@@ -30,9 +30,9 @@ from scholarbase.files import atomic_write, disk_size
 from scholarbase.ingest.job import ingest
 from scholarbase.manifest import read_manifest
 from scholarbase.models.encoders import PACKAGED
-from scholarbase.planning.requirements import predicted
-from scholarbase.planning.slopes import FILE, Point, Slopes
 from scholarbase.search.library import Library
+from scholarbase_cluster.planning.requirements import predicted
+from scholarbase_cluster.planning.slopes import FILE, Point, Slopes
 
 ROOT: Final = Path(__file__).resolve().parent.parent.parent
 SIZES: Final = (20_000, 40_000, 80_000)

@@ -35,7 +35,6 @@ from scholarbase.api.routes import (
     papers,
     references,
     search,
-    sql,
     titles,
 )
 from scholarbase.api.routes import sessions as session_routes
@@ -150,7 +149,6 @@ def create_app(
             facets,
             expand,
             authors,
-            sql,
             tool_routes,
             session_routes,
             admin,

@@ -53,19 +53,11 @@ class BodyLimit:
         self._bodies = Capacity(BODIES * limit, queue, "room for its body")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        length, is_chunked = None, False
-        for name, value in scope.get("headers", ()):
-            if name == b"content-length":
-                length = int(value) if value.isdigit() else None
-            elif name == b"transfer-encoding":
-                is_chunked = True
-        # Transfer-Encoding overrides Content-Length (RFC 9112, section 6.3).
-        if is_chunked:
-            length = None
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        if not (length or is_chunked):
+        length = _declared(scope)
+        if length == 0:
             await self._app(scope, _replaying(b"", receive), send)
             return
         is_tool = scope["path"].startswith(TOOLS_PATH)
@@ -116,6 +108,17 @@ class BodyLimit:
         finally:
             if has_room:
                 self._receiving.release(size)
+
+
+def _declared(scope: Scope) -> int | None:
+    """The length of a body as its headers declare it; None if it is chunked."""
+    length = 0
+    for name, value in scope["headers"]:
+        if name == b"transfer-encoding":
+            return None  # which overrides Content-Length (RFC 9112, section 6.3)
+        if name == b"content-length" and value.isdigit():
+            length = int(value)
+    return length
 
 
 class _Body:

@@ -131,12 +131,12 @@ class Requests:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        start = time.perf_counter()
         if scope["path"] not in OPEN_PATHS:
             await self._turns.wait()
         sent = Headers(scope=scope).get(REQUEST_ID, "")
         request_id = sent if _VALID_ID.fullmatch(sent) else os.urandom(16).hex()
         path = _logged_path(scope)
-        start = time.perf_counter()
         stages: list[Stage] = []
         STAGES.set(stages)
         status = 0
@@ -186,16 +186,7 @@ class Requests:
                 key_id,
             )
             if self._slow_ms is not None and seconds * 1000 > self._slow_ms:
-                query = quote(scope["query_string"], safe=string.punctuation)
-                slow = path + (f"?{query}" if query else "")
-                log.warning(
-                    "slow: %s %s %.1f ms (%s) id=%s",
-                    scope["method"],
-                    slow[:MAX_LOGGED],
-                    seconds * 1000,
-                    ", ".join(f"{name} {s * 1000:.1f}" for name, s in _totals(stages).items()),
-                    request_id,
-                )
+                _log_slow(inner, seconds, stages)
             if self._tracer is not None:
                 self._tracer.send(
                     method,
@@ -283,6 +274,19 @@ def _named(scope: Scope) -> str | None:
     if len(sent) > 1:
         raise InvalidRequest(f"The header {SNAPSHOT} occurs {len(sent)} times: send it once.")
     return sent[0].decode("latin-1") if sent else None
+
+
+def _log_slow(scope: Scope, seconds: float, stages: Sequence[Stage]) -> None:
+    query = quote(scope["query_string"], safe=string.punctuation)
+    path = scope["logged_path"] + (f"?{query}" if query else "")
+    log.warning(
+        "slow: %s %s %.1f ms (%s) id=%s",
+        scope["method"],
+        path[:MAX_LOGGED],
+        seconds * 1000,
+        ", ".join(f"{name} {s * 1000:.1f}" for name, s in _totals(stages).items()),
+        scope["request_id"],
+    )
 
 
 def _totals(stages: Sequence[Stage]) -> dict[str, float]:

@@ -18,7 +18,6 @@ import orjson
 from scholarbase import __version__, logs
 from scholarbase.cli.agents import mcp, session
 from scholarbase.cli.downloads import download_group
-from scholarbase.cli.encode import encode
 from scholarbase.cli.encoders import encoder_group, encoder_location, open_encoders
 from scholarbase.cli.evaluation import evaluation
 from scholarbase.cli.groups import Commands
@@ -41,11 +40,8 @@ from scholarbase.cli.options import (
     source_options,
     target_option,
 )
-from scholarbase.cli.plan import plan
-from scholarbase.cli.qdrant import load, unload
 from scholarbase.cli.references import check
 from scholarbase.cli.snapshots import diff, snapshots
-from scholarbase.cli.sql import sql
 from scholarbase.cli.update import update
 from scholarbase.errors import InvalidRequest, ScholarBaseError
 from scholarbase.extensions import chosen
@@ -597,10 +593,6 @@ def doctor(settings: Settings, library: Path | None, as_json: bool) -> None:
         raise ScholarBaseError(f"Checks failed: {failed}.")
 
 
-main.add_command(encode)
-main.add_command(load)
-main.add_command(unload)
-main.add_command(plan)
 main.add_command(pack)
 main.add_command(unpack)
 main.add_command(upgrade)
@@ -611,5 +603,4 @@ main.add_command(mcp)
 main.add_command(session)
 main.add_command(snapshots)
 main.add_command(diff)
-main.add_command(sql)
 main.add_command(key)

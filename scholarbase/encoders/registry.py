@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, Literal
 
 from scholarbase.encoders.base import Encoder
 from scholarbase.errors import EncoderError
+from scholarbase.extensions import added_names
 from scholarbase.models.encoders import PACKAGED
 
 API_KEY_VARIABLE: Final = "SCHOLARBASE_ENCODER_API_KEY"
 
 PACKAGED_FOLDER: Final = Path(__file__).parent / "packaged" / PACKAGED
+_SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(.*)", re.DOTALL)
 
 
 def open_encoder(
@@ -30,7 +33,8 @@ def open_encoder(
     - ``arxiv-static-v1``: the encoder in the package (:mod:`.static`);
     - a folder or hub name of a model2vec model: :mod:`.static`;
     - ``BAAI/bge-m3``, or a folder with a BGE-M3 model: BGE-M3 (:mod:`.bge_m3`);
-    - any other folder or hub name: a sentence-transformers model (:mod:`.sentence_transformers`).
+    - any other folder or hub name: a sentence-transformers model (:mod:`.sentence_transformers`);
+    - ``SCHEME:NAME``, with a scheme that an extension adds.
 
     ``device`` is a torch device; None is a GPU if available, else the CPU. With ``queries_only``, a model with separate
     routes for documents and queries loads only the route for queries, which its spec describes. ``requests`` may run at
@@ -53,6 +57,13 @@ def open_encoder(
 
         key = api_key or os.environ.get(API_KEY_VARIABLE)
         return HttpEncoder(name, api_key=key, requests=requests)
+    if has_scheme(name):
+        added: Encoder = open_added("encoders", name, device)
+        return added
+    return _open_model(name, device, queries_only)
+
+
+def _open_model(name: str, device: str | None, queries_only: bool) -> Encoder:
     from scholarbase.encoders.bge_m3 import DEFAULT_NAME, BgeM3Encoder, is_bge_m3
     from scholarbase.encoders.checkpoint import find_checkpoint
     from scholarbase.encoders.sentence_transformers import SentenceTransformersEncoder
@@ -68,3 +79,25 @@ def open_encoder(
     if is_bge_m3(folder):
         return BgeM3Encoder(name, device)
     return SentenceTransformersEncoder(name, device, queries_only=queries_only)
+
+
+def has_scheme(name: str) -> bool:
+    """Whether a name has the form ``SCHEME:NAME``, and is not the path of a folder."""
+    return _SCHEME.fullmatch(name) is not None and not Path(name).exists()
+
+
+def open_added(kind: Literal["encoders", "rerankers"], name: str, device: str | None) -> Any:
+    """Open ``SCHEME:NAME`` by the function that an extension adds for the scheme.
+
+    Raises:
+        EncoderError: no extension adds the scheme, or the model cannot be opened.
+    """
+    scheme, _, rest = name.partition(":")
+    added = added_names(kind)
+    if scheme not in added:
+        schemes = ", ".join(sorted(added)) or "none"
+        raise EncoderError(
+            f"{name!r} is not a folder, and no installed extension opens the scheme {scheme!r} (schemes of extensions: "
+            f"{schemes}): give a model's folder, its name on the hub such as BAAI/bge-m3, or a URL."
+        )
+    return added[scheme](rest, device)

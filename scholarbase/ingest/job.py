@@ -52,7 +52,7 @@ from scholarbase.indexes.vectors.bm25 import Bm25Parameters
 from scholarbase.indexes.vectors.edge import EdgeIndex
 from scholarbase.ingest.checkpoint import Checkpoint
 from scholarbase.ingest.dense import DenseLookup, DenseParts
-from scholarbase.ingest.encode.record import Encoding
+from scholarbase.ingest.encoded import Encoding
 from scholarbase.ingest.encoding import encode_apart, encode_papers, load_vectors, static_folder
 from scholarbase.ingest.folder import ENCODER, REJECTS, BuildFolder, build_errors
 from scholarbase.ingest.fulltexts import FullTexts, finish_documents

@@ -15,7 +15,8 @@ def open_reranker(
 
     - ``http://host:8080#model``: a service (:mod:`.http`), with ``api_key``;
     - ``BAAI/bge-m3``, or a folder with a BGE-M3 model: its token vectors (:mod:`.bge_m3`);
-    - any other folder or hub name: a cross-encoder of sentence-transformers (:mod:`.cross_encoder`).
+    - any other folder or hub name: a cross-encoder of sentence-transformers (:mod:`.cross_encoder`);
+    - ``SCHEME:NAME``, with a scheme that an extension adds.
 
     Args:
         name: the reranker's name in requests, for messages.
@@ -36,6 +37,11 @@ def _open(location: str, device: str | None, api_key: str | None) -> Reranker:
         from scholarbase.rerankers.http import HttpReranker
 
         return HttpReranker(location, api_key)
+    from scholarbase.encoders.registry import has_scheme, open_added
+
+    if has_scheme(location):
+        added: Reranker = open_added("rerankers", location, device)
+        return added
     from scholarbase.encoders.bge_m3 import DEFAULT_NAME, is_bge_m3
     from scholarbase.encoders.checkpoint import find_checkpoint
     from scholarbase.rerankers.bge_m3 import BgeM3Reranker

@@ -1,4 +1,4 @@
-"""Responses with rows, of SQL statements, as text and cut to a number of tokens; and the schema of SQL as text."""
+"""Responses with rows, of SQL statements, as text and cut to a number of tokens."""
 
 from __future__ import annotations
 
@@ -70,25 +70,6 @@ def fit_rows(
     if characters < SHORTEST:
         raise _too_small(max_tokens)
     return cut(characters)
-
-
-def schema_as_text(schema: Mapping[str, Any]) -> str:
-    """The schema of SQL statements for a model to read."""
-    lines = [f"SQL in {schema['dialect']}'s dialect. {schema['description']}", ""]
-    for view in schema["views"]:
-        lines.append(f"{view['name']}: {view['description']}")
-        lines += [f"  {one['name']} {one['type']}: {one['description']}" for one in view["columns"]]
-        lines.append("")
-    lines.append("Functions:")
-    lines += [f"  {name}: {about}" for name, about in schema["functions"]["own"].items()]
-    lines += [f"  SQLite's {', '.join(schema['functions']['sqlite'])}", ""]
-    limits = schema["limits"]
-    lines.append(
-        f"Limits: {limits['seconds']:g} seconds, {limits['default_rows']} rows by default and {limits['rows']:,} at "
-        f"most, {limits['bytes']:,} bytes, {limits['value_characters']:,} characters of a value."
-    )
-    lines += ["", "Examples:", *(f"  {example}" for example in schema["examples"])]
-    return "\n".join(lines)
 
 
 def _cut(response: Mapping[str, Any], rows: list[Any], left_out: dict[str, Any]) -> dict[str, Any]:

@@ -146,6 +146,7 @@ class Library(Authors, Checks, Passages, Sql, Facets):
         self.settings = settings
         self._catalog = papers
         self._vectors = vectors
+        self._has_own_vectors = settings.has_own_vectors
         self._encoder = encoder
         self._rerankers = rerankers
         self._ranker = Ranker(manifest, papers, vectors, encoder, settings, rerankers)
@@ -533,7 +534,7 @@ class Library(Authors, Checks, Passages, Sql, Facets):
         """Whether a search runs in the index of vectors alone: no FTS5, long lists, exact count or reranker."""
         q = request.q
         return (
-            self.settings.qdrant_url is None
+            self._has_own_vectors
             and request.syntax != "query"
             and not request.exact
             and request.rerank is None

@@ -11,7 +11,8 @@ import orjson
 
 from scholarbase.encoders import Encoder, open_encoder
 from scholarbase.encoders.probe import check_probe, check_spec
-from scholarbase.errors import LibraryCorrupt, VectorIndexError
+from scholarbase.errors import InvalidRequest, LibraryCorrupt, VectorIndexError
+from scholarbase.extensions import added_names
 from scholarbase.extras import check_installed
 from scholarbase.indexes.contents import FILE_NAME, OpenedFiles, read_contents
 from scholarbase.indexes.passages.parameters import FOLDER
@@ -34,11 +35,11 @@ def check_files(path: Path, snapshot: str, settings: Settings, *, full: bool = F
         LibraryCorrupt: a file has changed or is missing, or the vectors have one more.
     """
     contents = read_contents(path, snapshot)
-    if settings.qdrant_url is not None:  # the folder of vectors is not used
+    if not settings.has_own_vectors:
         contents = contents.without("vectors/")
     contents.check_sizes(path)
     contents.check_blocks(path, contents.blocks() if full else contents.sample())
-    shards = (FOLDER,) if settings.qdrant_url is not None else ("vectors", FOLDER)
+    shards = ("vectors", FOLDER) if settings.has_own_vectors else (FOLDER,)
     others = [name for shard in shards for name in contents.others(path, shard)]
     if others:
         raise LibraryCorrupt(
@@ -49,6 +50,14 @@ def check_files(path: Path, snapshot: str, settings: Settings, *, full: bool = F
 
 
 def open_vectors(path: Path, snapshot: str, settings: Settings) -> VectorIndex:
+    """The vectors of a library: its own folder, those of a Qdrant server, or those of an extension.
+
+    Raises:
+        InvalidRequest: no extension has the scheme of ``SCHOLARBASE_VECTOR_INDEX``, or there are two addresses.
+        VectorIndexError, LibraryCorrupt: there are none, or those of another snapshot.
+    """
+    if settings.vector_index is not None:
+        return _open_added_vectors(settings.vector_index, path, snapshot, settings)
     if settings.qdrant_url is None:
         is_finished = (path / FILE_NAME).exists()
         if not (path / "vectors").exists() and is_finished and not read_contents(path, snapshot).has_vectors:
@@ -68,6 +77,23 @@ def open_vectors(path: Path, snapshot: str, settings: Settings) -> VectorIndex:
     except BaseException:
         nodes.close()
         raise
+
+
+def _open_added_vectors(address: str, path: Path, snapshot: str, settings: Settings) -> VectorIndex:
+    if settings.qdrant_url is not None:
+        raise InvalidRequest(
+            "SCHOLARBASE_VECTOR_INDEX and SCHOLARBASE_QDRANT_URL both name a vector index: unset one of them."
+        )
+    added = added_names("vector_indexes")
+    scheme = address.partition(":")[0]
+    if scheme not in added:
+        schemes = ", ".join(sorted(added)) or "none"
+        raise InvalidRequest(
+            f"SCHOLARBASE_VECTOR_INDEX has the scheme {scheme[:40]!r}, which no installed extension opens (schemes of "
+            f"extensions: {schemes}): install the extension, or unset it."
+        )
+    opened: VectorIndex = added[scheme](address, path, snapshot, settings)
+    return opened
 
 
 def open_nodes(addresses: Sequence[str], settings: Settings) -> Nodes:

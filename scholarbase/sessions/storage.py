@@ -1,7 +1,7 @@
 """Where sessions are kept: what the store, its writer and its reader need of a database.
 
-:mod:`scholarbase.sessions.sqlite` is the file of a folder, :mod:`scholarbase.sessions.postgres` a PostgreSQL database
-that several servers share. The statements of :mod:`scholarbase.sessions.rows` run on both.
+:mod:`scholarbase.sessions.sqlite` is the file of a folder. Extensions add others by the scheme of their URLs, such as a
+PostgreSQL database that several servers share. The statements of :mod:`scholarbase.sessions.rows` run on all of them.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from scholarbase.errors import InvalidRequest, StorageError
+from scholarbase.extensions import added_names
 
-SCHEMES: Final = ("postgresql://", "postgres://")
 _CONNECTION_STRING: Final = re.compile(r"\s*(host|hostaddr|port|dbname|user|password|service)\s*=")
 """The start of libpq's other form, ``host=localhost dbname=sessions``."""
 
@@ -112,21 +112,21 @@ class Storage(Protocol):
 
 
 def open_storage(location: Path | str) -> Storage:
-    """The storage in a folder, or at a URL of PostgreSQL.
+    """The storage in a folder, or at a URL whose scheme an extension adds.
 
     Raises:
-        InvalidRequest: the URL is invalid, or no URL but a connection string.
-        MissingExtra: the extra postgres is not installed.
+        InvalidRequest: the URL is invalid or has another scheme, or is a connection string.
+        MissingExtra: the storage needs an extra that is not installed.
     """
-    if is_url(location):
-        from scholarbase.sessions.postgres import PostgresStorage
-
-        return PostgresStorage(str(location))
     if "://" in str(location):
+        stores = added_names("session_stores")
         scheme = str(location).partition("://")[0]
+        if scheme in stores:
+            opened: Storage = stores[scheme](str(location))
+            return opened
         raise InvalidRequest(
-            f"Sessions cannot be kept at a URL of the scheme {scheme[:40]!r}: give a folder, or "
-            "postgresql://USER@HOST/DATABASE."
+            f"Sessions cannot be kept at a URL of the scheme {scheme[:40]!r}: give a folder, or a URL of an installed "
+            f"extension (its schemes: {', '.join(sorted(stores)) or 'none'})."
         )
     if _CONNECTION_STRING.match(str(location)):
         raise InvalidRequest(
@@ -136,8 +136,3 @@ def open_storage(location: Path | str) -> Storage:
     from scholarbase.sessions.sqlite import SqliteStorage
 
     return SqliteStorage(Path(location))
-
-
-def is_url(location: Path | str) -> bool:
-    """Whether sessions are kept in PostgreSQL."""
-    return isinstance(location, str) and location.startswith(SCHEMES)

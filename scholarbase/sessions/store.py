@@ -1,4 +1,4 @@
-"""Sessions and their calls, in the file of a folder or in PostgreSQL.
+"""Sessions and their calls, in the file of a folder or in the database of an extension.
 
 Methods that change sessions return a future. Its result comes from the process's writer thread
 (:mod:`scholarbase.sessions.writer`), so that a slow database or a full disk delays no search, or from the caller's
@@ -50,13 +50,13 @@ class SessionStore:
     it in a ``with``. The file, or the tables, are created when the first session opens.
 
     Args:
-        location: the folder of ``sessions.sqlite``, created where it is missing, or a URL of PostgreSQL.
+        location: the folder of ``sessions.sqlite``, created where it is missing, or the URL of a database.
         keep_days: sessions not used for so many days are deleted; None deletes none.
         quotas: what the sessions may use, by default without limits.
 
     Raises:
         InvalidRequest: the URL is invalid.
-        MissingExtra: the URL needs the extra postgres.
+        MissingExtra: the database needs an extra that is not installed.
     """
 
     def __init__(

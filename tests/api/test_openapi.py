@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +29,19 @@ def operations(document: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     ]
 
 
-def test_the_openapi_document_equals_its_snapshot(document: dict[str, Any]) -> None:
+def test_the_openapi_document_equals_its_snapshot(extension: Callable[..., None]) -> None:
+    """But for the routes of extensions, and what only they have."""
+    extension()
     snapshot = orjson.loads((refresh_snapshots.FOLDER / "openapi.json").read_bytes())
+    document = orjson.loads(refresh_snapshots.openapi())
+    for name, operation in operations(snapshot):
+        if operation["tags"] == ["sql"]:
+            snapshot["paths"].pop(name.split(" ")[1])
+    schemas = snapshot["components"]["schemas"]
+    unused = schemas.keys() - document["components"]["schemas"].keys()
+    snapshot["components"]["schemas"] = {name: one for name, one in schemas.items() if name not in unused}
+    assert not [name for name in unused if f'/schemas/{name}"' in orjson.dumps(snapshot).decode()]
     assert document == snapshot, refresh_snapshots.HOW
-    assert orjson.loads(refresh_snapshots.openapi()) == snapshot, refresh_snapshots.HOW
 
 
 def test_the_tools_equal_their_snapshot(server: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -36,7 +36,6 @@ NATIVE: Final[list[tuple[str, str, dict[str, Any]]]] = [
     ("GET", f"/v1/papers/{PAPER}/similar", {}),
     ("POST", f"/v1/papers/{PAPER}/similar", {}),
     ("POST", "/v1/expand", {"seeds": [PAPER]}),
-    ("POST", "/v1/sql", {"query": "SELECT paper_id, title, citation_count FROM papers", "limit": 20}),
     ("POST", "/v1/tools/search_papers", SEARCH),
     ("POST", "/v1/tools/match_titles", {"titles": [TITLE]}),
     ("POST", "/v1/tools/check_references", {"references": f"{TITLE}. 1993.\n{UNKNOWN}\n{PAPER}"}),
@@ -91,8 +90,6 @@ def in_session(name: str, method: str, path: str, values: Mapping[str, Any], sta
 def papers() -> Iterator[Sent]:
     for form, options in FORMS.items():
         for method, path, values in NATIVE:
-            if form == "few fields" and path == "/v1/sql":
-                continue  # whose columns are those of the statement
             if form == "few fields" and "batch" in path and "search" in path:
                 values = {"searches": [SEARCH | options]}  # noqa: PLW2901
                 yield request(method, path, values)
@@ -104,7 +101,7 @@ def papers() -> Iterator[Sent]:
         for method, path, values in NATIVE:
             if values.get("ids"):
                 values = values | {"ids": [PAPER]}  # noqa: PLW2901 - a bibliography has no place for a missing one
-            if not any(name in path for name in ("search/batch", "title", "check", "tools", "sql")):
+            if not any(name in path for name in ("search/batch", "title", "check", "tools")):
                 yield request(method, path, values | {"format": form})
     for options in FORMS.values():
         yield request("GET", f"/v1/authors/{AUTHOR}/papers", options)
@@ -118,7 +115,7 @@ def errors() -> Iterator[Sent]:
         yield request(method, path, values | {"max_tokens": 1}, 400)
         yield request(method, path, values, 400, **{"X-ScholarBase-Session": "two words"})
         yield in_session("spent", method, path, values, 403)
-    for method, path, values in (*UNRECORDED, ("GET", "/v1/sql/schema", {})):
+    for method, path, values in UNRECORDED:
         yield request(method, path, values | {"surprise": 1}, 400)
     for method, path, values in (
         ("GET", "/v1/authors/7", {}),
@@ -205,8 +202,6 @@ def texts() -> Iterator[Sent]:
 def about() -> Iterator[Sent]:
     for path in ("/v1/snapshot", "/v1/snapshots", "/v1/tools", "/healthz", "/readyz", "/metrics"):
         yield request("GET", path, {})
-    for form in ("json", "text"):
-        yield request("GET", "/v1/sql/schema", {"format": form})
     for form in ("openai-responses", "anthropic", "gemini", "mcp"):
         yield request("GET", "/v1/tools", {"format": form})
     yield request("GET", "/v1/tools", {"format": "openai", "strict": "true"})
@@ -308,13 +303,14 @@ NOT_PROVOKED: Final = {"503", "504", "507"}
 
 @pytest.mark.slow
 def test_the_document_has_every_response_and_no_other(
-    sample: Library, full_texts: Library, tmp_path: Path
+    extension: Callable[..., None], sample: Library, full_texts: Library, tmp_path: Path
 ) -> None:
+    extension()
     keys = tmp_path / "keys.json"
     key = create_key(keys, "reader")[0]
     admins = [create_key(keys, name, role="admin")[0] for name in ("one", "two")]
     folder = str(tmp_path / "sessions")
-    with serving_in_thread(sample, sessions=folder, max_body_bytes=100_000, sql=True) as url:
+    with serving_in_thread(sample, sessions=folder, max_body_bytes=100_000) as url:
         document = Document(url)
         with httpx.Client(base_url=url, timeout=120) as client:
             limits = {"session": "limited", "limits": {"calls": 100}}
@@ -348,7 +344,6 @@ def test_the_document_has_every_response_and_no_other(
             target = path.format(paper_id=PAPER, author_id=AUTHOR, name="search_papers", page=1)
             document.check(httpx.request(method, url + target, headers={"X-API-Key": key}))
     with serving_in_thread(sample) as url:  # without keys
-        document.check(httpx.get(f"{url}/v1/sql/schema"))  # and without SQL
         for method, path in sorted({(method, path) for method, path, _ in document.statuses()}):
             target = path.format(paper_id=PAPER, author_id=AUTHOR, name="search_papers", page=1)
             document.check(httpx.request(method, url + target, headers={"Host": "pages.example"}))

@@ -3,15 +3,22 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
-from scholarbase.encoders import open_encoder
+from scholarbase.encoders import Encodings, open_encoder
 from scholarbase.encoders.bge_m3 import BgeM3Encoder
 from scholarbase.encoders.http import HttpEncoder
 from scholarbase.encoders.sentence_transformers import SentenceTransformersEncoder
 from scholarbase.errors import EncoderError
+from scholarbase.extensions import Extension
+from scholarbase.ingest.job import ingest
+from scholarbase.models.encoders import EncoderSpec
+from scholarbase.search.library import Library
 
 
 def _python(code: str, *arguments: str, **environment: str) -> str:
@@ -80,3 +87,73 @@ def test_torch_is_imported_only_for_a_model(module: str, minilm_service: str) ->
         "print([name for name in ('torch', 'transformers', 'sentence_transformers') if name in sys.modules])"
     )
     assert _python(code, minilm_service).strip() == "[]"
+
+
+# -- encoders of extensions ---------------------------------------------------------------------------------
+
+
+class Letters:
+    """Counts letters."""
+
+    def __init__(self, name: str, device: str | None) -> None:
+        self.device = device
+        self.spec = EncoderSpec(kind="letters", name=name, dimensions=27)
+
+    def encode_documents(self, texts: Sequence[str]) -> Encodings:
+        counts = np.ones((len(texts), 27), dtype=np.float32)
+        for row, text in zip(counts, texts, strict=True):
+            for letter in text.lower():
+                row[ord(letter) - 97 if "a" <= letter <= "z" else 26] += 1
+        return Encodings(counts / np.linalg.norm(counts, axis=1, keepdims=True))
+
+    encode_queries = encode_documents
+
+    def close(self) -> None:
+        pass
+
+
+class Lettered(Extension):
+    def encoders(self) -> dict[str, Callable[..., Any]]:
+        return {"letters": Letters, "http": Letters}
+
+
+def test_an_extension_opens_the_names_of_its_scheme(
+    extension: Callable[..., None], small_snapshot: Path, tmp_path: Path
+) -> None:
+    extension(Lettered)
+    encoder = open_encoder("letters:a:z", device="cpu")
+    assert isinstance(encoder, Letters)
+    assert (encoder.spec.name, encoder.device) == ("a:z", "cpu")
+
+    ingest([small_snapshot], tmp_path / "library", encoder=encoder, encoder_location="letters:a:z")
+    with Library.open(tmp_path / "library") as library:
+        assert library.manifest.encoder == encoder.spec
+        paper = library.search("string", limit=1).results[0].paper
+        [same] = library.search(f"{paper.title}\n{paper.abstract}", mode="dense", exact=True, limit=1).results
+        assert same.paper.id == paper.id
+
+
+def test_what_the_core_opens_is_not_left_to_an_extension(
+    extension: Callable[..., None],
+    minilm_service: str,
+    minilm_folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    extension(Lettered)
+    test_a_url(minilm_service)
+    (tmp_path / "letters:m").symlink_to(minilm_folder)
+    monkeypatch.chdir(tmp_path)
+    assert isinstance(open_encoder("letters:m", device="cpu"), SentenceTransformersEncoder)
+
+
+@pytest.mark.parametrize(("kinds", "schemes"), [((), "none"), ((Lettered,), "http, letters")])
+def test_an_unknown_scheme_is_an_error_that_lists_those_of_extensions(
+    extension: Callable[..., None], kinds: tuple[type[Extension], ...], schemes: str
+) -> None:
+    extension(*kinds)
+    sentence = (
+        rf"^'digits:x' is not a folder, and .* 'digits' \(schemes of extensions: {schemes}\): give a model's"
+    )
+    with pytest.raises(EncoderError, match=sentence):
+        open_encoder("digits:x")

@@ -17,7 +17,6 @@ from scholarbase.encoders.sentence_transformers import SentenceTransformersEncod
 from scholarbase.indexes.catalog import FILE_NAME, open_finished
 from scholarbase.indexes.vectors.edge import EdgeIndex
 from scholarbase.indexes.vectors.nodes import Nodes
-from scholarbase.indexes.vectors.transfer import load_into_server
 from scholarbase.ingest.job import ingest
 from scholarbase.manifest import read_manifest
 from scholarbase.models.limits import Engine, Mode
@@ -27,6 +26,7 @@ from tests.conftest import SAMPLE
 from tests.encoders.tiny_bge_m3 import make_tiny_bge_m3
 from tests.packages import need
 from tests.qdrant.cluster import qdrant_cluster
+from tests.qdrant.loading import fill
 
 FILTERS = ({}, {"category": ["cs.CL"]}, {"from_": "2018", "to": "2020-06"}, {"min_citations": 20})
 
@@ -62,7 +62,7 @@ def over_a_server(dense_library: Path, minilm: SentenceTransformersEncoder) -> I
             closing(Nodes(cluster.urls)) as nodes,
             closing(EdgeIndex.open(dense_library / "vectors")) as edge,
         ):
-            load_into_server(edge, nodes, "scholarbase", snapshot, edge.config)
+            fill(edge, nodes, "scholarbase", snapshot)
         library = Library.open(dense_library, encoder=minilm, settings=Settings(qdrant_url=cluster.urls))
         yield library
         # Not library.close(): it would close the model, which other tests go on using.

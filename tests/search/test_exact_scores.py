@@ -16,13 +16,13 @@ from scholarbase.indexes.vectors.edge import EdgeIndex, EdgeWriter
 from scholarbase.indexes.vectors.index import VectorIndex
 from scholarbase.indexes.vectors.nodes import Nodes
 from scholarbase.indexes.vectors.server import ServerIndex
-from scholarbase.indexes.vectors.transfer import load_into_server
 from scholarbase.manifest import read_manifest
 from scholarbase.models.limits import Engine
 from scholarbase.search.library import Library
 from scholarbase.settings import Settings
 from tests.conftest import SAMPLE
 from tests.qdrant.cluster import qdrant_cluster
+from tests.qdrant.loading import fill
 
 SEGMENTS = (1, 4, 16)
 FILTERS: tuple[dict[str, Any], ...] = (
@@ -62,7 +62,7 @@ def libraries(sample_library: Path, tmp_path_factory: pytest.TempPathFactory) ->
     with ExitStack() as stack:
         shards = [segmented(sample_library / "vectors", folder / f"{n}", n) for n in SEGMENTS]
         nodes = stack.enter_context(closing(Nodes(stack.enter_context(qdrant_cluster(2)).urls)))
-        load_into_server(shards[0], nodes, "sample", snapshot, shards[0].config)
+        fill(shards[0], nodes, "sample", snapshot)
         server = ServerIndex.open(nodes, "sample", snapshot)
         yield [stack.enter_context(closing(opened(index))) for index in (*shards, server)]
 

@@ -22,7 +22,7 @@ from scholarbase.search.library import Library
 from scholarbase.search.sql_dialect import prepared
 from scholarbase.search.sql_views import COLUMNS, EXAMPLES, NAMES
 from scholarbase.settings import load_settings
-from tests.conftest import ROOT, run_cli, sample_edges, sample_rows
+from tests.conftest import ROOT, sample_edges, sample_rows
 from tests.sql_libraries import LATER, STRINGS, TEXT, with_texts
 
 LATE: Final = 60.0
@@ -545,16 +545,3 @@ def test_every_view_and_column_is_documented() -> None:
     for heading, table in re.findall(r"^### `(\w+)`\n\n.*?\n\n(\|.*?)\n\n", page + "\n\n", re.S | re.M):
         documented[heading] = tuple(re.findall(r"^\| `(\w+)` \|", table, re.M))
     assert documented == COLUMNS
-
-
-def test_the_command_prints_rows_and_the_schema(path: Path) -> None:
-    query = f"SELECT paper_id, page_number FROM pages WHERE paper_id = '{STRINGS}' ORDER BY page_number"
-    done = run_cli("sql", query, "--library", path)
-    assert done.stdout == f"paper_id | page_number\n{STRINGS} | 1\n{STRINGS} | 2\n"
-    assert '"row_count": 2' in run_cli("sql", query, "--library", path, "--json").stdout
-    schema = run_cli("sql", "--schema", "--library", path).stdout
-    assert all(f"\n{name}: " in schema for name in NAMES)
-    assert run_cli("sql", "--library", path).returncode == 2
-    refused = run_cli("sql", "DROP VIEW papers", "--library", path)
-    assert refused.returncode == 2
-    assert "read-only" in refused.stderr

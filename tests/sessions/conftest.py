@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.postgres import Postgres, running_postgres
 from tests.sessions.agents import close_all
 
 
@@ -14,9 +13,3 @@ from tests.sessions.agents import close_all
 def _closed() -> Iterator[None]:
     yield
     close_all()
-
-
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[Postgres]:
-    with running_postgres() as running:
-        yield running

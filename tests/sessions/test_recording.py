@@ -23,7 +23,6 @@ from scholarbase.sessions.store import SessionStore
 from scholarbase.tools import Tools
 from scholarbase.trajectories.calls import read_trajectory
 from tests.conftest import run_cli, serving, serving_in_thread
-from tests.postgres import Postgres
 from tests.sessions.agents import QUESTION, SECONDS, SEED, Agent, budget, ids, send, wait_until
 
 TITLE = "Two Dimensional QCD is a String Theory"
@@ -37,13 +36,10 @@ def refused(answer: httpx.Response, what: str) -> str:
     return str(problem["detail"])
 
 
-@pytest.fixture(scope="module", params=["folder", "postgres"])
-def location(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Where sessions are recorded: a folder, then a database."""
-    if request.param == "folder":
-        return str(tmp_path_factory.mktemp("sessions"))
-    postgres: Postgres = request.getfixturevalue("postgres")
-    return postgres.url()
+@pytest.fixture(scope="module")
+def location(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Where sessions are recorded: a folder."""
+    return str(tmp_path_factory.mktemp("sessions"))
 
 
 @pytest.fixture(scope="module")
@@ -55,19 +51,10 @@ def url(sample: Library, location: str) -> Iterator[str]:
 @contextmanager
 def held(location: str) -> Iterator[None]:
     """Another process is writing."""
-    if "://" not in location:
-        with closing(sqlite3.connect(Path(location) / "sessions.sqlite", isolation_level=None)) as other:
-            other.execute("BEGIN IMMEDIATE")
-            yield
-            other.execute("COMMIT")
-        return
-    import psycopg
-
-    from scholarbase.sessions import postgres
-
-    with psycopg.connect(location) as connection:
-        connection.execute("SELECT pg_advisory_xact_lock(%s, %s)", (postgres._LOCKS, postgres._EVERY))
+    with closing(sqlite3.connect(Path(location) / "sessions.sqlite", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
         yield
+        other.execute("COMMIT")
 
 
 # -- recorded calls -----------------------------------------------------------------------------------------

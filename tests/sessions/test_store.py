@@ -38,20 +38,16 @@ from scholarbase.sessions.store import SessionStore
 from scholarbase.sessions.writer import wait_for
 from scholarbase.trajectories.calls import TrajectoryWriter, read_trajectory
 from tests.conftest import ROOT
-from tests.postgres import Postgres
 from tests.sessions.agents import wait_until
 
 A, B, C = "arXiv:hep-th/9301068", "arXiv:hep-th/9303046", "CorpusId:7"
 SOON = 120.0
 
 
-@pytest.fixture(params=["folder", "postgres"])
-def location(request: pytest.FixtureRequest, tmp_path: Path) -> Path | str:
-    """Where sessions are kept: an empty folder, or an empty database."""
-    if request.param == "folder":
-        return tmp_path
-    postgres: Postgres = request.getfixturevalue("postgres")
-    return postgres.emptied()
+@pytest.fixture
+def location(tmp_path: Path) -> Path | str:
+    """Where sessions are kept: an empty folder."""
+    return tmp_path
 
 
 @pytest.fixture

@@ -27,7 +27,6 @@ from scholarbase.errors import (
 )
 from scholarbase.indexes.vectors.edge import EdgeIndex
 from scholarbase.indexes.vectors.nodes import Nodes
-from scholarbase.indexes.vectors.transfer import load_into_server
 from scholarbase.manifest import read_manifest
 from scholarbase.search.library import Library
 from scholarbase.search.verification import verify
@@ -37,6 +36,7 @@ from scholarbase.updates.packing import pack
 from tests.conftest import run_cli
 from tests.libraries import relist
 from tests.qdrant.cluster import qdrant_cluster
+from tests.qdrant.loading import fill
 from tests.updates.archives import files
 
 NAME = "sample.tar.zst"
@@ -211,7 +211,7 @@ def test_a_node_with_a_qdrant_server_needs_no_vectors(sample_library: Path, tmp_
     assert snapshot == whole.snapshot
     with qdrant_cluster() as cluster, closing(EdgeIndex.open(sample_library / "vectors")) as edge:
         with closing(Nodes(cluster.urls)) as nodes:
-            load_into_server(edge, nodes, "scholarbase", snapshot, edge.config)
+            fill(edge, nodes, "scholarbase", snapshot)
         settings = load_settings(qdrant_url=tuple(cluster.urls))
         with (
             Library.open(library, settings=settings) as remote,

@@ -1,14 +1,15 @@
 """The vector index on Qdrant servers, open for searching.
 
-The points of a snapshot are in a collection of their own (:mod:`.collection`). Searching it is what
-:class:`.edge.EdgeIndex` does on the library's own shard, and returns the same scores.
+The points of a snapshot are in a collection of their own, named after an alias and the snapshot, which
+``scholarbase load`` fills. Searching it is what :class:`.edge.EdgeIndex` does on the library's own shard, and returns
+the same scores.
 """
 
 from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from qdrant_client import AsyncQdrantClient, models
@@ -16,10 +17,21 @@ from qdrant_client import AsyncQdrantClient, models
 from scholarbase.errors import LibraryCorrupt, VectorIndexError
 from scholarbase.indexes.filters import ResolvedFilters
 from scholarbase.indexes.vectors.base import DENSE, EngineVector, SparseVector, VectorConfig
-from scholarbase.indexes.vectors.collection import COMPLETE, LAYOUT, SNAPSHOT, collection_name
 from scholarbase.indexes.vectors.index import OVERSAMPLING, VectorIndex
 from scholarbase.indexes.vectors.nodes import Nodes
 from scholarbase.models.status import ACTIVE, other_statuses
+
+SNAPSHOT: Final = "snapshot"
+COMPLETE: Final = "complete"
+LAYOUT: Final = "layout"
+"""The keys of a collection's metadata: its snapshot, whether all points are loaded, and its :class:`VectorConfig`."""
+SNAPSHOT_DIGITS: Final = 16
+"""Digits of the snapshot's id in the name of its collection."""
+
+
+def collection_name(alias: str, snapshot: str) -> str:
+    """The name of a snapshot's collection, such as ``papers-0123456789abcdef``."""
+    return f"{alias}-{snapshot[:SNAPSHOT_DIGITS]}"
 
 
 class ServerIndex(VectorIndex):

@@ -25,8 +25,8 @@ from scholarbase.indexes.vectors.edge import EdgeIndex, EdgeWriter
 from scholarbase.indexes.vectors.index import VectorIndex
 from scholarbase.indexes.vectors.nodes import Nodes
 from scholarbase.indexes.vectors.server import ServerIndex
-from scholarbase.indexes.vectors.transfer import load_into_server
 from tests.qdrant.cluster import Cluster, qdrant_cluster
+from tests.qdrant.loading import fill
 
 PAPERS = Path(__file__).parents[2] / "data" / "papers.jsonl.gz"
 DIMENSIONS = 32
@@ -151,7 +151,7 @@ def nodes(cluster: Cluster) -> Iterator[Nodes]:
 def server(edge: EdgeIndex) -> Iterator[ServerIndex]:
     """The same points on a server."""
     with qdrant_cluster() as cluster, closing(Nodes(cluster.urls)) as nodes:
-        load_into_server(edge, nodes, "papers", SNAPSHOT, CONFIG)
+        fill(edge, nodes, "papers", SNAPSHOT)
         yield ServerIndex.open(nodes, "papers", SNAPSHOT)
 
 

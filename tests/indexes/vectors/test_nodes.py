@@ -18,9 +18,9 @@ from scholarbase.indexes.vectors.base import BM25
 from scholarbase.indexes.vectors.edge import EdgeIndex
 from scholarbase.indexes.vectors.nodes import Nodes
 from scholarbase.indexes.vectors.server import ServerIndex
-from scholarbase.indexes.vectors.transfer import load_into_server
 from tests.indexes.vectors.conftest import CONFIG, SNAPSHOT, Corpus
 from tests.qdrant.cluster import HANG, Cluster, Node, qdrant_cluster
+from tests.qdrant.loading import fill
 
 FAILURES = (HANG, "stop", 404, 500, 503)
 
@@ -28,7 +28,7 @@ FAILURES = (HANG, "stop", 404, 500, 503)
 @contextmanager
 def loaded(edge: EdgeIndex, count: int) -> Iterator[Cluster]:
     with qdrant_cluster(count) as cluster, closing(Nodes(cluster.urls)) as nodes:
-        load_into_server(edge, nodes, "papers", SNAPSHOT, CONFIG)
+        fill(edge, nodes, "papers", SNAPSHOT)
         yield cluster
 
 
@@ -193,7 +193,7 @@ def test_without_a_node_a_search_fails(
 
 def test_a_response_of_a_failure_is_one_line_without_bytes(cluster: Cluster, edge: EdgeIndex) -> None:
     with closing(Nodes(cluster.urls)) as nodes:
-        load_into_server(edge, nodes, "papers", SNAPSHOT, CONFIG)
+        fill(edge, nodes, "papers", SNAPSHOT)
         index = ServerIndex(nodes, "another", CONFIG)
         with pytest.raises(VectorIndexError, match=r"status 404.*Collection `another`") as raised:
             index.count(NO_FILTERS)
@@ -212,7 +212,7 @@ def test_a_request_that_no_node_accepts_is_sent_once(pair: Cluster, corpus: Corp
 
 def test_a_response_later_than_the_read_limit_is_an_error(cluster: Cluster, edge: EdgeIndex) -> None:
     with closing(Nodes(cluster.urls)) as nodes:
-        load_into_server(edge, nodes, "papers", SNAPSHOT, CONFIG)
+        fill(edge, nodes, "papers", SNAPSHOT)
     with closing(Nodes(cluster.urls, read_seconds=0.2)) as nodes:
         cluster.nodes[0].fail(HANG)
         began = time.monotonic()
@@ -225,7 +225,7 @@ def test_a_search_ends_at_the_time_limit_of_its_request(
     cluster: Cluster, edge: EdgeIndex, corpus: Corpus
 ) -> None:
     with closing(Nodes(cluster.urls, read_seconds=600)) as nodes:
-        load_into_server(edge, nodes, "papers", SNAPSHOT, CONFIG)
+        fill(edge, nodes, "papers", SNAPSHOT)
         index = ServerIndex.open(nodes, "papers", SNAPSHOT)
         cluster.nodes[0].fail(HANG)
         began = time.monotonic()
@@ -236,7 +236,7 @@ def test_a_search_ends_at_the_time_limit_of_its_request(
 
 def test_a_connection_that_was_cut_is_made_again(cluster: Cluster, edge: EdgeIndex) -> None:
     with closing(Nodes(cluster.urls)) as nodes:
-        load_into_server(edge, nodes, "papers", SNAPSHOT, CONFIG)
+        fill(edge, nodes, "papers", SNAPSHOT)
         index = ServerIndex.open(nodes, "papers", SNAPSHOT)
         for _ in range(3):
             cluster.nodes[0].stop()

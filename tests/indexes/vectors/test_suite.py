@@ -28,8 +28,8 @@ from scholarbase.indexes.vectors.edge import EdgeIndex, EdgeWriter
 from scholarbase.indexes.vectors.index import VectorIndex
 from scholarbase.indexes.vectors.nodes import Nodes
 from scholarbase.indexes.vectors.server import ServerIndex
-from scholarbase.indexes.vectors.transfer import load_into_server
 from tests.indexes.vectors.conftest import DIMENSIONS, SNAPSHOT, Corpus, words
+from tests.qdrant.loading import fill
 
 QUESTIONS = [
     "Which papers propose neural networks for image classification?",
@@ -240,7 +240,7 @@ def test_a_large_group_of_ties_is_limited_by_id(kind: str, tmp_path: Path, nodes
     index: VectorIndex = EdgeIndex.open(tmp_path / "vectors")
     if kind == "server":
         with closing(index) as edge:
-            load_into_server(edge, nodes, "ties", SNAPSHOT, config)
+            fill(edge, nodes, "ties", SNAPSHOT)
         index = ServerIndex.open(nodes, "ties", SNAPSHOT)
     query = np.array([1, 0], dtype=np.float32)
     for limit in (1, 10, 299, 1000):

@@ -1,0 +1,1 @@
+"""Loading a library's vectors into Qdrant servers."""

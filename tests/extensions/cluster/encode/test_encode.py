@@ -1,0 +1,248 @@
+"""Vectors of a snapshot, encoded outside an ingest and taken by one."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from scholarbase.encoders import Encoder, open_encoder
+from scholarbase.encoders.http import HttpEncoder
+from scholarbase.errors import EncoderMismatch, InvalidRequest, LibraryExists, SourceError
+from scholarbase.extras import is_installed
+from scholarbase.ingest.job import ingest
+from scholarbase.manifest import read_manifest
+from scholarbase.models.encoders import PACKAGED
+from scholarbase.search.library import Library
+from scholarbase_cluster.encode.job import EncodeOptions, encode
+from tests.conftest import SAMPLE, run_cli
+from tests.encoders.embeddings import Service, embeddings_service, vector_of
+
+SOURCES = [SAMPLE / "s2ag", SAMPLE / "arxiv"]
+SMALL = EncodeOptions(papers=512)
+
+
+@pytest.fixture
+def service() -> Iterator[Service]:
+    with embeddings_service() as service:
+        yield service
+
+
+@pytest.fixture(scope="module")
+def packaged() -> Iterator[Encoder]:
+    encoder = open_encoder(PACKAGED)
+    yield encoder
+    encoder.close()
+
+
+@pytest.fixture(scope="module")
+def vectors(tmp_path_factory: pytest.TempPathFactory, packaged: Encoder) -> Path:
+    """The sample's vectors, in five partitions."""
+    out = tmp_path_factory.mktemp("encoded") / "vectors"
+    done = encode(SOURCES, out, packaged, SMALL)
+    assert done.counts == {"partitions": 5, "papers": 2440, "vectors": 2440}
+    return out
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 120
+    while not condition():
+        assert time.monotonic() < end, "it did not happen within 120 s"
+        time.sleep(0.02)
+
+
+def test_a_library_of_these_vectors_is_the_one_that_an_ingest_encodes(
+    vectors: Path, default_library: Path, packaged: Encoder, tmp_path: Path
+) -> None:
+    assert sorted(path.name for path in vectors.iterdir()) == [
+        *(f"{number:06d}.parquet" for number in range(5)),
+        "encoding.json",
+    ]
+    ingest(SOURCES, tmp_path / "library", encoder=packaged, encoder_location=PACKAGED, vectors=vectors)
+    ours, theirs = (read_manifest(path)[0] for path in (tmp_path / "library", default_library))
+    assert ours.content_hash == theirs.content_hash
+    assert ours.encoder == theirs.encoder
+    lines = (SAMPLE / "queries.jsonl").read_text().splitlines()[:10]
+    queries = [json.loads(line)["final_query"] for line in lines]
+    with Library.open(tmp_path / "library") as one, Library.open(default_library) as other:
+        for query in queries:
+            for mode in ("dense", "hybrid"):
+                found = [library.search(query, mode=mode, limit=50, exact=True) for library in (one, other)]
+                assert found[0].results == found[1].results
+                assert found[0].results
+
+
+def test_a_second_call_with_other_sources_or_another_encoder_is_refused(
+    vectors: Path, packaged: Encoder, service: Service
+) -> None:
+    before = files(vectors)
+    with pytest.raises(LibraryExists, match="has vectors of other sources: give another --out, or --restart"):
+        encode(SOURCES[:1], vectors, packaged, SMALL)
+    with (
+        closing(HttpEncoder(service.url)) as other,
+        pytest.raises(LibraryExists, match="other encoder and weight of titles:"),
+    ):
+        encode(SOURCES, vectors, other, SMALL)
+    with pytest.raises(LibraryExists, match="other number of papers in a partition:"):
+        encode(SOURCES, vectors, packaged)
+    assert encode(SOURCES, vectors, packaged, SMALL).is_complete
+    assert files(vectors) == before
+
+
+def test_the_weight_of_titles_is_that_of_the_vectors(
+    vectors: Path, packaged: Encoder, tmp_path: Path
+) -> None:
+    folder = shutil.copytree(vectors, tmp_path / "vectors")
+    record = json.loads((folder / "encoding.json").read_bytes())
+    assert record["title_weight"] == 4
+    (folder / "encoding.json").write_text(json.dumps(record | {"title_weight": 1}))
+    with pytest.raises(LibraryExists, match="other weight of titles:"):
+        encode(SOURCES, folder, packaged, SMALL)
+    manifest = ingest(
+        SOURCES, tmp_path / "library", encoder=packaged, encoder_location=PACKAGED, vectors=folder
+    )
+    assert manifest.title_weight == 1
+
+
+def test_other_folders_and_sizes_are_refused(tmp_path: Path, packaged: Encoder) -> None:
+    (tmp_path / "mine.txt").touch()
+    with pytest.raises(
+        LibraryExists, match=r"is not empty and has no encoding\.json \(it contains 'mine.txt'\)"
+    ):
+        encode(SOURCES, tmp_path, packaged)
+    with pytest.raises(InvalidRequest, match="--papers 1000 is not a size of partitions"):
+        EncodeOptions(papers=1000)
+
+
+def test_an_ingest_refuses_vectors_that_are_incomplete_or_from_another_encoder(
+    vectors: Path, packaged: Encoder, service: Service, tmp_path: Path
+) -> None:
+    mismatch = r"are from arxiv-static-v1 .* and --encoder is hashes"
+    with closing(HttpEncoder(service.url)) as other, pytest.raises(EncoderMismatch, match=mismatch):
+        ingest(SOURCES, tmp_path / "library", encoder=other, vectors=vectors)
+    (tmp_path / "vectors").mkdir()
+    for path in vectors.iterdir():
+        (tmp_path / "vectors" / path.name).write_bytes(path.read_bytes())
+    lost = tmp_path / "vectors" / "000003.parquet"
+    content = lost.read_bytes()
+    lost.unlink()
+    with pytest.raises(SourceError, match="are not complete:"):
+        ingest(SOURCES, tmp_path / "library", encoder=packaged, vectors=tmp_path / "vectors")
+    encode(SOURCES, tmp_path / "vectors", packaged, SMALL)
+    assert lost.read_bytes() == content
+    record = tmp_path / "vectors" / "encoding.json"
+    record.write_text(record.read_text().partition('"counts"')[0] + '"counts": {}}')
+    with pytest.raises(SourceError, match='are not complete: run the same "scholarbase encode" again'):
+        ingest(SOURCES, tmp_path / "library", encoder=packaged, vectors=tmp_path / "vectors")
+    assert not (tmp_path / "library").exists()
+
+
+def command(out: Path, service: Service, *options: str) -> list[str]:
+    sources = map(str, SOURCES)
+    return ["encode", *sources, "--out", str(out), "--encoder", service.url, "--papers", "256", *options]
+
+
+def start(arguments: list[str], **environment: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "scholarbase.cli", *arguments],
+        env=os.environ | environment | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        stderr=subprocess.PIPE,
+    )
+
+
+@pytest.mark.slow
+def test_a_killed_job_encodes_no_finished_partition_again(service: Service, tmp_path: Path) -> None:
+    out = tmp_path / "vectors"
+    service.allowed = 1 + 4 * 8 + 3  # one to open it, four partitions, and a part of the fifth
+    process = start(command(out, service))
+    wait_for(lambda: service.requests > service.allowed)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    finished = {path.name for path in out.glob("*.parquet")}
+    assert finished == {f"{number:06d}.parquet" for number in range(4)}
+    service.allowed = 1 << 30
+    done = run_cli(*command(out, service))
+    assert done.returncode == 0, done.stderr
+    assert "2,440 vectors of 2,440 papers in 10 files" in done.stdout
+    del service.texts["scholarly search"]  # of opening it
+    assert len(service.texts) == 2440
+    assert 3 * 32 <= sum(count == 2 for count in service.texts.values()) <= 256
+    assert max(service.texts.values()) == 2
+    assert not [path.name for path in out.iterdir() if path.name.startswith(".")]
+    check_vectors(out, service)
+
+
+def check_vectors(out: Path, service: Service) -> None:
+    """Each file has the vectors of the service, scaled to unit length."""
+    wanted = np.array(sorted(vector_of(text) for text in service.texts))
+    found = np.concatenate(
+        [np.stack(pq.read_table(path)["vector"].to_numpy()) for path in out.glob("*.parquet")]
+    )
+    wanted /= np.linalg.norm(wanted, axis=1, keepdims=True)
+    order = [np.lexsort(rows.T.round(5)) for rows in (wanted, found)]
+    np.testing.assert_allclose(found[order[1]], wanted[order[0]], atol=1e-6)
+
+
+@pytest.mark.slow
+def test_a_killed_worker_of_ray_is_replaced_and_the_vectors_are_those_of_one_process(
+    service: Service, tmp_path: Path
+) -> None:
+    if not is_installed("ray"):  # importing it here would take seconds
+        pytest.skip("needs the extra ray")
+    out, mark = tmp_path / "vectors", f"mark-{tmp_path.name}-{os.getpid()}"
+    service.allowed = 1 + 2 + 5 * 8  # one for each process that opens it, and about five partitions
+    process = start(command(out, service, "--ray", "local", "--workers", "2"), RAY_TEST_MARK=mark)
+    wait_for(lambda: service.requests >= service.allowed + 2 and len(workers(mark)) == 2)
+    finished = files_of(out)
+    assert 2 <= len(finished) <= 8
+    before = service.texts.copy()
+    os.kill(workers(mark)[0], signal.SIGKILL)
+    service.allowed = 1 << 30
+    _, logged = process.communicate(timeout=300)
+    assert process.returncode == 0, logged.decode()
+    assert files_of(out).items() >= finished.items()
+    assert not processes(mark)
+    del service.texts["scholarly search"]
+    assert len(service.texts) == 2440
+    again = sum(service.texts[text] > 1 for text in before)
+    assert 1 <= again <= 256  # the partition of the worker, at most
+    assert run_cli(*command(tmp_path / "here", service)).returncode == 0
+    assert files(tmp_path / "here") == files(out)
+
+
+def files_of(out: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in out.glob("*.parquet")}
+
+
+def processes(mark: str) -> list[int]:
+    """The processes with this mark in their environment."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if mark.encode() in (folder / "environ").read_bytes():
+                found.append(int(folder.name))
+        except OSError:
+            continue
+    return found
+
+
+def workers(mark: str) -> list[int]:
+    """Those of Ray's workers."""
+    return [
+        one for one in processes(mark) if b"MapWorker" in (Path("/proc") / str(one) / "cmdline").read_bytes()
+    ]

@@ -1,0 +1,466 @@
+"""Loading a shard into a cluster: resuming, failing nodes, and what is checked at the end."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from threading import Timer
+
+import numpy as np
+import pytest
+from qdrant_client import models
+
+from scholarbase.errors import VectorIndexError
+from scholarbase.indexes.filters import NO_FILTERS
+from scholarbase.indexes.vectors.base import BM25, DENSE, Payload, SparseVector, VectorConfig, VectorPoint
+from scholarbase.indexes.vectors.edge import EdgeIndex, EdgeWriter
+from scholarbase.indexes.vectors.nodes import Nodes
+from scholarbase.indexes.vectors.server import ServerIndex
+from scholarbase_cluster.qdrant import readers, replicas, transfer, upload
+from scholarbase_cluster.qdrant.collection import Collection, aliases
+from scholarbase_cluster.qdrant.transfer import load_into_server
+from tests.indexes.vectors.conftest import CONFIG, SNAPSHOT, Corpus
+from tests.qdrant.cluster import HANG, Cluster, qdrant_cluster
+
+NAME = "papers-0123456789abcdef"
+
+
+@pytest.fixture(autouse=True)
+def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transfer, "BATCH", 7)
+    monkeypatch.setattr(transfer, "BLOCK", 3)
+
+
+@pytest.fixture
+def three() -> Iterator[tuple[Cluster, Nodes]]:
+    with qdrant_cluster(3) as cluster, closing(Nodes(cluster.urls)) as nodes:
+        yield cluster, nodes
+
+
+def test_a_loaded_server_has_the_points_of_the_shard(edge: EdgeIndex, nodes: Nodes) -> None:
+    reported: list[tuple[int, int]] = []
+    load_into_server(edge, nodes, "papers", SNAPSHOT, CONFIG, lambda *now: reported.append(now))
+    assert reported[0] == (0, 340)
+    assert reported[-1] == (340, 340)
+    index = ServerIndex.open(nodes, "papers", SNAPSHOT)
+    found = [point for batch in index.points() for point in batch]
+    expected = [point for batch in edge.points() for point in batch]
+    assert len(found) == 340
+    for mine, theirs in zip(expected, found, strict=True):
+        assert (mine.id, mine.payload, mine.sparse) == (theirs.id, theirs.payload, theirs.sparse)
+        assert (mine.dense is None) == (theirs.dense is None)
+        if mine.dense is not None and theirs.dense is not None:
+            assert mine.dense.tobytes() == theirs.dense.tobytes()
+
+
+def test_vectors_far_from_unit_length_are_stored_with_the_same_bits(tmp_path: Path, nodes: Nodes) -> None:
+    """Rounded to float16, some of few dimensions are so far from unit length that scaling changes their numbers."""
+    random = np.random.default_rng(7)
+    config = VectorConfig(dimensions=3)
+    writer = EdgeWriter.open(tmp_path / "vectors", config)
+    vectors = random.standard_normal((2000, 3)).astype(np.float32)
+    sparse = {BM25: SparseVector([1], [1.0])}
+    writer.upsert([VectorPoint(n, Payload(), vector, sparse) for n, vector in enumerate(vectors, start=1)])
+    writer.finish()
+    writer.close()
+    with closing(EdgeIndex.open(tmp_path / "vectors")) as shard:
+        stored = shard.dense_vectors(range(1, 2001))
+        scaled = [(v / np.linalg.norm(v)).astype(np.float16) for v in stored.values()]
+        assert any((s != v.astype(np.float16)).any() for s, v in zip(scaled, stored.values(), strict=True))
+        load_into_server(shard, nodes, "papers", SNAPSHOT, config)
+        found = ServerIndex.open(nodes, "papers", SNAPSHOT).dense_vectors(range(1, 2001))
+        assert all(found[n].tobytes() == vector.tobytes() for n, vector in stored.items())
+
+
+def test_an_interrupted_load_is_resumed(edge: EdgeIndex, nodes: Nodes, cluster: Cluster) -> None:
+    class Stop(Exception):
+        pass
+
+    def stop_at_100(done: int, total: int) -> None:
+        if done >= 100:
+            raise Stop
+
+    with pytest.raises(Stop):
+        load_into_server(edge, nodes, "papers", SNAPSHOT, CONFIG, stop_at_100)
+    with pytest.raises(VectorIndexError, match="no collection 'papers'"):
+        ServerIndex.open(nodes, "papers", SNAPSHOT)
+    before = len(cluster.upserts)
+    assert before < 340 / 7
+    load_into_server(edge, nodes, "papers", SNAPSHOT, CONFIG)
+    # At most the blocks that were on their way are sent again.
+    assert sum(len(ids) for ids in cluster.upserts) <= 340 + 21 * 8
+    assert list(ServerIndex.open(nodes, "papers", SNAPSHOT).ids()) == list(range(1, 341))
+    # Again, with nothing left to load.
+    before = len(cluster.upserts)
+    reported: list[tuple[int, int]] = []
+    load_into_server(edge, nodes, "papers", SNAPSHOT, CONFIG, lambda *now: reported.append(now))
+    assert len(cluster.upserts) == before
+    assert reported[-1] == (340, 340)
+
+
+def test_several_processes_send_all_points(
+    edge: EdgeIndex, three: tuple[Cluster, Nodes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(readers, "processes_for", lambda points: 2)
+    cluster, nodes = three
+    reported: list[tuple[int, int]] = []
+    load_into_server(edge, nodes, "papers", SNAPSHOT, CONFIG, lambda *now: reported.append(now))
+    assert reported[-1] == (340, 340)
+    assert sorted(number for ids in cluster.upserts for number in ids) == list(range(1, 341))
+    cluster.local.delete(NAME, [100, 250])
+    for node in cluster.nodes:
+        node.fail(400, on="/Upsert")
+    with pytest.raises(VectorIndexError, match="INVALID_ARGUMENT"):
+        load_into_server(edge, nodes, "papers", SNAPSHOT, CONFIG)
+    for node in cluster.nodes:
+        node.fail(None)
+    load_into_server(edge, nodes, "papers", SNAPSHOT, CONFIG)
+    assert list(ServerIndex.open(nodes, "papers", SNAPSHOT).ids()) == list(range(1, 341))
+
+
+def test_the_processes_of_a_load_have_the_time_limits_of_the_settings(
+    edge: EdgeIndex, nodes: Nodes, cluster: Cluster
+) -> None:
+    Collection.open(nodes, "papers", SNAPSHOT, CONFIG)
+    for node in cluster.nodes:
+        node.fail(HANG)
+    with closing(Nodes(cluster.urls, read_seconds=0.3)) as hasty:
+        collection = Collection(hasty, "papers", SNAPSHOT, CONFIG)
+        with pytest.raises(VectorIndexError, match="ReadTimeout"):
+            readers.send_from_processes(
+                edge, collection, lambda count: None, processes=1, at_once=1, size=7, block=100
+            )
+
+
+def test_a_gap_that_an_interrupted_load_left_is_filled(
+    edge: EdgeIndex, nodes: Nodes, cluster: Cluster
+) -> None:
+    """Batches are sent in parallel, so a later one may be stored while an earlier one is not."""
+    load_into_server(edge, nodes, "papers", SNAPSHOT, CONFIG)
+    cluster.local.delete(NAME, [100, 101, 250])
+    before = len(cluster.upserts)
+    load_into_server(edge, nodes, "papers", SNAPSHOT, CONFIG)
+    assert sum(len(ids) for ids in cluster.upserts[before:]) == 2 * 21
+    assert list(ServerIndex.open(nodes, "papers", SNAPSHOT).ids()) == list(range(1, 341))
+
+
+def test_a_collection_with_additional_points_is_not_served(
+    edge: EdgeIndex, nodes: Nodes, cluster: Cluster
+) -> None:
+    Collection.open(nodes, "papers", SNAPSHOT, CONFIG)
+    cluster.upsert(NAME, [models.PointStruct(id=99_999, vector={})])
+    with pytest.raises(VectorIndexError, match="has 341 points, but the library has 340"):
+        load_into_server(edge, nodes, "papers", SNAPSHOT, CONFIG)
+    with pytest.raises(VectorIndexError, match="no collection 'papers'"):
+        ServerIndex.open(nodes, "papers", SNAPSHOT)
+
+
+def test_batches_are_sent_to_all_nodes_in_parallel(edge: EdgeIndex, three: tuple[Cluster, Nodes]) -> None:
+    cluster, nodes = three
+    load_into_server(edge, nodes, "papers", SNAPSHOT, CONFIG)
+    sent = [sum(path.endswith("/Upsert") for path in node.calls) for node in cluster.nodes]
+    assert sum(sent) == len(cluster.upserts) == 49
+    assert min(sent) >= 15
+
+
+@pytest.mark.parametrize("failure", [404, 500, 503, "stop"])
+def test_a_node_that_fails_during_a_load_is_passed_over(
+    edge: EdgeIndex, three: tuple[Cluster, Nodes], failure: int | str
+) -> None:
+    cluster, nodes = three
+    node = cluster.nodes[1]
+
+    def fail(count: int) -> None:
+        if count == 10 and failure != "stop":
+            node.fail(failure, on="/Upsert")
+        elif count == 10:
+            Timer(0, node.stop).start()
+            Timer(2, node.start).start()
+
+    cluster.on_upsert = fail
+    load_into_server(edge, nodes, "papers", SNAPSHOT, CONFIG)
+    assert list(ServerIndex.open(nodes, "papers", SNAPSHOT).ids()) == list(range(1, 341))
+
+
+def test_a_batch_that_no_node_stores_ends_the_load(
+    edge: EdgeIndex, nodes: Nodes, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(upload, "RETRY_SECONDS", 0.5)
+    cluster.nodes[0].fail(503, on="/Upsert")
+    with pytest.raises(VectorIndexError, match=r"could not add points.*UNAVAILABLE.*same command again"):
+        load_into_server(edge, nodes, "papers", SNAPSHOT, CONFIG)
+
+
+def test_a_batch_that_is_refused_is_not_sent_again(edge: EdgeIndex, nodes: Nodes, cluster: Cluster) -> None:
+    cluster.nodes[0].fail(400, on="/Upsert")
+    with pytest.raises(VectorIndexError, match="INVALID_ARGUMENT"):
+        load_into_server(edge, nodes, "papers", SNAPSHOT, CONFIG, at_once=1)
+    assert sum(path.endswith("/Upsert") for path in cluster.nodes[0].calls) <= 2
+
+
+def test_a_closed_grpc_port_is_named(
+    edge: EdgeIndex, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(upload, "_READY_SECONDS", 0.3)
+    address = cluster.urls[0].partition("?")[0]
+    with (
+        closing(Nodes([f"{address}?grpc_port=9"])) as nodes,
+        pytest.raises(VectorIndexError, match=r"127\.0\.0\.1:9.*grpc_port="),
+    ):
+        load_into_server(edge, nodes, "papers", SNAPSHOT, CONFIG)
+
+
+# -- what is checked at the end -----------------------------------------------------------------------------
+
+
+def complete(edge: EdgeIndex, cluster: Cluster, nodes: Nodes) -> None:
+    """Load all, but leave the alias off."""
+    load_into_server(edge, nodes, "papers", SNAPSHOT, CONFIG)
+    for alias in cluster.local.get_aliases().aliases:
+        gone = models.DeleteAlias(alias_name=alias.alias_name)
+        cluster.local.update_collection_aliases([models.DeleteAliasOperation(delete_alias=gone)])
+
+
+def refused(
+    edge: EdgeIndex, nodes: Nodes, monkeypatch: pytest.MonkeyPatch, message: str, seconds: float = 0.3
+) -> None:
+    monkeypatch.setattr(replicas, "REPAIR_SECONDS", seconds)
+    with pytest.raises(VectorIndexError, match=message):
+        load_into_server(edge, nodes, "papers", SNAPSHOT, CONFIG)
+    assert aliases(nodes) == {}
+
+
+def test_the_replicas_of_a_complete_load_are_listed(edge: EdgeIndex, three: tuple[Cluster, Nodes]) -> None:
+    _, nodes = three
+    done = load_into_server(edge, nodes, "papers", SNAPSHOT, CONFIG)
+    # 340 ids divided by three: 113 are multiples, 114 leave one, 113 leave two.
+    assert done.survey.replicas == [
+        (0, 1000, "Active", 113),
+        (0, 1001, "Active", 113),
+        (1, 1001, "Active", 114),
+        (1, 1002, "Active", 114),
+        (2, 1000, "Active", 113),
+        (2, 1002, "Active", 113),
+    ]
+    assert done.survey.unasked == []
+
+
+def test_a_dead_replica_is_an_error(
+    edge: EdgeIndex, three: tuple[Cluster, Nodes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``load`` reported success while 2 of 6 replicas were dead."""
+    cluster, nodes = three
+    complete(edge, cluster, nodes)
+    cluster.collections[NAME].states[1, 1002] = models.ReplicaState.DEAD
+    refused(edge, nodes, monkeypatch, "the replica of shard 1 on node 1002 is Dead")
+
+
+def test_a_replica_that_is_repaired_is_waited_for(edge: EdgeIndex, three: tuple[Cluster, Nodes]) -> None:
+    cluster, nodes = three
+    complete(edge, cluster, nodes)
+    states = cluster.collections[NAME].states
+    states[1, 1002] = models.ReplicaState.DEAD
+    waited: list[str] = []
+
+    def repair(what: str) -> None:
+        waited.append(what)
+        following = {
+            models.ReplicaState.DEAD: models.ReplicaState.PARTIAL,
+            models.ReplicaState.PARTIAL: models.ReplicaState.ACTIVE,
+        }
+        states[1, 1002] = following[states[1, 1002]]
+
+    load_into_server(edge, nodes, "papers", SNAPSHOT, CONFIG, waiting=repair)
+    assert [what.rpartition(" ")[2] for what in waited] == ["Dead", "Partial"]
+    assert aliases(nodes) == {"papers": NAME}
+
+
+def test_a_missing_replica_is_an_error(
+    edge: EdgeIndex, three: tuple[Cluster, Nodes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster, nodes = three
+    complete(edge, cluster, nodes)
+    del cluster.collections[NAME].states[2, 1000]
+    refused(edge, nodes, monkeypatch, "shard 2 has 1 of 2 replicas")
+
+
+def test_replicas_with_different_numbers_of_points_are_an_error(
+    edge: EdgeIndex, three: tuple[Cluster, Nodes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster, nodes = three
+    complete(edge, cluster, nodes)
+    cluster.collections[NAME].lost[0, 1001] = 5
+    refused(
+        edge,
+        nodes,
+        monkeypatch,
+        r"shard 0 have different numbers of points \(113 on node 1000, 108 on node 1001\)",
+    )
+
+
+def test_a_node_that_does_not_answer_is_an_error(
+    edge: EdgeIndex, three: tuple[Cluster, Nodes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster, nodes = three
+    complete(edge, cluster, nodes)
+    cluster.nodes[2].stop()
+    refused(edge, nodes, monkeypatch, f"{cluster.urls[2].partition('?')[0]} does not answer")
+
+
+def test_indexing_on_every_node_is_waited_for(edge: EdgeIndex, three: tuple[Cluster, Nodes]) -> None:
+    """A node's own green covers its own shards only."""
+    cluster, nodes = three
+    cluster.nodes[2].status = models.CollectionStatus.YELLOW
+    waited: list[str] = []
+
+    def finish(what: str) -> None:
+        waited.append(what)
+        if len(waited) == 3:
+            cluster.nodes[2].status = models.CollectionStatus.GREEN
+
+    load_into_server(edge, nodes, "papers", SNAPSHOT, CONFIG, waiting=finish)
+    assert waited == ["node 1002 is indexing (its status is yellow)"] * 3
+
+
+def test_a_node_that_waits_for_an_update_is_made_to_index(
+    edge: EdgeIndex, three: tuple[Cluster, Nodes]
+) -> None:
+    """A node that was started again is grey until an update."""
+    cluster, nodes = three
+    cluster.nodes[2].status = models.CollectionStatus.GREY
+    waited: list[str] = []
+
+    def finish(what: str) -> None:
+        waited.append(what)
+        if cluster.nodes[2].status == models.CollectionStatus.YELLOW:
+            cluster.nodes[2].status = models.CollectionStatus.GREEN
+
+    load_into_server(edge, nodes, "papers", SNAPSHOT, CONFIG, waiting=finish)
+    assert waited == ["node 1002 is indexing (its status is grey)"]
+
+
+def test_a_failed_optimizer_ends_the_load(edge: EdgeIndex, three: tuple[Cluster, Nodes]) -> None:
+    cluster, nodes = three
+    cluster.nodes[1].status = models.CollectionStatus.RED
+    with pytest.raises(VectorIndexError, match=r"Node 1001 .* failed to build"):
+        load_into_server(edge, nodes, "papers", SNAPSHOT, CONFIG)
+    assert aliases(nodes) == {}
+
+
+def test_nodes_without_an_address_are_named(edge: EdgeIndex, three: tuple[Cluster, Nodes]) -> None:
+    cluster, _ = three
+    with closing(Nodes(cluster.urls[:2])) as nodes:
+        done = load_into_server(edge, nodes, "papers", SNAPSHOT, CONFIG)
+    assert done.survey.unasked == ["http://qdrant-1002:6335/"]
+
+
+@pytest.mark.parametrize("changed", ["dense", "bm25", "payload", "gone"])
+def test_a_point_that_differs_is_an_error(
+    edge: EdgeIndex, nodes: Nodes, cluster: Cluster, changed: str, corpus: Corpus
+) -> None:
+    complete(edge, cluster, nodes)
+    for number in range(1, 341):  # of which 256 are compared
+        if changed == "dense":
+            vector = np.roll(corpus.project("networks"), number).tolist()
+            cluster.local.update_vectors(NAME, [models.PointVectors(id=number, vector={DENSE: vector})])
+        elif changed == "bm25":
+            weights = models.SparseVector(indices=[7], values=[0.5])
+            cluster.local.update_vectors(NAME, [models.PointVectors(id=number, vector={BM25: weights})])
+        elif changed == "payload":
+            cluster.local.set_payload(NAME, {"citation_count": 1000}, points=[number])
+    if changed == "gone":
+        cluster.local.delete(NAME, list(range(1, 171)))
+        cluster.local.upsert(NAME, [models.PointStruct(id=n, vector={}) for n in range(1001, 1171)])
+        for node in cluster.nodes:
+            node.fail(None)
+    expected = "has 510 points" if changed == "gone" else "is not the library's on all replicas"
+    with pytest.raises(VectorIndexError, match=expected):
+        load_into_server(edge, nodes, "papers", SNAPSHOT, CONFIG)
+    assert aliases(nodes) == {}
+
+
+# -- kills --------------------------------------------------------------------------------------------------
+
+LOAD = """
+import sys
+from pathlib import Path
+from scholarbase_cluster.qdrant import transfer
+from scholarbase.indexes.vectors.edge import EdgeIndex
+from scholarbase.indexes.vectors.nodes import Nodes
+transfer.BATCH, transfer.BLOCK = 7, 3
+edge, nodes = EdgeIndex.open(Path(sys.argv[1])), Nodes(sys.argv[2].split(","))
+transfer.load_into_server(edge, nodes, "papers", sys.argv[3], edge.config)
+nodes.close()
+edge.close()
+"""
+
+
+@pytest.mark.slow
+def test_a_load_killed_at_ten_instants_is_complete_at_the_end(
+    shard: Path, three: tuple[Cluster, Nodes]
+) -> None:
+    cluster, nodes = three
+    command = [sys.executable, "-c", LOAD, str(shard), ",".join(cluster.urls), SNAPSHOT]
+    random = np.random.default_rng(3)
+    sent: list[int] = []
+    for instant in range(10):
+        process = subprocess.Popen(command)
+        kill_at = len(cluster.upserts) + int(random.integers(0, 6)) if instant else 0
+
+        def kill(count: int, process: subprocess.Popen[bytes] = process, kill_at: int = kill_at) -> None:
+            if count >= kill_at:
+                process.send_signal(signal.SIGKILL)
+
+        cluster.on_upsert = kill
+        process.wait(120)
+        assert process.returncode in (-signal.SIGKILL, 0)
+        sent.append(len(cluster.upserts))
+        assert aliases(nodes) == {} or process.returncode == 0
+    cluster.on_upsert = lambda count: None
+    subprocess.run(command, check=True, timeout=120)
+    assert aliases(nodes) == {"papers": NAME}
+    index = ServerIndex.open(nodes, "papers", SNAPSHOT)
+    assert index.count(NO_FILTERS) == 340
+    assert list(index.ids()) == list(range(1, 341))
+    assert len(set(sent)) > 5  # kills at different places
+
+
+def test_searches_go_on_during_a_load(edge: EdgeIndex, three: tuple[Cluster, Nodes], corpus: Corpus) -> None:
+    _, nodes = three
+    load_into_server(edge, nodes, "papers", SNAPSHOT, CONFIG)
+    index = ServerIndex.open(nodes, "papers", SNAPSHOT)
+    query = corpus.project("networks")
+    expected = index.search_dense(query, 5, NO_FILTERS, exact=True)
+    found = []
+    load_into_server(
+        edge,
+        nodes,
+        "papers",
+        "fedcba9876543210" * 2,
+        CONFIG,
+        lambda done, total: found.append(index.search_dense(query, 5, NO_FILTERS, exact=True)),
+    )
+    assert found
+    assert all(hits == expected for hits in found)
+
+
+def test_a_node_that_hangs_does_not_end_a_load(edge: EdgeIndex, three: tuple[Cluster, Nodes]) -> None:
+    """Its batches are sent to the others when it has been silent for long."""
+    cluster, nodes = three
+    node = cluster.nodes[1]
+
+    def hang(count: int) -> None:
+        if count == 10:
+            node.fail(HANG, on="/Upsert")
+            Timer(1, lambda: node.fail(None)).start()
+
+    cluster.on_upsert = hang
+    began = time.monotonic()
+    load_into_server(edge, nodes, "papers", SNAPSHOT, CONFIG)
+    assert time.monotonic() - began < 60
+    assert list(ServerIndex.open(nodes, "papers", SNAPSHOT).ids()) == list(range(1, 341))

@@ -1,0 +1,14 @@
+"""The tests of a store of sessions, in a database."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.extensions.cluster.postgres import Postgres
+from tests.sessions.test_store import *  # noqa: F403
+
+
+@pytest.fixture
+def location(postgres: Postgres) -> str:
+    """Where sessions are kept: an empty database."""
+    return postgres.emptied()

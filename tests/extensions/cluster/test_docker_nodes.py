@@ -1,0 +1,278 @@
+"""The compose file of several servers and the manifests of Kubernetes: valid by their schemas, and with commands,
+settings and files that exist."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import click
+import httpx
+import pytest
+
+from scholarbase.cli import main
+from scholarbase.settings import PREFIX, Settings, load_settings
+from tests.conftest import ROOT
+
+yaml = pytest.importorskip("yaml")
+
+NODES = ROOT / "docker" / "nodes"
+KUBERNETES = ROOT / "docker" / "kubernetes"
+SETTINGS = {PREFIX + name.upper() for name in Settings.model_fields}
+VERSIONS = ("1.30", "1.35")
+"""Versions of Kubernetes whose schemas the manifests obey."""
+MADE_BY_USERS = {"keys.json", "secrets.env"}
+
+
+def kustomizations() -> list[Path]:
+    return sorted(KUBERNETES.rglob("kustomization.yaml"))
+
+
+@cache
+def manifests() -> list[tuple[Path, dict[str, Any]]]:
+    found = []
+    for path in sorted(KUBERNETES.rglob("*.yaml")):
+        if path.name != "kustomization.yaml":
+            found += [(path, one) for one in yaml.safe_load_all(path.read_text())]
+    return found
+
+
+def of_kind(*kinds: str) -> list[dict[str, Any]]:
+    return [one for _, one in manifests() if one["kind"] in kinds]
+
+
+def pods() -> Iterator[tuple[str, dict[str, Any]]]:
+    for one in of_kind("Deployment", "StatefulSet", "Job"):
+        yield one["metadata"]["name"], one["spec"]["template"]["spec"]
+
+
+def containers() -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
+    for name, pod in pods():
+        for container in [*pod.get("initContainers", ()), *pod["containers"]]:
+            yield name, pod, container
+
+
+@pytest.fixture(scope="module")
+def compose() -> dict[str, Any]:
+    content: dict[str, Any] = yaml.safe_load((NODES / "compose.yaml").read_text())
+    return content
+
+
+def parse(arguments: list[str]) -> None:
+    """Raises click.UsageError: not a valid command line of scholarbase. Nothing runs."""
+    # With the group's own settings: click keeps a command's help option from the first context that asks for it.
+    parent = click.Context(main, **main.context_settings)
+    command = main.get_command(parent, arguments[0])
+    assert command is not None, arguments[0]
+    command.make_context(arguments[0], list(arguments[1:]), parent=parent).close()
+
+
+# -- schemas ----------------------------------------------------------------------------------------------
+
+
+def test_compose_obeys_its_specification(compose: dict[str, Any]) -> None:
+    jsonschema = pytest.importorskip("jsonschema")
+    vendor = files("check_jsonschema") / "builtin_schemas" / "vendor" / "compose-spec.json"
+    schema = json.loads(vendor.read_text())
+    validator = jsonschema.validators.validator_for(schema)(schema)
+    for one in (compose, yaml.safe_load((ROOT / "docker" / "compose.yaml").read_text())):
+        validator.validate(one)
+    with pytest.raises(jsonschema.ValidationError):
+        validator.validate({"services": {"a": {"imagee": "x"}}})
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_manifests_obey_the_schemas_of_kubernetes(version: str) -> None:
+    validator = pytest.importorskip("kubernetes_validate")
+    for path, one in manifests():
+        used = validator.validate(one, version, strict=True)
+        assert used.startswith(version), f"{path.name} has no schema of Kubernetes {version}"
+    wrong = {**of_kind("Service")[0], "specc": {}}
+    with pytest.raises(validator.ValidationError):
+        validator.validate(wrong, version, strict=True)
+
+
+@pytest.mark.skipif(
+    not (shutil.which("kustomize") or shutil.which("kubectl")),
+    reason="neither kustomize nor kubectl is installed",
+)
+def test_kustomize_builds(tmp_path: Path) -> None:
+    copy = tmp_path / "kubernetes"
+    shutil.copytree(KUBERNETES, copy)
+    for name in MADE_BY_USERS:
+        (copy / name).write_text("A=b\n")
+    build = [
+        shutil.which("kustomize") or "kubectl",
+        *(["build"] if shutil.which("kustomize") else ["kustomize"]),
+    ]
+    for folder in (copy, copy / "jobs"):
+        assert subprocess.run([*build, str(folder)], capture_output=True, check=True).stdout
+
+
+# -- files and settings -----------------------------------------------------------------------------------
+
+
+def test_a_kustomization_names_every_file() -> None:
+    ignored = (ROOT / ".gitignore").read_text().split()
+    for path in kustomizations():
+        content = yaml.safe_load(path.read_text())
+        assert sorted(content["resources"]) == sorted(
+            one.name for one in path.parent.glob("*.yaml") if one.name != "kustomization.yaml"
+        )
+        for secret in content.get("secretGenerator", ()):
+            named = {*secret.get("files", ()), *secret.get("envs", ())}
+            assert named <= MADE_BY_USERS
+            assert all(f"/docker/kubernetes/{name}" in ignored for name in named)
+        assert {one["name"] for one in content["images"]} == {"scholarbase"}
+
+
+def literals() -> dict[str, str]:
+    content = yaml.safe_load((KUBERNETES / "kustomization.yaml").read_text())
+    [generator] = content["configMapGenerator"]
+    return dict(one.split("=", 1) for one in generator["literals"])
+
+
+def test_the_settings_exist_and_are_valid(compose: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    assert literals().keys() <= SETTINGS
+    for name in ("load", "api-1", "api-2"):
+        variables = compose["services"][name]["environment"]
+        assert {one for one in variables if one.startswith(PREFIX)} == variables.keys() - {"PGPASSWORD"}
+        assert variables.keys() - {"PGPASSWORD"} <= SETTINGS
+    for variables in (literals(), compose["services"]["api-1"]["environment"]):
+        with monkeypatch.context() as patched:
+            for name, value in variables.items():
+                patched.setenv(name, value if "$" not in value else "1")
+            settings = load_settings()
+        assert len(settings.qdrant_url or ()) == 3
+        assert settings.sessions_location == "postgresql://scholarbase@postgres/scholarbase"
+    text = "".join(path.read_text() for path in [*KUBERNETES.rglob("*.yaml"), *NODES.iterdir()])
+    # A password is neither in a file nor in a URL.
+    assert "POSTGRES_PASSWORD:?" in text
+    assert not any("password:" in line.lower() and "$" not in line for line in text.splitlines())
+
+
+def test_the_commands_parse(compose: dict[str, Any]) -> None:
+    found = [
+        container["args"]
+        for _, _, container in containers()
+        if container["image"] == "scholarbase" and "args" in container
+    ]
+    found += [compose["services"][name]["command"] for name in ("load", "api-1", "api-2")]
+    assert {arguments[0] for arguments in found} == {"serve", "load", "ingest"}
+    for arguments in found:
+        parse(arguments)
+    with pytest.raises(click.UsageError):
+        parse(["serve", "--no-such-option"])
+
+
+def test_names_refer_to_what_exists() -> None:
+    """Services, claims, secrets, ports and labels."""
+    services = {one["metadata"]["name"]: one["spec"] for one in of_kind("Service")}
+    labels = {
+        one["metadata"]["name"]: one["spec"]["template"]["metadata"]["labels"]
+        for one in of_kind("Deployment", "StatefulSet")
+    }
+    for name, spec in services.items():
+        assert spec["selector"] == labels[name]
+        [pod] = [pod for owner, pod in pods() if owner == name]
+        ports = {
+            port["name"]: port["containerPort"]
+            for container in pod["containers"]
+            for port in container["ports"]
+        }
+        for port in spec["ports"]:
+            assert port.get("targetPort", port["port"]) in (*ports, *ports.values())
+    for one in of_kind("PodDisruptionBudget"):
+        assert one["spec"]["selector"]["matchLabels"] == labels[one["metadata"]["name"]]
+    for one in of_kind("StatefulSet"):
+        assert one["spec"]["serviceName"] in services
+    [ingress] = of_kind("Ingress")
+    [path] = ingress["spec"]["rules"][0]["http"]["paths"]
+    assert path["backend"]["service"]["name"] in services
+    kustomization = yaml.safe_load((KUBERNETES / "kustomization.yaml").read_text())
+    secrets = {one["name"] for one in kustomization["secretGenerator"]}
+    claims = {one["metadata"]["name"] for one in of_kind("PersistentVolumeClaim")} | {"sources"}
+    for _, pod in pods():
+        for volume in pod.get("volumes", ()):
+            assert volume.get("secret", {}).get("secretName", "scholarbase-keys") in secrets
+            assert volume.get("persistentVolumeClaim", {}).get("claimName", "library") in claims
+    hosts = {f"http://qdrant-{place}.qdrant:6333" for place in range(3)}
+    assert set(literals()["SCHOLARBASE_QDRANT_URL"].split(",")) == hosts
+    [qdrant] = [one for one in of_kind("StatefulSet") if one["metadata"]["name"] == "qdrant"]
+    assert qdrant["spec"]["replicas"] == len(hosts)
+
+
+def test_containers_are_confined_and_have_limits_and_probes() -> None:
+    for name, pod, container in containers():
+        assert pod["securityContext"]["runAsNonRoot"] is True
+        assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        assert pod["automountServiceAccountToken"] is False
+        context = container["securityContext"]
+        assert context["readOnlyRootFilesystem"] is True
+        assert context["allowPrivilegeEscalation"] is False
+        assert context["capabilities"] == {"drop": ["ALL"]}
+        assert {"cpu", "memory"} <= container["resources"]["requests"].keys()
+        assert "memory" in container["resources"]["limits"]
+        mounts = {mount["name"] for mount in container["volumeMounts"]}
+        assert mounts <= {volume["name"] for volume in pod.get("volumes", ())} | {"storage", "data"}
+        if name not in ("ingest", "load"):
+            assert {"startupProbe", "readinessProbe", "livenessProbe"} <= container.keys()
+
+
+def test_a_server_answers_the_probes(server: str) -> None:
+    [deployment] = of_kind("Deployment")
+    [container] = deployment["spec"]["template"]["spec"]["containers"]
+    for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
+        path = container[probe]["httpGet"]["path"]
+        assert httpx.get(server + path, timeout=60).status_code == 200
+
+
+# -- compose ----------------------------------------------------------------------------------------------
+
+
+def test_only_the_balancer_is_published_and_only_on_localhost(compose: dict[str, Any]) -> None:
+    published = {name: one["ports"] for name, one in compose["services"].items() if "ports" in one}
+    assert published == {"balancer": ["127.0.0.1:${PORT:-8000}:8000"]}
+
+
+def test_services_wait_for_what_they_need(compose: dict[str, Any]) -> None:
+    services = compose["services"]
+    for name, one in services.items():
+        for other, wanted in one.get("depends_on", {}).items():
+            assert other in services, name
+            if wanted["condition"] == "service_healthy" and services[other]["image"] != "scholarbase":
+                assert "test" in services[other]["healthcheck"]
+    assert {f"qdrant-{place}" for place in (1, 2, 3)} == services["load"]["depends_on"].keys()
+    assert services["load"]["build"]["dockerfile"] == "docker/Dockerfile"
+    assert (NODES / services["load"]["build"]["context"] / "docker" / "Dockerfile").resolve().is_file()
+    volumes = {
+        volume.partition(":")[0]
+        for one in services.values()
+        for volume in one["volumes"]
+        if isinstance(volume, str)
+    }
+    assert volumes - {"./haproxy.cfg"} <= set(compose["volumes"])
+
+
+def test_the_balancers_configuration_is_valid(compose: dict[str, Any]) -> None:
+    program = shutil.which("haproxy", path=f"{os.environ['PATH']}:/usr/sbin")
+    if program is None:
+        pytest.skip("haproxy is not installed (in Debian: apt-get install haproxy).")
+    variables = dict(compose["services"]["balancer"]["environment"])
+    variables |= {"API_1": "127.0.0.1:8001", "API_2": "127.0.0.1:8002"}  # names resolve inside compose only
+    checked = subprocess.run(
+        [program, "-c", "-f", str(NODES / "haproxy.cfg")],
+        env=variables,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert checked.returncode == 0, checked.stderr
+    assert "WARNING" not in checked.stderr

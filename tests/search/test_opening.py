@@ -1,0 +1,135 @@
+"""Vector indexes that extensions add."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from scholarbase.encoders.sentence_transformers import SentenceTransformersEncoder
+from scholarbase.errors import InvalidRequest
+from scholarbase.extensions import Extension
+from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters
+from scholarbase.indexes.vectors.base import DENSE, VectorConfig, VectorPoint
+from scholarbase.indexes.vectors.edge import EdgeIndex
+from scholarbase.indexes.vectors.index import VectorIndex
+from scholarbase.search.library import Library
+from scholarbase.settings import Settings, load_settings
+from tests.indexes.vectors.test_suite import passes
+from tests.libraries import copied
+
+
+class MemoryIndex(VectorIndex):
+    """Compares a query with every point."""
+
+    def __init__(self, config: VectorConfig, points: Sequence[VectorPoint]) -> None:
+        super().__init__(config)
+        self._points = {point.id: point for point in points}
+
+    @staticmethod
+    def _condition(filters: ResolvedFilters, vector: str | None = None) -> Any:
+        return filters, vector
+
+    def _passing(self, condition: Any) -> list[VectorPoint]:
+        filters, name = condition or (NO_FILTERS, None)
+        points = [one for one in self._points.values() if passes(one.id, one.payload, filters)]
+        return [one for one in points if name is None or _vector(one, name) is not None]
+
+    def _nearest(self, name: str, vector: Any, limit: int, condition: Any, *, ef: int | None) -> list[Any]:
+        found = []
+        for point in self._passing(condition):
+            if (stored := _vector(point, name)) is None:
+                continue
+            if name == DENSE:
+                score = float(stored @ np.array(vector, np.float32))
+            else:
+                weights = dict(zip(stored.indices, stored.values, strict=True))
+                terms = [term for term in vector.indices if term in weights]
+                wanted = dict(zip(vector.indices, vector.values, strict=True))
+                if not terms:
+                    continue
+                score = float(np.float32(sum(wanted[term] * weights[term] for term in sorted(terms))))
+            found.append(SimpleNamespace(id=point.id, score=score))
+        return sorted(found, key=lambda one: -one.score)[:limit]
+
+    def _count(self, condition: Any) -> int:
+        return len(self._passing(condition))
+
+    def _retrieve(self, name: str, ids: Sequence[int]) -> list[Any]:
+        points = [self._points[one] for one in ids if one in self._points]
+        vectors = [(one.id, _vector(one, name)) for one in points]
+        return [SimpleNamespace(id=one, vector={} if it is None else {name: it}) for one, it in vectors]
+
+    def _scroll(self, offset: Any, limit: int, *, payload: bool, vectors: bool) -> tuple[list[Any], Any]:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        self._points = {}
+
+
+def _vector(point: VectorPoint, name: str) -> Any:
+    return point.dense if name == DENSE else point.sparse.get(name)
+
+
+class Memory(Extension):
+    def vector_indexes(self) -> dict[str, Callable[..., VectorIndex]]:
+        def open_index(address: str, library: Path, snapshot: str, settings: Settings) -> VectorIndex:
+            assert library.name == snapshot  # as the test named it
+            assert settings.vector_index == address
+            with closing(EdgeIndex.open(Path(address.removeprefix("memory:")))) as edge:
+                return MemoryIndex(edge.config, [one for batch in edge.points() for one in batch])
+
+        return {"memory": open_index}
+
+
+@contextmanager
+def opened(path: Path, minilm: SentenceTransformersEncoder, **settings: Any) -> Iterator[Library]:
+    library = Library.open(path, encoder=minilm, settings=load_settings(**settings))
+    yield library
+    # Not library.close(): it would close the model, which other tests go on using.
+    library._vectors.close()
+    library._catalog.close()
+
+
+def test_a_library_is_searched_in_the_index_of_an_extension(
+    extension: Callable[..., None], dense: Library, dense_library: Path, minilm: Any, tmp_path: Path
+) -> None:
+    extension(Memory)
+    library = tmp_path / dense.snapshot_id
+    copied(dense_library, library)
+    vectors = shutil.move(library / "vectors", tmp_path / "vectors")
+    with opened(library, minilm, vector_index=f"memory:{vectors}") as other:
+        for filters in ({}, {"to": "1993"}, {"from_": "1993-01", "min_citations": 3}):
+            for mode in ("sparse", "dense", "hybrid"):
+                asked: dict[str, Any] = {
+                    "mode": mode,
+                    "exact": True,
+                    "limit": 20,
+                    "fields": "title",
+                    **filters,
+                }
+                expected = dense.search("strings and gauge theory", **asked)
+                assert len(expected.results) > 5
+                assert other.search("strings and gauge theory", **asked) == expected
+
+
+@pytest.mark.parametrize(("kinds", "schemes"), [((), "none"), ((Memory,), "memory")])
+def test_another_scheme_is_an_error_that_lists_those_of_extensions(
+    extension: Callable[..., None], sample_library: Path, kinds: tuple[type[Extension], ...], schemes: str
+) -> None:
+    extension(*kinds)
+    sentence = rf"SCHOLARBASE_VECTOR_INDEX has the scheme 'faiss', .*\(schemes of extensions: {schemes}\)"
+    with pytest.raises(InvalidRequest, match=sentence):
+        Library.open(sample_library, settings=load_settings(vector_index="faiss:/x"))
+
+
+def test_two_addresses_of_vectors_are_an_error(sample_library: Path) -> None:
+    settings = load_settings(vector_index="memory:x", qdrant_url="http://a:6333")
+    with pytest.raises(InvalidRequest, match="both name a vector index: unset one of them"):
+        Library.open(sample_library, settings=settings)
