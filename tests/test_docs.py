@@ -25,6 +25,8 @@ from scholarbase.search.library import Library
 from scholarbase.settings import PREFIX, Settings
 from tests.conftest import ROOT, SAMPLE, run_cli, serving, serving_in_thread
 
+pytestmark = pytest.mark.whole
+
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), ROOT / "sample" / "README.md"])
 
 

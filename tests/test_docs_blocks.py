@@ -22,6 +22,8 @@ import pytest
 from tests.conftest import ROOT, run_cli, serving
 from tests.test_docs import PAGES, curl_requests, my_library, printed_commands
 
+pytestmark = pytest.mark.whole
+
 __all__ = ["my_library"]
 
 CHECKOUT = "needs a checkout, a package registry or the tests themselves"

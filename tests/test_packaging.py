@@ -15,6 +15,8 @@ import pytest
 
 from release.smoke import smoke
 
+pytestmark = pytest.mark.whole
+
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parent.parent
