@@ -153,6 +153,7 @@ def extension(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
             )
             for kind in kinds
         ]
+        monkeypatch.delenv("SCHOLARBASE_EXTENSIONS", raising=False)
         monkeypatch.setattr(extensions, "entry_points", lambda group: entries)
         extensions.forget()
 

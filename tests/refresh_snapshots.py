@@ -1,4 +1,4 @@
-"""The contracts that tests hold still: the OpenAPI document, the tools, and the help of the command line.
+"""The contracts that tests hold: the OpenAPI document, the tools, the help of the command line, and public names.
 
 ``python -m tests.refresh_snapshots`` writes them anew after a change that is meant; the difference belongs in
 the same commit, and in CHANGELOG.md where users will notice it.
@@ -63,6 +63,25 @@ def _helps(command: click.Command, context: click.Context) -> Iterator[str]:
             yield from _helps(child, below)
 
 
+PUBLIC_NAMES = """# Public names
+
+What [extensions](extending.md) may import of ScholarBase, by module: the names that those in this repository use. A test
+compares the table with their imports. A change of one is an entry in the [changelog](../CHANGELOG.md). Names that are not
+here may change at any time.
+
+| module | names |
+|---|---|
+"""
+
+
+def public_names() -> bytes:
+    """The page of the names that extensions import."""
+    from tests.extensions.test_imports import used
+
+    rows = (f"| `{module}` | {', '.join(f'`{name}`' for name in sorted(names))} |" for module, names in used().items())
+    return (PUBLIC_NAMES + "\n".join(sorted(rows)) + "\n").encode()
+
+
 SNAPSHOTS = {"openapi.json": openapi, "tools.json": tools, "cli-help.txt": cli_help}
 
 if __name__ == "__main__":
@@ -70,3 +89,6 @@ if __name__ == "__main__":
     for file_name, make in SNAPSHOTS.items():
         (FOLDER / file_name).write_bytes(make())
         sys.stdout.write(f"{FOLDER / file_name}\n")
+    page = FOLDER.parent.parent / "docs" / "public-names.md"
+    page.write_bytes(public_names())
+    sys.stdout.write(f"{page}\n")
