@@ -15,6 +15,9 @@ import socket
 from contextlib import suppress
 from typing import Any, Final
 
+# Granian's allocator, jemalloc, otherwise keeps the memory of a burst of connections until the next one.
+os.environ.setdefault("_RJEM_MALLOC_CONF", "dirty_decay_ms:0,muzzy_decay_ms:0")
+
 from granian._granian import SocketHolder
 from granian.constants import HTTPModes, Interfaces
 from granian.http import HTTP1Settings

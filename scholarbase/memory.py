@@ -8,6 +8,8 @@ caught, so the space is checked before.
 
 from __future__ import annotations
 
+import ctypes
+import gc
 import os
 import resource
 from collections.abc import Iterator
@@ -81,3 +83,13 @@ def _used() -> int:
 
 def _megabytes(size: int) -> str:
     return f"{size / (1 << 20):,.0f}"
+
+
+_malloc_trim: Final = getattr(ctypes.CDLL(None), "malloc_trim", None)
+
+
+def return_free_memory() -> None:
+    """Return the free memory of this process to the system, which glibc otherwise keeps."""
+    gc.collect()
+    if _malloc_trim is not None:
+        _malloc_trim(0)

@@ -113,7 +113,7 @@ class Settings(ClientSettings):
         "commas; * for all.",
     )
     max_connections: int = Field(
-        16_000,
+        8192,
         ge=1,
         le=1_000_000,
         description="Open connections of each worker process, if it may open as many files; more wait.",

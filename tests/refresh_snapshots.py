@@ -65,9 +65,9 @@ def _helps(command: click.Command, context: click.Context) -> Iterator[str]:
 
 PUBLIC_NAMES = """# Public names
 
-What [extensions](extending.md) may import of ScholarBase, by module: the names that those in this repository use. A test
-compares the table with their imports. A change of one is an entry in the [changelog](../CHANGELOG.md). Names that are not
-here may change at any time.
+What [extensions](extending.md) may import of ScholarBase, by module: the names that those in this repository use. A
+test compares the table with their imports. A change of one is an entry in the [changelog](../CHANGELOG.md). Names that
+are not here may change at any time.
 
 | module | names |
 |---|---|
@@ -78,7 +78,10 @@ def public_names() -> bytes:
     """The page of the names that extensions import."""
     from tests.extensions.test_imports import used
 
-    rows = (f"| `{module}` | {', '.join(f'`{name}`' for name in sorted(names))} |" for module, names in used().items())
+    rows = (
+        f"| `{module}` | {', '.join(f'`{name}`' for name in sorted(names))} |"
+        for module, names in used().items()
+    )
     return (PUBLIC_NAMES + "\n".join(sorted(rows)) + "\n").encode()
 
 

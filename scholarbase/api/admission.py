@@ -8,7 +8,6 @@ they are rejected with 503.
 from __future__ import annotations
 
 import asyncio
-import ctypes
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -25,6 +24,7 @@ from scholarbase.api.capacity import Capacity, busy, refuse, stopping
 from scholarbase.api.holding import HELD, Held
 from scholarbase.deadlines import DEADLINE, Deadline, time_limit
 from scholarbase.errors import Cancelled, InvalidRequest, TimeLimit
+from scholarbase.memory import return_free_memory
 from scholarbase.settings import Settings
 from scholarbase.timing import stages
 
@@ -50,7 +50,6 @@ SLOT: Final = "scholarbase.slot"
 """The key of a request's scope that holds its :class:`Slot`."""
 TRIM_SECONDS: Final = 10.0
 """How long after large responses free memory is returned to the system."""
-_malloc_trim: Final = getattr(ctypes.CDLL(None), "malloc_trim", None)
 _DISCONNECTED: Final = "The request was cancelled, because the client disconnected."
 
 
@@ -266,8 +265,7 @@ class Admission:
     def _trim(self) -> None:
         """Return the free memory of large responses to the system, which glibc otherwise keeps."""
         self._trimming = None
-        if _malloc_trim is not None:
-            asyncio.get_running_loop().run_in_executor(None, _malloc_trim, 0)
+        asyncio.get_running_loop().run_in_executor(None, return_free_memory)
 
     async def _on_loop(self, work: Callable[[], T]) -> T:
         """Run short work on the event loop, unless this turn of the loop has had its share of it."""

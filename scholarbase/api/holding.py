@@ -6,7 +6,6 @@ served is closed when nothing holds it.
 
 from __future__ import annotations
 
-import ctypes
 import logging
 import threading
 from collections.abc import Iterator, Sequence
@@ -19,6 +18,7 @@ from starlette.types import Scope
 
 from scholarbase.api.conditional import seed_of
 from scholarbase.errors import ScholarBaseError, SnapshotNotHeld
+from scholarbase.memory import return_free_memory
 from scholarbase.search.library import Library
 
 log = logging.getLogger("scholarbase.api")
@@ -31,7 +31,6 @@ SNAPSHOT_KEY: Final = SNAPSHOT.lower().encode()
 _TAG_BYTES: Final = 12
 _COUNTS: Final = {"papers": "papers", "abstracts": "abstracts", "citations": "edges"}
 """The counts of a manifest that describe a library, by their names in responses."""
-_malloc_trim: Final = getattr(ctypes.CDLL(None), "malloc_trim", None)
 
 
 class Held:
@@ -71,8 +70,7 @@ class Held:
             log.error("The library of snapshot %s cannot be closed: %s", self.library.snapshot_id, error)
         else:
             log.info("Closed the library of snapshot %s.", self.library.snapshot_id)
-        if _malloc_trim is not None:
-            _malloc_trim(0)
+        return_free_memory()
 
 
 class Libraries:

@@ -31,6 +31,7 @@ from scholarbase.api.sending import PIECE, LargeResponses
 from scholarbase.api.tracing import Tracer
 from scholarbase.errors import InvalidRequest, MisdirectedRequest, ScholarBaseError, SnapshotNotHeld
 from scholarbase.http import is_loopback
+from scholarbase.memory import return_free_memory
 from scholarbase.settings import Settings
 from scholarbase.timing import STAGES, Stage
 
@@ -39,6 +40,9 @@ log = logging.getLogger("scholarbase.access")
 REQUEST_ID: Final = "X-Request-ID"
 CLIENT_DISCONNECTED: Final = 499
 """The status in log lines and metrics of a request whose client disconnected before the response, as in nginx."""
+MANY_WAITING: Final = 500
+RETURN_SECONDS: Final = 20.0
+"""How long after ``MANY_WAITING`` requests waited the free memory is returned to the system."""
 STARTED_AT_ONCE: Final = 32
 """Requests that start in one turn of the event loop."""
 MAX_LOGGED: Final = 2000
@@ -65,6 +69,7 @@ class Turns:
     def __init__(self) -> None:
         self._started = 0
         self._waiting: deque[asyncio.Future[None]] = deque()
+        self._returning: asyncio.TimerHandle | None = None
 
     async def wait(self) -> None:
         """Wait for a turn in which the request may start."""
@@ -80,12 +85,19 @@ class Turns:
 
     def _begin(self) -> None:
         self._started = 0
+        loop = asyncio.get_running_loop()
+        if len(self._waiting) > MANY_WAITING and self._returning is None:
+            self._returning = loop.call_later(RETURN_SECONDS, self._return_memory)
         while self._waiting and self._started < STARTED_AT_ONCE:
             if not (turn := self._waiting.popleft()).done():  # its client may have gone
                 turn.set_result(None)
                 self._started += 1
         if self._started:
-            asyncio.get_running_loop().call_soon(self._begin)
+            loop.call_soon(self._begin)
+
+    def _return_memory(self) -> None:
+        self._returning = None
+        asyncio.get_running_loop().run_in_executor(None, return_free_memory)
 
 
 class Requests:

@@ -27,7 +27,9 @@ def used() -> dict[str, set[str]]:
     for path in files():
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Import):
-                assert not [alias.name for alias in node.names if alias.name.split(".")[0] == "scholarbase"], path
+                assert not [
+                    alias.name for alias in node.names if alias.name.split(".")[0] == "scholarbase"
+                ], path
             elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "scholarbase":
                 names[node.module or ""].update(alias.name for alias in node.names)
     return names
