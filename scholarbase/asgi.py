@@ -31,13 +31,16 @@ HEAD_SECONDS: Final = 20
 close their idle connections after 5 seconds."""
 MAX_HEAD: Final = 131_072
 """Bytes of request line and headers."""
-_holder: Final[Any] = SocketHolder  # its stub lacks the arguments
 SPARE_FILES: Final = 256
 """File descriptors that are left for indexes, sessions and keys."""
+_holder: Final[Any] = SocketHolder  # its stub lacks the arguments
 
 
 def options(max_connections: int) -> dict[str, Any]:
-    """The options of a server. ``max_connections`` is for each worker; more wait to be accepted."""
+    """The options of a server. ``max_connections`` is for each worker; more wait to be accepted.
+
+    Increases this process's limit of open files, which workers inherit.
+    """
     return {
         "interface": Interfaces.ASGI,
         "http": HTTPModes.http1,
@@ -54,7 +57,7 @@ def options(max_connections: int) -> dict[str, Any]:
 def _allowed(wanted: int) -> int:
     """The number of connections for which a process may open files, ``wanted`` at most.
 
-    Raises the soft limit of open files as far as needed and allowed.
+    Increases the soft limit of open files as far as needed and allowed.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = wanted + SPARE_FILES
@@ -86,6 +89,7 @@ class Workers(MPServer):
         super().__init__("", respawn_failed_workers=True, **options)
         self._listener = listener
 
+    # Private methods of Granian 2.8, which has no public way to pass a socket: see its version in pyproject.toml.
     def _init_shared_socket(self) -> None:
         self._ssp: Any = None
         self._sso = self._listener
@@ -101,7 +105,7 @@ class Embedded(_Embedded):
     """
 
     def __init__(self, app: Any, listener: socket.socket, **options: Any) -> None:
-        # Below, Granian warns that its server in an event loop is experimental.
+        # At the level of warnings, Granian says that its server in an event loop is experimental.
         super().__init__(app, **{**options, "log_level": "error"})
         self._listener = listener
 

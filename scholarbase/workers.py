@@ -18,6 +18,7 @@ from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import suppress
 from pathlib import Path
 from threading import Lock, Thread
+from time import sleep
 from typing import Any, Final
 
 import orjson
@@ -139,3 +140,14 @@ def work(task: Callable[[dict[str, Any], Say], None]) -> None:
     except ScholarBaseError as error:
         say({_ERROR: type(error).__name__, "text": str(error)})
         sys.exit(1)
+
+
+def end_with(parent: int) -> None:
+    """Send this process SIGTERM when its parent has ended."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            sleep(1)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    Thread(target=watch, name="end-with-parent", daemon=True).start()

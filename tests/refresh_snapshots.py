@@ -65,9 +65,9 @@ def _helps(command: click.Command, context: click.Context) -> Iterator[str]:
 
 PUBLIC_NAMES = """# Public names
 
-What [extensions](extending.md) may import of ScholarBase, by module: the names that those in this repository use. A
-test compares the table with their imports. A change of one is an entry in the [changelog](../CHANGELOG.md). Names that
-are not here may change at any time.
+What [extensions](extending.md) may import of ScholarBase, by module: the names that those in this repository use, and
+some for others. A test compares the table with them. A change of one is an entry in the
+[changelog](../CHANGELOG.md). Names that are not here may change at any time.
 
 | module | names |
 |---|---|

@@ -11,6 +11,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from scholarbase.api.capacity import Capacity
+from scholarbase.api.paths import is_below
 from scholarbase.api.problems import TOOLS_PATH, rejection
 from scholarbase.errors import BodyTooLarge, Busy, RequestIncomplete
 
@@ -21,6 +22,7 @@ SMALL_BODY: Final = 2**16
 BODIES: Final = 4
 """Bodies of the maximum size that are in memory at once."""
 SLOW_SECONDS: Final = 20.0
+"""How long a client may take to send any body."""
 MIN_RATE: Final = 1024
 """Bytes per second that a client must send of a body, after ``SLOW_SECONDS``."""
 MAX_DISCARDED: Final = 32 * 2**20
@@ -38,9 +40,9 @@ class BodyLimit:
     """ASGI middleware: receives each body completely before the application runs, within limits of size and time.
 
     A body is rejected with a problem document if it has more than ``limit`` bytes or too many values, or if its client
-    sends less than ``MIN_RATE``. Larger bodies than ``SMALL_BODY`` wait until together they fit into ``BODIES`` times
-    the limit. As much is received at once; a body that waits for slow clients is received all the same after
-    ``PATIENCE_SECONDS``.
+    sends less than ``MIN_RATE``. Bodies above ``SMALL_BODY`` share two rooms, each of ``BODIES`` times the limit: one
+    while they are received, one while they are answered. A body that has waited ``PATIENCE_SECONDS`` for the first is
+    received without it.
 
     Args:
         queue: the number of bodies that may wait.
@@ -60,7 +62,7 @@ class BodyLimit:
         if length == 0:
             await self._app(scope, _replaying(b"", receive), send)
             return
-        is_tool = scope["path"].startswith(TOOLS_PATH)
+        is_tool = is_below(scope["path"], TOOLS_PATH)
         limit = self._limit * (TOOLS_FACTOR if is_tool else 1)
         size = 0
         try:

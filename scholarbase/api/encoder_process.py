@@ -17,12 +17,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from scholarbase import logs
+from scholarbase.api.runtime import Runtime
 from scholarbase.encoders.service import serve_encoder
 from scholarbase.errors import EncoderError, ScholarBaseError
 from scholarbase.manifest import Manifest
 from scholarbase.models.encoders import STATIC
 from scholarbase.search.opening import encoder_location
 from scholarbase.settings import Settings
+from scholarbase.workers import end_with
 
 log = logging.getLogger("scholarbase.api")
 
@@ -31,15 +33,19 @@ START_SECONDS: Final = 600
 
 
 @contextmanager
-def shared_encoder(path: Path, manifest: Manifest, settings: Settings, at: Path) -> Iterator[str | None]:
+def shared_encoder(
+    path: Path, manifest: Manifest, settings: Settings, runtime: Runtime
+) -> Iterator[str | None]:
     """Run one process with the model if several workers need it, and restart it if it dies.
 
     A static encoder has no process: each worker opens it, since a request to another process takes ten times as long as
     it takes to encode a query.
 
     Yields:
-        where the workers find the encoder: its location, or the socket ``at``; None without an encoder.
+        where the workers find the encoder: its location, or a socket in the folder of ``runtime``; None without an
+        encoder.
     """
+    at = runtime.path / "encoder.sock"
     name = encoder_location(path, manifest, settings)
     is_static = manifest.encoder is not None and manifest.encoder.for_queries.kind == STATIC
     is_service = name is not None and name.startswith(("http://", "https://", "unix:"))
@@ -48,7 +54,7 @@ def shared_encoder(path: Path, manifest: Manifest, settings: Settings, at: Path)
         return
     stop = threading.Event()
     first = _start(name, settings, at)
-    keeper = threading.Thread(target=_keep, args=(first, name, settings, at, stop), daemon=True)
+    keeper = threading.Thread(target=_keep, args=(first, name, settings, at, stop, runtime), daemon=True)
     try:
         _wait_for(at, first, name)
         keeper.start()
@@ -65,7 +71,7 @@ def _start(name: str, settings: Settings, at: Path) -> BaseProcess:
     key = settings.encoder_api_key.get_secret_value() if settings.encoder_api_key else None
     process = multiprocessing.get_context("spawn").Process(
         target=_run,
-        args=(settings.log_level, name),
+        args=(os.getpid(), settings.log_level, name),
         kwargs={"uds": str(at), "device": settings.device, "api_key": key, "queries_only": True},
         daemon=True,
     )
@@ -73,27 +79,16 @@ def _start(name: str, settings: Settings, at: Path) -> BaseProcess:
     return process
 
 
-def _run(level: str, name: str, **options: Any) -> None:
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+def _run(parent: int, level: str, name: str, **options: Any) -> None:
+    for number in (signal.SIGHUP, signal.SIGINT):  # which a terminal sends to all processes
+        signal.signal(number, signal.SIG_IGN)
     logs.configure(level)
-    end_with_parent()
+    end_with(parent)
     try:
         serve_encoder(name, **options)
     except ScholarBaseError as error:
         log.error("%s", error)
         sys.exit(error.exit_code)
-
-
-def end_with_parent() -> None:
-    """Stop this process when its parent has died."""
-    parent = os.getppid()
-
-    def wait() -> None:
-        while os.getppid() == parent:
-            time.sleep(1)
-        os.kill(os.getpid(), signal.SIGTERM)
-
-    threading.Thread(target=wait, name="end-with-parent", daemon=True).start()
 
 
 def _wait_for(at: Path, process: BaseProcess, name: str) -> None:
@@ -106,9 +101,11 @@ def _wait_for(at: Path, process: BaseProcess, name: str) -> None:
     raise EncoderError(f"The process of the encoder {name} did not start: see its messages above.")
 
 
-def _keep(process: BaseProcess, name: str, settings: Settings, at: Path, stop: threading.Event) -> None:
+def _keep(
+    process: BaseProcess, name: str, settings: Settings, at: Path, stop: threading.Event, runtime: Runtime
+) -> None:
     while not stop.wait(1.0):
-        if not process.is_alive():
+        if not process.is_alive() and not runtime.is_stopping:
             log.error("The encoder process exited with status %s: restarting it.", process.exitcode)
             process = _start(name, settings, at)
     _stop(process)

@@ -41,6 +41,7 @@ REQUEST_ID: Final = "X-Request-ID"
 CLIENT_DISCONNECTED: Final = 499
 """The status in log lines and metrics of a request whose client disconnected before the response, as in nginx."""
 MANY_WAITING: Final = 500
+"""Requests that wait for a turn, after which free memory is returned."""
 RETURN_SECONDS: Final = 20.0
 """How long after ``MANY_WAITING`` requests waited the free memory is returned to the system."""
 STARTED_AT_ONCE: Final = 32
@@ -68,6 +69,7 @@ class Turns:
 
     def __init__(self) -> None:
         self._started = 0
+        """Requests that started in this turn. Above 0, the next turn is scheduled."""
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._returning: asyncio.TimerHandle | None = None
 

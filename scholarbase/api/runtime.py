@@ -6,7 +6,9 @@
     workers/PID.json    the number that a worker has reached, and the error if it could not
     failure.json        why a worker cannot serve, so that the server stops
     stopping            exists when the server stops
+    lock                held while a process changes what is served
     rates, *.db         rate limits and metrics over all workers
+    encoder.sock        where the encoder listens that the workers share
 
 Files are replaced in one step. A process looks at them several times a second, which takes some microseconds.
 """
@@ -72,7 +74,7 @@ class Runtime:
 
     @contextmanager
     def changing(self) -> Iterator[None]:
-        """Wait until no other process changes what is served."""
+        """Hold the lock under which one process at a time changes what is served."""
         with (self.path / "lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
@@ -101,9 +103,10 @@ class Runtime:
         states = {}
         for path in self._workers.glob("*.json"):
             pid = int(path.stem)
-            if _is_alive(pid):
+            with suppress(FileNotFoundError):  # it has ended meanwhile
                 content = orjson.loads(path.read_bytes())
-                states[pid] = State(content["number"], _from_json(content["error"]))
+                if _is_alive(pid):
+                    states[pid] = State(content["number"], _from_json(content["error"]))
         return states
 
     def forget(self, pid: int) -> State | None:
@@ -119,8 +122,10 @@ class Runtime:
 
     def fail(self, error: ScholarBaseError) -> None:
         """Say why this server must stop. The first reason counts."""
-        if not (self.path / "failure.json").exists():
-            self._write(self.path / "failure.json", {"error": _as_json(error)})
+        mine = self.path / f"failure.{os.getpid()}.json"
+        self._write(mine, {"error": _as_json(error)})
+        with suppress(FileExistsError):
+            os.link(mine, self.path / "failure.json")
 
     def failure(self) -> ScholarBaseError | None:
         with suppress(FileNotFoundError):
@@ -157,6 +162,6 @@ def _from_json(content: dict[str, str] | None) -> ScholarBaseError | None:
 def _is_alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
+    except (ProcessLookupError, PermissionError):  # a process of another user has its number now
         return False
     return True

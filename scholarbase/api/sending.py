@@ -11,6 +11,7 @@ from starlette.types import Message, Send
 PIECE: Final = 2**17
 """Bytes that are handed to the server at once. It waits while the client does not read."""
 SLOW_SECONDS: Final = 20.0
+"""How long a client may take to read any response."""
 MIN_RATE: Final = 16_384
 """Bytes per second that a client must read of a response, after ``SLOW_SECONDS``."""
 MAX_UNREAD: Final = 64 * 2**20
@@ -20,13 +21,13 @@ UNREAD_SECONDS: Final = 2.0
 
 
 class _Sending:
-    """A response that is being sent: its bytes that were not sent, and its time limit."""
+    """A response that is being sent: its bytes that were not sent, its time limit, and its start."""
 
-    __slots__ = ("limit", "size", "started")
+    __slots__ = ("size", "started", "timeout")
 
-    def __init__(self, size: int, limit: asyncio.Timeout) -> None:
+    def __init__(self, size: int, timeout: asyncio.Timeout) -> None:
         self.size = size
-        self.limit = limit
+        self.timeout = timeout
         self.started = asyncio.get_running_loop().time()
 
 
@@ -46,8 +47,8 @@ class LargeResponses:
         """Send a body. Raises ClientDisconnect: the client was too slow, and its connection will be closed."""
         body: bytes = message["body"]
         try:
-            async with asyncio.timeout(SLOW_SECONDS + len(body) / MIN_RATE) as limit:
-                sending = _Sending(len(body), limit)
+            async with asyncio.timeout(SLOW_SECONDS + len(body) / MIN_RATE) as timeout:
+                sending = _Sending(len(body), timeout)
                 self._sending[sending] = None
                 self._disconnect_slow()
                 try:
@@ -64,14 +65,17 @@ class LargeResponses:
 
     def _disconnect_slow(self) -> None:
         """Cut off responses until the others fit, and look again while they do not."""
-        self._check = None
         loop = asyncio.get_running_loop()
         unsent = sum(one.size for one in self._sending)
         for sending in self._sending:
             if unsent <= MAX_UNREAD or loop.time() - sending.started < UNREAD_SECONDS:
                 break
             unsent -= sending.size
-            if not sending.limit.expired():
-                sending.limit.reschedule(loop.time())
+            if not sending.timeout.expired():
+                sending.timeout.reschedule(loop.time())
         if unsent > MAX_UNREAD and self._check is None:
-            self._check = loop.call_later(UNREAD_SECONDS, self._disconnect_slow)
+            self._check = loop.call_later(UNREAD_SECONDS, self._look_again)
+
+    def _look_again(self) -> None:
+        self._check = None
+        self._disconnect_slow()

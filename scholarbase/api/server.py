@@ -15,11 +15,13 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
 from fastapi import FastAPI
+from prometheus_client import values
 
 from scholarbase.api.access.guard import check_access
 from scholarbase.api.access.rates import FILE_NAME, make_file
@@ -37,7 +39,9 @@ from scholarbase.settings import Settings
 
 log = logging.getLogger("scholarbase.api")
 
+METRICS_FOLDER: Final = "PROMETHEUS_MULTIPROC_DIR"
 MAX_FAILED_STARTS: Final = 3
+"""Workers in a row that may end while they open the library, before the server stops."""
 STOP_SECONDS: Final = 9
 """When a worker is killed that has not ended since SIGTERM, such as in a call of an index that cannot be stopped."""
 
@@ -61,9 +65,12 @@ def serve(path: Path, settings: Settings) -> None:
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)}
     listener = listen(settings.host, settings.port)
     try:
+        # Until the workers start. A terminal that closes does not stop a server.
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
         with (
             _runtime_folder(settings) as runtime,
-            shared_encoder(folder, manifest, settings, runtime.path / "encoder.sock") as encoder,
+            shared_encoder(folder, manifest, settings, runtime) as encoder,
         ):
             runtime.publish((Target(folder, snapshot),))
             swaps = Swaps(path, runtime, settings, has_encoder=encoder is not None)
@@ -76,6 +83,8 @@ def serve(path: Path, settings: Settings) -> None:
             )
             if (failure := runtime.failure()) is not None:
                 raise failure
+    except KeyboardInterrupt:
+        log.info("Stopped.")
     finally:
         listener.close()
         for number, handler in before.items():
@@ -86,12 +95,13 @@ class _Loader:
     """Makes the application of a worker, in its process."""
 
     def __init__(self, path: Path, encoder: str | None, settings: Settings, runtime: Path) -> None:
-        self._arguments = path, encoder, settings, runtime
+        self._arguments: tuple[Path, str | None, Settings, Path, int]
+        self._arguments = path, encoder, settings, runtime, os.getpid()
 
     def __call__(self, *_: object) -> FastAPI:
-        signal.signal(
-            signal.SIGTERM, signal.SIG_DFL
-        )  # not the first process's, until the event loop has its own
+        # Those of the first process do not end this one; its event loop will have its own.
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, signal.SIG_DFL)
         from scholarbase.api.worker import worker_app
 
         return worker_app(*self._arguments)
@@ -174,15 +184,28 @@ def _runtime_folder(settings: Settings) -> Iterator[Runtime]:
     with storage_errors(temporary, "set SCHOLARBASE_RUNTIME_DIR to a folder that exists and is writable"):
         folder = Path(tempfile.mkdtemp(prefix="scholarbase-", dir=temporary))
     try:
-        if settings.workers > 1:
-            os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(folder)
+        with _shared_metrics(folder) if settings.workers > 1 else nullcontext():
             make_file(folder / FILE_NAME)
-        # With the variable set. Workers are forked where the system can: they share the modules' memory.
-
-        yield Runtime(folder)
+            import_module("scholarbase.api.worker")  # once: forked workers share its memory
+            yield Runtime(folder)
     finally:
         with suppress(OSError):
             shutil.rmtree(folder)
+
+
+@contextmanager
+def _shared_metrics(folder: Path) -> Iterator[None]:
+    """Count metrics and rates over all workers, in files of this folder.
+
+    Prometheus's client looks for the variable when it is imported, which may have happened before.
+    """
+    os.environ[METRICS_FOLDER] = str(folder)
+    values.ValueClass = values.get_value_class()  # type: ignore[no-untyped-call]
+    try:
+        yield
+    finally:
+        del os.environ[METRICS_FOLDER]
+        values.ValueClass = values.get_value_class()  # type: ignore[no-untyped-call]
 
 
 def _url(listener: socket.socket) -> str:

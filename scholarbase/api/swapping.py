@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -62,7 +63,7 @@ class Reloaded:
 # -- in a worker -----------------------------------------------------------------------------------------
 
 
-class Shared:
+class KeptOpen:
     """A model that several libraries of a process use one after the other. Closing a library does not close it."""
 
     def __init__(self, model: Any) -> None:
@@ -80,8 +81,8 @@ class Models:
 
     def __init__(self, encoder: Encoder | None, rerankers: dict[str, Reranker]) -> None:
         self._opened: list[Any] = [*rerankers.values(), *([] if encoder is None else [encoder])]
-        self.encoder = None if encoder is None else cast(Encoder, Shared(encoder))
-        self.rerankers = {name: cast(Reranker, Shared(one)) for name, one in rerankers.items()}
+        self.encoder = None if encoder is None else cast(Encoder, KeptOpen(encoder))
+        self.rerankers = {name: cast(Reranker, KeptOpen(one)) for name, one in rerankers.items()}
 
     @classmethod
     def open(cls, encoder_name: str | None, settings: Settings) -> Models:
@@ -176,15 +177,15 @@ class Follower:
             error = LibraryError(f"Opening the library failed ({failure!r}): see the server's log.")
         if error is not None:
             log.error("A worker cannot serve snapshot %s: %s", served.current.snapshot, error)
-        self._number = served.number
         self._runtime.report(State(served.number, error))
+        self._number = served.number
 
     def _take(self, served: Served) -> None:
         target = served.current
         if target.snapshot not in self._libraries.names():
             self._libraries.add(open_target(target, self._models, self._settings))
-        for kept in served.held[:-1]:
-            if self._number == STARTING:  # an earlier library, for requests that name its snapshot
+        if self._number == STARTING:  # earlier libraries, for requests that name their snapshots
+            for kept in served.held[:-1]:
                 self._open_kept(kept)
         self._libraries.switch([one.snapshot for one in served.held])
 
@@ -213,7 +214,7 @@ class Swaps:
         self.runtime: Final = runtime
         self._settings = settings
         self._needs_encoder = not has_encoder and settings.encoder != "none"
-        self._signals: SimpleQueue[bool] = SimpleQueue()
+        self._signals: SimpleQueue[None] = SimpleQueue()
         self._refused: tuple[object, float] = (None, 0.0)
 
     def reload(self) -> Reloaded:
@@ -265,8 +266,10 @@ class Swaps:
         kept = tuple([*others, target][-self._settings.keep_libraries :])
         try:
             self._wait(self.runtime.publish(kept).number)
-        except ScholarBaseError:
-            self.runtime.publish(held)
+        except BaseException:
+            number = self.runtime.publish(held).number
+            with suppress(ScholarBaseError):  # which a worker has logged
+                self._wait(number)
             raise
 
     def _wait(self, number: int) -> None:
@@ -288,18 +291,13 @@ class Swaps:
 
     def request(self) -> None:
         """Let :meth:`run` reload. A signal handler may call it."""
-        self._signals.put(True)
-
-    def stop(self) -> None:
-        """End :meth:`run`."""
-        self._signals.put(False)
+        self._signals.put(None)
 
     def run(self) -> None:
         """Reload when requested, and with ``--watch`` when the library of the path is another one."""
         while True:
             try:
-                if not self._signals.get(timeout=WATCH_SECONDS if self._settings.watch else None):
-                    return
+                self._signals.get(timeout=WATCH_SECONDS if self._settings.watch else None)
                 self._try(reload=True)
             except Empty:
                 self._try(reload=False)
@@ -310,21 +308,21 @@ class Swaps:
         try:
             if not reload:
                 found = self._found()
-                if found == self.runtime.served().current.snapshot or self._is_refused(found):
+                if found == self.runtime.served().current or self._is_refused(found):
                     return
             reloaded = self.reload()
             if reload and reloaded.snapshot == reloaded.previous:
                 log.info("Snapshot %s is the newest and is still served.", reloaded.snapshot)
-        except SwapFailed:  # in the log
-            self._refused = found, monotonic() + RETRY_SECONDS
-        except Exception:
-            log.exception("The library cannot be reloaded.")
-            self._refused = found, monotonic() + RETRY_SECONDS
+        except Exception as error:
+            if not isinstance(error, SwapFailed):  # which is in the log
+                log.exception("The library cannot be reloaded.")
+            if not reload:
+                self._refused = found, monotonic() + RETRY_SECONDS
 
     def _found(self) -> object:
-        """The snapshot that the path names, or the message why it names none."""
+        """The library that the path names, or the message why it names none."""
         try:
-            return self._target().snapshot
+            return self._target()
         except ScholarBaseError as error:
             return str(error)
 

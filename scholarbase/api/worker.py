@@ -18,13 +18,14 @@ from fastapi import FastAPI
 
 from scholarbase import logs
 from scholarbase.api.app import create_app
-from scholarbase.api.encoder_process import end_with_parent
 from scholarbase.api.holding import Libraries
 from scholarbase.api.runtime import POLL_SECONDS, STARTING, Runtime, State
-from scholarbase.api.swapping import Follower, Models, Swaps, open_target
+from scholarbase.api.swapping import OPEN_SECONDS, Follower, Models, Swaps, open_target
 from scholarbase.api.watching import exit_on_bus_errors, watch
 from scholarbase.errors import LibraryError, ScholarBaseError
+from scholarbase.search.library import Library
 from scholarbase.settings import Settings
+from scholarbase.workers import end_with
 
 log = logging.getLogger("scholarbase.api")
 
@@ -36,18 +37,21 @@ COLLECTION: Final = (20_000, 20, 20)
 of the process were searched for cycles every few seconds, which took 80 ms."""
 
 
-def worker_app(path: Path, encoder: str | None, settings: Settings, runtime_path: Path) -> FastAPI:
+def worker_app(
+    path: Path, encoder: str | None, settings: Settings, runtime_path: Path, parent: int
+) -> FastAPI:
     """The application of this process, with the libraries that the server serves.
 
     Args:
         path: what the operator named: a library, a link to one, or a folder of libraries.
         encoder: the name, path or URL of the query encoder, if it has one.
         runtime_path: the folder of the server's :class:`Runtime`.
+        parent: the id of the server's first process.
     """
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # a terminal that closes sends it to all processes
     logs.configure(settings.log_level)
     exit_on_bus_errors()
-    end_with_parent()
+    end_with(parent)
     sys.setswitchinterval(SWITCH_SECONDS)
     gc.set_threshold(*COLLECTION)
     runtime = Runtime(runtime_path)
@@ -63,9 +67,8 @@ def worker_app(path: Path, encoder: str | None, settings: Settings, runtime_path
 
 
 def _open(path: Path, encoder: str | None, settings: Settings, runtime: Runtime) -> FastAPI:
-    served = runtime.served()
     models = Models.open(encoder, settings)
-    libraries = Libraries(open_target(served.current, models, settings))
+    libraries = Libraries(_open_served(models, settings, runtime))
     follower = Follower(libraries, models, settings, runtime)
     follower.follow()
     swaps = Swaps(path, runtime, settings, has_encoder=models.encoder is not None)
@@ -81,8 +84,31 @@ def _open(path: Path, encoder: str | None, settings: Settings, runtime: Runtime)
         )
 
     _in_thread("follow", partial(_follow, follower, runtime, app.state.admission.stop))
-    _in_thread("watch-library", partial(watch, libraries.check_files, stop_changed, threading.Event()))
+    ended = threading.Event()  # never: the thread ends with the process
+    _in_thread("watch-library", partial(watch, libraries.check_files, stop_changed, ended))
     return app
+
+
+def _open_served(models: Models, settings: Settings, runtime: Runtime) -> Library:
+    """The library that the server serves. If it is one to which the server is changing and cannot be opened, the one to
+    which the server goes back.
+
+    Raises:
+        ScholarBaseError: it cannot be opened.
+    """
+    while True:
+        served = runtime.served()
+        try:
+            return open_target(served.current, models, settings)
+        except ScholarBaseError as error:
+            if served.number == 0:
+                raise
+            runtime.report(State(served.number, error))
+            deadline = time.monotonic() + OPEN_SECONDS
+            while runtime.served().number == served.number:
+                if runtime.is_stopping or time.monotonic() > deadline:
+                    raise
+                time.sleep(POLL_SECONDS)
 
 
 def _follow(follower: Follower, runtime: Runtime, stop: Callable[[], None]) -> None:

@@ -18,7 +18,9 @@ import pytest
 from scholarbase.api.access.keys import create_key
 from scholarbase.http import listen
 from scholarbase.search.library import Library
+from tests.api.test_attacks import workers_of
 from tests.conftest import ROOT, run_cli, run_process, serving
+from tests.sessions.agents import wait_until
 
 
 def fingerprint(folder: Path) -> dict[str, str]:
@@ -245,3 +247,15 @@ def test_serving_from_python_enforces_the_callers_keys(
         finally:
             process.terminate()
             process.stderr.read()
+
+
+@pytest.mark.slow
+def test_metrics_are_those_of_all_workers(sample_library: Path) -> None:
+    with serving(sample_library, "--workers", "2") as (url, process):
+        wait_until(lambda: len(workers_of(process.pid)) == 2)
+        for _ in range(40):  # new connections, which both workers accept
+            assert httpx.get(f"{url}/v1/papers/hep-th/9302103").status_code == 200
+        for _ in range(10):
+            text = httpx.get(f"{url}/metrics").text
+            counted = 'scholarbase_requests_total{method="GET",route="/v1/papers/{paper_id:path}",status="200"} 40.0'
+            assert counted in text

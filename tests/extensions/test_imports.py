@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections import defaultdict
+from importlib import import_module
 from pathlib import Path
 
 from tests.conftest import ROOT
@@ -14,6 +15,15 @@ from tests.test_imports import HEAVY, imports
 
 EXTENSIONS = ROOT / "extensions"
 PAGE = ROOT / "docs" / "public-names.md"
+FOR_OTHERS = {
+    "scholarbase": {"AsyncClient", "Client", "Paper", "SearchRequest", "write_papers"},
+    "scholarbase.api.routes": {"problems"},
+    "scholarbase.indexes.filters": {"ResolvedFilters"},
+    "scholarbase.indexes.vectors.base": {"ScoredId"},
+    "scholarbase.indexes.vectors.index": {"VectorIndex"},
+    "scholarbase.sessions.storage": {"Storage"},
+}
+"""Names that docs/extending.md offers and that no extension in this repository imports."""
 WITH_RAY = {EXTENSIONS / "scholarbase_cluster" / "encode" / name for name in ("on_ray.py", "ray_cluster.py")}
 
 
@@ -22,8 +32,10 @@ def files() -> list[Path]:
 
 
 def used() -> dict[str, set[str]]:
-    """The names that extensions import from modules of the core."""
-    names: dict[str, set[str]] = defaultdict(set)
+    """The names that extensions import from modules of the core, and those for others."""
+    names: dict[str, set[str]] = defaultdict(
+        set, {module: set(names) for module, names in FOR_OTHERS.items()}
+    )
     for path in files():
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Import):
@@ -39,6 +51,12 @@ def test_the_page_of_public_names_has_what_extensions_import() -> None:
     rows = re.findall(r"^\| `([\w.]+)` \| (.*) \|$", PAGE.read_text(), re.MULTILINE)
     listed = {module: set(re.findall(r"`(\w+)`", names)) for module, names in rows}
     assert listed == used(), "run python -m tests.refresh_snapshots, and review the difference"
+
+
+def test_public_names_exist() -> None:
+    for module, names in FOR_OTHERS.items():
+        found = import_module(module)
+        assert all(hasattr(found, name) for name in names), module
 
 
 def test_no_public_name_begins_with_an_underscore() -> None:
