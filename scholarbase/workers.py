@@ -143,7 +143,8 @@ def work(task: Callable[[dict[str, Any], Say], None]) -> None:
 
 
 def end_with(parent: int) -> None:
-    """Send this process SIGTERM when its parent has ended."""
+    """End this process when its parent has ended: on Linux at once, elsewhere with SIGTERM within a second."""
+    end_with_parent()
 
     def watch() -> None:
         while os.getppid() == parent:
