@@ -15,9 +15,7 @@ import pytest
 
 from release.smoke import smoke
 
-pytestmark = pytest.mark.whole
-
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.whole, pytest.mark.slow]
 
 ROOT = Path(__file__).parent.parent
 EXTENSIONS = ROOT / "extensions"

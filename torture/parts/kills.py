@@ -214,11 +214,12 @@ def _killed(server: Server, kind: str, agents: list[Agent], chance: random.Rando
 
 
 def _workers(pid: int) -> list[int]:
-    """The processes that multiprocessing spawned below a server, without its resource tracker."""
+    """The workers of a server, which are forks of its first process."""
+    mine = Path(f"/proc/{pid}/cmdline").read_bytes()
     found = []
     for child in process_tree(pid)[1:]:
         with suppress(OSError):
-            if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes():
+            if Path(f"/proc/{child}/cmdline").read_bytes() == mine:
                 found.append(child)
     return found
 
@@ -281,7 +282,7 @@ def _encoders(setting: Setting) -> Row:
     ):
         right = request(server.url, "GET", "/v1/search?q=string+theory&mode=dense").body
         for number in range(wanted):
-            encoders = [pid for pid in _workers(server.process.pid) if _maps(pid, "libtorch")]
+            encoders = [pid for pid in process_tree(server.process.pid)[1:] if _maps(pid, "libtorch")]
             if len(encoders) != 1:
                 wrong.append(f"{len(encoders)} processes have the model")
                 break
