@@ -35,7 +35,7 @@ def tool_in(tool_set: ToolSet, name: str) -> Tool:
     """
     tools = tools_in(tool_set)
     for tool in tools:
-        if tool.name == name:
+        if isinstance(name, str) and tool.name == name:
             return tool
     raise ToolNotFound(
         f"There is no tool {shown(name)}: the tools are {', '.join(one.name for one in tools)}."
