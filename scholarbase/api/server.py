@@ -32,7 +32,7 @@ from scholarbase.asgi import Workers, options
 from scholarbase.errors import LibraryError
 from scholarbase.files import storage_errors
 from scholarbase.http import listen
-from scholarbase.manifest import Manifest, read_manifest
+from scholarbase.manifest import read_manifest
 from scholarbase.search.opening import check_files
 from scholarbase.search.snapshots import locate
 from scholarbase.settings import Settings
@@ -76,7 +76,8 @@ def serve(path: Path, settings: Settings) -> None:
             swaps = Swaps(path, runtime, settings, has_encoder=encoder is not None)
             url = _url(listener)
             log.info("Opening %s for %s.", path, url)
-            ready = _announcement(path, manifest, snapshot, url, settings)
+            papers = f"{manifest.counts['papers']:,} papers, {'sparse' if encoder is None else 'hybrid'}"
+            ready = _announcement(f"{path} (snapshot {snapshot}, {papers})", url, settings)
             _run(
                 _Server(listener, runtime, swaps, ready, settings),
                 _Loader(path, encoder, settings, runtime.path),
@@ -213,11 +214,8 @@ def _url(listener: socket.socket) -> str:
     return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
 
-def _announcement(path: Path, manifest: Manifest, snapshot: str, url: str, settings: Settings) -> str:
+def _announcement(what: str, url: str, settings: Settings) -> str:
     processes = "1 process" if settings.workers == 1 else f"{settings.workers} processes"
     # A server with a dialect alone has no explorer.
     how = "Try the" if settings.dialect else f"Open {url}/ in a browser, or try the"
-    return (
-        f"Serving {path} (snapshot {snapshot}, {manifest.counts['papers']:,} papers) at {url} with {processes}. "
-        f"{how} API at {url}/docs."
-    )
+    return f"Serving {what} at {url} with {processes}. {how} API at {url}/docs."
