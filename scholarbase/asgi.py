@@ -1,7 +1,7 @@
 """Granian, the HTTP server (https://github.com/emmett-framework/granian), on sockets that already listen.
 
-Granian opens one socket for each worker, so connections that wait for a worker are lost with it. Here all workers
-accept from one socket, which is open before they start: connections wait while a worker is replaced.
+Each worker accepts from a socket of its own, and the kernel distributes connections over them. Granian opens them in the
+workers, so connections that wait for a worker are lost with it. Here the first process opens them and keeps them open.
 """
 
 from __future__ import annotations
@@ -12,11 +12,13 @@ import os
 import resource
 import signal
 import socket
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, Final
 
-# Granian's allocator, jemalloc, otherwise keeps the memory of a burst of connections until the next one.
-os.environ.setdefault("_RJEM_MALLOC_CONF", "dirty_decay_ms:0,muzzy_decay_ms:0")
+# Granian's allocator, jemalloc, otherwise keeps the memory of a burst of connections for ten seconds and more. At once (0)
+# it costs a tenth of the throughput.
+os.environ.setdefault("_RJEM_MALLOC_CONF", "dirty_decay_ms:1000,muzzy_decay_ms:0")
 
 from granian._granian import SocketHolder
 from granian.constants import HTTPModes, Interfaces
@@ -82,18 +84,28 @@ class Workers(MPServer):
     """A server of several processes, which replaces those that end.
 
     Args:
-        listener: an inheritable socket that listens.
+        listeners: an inheritable socket that listens for each worker. They stay open here, so that connections wait in
+            them while a worker is replaced.
     """
 
-    def __init__(self, listener: socket.socket, **options: Any) -> None:
-        super().__init__("", respawn_failed_workers=True, **options)
-        self._listener = listener
+    def __init__(self, listeners: Sequence[socket.socket], **options: Any) -> None:
+        super().__init__("", workers=len(listeners), respawn_failed_workers=True, **options)
+        self._listeners = listeners
+        self._kept: list[object] = []
+        """Granian's holders of sockets, which would close them."""
 
-    # Private methods of Granian 2.8, which has no public way to pass a socket: see its version in pyproject.toml.
+    # Private methods of Granian 2.8, which has no public way to pass sockets: see its version in pyproject.toml.
     def _init_shared_socket(self) -> None:
         self._ssp: Any = None
-        self._sso = self._listener
-        self._shd: Any = _holder(self._listener.fileno(), False, BACKLOG)
+        self._shd: Any = None
+        self._sso: Any = None
+
+    def _spawn_worker(self, idx: int, target: Any, callback_loader: Any) -> Any:  # type: ignore[override]
+        self._sso = self._listeners[idx].dup()
+        self._sso.set_inheritable(True)
+        self._shd = _holder(self._sso.fileno(), False, BACKLOG)
+        self._kept += [self._sso, self._shd]
+        return super()._spawn_worker(idx, target, callback_loader)
 
 
 class Embedded(_Embedded):

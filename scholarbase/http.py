@@ -342,3 +342,22 @@ def listen(host: str, port: int) -> socket.socket:
         ) from error
     listener.set_inheritable(True)
     return listener
+
+
+def listen_together(host: str, port: int, count: int) -> list[socket.socket]:
+    """Sockets that listen at one address, over which the kernel distributes connections. Raises as :func:`listen`."""
+    first = listen(host, port)  # fails if another server listens there
+    if count == 1:
+        return [first]
+    address, family = first.getsockname(), first.family
+    first.close()
+    listeners = []
+    for _ in range(count):
+        listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        for option in (socket.SO_REUSEADDR, socket.SO_REUSEPORT):
+            listener.setsockopt(socket.SOL_SOCKET, option, 1)
+        listener.bind(address)
+        listener.listen(BACKLOG)
+        listener.set_inheritable(True)
+        listeners.append(listener)
+    return listeners

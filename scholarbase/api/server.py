@@ -1,7 +1,7 @@
 """The server: one process that starts workers and replaces those that end.
 
-Granian accepts connections and parses HTTP in the workers, which share one socket, the page cache and, unless it is
-static, one query encoder. The first process opens no library.
+Granian accepts connections and parses HTTP in the workers, which share the page cache and, unless it is static, one
+query encoder. The first process opens no library.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import socket
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from importlib import import_module
 from pathlib import Path
@@ -31,7 +31,7 @@ from scholarbase.api.swapping import Swaps
 from scholarbase.asgi import Workers, options
 from scholarbase.errors import LibraryError
 from scholarbase.files import storage_errors
-from scholarbase.http import listen
+from scholarbase.http import listen_together
 from scholarbase.manifest import read_manifest
 from scholarbase.search.opening import check_files
 from scholarbase.search.snapshots import locate
@@ -63,7 +63,7 @@ def serve(path: Path, settings: Settings) -> None:
     if settings.full_check:
         check_files(folder, snapshot, settings, full=True)
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)}
-    listener = listen(settings.host, settings.port)
+    listeners = listen_together(settings.host, settings.port, settings.workers)
     try:
         # Until the workers start. A terminal that closes does not stop a server.
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
@@ -74,12 +74,12 @@ def serve(path: Path, settings: Settings) -> None:
         ):
             runtime.publish((Target(folder, snapshot),))
             swaps = Swaps(path, runtime, settings, has_encoder=encoder is not None)
-            url = _url(listener)
+            url = _url(listeners[0])
             log.info("Opening %s for %s.", path, url)
             papers = f"{manifest.counts['papers']:,} papers, {'sparse' if encoder is None else 'hybrid'}"
             ready = _announcement(f"{path} (snapshot {snapshot}, {papers})", url, settings)
             _run(
-                _Server(listener, runtime, swaps, ready, settings),
+                _Server(listeners, runtime, swaps, ready, settings),
                 _Loader(path, encoder, settings, runtime.path),
             )
             if (failure := runtime.failure()) is not None:
@@ -87,7 +87,8 @@ def serve(path: Path, settings: Settings) -> None:
     except KeyboardInterrupt:
         log.info("Stopped.")
     finally:
-        listener.close()
+        for listener in listeners:
+            listener.close()
         for number, handler in before.items():
             signal.signal(number, handler)
 
@@ -112,11 +113,15 @@ class _Server(Workers):
     """The workers of a library, and a thread that swaps it."""
 
     def __init__(
-        self, listener: socket.socket, runtime: Runtime, swaps: Swaps, ready: str, settings: Settings
+        self,
+        listeners: Sequence[socket.socket],
+        runtime: Runtime,
+        swaps: Swaps,
+        ready: str,
+        settings: Settings,
     ) -> None:
         super().__init__(
-            listener,
-            workers=settings.workers,
+            listeners,
             workers_kill_timeout=STOP_SECONDS,
             **options(settings.max_connections),
         )
