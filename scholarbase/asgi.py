@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, Final
 
-# Granian's allocator, jemalloc, otherwise keeps the memory of a burst of connections for ten seconds and more. Returning
-# it at once (0) costs a tenth of the throughput.
+# Granian's allocator, jemalloc, otherwise keeps the memory of a burst of connections for ten seconds and more.
+# Returning it at once (0) costs a tenth of the throughput.
 os.environ.setdefault("_RJEM_MALLOC_CONF", "dirty_decay_ms:1000,muzzy_decay_ms:0")
 
 from granian._granian import SocketHolder
