@@ -1,7 +1,8 @@
 """Granian, the HTTP server (https://github.com/emmett-framework/granian), on sockets that already listen.
 
-Each worker accepts from a socket of its own, and the kernel distributes connections over them. Granian opens them in the
-workers, so connections that wait for a worker are lost with it. Here the first process opens them and keeps them open.
+Each worker accepts from a socket of its own, and the kernel distributes connections over them. Granian opens them in
+the workers, so connections that wait for a worker are lost with it. Here the first process opens them and keeps them
+open.
 """
 
 from __future__ import annotations
