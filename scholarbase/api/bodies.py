@@ -64,7 +64,7 @@ class BodyLimit:
             return
         is_tool = is_below(scope["path"], TOOLS_PATH)
         limit = self._limit * (TOOLS_FACTOR if is_tool else 1)
-        size = 0
+        size, body = 0, None
         try:
             if length is not None and length > limit:
                 raise _too_large(f"{length:,}", limit)
@@ -79,7 +79,7 @@ class BodyLimit:
             # for "100 Continue", before it sends the body
             waits = any(name == b"expect" for name, _ in scope["headers"])
             is_short = isinstance(error, BodyTooLarge) and not waits and (length or 0) <= MAX_DISCARDED
-            if not (is_short and await _discarded(receive)):
+            if body is None and not (is_short and await _discarded(receive)):
                 response.headers["Connection"] = "close"
             await response(scope, receive, send)
             return
