@@ -111,7 +111,6 @@ class Admission:
         self._next_turn: asyncio.Handle | None = None
         self._queue = settings.queue
         self._admitted = 0
-        self.is_stopping = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopped: asyncio.Future[None] | None = None
         """Done when what runs is cancelled."""
@@ -134,7 +133,6 @@ class Admission:
     def _stop(self) -> None:
         assert self._loop is not None
         assert self._stopped is not None
-        self.is_stopping = True
         self._loop.call_later(GRACEFUL_SECONDS, self._stopped.set_result, None)
         for capacity in (self._papers, self._turns):
             capacity.stop()
