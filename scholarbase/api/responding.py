@@ -27,6 +27,7 @@ from starlette.types import Scope
 
 from scholarbase.api import conditional, openapi
 from scholarbase.api.holding import held_by
+from scholarbase.api.placement import is_quick, is_short
 from scholarbase.api.recording import RECORDING, at_date_of_session, record, respond_in_session, wait_for
 from scholarbase.api.session_headers import SESSION_HEADERS
 from scholarbase.bibliographies.writers import MEDIA_TYPES
@@ -38,7 +39,7 @@ from scholarbase.models.responses import Response
 from scholarbase.search.library import Library
 from scholarbase.sessions.recording import WRITE_SECONDS, Recording
 from scholarbase.settings import Settings
-from scholarbase.tools.definitions import Tool, never_short
+from scholarbase.tools.definitions import Tool
 from scholarbase.tools.responding import CallResponse, apply_session, make_response, unchanged_response
 
 COMMA_SEPARATED: Final = frozenset({"fields", "category", "status"})
@@ -72,8 +73,6 @@ class Call:
         request: the model of its parameters, body and path.
         run: the function. In a session it may be called with a changed request, and several times for a batch.
         arguments: the tool's arguments for a request, one mapping per recorded call.
-        is_short: whether the request is short enough to run on the event loop.
-        is_quick: whether it is quick enough not to wait behind long ones.
         compact: return each paper's authors as one string.
         media_type: that of the response; what ``run`` returns is bytes if it is not JSON.
         check_settings: raises an error if the server's settings do not allow the call.
@@ -83,8 +82,6 @@ class Call:
     request: type[Request]
     run: Callable[[Library, Any], Response | bytes]
     arguments: Callable[[Any], Sequence[Mapping[str, Any]]] = lambda request: ()
-    is_short: Callable[[Library, Any], bool] = never_short
-    is_quick: Callable[[Library, Any], bool] = never_short
     compact: bool = False
     media_type: str = JSON
     check_settings: Callable[[Settings], None] | None = None
@@ -93,9 +90,7 @@ class Call:
 def call_of(tool: Tool, arguments: Mapping[str, Any] | None = None) -> Call:
     """A tool call by name, recorded with ``arguments``."""
     recorded = [arguments or {}]
-    return Call(
-        tool.name, tool.request, tool.run, lambda _: recorded, tool.is_short, tool.is_quick, compact=True
-    )
+    return Call(tool.name, tool.request, tool.run, lambda _: recorded, compact=True)
 
 
 def names_session(headers: Iterable[tuple[bytes, bytes]]) -> bool:
@@ -391,8 +386,8 @@ def _execute(
     result: Awaitable[T] = http.app.state.admission.execute(
         work,
         http=http,
-        short=is_whole and call.is_short(library, request),
-        quick=call.is_quick(library, request),
+        short=is_whole and is_short(library, request, call.tool),
+        quick=is_quick(library, request),
         papers=papers_of(request),
         timeout=options.get("timeout"),
     )

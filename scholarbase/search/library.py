@@ -6,7 +6,6 @@ Routes, tools and the command line only translate requests and responses.
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -27,17 +26,15 @@ from scholarbase.errors import (
     VectorIndexError,
 )
 from scholarbase.identifiers import parse
-from scholarbase.indexes import catalog, query_syntax
+from scholarbase.indexes import catalog
 from scholarbase.indexes.catalog import Catalog
 from scholarbase.indexes.citations import Most
 from scholarbase.indexes.contents import OpenedFiles
 from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters
 from scholarbase.indexes.passages.documents import Documents
-from scholarbase.indexes.stop_words import STOP_WORDS
 from scholarbase.indexes.vectors.base import BM25, SparseVector
 from scholarbase.indexes.vectors.index import VectorIndex
 from scholarbase.manifest import Manifest, read_manifest
-from scholarbase.models.author_requests import AuthorBatchBody
 from scholarbase.models.checks import (
     as_of_day,
     check_list,
@@ -47,9 +44,8 @@ from scholarbase.models.checks import (
     in_batch,
     shown,
 )
+from scholarbase.models.encoders import STATIC
 from scholarbase.models.limits import (
-    MAX_LIMIT,
-    MIN_TITLE_SCORE,
     MODES,
     Direction,
     Mode,
@@ -86,13 +82,12 @@ from scholarbase.models.responses import (
     TitleMatchResponse,
     Unfinished,
 )
-from scholarbase.models.sets import is_set
 from scholarbase.rerankers import Reranker
 from scholarbase.search.authors import Authors
 from scholarbase.search.cache import Cache
 from scholarbase.search.checks import Checks
 from scholarbase.search.facets import Facets, facet_cache
-from scholarbase.search.legs import MAX_CACHED_IDS, Query
+from scholarbase.search.legs import Query
 from scholarbase.search.lookup import CACHED_IDS, Lookup
 from scholarbase.search.opened import finished, next_offset, runs
 from scholarbase.search.opening import (
@@ -112,11 +107,6 @@ from scholarbase.timing import stages
 
 log = logging.getLogger("scholarbase.library")
 
-SHORT_BATCH: Final = 20
-"""Papers that a short request looks up."""
-SHORT_MATCHES: Final = 10
-"""Title matches in a short request."""
-_WORD: Final = re.compile(r"[^\W_]+")
 _NO_MATCH: Final = "No paper matches q as query syntax: use syntax=plain to rank papers by its words."
 
 
@@ -146,7 +136,6 @@ class Library(Authors, Checks, Passages, Sql, Facets):
         self.settings = settings
         self._catalog = papers
         self._vectors = vectors
-        self._has_own_vectors = settings.has_own_vectors
         self._encoder = encoder
         self._rerankers = rerankers
         self._ranker = Ranker(manifest, papers, vectors, encoder, settings, rerankers)
@@ -462,7 +451,7 @@ class Library(Authors, Checks, Passages, Sql, Facets):
             filters,
             fields=request.fields,
             counts=request.as_of is None,
-            at_most=self._few(number, direction),
+            at_most=self.few_edges(number, direction),
         )
         # A first page that is not full has all the edges.
         whole = offset == 0 and len(edges) < limit
@@ -471,10 +460,6 @@ class Library(Authors, Checks, Passages, Sql, Facets):
         stages().append((direction, start, perf_counter()))
         results = tuple([Citation(e.paper, e.is_influential, e.contexts, e.intents) for e in edges])
         return CitationsResponse(self.snapshot_id, total, following, results, warnings, request.fields)
-
-    def _few(self, number: int, direction: Direction) -> int | None:
-        """The number of edges of a paper, None if it has many."""
-        return self._few_edges.get((number, direction), lambda: self._catalog.few_edges(number, direction))
 
     @runs(ExpandBody)
     def run_expand(self, request: ExpandBody) -> ExpandResponse:
@@ -507,86 +492,19 @@ class Library(Authors, Checks, Passages, Sql, Facets):
         return ExpandResponse(self.snapshot_id, total, following, results, warnings, request.fields)
 
     # -- cost -------------------------------------------------------------------------------------------
-    # A short request takes a few milliseconds of Python, so a server can run it without a thread. A quick one takes
-    # some tens of them, in a thread, and need not wait behind long ones. These methods look only at the request; those
-    # of citations use cached counts.
 
-    def is_short_search(self, request: SearchRequest) -> bool:
-        """Whether a search is one plain query of BM25 vectors."""
-        _check(request, SearchRequest)
-        return (
-            (request.mode or self.best_mode) == "sparse"
-            and (request.engine or self.settings.engine or "bm25") == "bm25"
-            and self._reads_vectors(request)
-        )
+    @property
+    def encodes_at_once(self) -> bool:
+        """Whether queries need no encoder, or a static one, which takes less than a millisecond."""
+        return self._encoder is None or self._encoder.spec.kind == STATIC
 
-    def is_quick_search(self, request: SearchRequest) -> bool:
-        """Whether a search is some queries of vectors, and a static encoder makes that of the query."""
-        _check(request, SearchRequest)
-        sparse = (request.mode or self.best_mode) == "sparse"
-        return (
-            (sparse or (self._ranker.has_static_encoder and not self.settings.exact))
-            and (request.engine or self.settings.engine or "bm25") in ("bm25", "feedback")
-            and self._reads_vectors(request)
-        )
+    def has_bm25_terms(self, q: str) -> bool:
+        """Whether ``q`` has words besides stop words, so that BM25 vectors can rank it."""
+        return self._ranker.has_bm25_terms(q)
 
-    def _reads_vectors(self, request: SearchRequest) -> bool:
-        """Whether a search runs in the index of vectors alone: no FTS5, long lists, exact count or reranker."""
-        q = request.q
-        return (
-            self._has_own_vectors
-            and request.syntax != "query"
-            and not request.exact
-            and request.rerank is None
-            and not request.exclude
-            and not request.author
-            and len(request.exclude_ids) + len(request.within or ()) <= MAX_CACHED_IDS
-            and not any(map(is_set, request.within or ()))
-            and request.offset + request.limit <= MAX_LIMIT
-            # Query syntax uses FTS5, and so does a query of only stop words.
-            and (
-                request.engine == "bm25"
-                or request.syntax == "plain"
-                or not query_syntax.MARKS.search(q)
-                or not query_syntax.is_syntax(q)
-            )
-            and (
-                not STOP_WORDS.issuperset(_WORD.findall(q.lower()))
-                if q.isascii() and not query_syntax.SHORTENED.search(q)
-                else self._ranker.has_bm25_terms(q)
-            )
-        )
-
-    def is_short_title(self, request: TitleParameters) -> bool:
-        """Whether a title match is short. In a thread it would wait for Python's lock at each of hundreds of rows:
-        with ten busy clients, 4 ms of work took half a second."""
-        _check(request, TitleParameters)
-        few = request.limit <= SHORT_MATCHES and request.min_score >= MIN_TITLE_SCORE
-        return few and request.as_of is None
-
-    def is_short_batch(self, request: PaperBatchBody) -> bool:
-        """Whether a look-up of many papers is short."""
-        _check(request, PaperBatchBody)
-        return len(request.ids) <= SHORT_BATCH
-
-    def is_short_author_batch(self, request: AuthorBatchBody) -> bool:
-        """Whether a look-up of many authors is short."""
-        _check(request, AuthorBatchBody)
-        return len(request.ids) <= SHORT_BATCH and request.as_of is None
-
-    def has_few_citations(self, request: EdgeBody) -> bool:
-        """Whether a page of citations is short. Raises as ``citations``."""
-        _check(request, EdgeBody)
-        if request.author:
-            return False
-        return self._few(self._lookup.id(request.paper_id, request.as_of), "citations") is not None
-
-    def has_few_references(self, request: EdgeBody) -> bool:
-        """Whether a page of references is short. Raises as ``citations``."""
-        _check(request, EdgeBody)
-        if request.author:
-            return False
-        return self._few(self._lookup.id(request.paper_id, request.as_of), "references") is not None
+    def few_edges(self, number: int, direction: Direction) -> int | None:
+        """The number of citations or references of a paper (by its catalogue id), None if it has many."""
+        return self._few_edges.get((number, direction), lambda: self._catalog.few_edges(number, direction))
 
     # -- about ------------------------------------------------------------------------------------------
 

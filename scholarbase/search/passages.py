@@ -42,7 +42,6 @@ from scholarbase.models.document_responses import (
     PassagesResponse,
     TextResponse,
 )
-from scholarbase.models.encoders import STATIC
 from scholarbase.models.limits import Mode, TotalRelation
 from scholarbase.search.cache import Cache
 from scholarbase.search.documents import FullTexts, in_document
@@ -293,11 +292,6 @@ class Passages(FullTexts):
             except InvalidRequest as error:  # the pattern's name is q in other requests
                 raise InvalidRequest(re.sub("^q ", "find ", str(error))) from error
         return self.run_text(part) if isinstance(part, TextBody) else self.run_paper_passages(part)
-
-    def is_quick_passage_search(self, request: PassageSearch) -> bool:
-        """Whether a search is some queries of vectors, and a static encoder makes that of the query."""
-        is_static = self._encoder is None or self._encoder.spec.kind == STATIC
-        return is_static and not request.exact and not request.author and len(request.within or ()) <= 100
 
     def _cut(self, documents: Documents, text: Text, chunker: str) -> Cut:
         """A text cut into passages: those of the index, or of another chunker."""

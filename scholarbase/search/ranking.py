@@ -172,10 +172,6 @@ class Ranker:
             return self._settings.engine
         return "feedback" if mode == "hybrid" and self._settings.fusion == "scores" else "bm25"
 
-    @property
-    def has_static_encoder(self) -> bool:
-        return self._legs.is_static
-
     def has_bm25_terms(self, q: str) -> bool:
         """Whether ``q`` has words besides stop words, so that BM25 vectors can rank it."""
         return len(self._bm25.query(query_syntax.without_shortened(q)).indices) > 0

@@ -73,17 +73,11 @@ _ID: Final = "arXiv:1706.03762, DOI:..., CorpusId:... or a link"
 _MAX_TOKENS: Final = "size"
 
 
-def never_short(library: Library, request: Any) -> bool:
-    return False
-
-
 @dataclass(frozen=True, slots=True)
 class Tool:
     """A tool.
 
-    ``request`` is its native request, ``defaults`` override those of the request, ``run`` runs it on a library, and
-    ``is_short`` whether that is fast enough for the event loop, and ``is_quick`` whether it is fast enough not to wait
-    behind long requests (see :class:`Library`).
+    ``request`` is its native request, ``defaults`` override those of the request, and ``run`` runs it on a library.
     """
 
     name: str
@@ -92,8 +86,6 @@ class Tool:
     run: Callable[[Library, Any], Response]
     shown: Mapping[str, str]
     defaults: Mapping[str, Any] = field(default_factory=dict)
-    is_short: Callable[[Library, Any], bool] = never_short
-    is_quick: Callable[[Library, Any], bool] = never_short
     arguments: tuple[tuple[str, str, Any], ...] = field(init=False)
     """For each argument: field name, argument name, default in this tool."""
     kinds: Mapping[str, Mapping[str, Any]] = field(init=False)
@@ -250,8 +242,6 @@ TOOLS: Final[tuple[Tool, ...]] = (
             "max_tokens": _MAX_TOKENS,
         },
         {"fields": _FOUND, "syntax": "plain"},
-        Library.is_short_search,
-        Library.is_quick_search,
     ),
     Tool(
         "match_titles",
@@ -276,7 +266,6 @@ TOOLS: Final[tuple[Tool, ...]] = (
         _read_papers,
         {"ids": _ID, "fields": "e.g. external_ids", "max_tokens": _MAX_TOKENS},
         {"fields": _READ},
-        Library.is_short_batch,
     ),
     Tool(
         "get_citations",
@@ -285,7 +274,6 @@ TOOLS: Final[tuple[Tool, ...]] = (
         Library.run_citations,
         _EDGE_ARGUMENTS,
         _EDGE_DEFAULTS,
-        Library.has_few_citations,
     ),
     Tool(
         "get_references",
@@ -294,7 +282,6 @@ TOOLS: Final[tuple[Tool, ...]] = (
         Library.run_references,
         _EDGE_ARGUMENTS,
         _EDGE_DEFAULTS,
-        Library.has_few_references,
     ),
     Tool(
         "expand_papers",
@@ -336,7 +323,6 @@ TOOLS: Final[tuple[Tool, ...]] = (
             "max_tokens": _MAX_TOKENS,
         },
         {"syntax": "plain"},
-        is_quick=Library.is_quick_passage_search,
     ),
     Tool(
         "read_paper",

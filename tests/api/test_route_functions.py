@@ -44,7 +44,7 @@ def routes() -> APIRouter:
 
     @router.post("/{paper_id:path}", summary="With a body", name="shared_by_body", description="The same.")
     @router.get("/{paper_id:path}", summary="Words of a title", responses=problems(AuthorNotFound))
-    @call(is_short=lambda library, request: True)
+    @call()
     def shared(library: Library, request: SharedBody) -> SharedResponse:
         """The words that the title of a paper
         has."""

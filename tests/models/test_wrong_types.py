@@ -114,12 +114,6 @@ RUNNING: Final = (
         "run_titles",
         "run_check",
         "run_sql",
-        "is_short_search",
-        "is_quick_search",
-        "is_short_title",
-        "is_short_batch",
-        "has_few_citations",
-        "has_few_references",
         "run_paper",
         "run_papers",
         "run_citations",
@@ -131,7 +125,6 @@ RUNNING: Final = (
         "run_author_papers",
         "run_author_search",
         "run_authors",
-        "is_short_author_batch",
     ),
 )
 ITERATED: Final = {

@@ -309,39 +309,6 @@ def test_the_engine_of_the_settings_is_checked_as_that_of_a_request(default_libr
         library.search("string theory", mode="sparse")
 
 
-def test_a_search_with_fts5_by_settings_is_not_a_short_one(default_library: Path) -> None:
-    """Short ones run on the server's event loop."""
-    request = SearchRequest(q="string theory", mode="sparse")
-    for engine, is_short in ((None, True), ("bm25", True), ("fts5", False), ("feedback", False)):
-        with Library.open(default_library, settings=load_settings(engine=engine)) as library:
-            assert library.is_short_search(request) is is_short
-
-
-def test_a_search_of_vectors_is_quick_and_one_that_may_take_long_is_not(default_library: Path) -> None:
-    """Default searches waited in one queue with long ones, for 18 s."""
-    quick: list[dict[str, Any]] = [
-        {},
-        {"mode": "dense"},
-        {"mode": "sparse", "engine": "feedback"},
-        {"limit": 1000},
-    ]
-    long: list[dict[str, Any]] = [
-        {"exact": True},
-        {"engine": "fts5"},
-        {"syntax": "query"},
-        {"exclude": ["of"]},
-        {"author": ["Taylor"]},
-        {"limit": 1000, "offset": 9000},
-        {"within": [f"CorpusId:{n}" for n in range(1, 200)]},
-    ]
-    with Library.open(default_library) as library:
-        for request, expected in (*((one, True) for one in quick), *((one, False) for one in long)):
-            assert library.is_quick_search(SearchRequest(q="string theory", **request)) is expected, request
-    for settings in (load_settings(exact=True), load_settings(profile="scholarquest")):
-        with Library.open(default_library, settings=settings) as library:
-            assert not library.is_quick_search(SearchRequest(q="string theory"))
-
-
 def test_settings_take_precedence_over_the_profile(default_library: Path) -> None:
     settings = load_settings(profile="scholarquest", rrf_k=10, engine="bm25")
     with Library.open(default_library, settings=settings) as library:

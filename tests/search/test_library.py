@@ -869,17 +869,6 @@ def test_the_pages_of_a_search_did_not_each_encode_the_query_again(
         assert encoder.asked == ["black holes", "Black holes"]
 
 
-def test_a_question_of_stop_words_is_not_short(sample: Library) -> None:
-    """It ran FTS5 over every paper on the server's event loop: BM25 splits words at underscores."""
-    for q, is_short in (
-        ("the_of_and", False),
-        ("the of", False),
-        ("string_theory", True),
-        ("théorie’s strings", True),
-    ):
-        assert sample.is_short_search(SearchRequest(q=q)) is is_short, q
-
-
 # -- time limits --------------------------------------------------------------------------------------------
 
 

@@ -392,11 +392,6 @@ def test_over_http(library: Library, service: ScriptedReranker) -> None:
         assert [leg["leg"] for leg in partial.json()["failed_legs"]] == ["rerank"]
 
 
-def test_a_search_with_a_reranker_is_not_short(library: Library) -> None:
-    assert library.is_short_search(SearchRequest(q=Q, mode="sparse"))
-    assert not library.is_short_search(SearchRequest(q=Q, mode="sparse", rerank="tiny"))
-
-
 def test_a_call_is_recorded_with_its_reranker_and_models_do_not_see_it() -> None:
     body = SearchBody(q=Q, rerank="tiny", rerank_depth=20)
     assert tool_named("search_papers").arguments_for(body)["rerank"] == "tiny"

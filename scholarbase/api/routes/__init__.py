@@ -32,7 +32,7 @@ from scholarbase.errors import ScholarBaseError
 from scholarbase.models.requests import Request
 from scholarbase.search.library import Library
 from scholarbase.settings import Settings
-from scholarbase.tools.definitions import Tool, never_short
+from scholarbase.tools.definitions import Tool
 
 __all__ = ["OpenLibrary", "cacheable", "call", "json_response", "problems", "recorded_as", "resource"]
 
@@ -67,22 +67,17 @@ def call(
     tool: Tool | None = None,
     *,
     arguments: Callable[[Any], Sequence[Mapping[str, Any]]] | None = None,
-    is_short: Callable[[Library, Any], bool] | None = None,
-    is_quick: Callable[[Library, Any], bool] | None = None,
     media_type: str = JSON,
     check_settings: Callable[[Settings], None] | None = None,
 ) -> Callable[[F], F]:
     """Decorate a function of a library and a request that returns a response, or bytes of a ``media_type``.
 
     The response has an entity tag if the method is GET. The function runs in a thread, or on the event loop if the
-    request is short.
+    request is short (:mod:`scholarbase.api.placement`).
 
     Args:
         tool: the tool as whose call a session records a request; without it none is recorded.
         arguments: the arguments of each recorded call; by default those of the tool for the request.
-        is_short: whether a request takes a few milliseconds; by default as the tool says, else never.
-        is_quick: whether it takes some tens of milliseconds, and need not wait behind long ones; by default as the tool
-            says, else never.
         check_settings: raises an error if the server's settings do not allow the call, before the request is parsed.
     """
 
@@ -99,8 +94,6 @@ def call(
             request=kinds[1],
             run=function,
             arguments=arguments or (lambda request: () if tool is None else [tool.arguments_for(request)]),
-            is_short=is_short or (never_short if tool is None else tool.is_short),
-            is_quick=is_quick or (never_short if tool is None else tool.is_quick),
             media_type=media_type,
             check_settings=check_settings,
         )

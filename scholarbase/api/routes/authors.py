@@ -31,7 +31,7 @@ def search_authors(library: Library, request: AuthorSearchParameters) -> Authors
 
 
 @router.post("/batch", summary="Look up many authors")
-@call(is_short=Library.is_short_author_batch)
+@call()
 def authors(library: Library, request: AuthorBatchBody) -> AuthorBatchResponse:
     """Many authors, in order; `null` for an id of which the library holds no paper."""
     return library.run_authors(request)
@@ -46,7 +46,7 @@ def author_papers(library: Library, request: AuthorPapersBody) -> AuthorPapersRe
 
 
 @router.get("/{author_id:path}", summary="Look up an author", responses=UNKNOWN)
-@call(is_short=lambda library, request: request.as_of is None)
+@call()
 def author(library: Library, request: AuthorBody) -> AuthorResponse:
     """The author with this id: the source's, or `name:` and the name of an author without one."""
     return library.run_author(request)

@@ -61,7 +61,6 @@ def similar(library: Library, request: SimilarBody) -> SimilarResponse:
 @call(
     READ,
     arguments=lambda request: [READ.arguments_for(request, ids=[request.paper_id], missing="error")],
-    is_short=lambda library, request: True,
 )
 def paper(library: Library, request: PaperBody) -> PaperResponse:
     """The paper with this id, which may have any form."""

@@ -10,7 +10,7 @@ from scholarbase.errors import EncoderError, LibraryError, PaperNotFound, Rerank
 from scholarbase.models.requests import SearchBatchBody, SearchBody
 from scholarbase.models.responses import SearchBatchResponse, SearchResponse
 from scholarbase.search.library import Library
-from scholarbase.tools.definitions import never_short, tool_named
+from scholarbase.tools.definitions import tool_named
 from scholarbase.tools.responding import share_of
 
 router = resource(
@@ -40,7 +40,7 @@ def _each(body: SearchBatchBody) -> list[Mapping[str, Any]]:
 
 
 @router.post("/batch", summary="Search many questions")
-@call(TOOL, arguments=_each, is_short=never_short, is_quick=never_short)
+@call(TOOL, arguments=_each)
 def search_batch(library: Library, request: SearchBatchBody) -> SearchBatchResponse:
     """Run many searches, in order. If one search fails, the batch fails, and the problem document names it. In a
     session, each search is a call."""

@@ -17,7 +17,6 @@ TOOL = tool_named("match_titles")
 @call(
     TOOL,
     arguments=lambda request: [TOOL.arguments_for(request, titles=[request.title])],
-    is_short=Library.is_short_title,
 )
 def match_title(library: Library, request: TitleParameters) -> TitleMatchResponse:
     """The papers with this title (score 1), then papers with similar titles. Empty `results` mean that nothing
