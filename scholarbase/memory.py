@@ -44,6 +44,14 @@ def check_address_space(needed: int, action: str) -> None:
         )
 
 
+def limit_process(size: int) -> None:
+    """Limit this process to ``size`` bytes of address space, or less if it has such a limit, and write no core dump."""
+    for kind, value in ((resource.RLIMIT_AS, size), (resource.RLIMIT_CORE, 0)):
+        hard = resource.getrlimit(kind)[1]
+        least = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        resource.setrlimit(kind, (least, least))
+
+
 def with_cores(size: int) -> int:
     """``size`` bytes, and those of all cores."""
     return size + CORE_BYTES * (os.cpu_count() or 1)

@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 import logging
-import multiprocessing
-import os
-import signal
-import socket
-import sys
 import threading
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from multiprocessing.process import BaseProcess
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from scholarbase import logs
 from scholarbase.api.runtime import Runtime
 from scholarbase.encoders.service import serve_encoder
-from scholarbase.errors import EncoderError, ScholarBaseError
+from scholarbase.errors import EncoderError
 from scholarbase.manifest import Manifest
 from scholarbase.models.encoders import STATIC
 from scholarbase.search.opening import encoder_location
 from scholarbase.settings import Settings
-from scholarbase.workers import end_with
+from scholarbase.workers import Send, Worker, WorkerEnded, work
 
 log = logging.getLogger("scholarbase.api")
 
@@ -52,11 +46,25 @@ def shared_encoder(
     if name is None or is_static or is_service or settings.workers == 1:
         yield name
         return
+    key = settings.encoder_api_key.get_secret_value() if settings.encoder_api_key else None
+    job = {
+        "level": settings.log_level,
+        "name": name,
+        "uds": str(at),
+        "device": settings.device,
+        "api_key": key,
+    }
+    start = partial(Worker, __name__, job)
+    worker = start()
     stop = threading.Event()
-    first = _start(name, settings, at)
-    keeper = threading.Thread(target=_keep, args=(first, name, settings, at, stop, runtime), daemon=True)
+    keeper = threading.Thread(target=_keep, args=(worker, start, stop, runtime), daemon=True)
     try:
-        _wait_for(at, first, name)
+        try:
+            worker.receive(START_SECONDS)
+        except (TimeoutError, WorkerEnded) as error:
+            raise EncoderError(
+                f"The process of the encoder {name} did not start: see its messages above."
+            ) from error
         keeper.start()
         yield f"unix:{at}"
     finally:
@@ -64,56 +72,22 @@ def shared_encoder(
         if keeper.is_alive():
             keeper.join()
         else:
-            _stop(first)
+            worker.close()
 
 
-def _start(name: str, settings: Settings, at: Path) -> BaseProcess:
-    key = settings.encoder_api_key.get_secret_value() if settings.encoder_api_key else None
-    process = multiprocessing.get_context("spawn").Process(
-        target=_run,
-        args=(os.getpid(), settings.log_level, name),
-        kwargs={"uds": str(at), "device": settings.device, "api_key": key, "queries_only": True},
-        daemon=True,
-    )
-    process.start()
-    return process
-
-
-def _run(parent: int, level: str, name: str, **options: Any) -> None:
-    for number in (signal.SIGHUP, signal.SIGINT):  # which a terminal sends to all processes
-        signal.signal(number, signal.SIG_IGN)
-    logs.configure(level)
-    end_with(parent)
-    try:
-        serve_encoder(name, **options)
-    except ScholarBaseError as error:
-        log.error("%s", error)
-        sys.exit(error.exit_code)
-
-
-def _wait_for(at: Path, process: BaseProcess, name: str) -> None:
-    deadline = time.monotonic() + START_SECONDS
-    while time.monotonic() < deadline and process.is_alive():
-        with suppress(OSError), socket.socket(socket.AF_UNIX) as probe:
-            probe.connect(str(at))
-            return
-        time.sleep(0.1)
-    raise EncoderError(f"The process of the encoder {name} did not start: see its messages above.")
-
-
-def _keep(
-    process: BaseProcess, name: str, settings: Settings, at: Path, stop: threading.Event, runtime: Runtime
-) -> None:
+def _keep(worker: Worker, start: partial[Worker], stop: threading.Event, runtime: Runtime) -> None:
     while not stop.wait(1.0):
-        if not process.is_alive() and not runtime.is_stopping:
-            log.error("The encoder process exited with status %s: restarting it.", process.exitcode)
-            process = _start(name, settings, at)
-    _stop(process)
+        if worker.status is not None and not runtime.is_stopping:
+            log.error("The encoder process exited with status %s: restarting it.", worker.status)
+            worker.close()
+            worker = start()
+    worker.close()
 
 
-def _stop(process: BaseProcess) -> None:
-    process.terminate()
-    process.join(1)
-    if process.is_alive():  # in a model's call, which ends no earlier
-        process.kill()
-        process.join()
+def _serve(job: dict[str, Any], send: Send) -> None:
+    logs.configure(job.pop("level"))
+    serve_encoder(**job, queries_only=True, ready=partial(send, "ready"))
+
+
+if __name__ == "__main__":
+    work(_serve)

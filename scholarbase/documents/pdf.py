@@ -17,8 +17,9 @@ import orjson
 from scholarbase.documents.building import MAX_CHARACTERS, DocumentBuilder, clean
 from scholarbase.documents.headings import Heading, HeadingFinder
 from scholarbase.documents.model import BadDocument, FullText, Metadata, Page
-from scholarbase.documents.pdfium import PdfWorker, WorkerFailed, shared_worker
+from scholarbase.documents.pdfium import PdfWorker, shared_worker
 from scholarbase.identifiers import arxiv_id
+from scholarbase.workers import WorkerEnded
 
 MAX_BYTES: Final = 200_000_000
 MAX_PAGES: Final = 2000
@@ -61,11 +62,11 @@ def read_pdf(data: bytes, worker: PdfWorker | None = None, seconds: float = SECO
         answer, content = (worker or shared_worker()).request(
             "text", data, seconds, max_pages=MAX_PAGES, max_characters=MAX_CHARACTERS
         )
-    except WorkerFailed as error:
-        if error.timed_out:
-            raise BadDocument("too-slow", f"The PDF was not read within {seconds:g} s.") from error
+    except TimeoutError as error:
+        raise BadDocument("too-slow", f"The PDF was not read within {seconds:g} s.") from error
+    except WorkerEnded as error:
         raise BadDocument("broken-pdf", "The PDF makes PDFium crash: it is broken.") from error
-    if "error" in answer:
+    if "refused" in answer:
         raise _refused(answer)
     builder = DocumentBuilder()
     finder = HeadingFinder()
@@ -98,7 +99,7 @@ def _stamp(lines: list[str]) -> tuple[tuple[str, ...], int | None]:
 
 
 def _refused(answer: dict[str, object]) -> BadDocument:
-    match answer["error"]:
+    match answer["refused"]:
         case "encrypted":
             return BadDocument("encrypted-pdf", "The PDF is encrypted with a password: store it without one.")
         case "pages":

@@ -1,22 +1,18 @@
-"""The process that runs PDFium: a hostile PDF can crash or block it, not the caller. Started by ``pdfium``.
-
-It reads requests from its standard input and answers each on its standard output: a length, JSON, a length, bytes.
-It imports nothing of ScholarBase, so that it starts quickly.
-"""
+"""The worker that runs PDFium: a hostile PDF can crash or block it, not the caller. Started by :mod:`.pdfium`."""
 
 from __future__ import annotations
 
 import json
 import re
-import resource
 import struct
-import sys
 import zlib
-from typing import Any, BinaryIO
+from typing import Any
+
+from scholarbase.memory import limit_process
+from scholarbase.workers import Message, Send, requests, work
 
 MEMORY = 3 << 30
 """Bytes of address space."""
-_LENGTH = struct.Struct(">Q")
 _LINE = re.compile("[^\n\x02\ufffe]+[\n\x02\ufffe]?")
 """PDFium writes a hyphen at the end of a line, and the line break, as one of these characters."""
 _PASSWORD = 4
@@ -24,34 +20,11 @@ _PASSWORD = 4
 
 
 class Refused(Exception):
-    """The request cannot be answered: a word for the reason, and facts."""
+    """A request that cannot be answered: a word for the reason, and facts."""
 
     def __init__(self, reason: str, **facts: Any) -> None:
         super().__init__(reason)
-        self.answer = {"error": reason, **facts}
-
-
-def write_message(stream: BinaryIO, fields: dict[str, Any], data: bytes) -> None:
-    head = json.dumps(fields).encode()
-    stream.write(_LENGTH.pack(len(head)) + head + _LENGTH.pack(len(data)))
-    stream.write(data)
-    stream.flush()
-
-
-def read_message(stream: BinaryIO) -> tuple[dict[str, Any], bytes] | None:
-    """The next message, None at the end of the stream."""
-    head = _read(stream)
-    data = None if head is None else _read(stream)
-    return None if head is None or data is None else (json.loads(head), data)
-
-
-def _read(stream: BinaryIO) -> bytes | None:
-    prefix = stream.read(_LENGTH.size)
-    if len(prefix) < _LENGTH.size:
-        return None
-    length = _LENGTH.unpack(prefix)[0]
-    data = stream.read(length)
-    return data if len(data) == length else None
+        self.answer = {"refused": reason, **facts}
 
 
 def _open(data: bytes) -> Any:
@@ -64,7 +37,7 @@ def _open(data: bytes) -> Any:
         raise Refused("encrypted" if locked else "broken") from error
 
 
-def read_text(fields: dict[str, Any], data: bytes) -> tuple[dict[str, Any], bytes]:
+def read_text(fields: dict[str, Any], data: bytes) -> Message:
     """The lines of each page, with their places, and the title in the metadata."""
     pdf = _open(data)
     try:
@@ -107,7 +80,7 @@ def _lines(page: Any, left: int) -> list[tuple[str, float, float, float]]:
         textpage.close()
 
 
-def draw(fields: dict[str, Any], data: bytes) -> tuple[dict[str, Any], bytes]:
+def draw(fields: dict[str, Any], data: bytes) -> Message:
     """A page, or a box of it, as PNG."""
     pdf = _open(data)
     try:
@@ -155,27 +128,20 @@ def _png(bitmap: Any) -> bytes:
     )
 
 
-def main() -> None:
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+def _serve(_: None, send: Send) -> None:
+    limit_process(MEMORY)
     actions = {"text": read_text, "draw": draw}
-    while (message := read_message(sys.stdin.buffer)) is not None:
-        fields, data = message
-        used = resource.getrusage(resource.RUSAGE_SELF)
-        seconds = int(used.ru_utime + used.ru_stime + fields["seconds"]) + 2
-        resource.setrlimit(
-            resource.RLIMIT_CPU, (seconds, resource.RLIM_INFINITY)
-        )  # also if the caller is gone
+    for fields, data in requests():
         try:
             answer, content = actions[fields["action"]](fields, data)
         except Refused as refused:
             answer, content = refused.answer, b""
         except MemoryError:
-            answer, content = {"error": "memory"}, b""
-        except Exception as error:
-            answer, content = {"error": "broken", "detail": str(error)[:200]}, b""
-        write_message(sys.stdout.buffer, answer, content)
+            answer, content = {"refused": "memory"}, b""
+        except Exception:
+            answer, content = {"refused": "broken"}, b""
+        send(answer, content)
 
 
 if __name__ == "__main__":
-    main()
+    work(_serve, outlives_thread=True)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from typing import Final, NamedTuple
 
-from scholarbase.documents.pdfium import PdfWorker, WorkerFailed
+from scholarbase.documents.pdfium import PdfWorker
 from scholarbase.errors import InvalidRequest, PageNotDrawn
+from scholarbase.workers import WorkerEnded
 
 MAX_SIDE: Final = 2000
 """Pixels of the longer side of an image."""
@@ -62,14 +63,15 @@ class PageRenderer:
                 max_side=MAX_SIDE,
                 max_pixels=MAX_PIXELS,
             )
-        except WorkerFailed as error:
-            reason = f"takes more than {self._seconds:g} s" if error.timed_out else "makes PDFium crash"
+        except (TimeoutError, WorkerEnded) as error:
+            is_late = isinstance(error, TimeoutError)
+            reason = f"takes more than {self._seconds:g} s" if is_late else "makes PDFium crash"
             raise PageNotDrawn(f"Page {page} cannot be drawn: it {reason}. Read its text instead.") from error
-        if "error" not in answer:
+        if "refused" not in answer:
             return PageImage(png, answer["width"], answer["height"])
-        if answer["error"] == "page":
+        if answer["refused"] == "page":
             raise InvalidRequest(f"There is no page {page}: the pages are 1 to {answer['pages']}.")
-        if answer["error"] == "box" and box is not None:
+        if answer["refused"] == "box" and box is not None:
             raise InvalidRequest(
                 f"The box {_shown(box)} is not on page {page}: x, y, width and height are in points from the top left "
                 f"corner, and the page is {answer['width']:g} wide and {answer['height']:g} high."

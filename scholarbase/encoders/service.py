@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import socket
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
@@ -102,12 +103,13 @@ def serve_encoder(
     device: str | None = None,
     api_key: str | None = None,
     queries_only: bool = False,
+    ready: Callable[[], None] | None = None,
 ) -> None:
     """Serve the encoder ``name`` until SIGTERM or SIGINT.
 
     ``uds`` is a Unix socket that only this user may connect to; without it the service listens on ``host`` and
     ``port``. The service does not check keys: use a loopback ``host`` or a private network. ``queries_only`` is that of
-    :func:`scholarbase.encoders.open_encoder`.
+    :func:`scholarbase.encoders.open_encoder`. ``ready`` is called once the service listens.
 
     Raises:
         AddressError: the socket or port is in use, or cannot be used.
@@ -120,6 +122,8 @@ def serve_encoder(
         try:
             app = create_service(encoder, queries_only=queries_only)
             listener.listen(BACKLOG)
+            if ready is not None:
+                ready()
             asyncio.run(serve_until_stopped(Embedded(app, listener, **options(MAX_CONNECTIONS))))
         finally:
             encoder.close()

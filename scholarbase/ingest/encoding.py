@@ -25,7 +25,7 @@ from scholarbase.ingest.messages import SentReporter, ShownStages
 from scholarbase.ingest.sources.vectors import open_vectors
 from scholarbase.models.encoders import STATIC, EncoderSpec
 from scholarbase.progress import Reporter
-from scholarbase.workers import Say, run_workers, work
+from scholarbase.workers import Send, run_workers, work
 
 DOCUMENTS_PER_PART: Final = 128
 """A part is written at once, and progress moves by parts: a CPU encodes a few papers per second with BGE-M3."""
@@ -198,10 +198,10 @@ def _check_agreement(
         )
 
 
-def _encode(task: dict[str, str], say: Say) -> None:
+def _encode(task: dict[str, str], send: Send) -> None:
     with build_errors(Path(task["library"])), closing(open_for_reading(Path(task["catalog"]))) as db:
         parts = DenseParts(Path(task["folder"]))
-        encode_with(task["encoder"], task["fingerprint"], db, parts, SentReporter(say))
+        encode_with(task["encoder"], task["fingerprint"], db, parts, SentReporter(send))
 
 
 if __name__ == "__main__":

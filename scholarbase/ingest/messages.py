@@ -7,31 +7,31 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from scholarbase.progress import Reporter, Tracker
-from scholarbase.workers import Say
+from scholarbase.workers import Send
 
 
 class SentReporter:
     """The reporter of a worker, which sends its stages as messages."""
 
-    def __init__(self, say: Say) -> None:
-        self._say = say
+    def __init__(self, send: Send) -> None:
+        self._send = send
 
     @contextmanager
     def stage(self, name: str, unit: str, total: int | None, done: int = 0) -> Iterator[_SentTracker]:
-        self._say({"stage": name, "unit": unit, "total": total, "done": done})
-        yield _SentTracker(self._say)
-        self._say({"end": name})
+        self._send({"stage": name, "unit": unit, "total": total, "done": done})
+        yield _SentTracker(self._send)
+        self._send({"end": name})
 
 
 class _SentTracker:
-    def __init__(self, say: Say) -> None:
-        self._say = say
+    def __init__(self, send: Send) -> None:
+        self._send = send
 
     def advance(self, count: int) -> None:
-        self._say({"advance": count})
+        self._send({"advance": count})
 
     def at(self, done: int) -> None:
-        self._say({"at": done})
+        self._send({"at": done})
 
 
 class ShownStages:

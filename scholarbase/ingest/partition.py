@@ -33,7 +33,7 @@ from scholarbase.ingest.folder import VECTORS, build_errors
 from scholarbase.ingest.messages import SentReporter
 from scholarbase.ingest.vectors import index_vectors
 from scholarbase.progress import Reporter
-from scholarbase.workers import Say, work
+from scholarbase.workers import Send, work
 
 RESULT: Final = "result.json"
 TERMS: Final = "terms"
@@ -95,7 +95,7 @@ class Task:
     tokenizer: bool
 
 
-def make(task: Task, say: Say) -> None:
+def make(task: Task, send: Send) -> None:
     """Make a partition, or continue it.
 
     Raises:
@@ -104,7 +104,7 @@ def make(task: Task, say: Say) -> None:
         EncoderMismatch: the encoder's files changed.
     """
     partition = Partition(Path(task.path), Range(task.first, task.last))
-    reporter = SentReporter(say)
+    reporter = SentReporter(send)
     with (
         build_errors(Path(task.library)),
         partition.locked(),
@@ -141,4 +141,4 @@ def _lookup(task: Task, partition: Partition, db: sqlite3.Connection, reporter: 
 
 
 if __name__ == "__main__":
-    work(lambda job, say: make(Task(**job), say))
+    work(lambda job, send: make(Task(**job), send))

@@ -16,17 +16,18 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, Final
 
-from scholarbase.deadlines import DEADLINE, check
+from scholarbase.deadlines import check
 from scholarbase.documents import schema
 from scholarbase.errors import LibraryCorrupt, ScholarBaseError, StorageError
 from scholarbase.indexes import catalog
 from scholarbase.models.sql import DEFAULT_ROWS, MAX_ROWS, SqlBody, SqlResponse
 from scholarbase.search import sql_keys, sql_views
 from scholarbase.search.opened import Opened, runs
-from scholarbase.search.sql_processes import POLL_SECONDS, Worker, Workers
+from scholarbase.search.sql_processes import Workers
 from scholarbase.search.sql_worker import CELL_CHARACTERS, FUNCTIONS, RESPONSE_BYTES, VALUE_BYTES
 from scholarbase.timing import stages
 
+_POLL_SECONDS: Final = 0.02
 _PREPARING: Final = ("Preparing the views", "send the statement again in a moment")
 
 
@@ -96,7 +97,7 @@ class SqlRunner:
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._prepared: Future[dict[str, str]] | None = None
         self._lock = threading.Lock()
-        self._workers = Workers(size, self._start)
+        self._workers = Workers(size, self._paths, self._check)
 
     def run(self, query: str, limit: int, day: int | None, seconds: float) -> dict[str, Any]:
         """Run a statement. Raises as ``sql``."""
@@ -111,14 +112,11 @@ class SqlRunner:
         if folder is not None:
             folder.cleanup()
 
-    def _start(self) -> Worker:
-        worker = Worker(self._paths())
-        if worker.snapshot != self._snapshot:
-            worker.close()
+    def _check(self, snapshot: str) -> None:
+        if snapshot != self._snapshot:
             raise LibraryCorrupt(
                 f"{self._catalogue} was replaced by that of another library while it is open: open the library again."
             )
-        return worker
 
     def _paths(self) -> dict[str, str]:
         """The files of a process, once the keys are there.
@@ -135,7 +133,7 @@ class SqlRunner:
             prepared = self._prepared
         while True:
             try:
-                return prepared.result(POLL_SECONDS if DEADLINE.get() is not None else None)
+                return prepared.result(_POLL_SECONDS)
             except FutureTimeoutError:
                 check(*_PREPARING)
 

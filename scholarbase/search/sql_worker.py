@@ -1,29 +1,22 @@
-"""A process that runs SQL statements, one at a time: ``python -m scholarbase.search.sql_worker``.
+"""The worker that runs SQL statements, one at a time. It is killed when a statement takes too long.
 
-It reads requests from standard input and writes responses to standard output, each as JSON after its length in four
-bytes. Its parent kills it when a statement takes too long, and starts another one.
-
-Limits of the process: address space, no bytes in files, a lower priority, and an alarm for the case that the parent is
-gone. Limits of SQLite: read-only files, an authorizer with a list of what is allowed, the size of values, statements,
-expressions and all its memory (https://sqlite.org/security.html).
+Limits of the process: address space, no bytes in files, and a lower priority. Limits of SQLite: read-only files, an
+authorizer with a list of what is allowed, the size of values, statements, expressions and all its memory
+(https://sqlite.org/security.html).
 """
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import resource
 import secrets
-import signal
 import sqlite3
-import struct
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any, Final
 
 import orjson
 
@@ -33,7 +26,9 @@ from scholarbase.errors import InvalidRequest, InvalidSql
 from scholarbase.identifiers import parse
 from scholarbase.indexes import catalog
 from scholarbase.indexes.catalog import canonical_id, find, id_columns
+from scholarbase.memory import limit_process
 from scholarbase.search import sql_dialect, sql_views
+from scholarbase.workers import Send, requests, work
 
 HEAP_BYTES: Final = 256 << 20
 """Memory of SQLite: its cache, sorting and values."""
@@ -48,7 +43,6 @@ RESPONSE_BYTES: Final = 1_000_000
 COLUMNS: Final = 200
 NICE: Final = 5
 """How far the priority is lowered, so that other requests come first."""
-LENGTH: Final = struct.Struct(">I")
 TOO_MUCH_MEMORY: Final = (
     f"The statement needs more than {HEAP_BYTES >> 20} MB of memory: select fewer rows and columns, cut texts with "
     "substr, or group and sort less at once."
@@ -363,51 +357,23 @@ def _cell(value: Any, most: int) -> Any:
 # -- the process ----------------------------------------------------------------------------------------
 
 
-def limit_process() -> None:
-    """Limit this process: address space, files, core dumps and priority."""
-    for kind, value in (
-        (resource.RLIMIT_AS, ADDRESS_BYTES),
-        (resource.RLIMIT_FSIZE, 0),
-        (resource.RLIMIT_CORE, 0),
-    ):
-        hard = resource.getrlimit(kind)[1]
-        least = value if hard == resource.RLIM_INFINITY else min(value, hard)
-        resource.setrlimit(kind, (least, least))
+def _serve(paths: dict[str, str], send: Send) -> None:
+    """Run statements until the input ends, on the files of a job."""
+    statements = Statements(*(Path(paths[name]) for name in ("catalogue", "texts", "keys")))
+    limit_process(ADDRESS_BYTES)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
     with suppress(OSError):
         os.nice(NICE)
-
-
-def read_frame(stream: BinaryIO) -> bytes | None:
-    """The next message, None at the end."""
-    head = stream.read(LENGTH.size)
-    return stream.read(LENGTH.unpack(head)[0]) if len(head) == LENGTH.size else None
-
-
-def write_frame(stream: BinaryIO, message: bytes) -> None:
-    stream.write(LENGTH.pack(len(message)) + message)
-    stream.flush()
-
-
-def main() -> None:
-    """Run statements until standard input ends. The argument has the paths as JSON."""
-    paths = json.loads(sys.argv[1])
-    source, out = sys.stdin.buffer, sys.stdout.buffer
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    statements = Statements(*(Path(paths[name]) for name in ("catalogue", "texts", "keys")))
-    limit_process()
-    write_frame(out, orjson.dumps({"snapshot": statements.snapshot}))
-    while (message := read_frame(source)) is not None:
-        request = orjson.loads(message)
-        signal.alarm(math.ceil(request["seconds"]) + 5)  # ends the process if its parent is gone
+    send(statements.snapshot)
+    for request, _ in requests():
         try:
-            answer = statements.run(request["query"], request["limit"], request["day"])
+            response = statements.run(request["query"], request["limit"], request["day"])
         except InvalidSql as error:
-            answer = {"error": str(error)}
+            response = {"refused": str(error)}
         except MemoryError:
-            answer = {"error": TOO_MUCH_MEMORY}
-        signal.alarm(0)
-        write_frame(out, orjson.dumps(answer))
+            response = {"refused": TOO_MUCH_MEMORY}
+        send(response)
 
 
 if __name__ == "__main__":
-    main()
+    work(_serve, outlives_thread=True)

@@ -87,9 +87,10 @@ def test_a_crash_is_an_error_and_the_next_page_is_drawn(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     renderer = PageRenderer(seconds=60)
-    (tmp_path / "ends.py").write_text("import sys; sys.stdin.buffer.read(1)")
+    (tmp_path / "pdf_that_ends.py").write_text("import sys; sys.stdin.buffer.read(1)")
     with monkeypatch.context() as changed:
-        changed.setattr(pdfium, "_SCRIPT", tmp_path / "ends.py")
+        changed.syspath_prepend(tmp_path)
+        changed.setattr(pdfium, "_MODULE", "pdf_that_ends")
         with pytest.raises(PageNotDrawn, match="makes PDFium crash"):
             renderer.draw(PDF, 1)
     assert renderer.draw(PDF, 1).width == 834
@@ -99,10 +100,10 @@ def test_a_crash_is_an_error_and_the_next_page_is_drawn(
 def test_a_process_that_was_killed_is_no_fault_of_the_page() -> None:
     renderer = PageRenderer(seconds=60)
     renderer.draw(PDF, 1)
-    process = renderer._worker._process
-    assert process is not None
-    os.kill(process.pid, signal.SIGSTOP)
-    stopper = threading.Timer(0.3, os.kill, (process.pid, signal.SIGKILL))
+    worker = renderer._worker._worker
+    assert worker is not None
+    os.kill(worker.pid, signal.SIGSTOP)
+    stopper = threading.Timer(0.3, os.kill, (worker.pid, signal.SIGKILL))
     stopper.start()
     assert renderer.draw(PDF, 1).width == 834
     renderer.close()
@@ -111,12 +112,12 @@ def test_a_process_that_was_killed_is_no_fault_of_the_page() -> None:
 def test_a_page_that_hangs_is_killed_and_the_next_is_drawn() -> None:
     renderer = PageRenderer(seconds=1)
     renderer.draw(PDF, 1)
-    process = renderer._worker._process
-    assert process is not None
-    os.kill(process.pid, signal.SIGSTOP)
+    worker = renderer._worker._worker
+    assert worker is not None
+    os.kill(worker.pid, signal.SIGSTOP)
     with pytest.raises(PageNotDrawn, match="takes more than 1 s"):
         renderer.draw(PDF, 1)
-    assert process.poll() is not None
+    assert worker.status is not None
     renderer._seconds = 60
     assert renderer.draw(PDF, 1).width == 834
     renderer.close()

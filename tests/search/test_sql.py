@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from time import monotonic
+from time import monotonic, sleep
 from typing import Any, Final
 
 import pytest
@@ -351,7 +351,7 @@ def test_no_statement_writes(path: Path, library: Library) -> None:
 def test_the_process_of_statements_is_limited(library: Library) -> None:
     library.sql("SELECT 1")
     [worker, *_] = library._sql._workers._all
-    limits = Path(f"/proc/{worker._process.pid}/limits")
+    limits = Path(f"/proc/{worker.pid}/limits")
     if not limits.is_file():
         pytest.skip("needs /proc")
     found = dict(re.findall(r"^(Max [a-z ]+?)\s{2,}(\S+)", limits.read_text(), re.M))
@@ -362,8 +362,9 @@ def test_the_process_of_statements_is_limited(library: Library) -> None:
 def test_a_killed_process_is_replaced(library: Library) -> None:
     library.sql("SELECT 1")
     for worker in library._sql._workers._all:
-        os.kill(worker._process.pid, 9)
-        worker._process.wait()
+        os.kill(worker.pid, 9)
+        while worker.status is None:
+            sleep(0.01)
     assert rows(library, "SELECT 2") == [(2,)]
 
 
@@ -391,10 +392,10 @@ def test_more_statements_than_may_wait_are_rejected(path: Path) -> None:
 def test_a_closed_library_leaves_no_process_and_no_file(path: Path, tmp_path: Path) -> None:
     library = Library.open(path, settings=load_settings(runtime_dir=str(tmp_path)))
     library.sql("SELECT 1")
-    processes = [worker._process for worker in library._sql._workers._all]
+    workers = list(library._sql._workers._all)
     assert list(tmp_path.glob("scholarbase-sql-*"))
     library.close()
-    assert all(process.poll() is not None for process in processes)
+    assert all(worker.status is not None for worker in workers)
     assert not list(tmp_path.glob("scholarbase-sql-*"))
     with pytest.raises(LibraryError, match="closed"):
         library.sql("SELECT 1")

@@ -6,7 +6,6 @@ A worker (:mod:`scholarbase.workers`) uploads every n-th block of points. Its me
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -16,7 +15,8 @@ from typing import Any, Final
 
 from scholarbase.indexes.vectors.edge import EdgeIndex
 from scholarbase.indexes.vectors.nodes import Nodes
-from scholarbase.workers import Say, run_workers, work
+from scholarbase.memory import cores
+from scholarbase.workers import Send, run_workers, work
 from scholarbase_cluster.qdrant.collection import Collection
 from scholarbase_cluster.qdrant.upload import Uploader
 
@@ -27,8 +27,7 @@ MOST_PROCESSES: Final = 8
 
 def processes_for(points: int) -> int:
     """The number of processes for an upload of so many points; 1 is this process alone."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(MOST_PROCESSES, cores) if points >= SUBPROCESS_POINTS and sys.executable else 1
+    return min(MOST_PROCESSES, cores()) if points >= SUBPROCESS_POINTS and sys.executable else 1
 
 
 def send(
@@ -109,13 +108,13 @@ def send_from_processes(
     run_workers(__name__, [header | {"part": part} for part in range(processes)], received, what="the upload")
 
 
-def _upload(job: dict[str, Any], say: Say) -> None:
+def _upload(job: dict[str, Any], stored: Send) -> None:
     with (
         closing(EdgeIndex.open(Path(job["shard"]))) as edge,
         closing(Nodes(job["addresses"], **job["connection"])) as nodes,
     ):
         collection = Collection(nodes, job["alias"], job["snapshot"], edge.config)
-        send(edge, collection, say, **{name: job[name] for name in _OPTIONS})
+        send(edge, collection, stored, **{name: job[name] for name in _OPTIONS})
 
 
 _OPTIONS: Final = ("at_once", "size", "block", "part", "parts")
