@@ -127,8 +127,8 @@ class Worker:
                 if ended.status == 0:
                     return
                 raise VectorIndexError(
-                    f"A process of {what} ended early with status {ended.status}: see its messages above, and run the "
-                    "same command again to continue."
+                    f"A process of {what} ended with status {ended.status}: see its messages above, and run the same "
+                    "command again to continue."
                 ) from None
 
     def kill(self) -> None:

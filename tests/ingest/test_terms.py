@@ -53,6 +53,6 @@ def test_a_failed_subprocess_is_an_error(
 ) -> None:
     monkeypatch.setattr(workers, "SUBPROCESS_PAPERS", 1)
     (tmp_path / "empty.sqlite").touch()
-    with pytest.raises(VectorIndexError, match="ended early with status 1"):
+    with pytest.raises(VectorIndexError, match="ended with status 1"):
         vectors_after(tmp_path / "empty.sqlite", 0)
     assert "no such table" in capfd.readouterr().err
