@@ -78,7 +78,9 @@ def matching(connection: sqlite3.Connection, expression: str, most: int) -> list
     return [row[0] for row in connection.execute(sql, (expression, most + 1))]
 
 
-def read(connection: sqlite3.Connection, numbers: Sequence[int], day: int | None) -> list[AuthorProfile]:
+def read(
+    connection: sqlite3.Connection, numbers: Sequence[int], day: int | None = None
+) -> list[AuthorProfile]:
     """Return authors by their numbers, in this order."""
     count, values = "n.paper_count", [json_list(numbers)]
     if day is not None:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from functools import lru_cache
+from functools import lru_cache, wraps
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar, cast
 
 import msgspec
 import orjson
@@ -21,22 +21,18 @@ from scholarbase.errors import LibraryCorrupt
 from scholarbase.identifiers import Identifier
 from scholarbase.indexes import (
     author_index,
-    authors,
     citations,
     facets,
+    frequencies,
     fulltext,
     title_spans,
     titles,
 )
-from scholarbase.indexes.authors import Page as AuthorPage
-from scholarbase.indexes.citations import Cocitations, Edge, Expansion
-from scholarbase.indexes.facets import COUNTING, Counts
+from scholarbase.indexes import authors as author_rows
+from scholarbase.indexes.citations import Edge
+from scholarbase.indexes.facets import COUNTING
 from scholarbase.indexes.filter_sql import VENUE_KEYS, filter_sql, json_list
 from scholarbase.indexes.filters import ResolvedFilters, venue_key
-from scholarbase.indexes.frequencies import ANY_TERM, UNDATED, last_full_month
-from scholarbase.indexes.title_spans import TitleSpan
-from scholarbase.indexes.vectors.base import ScoredId
-from scholarbase.models.authors import AuthorProfile
 from scholarbase.models.limits import CitationSort, Direction
 from scholarbase.models.papers import Author, Journal, Paper
 
@@ -103,6 +99,7 @@ class Details(msgspec.Struct, frozen=True):
 
 _DETAILS: Final = Details.__struct_fields__
 _decode_details: Final = msgspec.json.Decoder(Details).decode
+_PAPERS: Final = ("Reading the catalogue", "request fewer papers or fields")
 _FULL_TEXT: Final = (
     "The full-text search",
     "use fewer or longer words, prefixes and phrases, or engine 'bm25'",
@@ -115,6 +112,26 @@ _COCITATIONS: Final = ("Counting co-citations", "request it with fewer filters, 
 _LATER: Final = ("citation_count", "reference_count", "status", "comment", "versions", "update_date")
 """Fields that change after a paper's publication."""
 _WITH_ABSTRACT: Final = "LEFT JOIN abstracts a ON a.paper_id = p.id"
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def _reads(
+    function: Callable[Concatenate[sqlite3.Connection, P], R], limited: tuple[str, str]
+) -> Callable[Concatenate[Catalog, P], R]:
+    """A method of the catalogue that runs a function of another module on a connection of the pool.
+
+    ``limited`` are the activity and the advice of :meth:`Catalog.reading`.
+    """
+
+    @wraps(function)
+    def method(catalog: Catalog, /, *arguments: P.args, **options: P.kwargs) -> R:
+        with catalog.reading(*limited) as connection:
+            return function(connection, *arguments, **options)
+
+    return method
 
 
 class Catalog:
@@ -156,7 +173,7 @@ class Catalog:
         self._pool.close()
 
     def reading(
-        self, activity: str = "Reading the catalogue", advice: str = "request fewer papers or fields"
+        self, activity: str = _PAPERS[0], advice: str = _PAPERS[1]
     ) -> AbstractContextManager[sqlite3.Connection]:
         """A connection, for statements of other modules.
 
@@ -168,6 +185,10 @@ class Catalog:
 
     # -- papers -----------------------------------------------------------------------------------------
 
+    def _rows(self, sql: str, *values: int | str) -> list[tuple[Any, ...]]:
+        with self.reading() as connection:
+            return connection.execute(sql, values).fetchall()
+
     def meta(self, key: str) -> str | None:
         with self.reading() as connection:
             return read_meta(connection, key)
@@ -175,13 +196,12 @@ class Catalog:
     def resolve(self, identifiers: Sequence[Identifier]) -> list[int | None]:
         """Return the catalogue id of each identifier, None for papers that the library does not have."""
         with self.reading() as connection:
-            found = find(connection, identifiers)
-        return [found.get(identifier) for identifier in identifiers]
+            known = find(connection, identifiers)
+        return [known.get(identifier) for identifier in identifiers]
 
     def count_arxiv_ids(self) -> int:
         """Return the number of papers that have an arXiv id."""
-        with self.reading() as connection:
-            return int(connection.execute("SELECT count(arxiv_id) FROM papers").fetchone()[0])
+        return int(self._rows("SELECT count(arxiv_id) FROM papers")[0][0])
 
     def texts(self) -> Iterator[tuple[str, str]]:
         """The title and abstract of each paper that has an abstract, by ascending id."""
@@ -195,49 +215,48 @@ class Catalog:
         columns, join, make = paper_reader(tuple(fields))
         sql = f"SELECT {columns} FROM papers p {join} WHERE p.arxiv_id IS NOT NULL ORDER BY p.id"
         with self.reading() as connection:
-            rows = connection.execute(sql)
-            while found := rows.fetchmany(batch):
-                yield {row[0]: make(row) for row in found}
+            cursor = connection.execute(sql)
+            while rows := cursor.fetchmany(batch):
+                yield {row[0]: make(row) for row in rows}
 
     def referenced_titles(self, ids: Sequence[int]) -> dict[int, list[str]]:
         """The titles that papers cite, by the citing paper, in the order of the cited papers' catalogue ids."""
-        found: dict[int, list[str]] = {}
+        cited: dict[int, list[str]] = {}
         with self.reading(*_EDGES) as connection:
             rows = connection.execute(
                 """
                 SELECT e.citing, p.title FROM json_each(?) AS wanted
                 CROSS JOIN edges AS e ON e.citing = wanted.value CROSS JOIN papers AS p ON p.id = e.cited
                 """,
-                (orjson.dumps(list(ids)).decode(),),
+                (json_list(ids),),
             )
             for citing, title in rows:
-                found.setdefault(citing, []).append(title)
-        return found
+                cited.setdefault(citing, []).append(title)
+        return cited
 
-    def existing(self, ids: Sequence[int], day: int) -> set[int]:
+    def existing(self, ids: Iterable[int], day: int) -> set[int]:
         """Return those of the papers that certainly appeared on or before the day ``yyyymmdd``."""
-        with self.reading() as connection:
-            rows = connection.execute(
-                """
-                SELECT p.id FROM json_each(?) AS wanted CROSS JOIN papers AS p ON p.id = wanted.value
-                WHERE p.last_day <= ?
-                """,
-                (orjson.dumps(list(ids)).decode(), day),
-            ).fetchall()
-        return {row[0] for row in rows}
+        sql = """
+            SELECT p.id FROM json_each(?) AS wanted CROSS JOIN papers AS p ON p.id = wanted.value
+            WHERE p.last_day <= ?
+        """
+        return {row[0] for row in self._rows(sql, json_list(ids), day)}
 
     def any_by(self, day: int) -> int | None:
         """Return the last day of any paper that certainly appeared on or before the day ``yyyymmdd``, else None."""
-        with self.reading() as connection:
-            row = connection.execute(
-                "SELECT last_day FROM papers WHERE last_day <= ? LIMIT 1", (day,)
-            ).fetchone()
-        return None if row is None else int(row[0])
+        rows = self._rows("SELECT last_day FROM papers WHERE last_day <= ? LIMIT 1", day)
+        return int(rows[0][0]) if rows else None
 
     def first_day(self) -> int | None:
         """Return the least last day of a paper, None if no paper has a date."""
-        with self.reading() as connection:
-            return cast("int | None", connection.execute("SELECT min(last_day) FROM papers").fetchone()[0])
+        return cast("int | None", self._rows("SELECT min(last_day) FROM papers")[0][0])
+
+    def passing(self, paper_id: int, filters: ResolvedFilters) -> bool:
+        """Whether a paper passes the filters."""
+        condition, params = filter_sql(filters, "p")
+        return bool(
+            self._rows(f"SELECT 1 FROM papers AS p WHERE p.id = ? AND {condition}", paper_id, *params)
+        )
 
     def papers(self, ids: Sequence[int], fields: Sequence[str], *, counts: bool = True) -> list[Paper]:
         """The papers of these catalogue ids, in their order, with the requested fields; without ``counts`` those of
@@ -250,15 +269,12 @@ class Catalog:
             return []
         columns, join, make = paper_reader(tuple(fields), counts)
         # The outer loop goes through the ids, so that the rows come in their order.
-        sql = f"""
-            SELECT {columns}
-            FROM json_each(?) AS wanted CROSS JOIN papers p ON p.id = wanted.value {join}
-        """
-        with self.reading() as connection:
-            rows = connection.execute(sql, (orjson.dumps(list(ids)).decode(),)).fetchall()
+        rows = self._rows(
+            f"SELECT {columns} FROM json_each(?) AS wanted CROSS JOIN papers p ON p.id = wanted.value {join}",
+            json_list(ids),
+        )
         if len(rows) != len(ids):
-            found = {row[0] for row in rows}
-            missing = next((paper_id for paper_id in ids if paper_id not in found), None)
+            missing = min(set(ids).difference(row[0] for row in rows), default=None)
             raise LibraryCorrupt(
                 f"An index names paper {missing}, which {self.path} does not hold: "
                 f'run "scholarbase verify" on the library.'
@@ -267,21 +283,15 @@ class Catalog:
 
     def set_papers(self, name: str) -> frozenset[int]:
         """Return the ids of the papers of a set."""
-        with self.reading() as connection:
-            rows = connection.execute("SELECT paper FROM sets WHERE name = ?", (name,)).fetchall()
-        return frozenset(row[0] for row in rows)
+        return frozenset(row[0] for row in self._rows("SELECT paper FROM sets WHERE name = ?", name))
 
     def in_sets(self, ids: Iterable[int], names: Sequence[str]) -> frozenset[int]:
         """Return those of the papers that are in one of the sets."""
-        with self.reading() as connection:
-            rows = connection.execute(
-                """
-                SELECT wanted.value FROM json_each(?) AS wanted CROSS JOIN json_each(?) AS named CROSS JOIN sets
-                WHERE sets.name = named.value AND sets.paper = wanted.value
-                """,
-                (json_list(ids), json_list(names)),
-            ).fetchall()
-        return frozenset(row[0] for row in rows)
+        sql = """
+            SELECT wanted.value FROM json_each(?) AS wanted CROSS JOIN json_each(?) AS named CROSS JOIN sets
+            WHERE sets.name = named.value AND sets.paper = wanted.value
+        """
+        return frozenset(row[0] for row in self._rows(sql, json_list(ids), json_list(names)))
 
     def venue_keys(self, names: Iterable[str]) -> tuple[str, ...]:
         """Return the keys of these names, and of all other names of the venues that have one of them.
@@ -289,115 +299,35 @@ class Catalog:
         A paper's venue is in its source's spelling, which may be any of these.
         """
         keys = json_list(map(venue_key, names))
-        with self.reading() as connection:
-            return tuple(sorted(row[0] for row in connection.execute(VENUE_KEYS, (keys, keys))))
+        return tuple(sorted(row[0] for row in self._rows(VENUE_KEYS, keys, keys)))
 
-    # -- authors ----------------------------------------------------------------------------------------
+    # -- authors, full text and titles ------------------------------------------------------------------
 
-    def find_authors(self, ids: Iterable[str], day: int | None = None) -> dict[str, int]:
-        """Map canonical ids of authors to their numbers (:func:`.authors.find`)."""
-        with self.reading(*_AUTHORS) as connection:
-            return authors.find(connection, ids, day)
+    find_authors = _reads(author_rows.find, _AUTHORS)
+    search_authors = _reads(author_rows.search, _AUTHORS)
+    authors_named = _reads(author_rows.matching, _AUTHORS)
+    authors = _reads(author_rows.read, _AUTHORS)
+    author_papers = _reads(author_rows.papers, _AUTHORS)
+    papers_of_authors = _reads(author_rows.papers_of, _AUTHORS)
 
-    def search_authors(
-        self, expression: str, same: str, limit: int, offset: int, day: int | None
-    ) -> AuthorPage:
-        """Return the numbers of authors by their names (:func:`.authors.search`)."""
-        with self.reading(*_AUTHORS) as connection:
-            return authors.search(connection, expression, same, limit, offset, day)
+    search_text = _reads(fulltext.search, _FULL_TEXT)
+    count_text = _reads(fulltext.count, _FULL_TEXT)
+    matching_ids = _reads(fulltext.matching_ids, _FULL_TEXT)
+    holding = _reads(fulltext.holding, _FULL_TEXT)
+    count_values = _reads(facets.count, COUNTING)
+    document_frequencies = _reads(frequencies.document_frequencies, _PAPERS)
 
-    def authors_named(self, expression: str, most: int) -> list[int]:
-        """Return the numbers of all authors by their names (:func:`.authors.matching`)."""
-        with self.reading(*_AUTHORS) as connection:
-            return authors.matching(connection, expression, most)
-
-    def authors(self, numbers: Sequence[int], day: int | None = None) -> list[AuthorProfile]:
-        """Return authors by their numbers (:func:`.authors.read`)."""
-        with self.reading(*_AUTHORS) as connection:
-            return authors.read(connection, numbers, day)
-
-    def author_papers(
-        self, author: int, limit: int, offset: int, sort: CitationSort, filters: ResolvedFilters
-    ) -> AuthorPage:
-        """Return the ids of an author's papers (:func:`.authors.papers`)."""
-        with self.reading(*_AUTHORS) as connection:
-            return authors.papers(connection, author, limit, offset, sort, filters)
-
-    def papers_of_authors(self, numbers: Iterable[int], most: int) -> set[int]:
-        """Return the ids of the papers of authors (:func:`.authors.papers_of`)."""
-        with self.reading(*_AUTHORS) as connection:
-            return authors.papers_of(connection, numbers, most)
-
-    # -- full text and titles ---------------------------------------------------------------------------
-
-    def search_text(
-        self, expression: str, limit: int, filters: ResolvedFilters, *, title_weight: float
-    ) -> list[ScoredId]:
-        """Return the best matching papers (:func:`.fulltext.search`)."""
-        with self.reading(*_FULL_TEXT) as connection:
-            return fulltext.search(connection, expression, limit, filters, title_weight=title_weight)
-
-    def count_text(self, expression: str, filters: ResolvedFilters) -> int:
-        """Count the matching papers (:func:`.fulltext.count`)."""
-        with self.reading(*_FULL_TEXT) as connection:
-            return fulltext.count(connection, expression, filters)
-
-    def matching_ids(self, expression: str, limit: int, filters: ResolvedFilters) -> set[int]:
-        """Return the ids of the matching papers (:func:`.fulltext.matching_ids`)."""
-        with self.reading(*_FULL_TEXT) as connection:
-            return fulltext.matching_ids(connection, expression, limit, filters)
-
-    def count_values(
-        self,
-        filters: ResolvedFilters,
-        *,
-        expression: str | None = None,
-        ids: Sequence[int] | None = None,
-    ) -> Counts:
-        """Return the number of papers by year, category and venue (:func:`.facets.count`)."""
-        with self.reading(*COUNTING) as connection:
-            return facets.count(connection, filters, expression=expression, ids=ids)
-
-    def holding(self, expressions: Sequence[str], ids: Sequence[int]) -> list[set[int]]:
-        """Return which of the papers match each expression (:func:`.fulltext.holding`)."""
-        with self.reading(*_FULL_TEXT) as connection:
-            return fulltext.holding(connection, expressions, ids)
-
-    def document_frequencies(self, terms: Sequence[int], day: int | None) -> dict[int, int]:
-        """Return how many papers have each term (:func:`document_frequencies`)."""
-        with self.reading() as connection:
-            return document_frequencies(connection, terms, day)
-
-    def match_title(
-        self, title: str, limit: int, min_score: float, filters: ResolvedFilters
-    ) -> list[ScoredId]:
-        """Return the papers with this title or a similar one (:func:`.titles.match`)."""
-        with self.reading(*_TITLES) as connection:
-            return titles.match(connection, title, limit, min_score, filters)
-
-    def titled(self, title: str, filters: ResolvedFilters, most: int) -> list[titles.Titled]:
-        """Return the papers with exactly this title (:func:`.titles.titled`)."""
-        with self.reading(*_TITLES) as connection:
-            return titles.titled(connection, title, filters, most)
-
-    def exact_titles(self, text: str, filters: ResolvedFilters) -> list[TitleSpan]:
-        """Return the papers whose title is a part of the text (:func:`.title_spans.exact_titles`)."""
-        with self.reading(*_TITLES) as connection:
-            return title_spans.exact_titles(connection, text, filters)
-
-    def is_common_phrase(self, title: str, last_day: int | None) -> bool:
-        """Whether a title is a phrase of the field (:func:`.titles.is_common_phrase`)."""
-        with self.reading(*_TITLES) as connection:
-            return titles.is_common_phrase(connection, title, last_day)
-
-    def passing(self, paper_id: int, filters: ResolvedFilters) -> bool:
-        """Whether a paper passes the filters."""
-        condition, params = filter_sql(filters, "p")
-        sql = f"SELECT 1 FROM papers AS p WHERE p.id = ? AND {condition}"
-        with self.reading() as connection:
-            return connection.execute(sql, [paper_id, *params]).fetchone() is not None
+    match_title = _reads(titles.match, _TITLES)
+    titled = _reads(titles.titled, _TITLES)
+    exact_titles = _reads(title_spans.exact_titles, _TITLES)
+    is_common_phrase = _reads(titles.is_common_phrase, _TITLES)
 
     # -- citations --------------------------------------------------------------------------------------
+
+    count_edges = _reads(citations.count, _EDGES)
+    few_edges = _reads(citations.few, _EDGES)
+    expand = _reads(citations.expand, citations.EXPANSION)
+    cocited = _reads(citations.cocited, _COCITATIONS)
 
     def edges(
         self,
@@ -428,41 +358,6 @@ class Catalog:
                 make_paper=make_paper,
                 at_most=at_most,
             )
-
-    def count_edges(self, paper_id: int, direction: Direction, filters: ResolvedFilters) -> int:
-        """Count a paper's citations or references (:func:`.citations.count`)."""
-        with self.reading(*_EDGES) as connection:
-            return citations.count(connection, paper_id, direction, filters)
-
-    def few_edges(self, paper_id: int, direction: Direction) -> int | None:
-        """Count a paper's citations or references if they are few (:func:`.citations.few`)."""
-        with self.reading() as connection:
-            return citations.few(connection, paper_id, direction)
-
-    def expand(
-        self,
-        seeds: Iterable[int],
-        direction: Direction,
-        hops: int,
-        filters: ResolvedFilters,
-        limit: int,
-        offset: int,
-        *,
-        as_of: int | None,
-        most: citations.Most = citations.ALL_EDGES,
-    ) -> Expansion:
-        """Return the neighbours of a set of papers (:func:`.citations.expand`)."""
-        with self.reading(*citations.EXPANSION) as connection:
-            return citations.expand(
-                connection, seeds, direction, hops, filters, limit, offset, as_of=as_of, most=most
-            )
-
-    def cocited(
-        self, paper_id: int, limit: int, filters: ResolvedFilters, *, as_of: int | None
-    ) -> Cocitations:
-        """Return the papers most often cited together with a paper (:func:`.citations.cocited`)."""
-        with self.reading(*_COCITATIONS) as connection:
-            return citations.cocited(connection, paper_id, limit, filters, as_of=as_of)
 
 
 def _checked_snapshot(path: Path, connection: sqlite3.Connection) -> str | None:
@@ -515,11 +410,11 @@ def find(connection: sqlite3.Connection, identifiers: Iterable[Identifier]) -> d
 
 
 def _lookup(scheme: str, values: set[str]) -> tuple[str, tuple[str, ...]]:
-    listed = orjson.dumps(sorted(values)).decode()
+    listed = json_list(sorted(values))
     if scheme == "arXiv":
         return "SELECT arxiv_id, id FROM papers WHERE arxiv_id IN (SELECT value FROM json_each(?))", (listed,)
     if scheme == "CorpusId":
-        numbers = orjson.dumps(sorted(int(v) for v in values if int(v) < 2**63)).decode()
+        numbers = json_list(sorted(int(v) for v in values if int(v) < 2**63))
         # A paper's further corpus ids are aliases.
         return (
             """
@@ -611,23 +506,3 @@ def _external_ids(arxiv_id: str | None, corpus_id: int | None, stored: str | Non
     if stored:
         ids.update(orjson.loads(stored))
     return ids
-
-
-def document_frequencies(db: sqlite3.Connection, terms: Sequence[int], day: int | None) -> dict[int, int]:
-    """How many papers or passages of a database have each term in their BM25 vector, and under ``ANY_TERM`` a vector.
-
-    Counted are all, or those up to the end of the last full month by ``day``, a number ``yyyymmdd``. Terms of none are
-    missing.
-    """
-    month = UNDATED if day is None else last_full_month(day)
-    rows = db.execute(
-        """
-        SELECT wanted.value, (
-            SELECT papers FROM main.document_frequencies
-            WHERE term = wanted.value AND month <= ?2 ORDER BY month DESC LIMIT 1
-        )
-        FROM json_each(?1) AS wanted
-        """,
-        (orjson.dumps([ANY_TERM, *terms]).decode(), month),
-    ).fetchall()
-    return {term: count for term, count in rows if count is not None}

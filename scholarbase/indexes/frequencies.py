@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import calendar
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from pathlib import Path
 from typing import Final
@@ -49,6 +49,26 @@ def last_full_month(day: int) -> int:
     """The last month ``yyyymm`` that ends on or before a day ``yyyymmdd``; in January perhaps month 0 of the year."""
     month = day // 100
     return month if day % 100 == calendar.monthrange(month // 100, month % 100)[1] else month - 1
+
+
+def document_frequencies(db: sqlite3.Connection, terms: Sequence[int], day: int | None) -> dict[int, int]:
+    """How many papers or passages of a database have each term in their BM25 vector, and under ``ANY_TERM`` a vector.
+
+    Counted are all, or those up to the end of the last full month by ``day``, a number ``yyyymmdd``. Terms of none are
+    missing.
+    """
+    month = UNDATED if day is None else last_full_month(day)
+    rows = db.execute(
+        """
+        SELECT wanted.value, (
+            SELECT papers FROM main.document_frequencies
+            WHERE term = wanted.value AND month <= ?2 ORDER BY month DESC LIMIT 1
+        )
+        FROM json_each(?1) AS wanted
+        """,
+        (orjson.dumps([ANY_TERM, *terms]).decode(), month),
+    ).fetchall()
+    return {term: count for term, count in rows if count is not None}
 
 
 class FrequencyCounter:

@@ -13,9 +13,9 @@ from scholarbase.documents.schema import FILE_NAME, decompress
 from scholarbase.documents.store import MAIN_ORDER, read_document
 from scholarbase.errors import LibraryCorrupt
 from scholarbase.indexes import catalog, fulltext
-from scholarbase.indexes.catalog import document_frequencies
 from scholarbase.indexes.filter_sql import filter_sql, json_list
 from scholarbase.indexes.filters import ResolvedFilters
+from scholarbase.indexes.frequencies import document_frequencies
 from scholarbase.indexes.vectors.base import ScoredId
 
 _READING: Final = ("Reading full texts", "request less of the text, or fewer results")
@@ -269,7 +269,7 @@ class Documents:
         return int(rows[0][0])
 
     def frequencies(self, terms: Sequence[int], day: int | None) -> dict[int, int]:
-        """Return how many passages have each term (:func:`.catalog.document_frequencies`)."""
+        """Return how many passages have each term (:func:`.frequencies.document_frequencies`)."""
         with self._pool.lend(*_SEARCHING) as connection:
             return document_frequencies(connection, terms, day)
 
