@@ -15,7 +15,7 @@ import pytest
 from scholarbase.encoders.sentence_transformers import SentenceTransformersEncoder
 from scholarbase.errors import InvalidRequest
 from scholarbase.extensions import Extension
-from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters
+from scholarbase.indexes.filters import ResolvedFilters
 from scholarbase.indexes.vectors.base import DENSE, VectorConfig, VectorPoint
 from scholarbase.indexes.vectors.edge import EdgeIndex
 from scholarbase.indexes.vectors.index import VectorIndex
@@ -32,20 +32,16 @@ class MemoryIndex(VectorIndex):
         super().__init__(config)
         self._points = {point.id: point for point in points}
 
-    @staticmethod
-    def _condition(filters: ResolvedFilters, vector: str | None = None) -> Any:
-        return filters, vector
-
-    def _passing(self, condition: Any) -> list[VectorPoint]:
-        filters, name = condition or (NO_FILTERS, None)
+    def _passing(self, filters: ResolvedFilters, name: str | None = None) -> list[VectorPoint]:
         points = [one for one in self._points.values() if passes(one.id, one.payload, filters)]
         return [one for one in points if name is None or _vector(one, name) is not None]
 
-    def _nearest(self, name: str, vector: Any, limit: int, condition: Any, *, ef: int | None) -> list[Any]:
+    def nearest(
+        self, name: str, vector: Any, limit: int, filters: ResolvedFilters, *, ef: int | None
+    ) -> list[Any]:
         found = []
-        for point in self._passing(condition):
-            if (stored := _vector(point, name)) is None:
-                continue
+        for point in self._passing(filters, name):
+            stored = _vector(point, name)
             if name == DENSE:
                 score = float(stored @ np.array(vector, np.float32))
             else:
@@ -58,15 +54,15 @@ class MemoryIndex(VectorIndex):
             found.append(SimpleNamespace(id=point.id, score=score))
         return sorted(found, key=lambda one: -one.score)[:limit]
 
-    def _count(self, condition: Any) -> int:
-        return len(self._passing(condition))
+    def count_points(self, filters: ResolvedFilters, vector: str | None) -> int:
+        return len(self._passing(filters, vector))
 
-    def _retrieve(self, name: str, ids: Sequence[int]) -> list[Any]:
+    def retrieve(self, name: str, ids: Sequence[int]) -> list[Any]:
         points = [self._points[one] for one in ids if one in self._points]
         vectors = [(one.id, _vector(one, name)) for one in points]
         return [SimpleNamespace(id=one, vector={} if it is None else {name: it}) for one, it in vectors]
 
-    def _scroll(self, offset: Any, limit: int, *, payload: bool, vectors: bool) -> tuple[list[Any], Any]:
+    def scroll(self, offset: Any, limit: int, *, payload: bool, vectors: bool) -> tuple[list[Any], Any]:
         raise NotImplementedError
 
     def close(self) -> None:

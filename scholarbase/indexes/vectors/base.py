@@ -1,4 +1,4 @@
-"""The data of vector indexes: points, sparse vectors, payloads and the layout of an index."""
+"""The data of vector indexes: points, sparse vectors, payloads, filters and the layout of an index."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ import numpy.typing as npt
 import qdrant_edge
 
 from scholarbase.errors import VectorIndexError
-from scholarbase.indexes.filters import category_keys
+from scholarbase.indexes.filters import ResolvedFilters, category_keys
+from scholarbase.models.status import ACTIVE, other_statuses
 
 DENSE = "dense"
 BM25 = "bm25"
@@ -129,6 +130,41 @@ class Payload:
             ) from error
 
 
+def qdrant_filter(filters: ResolvedFilters, vector: str | None = None) -> dict[str, Any] | None:
+    """The filters, and having this vector, as a filter of Qdrant's HTTP API; None if there is no condition
+    (https://qdrant.tech/documentation/search/filtering/)."""
+
+    def any_of(field: str, values: Sequence[str]) -> list[dict[str, Any]]:
+        return [{"key": field, "match": {"any": list(values)}}] if values else []
+
+    among = any_of("sets", filters.sets)
+    if filters.within is not None:
+        among.append({"has_id": list(filters.within)})
+    must: list[dict[str, Any]] = [
+        *(
+            {"key": field, "range": {bound: value}}
+            for field, bound, value in (
+                ("first_day", "gte", filters.first_day),
+                ("last_day", "lte", filters.last_day),
+                ("citation_count", "gte", filters.min_citations),
+            )
+            if value is not None
+        ),
+        *any_of("categories", filters.categories),
+        *any_of("venue", filters.venues),
+        *(among if len(among) < 2 else [{"should": among}]),
+        *([] if vector is None else [{"has_vector": vector}]),
+    ]
+    must_not: list[dict[str, Any]] = [{"has_id": list(filters.exclude)}] if filters.exclude else []
+    # Points of active papers have no status.
+    if ACTIVE not in filters.statuses:
+        must += any_of("status", filters.statuses)
+    else:
+        must_not += any_of("status", other_statuses(filters.statuses))
+    conditions = {"must": must, "must_not": must_not}
+    return {name: listed for name, listed in conditions.items() if listed} or None
+
+
 @dataclass(frozen=True, slots=True)
 class VectorPoint:
     """One paper: its catalogue id, its payload and its vectors, each of which may be missing."""
@@ -177,3 +213,61 @@ class VectorConfig:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> VectorConfig:
         return cls(**data)
+
+
+def check_dense(
+    vector: npt.NDArray[np.float32], dimensions: int | None, what: str
+) -> npt.NDArray[np.float32]:
+    """Return the vector as float32 after checking that cosine similarity is defined for it.
+
+    Raises:
+        VectorIndexError: no dense vectors in this index, other dimensions, NaN, infinity, or all zeros.
+    """
+    if dimensions is None:
+        raise VectorIndexError(f"{what} has a dense vector, but this index was built without: leave it out.")
+    array = np.asarray(vector, dtype=np.float32)
+    if array.shape != (dimensions,):
+        raise VectorIndexError(
+            f"{what} has a dense vector of shape {array.shape}, but this index has vectors of shape "
+            f"({dimensions},): use the encoder named in the library's manifest."
+        )
+    if not np.isfinite(array).all():
+        raise VectorIndexError(f"{what} has NaN or infinity in its dense vector: check the encoder's output.")
+    if not array.any():
+        raise VectorIndexError(
+            f"{what} has a dense vector of zeros, for which cosine similarity is undefined: check the encoder's output."
+        )
+    return array
+
+
+def check_sparse(name: str, vector: SparseVector, what: str) -> None:
+    """Raises VectorIndexError: a repeated or negative index, or a weight that is not a finite number."""
+    indices, values = vector
+    if len(indices) != len(values):
+        raise VectorIndexError(f"{what} has {len(indices)} {name} indices but {len(values)} weights.")
+    if len(indices):
+        if len(set(indices)) != len(indices) or min(indices) < 0 or max(indices) > 0xFFFFFFFF:
+            raise VectorIndexError(f"{what} has {name} indices that are not distinct 32-bit numbers.")
+        if not np.isfinite(values).all():
+            raise VectorIndexError(f"{what} has NaN or infinity among its {name} weights.")
+
+
+def check_points(points: Sequence[VectorPoint], config: VectorConfig) -> None:
+    """Raises VectorIndexError: a point's id or one of its vectors is not valid in an index with this layout."""
+    names = config.sparse_names
+    for point in points:
+        what = f"Paper {point.id}"
+        if isinstance(point.id, bool) or not isinstance(point.id, int) or point.id < 0:
+            raise VectorIndexError(
+                f"{point.id!r} is not a valid point id: use the paper's integer id in the catalogue."
+            )
+        if point.dense is not None:
+            check_dense(point.dense, config.dimensions, what)
+        for name, sparse in point.sparse.items():
+            if not isinstance(sparse, SparseVector):  # Qdrant's own vectors are always valid
+                continue
+            if name not in names:
+                raise VectorIndexError(
+                    f"{what} has a sparse vector named {name!r}, but this index has {' and '.join(names)}."
+                )
+            check_sparse(name, sparse, what)

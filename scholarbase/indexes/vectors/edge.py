@@ -18,7 +18,7 @@ from typing import Any, Final
 import qdrant_edge as qdrant
 
 from scholarbase.errors import ScholarBaseError, StorageError, VectorIndexError
-from scholarbase.indexes.filters import ResolvedFilters
+from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters
 from scholarbase.indexes.vectors.base import (
     BM25,
     DENSE,
@@ -30,12 +30,12 @@ from scholarbase.indexes.vectors.base import (
     SparseVector,
     VectorConfig,
     VectorPoint,
+    check_points,
+    qdrant_filter,
 )
-from scholarbase.indexes.vectors.checks import check_points
 from scholarbase.indexes.vectors.index import OVERSAMPLING, VectorIndex
 from scholarbase.indexes.vectors.shard_view import ShardView
 from scholarbase.indexes.vectors.space import check_engine_memory, check_space, required_bytes
-from scholarbase.models.status import ACTIVE, other_statuses
 
 SPARSE_FULL_SCAN: Final = 20_000
 """Up to this many points of a segment that pass a filter are scored one by one, instead of reading the posting lists.
@@ -101,42 +101,12 @@ class EdgeIndex(VectorIndex):
             raise
         return cls(shard, path, config, private)
 
-    @staticmethod
-    def _condition(filters: ResolvedFilters, vector: str | None = None) -> qdrant.Filter | None:
-        must: list[Any] = []
-        if filters.first_day is not None:
-            must.append(qdrant.FieldCondition("first_day", range=qdrant.RangeFloat(gte=filters.first_day)))
-        if filters.last_day is not None:
-            must.append(qdrant.FieldCondition("last_day", range=qdrant.RangeFloat(lte=filters.last_day)))
-        if filters.min_citations is not None:
-            at_least = qdrant.RangeFloat(gte=filters.min_citations)
-            must.append(qdrant.FieldCondition("citation_count", range=at_least))
-        if filters.categories:
-            must.append(qdrant.FieldCondition("categories", match=qdrant.MatchAny(list(filters.categories))))
-        if filters.venues:
-            must.append(qdrant.FieldCondition("venue", match=qdrant.MatchAny(list(filters.venues))))
-        among: list[Any] = [qdrant.HasIdCondition(set(filters.within))] if filters.within is not None else []
-        if filters.sets:
-            among.append(qdrant.FieldCondition("sets", match=qdrant.MatchAny(list(filters.sets))))
-        must += among if len(among) < 2 else [qdrant.Filter(should=among)]
-        if vector is not None:
-            must.append(qdrant.HasVectorCondition(vector))
-        must_not: list[Any] = [qdrant.HasIdCondition(set(filters.exclude))] if filters.exclude else []
-        # Points of active papers have no status.
-        if filters.statuses and ACTIVE not in filters.statuses:
-            must.append(qdrant.FieldCondition("status", match=qdrant.MatchAny(list(filters.statuses))))
-        elif others := filters.statuses and other_statuses(filters.statuses):
-            must_not.append(qdrant.FieldCondition("status", match=qdrant.MatchAny(list(others))))
-        if not must and not must_not:
-            return None
-        return qdrant.Filter(must=must or None, must_not=must_not or None)
-
-    def _nearest(
+    def nearest(
         self,
         name: str,
         vector: list[float] | SparseVector | EngineVector,
         limit: int,
-        condition: qdrant.Filter | None,
+        filters: ResolvedFilters,
         *,
         ef: int | None,
     ) -> list[qdrant.ScoredPoint]:
@@ -156,20 +126,22 @@ class EdgeIndex(VectorIndex):
         query = qdrant.Query.Nearest(vector, using=name)
         with engine_errors(self.path, "search"):
             return self._shard.query(
-                qdrant.QueryRequest(limit=limit, query=query, filter=condition, params=params)
+                qdrant.QueryRequest(limit=limit, query=query, filter=_engine_filter(filters), params=params)
             )
 
-    def _count(self, condition: qdrant.Filter | None) -> int:
+    def count_points(self, filters: ResolvedFilters, vector: str | None) -> int:
         with engine_errors(self.path, "count its points"):
-            return self._shard.count(qdrant.CountRequest(exact=True, filter=condition))
+            return self._shard.count(qdrant.CountRequest(exact=True, filter=_engine_filter(filters, vector)))
 
-    def _retrieve(self, name: str, ids: Sequence[int]) -> list[qdrant.Record]:
+    def retrieve(self, name: str, ids: Sequence[int]) -> list[qdrant.Record]:
         with engine_errors(self.path, "read vectors"):
             return self._shard.retrieve(list(ids), with_payload=False, with_vector=[name])
 
-    def _batches(self, size: int, *, start: int, payload: bool, vectors: bool) -> Iterator[list[Any]]:
+    def records(
+        self, batch: int, *, start: int = 0, payload: bool = False, vectors: bool = True
+    ) -> Iterator[list[Any]]:
         read = 0
-        for records in super()._batches(size, start=start, payload=payload, vectors=vectors):
+        for records in super().records(batch, start=start, payload=payload, vectors=vectors):
             yield records
             read += len(records)
             # Pages once read stay mapped, in the end the whole index. A view is open for searches beside this.
@@ -179,7 +151,7 @@ class EdgeIndex(VectorIndex):
                     self._shard = qdrant.EdgeShard.load(str(self.path), edge_config(self.config))
                 read = 0
 
-    def _scroll(
+    def scroll(
         self, offset: Any, limit: int, *, payload: bool, vectors: bool
     ) -> tuple[list[qdrant.Record], Any]:
         with engine_errors(self.path, "list its points"):
@@ -441,6 +413,30 @@ def _edge_point(point: VectorPoint) -> qdrant.Point:
     if point.dense is not None:
         vectors[DENSE] = point.dense.tolist()
     return qdrant.Point(point.id, vectors, point.payload.to_dict())
+
+
+def _engine_filter(filters: ResolvedFilters, vector: str | None = None) -> qdrant.Filter | None:
+    if filters is NO_FILTERS and vector is None:
+        return None
+    conditions = qdrant_filter(filters, vector)
+    return None if conditions is None else _engine_condition(conditions)
+
+
+def _engine_condition(written: dict[str, Any]) -> Any:
+    """A condition of :func:`qdrant_filter` as Qdrant Edge's."""
+    if "has_id" in written:
+        return qdrant.HasIdCondition(set(written["has_id"]))
+    if "has_vector" in written:
+        return qdrant.HasVectorCondition(written["has_vector"])
+    if "range" in written:
+        return qdrant.FieldCondition(written["key"], range=qdrant.RangeFloat(**written["range"]))
+    if "match" in written:
+        return qdrant.FieldCondition(written["key"], match=qdrant.MatchAny(written["match"]["any"]))
+    must, must_not, should = (
+        [_engine_condition(one) for one in written.get(name, ())] or None
+        for name in ("must", "must_not", "should")
+    )
+    return qdrant.Filter(must=must, must_not=must_not, should=should)
 
 
 def _engine_vector(vector: SparseVector | EngineVector) -> EngineVector:

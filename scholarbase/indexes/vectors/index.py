@@ -20,9 +20,10 @@ from scholarbase.indexes.vectors.base import (
     SparseVector,
     VectorConfig,
     VectorPoint,
+    check_dense,
+    check_sparse,
     scored_id,
 )
-from scholarbase.indexes.vectors.checks import check_dense, check_sparse
 
 HNSW_EF: Final = 384
 """Size of the candidate list of a graph search. Among 600,000 vectors of 1,024 dimensions 350 found 0.980 of the true
@@ -83,10 +84,9 @@ class VectorIndex(ABC):
         """The number of points with a cosine of ``least`` or more, up to ``most``. Exact."""
         _check_limit(most)
         query = check_dense(vector, self.config.dimensions, "The query")
-        if filters is not NO_FILTERS and filters.listed is not None and not filters.listed:
+        if _passes_none(filters):
             return 0
-        condition = None if filters is NO_FILTERS else self._condition(filters)
-        points = self._nearest(DENSE, query.tolist(), most, condition, ef=None)
+        points = self.nearest(DENSE, query.tolist(), most, filters, ef=None)
         margin = rounding(len(query))
         close = [_id(point) for point in points if abs(point.score - least) <= margin]
         certain = sum(1 for point in points if point.score > least + margin)
@@ -155,13 +155,12 @@ class VectorIndex(ABC):
     ) -> Sequence[Any]:
         """At least the ``limit`` nearest points and all whose score is that of the last of them, or up to ``margin``
         less."""
-        if filters is not NO_FILTERS and filters.listed is not None and not filters.listed:
+        if _passes_none(filters):
             return []
-        condition = None if filters is NO_FILTERS else self._condition(filters)
         count = limit + EXTRA_HITS
         # While the last fetched hit is tied with the last requested one, further hits may have lower ids.
         while True:
-            points = self._nearest(name, vector, count, condition, ef=ef)
+            points = self.nearest(name, vector, count, filters, ef=ef)
             if len(points) < count or points[-1].score < points[limit - 1].score - margin:
                 return points
             count *= 2
@@ -171,15 +170,13 @@ class VectorIndex(ABC):
         if vector is not None:
             dense = (DENSE,) if self.config.dimensions is not None else ()
             _check_name(vector, dense + self._sparse_names)
-        if filters.listed is not None and not filters.listed:
-            return 0
-        return self._count(self._condition(filters, vector))
+        return 0 if _passes_none(filters) else self.count_points(filters, vector)
 
     def dense_vectors(self, ids: Sequence[int]) -> dict[int, npt.NDArray[np.float32]]:
         """The dense vectors of these points as stored, by id; points that are missing or lack it are left out."""
         found = {}
         if ids and self.config.dimensions is not None:
-            for record in self._retrieve(DENSE, ids):
+            for record in self.retrieve(DENSE, ids):
                 if isinstance(record.vector, dict) and DENSE in record.vector:
                     found[_id(record)] = np.asarray(record.vector[DENSE], dtype=np.float32)
         return dict(sorted(found.items()))
@@ -188,7 +185,7 @@ class VectorIndex(ABC):
         """The sparse vectors ``name`` of these points by id; points that are missing or lack it are left out."""
         _check_name(name, self._sparse_names)
         found = {}
-        for record in self._retrieve(name, ids):
+        for record in self.retrieve(name, ids):
             vectors = record.vector
             if isinstance(vectors, dict) and name in vectors:
                 found[_id(record)] = SparseVector.ascending(vectors[name])
@@ -196,20 +193,17 @@ class VectorIndex(ABC):
 
     def ids(self) -> Iterator[int]:
         """Every point's id, ascending, read in batches."""
-        for records in self._batches(_IDS_PER_BATCH, start=0, payload=False, vectors=False):
+        for records in self.records(_IDS_PER_BATCH, vectors=False):
             yield from map(_id, records)
 
-    def points(self, batch: int = 1000, *, start: int = 0) -> Iterator[list[VectorPoint]]:
-        """Every point from the id ``start`` on, by ascending id, in batches.
-
-        Dense vectors are those stored, which in Qdrant Edge have float16 precision and unit length.
-        """
-        for records in self._batches(batch, start=start, payload=True, vectors=True):
+    def points(self, batch: int = 1000) -> Iterator[list[VectorPoint]]:
+        """Every point by ascending id, in batches."""
+        for records in self.records(batch, payload=True):
             yield [_point(record) for record in records]
 
     def payloads(self) -> Iterator[tuple[int, Payload]]:
         """Every point's id and payload, by ascending id, read in batches."""
-        for records in self._batches(_IDS_PER_BATCH, start=0, payload=True, vectors=False):
+        for records in self.records(_IDS_PER_BATCH, payload=True, vectors=False):
             yield from ((_id(record), Payload.from_dict(record.payload)) for record in records)
 
     def records(
@@ -217,46 +211,43 @@ class VectorIndex(ABC):
     ) -> Iterator[list[Any]]:
         """The engine's record of every point from the id ``start`` on by ascending id, in batches.
 
-        Each has its ``id`` and, where requested, its ``payload`` and ``vector``, a dict by name.
+        Each has its ``id`` and, where requested, its ``payload`` and ``vector``, a dict by name. Dense vectors are
+        those stored, which in Qdrant Edge have float16 precision and unit length.
         """
-        return self._batches(batch, start=start, payload=payload, vectors=vectors)
-
-    def _batches(self, size: int, *, start: int, payload: bool, vectors: bool) -> Iterator[list[Any]]:
         offset: Any = start
         while offset is not None:
-            records, offset = self._scroll(offset, size, payload=payload, vectors=vectors)
+            records, offset = self.scroll(offset, batch, payload=payload, vectors=vectors)
             if records:
                 yield records
 
-    @staticmethod
-    @abstractmethod
-    def _condition(filters: ResolvedFilters, vector: str | None = None) -> Any:
-        """The filters, and having the vector, as the engine's filter; None if there is no condition."""
+    # -- the engine -------------------------------------------------------------------------------------
 
     @abstractmethod
-    def _nearest(
+    def nearest(
         self,
         name: str,
         vector: list[float] | SparseVector | EngineVector,
         limit: int,
-        condition: Any,
+        filters: ResolvedFilters,
         *,
         ef: int | None,
     ) -> Sequence[Any]:
-        """The ``limit`` nearest points, each with ``id`` and ``score``: best first, ties in any order.
+        """The ``limit`` nearest points that pass the filters, each with ``id`` and ``score``: best first, ties in any
+        order.
 
         ``ef`` is the size of the candidate list in the graph of dense vectors; None compares with every point.
         """
 
     @abstractmethod
-    def _count(self, condition: Any) -> int: ...
+    def count_points(self, filters: ResolvedFilters, vector: str | None) -> int:
+        """The exact number of points that pass the filters and have this vector, if it is specified."""
 
     @abstractmethod
-    def _retrieve(self, name: str, ids: Sequence[int]) -> Sequence[Any]:
+    def retrieve(self, name: str, ids: Sequence[int]) -> Sequence[Any]:
         """The records of these points, each with ``id`` and a ``vector`` dict that has only ``name``."""
 
     @abstractmethod
-    def _scroll(self, offset: Any, limit: int, *, payload: bool, vectors: bool) -> tuple[list[Any], Any]:
+    def scroll(self, offset: Any, limit: int, *, payload: bool, vectors: bool) -> tuple[list[Any], Any]:
         """Up to ``limit`` records from ``offset`` on, and the next offset, None at the end.
 
         Each has an ``id`` and, where requested, ``payload`` and ``vector``.
@@ -274,6 +265,10 @@ def rounding(dimensions: int) -> float:
     the query that another processor rounds to the next float16.
     """
     return (dimensions + 32) * 2.0**-24 + 2.0**-16
+
+
+def _passes_none(filters: ResolvedFilters) -> bool:
+    return filters is not NO_FILTERS and filters.listed is not None and not filters.listed
 
 
 def _check_limit(limit: int) -> None:

@@ -16,10 +16,9 @@ from qdrant_client import AsyncQdrantClient, models
 
 from scholarbase.errors import LibraryCorrupt, VectorIndexError
 from scholarbase.indexes.filters import ResolvedFilters
-from scholarbase.indexes.vectors.base import DENSE, EngineVector, SparseVector, VectorConfig
+from scholarbase.indexes.vectors.base import DENSE, EngineVector, SparseVector, VectorConfig, qdrant_filter
 from scholarbase.indexes.vectors.index import OVERSAMPLING, VectorIndex
 from scholarbase.indexes.vectors.nodes import Nodes
-from scholarbase.models.status import ACTIVE, other_statuses
 
 SNAPSHOT: Final = "snapshot"
 COMPLETE: Final = "complete"
@@ -71,49 +70,12 @@ class ServerIndex(VectorIndex):
             )
         return cls(nodes, collection_name(alias, snapshot), VectorConfig.from_dict(metadata[LAYOUT]))
 
-    @staticmethod
-    def _condition(filters: ResolvedFilters, vector: str | None = None) -> models.Filter | None:
-        must: list[Any] = []
-        if filters.first_day is not None:
-            must.append(models.FieldCondition(key="first_day", range=models.Range(gte=filters.first_day)))
-        if filters.last_day is not None:
-            must.append(models.FieldCondition(key="last_day", range=models.Range(lte=filters.last_day)))
-        if filters.min_citations is not None:
-            at_least = models.Range(gte=filters.min_citations)
-            must.append(models.FieldCondition(key="citation_count", range=at_least))
-        if filters.categories:
-            categories = models.MatchAny(any=list(filters.categories))
-            must.append(models.FieldCondition(key="categories", match=categories))
-        if filters.venues:
-            must.append(models.FieldCondition(key="venue", match=models.MatchAny(any=list(filters.venues))))
-        among: list[Any] = []
-        if filters.within is not None:
-            among.append(models.HasIdCondition(has_id=sorted(filters.within)))
-        if filters.sets:
-            among.append(models.FieldCondition(key="sets", match=models.MatchAny(any=list(filters.sets))))
-        must += among if len(among) < 2 else [models.Filter(should=among)]
-        if vector is not None:
-            must.append(models.HasVectorCondition(has_vector=vector))
-        must_not: list[Any] = (
-            [models.HasIdCondition(has_id=sorted(filters.exclude))] if filters.exclude else []
-        )
-        # Points of active papers have no status.
-        if filters.statuses and ACTIVE not in filters.statuses:
-            must.append(
-                models.FieldCondition(key="status", match=models.MatchAny(any=list(filters.statuses)))
-            )
-        elif others := filters.statuses and other_statuses(filters.statuses):
-            must_not.append(models.FieldCondition(key="status", match=models.MatchAny(any=list(others))))
-        if not must and not must_not:
-            return None
-        return models.Filter(must=must or None, must_not=must_not or None)
-
-    def _nearest(
+    def nearest(
         self,
         name: str,
         vector: list[float] | SparseVector | EngineVector,
         limit: int,
-        condition: models.Filter | None,
+        filters: ResolvedFilters,
         *,
         ef: int | None,
     ) -> list[models.ScoredPoint]:
@@ -129,6 +91,7 @@ class ServerIndex(VectorIndex):
                 quantization=models.QuantizationSearchParams(rescore=True, oversampling=OVERSAMPLING),
             )
         query = vector if isinstance(vector, list) else sparse_vector(vector)
+        condition = _filter(filters)
 
         async def search(client: AsyncQdrantClient) -> list[models.ScoredPoint]:
             found = await client.query_points(
@@ -149,13 +112,15 @@ class ServerIndex(VectorIndex):
             point.score = _single(point.score)
         return points
 
-    def _count(self, condition: models.Filter | None) -> int:
+    def count_points(self, filters: ResolvedFilters, vector: str | None) -> int:
+        condition = _filter(filters, vector)
+
         async def count(client: AsyncQdrantClient) -> int:
             return (await client.count(self.collection, count_filter=condition, exact=True)).count
 
         return self._nodes.read(f"count the points of {self.collection!r}", count)
 
-    def _retrieve(self, name: str, ids: Sequence[int]) -> list[models.Record]:
+    def retrieve(self, name: str, ids: Sequence[int]) -> list[models.Record]:
         records = self._nodes.read(
             f"read vectors of {self.collection!r}",
             lambda client: client.retrieve(
@@ -164,7 +129,7 @@ class ServerIndex(VectorIndex):
         )
         return _as_stored(records)
 
-    def _scroll(
+    def scroll(
         self, offset: Any, limit: int, *, payload: bool, vectors: bool
     ) -> tuple[list[models.Record], Any]:
         records, following = self._nodes.read(
@@ -178,6 +143,11 @@ class ServerIndex(VectorIndex):
     def close(self) -> None:
         """Close the connections."""
         self._nodes.close()
+
+
+def _filter(filters: ResolvedFilters, vector: str | None = None) -> models.Filter | None:
+    conditions = qdrant_filter(filters, vector)
+    return None if conditions is None else models.Filter.model_validate(conditions)
 
 
 def sparse_vector(vector: SparseVector | EngineVector) -> models.SparseVector:

@@ -25,22 +25,18 @@ class Ranked(VectorIndex):
         super().__init__(VectorConfig())
         self.ranked = points
 
-    @staticmethod
-    def _condition(filters: ResolvedFilters, vector: str | None = None) -> None:
-        raise AssertionError("searches without filters need no condition")
-
-    def _nearest(
-        self, name: str, vector: Any, limit: int, condition: Any, *, ef: int | None
+    def nearest(
+        self, name: str, vector: Any, limit: int, filters: ResolvedFilters, *, ef: int | None
     ) -> Sequence[Any]:
         return self.ranked[:limit]
 
-    def _count(self, condition: Any) -> int:
+    def count_points(self, filters: ResolvedFilters, vector: str | None) -> int:
         raise NotImplementedError
 
-    def _retrieve(self, name: str, ids: Sequence[int]) -> Sequence[Any]:
+    def retrieve(self, name: str, ids: Sequence[int]) -> Sequence[Any]:
         raise NotImplementedError
 
-    def _scroll(self, offset: Any, limit: int, *, full: bool) -> tuple[list[Any], Any]:
+    def scroll(self, offset: Any, limit: int, *, payload: bool, vectors: bool) -> tuple[list[Any], Any]:
         raise NotImplementedError
 
     def close(self) -> None:

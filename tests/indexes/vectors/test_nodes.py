@@ -273,7 +273,7 @@ def test_scores_do_not_depend_on_the_replica(pair: Cluster, edge: EdgeIndex, cor
                         index.search_dense(query, 30, NO_FILTERS, exact=True),
                     )
                 )
-                raw.append([p.score for p in index._nearest("dense", query.tolist(), 30, None, ef=None)])
+                raw.append([p.score for p in index.nearest("dense", query.tolist(), 30, NO_FILTERS, ef=None)])
                 if down is not None:
                     down.fail(None)
             here = (
