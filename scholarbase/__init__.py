@@ -9,7 +9,7 @@ from scholarbase import errors as _errors
 from scholarbase.errors import *  # noqa: F403 - the errors' names are those of errors.__all__
 
 if TYPE_CHECKING:
-    from scholarbase.bibliographies.writers import write_papers as write_papers
+    from scholarbase.bibliographies.writing import write_papers as write_papers
     from scholarbase.client.async_client import AsyncClient as AsyncClient
     from scholarbase.client.client import Client as Client
     from scholarbase.extensions import Extension as Extension
@@ -26,7 +26,7 @@ _MODULES = {
     "Library": "scholarbase.search.library",
     "Paper": "scholarbase.models.papers",
     "SearchRequest": "scholarbase.models.requests",
-    "write_papers": "scholarbase.bibliographies.writers",
+    "write_papers": "scholarbase.bibliographies.writing",
 }
 """Imported on first use: a client needs no index, and a library no HTTP client."""
 

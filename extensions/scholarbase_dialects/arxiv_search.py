@@ -12,7 +12,7 @@ from datetime import date
 from html import escape
 from typing import Final
 
-from scholarbase.bibliographies.writers.facts import ARXIV_LINK, arxiv_id_of, day_of
+from scholarbase.bibliographies.facts import ARXIV_LINK, arxiv_id_of, day_of
 from scholarbase.errors import InvalidRequest
 from scholarbase.indexes.query_syntax import MAX_WORDS
 from scholarbase.models.checks import shown

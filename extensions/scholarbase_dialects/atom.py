@@ -8,7 +8,7 @@ from hashlib import sha1
 from typing import Final
 from xml.sax.saxutils import escape, quoteattr
 
-from scholarbase.bibliographies.writers.facts import arxiv_id_of, day_of
+from scholarbase.bibliographies.facts import arxiv_id_of, day_of
 from scholarbase.models.papers import Paper
 from scholarbase_dialects.base import Body
 from scholarbase_dialects.describing import names_of

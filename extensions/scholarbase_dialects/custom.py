@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from scholarbase.bibliographies.writers.facts import link_of
+from scholarbase.bibliographies.facts import link_of
 from scholarbase.errors import InvalidRequest
 from scholarbase_dialects.base import Answer, Dialect, DialectRequest, Operation
 from scholarbase_dialects.calls import Calls

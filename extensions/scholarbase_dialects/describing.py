@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scholarbase.bibliographies.writers.facts import arxiv_id_of
+from scholarbase.bibliographies.facts import arxiv_id_of
 from scholarbase.indexes.author_names import name_id
 from scholarbase.models.papers import Author, Paper
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
-from scholarbase.bibliographies.writers.facts import link_of
+from scholarbase.bibliographies.facts import link_of
 from scholarbase.errors import InvalidRequest, PaperNotFound
 from scholarbase.identifiers import parse
 from scholarbase.indexes import query_syntax

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from scholarbase.bibliographies.writers.facts import arxiv_id_of
+from scholarbase.bibliographies.facts import arxiv_id_of
 from scholarbase.errors import InvalidRequest, PaperNotFound
 from scholarbase.models.checks import is_id
 from scholarbase.models.limits import MAX_LIMIT, MAX_TITLE_MATCHES

@@ -9,7 +9,7 @@ from urllib.parse import urlencode, urlsplit
 
 import orjson
 
-from scholarbase.bibliographies.writers.facts import day_of, link_of
+from scholarbase.bibliographies.facts import day_of, link_of
 from scholarbase.errors import InvalidRequest
 from scholarbase.models.checks import as_of_day
 from scholarbase.models.limits import MAX_LIMIT

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import orjson
 
-from scholarbase.bibliographies.writers.facts import day_of, link_of
+from scholarbase.bibliographies.facts import day_of, link_of
 from scholarbase.errors import InvalidRequest
 from scholarbase.models.checks import as_of_day, shown
 from scholarbase.models.limits import MAX_LIMIT

@@ -22,7 +22,7 @@ from scholarbase.api.access.guard import describe as describe_access
 from scholarbase.api.middleware import describe as describe_headers
 from scholarbase.api.problems import add_errors
 from scholarbase.api.session_headers import PARAMETERS, RESPONSE_HEADERS
-from scholarbase.bibliographies.writers import MEDIA_TYPES
+from scholarbase.bibliographies.writing import MEDIA_TYPES
 from scholarbase.errors import (
     BudgetExhausted,
     Busy,

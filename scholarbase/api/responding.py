@@ -30,7 +30,7 @@ from scholarbase.api.holding import held_by
 from scholarbase.api.placement import is_quick, is_short
 from scholarbase.api.recording import RECORDING, at_date_of_session, record, respond_in_session, wait_for
 from scholarbase.api.session_headers import SESSION_HEADERS
-from scholarbase.bibliographies.writers import MEDIA_TYPES
+from scholarbase.bibliographies.writing import MEDIA_TYPES
 from scholarbase.errors import InvalidRequest, StorageError
 from scholarbase.models.limits import MAX_NEAR, MAX_REFERENCES
 from scholarbase.models.papers import PAPER_FIELDS

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from scholarbase.bibliographies.writers.facts import link_of
+from scholarbase.bibliographies.facts import link_of
 from scholarbase.errors import InvalidRequest, ToolNotFound
 from scholarbase.models.checks import check_text, shown
 from scholarbase.models.limits import DEFAULT_RESULTS, MAX_QUERY_LENGTH

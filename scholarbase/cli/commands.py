@@ -369,7 +369,7 @@ def _run(
     ) as source:
         response = getattr(source, method)(argument, **options)
         if form is not None:
-            from scholarbase.bibliographies.writers import write_papers
+            from scholarbase.bibliographies.writing import write_papers
             from scholarbase.responses.exporting import papers_in
 
             click.echo(write_papers(papers_in(response.to_dict()), form), nl=False)

@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 import orjson
 from pydantic import BaseModel
 
-from scholarbase.bibliographies.writers import MEDIA_TYPES, write_papers
+from scholarbase.bibliographies.writing import MEDIA_TYPES, write_papers
 from scholarbase.errors import InvalidRequest
 from scholarbase.models.limits import MIN_TOKENS, ExportFormat
 from scholarbase.models.requests import check_session

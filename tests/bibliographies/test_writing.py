@@ -23,7 +23,7 @@ from scholarbase.bibliographies.latex import escaped, plain
 from scholarbase.bibliographies.names import NameParts, display_name, name_parts
 from scholarbase.bibliographies.references import PAPERS, Reference
 from scholarbase.bibliographies.ris import read_ris
-from scholarbase.bibliographies.writers.keys import citation_keys
+from scholarbase.bibliographies.writing import citation_keys
 from scholarbase.errors import InvalidRequest
 from scholarbase.ingest.sources.columns import FIELDS, recognise
 from scholarbase.models.papers import Author, Journal, Paper

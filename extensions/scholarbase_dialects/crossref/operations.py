@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import orjson
 
-from scholarbase.bibliographies.writers import bibtex_entry
+from scholarbase.bibliographies.writing import bibtex_entry
 from scholarbase.errors import PaperNotFound
 from scholarbase.models.limits import MAX_LIMIT
 from scholarbase.models.papers import Paper

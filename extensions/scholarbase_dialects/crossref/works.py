@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 from xml.sax.saxutils import escape
 
-from scholarbase.bibliographies.writers.facts import arxiv_id_of, doi_of, is_preprint, journal_of, link_of
+from scholarbase.bibliographies.facts import arxiv_id_of, doi_of, is_preprint, journal_of, link_of
 from scholarbase.models.papers import Author, Paper
 
 FIELDS: Final = (

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from scholarbase.bibliographies.writers.facts import arxiv_id_of, doi_of, is_preprint, journal_of, link_of
+from scholarbase.bibliographies.facts import arxiv_id_of, doi_of, is_preprint, journal_of, link_of
 from scholarbase.models.papers import Author, Paper
 from scholarbase_dialects.describing import is_open, pdf_of
 from scholarbase_dialects.openalex.ids import work_id, work_link

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from scholarbase.bibliographies.writers.facts import arxiv_id_of
+from scholarbase.bibliographies.facts import arxiv_id_of
 from scholarbase.models.limits import MAX_LIMIT
 from scholarbase.models.papers import Paper
 from scholarbase.models.responses import Citation

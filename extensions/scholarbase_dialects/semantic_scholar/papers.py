@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final
 
-from scholarbase.bibliographies.writers import bibtex_entry
+from scholarbase.bibliographies.writing import bibtex_entry
 from scholarbase.errors import InvalidRequest
 from scholarbase.models.authors import AuthorProfile
 from scholarbase.models.limits import MAX_LIMIT, MAX_PAPERS
