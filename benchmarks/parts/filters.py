@@ -17,8 +17,7 @@ from benchmarks.rows import Row, Setting
 from benchmarks.timing import interleaved, questions, read_files, summary
 from scholarbase.indexes import catalog
 from scholarbase.indexes.catalog import Catalog, open_finished
-from scholarbase.indexes.filter_sql import filter_sql
-from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters
+from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters, filter_sql
 from scholarbase.indexes.vectors.base import BM25, EngineVector, ScoredId
 from scholarbase.indexes.vectors.bm25 import Bm25Parameters, Bm25Queries, Bm25Text
 from scholarbase.indexes.vectors.edge import EdgeIndex

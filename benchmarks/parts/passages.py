@@ -37,7 +37,7 @@ from scholarbase.documents.schema import FILE_NAME, add_text_function
 from scholarbase.encoders import open_encoder
 from scholarbase.encoders.registry import PACKAGED_FOLDER
 from scholarbase.files import atomic_write
-from scholarbase.indexes.passages.parameters import FOLDER as PASSAGES
+from scholarbase.indexes.passages import FOLDER as PASSAGES
 from scholarbase.indexes.vectors import edge
 from scholarbase.indexes.vectors.base import DENSE, VectorPoint
 from scholarbase.ingest.job import ingest

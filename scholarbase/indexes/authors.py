@@ -12,8 +12,7 @@ from typing import Final, NamedTuple
 
 import orjson
 
-from scholarbase.indexes.filter_sql import filter_sql, json_list
-from scholarbase.indexes.filters import ResolvedFilters
+from scholarbase.indexes.filters import ResolvedFilters, filter_sql, json_list
 from scholarbase.models.authors import AuthorProfile
 from scholarbase.models.limits import CitationSort
 

@@ -31,8 +31,7 @@ from scholarbase.indexes import (
 from scholarbase.indexes import authors as author_rows
 from scholarbase.indexes.citations import Edge
 from scholarbase.indexes.facets import COUNTING
-from scholarbase.indexes.filter_sql import VENUE_KEYS, filter_sql, json_list
-from scholarbase.indexes.filters import ResolvedFilters, venue_key
+from scholarbase.indexes.filters import VENUE_KEYS, ResolvedFilters, filter_sql, json_list, venue_key
 from scholarbase.models.limits import CitationSort, Direction
 from scholarbase.models.papers import Author, Journal, Paper
 

@@ -17,8 +17,7 @@ import orjson
 
 from scholarbase import deadlines
 from scholarbase.errors import InvalidRequest, LibraryCorrupt, TooManyEdges
-from scholarbase.indexes.filter_sql import filter_sql, json_list
-from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters
+from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters, filter_sql, json_list
 from scholarbase.indexes.vectors.base import ScoredId
 from scholarbase.models.checks import check_sort
 from scholarbase.models.limits import CitationSort, Direction

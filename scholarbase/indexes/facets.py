@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from scholarbase.indexes import fulltext
-from scholarbase.indexes.filter_sql import filter_sql, json_list
-from scholarbase.indexes.filters import ResolvedFilters
+from scholarbase.indexes.filters import ResolvedFilters, filter_sql, json_list
 
 COUNTING: Final = ("Counting papers", "use more filters, or fewer and longer words")
 """Activity and advice for the error at the time limit."""

@@ -15,8 +15,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from scholarbase.errors import InvalidRequest, LibraryCorrupt, LibraryError
-from scholarbase.indexes.filter_sql import filter_sql, json_list
-from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters
+from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters, filter_sql, json_list
 from scholarbase.indexes.vectors.base import ScoredId
 
 TITLE_WEIGHT: Final = 2.0

@@ -15,8 +15,7 @@ from typing import Final, NamedTuple
 import orjson
 from rapidfuzz import fuzz
 
-from scholarbase.indexes.filter_sql import filter_sql
-from scholarbase.indexes.filters import ResolvedFilters
+from scholarbase.indexes.filters import ResolvedFilters, filter_sql
 from scholarbase.indexes.titles import normalize_title, similarity, title_hash_of
 
 _OPENING: Final = "\"'\u201c\u2018\u00ab([`"

@@ -18,8 +18,7 @@ from typing import Final, NamedTuple
 from rapidfuzz.distance import Indel
 
 from scholarbase.errors import InvalidRequest
-from scholarbase.indexes.filter_sql import filter_sql
-from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters
+from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters, filter_sql
 from scholarbase.indexes.query_syntax import words
 from scholarbase.indexes.stop_words import STOP_WORDS
 from scholarbase.indexes.vectors.base import ScoredId

@@ -17,7 +17,7 @@ from scholarbase.errors import LibraryBusy, LibraryExists
 from scholarbase.files import DISK_FAILED, DISK_FULL, NOT_WRITABLE, atomic_write, storage_errors, sync_folder
 from scholarbase.indexes import catalog, contents
 from scholarbase.indexes.contents import RECORDS, Contents, files_in
-from scholarbase.indexes.passages.parameters import FOLDER as PASSAGES
+from scholarbase.indexes.passages import FOLDER as PASSAGES
 from scholarbase.manifest import BUILDING, COMMAND, INGEST, unfinished_command
 
 VECTORS: Final = "vectors"

@@ -45,7 +45,7 @@ from scholarbase.indexes.catalog import read_meta
 from scholarbase.indexes.content_hash import content_hash, part_hashes, vector_sums
 from scholarbase.indexes.filters import NO_FILTERS
 from scholarbase.indexes.frequencies import FrequencyCounter
-from scholarbase.indexes.passages.parameters import parameters_of
+from scholarbase.indexes.passages import parameters_of
 from scholarbase.indexes.schema import count_rows, open_for_building
 from scholarbase.indexes.vectors.base import DENSE, VectorConfig
 from scholarbase.indexes.vectors.bm25 import Bm25Parameters

@@ -22,8 +22,7 @@ from scholarbase.documents.store import read_text
 from scholarbase.encoders import Encoder
 from scholarbase.indexes.filters import NO_FILTERS
 from scholarbase.indexes.frequencies import FrequencyCounter
-from scholarbase.indexes.passages.content import MONTHS, content_sums
-from scholarbase.indexes.passages.parameters import parameters_of
+from scholarbase.indexes.passages import MONTHS, content_sums, parameters_of
 from scholarbase.indexes.vectors import edge
 from scholarbase.indexes.vectors.base import (
     BM25,

@@ -14,7 +14,7 @@ from scholarbase.documents.rendering import PageRenderer
 from scholarbase.documents.sentences import sentence_spans
 from scholarbase.errors import DocumentNotFound, InvalidRequest
 from scholarbase.indexes.filters import ResolvedFilters
-from scholarbase.indexes.passages.documents import Documents, Mark, Text, heading
+from scholarbase.indexes.passages import Documents, Mark, Text, heading
 from scholarbase.models.checks import shown
 from scholarbase.models.document_requests import ContextBody, FindBody, PageBody, TextBody
 from scholarbase.models.document_responses import (

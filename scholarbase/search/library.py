@@ -31,7 +31,7 @@ from scholarbase.indexes.catalog import Catalog
 from scholarbase.indexes.citations import Most
 from scholarbase.indexes.contents import OpenedFiles
 from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters
-from scholarbase.indexes.passages.documents import Documents
+from scholarbase.indexes.passages import Documents
 from scholarbase.indexes.vectors.base import BM25, SparseVector
 from scholarbase.indexes.vectors.index import VectorIndex
 from scholarbase.manifest import Manifest, read_manifest

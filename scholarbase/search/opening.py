@@ -15,7 +15,7 @@ from scholarbase.errors import InvalidRequest, LibraryCorrupt, VectorIndexError
 from scholarbase.extensions import added_names
 from scholarbase.extras import check_installed
 from scholarbase.indexes.contents import FILE_NAME, OpenedFiles, read_contents
-from scholarbase.indexes.passages.parameters import FOLDER
+from scholarbase.indexes.passages import FOLDER
 from scholarbase.indexes.vectors.edge import EdgeIndex
 from scholarbase.indexes.vectors.index import VectorIndex
 from scholarbase.manifest import Manifest

@@ -19,8 +19,7 @@ from scholarbase.encoders import Encoder
 from scholarbase.errors import EncoderError, InvalidRequest, UnsupportedMode
 from scholarbase.indexes import query_syntax
 from scholarbase.indexes.filters import ResolvedFilters
-from scholarbase.indexes.passages.documents import Documents, StoredPassage, Text
-from scholarbase.indexes.passages.parameters import parameters_of
+from scholarbase.indexes.passages import Documents, StoredPassage, Text, parameters_of
 from scholarbase.indexes.vectors.base import BM25, ScoredId
 from scholarbase.indexes.vectors.bm25 import Bm25Queries, Bm25Text
 from scholarbase.indexes.vectors.index import VectorIndex

@@ -19,8 +19,8 @@ from scholarbase.indexes.content_hash import check_types, content_hash, part_has
 from scholarbase.indexes.contents import Contents, read_contents
 from scholarbase.indexes.filters import NO_FILTERS
 from scholarbase.indexes.frequencies import FrequencyCounter
-from scholarbase.indexes.passages.content import MONTHS, content_sums
-from scholarbase.indexes.passages.parameters import FOLDER as PASSAGES
+from scholarbase.indexes.passages import FOLDER as PASSAGES
+from scholarbase.indexes.passages import MONTHS, content_sums
 from scholarbase.indexes.schema import count_rows
 from scholarbase.indexes.vectors.base import DENSE, PAYLOAD_COLUMNS, Payload
 from scholarbase.indexes.vectors.edge import EdgeIndex

@@ -17,7 +17,7 @@ from scholarbase.errors import LibraryCorrupt
 from scholarbase.files import DECOMPRESSION_ERRORS, ByteStream
 from scholarbase.indexes import contents
 from scholarbase.indexes.contents import BLOCK, Contents
-from scholarbase.indexes.passages.parameters import FOLDER as PASSAGES
+from scholarbase.indexes.passages import FOLDER as PASSAGES
 from scholarbase.ingest.folder import MOVED, VECTORS
 
 FIRST: Final = (manifest.FILE_NAME, contents.FILE_NAME)

@@ -40,7 +40,7 @@ from scholarbase.errors import (
     TooManyRejects,
 )
 from scholarbase.files import copy_sparse
-from scholarbase.indexes.author_changes import change_authors
+from scholarbase.indexes.author_index import change_authors
 from scholarbase.indexes.catalog import FILE_NAME as CATALOG
 from scholarbase.indexes.catalog import open_finished, read_meta
 from scholarbase.indexes.content_hash import content_hash, part_hashes

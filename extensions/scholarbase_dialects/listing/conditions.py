@@ -18,8 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scholarbase.indexes import author_names, query_syntax
-from scholarbase.indexes.filter_sql import VENUE_KEYS, json_list
-from scholarbase.indexes.filters import category_forms, venue_key
+from scholarbase.indexes.filters import VENUE_KEYS, category_forms, json_list, venue_key
 from scholarbase.indexes.fulltext import TITLE_WEIGHT
 from scholarbase_dialects.listing.glob_patterns import comment_pattern, folded, word_pattern
 

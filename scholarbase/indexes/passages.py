@@ -1,23 +1,46 @@
-"""The full texts of a finished library: every statement on ``documents.sqlite`` when it is served."""
+"""The full texts and passages of a library: every statement on ``documents.sqlite`` when it is served, and what
+full texts add to the content (:mod:`.content_hash`).
+
+Passages are indexed as papers are: BM25 and dense vectors in a Qdrant shard, words in FTS5.
+"""
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from scholarbase.databases import ReadPool, attach_immutable, open_immutable
 from scholarbase.documents.model import Document
 from scholarbase.documents.schema import FILE_NAME, decompress
-from scholarbase.documents.store import MAIN_ORDER, read_document
+from scholarbase.documents.store import MAIN_ORDER, content_rows, passage_rows, read_document
 from scholarbase.errors import LibraryCorrupt
 from scholarbase.indexes import catalog, fulltext
-from scholarbase.indexes.filter_sql import filter_sql, json_list
-from scholarbase.indexes.filters import ResolvedFilters
-from scholarbase.indexes.frequencies import document_frequencies
+from scholarbase.indexes.content_hash import sum_of, vector_sums
+from scholarbase.indexes.filters import ResolvedFilters, filter_sql, json_list
+from scholarbase.indexes.frequencies import FrequencyCounter, document_frequencies
 from scholarbase.indexes.vectors.base import ScoredId
+from scholarbase.indexes.vectors.bm25 import Bm25Parameters
+from scholarbase.indexes.vectors.index import VectorIndex
 
+FOLDER: Final = "passages"
+"""The shard of the passages, in the library's folder."""
+
+AVERAGE_LENGTHS: Final[Mapping[str, float]] = {
+    "tokens-512": 220.0,
+    "sentences-512": 205.0,
+    "sentences-10-1": 105.0,
+    "paragraphs": 60.0,
+}
+"""Terms of a passage of each chunker on average, without stop words: constants of the format, as for papers."""
+MONTHS: Final = """
+    SELECT passages.id, coalesce(catalog.papers.last_day / 100, ?) FROM passages
+    JOIN documents ON documents.id = passages.document
+    JOIN catalog.papers ON catalog.papers.id = documents.paper
+    WHERE passages.id BETWEEN ? AND ? ORDER BY passages.id
+"""
+"""The SQL of the months of passages, for :class:`.FrequencyCounter`. The catalogue is the schema ``catalog``."""
 _READING: Final = ("Reading full texts", "request less of the text, or fewer results")
 _SEARCHING: Final = (
     "The search of passages",
@@ -290,3 +313,19 @@ def _matches(filters: ResolvedFilters) -> tuple[str, list[int | str]]:
         WHERE passage_words MATCH ?
     """
     return f"{source} AND {condition}", params
+
+
+def parameters_of(chunker: str) -> Bm25Parameters:
+    """The parameters for the passages of a chunker. A passage has no title."""
+    return Bm25Parameters(title_weight=1, average_length=AVERAGE_LENGTHS[chunker])
+
+
+def content_sums(
+    db: sqlite3.Connection,
+    index: VectorIndex,
+    counter: FrequencyCounter,
+    advance: Callable[[int], None] = lambda passages: None,
+) -> dict[str, int]:
+    """The sums of the documents, the passages and their vectors. ``counter`` counts their terms."""
+    sums = {f"passages_{name}": total for name, total in vector_sums(index, counter, advance).items()}
+    return {**sums, "documents": sum_of(content_rows(db)), "passages": sum_of(passage_rows(db))}
