@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 from scholarbase.errors import InvalidRequest, LibraryCorrupt
 from scholarbase.indexes import fulltext, titles
 from scholarbase.indexes.catalog import Catalog
-from scholarbase.indexes.filters import ResolvedFilters
+from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters
 from scholarbase.indexes.schema import open_for_building
+from scholarbase.indexes.title_spans import exact_titles
 from scholarbase.models.limits import MIN_TITLE_SCORE
 
 TITLES = {
@@ -114,6 +115,19 @@ def test_exact_matches_come_first_with_score_one(catalog: sqlite3.Connection) ->
     hits = titles.match(catalog, "ATTENTION IS ALL YOU NEED", 5)
     assert hits == [(1, 1.0), (4, 1.0)]
     assert titles.match(catalog, "attention is all you need", 1) == [(1, 1.0)]
+
+
+def test_a_title_with_the_hash_of_another_is_no_exact_match(catalog: sqlite3.Connection) -> None:
+    """Paper 3 gets the hashes of paper 2, as if the hash function gave both titles the same."""
+    adam, alone = titles.title_hash(TITLES[2]), titles.title_hash("Adam")
+    catalog.execute("UPDATE papers SET title_hash = ?, main_title_hash = ? WHERE id IN (2, 3)", (adam, alone))
+    assert titles.match(catalog, TITLES[2], 5) == [(2, 1.0)]
+    assert titles.match(catalog, TITLES[2], 5, 1.0) == [(2, 1.0)]
+    assert [hit.id for hit in titles.match(catalog, "Adam", 5)] == [2]
+    assert [paper.id for paper in titles.titled(catalog, TITLES[2], NO_FILTERS, 5)] == [2]
+    assert [paper.id for paper in titles.titled(catalog, "Adam", NO_FILTERS, 5)] == [2]
+    spans = exact_titles(catalog, f"D. Kingma. {TITLES[2]}. 2015", NO_FILTERS)
+    assert [(span.id, span.start) for span in spans] == [(2, 11)]
 
 
 @pytest.mark.parametrize(
