@@ -330,8 +330,15 @@ def test_a_missing_table_is_an_error_and_not_an_empty_list(
 
 @pytest.mark.parametrize("direction", ["citations", "references", "both"])
 @pytest.mark.parametrize("hops", [1, 2])
-@pytest.mark.parametrize("most", [Most(2, 3), Most(1), Most(None, 1), Most(0, 0), Most(1_000, 1_000)])
-@pytest.mark.parametrize("filters", [ResolvedFilters(), ResolvedFilters(min_citations=3)])
+@pytest.mark.parametrize(
+    ("most", "filters"),
+    [
+        (Most(2, 3), ResolvedFilters(min_citations=3)),
+        (Most(None, 1), ResolvedFilters()),
+        (Most(0, 0), ResolvedFilters()),
+        (Most(1_000, 1_000), ResolvedFilters(min_citations=3)),
+    ],
+)
 def test_an_expansion_follows_the_first_edges_of_each_paper(
     tmp_path: Path, direction: Direction, hops: int, most: Most, filters: ResolvedFilters
 ) -> None:

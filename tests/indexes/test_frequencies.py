@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator
@@ -61,8 +60,7 @@ def counted(db: sqlite3.Connection, folder: Path, batch: int) -> FrequencyCounte
     return counter
 
 
-@pytest.mark.parametrize("batch", [1, 2, 5])
-@pytest.mark.parametrize("buffered", [1, 4, 1000])
+@pytest.mark.parametrize(("batch", "buffered"), [(1, 1), (2, 4), (5, 1), (2, 1000)])
 def test_rows_count_the_papers_up_to_the_end_of_each_month(
     db: sqlite3.Connection, tmp_path: Path, batch: int, buffered: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -92,9 +90,9 @@ def test_a_paper_that_the_catalogue_lacks_is_an_error(db: sqlite3.Connection, tm
             counter.add(np.array(ids), np.ones(len(ids), np.uint32), np.ones(len(ids), np.uint32))
 
 
-@pytest.mark.parametrize(
-    ("day", "expected"),
-    [
+def test_a_look_up_is_of_the_last_full_month(db: sqlite3.Connection) -> None:
+    db.executemany("INSERT INTO document_frequencies VALUES (?, ?, ?)", ROWS)
+    for day, expected in (
         (None, {ANY_TERM: 5, 5: 4, 9: 3}),
         (99991231, {ANY_TERM: 4, 5: 4, 9: 2}),
         (20160131, {ANY_TERM: 4, 5: 4, 9: 2}),
@@ -104,39 +102,24 @@ def test_a_paper_that_the_catalogue_lacks_is_an_error(db: sqlite3.Connection, tm
         (20150131, {ANY_TERM: 2, 5: 2, 9: 1}),
         (20150130, {}),
         (20141231, {}),
-    ],
-)
-def test_a_look_up_is_of_the_last_full_month(
-    sample_library: Path, tmp_path: Path, day: int | None, expected: dict[int, int]
-) -> None:
-    path = shutil.copy(sample_library / FILE_NAME, tmp_path / FILE_NAME)
-    with closing(sqlite3.connect(path)) as db, db:
-        db.execute("DELETE FROM document_frequencies")
-        db.executemany("INSERT INTO document_frequencies VALUES (?, ?, ?)", ROWS)
-    with closing(Catalog(path, readers=1)) as catalog:
-        assert catalog.document_frequencies([5, 9, 12345], day) == expected
+    ):
+        assert frequencies.document_frequencies(db, [5, 9, 12345], day) == expected, day
 
 
-@pytest.mark.parametrize(
-    ("day", "month"),
-    [(20150630, 201506), (20150629, 201505), (20160228, 201601), (20160229, 201602), (20150115, 201500)],
-)
-def test_the_last_full_month(day: int, month: int) -> None:
-    assert frequencies.last_full_month(day) == month
+def test_the_last_full_month() -> None:
+    days = (20150630, 20150629, 20160228, 20160229, 20150115)
+    assert list(map(frequencies.last_full_month, days)) == [201506, 201505, 201601, 201602, 201500]
 
 
-@pytest.mark.parametrize("day", [None, 19930331, 20011231])
-def test_the_samples_rows_count_its_stored_vectors(sample_library: Path, day: int | None) -> None:
+def test_the_samples_rows_count_its_stored_vectors(sample_library: Path) -> None:
     with closing(sqlite3.connect(sample_library / FILE_NAME)) as db:
         days = dict(db.execute("SELECT id, last_day FROM papers"))
-    held: Counter[int] = Counter()
-    papers = 0
     with closing(EdgeIndex.open(sample_library / "vectors")) as index:
-        for batch in index.points():
-            for point in batch:
-                if day is None or (days[point.id] is not None and days[point.id] <= day):
-                    papers += 1
-                    held.update(point.sparse[BM25].indices)
-    assert papers > 100
+        stored = [(point.id, point.sparse[BM25].indices) for batch in index.points() for point in batch]
     with closing(Catalog(sample_library / FILE_NAME, readers=1)) as catalog:
-        assert catalog.document_frequencies(list(held), day) == held | {ANY_TERM: papers}
+        for day in (None, 19930331, 20011231):
+            of_day = [terms for number, terms in stored if day is None or (days[number] or 10**8) <= day]
+            expected = Counter(term for terms in of_day for term in terms)
+            assert len(of_day) > 100
+            found = catalog.document_frequencies(list(expected), day)
+            assert found == expected | {ANY_TERM: len(of_day)}

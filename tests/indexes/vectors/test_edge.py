@@ -115,68 +115,46 @@ def test_an_unfinished_segment_is_removed(tmp_path: Path) -> None:
     assert not (path / "temp_segments").exists() or list((path / "temp_segments").iterdir()) == []
 
 
-def test_finishing_twice_changes_nothing(tmp_path: Path) -> None:
-    path = tmp_path / "vectors"
-    for _ in range(2):
-        writer = EdgeWriter.open(path, VectorConfig(dimensions=16))
-        writer.upsert(points(range(300)))
-        writer.finish()
-        writer.finish()
-        writer.close()
-        writer.close()
-    index = EdgeIndex.open(path)
-    assert index.count(NO_FILTERS) == 300
-    # Of 300 points, six have term 3. Scores are dot products, without an IDF of Qdrant's.
-    assert len(index.search_sparse(BM25, SparseVector([3], [1.0]), 400, NO_FILTERS)) == 6
-    score = index.search_sparse(BM25, SparseVector([3], [1.0]), 1, NO_FILTERS)[0].score
-    assert score == 1.0
-    index.close()
-
-
 def segments(path: Path) -> int:
     """The number of sealed segments, the only ones with posting lists in a file."""
     return len(list(path.glob("segments/*/vector_index-bm25/inverted_index.dat")))
 
 
 def test_points_in_several_segments_are_found_as_in_one(tmp_path: Path) -> None:
-    one, three = tmp_path / "one", tmp_path / "three"
-    for path, cuts in ((one, [300]), (three, [120, 250, 300])):
+    one, two = tmp_path / "one", tmp_path / "two"
+    for path, cuts in ((one, [100]), (two, [60, 100])):
         writer = EdgeWriter.open(path, VectorConfig(dimensions=16))
         for start, end in zip([0, *cuts], cuts, strict=False):
             writer.upsert(points(range(start, end)))
             writer.seal()
-            writer.seal()
-        writer.finish()
         writer.close()
-    assert (segments(one), segments(three)) == (1, 3)
-    assert contents(one) == contents(three)
-    for threads in (1, 2):
-        index = EdgeIndex.open(three, threads=threads)
-        score = index.search_sparse(BM25, SparseVector([3], [1.0]), 1, NO_FILTERS)[0].score
-        assert score == 1.0
-        assert list(index.ids()) == list(range(300))
-        index.close()
+    assert (segments(one), segments(two)) == (1, 2)
+    assert contents(one) == contents(two)
 
 
-def test_a_sealed_point_upserted_again_counts_once(tmp_path: Path) -> None:
+def test_a_point_upserted_again_after_its_segment_was_sealed_counts_once(tmp_path: Path) -> None:
     path = tmp_path / "vectors"
     writer = EdgeWriter.open(path, VectorConfig(dimensions=16))
     writer.upsert(points(range(200)))
-    writer.seal()
-    writer.upsert(points(range(190, 300)))
     writer.finish()
     writer.close()
+    writer = EdgeWriter.open(path, VectorConfig(dimensions=16))
+    writer.upsert(points(range(190, 300)))
+    writer.finish()
+    writer.finish()
+    writer.close()
+    writer.close()
     index = EdgeIndex.open(path)
-    assert index.count(NO_FILTERS) == 300
-    score = index.search_sparse(BM25, SparseVector([3], [1.0]), 1, NO_FILTERS)[0].score
-    assert score == 1.0
+    assert list(index.ids()) == list(range(300))
+    # Of 300 points, six have term 3. Scores are dot products, without an IDF of Qdrant's.
+    hits = index.search_sparse(BM25, SparseVector([3], [1.0]), 400, NO_FILTERS)
+    assert [hit.score for hit in hits] == [1.0] * 6
     index.close()
 
 
 def test_the_layout_is_read_back(tmp_path: Path) -> None:
     for number, config in enumerate(
         [
-            VectorConfig(),
             VectorConfig(learned=True),
             VectorConfig(dimensions=8, m=8, ef_construct=64),
             VectorConfig(dimensions=8, quantization=None, learned=True),

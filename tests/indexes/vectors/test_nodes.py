@@ -22,7 +22,8 @@ from tests.indexes.vectors.conftest import CONFIG, SNAPSHOT, Corpus
 from tests.qdrant.cluster import HANG, Cluster, Node, qdrant_cluster
 from tests.qdrant.loading import fill
 
-FAILURES = (HANG, "stop", 404, 500, 503)
+FAILURES = ((HANG, 0), ("stop", 1), (404, 0), (500, 1), (503, 0))
+"""Each with the number of the node that fails."""
 
 
 @contextmanager
@@ -59,8 +60,7 @@ def pair(edge: EdgeIndex) -> Iterator[Cluster]:
         yield cluster
 
 
-@pytest.mark.parametrize("failure", FAILURES)
-@pytest.mark.parametrize("number", [0, 1])
+@pytest.mark.parametrize(("failure", "number"), FAILURES)
 def test_one_of_two_nodes_may_fail_at_any_call(
     pair: Cluster, edge: EdgeIndex, corpus: Corpus, failure: str | int, number: int
 ) -> None:
@@ -87,6 +87,7 @@ def test_an_index_is_opened_while_a_node_hangs(pair: Cluster) -> None:
         node.fail(None)
 
 
+@pytest.mark.slow
 def test_a_node_that_hangs_is_avoided_until_it_answers(
     pair: Cluster, corpus: Corpus, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -114,6 +115,7 @@ def test_a_node_that_hangs_is_avoided_until_it_answers(
     assert pair.urls[0].partition("?")[0] in caplog.text
 
 
+@pytest.mark.slow
 def test_a_node_hangs_before_the_other_one_was_found_to_answer_again(pair: Cluster, corpus: Corpus) -> None:
     first, second = pair.nodes
     vectors = [corpus.queries.vector(title) for title, _ in corpus.texts[:20]]
@@ -162,6 +164,7 @@ def test_the_same_query_goes_to_the_same_node(pair: Cluster, corpus: Corpus) -> 
         assert used == {0, 1}
 
 
+@pytest.mark.slow
 def test_many_threads_fail_over_at_once(pair: Cluster, corpus: Corpus) -> None:
     vectors = [corpus.queries.vector(title) for title, _ in corpus.texts[:40]]
     with opened(pair, read_seconds=600) as index:
@@ -253,11 +256,12 @@ def test_close_ends_the_thread(cluster: Cluster) -> None:
     assert not thread.is_alive()
 
 
+@pytest.mark.slow
 def test_scores_do_not_depend_on_the_replica(pair: Cluster, edge: EdgeIndex, corpus: Corpus) -> None:
     """One replica adds 32-bit products in another order, which changes the last bits of cosines."""
     other = pair.nodes[1]
     other.reorders = True
-    questions = [title for title, _ in corpus.texts[:30]]
+    questions = [title for title, _ in corpus.texts[:8]]
     with opened(pair) as index:
         for question in questions:
             vector = corpus.queries.vector(question)

@@ -129,33 +129,16 @@ def agree(found: list[ScoredId], expected: dict[int, float], limit: int, toleran
         assert hit.score == pytest.approx(score, abs=tolerance)
 
 
-@pytest.mark.parametrize("question", QUESTIONS)
-def test_exact_dense_search_is_brute_force_cosine(index: VectorIndex, corpus: Corpus, question: str) -> None:
-    query = corpus.project(question)
-    # float16 rounds each coordinate by at most one part in 2048.
-    agree(index.search_dense(query, 20, NO_FILTERS, exact=True), cosines(corpus, query), 20, 1e-3)
-
-
-@pytest.mark.parametrize("question", QUESTIONS)
-def test_approximate_dense_search_finds_nearly_the_same(
-    index: VectorIndex, corpus: Corpus, question: str
+def test_dense_search_is_brute_force_cosine_and_finds_nearly_all_without_it(
+    index: VectorIndex, corpus: Corpus
 ) -> None:
-    query = corpus.project(question)
-    exact = {hit.id for hit in index.search_dense(query, 50, NO_FILTERS, exact=True)}
-    near = {hit.id for hit in index.search_dense(query, 50, NO_FILTERS)}
-    assert len(exact & near) >= 45
-
-
-def test_sparse_search_agrees_with_rank_bm25(index: VectorIndex, corpus: Corpus) -> None:
-    oracle, terms = okapi(corpus)
     for question in QUESTIONS:
-        query = {terms[word] for word in words(question) if terms.get(word) is not None}
-        scores = oracle.get_scores(list(query))
-        expected = {number: float(score) for number, score in enumerate(scores, start=1) if score > 0}
-        found = index.search_sparse(BM25, corpus.queries.vector(question), 400, NO_FILTERS)
-        assert {hit.id for hit in found} == set(expected)
-        # Rounding changes a document's weight, up to 2, by up to 1/512 and a query's, below 7, by up to 1/64.
-        agree(found, expected, 400, len(query) * (7 / 512 + 2 / 64))
+        query = corpus.project(question)
+        exact = index.search_dense(query, 50, NO_FILTERS, exact=True)
+        # float16 rounds each coordinate by at most one part in 2048.
+        agree(exact, cosines(corpus, query), 50, 1e-3)
+        near = {hit.id for hit in index.search_dense(query, 50, NO_FILTERS)}
+        assert len(near & {hit.id for hit in exact}) >= 45
 
 
 def test_sparse_scores_are_those_of_rank_bm25_with_rounded_weights(
@@ -173,40 +156,36 @@ def test_sparse_scores_are_those_of_rank_bm25_with_rounded_weights(
         }
 
 
+def test_filters_apply_before_the_limit(edge: EdgeIndex, corpus: Corpus) -> None:
+    searches = [(corpus.bm25.query(q), corpus.project(q)) for q in QUESTIONS[:3]]
+    everything = [edge.search_sparse(BM25, vector, 400, NO_FILTERS) for vector, _ in searches]
+    for name, filters in FILTERS.items():
+        allowed = {point.id for point in corpus.points if passes(point.id, point.payload, filters)}
+        assert bool(allowed) == (name not in {"nothing", "no ids"}), name
+        for (vector, query), unfiltered in zip(searches, everything, strict=True):
+            expected = [hit for hit in unfiltered if hit.id in allowed]
+            assert edge.search_sparse(BM25, vector, 5, filters) == expected[:5], name
+            scored = {number: score for number, score in cosines(corpus, query).items() if number in allowed}
+            agree(edge.search_dense(query, 5, filters, exact=True), scored, 5, 1e-3)
+            assert {hit.id for hit in edge.search_dense(query, 400, filters)} == set(scored), name
+
+
 def test_both_indexes_return_the_same_results(edge: EdgeIndex, server: ServerIndex, corpus: Corpus) -> None:
-    for question in QUESTIONS:
+    for question, filters in zip(QUESTIONS * 4, [NO_FILTERS, *FILTERS.values()], strict=False):
         vector = corpus.queries.vector(question)
-        ours = edge.search_sparse(BM25, vector, 100, NO_FILTERS)
-        assert ours == server.search_sparse(BM25, vector, 100, NO_FILTERS)
+        ours = edge.search_sparse(BM25, vector, 100, filters)
+        assert ours == server.search_sparse(BM25, vector, 100, filters)
         query = corpus.project(question)
-        ours = edge.search_dense(query, 50, NO_FILTERS, exact=True)
-        assert ours == server.search_dense(query, 50, NO_FILTERS, exact=True)
+        ours = edge.search_dense(query, 50, filters, exact=True)
+        assert ours == server.search_dense(query, 50, filters, exact=True)
 
 
-@pytest.mark.parametrize("name", FILTERS)
-def test_filters_apply_before_the_limit(index: VectorIndex, corpus: Corpus, name: str) -> None:
-    filters = FILTERS[name]
-    allowed = {point.id for point in corpus.points if passes(point.id, point.payload, filters)}
-    assert bool(allowed) == (name not in {"nothing", "no ids"})
-    for question in QUESTIONS:
-        vector = corpus.bm25.query(question)
-        everything = index.search_sparse(BM25, vector, 400, NO_FILTERS)
-        expected = [hit for hit in everything if hit.id in allowed]
-        assert index.search_sparse(BM25, vector, 5, filters) == expected[:5]
-
-        query = corpus.project(question)
-        scored = {number: score for number, score in cosines(corpus, query).items() if number in allowed}
-        agree(index.search_dense(query, 5, filters, exact=True), scored, 5, 1e-3)
-        assert {hit.id for hit in index.search_dense(query, 400, filters)} == set(scored)
-
-
-@pytest.mark.parametrize("name", FILTERS)
-def test_counts_are_exact(index: VectorIndex, corpus: Corpus, name: str) -> None:
-    filters = FILTERS[name]
-    allowed = [point for point in corpus.points if passes(point.id, point.payload, filters)]
-    assert index.count(filters) == len(allowed)
-    assert index.count(filters, vector=BM25) == len(allowed)
-    assert index.count(filters, vector=DENSE) == sum(point.dense is not None for point in allowed)
+def test_counts_are_exact(index: VectorIndex, corpus: Corpus) -> None:
+    for name, filters in FILTERS.items():
+        allowed = [point for point in corpus.points if passes(point.id, point.payload, filters)]
+        dense = sum(point.dense is not None for point in allowed)
+        assert index.count(filters) == index.count(filters, vector=BM25) == len(allowed), name
+        assert index.count(filters, vector=DENSE) == dense, name
 
 
 def test_ties_break_by_lowest_id_at_every_limit(index: VectorIndex, corpus: Corpus) -> None:
@@ -216,12 +195,12 @@ def test_ties_break_by_lowest_id_at_every_limit(index: VectorIndex, corpus: Corp
     everything = index.search_sparse(BM25, vector, 400, NO_FILTERS)
     assert [hit.id for hit in everything[:2]] == [105, 305]
     assert everything[0].score == everything[1].score
-    for limit in range(1, 60):
+    for limit in (1, 2, 3, 20, 59):
         assert index.search_sparse(BM25, vector, limit, NO_FILTERS) == everything[:limit]
     dense = corpus.project(f"{title}\n{abstract}")
     near = index.search_dense(dense, 340, NO_FILTERS, exact=True)
     assert [hit.id for hit in near[:2]] == [105, 305]
-    for limit in range(1, 60):
+    for limit in (1, 2, 3, 20, 59):
         assert index.search_dense(dense, limit, NO_FILTERS, exact=True) == near[:limit]
 
 
@@ -274,17 +253,13 @@ def test_the_order_of_a_querys_terms_does_not_change_a_bit(
                 assert all(hits == found[0] for hits in found)
 
 
-def test_unknown_words_find_nothing(index: VectorIndex, corpus: Corpus) -> None:
-    assert index.search_sparse(BM25, corpus.bm25.query("zxqvwordthatisnone"), 10, NO_FILTERS) == []
-    assert index.search_sparse(BM25, corpus.bm25.query("which of the papers"), 10, NO_FILTERS) == []
+def test_unknown_words_find_nothing_and_change_nothing(index: VectorIndex, corpus: Corpus) -> None:
+    def found(text: str) -> list[int]:
+        return [hit.id for hit in index.search_sparse(BM25, corpus.bm25.query(text), 400, NO_FILTERS)]
+
+    assert found("zxqvwordthatisnone") == found("which of the papers") == []
     assert index.search_sparse(BM25, SparseVector([], []), 10, NO_FILTERS) == []
-
-
-def test_one_shared_word_among_unknown_ones_is_enough(index: VectorIndex, corpus: Corpus) -> None:
-    expected = index.search_sparse(BM25, corpus.bm25.query("entanglement"), 400, NO_FILTERS)
-    assert expected
-    found = index.search_sparse(BM25, corpus.bm25.query("zxqvwordthatisnone entanglement"), 400, NO_FILTERS)
-    assert [hit.id for hit in found] == [hit.id for hit in expected]
+    assert found("zxqvwordthatisnone entanglement") == found("entanglement") != []
 
 
 def test_ids_and_points_are_read_back(index: VectorIndex, corpus: Corpus) -> None:
@@ -330,20 +305,15 @@ def test_point_ids_are_catalogue_ids(index: VectorIndex, corpus: Corpus) -> None
         assert type(hits[0].id) is int
 
 
-@pytest.mark.parametrize(
-    ("vector", "message"),
-    [
+def test_a_broken_query_vector_is_an_error_not_an_empty_list(index: VectorIndex) -> None:
+    for vector, message in (
         (np.full(DIMENSIONS, np.nan, dtype=np.float32), "NaN"),
         (np.full(DIMENSIONS, np.inf, dtype=np.float32), "infinity"),
         (np.zeros(DIMENSIONS, dtype=np.float32), "similarity is undefined"),
         (np.ones(DIMENSIONS + 1, dtype=np.float32), r"\(33,\).*\(32,\)"),
-    ],
-)
-def test_a_broken_query_vector_is_an_error_not_an_empty_list(
-    index: VectorIndex, vector: np.ndarray, message: str
-) -> None:
-    with pytest.raises(VectorIndexError, match=message):
-        index.search_dense(vector, 10, NO_FILTERS)
+    ):
+        with pytest.raises(VectorIndexError, match=message):
+            index.search_dense(vector, 10, NO_FILTERS)
 
 
 def test_missing_vectors_are_an_error(index: VectorIndex) -> None:
