@@ -30,9 +30,10 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import corpus, machine
-from benchmarks.parts import PARTS
+from benchmarks.parts import OWN_LIBRARIES, PARTS
 from benchmarks.rows import Setting
 from scholarbase.files import atomic_write
+from scholarbase.ingest.job import ingest
 
 FULL_SIZE: Final = 1_500_000
 HERE: Final = Path(__file__).resolve().parent
@@ -74,6 +75,8 @@ def run(part: str, setting: Setting, results: Path) -> None:
     """Run one part in this process and write its rows."""
     began = datetime.now(UTC).date().isoformat()
     corpus.make(setting)
+    if part not in OWN_LIBRARIES and not setting.library.is_dir():
+        ingest([setting.corpus], setting.library)
     rows = importlib.import_module(f"benchmarks.parts.{part}").run(setting)
     write(Result(part, setting.papers, began, machine.facts(), [row.to_dict() for row in rows]), results)
 

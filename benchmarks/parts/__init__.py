@@ -21,4 +21,7 @@ PARTS: Final = (
     "soak",
     "plan",
 )
-"""Their modules, in the order in which they run. The first builds the library of the others."""
+"""Their modules, in the order in which they run."""
+OWN_LIBRARIES: Final = frozenset({"ingest", "hybrid", "cluster", "passages", "plan"})
+"""Parts that build their libraries. The others read the one of the part ``ingest``, which is built for them if it is
+missing."""

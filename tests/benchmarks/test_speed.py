@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 
 from benchmarks import machine, page, speed
 from benchmarks.parts import PARTS
-from benchmarks.rows import Bound, Row
+from benchmarks.rows import Bound, Row, Setting
 from tests.conftest import ROOT
 
 SAMPLE = ROOT / "sample"
@@ -78,6 +79,19 @@ def test_the_bare_sum_is_the_sum_of_its_parts(
     assert {"read records", "index full text", "index vectors"} <= {s["name"] for s in notes["stages"]}
     assert memory_row["ratio"] == pytest.approx(memory_row["here"] / memory_row["floor"])
     assert memory_row["floor"] > 20, "a process that ingests holds more than 20 MB"
+
+
+@pytest.mark.slow
+def test_a_part_alone_builds_the_library_that_it_reads(tmp_path: Path) -> None:
+    """Without the part ``ingest``, ``--parts filters`` ended with a traceback."""
+    data = tmp_path / "data"
+    (data / "autoscholar").mkdir(parents=True)
+    shutil.copyfile(SAMPLE / "queries.jsonl", data / "autoscholar" / "queries.jsonl")
+    for name in ("arxiv", "s2ag"):
+        (data / name).symlink_to(SAMPLE / name)
+    speed.run("filters", Setting(data, 400, tmp_path / "work"), tmp_path / "results")
+    written = json.loads((tmp_path / "results" / "filters.json").read_text())
+    assert len(written["rows"]) == 3
 
 
 def test_results_of_other_days_are_shown_with_their_date(
