@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import runs
-from benchmarks.scifact import LIMIT, NDCG, RECALL
+from benchmarks.runs import LIMIT, NDCG, RECALL
 from scholarbase import logs
 from scholarbase.encoders import open_encoder
 from scholarbase.evaluation.answers import judge

@@ -1,14 +1,26 @@
-"""Evaluation runs of the benchmarks."""
+"""Evaluation runs of the benchmarks, and the measures of the sparse engines on SciFact, which has 300 judged claims."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
-from scholarbase.evaluation.answers import Judged
+from benchmarks.rows import Setting
+from scholarbase.evaluation.answers import Judged, judge
+from scholarbase.evaluation.formats import read_queries
+from scholarbase.evaluation.measures import Evaluation, evaluate
 from scholarbase.evaluation.searching import SearchSettings, run_searches
+from scholarbase.ingest.job import ingest
+from scholarbase.ingest.plans import IngestRules
+from scholarbase.models.limits import Engine
 from scholarbase.models.queries import QuerySet
 from scholarbase.models.runs import Run
 from scholarbase.search.library import Library
+
+NDCG: Final = "nDCG@10"
+RECALL: Final = "R@100"
+LIMIT: Final = 100
 
 
 def search(
@@ -26,3 +38,19 @@ def search(
         command=command,
         restart=True,  # so that results of an earlier version are not measured
     )
+
+
+def on_scifact(setting: Setting, engines: Sequence[Engine]) -> dict[str, Evaluation]:
+    """Evaluate each sparse engine over the claims, with 100 results each."""
+    source, path = setting.data / "scifact", setting.work / "scifact"
+    ingest([source], path, rules=IngestRules(keep="title"))
+    queries = read_queries(source)
+    evaluations: dict[str, Evaluation] = {}
+    with Library.open(path) as library:
+        judged = judge(library, queries)
+        for engine in engines:
+            settings = SearchSettings(mode="sparse", engine=engine, limit=LIMIT)
+            folder = setting.work / "scifact-runs" / engine
+            run = search(library, queries, judged, settings, folder, "make bench")
+            evaluations[engine] = evaluate(run, [NDCG, RECALL])
+    return evaluations

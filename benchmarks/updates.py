@@ -1,19 +1,14 @@
-"""Updates beside full builds, on real data. Run by hand; docs/updates.md has its figures.
+"""An update beside full builds, on real data. Run by hand; docs/updates.md has its figures.
 
-    python -m benchmarks.updates s2ag  --data DATA --work FOLDER
-    python -m benchmarks.updates arxiv --data DATA --work FOLDER
+    python -m benchmarks.updates --data DATA --work FOLDER
 
-``s2ag`` cuts three releases from the shared citation set, so that papers go and come back, and compares the first one
-updated by two differences with a full build of the third one: content hash, and searches in all modes. ``arxiv``
-changes 1% of the papers of the shared arXiv snapshot, and compares hash, time and processor time with a full build.
-DATA is the folder that has ``s2ag-citations`` and ``arxiv``. FOLDER needs 10 GB for ``arxiv``; libraries that are in it
-are not built again.
+Changes 1% of the papers of the arXiv snapshot in DATA, and compares hash, time and processor time with a full
+build. FOLDER needs 10 GB; libraries that are in it are not built again.
 """
 
 from __future__ import annotations
 
 import argparse
-import gzip
 import lzma
 import os
 import random
@@ -22,172 +17,27 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import pairwise
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, Final, get_args
+from typing import Final
 
-import msgspec
 import orjson
 
-from benchmarks.corpus import S2AG_DATASETS, arxiv_source, open_lines, s2ag_source
+from benchmarks.corpus import arxiv_source
 from scholarbase.identifiers import stored_arxiv_id
 from scholarbase.manifest import Manifest, read_manifest
-from scholarbase.models.limits import Mode
-from scholarbase.search.library import Library
 
 SEED: Final = 20260105
-QUERIES: Final = 500
-KEYS: Final = dict(zip(S2AG_DATASETS, ("corpusid", "corpusid", "citationid"), strict=True))
-RELEASES: Final = ("2026-01-05", "2026-01-12", "2026-01-19")
-RENUMBERED: Final = 5 * 10**9
-DOUBLED: Final = 10**10
-
-Records = dict[int, dict[str, Any]]
-Release = dict[str, Records]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.updates")
-    parser.add_argument("part", choices=["s2ag", "arxiv"])
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--papers", type=int, help="read only the first records of the arXiv snapshot")
     options = parser.parse_args()
     options.work.mkdir(parents=True, exist_ok=True)
-    if options.part == "s2ag":
-        s2ag(options.data, options.work)
-    else:
-        arxiv(options.data, options.work, options.papers)
-
-
-# -- Semantic Scholar -----------------------------------------------------------------------------------
-
-
-def s2ag(data: Path, work: Path) -> None:
-    """Compare a chain of two updates with a full build of the last release."""
-    rng = random.Random(SEED)
-    whole: Release = {name: _read(s2ag_source(data) / name, KEYS[name]) for name in S2AG_DATASETS}
-    ids = sorted(whole["papers"])
-    away, late, gone = rng.sample(ids, 2_000), rng.sample(ids, 2_000), rng.sample(ids, 2_000)
-    first = _without(whole, set(late))
-    second = _changed(rng, _without(whole, set(away) | set(late[:1_000])))
-    third = _changed(rng, _without(_doubled(rng, _renumbered(second, rng.sample(ids, 1_500))), set(gone)))
-    for name in S2AG_DATASETS:  # the papers that were away come back as they were
-        mine = set(away) - set(gone)
-        third[name].update({k: r for k, r in whole[name].items() if _is_of(name, r, mine)})
-    releases = dict(zip(RELEASES, (first, second, third), strict=True))
-    for name in (RELEASES[0], RELEASES[2]):
-        _write_release(work / name, releases[name])
-        _build(work / name, work / f"full-{name}", "--keep", "title")
-    for before, after in pairwise(RELEASES):
-        counts = _write_differences(work / "diffs" / f"{before}..{after}", releases[before], releases[after])
-        print(f"{before}..{after}: {counts}")
-    _update(work / f"full-{RELEASES[0]}", work / "diffs", work / "updated")
-    _compare(work / "updated", work / f"full-{RELEASES[2]}")
-    _search(work / "updated", work / f"full-{RELEASES[2]}", rng)
-
-
-def _read(folder: Path, key: str) -> Records:
-    found: Records = {}
-    for path in sorted(folder.glob("*.gz")):
-        with open_lines(path) as lines:
-            for line in lines:
-                record = orjson.loads(line)
-                found[int(record[key])] = record
-    return found
-
-
-def _is_of(dataset: str, record: Mapping[str, Any], papers: set[int]) -> bool:
-    names = ("citingcorpusid", "citedcorpusid") if dataset == "citations" else ("corpusid",)
-    return any(int(record[name]) in papers for name in names if record[name] is not None)
-
-
-def _without(release: Release, papers: set[int]) -> Release:
-    """A release without some papers, with their abstracts and citations."""
-    return {
-        name: {key: one for key, one in records.items() if not _is_of(name, one, papers)}
-        for name, records in release.items()
-    }
-
-
-def _changed(rng: random.Random, release: Release) -> Release:
-    """A release with 2,000 new titles, 2,000 new counts and 2,000 new abstracts; 500 abstracts go."""
-    papers, abstracts = ({**release[name]} for name in ("papers", "abstracts"))
-    for key in rng.sample(sorted(papers), 2_000):
-        papers[key] = papers[key] | {"title": f"{papers[key]['title']}, revised {rng.randint(2, 9)}"}
-    for key in rng.sample(sorted(papers), 2_000):
-        papers[key] = papers[key] | {"citationcount": (papers[key]["citationcount"] or 0) + 1}
-    for key in rng.sample(sorted(abstracts), 2_500):
-        abstracts[key] = abstracts[key] | {"abstract": f"{abstracts[key]['abstract']} We add a figure."}
-    for key in rng.sample(sorted(abstracts), 500):
-        del abstracts[key]
-    return release | {"papers": papers, "abstracts": abstracts}
-
-
-def _renumbered(release: Release, ids: Iterable[int]) -> Release:
-    """A release in which papers have other corpus ids, in all datasets."""
-    new = {number: number + RENUMBERED for number in ids}
-
-    def renamed(record: dict[str, Any]) -> dict[str, Any]:
-        names = [name for name in record if name.endswith("corpusid") and record[name] is not None]
-        ends = {name: type(record[name])(new.get(int(record[name]), record[name])) for name in names}
-        return record if all(record[name] == end for name, end in ends.items()) else record | ends
-
-    return {
-        name: {int(one[KEYS[name]]): one for one in map(renamed, records.values())}
-        for name, records in release.items()
-    }
-
-
-def _doubled(rng: random.Random, release: Release) -> Release:
-    """A release in which 3,000 citations have a second record, with other details."""
-    citations = {**release["citations"]}
-    for number, key in enumerate(rng.sample(sorted(citations), 3_000)):
-        again = {"citationid": str(DOUBLED + number), "isinfluential": True, "intents": [["background"]]}
-        citations[DOUBLED + number] = citations[key] | again
-    return release | {"citations": citations}
-
-
-def _write_release(folder: Path, release: Release) -> None:
-    for name, records in release.items():
-        _write_lines(folder / name / "0.gz", records.values())
-
-
-def _write_differences(folder: Path, before: Release, after: Release) -> str:
-    counts = []
-    for name, key in KEYS.items():
-        old, new = before[name], after[name]
-        updates = [one for number, one in new.items() if old.get(number) != one]
-        deletes = [{key: old[number][key]} for number in old.keys() - new.keys()]
-        _write_lines(folder / name / "updates" / "0.gz", updates)
-        _write_lines(folder / name / "deletes" / "0.gz", deletes)
-        counts.append(f"{name} {len(updates):,} updates, {len(deletes):,} deletes")
-    return "; ".join(counts)
-
-
-def _write_lines(path: Path, records: Iterable[Any]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with gzip.open(path, "wb", compresslevel=1) as out:
-        out.writelines(orjson.dumps(one) + b"\n" for one in records)
-
-
-def _search(updated: Path, built: Path, rng: random.Random) -> None:
-    """Run the same searches in all modes on both libraries. Raises AssertionError: results differ."""
-    papers = _read(updated.parent / RELEASES[2] / "papers", "corpusid")
-    texts = [papers[number]["title"] for number in rng.sample(sorted(papers), QUERIES)]
-    with Library.open(updated) as one, Library.open(built) as other:
-        for mode in get_args(Mode):
-            equal = sum(_results(one, text, mode) == _results(other, text, mode) for text in texts)
-            print(f"{mode}: {equal} of {QUERIES} searches have equal results", flush=True)
-            assert equal == QUERIES, mode
-
-
-def _results(library: Library, text: str, mode: Mode) -> bytes:
-    return msgspec.json.encode(library.search(text, mode=mode, exact=True, limit=20).results)
-
-
-# -- arXiv ----------------------------------------------------------------------------------------------
+    arxiv(options.data, options.work, options.papers)
 
 
 def arxiv(data: Path, work: Path, papers: int | None) -> None:

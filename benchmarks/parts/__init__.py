@@ -16,7 +16,6 @@ PARTS: Final = (
     "nodes",
     "cluster",
     "dialects",
-    "explorer",
     "passages",
     "soak",
     "plan",

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks import engines, scifact
+from benchmarks import engines, runs
 from benchmarks.engines import Bm25s, Engine, Tantivy
 from benchmarks.parts.recall import held_answers
 from benchmarks.rows import Row, Setting
@@ -84,11 +84,11 @@ def _summaries(times: Mapping[str, list[float]]) -> dict[str, dict[str, float]]:
 
 def quality(setting: Setting) -> Row:
     """The row of the difference of BM25 and FTS5 on SciFact."""
-    found = scifact.measure(setting, ("bm25", "fts5"))
-    here, floor = found["bm25"].mean(scifact.NDCG), found["fts5"].mean(scifact.NDCG)
-    notes = {scifact.RECALL: {engine: measures.mean(scifact.RECALL) for engine, measures in found.items()}}
-    what = f"{scifact.NDCG} of BM25 on SciFact: the difference"
-    return Row(PART, what, "FTS5's", here, floor, scifact.NDCG, abs(here - floor), "at most", 0.01, notes)
+    found = runs.on_scifact(setting, ("bm25", "fts5"))
+    here, floor = found["bm25"].mean(runs.NDCG), found["fts5"].mean(runs.NDCG)
+    notes = {runs.RECALL: {engine: measures.mean(runs.RECALL) for engine, measures in found.items()}}
+    what = f"{runs.NDCG} of BM25 on SciFact: the difference"
+    return Row(PART, what, "FTS5's", here, floor, runs.NDCG, abs(here - floor), "at most", 0.01, notes)
 
 
 def compare_engines(setting: Setting) -> list[Row]:

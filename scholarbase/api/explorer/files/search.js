@@ -180,8 +180,6 @@ export function open(main, params) {
     best > 0 && h("p", { class: "dim" }, "Bars: what the words and the meaning of a paper add to its score, beside the best of ",
       "this page. Rank and score are those of the leg alone."));
     list.removeAttribute("aria-busy");
-    performance.clearMarks("search-ends");
-    performance.mark("search-ends"); // for benchmarks
     replace(summary, h("p", null, counted, h("span", { class: "dim" }, ` (${how})`),
       values.sort && all.length < response.total && h("span", { class: "dim" }, `, of which the first ${all.length} are sorted`)),
       (response.warnings ?? []).map((one) => notice(one)), tools(response, results));
