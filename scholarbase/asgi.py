@@ -92,8 +92,8 @@ class Workers(MPServer):
     def __init__(self, listeners: Sequence[socket.socket], **options: Any) -> None:
         super().__init__("", workers=len(listeners), respawn_failed_workers=True, **options)
         self._listeners = listeners
-        self._kept: list[object] = []
-        """Granian's holders of sockets, which would close them."""
+        self._copies: dict[int, socket.socket] = {}
+        """What each worker listens on."""
 
     # Private methods of Granian 2.8, which has no public way to pass sockets: see its version in pyproject.toml.
     def _init_shared_socket(self) -> None:
@@ -105,8 +105,22 @@ class Workers(MPServer):
         self._sso = self._listeners[idx].dup()
         self._sso.set_inheritable(True)
         self._shd = _holder(self._sso.fileno(), False, BACKLOG)
-        self._kept += [self._sso, self._shd]
-        return super()._spawn_worker(idx, target, callback_loader)
+        if idx in self._copies:
+            self._copies[idx].close()
+        self._copies[idx] = self._sso
+
+        def load() -> Any:
+            """In the worker: the sockets of others are not for it, and would stay open when it stops."""
+            del self._copies[idx]
+            self.stop_listening()
+            return callback_loader()
+
+        return super()._spawn_worker(idx, target, load)
+
+    def stop_listening(self) -> None:
+        """Close the sockets of this process. Each worker closes its own when it stops."""
+        for listener in (*self._listeners, *self._copies.values()):
+            listener.close()
 
 
 class Embedded(_Embedded):

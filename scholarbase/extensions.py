@@ -21,12 +21,14 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Final, Literal, NamedTuple, get_args
 
 from scholarbase.errors import ExtensionError, InvalidRequest
-from scholarbase.settings import load_settings
+from scholarbase.settings import Settings, load_settings
 
 log = logging.getLogger("scholarbase.extensions")
 
 GROUP: Final = "scholarbase.extensions"
 """The group of entry points."""
+FAILURES: Final = (Exception, SystemExit)
+"""What the code of an extension may raise, so that others still work."""
 
 Kind = Literal[
     "commands",
@@ -43,6 +45,15 @@ Kind = Literal[
 ]
 """What an extension may add: the names of the methods of :class:`Extension`."""
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
+_VALUES: Final[Mapping[Kind, str]] = {
+    "commands": "builtins:str",
+    "routes": "starlette.routing:BaseRoute",
+    "dialects": "scholarbase.api.extension_routes:ServedDialect",
+    "sources": "scholarbase.ingest.sources.added:SourceFormat",
+    "query_formats": "scholarbase.evaluation.formats.reading:Format",
+    "tool_sets": "scholarbase.tools.definitions:Tool",
+}
+"""The types of the parts of a kind, and of those of a set of tools. All others are functions."""
 
 
 class Extension:
@@ -153,9 +164,23 @@ class Installed(NamedTuple):
             added = getattr(self.extension, kind)()
             if not isinstance(added, Mapping if named else Sequence):
                 raise TypeError(f"it is a {type(added).__name__}, not a {'mapping' if named else 'sequence'}")
-        except Exception as error:
+            parts = dict(added) if named else tuple(added)
+            _check_parts(kind, parts)
+        except FAILURES as error:
             raise self.failure(f"cannot add its {kind.replace('_', ' ')}", reason(error)) from error
-        return dict(added) if named else tuple(added)
+        return parts
+
+
+def _check_parts(kind: Kind, parts: dict[str, Any] | tuple[Any, ...]) -> None:
+    """Raises TypeError: a name or a part is of another type."""
+    for name in parts if isinstance(parts, dict) else ():
+        if not (isinstance(name, str) and name.strip()):
+            raise TypeError(f"the name {name!r} is not a text")
+    for part in parts.values() if isinstance(parts, dict) else parts:
+        wanted = load_attribute(_VALUES.get(kind, "collections.abc:Callable"))
+        for one in part if kind == "tool_sets" else (part,):
+            if not isinstance(one, wanted):
+                raise TypeError(f"{one!r} is not a {wanted.__name__}")
 
 
 def reason(error: BaseException) -> str:
@@ -181,6 +206,15 @@ def chosen() -> list[EntryPoint]:
                 f"{', '.join(names) or 'none'}."
             )
     return [entry for entry in found if entry.name in wanted]
+
+
+def check_choice(settings: Settings) -> None:
+    """Raises InvalidRequest: the settings choose other extensions than this process has, or one is not installed."""
+    chosen()
+    if settings.extensions != load_settings().extensions:
+        raise InvalidRequest(
+            "Extensions are chosen for the whole process: set SCHOLARBASE_EXTENSIONS, not settings.extensions."
+        )
 
 
 @cache
@@ -211,7 +245,7 @@ def _load(entry: EntryPoint, first: Installed | None) -> Installed:
         if not (isinstance(kind, type) and issubclass(kind, Extension)):
             raise TypeError(f"{entry.value} is not a subclass of scholarbase.Extension")
         return Installed(entry.name, package, version, kind())
-    except Exception as error:
+    except FAILURES as error:
         return Installed(entry.name, package, version, None, reason(error))
 
 

@@ -40,6 +40,7 @@ from scholarbase.api.routes import (
 from scholarbase.api.routes import sessions as session_routes
 from scholarbase.api.routes import tools as tool_routes
 from scholarbase.api.tracing import Tracer
+from scholarbase.extensions import check_choice
 from scholarbase.extras import is_installed, missing
 from scholarbase.search.library import Library
 from scholarbase.sessions.session import Quotas
@@ -66,13 +67,20 @@ def create_app(
         on_close: called on shutdown.
         settings: access, limits and the sessions folder; by default from the environment.
         reload: serves the newest library, and returns what it did.
+
+    Raises:
+        InvalidRequest: SCHOLARBASE_EXTENSIONS names an extension that is not installed, or the settings name others.
     """
     settings = settings or load_settings()
+    check_choice(settings)
     tracer = Tracer() if settings.tracing else None
     libraries = served if isinstance(served, Libraries) else Libraries(served)
     location = settings.sessions_location
-    keep_days, quotas = settings.session_days or None, Quotas.of(settings)
-    sessions = None if location is None else SessionStore(location, keep_days=keep_days, quotas=quotas)
+    sessions = (
+        None
+        if location is None
+        else SessionStore(location, keep_days=settings.session_days or None, quotas=Quotas.of(settings))
+    )
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:

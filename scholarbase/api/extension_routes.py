@@ -12,7 +12,7 @@ from starlette.types import Scope
 
 from scholarbase.api.paths import NATIVE, is_below
 from scholarbase.errors import InvalidRequest, ScholarBaseError
-from scholarbase.extensions import added_list, added_names
+from scholarbase.extensions import FAILURES, added_list, added_names
 
 log = logging.getLogger("scholarbase.api")
 
@@ -74,15 +74,11 @@ class ExtensionRoutes(BaseRoute):
         if self._is_loaded:
             return
         self._is_loaded = True
-        for route in added_list("routes"):
-            if isinstance(route, BaseRoute):
-                self._routes.append(route)
-            else:
-                log.error("%r of an extension is not a route of Starlette and is not served.", route)
+        self._routes.extend(added_list("routes"))
         for name, dialect in added_names("dialects").items():
             try:
                 self._add_dialect(dialect.prefix, dialect)
-            except Exception:
+            except FAILURES:
                 log.exception("The dialect %s of an extension cannot be served.", name)
 
     def _add_dialect(self, prefix: str, dialect: ServedDialect) -> None:

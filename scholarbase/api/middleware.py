@@ -19,6 +19,7 @@ from urllib.parse import quote
 from prometheus_client import CollectorRegistry, Counter, Histogram
 from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
+from starlette.responses import PlainTextResponse
 from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -39,7 +40,8 @@ log = logging.getLogger("scholarbase.access")
 
 REQUEST_ID: Final = "X-Request-ID"
 CLIENT_DISCONNECTED: Final = 499
-"""The status in log lines and metrics of a request whose client disconnected before the response, as in nginx."""
+"""The status in log lines and metrics of a request whose client disconnected before the response, as in nginx, or whose
+body is not valid HTTP."""
 MANY_WAITING: Final = 500
 """Requests that wait for a turn, after which free memory is returned."""
 RETURN_SECONDS: Final = 20.0
@@ -52,6 +54,9 @@ MAX_HOST_LENGTH: Final = 300
 """Bytes of a host and port. Names have at most 253 (RFC 1035)."""
 _HOST: Final = re.compile(rb"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9\-._~%!$&'()*+,;=]+)(?::[0-9]*)?")
 """RFC 9110, section 7.2, and RFC 3986, section 3.2.2."""
+_BROKEN_BODY: Final = PlainTextResponse(
+    "The body ended early, or is not valid HTTP.", 400, {"Connection": "close"}
+)
 _REQUEST_ID_KEY: Final = REQUEST_ID.lower().encode()
 _Headers: TypeAlias = Sequence[tuple[bytes, bytes]]
 _VALID_ID: Final = re.compile(r"[\x21-\x7e]{1,128}")
@@ -175,8 +180,11 @@ class Requests:
         try:
             await self._app(inner, receive, send_with_headers)
         except ClientDisconnect:
-            status = status or CLIENT_DISCONNECTED
-        except Exception:
+            if not status:
+                # Its body ended early, or was malformed; then the client still reads.
+                await _BROKEN_BODY(scope, receive, send)
+                status = CLIENT_DISCONNECTED
+        except (Exception, SystemExit):
             log.exception("%s %s failed id=%s", scope["method"], path, request_id)
             if status:  # the response has started and can only be cut off
                 raise
@@ -184,34 +192,41 @@ class Requests:
         finally:
             if SLOT in inner:
                 release(inner)
-            seconds = time.perf_counter() - start
-            route = getattr(inner.get("route"), "path", "none")
-            method = scope["method"] if scope["method"] in _METHODS else "other"
-            self._counted(method, route, status).inc()
-            self._timed(route).observe(seconds)
-            key_id = f" key={key.id}" if (key := inner.get(KEY)) else ""
-            log.info(
-                "%s %s %d %.1f ms id=%s%s",
-                scope["method"],
-                path,
+            self._finished(inner, status, request_id, stages, start)
+
+    def _finished(
+        self, scope: Scope, status: int, request_id: str, stages: Sequence[Stage], start: float
+    ) -> None:
+        """Count, log and trace a request."""
+        seconds = time.perf_counter() - start
+        route = getattr(scope.get("route"), "path", "none")
+        sent = "HEAD" if "scholarbase.head" in scope else scope["method"]
+        method = sent if sent in _METHODS else "other"
+        self._counted(method, route, status).inc()
+        self._timed(route).observe(seconds)
+        key_id = f" key={key.id}" if (key := scope.get(KEY)) else ""
+        log.info(
+            "%s %s %d %.1f ms id=%s%s",
+            sent,
+            scope["logged_path"],
+            status,
+            seconds * 1000,
+            request_id,
+            key_id,
+        )
+        if self._slow_ms is not None and seconds * 1000 > self._slow_ms:
+            _log_slow(scope, seconds, stages)
+        if self._tracer is not None:
+            self._tracer.send(
+                method,
+                route,
                 status,
-                seconds * 1000,
-                request_id,
-                key_id,
+                stages,
+                start=start,
+                snapshot=self._snapshot(scope).decode(),
+                request_id=request_id,
+                headers=scope["headers"],
             )
-            if self._slow_ms is not None and seconds * 1000 > self._slow_ms:
-                _log_slow(inner, seconds, stages)
-            if self._tracer is not None:
-                self._tracer.send(
-                    method,
-                    route,
-                    status,
-                    stages,
-                    start=start,
-                    snapshot=self._snapshot(inner).decode(),
-                    request_id=request_id,
-                    headers=scope["headers"],
-                )
 
     def _headers(
         self, scope: Scope, sent: _Headers, request_id: str, stages: Sequence[Stage], start: float

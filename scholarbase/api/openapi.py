@@ -125,12 +125,13 @@ def document(app: FastAPI) -> dict[str, Any]:
     if app.openapi_schema is None:
         app.state.extension_routes.load()
         content = FastAPI.openapi(app)
+        app.openapi_schema = None  # not complete yet
         for operations in content["paths"].values():
             for operation in operations.values():
                 operation["responses"].pop("422", None)
                 for parameter in operation.get("parameters", ()):
                     if parameter["name"] == "fields":
-                        parameter["schema"].pop("default")  # the list of all fields
+                        parameter["schema"].pop("default", None)  # the list of all fields
         schemas = content["components"]["schemas"]
         for name in ("HTTPValidationError", "ValidationError"):
             schemas.pop(name, None)
@@ -182,12 +183,15 @@ def _prefill(document: dict[str, Any]) -> None:
                 elif examples:
                     del parameter["schema"]["examples"]
                     example = orjson.dumps(examples[0]).decode().strip('"')
-                    parameter["description"] += f" Example: `{example}`."
+                    parameter["description"] = (
+                        f"{parameter.get('description', '')} Example: `{example}`.".strip()
+                    )
                     parameter["schema"].pop("description", None)  # FastAPI writes it twice
             for media in operation.get("requestBody", {}).get("content", {}).values():
                 schema = media["schema"]
                 schema = schemas[schema["$ref"].rpartition("/")[2]] if "$ref" in schema else schema
-                media["example"] = _example(schema)
+                if "examples" in schema or "properties" in schema:
+                    media["example"] = _example(schema)
 
 
 def _example(schema: dict[str, Any]) -> Any:

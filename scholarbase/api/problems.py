@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
+from http import HTTPStatus
+from typing import Any, Final
 
 import orjson
 from fastapi import FastAPI, Request
@@ -99,6 +100,9 @@ def log_failure(scope: Scope, error: ScholarBaseError) -> None:
         log.log(level, "%s %s: %s id=%s", *where)
 
 
+_PHRASES: Final = {status.value: status.phrase for status in HTTPStatus}
+
+
 def install(app: FastAPI) -> None:
     """Respond to every error of the application with a problem document."""
     app.add_exception_handler(ScholarBaseError, _ours)
@@ -130,8 +134,7 @@ def invalid_request(error: RequestValidationError) -> InvalidRequest:
 
 def _http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    details = {
-        400: "The body cannot be read as JSON: send a JSON object.",
+    details = {  # in place of the status's phrase
         404: f"There is no route at {request.url.path}: see /docs for the routes.",
         405: f"{request.url.path} does not support {request.method}: see /docs for the methods.",
     }
@@ -141,7 +144,10 @@ def _http(request: Request, error: Exception) -> Response:
         405: (MethodNotAllowed.slug, MethodNotAllowed.title),
     }
     slug, title = titles.get(error.status_code, ("http", "Request failed"))
-    response = problem(error.status_code, slug, title, details.get(error.status_code, str(error.detail)))
+    detail = str(error.detail)
+    if detail == _PHRASES.get(error.status_code):
+        detail = details.get(error.status_code, detail)
+    response = problem(error.status_code, slug, title, detail)
     for name, value in (error.headers or {}).items():
         response.headers[name] = value
     if error.status_code == 405 and (supported := _methods(request)):

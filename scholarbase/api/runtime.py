@@ -77,7 +77,11 @@ class Runtime:
         """Hold the lock under which one process at a time changes what is served."""
         with (self.path / "lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            yield
+            try:
+                yield
+            finally:
+                # Closing the file is not enough: a worker that was forked meanwhile has it open too.
+                fcntl.flock(lock, fcntl.LOCK_UN)
 
     def publish(self, held: tuple[Target, ...]) -> Served:
         """Let all workers serve these libraries, the last one by default."""

@@ -140,6 +140,7 @@ class _Server(Workers):
 
     def _stop(self, *_: object) -> None:
         self._runtime.stop()
+        self.stop_listening()
         self.signal_handler_interrupt()  # type: ignore[no-untyped-call]
 
     def _announce_and_swap(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from scholarbase.errors import ExtensionError
-from scholarbase.extensions import added_names, load_attribute, reason
+from scholarbase.extensions import FAILURES, added_names, load_attribute, reason
 
 
 class Commands(click.Group):
@@ -48,7 +48,7 @@ def load_command(words: str, place: str) -> click.Command:
         command = load_attribute(place)
         if not isinstance(command, click.Command):
             raise TypeError(f"it is a {type(command).__name__}, not a click command")
-    except Exception as error:
+    except FAILURES as error:
         raise ExtensionError(
             f'The command "{words}" of an extension cannot be loaded from {place} ({reason(error)}): update or '
             'uninstall the extension, which "scholarbase doctor" names.'

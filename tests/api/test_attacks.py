@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from contextlib import ExitStack
@@ -21,7 +22,7 @@ from scholarbase.client import Client
 from scholarbase.errors import InvalidRequest
 from scholarbase.models.limits import MAX_PAPERS
 from scholarbase.search.library import Library
-from tests.api.raw import SECONDS, connected
+from tests.api.raw import SECONDS, connected, read_all, statuses
 from tests.conftest import serving, serving_in_thread
 from tests.libraries import copied
 from tests.sessions.agents import wait_recorded, wait_until
@@ -208,3 +209,14 @@ with open(sys.argv[1], "w+b") as file:
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ended.returncode == signal.SIGBUS
     assert "Bus error" in ended.stderr
+
+
+@pytest.mark.parametrize(
+    "body", [b"zz\r\n", b"F" * 18 + b"\r\n", b"2\n{}\n0\n\n", b"2\r\n{}zz", b"5\r\n{"], ids=repr
+)
+def test_a_malformed_body_was_an_internal_error(server: str, body: bytes) -> None:
+    head = b"POST /v1/search HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+    with connected(server) as client:
+        client.sendall(head + body)
+        client.shutdown(socket.SHUT_WR)
+        assert statuses(read_all(client)) == [400]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from fastapi import APIRouter
+from fastapi import APIRouter, HTTPException, Query
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
@@ -29,6 +29,18 @@ async def _mine() -> Response:
     return PlainTextResponse("mine")
 
 
+@router.post("/v1/mine")
+async def _typed(
+    body: dict[str, int] | list[int], fields: str, word: str = Query("x", examples=["a"])
+) -> int:
+    raise HTTPException(404, f"No corpus {word}")
+
+
+@router.get("/v1/mine/exit")
+async def _exit() -> None:
+    raise SystemExit(3)
+
+
 async def _echo(request: Request) -> Response:
     return PlainTextResponse(request.url.path)
 
@@ -46,7 +58,7 @@ ECHO = ServedDialect("/echo", "/alone", _route, _rejection)
 
 class Mine(extensions.Extension):
     def routes(self) -> list[Any]:
-        return [*router.routes, "not a route"]
+        return [*router.routes]
 
     def dialects(self) -> dict[str, ServedDialect]:
         def broken(prefix: str) -> BaseRoute:
@@ -56,6 +68,11 @@ class Mine(extensions.Extension):
 
 
 class Broken(extensions.Extension):
+    def routes(self) -> list[Any]:
+        return ["not a route"]
+
+
+class Missing(extensions.Extension):
     def routes(self) -> list[Any]:
         raise ImportError("no module named 'tables'")
 
@@ -78,7 +95,7 @@ def client(library: Library, **settings: Any) -> TestClient:
 def test_routes_are_loaded_when_no_other_one_matches(
     install: Callable[..., None], sample: Library, caplog: pytest.LogCaptureFixture
 ) -> None:
-    install(Broken(), Mine())
+    install(Missing(), Mine(), Broken())
     http = client(sample)
     assert http.get("/v1/snapshot").status_code == 200
     assert not caplog.records
@@ -87,8 +104,10 @@ def test_routes_are_loaded_when_no_other_one_matches(
         assert http.get("/v1/mine").text == "mine"
     messages = [record.getMessage() for record in caplog.records]
     assert len(messages) == 3
-    assert "The extension broken (p 1) cannot add its routes: ImportError: no module named" in messages[0]
-    assert messages[1] == "'not a route' of an extension is not a route of Starlette and is not served."
+    assert "The extension missing (p 1) cannot add its routes: ImportError: no module named" in messages[0]
+    assert (
+        "The extension broken (p 1) cannot add its routes: TypeError: 'not a route' is not a" in messages[1]
+    )
     assert messages[2] == "The dialect broken of an extension cannot be served."
 
     assert http.get("/echo/1").text == "/echo/1"
@@ -98,7 +117,27 @@ def test_routes_are_loaded_when_no_other_one_matches(
 
 def test_the_document_has_the_routes_of_extensions(install: Callable[..., None], sample: Library) -> None:
     install(Mine())
-    assert "/v1/mine" in client(sample).get("/openapi.json").json()["paths"]
+    document = client(sample).get("/openapi.json").json()
+    operations = document["paths"]["/v1/mine"]
+    assert operations.keys() == {"get", "post"}
+    parameters = {one["name"]: one.get("description") for one in operations["post"]["parameters"]}
+    assert parameters.items() >= {"fields": None, "word": "Example: `a`."}.items()
+    assert "401" in document["paths"]["/v1/search"]["get"]["responses"]
+
+
+def test_errors_of_a_route_keep_their_message(install: Callable[..., None], sample: Library) -> None:
+    install(Mine())
+    http = client(sample)
+    failed = http.post("/v1/mine?fields=a", json={"a": 1})
+    assert (failed.status_code, failed.json()["detail"]) == (404, "No corpus x")
+    assert http.delete("/v1/mine").headers["Allow"] == "GET, HEAD, POST"
+    exited = http.get("/v1/mine/exit")
+    assert (exited.status_code, exited.json()["title"]) == (500, "Internal error")
+
+
+def test_extensions_are_those_of_the_process(sample: Library) -> None:
+    with pytest.raises(InvalidRequest, match="set SCHOLARBASE_EXTENSIONS, not"):
+        client(sample, extensions=("no-such-extension",))
 
 
 def test_an_error_before_the_route_has_the_form_of_its_dialect(

@@ -18,6 +18,7 @@ import pytest
 from scholarbase.api.access.keys import create_key
 from scholarbase.http import listen
 from scholarbase.search.library import Library
+from tests.api.raw import connected
 from tests.api.test_attacks import workers_of
 from tests.conftest import ROOT, run_cli, run_process, serving
 from tests.sessions.agents import wait_until
@@ -165,6 +166,24 @@ def test_a_folder_for_workers_that_cannot_be_used_is_an_error(sample_library: Pa
     assert "Cannot write" in done.stderr
     assert f"{folder}" in done.stderr
     assert "SCHOLARBASE_RUNTIME_DIR" in done.stderr
+
+
+def test_a_server_that_stops_accepts_no_connections(sample_library: Path) -> None:
+    """They waited in the sockets of other processes until the last request ended."""
+    with serving(sample_library, "--workers", "2") as (url, process), connected(url) as client:
+        client.sendall(b"POST /v1/search HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n")
+        process.send_signal(signal.SIGTERM)
+        wait_until(lambda: is_refused(url))
+        assert process.poll() is None
+        process.kill()
+
+
+def is_refused(url: str) -> bool:
+    try:
+        with connected(url):
+            return False
+    except ConnectionRefusedError:
+        return True
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import threading
@@ -448,3 +449,16 @@ def test_a_worker_killed_during_a_swap_returns_on_the_library_of_the_others(
                 answer = httpx.get(f"{url}/v1/search?q=string+theory&limit=1")
                 assert (answer.status_code, answer.json()["snapshot"]) == (200, snapshot_id(path))
     assert process.returncode == 0
+
+
+def test_a_worker_that_started_during_a_swap_kept_its_lock(tmp_path: Path) -> None:
+    """A forked process has the file of the lock open too, and later swaps waited until it ended."""
+    runtime = Runtime(tmp_path)
+    with runtime.changing():
+        [lock] = [file for file in Path("/proc/self/fd").iterdir() if file.resolve() == tmp_path / "lock"]
+        inherited = os.dup(int(lock.name))
+    try:
+        with (tmp_path / "lock").open("w") as again:
+            fcntl.flock(again, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    finally:
+        os.close(inherited)

@@ -138,14 +138,33 @@ def hello():
 def test_an_extension_that_raises_is_named_and_the_others_work(tmp_path: Path, sample_library: Path) -> None:
     package(tmp_path, "broken", "raise RuntimeError('no licence')")
     package(tmp_path, "other", "class Mine: pass")
-    package(tmp_path, "partly", "class Mine(Extension):\n    def commands(self):\n        return ['x']\n")
+    package(tmp_path, "ends", "raise SystemExit(3)")
+    for name, method in {
+        "partly": "commands(self): return ['x']",
+        "number": "commands(self): return {1: 'x'}",
+        "empty": "commands(self): return {'': 'x'}",
+        "source": "sources(self): return {'x': 5}",
+        "text": "query_formats(self): return 'ab'",
+        "tools": "tool_sets(self): return {'x': 5}",
+        "encoder": "encoders(self): return {'x': 5}",
+        "exits": "routes(self): raise SystemExit(3)",
+    }.items():
+        package(tmp_path, name, f"class Mine(Extension):\n    def {method}\n")
     path = str(package(tmp_path, "good", GOOD))
     doctor = run_process("doctor", PYTHONPATH=path, SCHOLARBASE_PORT="0")
     assert doctor.returncode == 0
     for line in (
         "warning  extension broken broken-package 1.5: cannot be loaded (RuntimeError: no licence): update or",
         "warning  extension other other-package 1.5: cannot be loaded (TypeError: other_package:Mine is not a subclass",
+        "warning  extension ends ends-package 1.5: cannot be loaded (SystemExit: 3)",
         "warning  extension partly partly-package 1.5: cannot add its commands (TypeError: it is a list, not a",
+        "cannot add its commands (TypeError: the name 1 is not a text)",
+        "cannot add its commands (TypeError: the name '' is not a text)",
+        "cannot add its sources (TypeError: 5 is not a SourceFormat)",
+        "cannot add its query formats (TypeError: 'a' is not a Format)",
+        "cannot add its tool sets (TypeError: 'int' object is not iterable)",
+        "cannot add its encoders (TypeError: 5 is not a Callable)",
+        "cannot add its routes (SystemExit: 3)",
         "ok       extension good good-package 1.5: commands (1)\n",
         "ok       sqlite",
     ):

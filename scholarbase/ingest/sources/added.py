@@ -45,10 +45,10 @@ def formats() -> Mapping[str, SourceFormat]:
     """The formats that extensions add, by name. Invalid ones are logged and left out."""
     found: dict[str, SourceFormat] = {}
     for name, one in added_names("sources").items():
-        if not _NAME.fullmatch(name) or name in _RESERVED or not isinstance(one, SourceFormat):
+        if not _NAME.fullmatch(name) or name in _RESERVED:
             log.error(
                 "The source format %r of an extension is not used: a lower-case name that the core does not use, such "
-                "as refer, and a SourceFormat were expected.",
+                "as refer, was expected.",
                 name,
             )
         else:
