@@ -1,142 +1,14 @@
 """The errors that ScholarBase raises.
 
-::
-
-    ScholarBaseError
-    ├── InvalidRequest        a value of the request is invalid
-    │   ├── UnsupportedMode   this library has no index for this kind of search
-    │   ├── InvalidSql        an SQL statement is malformed or not allowed
-    │   ├── NothingLeft       as_of is before every paper
-    │   ├── ToolNotFound      unknown tool
-    │   ├── TooManyEdges      an expansion has too many edges to follow
-    │   ├── SnapshotNotHeld   the request names a snapshot that the server does not have open
-    │   ├── MethodNotAllowed  the route does not support the HTTP method
-    │   ├── BodyTooLarge      the request body exceeds the server's limit
-    │   └── RequestIncomplete the request was not complete within the time limit
-    ├── PaperNotFound         the library does not hold a paper with this id
-    ├── DocumentNotFound      the library has no full text of the paper, no such version, or no page images
-    ├── AuthorNotFound        the library does not hold a paper of the author with this id
-    ├── PageNotDrawn          a page of a PDF cannot be drawn
-    ├── SessionError          a session cannot be used
-    │   ├── SessionNotFound   unknown session
-    │   ├── SessionExists     the session name is already in use
-    │   ├── BudgetExhausted   a limit of the session is reached
-    │   ├── QuotaExceeded     a quota of the server's sessions is reached
-    │   └── ReplayDiffers     a replayed session returns other results
-    ├── AccessError           the server denies access
-    │   ├── Unauthorized      the key is missing or unknown
-    │   ├── Forbidden         the key or origin does not have permission
-    │   ├── SqlOff            the server runs no SQL statements
-    │   ├── RateLimited       too many requests per minute
-    │   └── MisdirectedRequest the request names a host that the server does not serve
-    ├── LibraryError          the library on disk cannot be used
-    │   ├── LibraryNotFound   no library at the path
-    │   ├── LibraryExists     the path already has a library or other files
-    │   ├── LibraryBusy       another job is writing to the path
-    │   ├── LibraryCorrupt    the library differs from its manifest
-    │   ├── EncoderMismatch   the library was built with another encoder
-    │   └── SwapFailed        a server cannot take a new library, and serves the old one
-    ├── SourceError           a snapshot file cannot be read
-    │   ├── DownloadError     a snapshot cannot be downloaded
-    │   ├── SourceChanged     a snapshot file changed after the job began
-    │   └── TooManyRejects    more invalid records than the settings allow
-    ├── MissingExtra          a package of an extra is not installed
-    ├── ExtensionError        a part of an extension cannot be loaded
-    ├── StorageError          the disk is full or cannot be written
-    ├── OutOfMemory           there is too little memory or address space
-    ├── TimeLimit             the request took longer than its time limit
-    ├── Cancelled             the client disconnected before the response
-    ├── Busy                  too many requests are waiting
-    ├── EncoderError          a model cannot be loaded, or its service does not respond
-    ├── RerankerError         a reranker cannot be loaded, or its service does not respond
-    ├── ModelError            a language model's service fails
-    │   └── CassetteMiss      a cassette has no reply to a request
-    ├── ConstructionError     answer sets cannot be constructed
-    ├── VectorIndexError      the vector index fails or cannot be reached
-    ├── AddressError          the port is in use, or the address is not local
-    ├── VerificationFailed    `scholarbase verify` found a difference
-    ├── QueryFileError        a query file cannot be read, or has an invalid line
-    ├── EvaluationError       an evaluation cannot continue
-    │   ├── RunNotFound       no run at the path
-    │   ├── RunExists         the path already has another run or other files
-    │   ├── RunDamaged        the run differs from its manifest
-    │   └── RunMismatch       the runs cannot be compared
-    └── ClientError           the client cannot use the server
-        ├── ServerUnreachable connection refused, timed out or cut off
-        └── ServerFailure     an unexpected response: 5xx, or not JSON
-
 A message is a sentence that names the value, what was expected and what to do. ``status`` is the HTTP status,
-``exit_code`` the exit status of the command line and ``slug`` the end of the problem document's ``type``.
+``exit_code`` the exit status of the command line and ``slug`` the end of the problem document's ``type``
+(docs/errors.md).
 """
 
 from __future__ import annotations
 
+import re
 from typing import ClassVar
-
-__all__ = [
-    "AccessError",
-    "AddressError",
-    "AuthorNotFound",
-    "BodyTooLarge",
-    "BudgetExhausted",
-    "Busy",
-    "Cancelled",
-    "CassetteMiss",
-    "ClientError",
-    "ConstructionError",
-    "DocumentNotFound",
-    "DownloadError",
-    "EncoderError",
-    "EncoderMismatch",
-    "EvaluationError",
-    "ExtensionError",
-    "Forbidden",
-    "InvalidRequest",
-    "InvalidSql",
-    "LibraryBusy",
-    "LibraryCorrupt",
-    "LibraryError",
-    "LibraryExists",
-    "LibraryNotFound",
-    "MethodNotAllowed",
-    "MisdirectedRequest",
-    "MissingExtra",
-    "ModelError",
-    "NothingLeft",
-    "OutOfMemory",
-    "PageNotDrawn",
-    "PaperNotFound",
-    "QueryFileError",
-    "QuotaExceeded",
-    "RateLimited",
-    "ReplayDiffers",
-    "RequestIncomplete",
-    "RerankerError",
-    "RunDamaged",
-    "RunExists",
-    "RunMismatch",
-    "RunNotFound",
-    "ScholarBaseError",
-    "ServerFailure",
-    "ServerUnreachable",
-    "SessionError",
-    "SessionExists",
-    "SessionNotFound",
-    "SnapshotNotHeld",
-    "SourceChanged",
-    "SourceError",
-    "SqlOff",
-    "StorageError",
-    "SwapFailed",
-    "TimeLimit",
-    "TooManyEdges",
-    "TooManyRejects",
-    "ToolNotFound",
-    "Unauthorized",
-    "UnsupportedMode",
-    "VectorIndexError",
-    "VerificationFailed",
-]
 
 PROBLEM_TYPE_BASE = "https://github.com/scholarbase/scholarbase/blob/main/docs/errors.md#"
 
@@ -152,6 +24,14 @@ class ScholarBaseError(Exception):
     """The message for the clients of a server, where the own one has what is only for its operator: the address of
     another service, or its response."""
 
+    def __init_subclass__(cls) -> None:
+        """Give a class without ``slug`` and ``title`` those of its name: ``paper-not-found``, ``Paper not found``."""
+        words = re.findall("[A-Z][a-z]*", cls.__name__)
+        if "slug" not in vars(cls):
+            cls.slug = "-".join(words).lower()
+        if "title" not in vars(cls):
+            cls.title = " ".join(words).capitalize()
+
     @property
     def for_clients(self) -> str:
         return str(self) if self.public is None else self.public
@@ -162,76 +42,54 @@ class InvalidRequest(ScholarBaseError):
 
     status = 400
     exit_code = 2
-    slug = "invalid-request"
-    title = "Invalid request"
 
 
 class UnsupportedMode(InvalidRequest):
     """This library has no index for this kind of search."""
 
-    slug = "unsupported-mode"
-    title = "Unsupported mode"
-
 
 class InvalidSql(InvalidRequest):
     """An SQL statement is malformed, not allowed, or needs too much memory."""
 
-    slug = "invalid-sql"
     title = "Invalid SQL"
 
 
 class NothingLeft(InvalidRequest):
     """``as_of`` is before every paper of this library."""
 
-    slug = "nothing-left"
-    title = "Nothing left"
-
 
 class BodyTooLarge(InvalidRequest):
     """The request body exceeds the server's limit."""
 
     status = 413
-    slug = "body-too-large"
-    title = "Body too large"
 
 
 class RequestIncomplete(InvalidRequest):
     """The request was not complete within the time limit."""
 
     status = 408
-    slug = "request-incomplete"
-    title = "Request incomplete"
 
 
 class ToolNotFound(InvalidRequest):
     """There is no tool with this name."""
 
     status = 404
-    slug = "tool-not-found"
-    title = "Tool not found"
 
 
 class TooManyEdges(InvalidRequest):
     """An expansion has too many edges to follow."""
-
-    slug = "too-many-edges"
-    title = "Too many edges"
 
 
 class SnapshotNotHeld(InvalidRequest):
     """The request names a snapshot that the server does not have open."""
 
     status = 404
-    slug = "snapshot-not-held"
-    title = "Snapshot not held"
 
 
 class MethodNotAllowed(InvalidRequest):
     """The route does not support the HTTP method."""
 
     status = 405
-    slug = "method-not-allowed"
-    title = "Method not allowed"
 
 
 class PaperNotFound(ScholarBaseError):
@@ -239,8 +97,6 @@ class PaperNotFound(ScholarBaseError):
 
     status = 404
     exit_code = 4
-    slug = "paper-not-found"
-    title = "Paper not found"
 
 
 class DocumentNotFound(ScholarBaseError):
@@ -248,7 +104,6 @@ class DocumentNotFound(ScholarBaseError):
 
     status = 404
     exit_code = 24
-    slug = "document-not-found"
     title = "Full text not found"
 
 
@@ -257,8 +112,6 @@ class AuthorNotFound(ScholarBaseError):
 
     status = 404
     exit_code = 22
-    slug = "author-not-found"
-    title = "Author not found"
 
 
 class PageNotDrawn(ScholarBaseError):
@@ -266,8 +119,6 @@ class PageNotDrawn(ScholarBaseError):
 
     status = 422
     exit_code = 23
-    slug = "page-not-drawn"
-    title = "Page not drawn"
 
 
 class SessionError(ScholarBaseError):
@@ -283,39 +134,28 @@ class SessionNotFound(SessionError):
     """There is no session with this name."""
 
     status = 404
-    slug = "session-not-found"
-    title = "Session not found"
 
 
 class SessionExists(SessionError):
     """There is already a session with this name."""
 
     status = 409
-    slug = "session-exists"
-    title = "Session exists"
 
 
 class BudgetExhausted(SessionError):
     """A limit of the session is reached."""
 
     status = 403
-    slug = "budget-exhausted"
-    title = "Budget exhausted"
 
 
 class QuotaExceeded(SessionError):
     """A quota is reached: of calls in a session, of a key's sessions, or of the size of all."""
 
     status = 403
-    slug = "quota-exceeded"
-    title = "Quota exceeded"
 
 
 class ReplayDiffers(SessionError):
     """A replayed session returns other results than were recorded."""
-
-    slug = "replay-differs"
-    title = "Replay differs"
 
 
 class AccessError(ScholarBaseError):
@@ -331,21 +171,15 @@ class Unauthorized(AccessError):
     """The key is missing or unknown."""
 
     status = 401
-    slug = "unauthorized"
-    title = "Unauthorized"
 
 
 class Forbidden(AccessError):
     """The key or the origin does not have permission."""
 
-    slug = "forbidden"
-    title = "Forbidden"
-
 
 class SqlOff(AccessError):
     """The server does not run SQL statements."""
 
-    slug = "sql-off"
     title = "SQL is off"
 
 
@@ -353,16 +187,12 @@ class RateLimited(AccessError):
     """The key has sent too many requests within a minute."""
 
     status = 429
-    slug = "rate-limited"
-    title = "Rate limited"
 
 
 class MisdirectedRequest(AccessError):
     """The request names a host that the server does not serve."""
 
     status = 421
-    slug = "misdirected-request"
-    title = "Misdirected request"
 
 
 class LibraryError(ScholarBaseError):
@@ -377,44 +207,27 @@ class LibraryError(ScholarBaseError):
 class LibraryNotFound(LibraryError):
     """There is no library at the path."""
 
-    slug = "library-not-found"
-    title = "Library not found"
-
 
 class LibraryExists(LibraryError):
     """The path already has a library or other files."""
-
-    slug = "library-exists"
-    title = "Library exists"
 
 
 class LibraryBusy(LibraryError):
     """Another job is writing to the same path."""
 
-    slug = "library-busy"
-    title = "Library busy"
-
 
 class LibraryCorrupt(LibraryError):
     """The library differs from its manifest."""
 
-    slug = "library-corrupt"
-    title = "Library corrupt"
-
 
 class EncoderMismatch(LibraryError):
     """The library's vectors were made by another encoder."""
-
-    slug = "encoder-mismatch"
-    title = "Encoder mismatch"
 
 
 class SwapFailed(LibraryError):
     """A server cannot take a new library, and serves the old one."""
 
     status = 409
-    slug = "swap-failed"
-    title = "Swap failed"
 
 
 class SourceError(ScholarBaseError):
@@ -435,15 +248,9 @@ class DownloadError(SourceError):
 class SourceChanged(SourceError):
     """A snapshot file changed after the job began."""
 
-    slug = "source-changed"
-    title = "Source changed"
-
 
 class TooManyRejects(SourceError):
     """More records are invalid than the settings allow."""
-
-    slug = "too-many-rejects"
-    title = "Too many rejects"
 
 
 class MissingExtra(ScholarBaseError):
@@ -451,8 +258,6 @@ class MissingExtra(ScholarBaseError):
 
     status = 501
     exit_code = 16
-    slug = "missing-extra"
-    title = "Missing extra"
 
 
 class ExtensionError(ScholarBaseError):
@@ -478,8 +283,6 @@ class OutOfMemory(ScholarBaseError):
 
     status = 503
     exit_code = 21
-    slug = "out-of-memory"
-    title = "Out of memory"
 
 
 class TimeLimit(ScholarBaseError):
@@ -487,7 +290,6 @@ class TimeLimit(ScholarBaseError):
 
     status = 504
     exit_code = 17
-    slug = "time-limit"
     title = "Time limit reached"
 
 
@@ -496,8 +298,6 @@ class Cancelled(ScholarBaseError):
 
     status = 503
     exit_code = 19
-    slug = "cancelled"
-    title = "Cancelled"
 
 
 class Busy(ScholarBaseError):
@@ -505,8 +305,6 @@ class Busy(ScholarBaseError):
 
     status = 503
     exit_code = 18
-    slug = "busy"
-    title = "Busy"
     retry_after: ClassVar[int] = 1
     """Seconds, of the ``Retry-After`` header."""
 
@@ -543,7 +341,6 @@ class ModelError(ScholarBaseError):
 class CassetteMiss(ModelError):
     """A cassette has no reply to a request."""
 
-    slug = "cassette-miss"
     title = "Not in the cassette"
 
 
@@ -577,7 +374,6 @@ class VerificationFailed(ScholarBaseError):
 
     exit_code = 10
     slug = "verification"
-    title = "Verification failed"
 
 
 class EvaluationError(ScholarBaseError):
@@ -599,28 +395,18 @@ class QueryFileError(ScholarBaseError):
 class RunNotFound(EvaluationError):
     """There is no run at the path."""
 
-    slug = "run-not-found"
-    title = "Run not found"
-
 
 class RunExists(EvaluationError):
     """The path already has a run with other settings, or other files."""
-
-    slug = "run-exists"
-    title = "Run exists"
 
 
 class RunDamaged(EvaluationError):
     """A run folder differs from its manifest."""
 
-    slug = "run-damaged"
-    title = "Run damaged"
-
 
 class RunMismatch(EvaluationError):
     """The runs have different snapshots or query sets, and cannot be compared."""
 
-    slug = "run-mismatch"
     title = "Runs not comparable"
 
 
@@ -635,12 +421,11 @@ class ClientError(ScholarBaseError):
 class ServerUnreachable(ClientError):
     """No response after all retries: refused, timed out or cut off."""
 
-    slug = "server-unreachable"
-    title = "Server unreachable"
-
 
 class ServerFailure(ClientError):
     """The server returned an unexpected error, or not JSON."""
 
-    slug = "server-failure"
-    title = "Server failure"
+
+__all__ = [
+    name for name, value in vars().items() if isinstance(value, type) and issubclass(value, ScholarBaseError)
+]

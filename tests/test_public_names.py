@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 import scholarbase
-from scholarbase import errors
 from scholarbase.client import AsyncClient, Client
 from scholarbase.models.source import Source
 from scholarbase.search.library import Library
@@ -154,15 +153,6 @@ def test_the_public_names() -> None:
     assert set(NAMES) <= set(dir(scholarbase))
     with pytest.raises(AttributeError, match="no_such_name"):
         _ = scholarbase.no_such_name
-
-
-def test_every_error_is_public() -> None:
-    defined = {
-        name
-        for name, value in vars(errors).items()
-        if isinstance(value, type) and issubclass(value, Exception)
-    }
-    assert set(errors.__all__) == defined
 
 
 def test_importing_the_package_imports_no_client_and_no_index() -> None:
