@@ -27,8 +27,8 @@ from granian.http import HTTP1Settings
 from granian.server.embed import Server as _Embedded
 from granian.server.mp import MPServer
 
-BACKLOG: Final = 16_384
-"""Connections that wait to be accepted; the system may allow fewer (``net.core.somaxconn``)."""
+from scholarbase.http import BACKLOG
+
 HEAD_SECONDS: Final = 20
 """From the start of a connection, or from a response, to the end of the next request's head. Clients such as httpx
 close their idle connections after 5 seconds."""

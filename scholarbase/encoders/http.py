@@ -13,12 +13,11 @@ from __future__ import annotations
 import base64
 import binascii
 import logging
-import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import repeat
-from typing import Any, Final, Literal, NamedTuple
-from urllib.parse import urlsplit, urlunsplit
+from typing import Any, Final, Literal
+from urllib.parse import urlsplit
 
 import httpx
 import numpy as np
@@ -28,9 +27,9 @@ import orjson
 from scholarbase.encoders.base import Encodings, LearnedSparse, unit_rows
 from scholarbase.encoders.window import Window
 from scholarbase.errors import EncoderError
-from scholarbase.http import ModelService, bearer, fetch, is_loopback
 from scholarbase.models.checks import shown
 from scholarbase.models.encoders import STATIC, EncoderSpec
+from scholarbase.services import JSON, Endpoint, ModelService
 
 log = logging.getLogger("scholarbase.encoders")
 
@@ -51,27 +50,6 @@ InputType = Literal["query", "document"]
 _Vectors = tuple[npt.NDArray[np.float32], list[LearnedSparse] | None]
 
 
-class Endpoint(NamedTuple):
-    """The URL of a service's route, its Unix socket and its model. ``socket`` and ``model`` are optional."""
-
-    url: str
-    socket: str | None
-    model: str | None
-
-    @property
-    def is_tei(self) -> bool:
-        """Whether the route is that of text-embeddings-inference."""
-        return urlsplit(self.url).path.endswith(_TEI_ROUTE)
-
-    @property
-    def display_name(self) -> str:
-        """The address for messages, without user name, password and query."""
-        if self.socket is not None:
-            return f"unix:{self.socket}"
-        parts = urlsplit(self.url)
-        return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
-
-
 def parse_endpoint(name: str) -> Endpoint:
     """Parse ``https://host/v1``, ``https://host/v1/embeddings``, ``https://host/embed`` (text-embeddings-inference) or
     ``unix:/path/to.sock``, with or without ``#model``.
@@ -86,20 +64,12 @@ def parse_endpoint(name: str) -> Endpoint:
             raise EncoderError(f"{name!r} has no socket path: use unix:/path/to/encoder.sock.")
         return Endpoint(f"http://localhost/v1{_ROUTE}", path, model or None)
     try:
-        parts = urlsplit(name)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ValueError("it needs a host and the scheme http or https")
-        _ = parts.port  # raises ValueError if it is not a number
+        return Endpoint.parse(name, _ROUTE, _TEI_ROUTE)
     except ValueError as error:
         raise EncoderError(
             f"The encoder's URL is not valid ({error}): use one such as https://host/v1#model-name, "
             "or unix:/path/to/encoder.sock."
         ) from error
-    path = parts.path.rstrip("/")
-    if not path.endswith((_ROUTE, _TEI_ROUTE)):
-        path += _ROUTE
-    url = urlunsplit((parts.scheme, parts.netloc, path, parts.query, ""))
-    return Endpoint(url, None, parts.fragment or None)
 
 
 class HttpEncoder:
@@ -138,26 +108,27 @@ class HttpEncoder:
         self._batch_size = batch_size
         self._requests = requests
         self._window = Window(requests)
-        address = self._endpoint.display_name
+        self._is_tei = urlsplit(self._endpoint.url).path.endswith(_TEI_ROUTE)
         self._service = ModelService(
             "encoder service",
-            address,
+            self._endpoint,
             error=EncoderError,
             activity=("Encoding the query", "retry, or use mode 'sparse'"),
             advice=_ADVICE,
             api_key=api_key,
+            key_setting="SCHOLARBASE_ENCODER_API_KEY",
+            timeout=timeout,
             retries=retries,
             backoff=backoff,
             log=log,
+            headers=JSON,
         )
-        self._timeout = timeout
-        self._http = _open_client(self._endpoint, api_key, timeout)
         self._served: dict[str, Any] | None = None
         self._spec: EncoderSpec | None = None
         try:
             self._spec = self._learn_spec()
         except BaseException:
-            self._http.close()
+            self.close()
             raise
 
     @property
@@ -177,7 +148,7 @@ class HttpEncoder:
 
     def close(self) -> None:
         """Close the connections. Encoding raises EncoderError afterwards."""
-        self._http.close()
+        self._service.close()
 
     def _learn_spec(self) -> EncoderSpec:
         content = self._post([_SAMPLE], None)
@@ -206,7 +177,7 @@ class HttpEncoder:
         return spec
 
     def _encode(self, texts: Sequence[str], input_type: InputType) -> Encodings:
-        if self._http.is_closed:
+        if self._service.is_closed:
             raise EncoderError(f"The encoder {self.spec.name} is closed: open it again.")
         batches = [
             list(texts[start : start + self._batch_size]) for start in range(0, len(texts), self._batch_size)
@@ -251,7 +222,7 @@ class HttpEncoder:
 
     def _post(self, texts: list[str], input_type: InputType | None) -> dict[str, Any]:
         """Send one request, with retries. Returns the response's JSON."""
-        if self._endpoint.is_tei:
+        if self._is_tei:
             body: dict[str, Any] = {"inputs": texts, "truncate": True}
         else:
             body = {"input": texts}
@@ -264,8 +235,7 @@ class HttpEncoder:
         most = MAX_BYTES_PER_TEXT * (1 + len(texts))
 
         def post() -> httpx.Response:
-            url = self._endpoint.url
-            return fetch(self._http, "POST", url, content=content, most=most, timeout=self._timeout)
+            return self._service.fetch("POST", self._endpoint.url, most, content=content)
 
         return self._parse(self._service.send(lambda: self._window.send(post)))
 
@@ -277,7 +247,7 @@ class HttpEncoder:
                 f"{self._service} returned content that is not JSON ({error}): "
                 "check that the URL is that of an embeddings service."
             ) from error
-        if self._endpoint.is_tei and isinstance(content, list):
+        if self._is_tei and isinstance(content, list):
             return {"data": [{"index": index, "embedding": row} for index, row in enumerate(content)]}
         if not isinstance(content, dict):
             raise EncoderError(f"{self._service} returned JSON that is not an object: check the URL.")
@@ -326,17 +296,6 @@ _ADVICE: Final = {
     413: "use a smaller batch size.",
     429: "it is overloaded or a quota is used up, so try again later.",
 }
-
-
-def _open_client(endpoint: Endpoint, api_key: str | None, timeout: float) -> httpx.Client:
-    headers = {"Content-Type": "application/json"}
-    if api_key:
-        headers |= bearer(api_key, "SCHOLARBASE_ENCODER_API_KEY", EncoderError)
-    if endpoint.socket is not None:
-        transport = httpx.HTTPTransport(uds=os.fspath(endpoint.socket))
-        return httpx.Client(transport=transport, headers=headers, timeout=timeout)
-    trust_env = not is_loopback(urlsplit(endpoint.url).hostname or "")
-    return httpx.Client(headers=headers, timeout=timeout, trust_env=trust_env)
 
 
 def _may_be_zero(content: dict[str, Any]) -> bool:

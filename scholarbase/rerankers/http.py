@@ -11,18 +11,15 @@ import math
 from collections.abc import Sequence
 from threading import BoundedSemaphore
 from typing import Any, Final
-from urllib.parse import urldefrag
 
-import httpx
 import numpy as np
 import orjson
 
 from scholarbase.deadlines import check, turn
-from scholarbase.encoders.http import Endpoint
 from scholarbase.errors import RerankerError
-from scholarbase.http import ModelService, bearer, fetch, is_loopback
 from scholarbase.models.checks import shown
 from scholarbase.rerankers.base import RERANKING, Scores, check_scores, closed
+from scholarbase.services import JSON, Endpoint, ModelService
 
 log = logging.getLogger("scholarbase.rerankers")
 
@@ -48,20 +45,13 @@ def parse_url(name: str) -> Endpoint:
     Raises:
         RerankerError: not such an address.
     """
-    address, model = urldefrag(name)
     try:
-        url = httpx.URL(address)
-        if url.scheme not in ("http", "https") or not url.host:
-            raise ValueError("it needs a host and the scheme http or https")
-    except (httpx.InvalidURL, ValueError) as error:
+        return Endpoint.parse(name, _ROUTE)
+    except ValueError as error:
         raise RerankerError(
             f"Its URL is not valid ({error}): use one such as http://localhost:8080 or "
             "http://localhost:8080#model-name."
         ) from error
-    path = url.path.rstrip("/")
-    return Endpoint(
-        str(url.copy_with(path=path if path.endswith(_ROUTE) else path + _ROUTE)), None, model or None
-    )
 
 
 class HttpReranker:
@@ -91,31 +81,27 @@ class HttpReranker:
         backoff: float = 0.5,
     ) -> None:
         self._endpoint = parse_url(url)
-        self._timeout = timeout
         self._batch_size = batch_size
-        address = self._endpoint.display_name
         self._service = ModelService(
             "reranking service",
-            address,
+            self._endpoint,
             error=RerankerError,
             activity=RERANKING,
             advice=_ADVICE,
             api_key=api_key,
+            key_setting="SCHOLARBASE_RERANKER_API_KEY",
+            timeout=timeout,
             retries=retries,
             backoff=backoff,
             log=log,
+            # A compressed response could be larger than MAX_RESPONSE.
+            headers={**JSON, "Accept-Encoding": "identity"},
         )
-        # A compressed response could be larger than MAX_RESPONSE.
-        headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
-        if api_key:
-            headers |= bearer(api_key, "SCHOLARBASE_RERANKER_API_KEY", RerankerError)
-        trust_env = not is_loopback(httpx.URL(self._endpoint.url).host)
-        self._http = httpx.Client(headers=headers, timeout=timeout, trust_env=trust_env)
         self._turns = BoundedSemaphore(CONCURRENCY)
         try:
             self.score(_SAMPLE, [_SAMPLE])
         except BaseException:
-            self._http.close()
+            self.close()
             raise
 
     @property
@@ -128,7 +114,7 @@ class HttpReranker:
         done, size = 0, self._batch_size
         check(*RERANKING)
         with self._service.errors(), turn(self._turns):
-            if self._http.is_closed:
+            if self._service.is_closed:
                 raise closed(self.name)
             while done < len(texts):
                 check(*RERANKING)
@@ -144,7 +130,7 @@ class HttpReranker:
 
     def close(self) -> None:
         """Close the connections. Scoring after this raises RerankerError."""
-        self._http.close()
+        self._service.close()
 
     def _score(self, query: str, texts: list[str]) -> Scores | None:
         """The scores of one request; None if the service rejects several texts in one request."""
@@ -152,12 +138,11 @@ class HttpReranker:
         if self._endpoint.model is not None:
             body["model"] = self._endpoint.model
         content = orjson.dumps(body)
-        response = self._service.send(lambda: self._post(content), _TOO_LARGE if len(texts) > 1 else ())
+        response = self._service.send(
+            lambda: self._service.fetch("POST", self._endpoint.url, MAX_RESPONSE, content=content),
+            _TOO_LARGE if len(texts) > 1 else (),
+        )
         return self._read(response.content, len(texts)) if response.is_success else None
-
-    def _post(self, content: bytes) -> httpx.Response:
-        url = self._endpoint.url
-        return fetch(self._http, "POST", url, content=content, most=MAX_RESPONSE, timeout=self._timeout)
 
     def _read(self, content: bytes, count: int) -> Scores:
         """The scores of a response, in the order of the ``count`` texts.

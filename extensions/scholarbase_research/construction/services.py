@@ -7,15 +7,14 @@ import threading
 import time
 from collections.abc import Callable
 from typing import Any, Final
-from urllib.parse import urlsplit, urlunsplit
 from xml.etree import ElementTree
 
 import httpx
 import orjson
 
 from scholarbase.errors import ConstructionError, InvalidRequest
-from scholarbase.http import VISIBLE_ASCII, ModelService, fetch, is_loopback
 from scholarbase.models.checks import shown
+from scholarbase.services import Endpoint, ModelService
 from scholarbase.settings import Settings
 from scholarbase_research.construction.sources import Returned
 from scholarbase_research.construction.terms import words
@@ -52,29 +51,23 @@ class SearchService:
 
     def __init__(self, kind: str, url: str, key: str | None = None, *, backoff: float = 1.0) -> None:
         host = _host(kind, url)
-        if key is not None and not VISIBLE_ASCII.fullmatch(key):
-            raise ConstructionError(
-                f"The key of {kind} has characters that no key has: set it to the key alone."
-            )
         self.name: str = kind if host in _KNOWN_HOSTS else f"{kind}:{host}"
         self._kind = kind
         self._url = url.rstrip("/")
-        parts = urlsplit(url)
-        address = urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
         self._service = ModelService(
             "search service",
-            address,
+            Endpoint(url),
             error=ConstructionError,
             activity=("Searching", "retry later"),
             advice=_ADVICE,
             api_key=key,
+            key_setting=f"The key of {kind}",
+            key_header={"serper": "X-API-KEY", "semantic-scholar": "x-api-key"}.get(kind),
+            timeout=TIMEOUT,
             retries=RETRIES,
             backoff=backoff,
             log=log,
         )
-        header = {"serper": "X-API-KEY", "semantic-scholar": "x-api-key"}.get(kind)
-        headers = {header: key} if header and key else {}
-        self._http = httpx.Client(headers=headers, trust_env=not is_loopback(host))
         self._pace = _PACE.get(host, 0.0)
         self._next = 0.0
         self._lock = threading.Lock()
@@ -100,7 +93,7 @@ class SearchService:
             ) from error
 
     def close(self) -> None:
-        self._http.close()
+        self._service.close()
 
     def _paced(self, send: Callable[[], httpx.Response]) -> httpx.Response:
         with self._lock:
@@ -110,7 +103,7 @@ class SearchService:
         return send()
 
     def _fetch(self, method: str, url: str, **options: Any) -> httpx.Response:
-        return fetch(self._http, method, url, most=MAX_BYTES, timeout=TIMEOUT, **options)
+        return self._service.fetch(method, url, MAX_BYTES, **options)
 
     def _serper(self, text: str, depth: int, to: str | None) -> httpx.Response:
         return self._fetch("POST", self._url, json={"q": f"{text} site:arxiv.org", "num": depth})
@@ -133,13 +126,9 @@ def _host(kind: str, url: str) -> str:
     if kind not in KINDS:
         raise InvalidRequest(f"Unknown source {kind!r}: use library, recorded, {', '.join(KINDS)}.")
     try:
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ValueError("it needs a host and the scheme http or https")
-        _ = parts.port
+        return httpx.URL(Endpoint.parse(url).url).host
     except ValueError as error:
         raise InvalidRequest(f"--source {kind}:{url} has no valid URL ({error}).") from error
-    return parts.hostname
 
 
 def open_service(kind: str, url: str, settings: Settings) -> SearchService:

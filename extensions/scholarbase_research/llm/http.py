@@ -8,20 +8,12 @@ from __future__ import annotations
 import logging
 from threading import BoundedSemaphore
 from typing import Any, Final, Literal
-from urllib.parse import urlsplit, urlunsplit
 
 import httpx
 import orjson
 
 from scholarbase.errors import ModelError
-from scholarbase.http import (
-    SERVICE_STATUSES,
-    ModelService,
-    ResponseTooLarge,
-    bearer,
-    fetch,
-    is_loopback,
-)
+from scholarbase.services import JSON, SERVICE_STATUSES, Endpoint, ModelService, ResponseTooLarge
 from scholarbase_research.llm.base import Completion, Message, ModelRequest, ToolCall, Usage
 
 log = logging.getLogger("scholarbase_research.llm")
@@ -73,26 +65,24 @@ class HttpModel:
         concurrency: int = DEFAULT_CONCURRENCY,
         structured: Structured = "schema",
     ) -> None:
-        self._url, self._model, address = parse_url(url)
+        endpoint, self._model = parse_url(url)
+        self._url = endpoint.url
         self._structured = structured
-        self._timeout = timeout
         self._places = BoundedSemaphore(concurrency)
         self._service = ModelService(
             "language model",
-            address,
+            endpoint,
             error=ModelError,
             activity=("Asking the language model", "retry later"),
             advice=_ADVICE,
             api_key=api_key,
+            key_setting=API_KEY_VARIABLE,
+            timeout=timeout,
             retries=retries,
             backoff=backoff,
             log=log,
+            headers=JSON,
         )
-        headers = {"Content-Type": "application/json"}
-        if api_key:
-            headers |= bearer(api_key, API_KEY_VARIABLE, ModelError)
-        trust_env = not is_loopback(urlsplit(self._url).hostname or "")
-        self._http = httpx.Client(headers=headers, timeout=timeout, trust_env=trust_env)
 
     @property
     def name(self) -> str:
@@ -100,7 +90,7 @@ class HttpModel:
 
     def complete(self, request: ModelRequest) -> Completion:
         """See :meth:`LanguageModel.complete`. A response of status 200 that is not a completion is retried once."""
-        if self._http.is_closed:
+        if self._service.is_closed:
             raise ModelError(f"The language model {self._model} is closed: open it again.")
         content = orjson.dumps(self._body(request))
         with self._places, self._service.errors():
@@ -116,7 +106,7 @@ class HttpModel:
                 ) from error
 
     def close(self) -> None:
-        self._http.close()
+        self._service.close()
 
     def _send(self, content: bytes) -> httpx.Response:
         last: httpx.Response | None = None
@@ -124,9 +114,8 @@ class HttpModel:
         def post() -> httpx.Response:
             nonlocal last
             last = None
-            most, timeout = MAX_RESPONSE_BYTES, self._timeout
             try:
-                last = fetch(self._http, "POST", self._url, content=content, most=most, timeout=timeout)
+                last = self._service.fetch("POST", self._url, MAX_RESPONSE_BYTES, content=content)
             except ResponseTooLarge as error:
                 raise _Unreadable(str(error)) from error
             return last
@@ -186,28 +175,20 @@ class _Unreadable(Exception):
     """A response that is not a chat completion."""
 
 
-def parse_url(url: str) -> tuple[str, str, str]:
-    """The URL of the route, the model's name, and the address for messages.
+def parse_url(url: str) -> tuple[Endpoint, str]:
+    """The route, and the model's name.
 
     Raises:
         ModelError: not a URL, or without the name of a model.
     """
     example = "use one such as https://host/v1#model-name."
     try:
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ValueError("it needs a host and the scheme http or https")
-        _ = parts.port  # raises ValueError if it is not a number
+        endpoint = Endpoint.parse(url, _ROUTE)
     except ValueError as error:
         raise ModelError(f"The language model's URL is not valid ({error}): {example}") from error
-    if not parts.fragment:
+    if endpoint.model is None:
         raise ModelError(f"The language model's URL names no model: {example}")
-    path = parts.path.rstrip("/")
-    if not path.endswith(_ROUTE):
-        path += _ROUTE
-    sent = urlunsplit((parts.scheme, parts.netloc, path, parts.query, ""))
-    address = urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], path, "", ""))
-    return sent, parts.fragment, address
+    return endpoint, endpoint.model
 
 
 def _message(message: Message) -> dict[str, Any]:

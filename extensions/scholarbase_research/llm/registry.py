@@ -23,5 +23,5 @@ def open_model(
     """
     if cassette is None:
         return HttpModel(url, api_key, **options)
-    _, name, _ = parse_url(url)
+    _, name = parse_url(url)
     return cassette.model(name, HttpModel(url, api_key, **options) if cassette.records else None)
