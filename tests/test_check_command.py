@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import run_cli, run_process
+from tests.conftest import run_cli
 
 HELD = "D. J. Gross and W. Taylor. Two dimensional QCD is a string theory. 1993.\n"
 ABSENT = "arXiv:2001.00001\n"
@@ -78,10 +78,11 @@ def test_standard_input_and_files_that_cannot_be_read(sample_library: Path, tmp_
         done = run_cli("check", tmp_path / name, "--library", sample_library, "--format", "bibtex")
         assert done.returncode == 2
         assert (words or "no reference in the format bibtex") in done.stderr
-    done = run_process("check", "--library", sample_library, "--help")
+    done = run_cli("check", "--library", sample_library, "--help")
     assert "standard input" in " ".join(done.stdout.split())
 
 
+@pytest.mark.slow
 def test_a_list_of_more_than_a_request_takes(sample_library: Path, tmp_path: Path) -> None:
     long = tmp_path / "long.bib"
     long.write_text(

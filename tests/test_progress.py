@@ -19,6 +19,7 @@ from scholarbase.progress import LogReporter
 from tests.conftest import run_cli
 
 
+@pytest.mark.slow
 def test_on_a_terminal_each_stage_has_a_bar_with_its_rate(small_snapshot: Path, tmp_path: Path) -> None:
     ours, theirs = pty.openpty()
     command = [

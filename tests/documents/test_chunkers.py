@@ -204,7 +204,7 @@ small = st.sampled_from(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(blocks, small, st.integers(0, 3))
 def test_passages_cover_the_text_within_their_limits(
     blocks: list[str], chunker: Chunker, headings: int

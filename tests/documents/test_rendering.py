@@ -109,6 +109,7 @@ def test_a_process_that_was_killed_is_no_fault_of_the_page() -> None:
     renderer.close()
 
 
+@pytest.mark.slow
 def test_a_page_that_hangs_is_killed_and_the_next_is_drawn() -> None:
     renderer = PageRenderer(seconds=1)
     renderer.draw(PDF, 1)

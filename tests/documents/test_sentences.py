@@ -87,9 +87,9 @@ def test_a_long_sentence_is_divided_at_white_space() -> None:
 @pytest.mark.parametrize(
     "unit", ["A sentence. ", "word ", "x", ". ", "A. ", "(a. ", '"a. ', "[1]. ", "!", "1. ", "é. ", " "]
 )
-def test_sentences_of_a_megabyte(unit: str) -> None:
+def test_sentences_of_a_long_text(unit: str) -> None:
     """Of quadratic time, this would take minutes."""
-    text = (unit * (1_000_000 // len(unit) + 1))[:1_000_000]
+    text = (unit * (200_000 // len(unit) + 1))[:200_000]
     spans = sentence_spans(text)
     assert sum(len("".join(text[start:end].split())) for start, end in spans) == len("".join(text.split()))
 
@@ -117,7 +117,7 @@ PARTS = [
 ]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.one_of(st.text(), st.lists(st.sampled_from(PARTS), max_size=40).map("".join)))
 def test_sentences_cover_the_text(text: str) -> None:
     spans = sentence_spans(text)

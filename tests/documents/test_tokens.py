@@ -60,7 +60,7 @@ PARTS = [
 ]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.one_of(st.text(max_size=60), st.lists(st.sampled_from(PARTS), max_size=30).map("".join)))
 def test_spans_are_those_of_the_tokenizer(text: str) -> None:
     assert tokens_of().spans(text).tolist() == of_the_tokenizer(text)

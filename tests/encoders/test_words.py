@@ -36,7 +36,7 @@ def small(**options: Any) -> Tokenizer:
     return tokenizer
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.lists(st.text(alphabet=st.one_of(st.sampled_from(string.printable), st.characters())), max_size=5))
 def test_tokens_are_those_of_the_tokenizer(texts: list[str]) -> None:
     texts = [text.encode("utf-8", "ignore").decode() for text in texts]

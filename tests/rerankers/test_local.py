@@ -56,6 +56,7 @@ def test_scores_are_those_of_the_cross_encoder(
     np.testing.assert_allclose(ours, theirs, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_scores_are_those_of_flag_embedding(colbert: BgeM3Reranker, bge_m3_folder: Path) -> None:
     from FlagEmbedding import BGEM3FlagModel
 
@@ -70,11 +71,13 @@ def test_scores_are_those_of_flag_embedding(colbert: BgeM3Reranker, bge_m3_folde
     np.testing.assert_allclose(ours, theirs, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_names_have_no_path(cross_encoder: CrossEncoderReranker, colbert: BgeM3Reranker) -> None:
     assert (cross_encoder.name, colbert.name) == ("tiny-cross-encoder", "tiny-bge-m3")
     assert len(cross_encoder.fingerprint) == len(colbert.fingerprint) == 32
 
 
+@pytest.mark.slow
 def test_the_fingerprint_is_that_of_the_files(
     cross_encoder: CrossEncoderReranker, cross_encoder_folder: Path, tmp_path: Path
 ) -> None:
@@ -85,6 +88,7 @@ def test_the_fingerprint_is_that_of_the_files(
     assert CrossEncoderReranker(folder, "cpu").fingerprint != cross_encoder.fingerprint
 
 
+@pytest.mark.slow
 def test_another_layer_of_token_vectors_is_another_model(
     colbert: BgeM3Reranker, bge_m3_folder: Path, tmp_path: Path
 ) -> None:
@@ -107,6 +111,7 @@ def test_no_texts_have_no_scores(model: LocalReranker) -> None:
     assert model.score(QUERY, []).shape == (0,)
 
 
+@pytest.mark.slow
 def test_threads_get_their_own_scores(model: LocalReranker) -> None:
     queries = [QUERY, "the mass of the top quark", "machine translation"] * 3
     alone = {query: model.score(query, SENTENCES) for query in queries}
@@ -116,6 +121,7 @@ def test_threads_get_their_own_scores(model: LocalReranker) -> None:
         np.testing.assert_array_equal(scores, alone[query])
 
 
+@pytest.mark.slow
 def test_a_time_limit_that_is_over_stops_it(model: LocalReranker) -> None:
     with (
         time_limit(1e-9),
@@ -124,6 +130,7 @@ def test_a_time_limit_that_is_over_stops_it(model: LocalReranker) -> None:
         model.score(QUERY, TEXTS)
 
 
+@pytest.mark.slow
 def test_waiting_for_another_search_ends_at_the_time_limit(model: LocalReranker) -> None:
     with model._lock, time_limit(0.2), pytest.raises(TimeLimit, match="Reranking was stopped"):
         model.score(QUERY, TEXTS)
@@ -148,6 +155,7 @@ def test_the_time_limit_is_checked_between_batches(cross_encoder: CrossEncoderRe
     assert len(TEXTS) > 2 * BATCH_SIZE
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [CrossEncoderReranker, BgeM3Reranker])
 def test_a_closed_reranker_is_an_error(
     kind: type[LocalReranker], cross_encoder_folder: Path, bge_m3_folder: Path
@@ -159,6 +167,7 @@ def test_a_closed_reranker_is_an_error(
         reranker.score(QUERY, ["x"])
 
 
+@pytest.mark.slow
 def test_scores_that_are_not_finite_are_an_error(cross_encoder_folder: Path, tmp_path: Path) -> None:
     from safetensors.torch import load_file, save_file
 
@@ -172,17 +181,20 @@ def test_scores_that_are_not_finite_are_an_error(cross_encoder_folder: Path, tmp
         CrossEncoderReranker(folder, "cpu").score(QUERY, ["a", "b"])
 
 
+@pytest.mark.slow
 def test_an_embedding_model_would_have_random_scores_and_is_refused(minilm_folder: Path) -> None:
     with pytest.raises(RerankerError, match=r"has the architecture BertModel, which has no layer for scores"):
         CrossEncoderReranker(minilm_folder, "cpu")
 
 
+@pytest.mark.slow
 def test_a_model_with_several_labels_is_refused(tmp_path: Path) -> None:
     folder = make_tiny_cross_encoder(tmp_path / "labels", labels=3)
     with pytest.raises(RerankerError, match="has 3 scores for a pair of texts, and a reranker has one"):
         CrossEncoderReranker(folder, "cpu")
 
 
+@pytest.mark.slow
 def test_broken_weights_are_an_error(cross_encoder_folder: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(cross_encoder_folder, tmp_path / "cut")
     weights = (folder / "model.safetensors").read_bytes()
@@ -191,6 +203,7 @@ def test_broken_weights_are_an_error(cross_encoder_folder: Path, tmp_path: Path)
         CrossEncoderReranker(folder, "cpu")
 
 
+@pytest.mark.slow
 def test_without_the_extra_the_error_names_it(
     cross_encoder_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
