@@ -155,19 +155,35 @@ def _file_among(path: Path) -> Path | None:
 
 
 @contextmanager
-def locked_folder(folder: Path, busy: Exception) -> Iterator[None]:
-    """Create a folder, and lock it for this process. Raises ``busy`` if another process has the lock."""
-    with storage_errors(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+def locked(path: Path, busy: Exception | None = None) -> Iterator[None]:
+    """Lock a folder, or a file, which is created. If another process has the lock, raise ``busy``, or wait for its end.
+
+    The lock ends with the block, and with the process (flock(2)).
+    """
+    lock = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR | os.O_CREAT, 0o666)
     try:
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(lock, fcntl.LOCK_EX | (0 if busy is None else fcntl.LOCK_NB))
         except BlockingIOError as error:
+            assert busy is not None
             raise busy from error
-        yield
+        try:
+            yield
+        finally:
+            # Closing it is not enough: a process that was forked meanwhile has it open too.
+            fcntl.flock(lock, fcntl.LOCK_UN)
     finally:
         os.close(lock)
+
+
+@contextmanager
+def locked_folder(folder: Path, busy: Exception) -> Iterator[None]:
+    """Create a folder, and lock it. Raises ``busy`` if another process has the lock."""
+    with ExitStack() as stack:
+        with storage_errors(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(locked(folder, busy))
+        yield
 
 
 # -- reading --------------------------------------------------------------------------------------------

@@ -54,7 +54,7 @@ def limit_process(size: int) -> None:
 
 def with_cores(size: int) -> int:
     """``size`` bytes, and those of all cores."""
-    return size + CORE_BYTES * (os.cpu_count() or 1)
+    return size + CORE_BYTES * cores()
 
 
 def cores() -> int:

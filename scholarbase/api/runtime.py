@@ -15,7 +15,6 @@ Files are replaced in one step. A process looks at them several times a second, 
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -26,6 +25,7 @@ import orjson
 
 from scholarbase import errors
 from scholarbase.errors import LibraryError, ScholarBaseError
+from scholarbase.files import locked
 
 POLL_SECONDS: Final = 0.1
 """How often a process looks whether something has changed."""
@@ -75,13 +75,8 @@ class Runtime:
     @contextmanager
     def changing(self) -> Iterator[None]:
         """Hold the lock under which one process at a time changes what is served."""
-        with (self.path / "lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            try:
-                yield
-            finally:
-                # Closing the file is not enough: a worker that was forked meanwhile has it open too.
-                fcntl.flock(lock, fcntl.LOCK_UN)
+        with locked(self.path / "lock"):
+            yield
 
     def publish(self, held: tuple[Target, ...]) -> Served:
         """Let all workers serve these libraries, the last one by default."""

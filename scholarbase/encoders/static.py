@@ -7,7 +7,6 @@ dimensions), and optionally ``weights`` (a factor for each token) and ``mapping`
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -24,6 +23,7 @@ from scholarbase.encoders.base import Encodings, unit_rows
 from scholarbase.encoders.checkpoint import find_checkpoint, fingerprint, model_name, read_json
 from scholarbase.encoders.words import WordTokens
 from scholarbase.errors import EncoderError
+from scholarbase.memory import cores
 from scholarbase.models.encoders import STATIC, EncoderSpec
 
 CONFIG: Final = "config.json"
@@ -145,7 +145,7 @@ class StaticEncoder:
                 raise EncoderError(f"The encoder {self._name} is closed: open it again.")
             if len(batches) > 1 and self._threads is None:
                 # They overlap the sums of one batch with the tokens of the next.
-                self._threads = ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="static-encoder")
+                self._threads = ThreadPoolExecutor(cores(), thread_name_prefix="static-encoder")
             threads = self._threads
         sums = threads.map(self._sums, batches) if threads and len(batches) > 1 else map(self._sums, batches)
         rows = np.concatenate([np.empty((0, self._spec.dimensions), np.float32), *sums])

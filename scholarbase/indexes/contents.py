@@ -20,6 +20,7 @@ import orjson
 
 from scholarbase.errors import LibraryCorrupt
 from scholarbase.manifest import INGEST, unfinished_command
+from scholarbase.memory import cores
 
 FILE_NAME: Final = "files.json"
 BLOCK: Final = 1 << 20
@@ -234,7 +235,7 @@ def _dump(fields: dict[str, Any]) -> bytes:
 def _hash_blocks(blocks: Iterable[tuple[Path, int]]) -> list[str]:
     """The SHA-256 of blocks, in their order, computed in threads."""
     # A list: the garbage collector may close an unfinished generator while it holds the lock that threads need to end.
-    with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as threads:
+    with ThreadPoolExecutor(min(8, cores())) as threads:
         return list(threads.map(lambda block: _hash_block(*block), blocks))
 
 

@@ -7,8 +7,6 @@ files, which the build merges. ``result.json``, written last, has the sums of it
 
 from __future__ import annotations
 
-import fcntl
-import os
 import shutil
 import sqlite3
 from collections.abc import Iterator
@@ -20,7 +18,7 @@ from typing import Any, Final
 import orjson
 
 from scholarbase.databases import open_for_reading, open_for_writing
-from scholarbase.files import atomic_write
+from scholarbase.files import atomic_write, locked
 from scholarbase.indexes.content_hash import vector_sums
 from scholarbase.indexes.frequencies import FrequencyCounter
 from scholarbase.indexes.vectors.base import VectorConfig
@@ -66,12 +64,8 @@ class Partition:
     def locked(self) -> Iterator[None]:
         """Lock the folder. This waits for a worker of a killed build."""
         self.path.mkdir(parents=True, exist_ok=True)
-        lock = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with locked(self.path):
             yield
-        finally:
-            os.close(lock)
 
 
 @dataclass(frozen=True, slots=True)

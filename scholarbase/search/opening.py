@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +18,7 @@ from scholarbase.indexes.passages import FOLDER
 from scholarbase.indexes.vectors.edge import EdgeIndex
 from scholarbase.indexes.vectors.index import VectorIndex
 from scholarbase.manifest import Manifest
+from scholarbase.memory import cores
 from scholarbase.rerankers import Reranker, open_reranker
 from scholarbase.settings import Settings
 
@@ -117,8 +117,7 @@ def open_passages(path: Path, settings: Settings) -> VectorIndex:
 def _search_threads(workers: int) -> int | None:
     """Search threads of each of several worker processes, so that together they use every core once; None leaves it
     to the index."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return None if workers == 1 else max(1, cores // workers)
+    return None if workers == 1 else max(1, cores() // workers)
 
 
 def open_query_encoder(

@@ -6,18 +6,14 @@ the same URL gets another folder.
 
 from __future__ import annotations
 
-import fcntl
 import logging
-import os
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 from scholarbase.errors import InvalidRequest, SourceError
 from scholarbase.extras import check_installed
-from scholarbase.files import storage_errors
+from scholarbase.files import locked, storage_errors
 from scholarbase.indexes import contents
 from scholarbase.progress import Reporter
 from scholarbase.updates.download.fetching import address
@@ -64,7 +60,7 @@ def fetch_library(url: str, cache: Path, *, reporter: Reporter | None = None) ->
     with storage_errors(cache, "free some disk space, or set SCHOLARBASE_CACHE_DIR"):
         cache.mkdir(parents=True, exist_ok=True)
     if not _is_complete(library):
-        with _locked(cache / f".{library.name}.lock"):
+        with locked(cache / f".{library.name}.lock"):  # another process may be fetching it
             if not _is_complete(library):  # nor fetched by the process that had the lock
                 log.info("Fetching the library at %s to %s.", address(source), library)
                 unpack(source, library, sha256=expected, reporter=reporter)
@@ -74,19 +70,3 @@ def fetch_library(url: str, cache: Path, *, reporter: Reporter | None = None) ->
 def _is_complete(library: Path) -> bool:
     """Whether the list of files is there, which is moved to its place last."""
     return (library / contents.FILE_NAME).exists()
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Wait for a lock that ends with the process that has it."""
-    with storage_errors(path):
-        lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
-    try:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            log.info("Waiting for another process that fetches this library.")
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(lock)

@@ -18,6 +18,7 @@ from scholarbase.indexes import contents
 from scholarbase.indexes.contents import BLOCK, FileFact, read_contents
 from scholarbase.ingest.folder import VECTORS
 from scholarbase.manifest import read_manifest
+from scholarbase.memory import cores
 from scholarbase.progress import Reporter, SilentReporter
 from scholarbase.updates.archive import END, check_listed, header, padding
 from scholarbase.updates.blocks import counted, read_blocks
@@ -144,7 +145,7 @@ class _Archive:
     def __init__(self, out: BinaryIO) -> None:
         import zstandard
 
-        threads = min(MOST_THREADS, os.cpu_count() or 1)
+        threads = min(MOST_THREADS, cores())
         compressor = zstandard.ZstdCompressor(level=LEVEL, threads=threads, write_checksum=True)
         self._stream = compressor.compressobj()
         self._out = out

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import re
 import ssl
 import tempfile
@@ -17,7 +16,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from scholarbase.files import atomic_write, storage_errors
+from scholarbase.files import atomic_write, locked, storage_errors
 
 KEY_FILE: Final = "authority.pem"
 """The private key and the certificate, which only the user can read."""
@@ -50,8 +49,7 @@ class Authority:
         self.bundle: Final = folder / BUNDLE_FILE
         with storage_errors(folder, "choose another folder with --certificates"):
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            with (folder / "lock").open("w") as lock:
-                fcntl.flock(lock, fcntl.LOCK_EX)
+            with locked(folder / "lock"):
                 self._key, self._certificate = self._opened(folder / KEY_FILE)
                 self.roots: Final = _roots(environ, self.bundle)
                 own = self._certificate.public_bytes(serialization.Encoding.PEM).decode()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import shutil
 from collections.abc import Callable, Iterable, Iterator
@@ -20,7 +19,7 @@ from scholarbase.encoders.checkpoint import read_json
 from scholarbase.encoders.static import CONFIG, FILES, TABLE, TOKENIZER
 from scholarbase.errors import EncoderError
 from scholarbase.extras import check_installed
-from scholarbase.files import atomic_write, storage_errors, temporary_files
+from scholarbase.files import atomic_write, locked, storage_errors, temporary_files
 from scholarbase.progress import Reporter, SilentReporter
 from scholarbase_research.training.options import TrainingOptions
 from scholarbase_research.training.pairs import Pairs, has_tokens, write_tokens
@@ -84,13 +83,8 @@ def _locked(folder: Path, *, restart: bool) -> Iterator[Path]:
                 f"{folder} is not empty and not an encoder (it contains {others[0]!r}): give an empty or a new folder."
             )
     work.mkdir(parents=True, exist_ok=True)
-    with (work / "lock").open("a") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise EncoderError(
-                f"Another process trains an encoder in {folder}: wait until it ends, or stop it."
-            ) from error
+    busy = EncoderError(f"Another process trains an encoder in {folder}: wait until it ends, or stop it.")
+    with locked(work / "lock", busy):
         for path in [path for name in FILES for path in temporary_files(folder / name)]:
             path.unlink()
         if restart:

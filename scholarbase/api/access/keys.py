@@ -9,15 +9,13 @@ The file is a JSON list of ``{"id", "name", "role", "hash", "created", "rate"}``
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import logging
-import os
 import re
 import secrets
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,7 +24,7 @@ from typing import Any, Final, Literal
 import orjson
 
 from scholarbase.errors import InvalidRequest, StorageError
-from scholarbase.files import atomic_write
+from scholarbase.files import atomic_write, locked
 
 log = logging.getLogger("scholarbase.keys")
 
@@ -183,17 +181,14 @@ def revoke_key(path: Path, id_or_name: str) -> Key:
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
     """Lock the file against concurrent changes, which would lose keys."""
-    try:
-        folder = path.resolve().parent
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = os.open(folder, os.O_RDONLY)  # lock the folder, because each change replaces the file
-    except OSError as error:
-        raise _unwritable(path, error) from error
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    folder = path.resolve().parent
+    with ExitStack() as stack:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(locked(folder))  # the folder, because each change replaces the file
+        except OSError as error:
+            raise _unwritable(path, error) from error
         yield
-    finally:
-        os.close(lock)
 
 
 def _write(path: Path, entries: list[Entry]) -> None:

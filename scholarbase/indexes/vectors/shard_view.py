@@ -25,13 +25,12 @@ import secrets
 import shutil
 import tempfile
 import weakref
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from scholarbase.errors import StorageError, VectorIndexError
-from scholarbase.files import copy_sparse
+from scholarbase.files import copy_sparse, locked
 
 logger = logging.getLogger(__name__)
 
@@ -112,7 +111,7 @@ class ShardView:
         if views.parent.name.startswith("scholarbase-views-"):
             views.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             _check_owner(views.parent)
-        with _locked(shard):
+        with locked(shard):  # while creating a view and removing stale ones: a new view is not locked yet
             folder = _new_folder(views)
             try:
                 lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -200,17 +199,6 @@ def _place(source: Path, target: Path, *, linked: bool) -> None:
         target.symlink_to(source)
     else:
         copy_sparse(source, target)
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Lock the shard while creating a view and removing stale ones: a new view is not locked yet."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def _remove(folder: Path, lock: int, pid: int) -> None:

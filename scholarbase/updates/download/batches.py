@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import fcntl
 import logging
 import shutil
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
 from scholarbase.errors import DownloadError, StorageError
-from scholarbase.files import storage_errors
+from scholarbase.files import locked_folder
 from scholarbase.progress import Reporter
 from scholarbase.updates.download.fetching import PART, Check, Fetcher, LinkExpired, bytes_in
 
-LOCK: Final = ".download.lock"
 _RENEWALS: Final = 3
 """New links for one file in a row, without a new byte."""
 
@@ -61,24 +59,14 @@ class Links(NamedTuple):
     renew: Callable[[Planned], None] | None = None
 
 
-@contextmanager
-def locked(folder: Path) -> Iterator[None]:
+def locked(folder: Path) -> AbstractContextManager[None]:
     """Create a folder, and keep other downloads out of it.
 
     Raises:
         DownloadError: another process is downloading into it.
     """
-    with storage_errors(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = (folder / LOCK).open("a")
-    with lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise DownloadError(
-                f"Another download is writing to {folder}: wait until it ends, or stop it."
-            ) from error
-        yield
+    busy = DownloadError(f"Another download is writing to {folder}: wait until it ends, or stop it.")
+    return locked_folder(folder, busy)
 
 
 def announce(folder: Path, files: Sequence[Planned], fetcher: Fetcher, links: Links) -> None:
