@@ -1,10 +1,12 @@
-"""Builds a document block by block, so that all offsets are those of its text."""
+"""Builds a document block by block, so that all offsets are those of its text; and what several readers share."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Final
+from typing import Any, Final, NamedTuple
+
+import orjson
 
 from scholarbase.documents.model import (
     BLOCK,
@@ -12,18 +14,87 @@ from scholarbase.documents.model import (
     BibliographyEntry,
     Document,
     Figure,
+    FigureKind,
     InTextCitation,
     Page,
     Paragraph,
     ParagraphKind,
     Section,
 )
+from scholarbase.errors import InvalidRequest
+from scholarbase.files import MAX_LINE
+from scholarbase.identifiers import parse
 
 MAX_CHARACTERS: Final = 20_000_000
 """Characters of a document: a thesis has 1 million."""
 MAX_PARTS: Final = 50_000
 """Sections of a document, and figures and tables, all of which an outline lists."""
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
+
+
+class Inline(NamedTuple):
+    """A block's text, and the citation marks in it: start, end, and the position of the entry in the bibliography."""
+
+    text: str
+    citations: list[tuple[int, int, int]]
+
+
+class InlineBuilder:
+    """Joins pieces of text: each run of white space becomes one space, none at the ends.
+
+    Raises:
+        BadDocument: the text has more than ``MAX_CHARACTERS``.
+    """
+
+    def __init__(self) -> None:
+        self._pieces: list[str] = []
+        self._length = 0
+        self._space = False
+        self._citations: list[tuple[int, int, int]] = []
+
+    def add(self, text: str) -> None:
+        """Add text as it is in running text."""
+        text = clean(text)
+        words = text.split()
+        if not words:
+            self._space |= bool(text)
+            return
+        self._space |= text[0].isspace()
+        self._append(" ".join(words))
+        self._space = text[-1].isspace()
+
+    @property
+    def ends_with_bracket(self) -> bool:
+        """Whether an opening bracket is still open at the end, as in ``[1, ``."""
+        end = "".join(self._pieces[-6:])[-40:]
+        return end.rfind("[") > end.rfind("]")
+
+    def cite(self, mark: str, *entries: int) -> None:
+        """Add a citation mark, of entries of the bibliography."""
+        mark = " ".join(clean(mark).split())
+        if mark:
+            self._append(mark)
+            self._citations += [(self._length - len(mark), self._length, entry) for entry in entries]
+
+    def line_break(self) -> None:
+        """Begin a new line, unless this one is empty."""
+        if self._pieces and self._pieces[-1] != "\n":
+            self._space = False
+            self._append("\n")
+
+    def build(self) -> Inline:
+        while self._pieces and self._pieces[-1] == "\n":
+            self._pieces.pop()
+        return Inline("".join(self._pieces), self._citations)
+
+    def _append(self, text: str) -> None:
+        if self._space and self._pieces and self._pieces[-1] != "\n":
+            self._pieces.append(" ")
+            self._length += 1
+        self._space = False
+        self._pieces.append(text)
+        self._length += len(text)
+        _check_length(self._length)
 
 
 class DocumentBuilder:
@@ -43,6 +114,7 @@ class DocumentBuilder:
         self._citations: list[InTextCitation] = []
         self._figures: list[Figure] = []
         self._pages: list[Page] = []
+        self._counts: dict[FigureKind, int] = {"figure": 0, "table": 0}
         self.bibliography: list[BibliographyEntry] = []
 
     @property
@@ -52,16 +124,14 @@ class DocumentBuilder:
 
     def heading(
         self,
-        title: str,
+        title: str | Inline,
         *,
         level: int = 1,
         number: str | None = None,
-        citations: Iterable[tuple[int, int, int]] = (),
     ) -> None:
         """Begin a section. ``level`` is 1 for a section, 2 for a subsection; a section ends the open ones of its level
-        and below. ``citations`` are marks in the title, as in :meth:`paragraph`; the title is then clean text without
-        double spaces."""
-        title = " ".join(clean(title).split())
+        and below."""
+        title, citations = title if isinstance(title, Inline) else (" ".join(clean(title).split()), [])
         number = " ".join(clean(number).split()) or None if number is not None else None
         while self._open and self._open[-1][0] >= level:
             self._close_section()
@@ -76,15 +146,11 @@ class DocumentBuilder:
 
     def paragraph(
         self,
-        text: str,
+        content: str | Inline,
         kind: ParagraphKind = "paragraph",
-        citations: Iterable[tuple[int, int, int]] = (),
     ) -> tuple[int, int] | None:
-        """Add a paragraph, and return its start and end; None for one without text.
-
-        ``text`` must be clean (:func:`clean`). ``citations`` are marks in it: start, end, and the entry's place in the
-        bibliography.
-        """
+        """Add a paragraph of clean text (:func:`clean`), and return its start and end; None for one without text."""
+        text, citations = content if isinstance(content, Inline) else (content, [])
         if not text.strip():
             return None
         start = self._block(text)
@@ -92,6 +158,20 @@ class DocumentBuilder:
         self._paragraphs.append(Paragraph(start, self._length, section, kind))
         self._citations += [InTextCitation(start + a, start + b, entry) for a, b, entry in citations]
         return start, self._length
+
+    def label(self, kind: FigureKind) -> str:
+        """The label of the next figure or table: ``Figure 1``."""
+        self._counts[kind] += 1
+        return f"{kind.capitalize()} {self._counts[kind]}"
+
+    def captioned(self, kind: FigureKind, label: str, caption: Inline, html: str | None = None) -> None:
+        """Add a figure or table, with its label and caption as a paragraph."""
+        words = caption.text
+        head = len(f"{label}: ")
+        marks = [(start + head, end + head, entry) for start, end, entry in caption.citations]
+        span = self.paragraph(Inline(f"{label}: {words}" if words else label, marks), "caption")
+        start, end = (span[0] + head, span[1]) if span and words else (None, None)
+        self.figure(Figure(kind, label, words, start, end, html=html))
 
     def figure(self, figure: Figure) -> None:
         _check_parts(len(self._figures), "figures and tables")
@@ -115,11 +195,7 @@ class DocumentBuilder:
 
     def _block(self, text: str) -> int:
         start = self._length + (len(BLOCK) if self._blocks else 0)
-        if start + len(text) > MAX_CHARACTERS:
-            raise BadDocument(
-                "too-long",
-                f"The text has more than {MAX_CHARACTERS:,} characters: split the document, or leave it out.",
-            )
+        _check_length(start + len(text))
         self._blocks.append(text)
         self._length = start + len(text)
         return start
@@ -127,6 +203,14 @@ class DocumentBuilder:
     def _close_section(self) -> None:
         _, place = self._open.pop()
         self._sections[place] = self._sections[place]._replace(end=self._length)
+
+
+def _check_length(length: int) -> None:
+    if length > MAX_CHARACTERS:
+        raise BadDocument(
+            "too-long",
+            f"The text has more than {MAX_CHARACTERS:,} characters: split the document, or leave it out.",
+        )
 
 
 def _check_parts(count: int, name: str) -> None:
@@ -140,3 +224,31 @@ def _check_parts(count: int, name: str) -> None:
 def clean(text: str) -> str:
     """The text without control characters and unpaired surrogates, which no database or terminal takes."""
     return _CONTROL.sub("", text)
+
+
+def known_ids(names: Iterable[str]) -> list[str]:
+    """The ids among ``names``, in their canonical form."""
+    ids = []
+    for name in names:
+        try:
+            ids.append(str(parse(name)))
+        except InvalidRequest:
+            continue
+    return ids
+
+
+def read_record(line: bytes) -> dict[str, Any]:
+    """The JSON object in a line.
+
+    Raises:
+        BadDocument: it is too long, or not a JSON object.
+    """
+    if len(line) > MAX_LINE:
+        raise BadDocument("too-long", f"The line has more than {MAX_LINE:,} bytes, the longest that is read.")
+    try:
+        record = orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        raise BadDocument("not-json", f"The line is not valid JSON: {error}.") from error
+    if not isinstance(record, dict):
+        raise BadDocument("not-an-object", "The line is not a JSON object.")
+    return record

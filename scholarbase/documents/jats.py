@@ -7,7 +7,8 @@ too large or have too many elements. Sub-articles (reviews, responses) are left 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from html import escape
 from typing import Any, Final
 from xml.etree.ElementTree import Element, ParseError, TreeBuilder
 
@@ -16,19 +17,14 @@ from defusedxml.ElementTree import DefusedXMLParser
 
 from scholarbase.bibliographies.ids import find_ids
 from scholarbase.bibliographies.years import years_in
-from scholarbase.documents.building import DocumentBuilder
-from scholarbase.documents.inline import Inline, InlineBuilder
-from scholarbase.documents.jats_tables import html_of, rows_of
+from scholarbase.documents.building import DocumentBuilder, Inline, InlineBuilder, known_ids
 from scholarbase.documents.model import (
     BadDocument,
     BibliographyEntry,
-    Figure,
     FigureKind,
     FullText,
     Metadata,
 )
-from scholarbase.errors import InvalidRequest
-from scholarbase.identifiers import parse
 
 MAX_BYTES: Final = 80_000_000
 MAX_DEPTH: Final = 100
@@ -57,6 +53,7 @@ _SKIPPED: Final = frozenset(
 )  # fmt: skip
 _BACK: Final = {"ack": "Acknowledgments", "fn-group": "Footnotes", "glossary": "Glossary", "notes": "Notes"}
 """Titles of parts that have none."""
+_TABLE_TAGS: Final = frozenset({"table", "thead", "tbody", "tfoot", "tr", "th", "td"})
 _NO_TEXT: Final = frozenset({"graphic", "inline-graphic", "media", "object-id", "permissions"})
 
 
@@ -142,7 +139,6 @@ class _Reader:
         self._meta = _first(article, "front", "article-meta")
         self._builder = DocumentBuilder()
         self._refs: dict[str, int] = {}
-        self._counts = {"figure": 0, "table": 0}
 
     def read(self) -> FullText:
         article = self._article
@@ -168,13 +164,7 @@ class _Reader:
     # -- front and back -------------------------------------------------------------------------------------
 
     def _ids(self) -> tuple[str, ...]:
-        ids = []
-        for item in _children(self._meta, "article-id"):
-            prefix = _SCHEMES.get(item.get("pub-id-type", ""))
-            value = "".join(item.itertext()).strip()
-            if prefix is not None and value:
-                ids.append(_id(f"{prefix}{value}"))
-        return tuple(dict.fromkeys(filter(None, ids)))
+        return tuple(dict.fromkeys(_ids_in(_children(self._meta, "article-id"))))
 
     def _metadata(self) -> Metadata:
         title = self._text(_first(self._meta, "title-group", "article-title"))
@@ -225,18 +215,13 @@ class _Reader:
             title = next(_found(reference, "article-title"), None)
             year = next(_found(reference, "year"), None)
             written = re.search(r"(?<!\d)(1[5-9]\d\d|20\d\d)(?!\d)", self._text(year))
-            ids = []
-            for item in _found(reference, "pub-id"):
-                prefix = _SCHEMES.get(item.get("pub-id-type", ""))
-                if prefix is not None:
-                    ids.append(_id(prefix + "".join(item.itertext()).strip()))
-            ids += [str(found.id) for found in find_ids(text)]
+            ids = [*_ids_in(_found(reference, "pub-id")), *(str(found.id) for found in find_ids(text))]
             entries.append(
                 BibliographyEntry(
                     text,
                     self._text(title) or None,
                     int(written[1]) if written else years_in(text)[0],
-                    tuple(dict.fromkeys(filter(None, ids))),
+                    tuple(dict.fromkeys(ids)),
                 )
             )
         return entries
@@ -258,8 +243,8 @@ class _Reader:
         title = self._inline(_first(element, "title"))
         label = self._text(_first(element, "label")).rstrip(".:")
         if title.text or label or (name and any(map(self._text, element))):
-            text = title.text or ("" if label else name)
-            self._builder.heading(text, level=level, number=label or None, citations=title.citations)
+            unnamed = "" if label else name
+            self._builder.heading(title if title.text else unnamed, level=level, number=label or None)
         self._contents(element, level + 1)
 
     def _contents(self, element: Element, level: int) -> None:
@@ -269,13 +254,13 @@ class _Reader:
         for child in element:
             name = _name(child)
             if name in _BLOCKS:
-                self._paragraph(building.build())
+                self._builder.paragraph(building.build())
                 building = InlineBuilder()
                 self._block(child, level)
             elif name not in _SKIPPED:
                 self._fill(building, child)
             building.add(child.tail or "")
-        self._paragraph(building.build())
+        self._builder.paragraph(building.build())
 
     def _block(self, element: Element, level: int) -> None:
         match _name(element):
@@ -284,7 +269,7 @@ class _Reader:
             case "fig" | "table-wrap":
                 self._figure(element)
             case "list" | "def-list":
-                self._builder.paragraph(*self._list(element))
+                self._builder.paragraph(self._list(element), "list")
             case "disp-formula":
                 self._builder.paragraph(self._formula(element), "formula")
             case "ref-list" | "sec-meta":
@@ -292,48 +277,26 @@ class _Reader:
             case _:
                 self._contents(element, level)
 
-    def _list(self, element: Element) -> tuple[str, Any, list[tuple[int, int, int]]]:
+    def _list(self, element: Element) -> Inline:
         building = InlineBuilder()
         for item in element.iter():
             if _name(item) in ("list-item", "def-item"):
                 building.line_break()
                 self._fill_children(building, item, skipped=frozenset({"list", "def-list"}))
-        inline = building.build()
-        return inline.text, "list", inline.citations
+        return building.build()
 
     def _figure(self, element: Element) -> None:
         kind: FigureKind = "table" if _name(element) == "table-wrap" else "figure"
-        self._counts[kind] += 1
-        label = (
-            self._text(_first(element, "label")).rstrip(".:") or f"{kind.capitalize()} {self._counts[kind]}"
-        )
+        label = self._text(_first(element, "label")).rstrip(".:") or self._builder.label(kind)
         building = InlineBuilder()
-        building.add(f"{label}: ")
         for part in _children(element, "caption"):
             self._fill_children(building, part)
-        inline = building.build()
-        caption = inline.text[len(label) + 2 :]
-        text = inline.text if caption else label
-        span = self._builder.paragraph(text, "caption", inline.citations)
-        start = span[0] + len(label) + 2 if span and caption else None
         table = next(_found(element, "table"), None)
-        self._builder.figure(
-            Figure(
-                kind,
-                label,
-                caption,
-                start,
-                span[1] if span and caption else None,
-                html=None if table is None else html_of(table),
-            )
-        )
+        self._builder.captioned(kind, label, building.build(), None if table is None else _html_of(table))
         if table is not None:
-            self._builder.paragraph("\n".join(rows_of(table, self._text)), "table")
+            self._builder.paragraph("\n".join(_rows_of(table, self._text)), "table")
         for foot in _children(element, "table-wrap-foot"):
-            self._paragraph(self._inline(foot))
-
-    def _paragraph(self, inline: Inline) -> None:
-        self._builder.paragraph(inline.text, "paragraph", inline.citations)
+            self._builder.paragraph(self._inline(foot))
 
     # -- running text ---------------------------------------------------------------------------------------
 
@@ -392,11 +355,12 @@ class _Reader:
         return " ".join(" ".join(part for part in element.itertext() if part.strip()).split())
 
 
-def _id(name: str) -> str | None:
-    try:
-        return str(parse(name))
-    except InvalidRequest:
-        return None
+def _ids_in(elements: Iterable[Element]) -> list[str]:
+    """The ids in ``article-id`` or ``pub-id`` elements."""
+    written = (
+        (_SCHEMES.get(item.get("pub-id-type", "")), "".join(item.itertext()).strip()) for item in elements
+    )
+    return known_ids(f"{prefix}{value}" for prefix, value in written if prefix and value)
 
 
 def _date(element: Element) -> str | None:
@@ -409,3 +373,39 @@ def _date(element: Element) -> str | None:
             break
         parts.append(text.zfill(width)[-width:])
     return "-".join(parts) or None
+
+
+def _html_of(table: Element) -> str:
+    """The table with its rows, cells and spans; text in cells is escaped."""
+    pieces: list[str] = []
+    _write_html(table, pieces)
+    return "".join(pieces)
+
+
+def _rows_of(table: Element, text_of: Callable[[Element], str]) -> Iterator[str]:
+    """The rows, their cells separated by bars."""
+    for row in table.iter():
+        if _name(row) == "tr":
+            cells = [text_of(cell) for cell in row if _name(cell) in ("td", "th")]
+            if any(cells):
+                yield " | ".join(cells)
+
+
+def _write_html(element: Element, pieces: list[str]) -> None:
+    tag = _name(element)
+    if tag in ("td", "th"):
+        spans = "".join(
+            f' {name}="{int(value)}"'
+            for name in ("colspan", "rowspan")
+            if (value := element.get(name, "")).isascii() and value.isdigit() and len(value) < 5
+        )
+        text = " ".join("".join(element.itertext()).split())
+        pieces.append(f"<{tag}{spans}>{escape(text)}</{tag}>")
+        return
+    shown = tag in _TABLE_TAGS
+    if shown:
+        pieces.append(f"<{tag}>")
+    for child in element:
+        _write_html(child, pieces)
+    if shown:
+        pieces.append(f"</{tag}>")

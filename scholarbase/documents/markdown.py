@@ -1,4 +1,4 @@
-"""Reads Markdown with headings, and optional metadata in front.
+"""Reads Markdown with headings, and optional metadata in front; and plain text.
 
 Headings are ATX (``## Title``) and setext (underlined), as in CommonMark, but not in fenced code. Metadata are lines
 ``key: value`` between two lines ``---``: ``title``, ``authors``, ``doi``, ``arxiv``, ``id``, ``version``, ``date``,
@@ -14,10 +14,11 @@ from typing import Final, NamedTuple
 
 from scholarbase.documents.building import DocumentBuilder, clean
 from scholarbase.documents.described import described, read_front_matter
-from scholarbase.documents.headings import split_number
+from scholarbase.documents.headings import HeadingFinder, split_number
 from scholarbase.documents.model import BadDocument, Figure, FullText, Metadata, ParagraphKind
 
 MAX_BYTES: Final = 80_000_000
+_EMPTY_LINES: Final = re.compile(r"\n(?:[^\S\n]*\n)+")
 _ATX: Final = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*))?$")
 _CLOSING: Final = re.compile(r"(?:^|(?<=[ \t]))#+[ \t]*$")
 _SETEXT: Final = re.compile(r" {0,3}(=+|-+)[ \t]*$")
@@ -79,10 +80,28 @@ def read_markdown(data: bytes) -> FullText:
     return FullText("markdown", reader.builder.build(), paper.ids, paper.version, metadata)
 
 
+def read_plain(data: bytes) -> FullText:
+    """The full text of a file of plain text: empty lines separate paragraphs, numbered headings in sequence begin
+    sections.
+
+    Raises:
+        BadDocument: it is too long or not UTF-8.
+    """
+    builder = DocumentBuilder()
+    finder = HeadingFinder()
+    for block in _EMPTY_LINES.split(decoded(data)):
+        lines = block.strip("\n").split("\n")
+        heading = finder.find(lines[0])
+        if heading is not None:
+            builder.heading(heading.title, level=heading.level, number=heading.number)
+            lines = lines[1:]
+        builder.paragraph(" ".join(" ".join(lines).split()))
+    return FullText("text", builder.build())
+
+
 class _Reader:
     def __init__(self) -> None:
         self.builder = DocumentBuilder()
-        self._counts = {"figure": 0, "table": 0}
         self._levels: list[int] = []
         self._caption: str | None = None
         """The paragraph before, if it begins as a table's caption."""
@@ -101,8 +120,7 @@ class _Reader:
             self._text(block)
 
     def _table(self, text: str, caption: str | None) -> None:
-        self._counts["table"] += 1
-        label, words = f"Table {self._counts['table']}", ""
+        label, words = self.builder.label("table"), ""
         match = _CAPTION.match(caption) if caption else None
         if match is not None and caption is not None:
             label, words = f"Table {match[2]}", caption[match.end() :]
@@ -128,9 +146,9 @@ class _Reader:
         alone = bool(figures) and text.strip() == figures[0][2]
         span = self.builder.paragraph(text, "caption" if alone else block.kind)
         for start, stop, words in figures:
-            self._counts["figure"] += 1
+            label = self.builder.label("figure")
             match = _CAPTION.match(words)
-            label = f"Figure {match[2] if match is not None else self._counts['figure']}"
+            label = label if match is None else f"Figure {match[2]}"
             skipped = match.end() if match is not None else 0
             caption = words[skipped:]
             if span is None or not caption:

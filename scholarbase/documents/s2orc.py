@@ -15,21 +15,23 @@ import orjson
 
 from scholarbase.bibliographies.ids import find_ids
 from scholarbase.bibliographies.years import years_in
-from scholarbase.documents.building import DocumentBuilder, clean
+from scholarbase.documents.building import (
+    DocumentBuilder,
+    Inline,
+    InlineBuilder,
+    clean,
+    known_ids,
+    read_record,
+)
 from scholarbase.documents.headings import split_number
-from scholarbase.documents.inline import Inline, InlineBuilder
 from scholarbase.documents.model import (
     BadDocument,
     BibliographyEntry,
-    Figure,
     FigureKind,
     FullText,
     Metadata,
     ParagraphKind,
 )
-from scholarbase.errors import InvalidRequest
-from scholarbase.files import MAX_LINE
-from scholarbase.identifiers import parse
 
 FIGURES: Final = "Figures and tables"
 _ID_PREFIXES: Final = {
@@ -102,16 +104,7 @@ def read_s2orc(line: bytes) -> FullText:
     Raises:
         BadDocument: it is not a record of S2ORC, or has no text.
     """
-    if len(line) > MAX_LINE:
-        raise BadDocument(
-            "too-long", f"The line has more than {MAX_LINE:,} bytes, which is the longest read."
-        )
-    try:
-        record = orjson.loads(line)
-    except orjson.JSONDecodeError as error:
-        raise BadDocument("not-json", f"The line is not valid JSON: {error}.") from error
-    if not isinstance(record, dict):
-        raise BadDocument("not-an-object", "The line is not a JSON object.")
+    record = read_record(line)
     body = record.get("body", record.get("content"))
     if not isinstance(body, dict) or "corpusid" not in record:
         raise BadDocument("not-s2orc", "The record has no 'corpusid' and 'body' or 'content', as S2ORC has.")
@@ -175,7 +168,7 @@ class _Reader:
             matched, doi = span.attributes.get("matched_paper_id"), span.attributes.get("doi")
             names = [f"CorpusId:{matched}"] if matched else []
             names += [f"DOI:{doi}"] if isinstance(doi, str) else []
-            ids = dict.fromkeys([*_parsed(names), *(str(found.id) for found in find_ids(text))])
+            ids = dict.fromkeys([*known_ids(names), *(str(found.id) for found in find_ids(text))])
             self._builder.bibliography.append(
                 BibliographyEntry(text, title or None, years_in(text)[0], tuple(ids))
             )
@@ -209,14 +202,12 @@ class _Reader:
             else:
                 self._add(span, kind)
 
-    def _add(self, span: _Span, kind: ParagraphKind = "paragraph", head: str = "") -> tuple[int, int] | None:
-        inline = self._inline(span, head)
-        return self._builder.paragraph(inline.text, kind, inline.citations)
+    def _add(self, span: _Span, kind: ParagraphKind = "paragraph") -> None:
+        self._builder.paragraph(self._inline(span), kind)
 
-    def _inline(self, span: _Span, head: str = "") -> Inline:
+    def _inline(self, span: _Span) -> Inline:
         """The text of a span, with the citation marks in it."""
         building = InlineBuilder()
-        building.add(head)
         end = span.start
         for mark in self._marks_in(span):
             if mark.start < end:
@@ -242,13 +233,12 @@ class _Reader:
         kind: FigureKind = "table" if span.attributes.get("type") == "table" else "figure"
         match = _LABEL.match(self._body.text[span.start : span.start + 40])
         label = f"{kind.capitalize()} {match[2]}" if match else kind.capitalize()
-        caption = captions[0]._replace(end=min(captions[0].end, span.end)) if captions else None
-        head = f"{label}: "
-        inline = self._inline(caption, head) if caption is not None else Inline(label, [])
-        placed = self._builder.paragraph(inline.text, "caption", inline.citations)
-        words = inline.text[len(head) :]
-        start = placed[0] + len(head) if placed and words else None
-        self._builder.figure(Figure(kind, label, words, start, placed[1] if placed and words else None))
+        caption = (
+            self._inline(captions[0]._replace(end=min(captions[0].end, span.end)))
+            if captions
+            else Inline("", [])
+        )
+        self._builder.captioned(kind, label, caption)
         for table in self._body.within("table", span)[:1]:
             self._add(table._replace(end=min(table.end, span.end)), "table")
 
@@ -260,7 +250,7 @@ class _Reader:
     def _ids(self) -> tuple[str, ...]:
         record = self._record
         about = record.get("openaccessinfo")
-        ids: dict[str, None] = dict.fromkeys(_parsed([f"CorpusId:{record['corpusid']}"]))
+        ids: dict[str, None] = dict.fromkeys(known_ids([f"CorpusId:{record['corpusid']}"]))
         for values in (
             record.get("externalids"),
             about.get("externalids") if isinstance(about, dict) else None,
@@ -268,15 +258,5 @@ class _Reader:
             for key, value in values.items() if isinstance(values, dict) else []:
                 prefix = _ID_PREFIXES.get(str(key).lower())
                 if prefix is not None and value:
-                    ids.update(dict.fromkeys(_parsed([f"{prefix}{value}"])))
+                    ids.update(dict.fromkeys(known_ids([f"{prefix}{value}"])))
         return tuple(ids)
-
-
-def _parsed(names: list[str]) -> list[str]:
-    ids = []
-    for name in names:
-        try:
-            ids.append(str(parse(name)))
-        except InvalidRequest:
-            continue
-    return ids

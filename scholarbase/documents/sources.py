@@ -16,10 +16,9 @@ import orjson
 from scholarbase.documents import jats, markdown, pdf
 from scholarbase.documents.described import Described, arxiv_version, described, read_sidecar
 from scholarbase.documents.jats import read_jats
-from scholarbase.documents.markdown import read_markdown
+from scholarbase.documents.markdown import read_markdown, read_plain
 from scholarbase.documents.model import BadDocument, DocumentSource, FullText
 from scholarbase.documents.pdf import read_pdf
-from scholarbase.documents.plain import read_plain
 from scholarbase.documents.s2orc import read_s2orc
 from scholarbase.documents.unarxive import KEYS, read_unarxive
 from scholarbase.errors import InvalidRequest, SourceError
@@ -157,10 +156,6 @@ def sidecars(files: Iterable[DocumentFile]) -> list[tuple[Path, str, DocumentSou
 
 def _read(source: DocumentSource, data: bytes) -> FullText | BadDocument:
     try:
-        if source in LINE_SOURCES and len(data) > MAX_LINE:
-            raise BadDocument(
-                "too-long", f"The line has more than {MAX_LINE:,} bytes, the longest that is read."
-            )
         return _READERS[source](data)
     except BadDocument as error:
         return error

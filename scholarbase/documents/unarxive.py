@@ -11,23 +11,22 @@ import re
 from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
-import orjson
-
 from scholarbase.bibliographies.ids import find_ids
 from scholarbase.bibliographies.years import years_in
-from scholarbase.documents.building import DocumentBuilder
-from scholarbase.documents.inline import Inline, InlineBuilder
+from scholarbase.documents.building import (
+    DocumentBuilder,
+    Inline,
+    InlineBuilder,
+    known_ids,
+    read_record,
+)
 from scholarbase.documents.model import (
     BadDocument,
     BibliographyEntry,
-    Figure,
     FigureKind,
     FullText,
     Metadata,
 )
-from scholarbase.errors import InvalidRequest
-from scholarbase.files import MAX_LINE
-from scholarbase.identifiers import parse
 
 KEYS: Final = frozenset({"body_text", "bib_entries", "ref_entries", "metadata"})
 """What a line of unarXive has."""
@@ -55,16 +54,7 @@ def read_unarxive(line: bytes) -> FullText:
     Raises:
         BadDocument: it is not a record of unarXive.
     """
-    if len(line) > MAX_LINE:
-        raise BadDocument(
-            "too-long", f"The line has more than {MAX_LINE:,} bytes, which is the longest that is read."
-        )
-    try:
-        record = orjson.loads(line)
-    except orjson.JSONDecodeError as error:
-        raise BadDocument("not-json", f"The line is not valid JSON: {error}.") from error
-    if not isinstance(record, dict):
-        raise BadDocument("not-an-object", "The line is not a JSON object.")
+    record = read_record(line)
     missing = sorted(KEYS - record.keys())
     if missing:
         raise BadDocument("not-unarxive", f"The record has no {missing[0]!r}, as records of unarXive have.")
@@ -93,7 +83,6 @@ class _Reader:
         """The places of the cited entries, in the order of their first marks."""
         self._labels: dict[str, str] = {}
         """The labels of figures and tables, in the order of their marks."""
-        self._counts: dict[str, int] = {"figure": 0, "table": 0}
         self._open: list[str | None] = []
         """The number of each open section, from the outermost."""
 
@@ -107,7 +96,7 @@ class _Reader:
         name = _text(metadata.get("id")) or _text(self._record.get("paper_id"))
         title = " ".join(_text(metadata.get("title")).split()) or None
         dois = re.split(r"[\s,;]+", _text(metadata.get("doi")))
-        ids = _parsed([f"arXiv:{name}", *(f"DOI:{doi}" for doi in dois)])
+        ids = known_ids([f"arXiv:{name}", *(f"DOI:{doi}" for doi in dois)])
         version, date = _version(metadata.get("versions"))
         described = Metadata(
             title=title,
@@ -125,7 +114,7 @@ class _Reader:
         first = _text(paragraphs[0].get("section")) if paragraphs else ""
         if text.strip() and first.strip().lower() != "abstract":
             self._builder.heading("Abstract")
-            self._paragraph(self._inline(text))
+            self._builder.paragraph(self._inline(text))
 
     def _body(self, paragraphs: list[dict[str, Any]]) -> None:
         previous: tuple[str, str, str] = ("", "", "")
@@ -133,10 +122,9 @@ class _Reader:
         for item in paragraphs:
             title, number, kind = (_text(item.get(key)) for key in ("section", "sec_number", "sec_type"))
             if title.strip() and (title, number, kind) != previous:
-                heading = self._inline(title)
                 own = None if number in ("", "-1") else number
                 depth = self._depth(own, kind)
-                self._builder.heading(heading.text, level=depth, number=own, citations=heading.citations)
+                self._builder.heading(self._inline(title), level=depth, number=own)
                 self._open[depth - 1 :] = [None] * (depth - 1 - len(self._open)) + [own]
                 before_headings = False
             elif before_headings and self._builder.end:
@@ -145,9 +133,9 @@ class _Reader:
             previous = (title, number, kind)
             text = _text(item.get("text"))
             if item.get("content_type") == "list":
-                self._paragraph(self._list(text), "list")
+                self._builder.paragraph(self._list(text), "list")
             else:
-                self._paragraph(self._inline(text))
+                self._builder.paragraph(self._inline(text))
 
     def _depth(self, number: str | None, kind: str) -> int:
         """A section's depth: of a number such as ``2.1``, one below the section that the number names, if that has a
@@ -171,18 +159,7 @@ class _Reader:
             self._builder.heading(FIGURES)
         for name, label in self._labels.items():
             entry = entries[name]
-            kind: FigureKind = "table" if entry.get("type") == "table" else "figure"
-            caption = self._inline(_caption(entry))
-            head = f"{label}: " if caption.text else label
-            span = self._builder.paragraph(
-                head + caption.text,
-                "caption",
-                [(a + len(head), b + len(head), place) for a, b, place in caption.citations],
-            )
-            start = span[0] + len(head) if span and caption.text else None
-            self._builder.figure(
-                Figure(kind, label, caption.text, start, None if start is None or span is None else span[1])
-            )
+            self._builder.captioned(_kind(entry), label, self._inline(_caption(entry)))
 
     def _bibliography(self) -> None:
         entries = self._record["bib_entries"]
@@ -235,17 +212,16 @@ class _Reader:
 
     def _label(self, name: str, entry: dict[str, Any]) -> str:
         if name not in self._labels:
-            kind = "table" if entry.get("type") == "table" else "figure"
-            self._counts[kind] += 1
-            self._labels[name] = f"{kind.capitalize()} {self._counts[kind]}"
+            self._labels[name] = self._builder.label(_kind(entry))
         return self._labels[name]
-
-    def _paragraph(self, inline: Inline, kind: Any = "paragraph") -> None:
-        self._builder.paragraph(inline.text, kind, inline.citations)
 
 
 def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
+
+
+def _kind(entry: dict[str, Any]) -> FigureKind:
+    return "table" if entry.get("type") == "table" else "figure"
 
 
 def _caption(entry: dict[str, Any]) -> str:
@@ -283,19 +259,9 @@ def _entry_ids(entry: dict[str, Any], text: str) -> tuple[str, ...]:
     names += [_text(item.get("url")) for item in _objects(entry.get("contained_links"))]
     matched = entry.get("ids")
     after = matched if isinstance(matched, dict) else {}
-    ids = [*_parsed(names), *(str(item.id) for item in find_ids(text))]
-    ids += _parsed([f"{prefix}{after[key]}" for key, prefix in _ID_SCHEMES if _text(after.get(key))])
+    ids = [*known_ids(names), *(str(item.id) for item in find_ids(text))]
+    ids += known_ids([f"{prefix}{after[key]}" for key, prefix in _ID_SCHEMES if _text(after.get(key))])
     return tuple(dict.fromkeys(name for name in ids if not name.startswith("URL:")))
-
-
-def _parsed(names: list[str]) -> list[str]:
-    ids = []
-    for name in names:
-        try:
-            ids.append(str(parse(name)))
-        except InvalidRequest:
-            continue
-    return ids
 
 
 def _objects(values: object) -> list[dict[str, Any]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scholarbase.documents.plain import read_plain
+from scholarbase.documents.markdown import read_plain
 from tests.documents.holding import check
 
 TEXT = """A title
