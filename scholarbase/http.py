@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 RETRYABLE_STATUSES: Final = frozenset({429, 502, 503, 504})
 """Retryable status codes."""
+SERVICE_STATUSES: Final = frozenset({429, *range(500, 600)})
+"""Retryable status codes of services that run a model, and of downloads."""
 VISIBLE_ASCII: Final = re.compile(r"[\x21-\x7e]+")
 """What an API key consists of. httpx quotes others in its errors."""
 MAX_RETRY_AFTER: Final = 60.0

@@ -18,6 +18,7 @@ from scholarbase.deadlines import DEADLINE, check
 from scholarbase.errors import ScholarBaseError
 from scholarbase.http import (
     MAX_RETRY_AFTER,
+    SERVICE_STATUSES,
     VISIBLE_ASCII,
     attempts_text,
     is_loopback,
@@ -25,8 +26,6 @@ from scholarbase.http import (
     retry_options,
 )
 
-SERVICE_STATUSES: Final = frozenset({429, *range(500, 600)})
-"""Retryable status codes."""
 JSON: Final = MappingProxyType({"Content-Type": "application/json"})
 NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
 

@@ -22,10 +22,11 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, Field, StrictStr
 
-from scholarbase.asgi import BACKLOG, Embedded, options, serve_until_stopped
+from scholarbase.asgi import Embedded, options, serve_until_stopped
 from scholarbase.encoders.base import Encoder, Encodings
 from scholarbase.encoders.registry import open_encoder
 from scholarbase.errors import AddressError, InvalidRequest, ScholarBaseError
+from scholarbase.http import BACKLOG
 
 DEFAULT_HOST: Final = "127.0.0.1"
 DEFAULT_PORT: Final = 8790

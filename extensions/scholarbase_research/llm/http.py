@@ -13,7 +13,8 @@ import httpx
 import orjson
 
 from scholarbase.errors import ModelError
-from scholarbase.services import JSON, SERVICE_STATUSES, Endpoint, ModelService, ResponseTooLarge
+from scholarbase.http import SERVICE_STATUSES
+from scholarbase.services import JSON, Endpoint, ModelService, ResponseTooLarge
 from scholarbase_research.llm.base import Completion, Message, ModelRequest, ToolCall, Usage
 
 log = logging.getLogger("scholarbase_research.llm")
