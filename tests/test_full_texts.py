@@ -10,7 +10,7 @@ import pytest
 
 from scholarbase.errors import DocumentNotFound
 from scholarbase.ingest.job import ingest
-from scholarbase.responses import documents as texts
+from scholarbase.responses import text as texts
 from scholarbase.search.library import Library
 from scholarbase.search.verification import verify
 from scholarbase.tools import Tools

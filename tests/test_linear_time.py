@@ -27,7 +27,7 @@ from scholarbase.identifiers import parse
 from scholarbase.indexes import query_syntax
 from scholarbase.indexes.titles import main_title, normalize_title
 from scholarbase.models.status import is_withdrawn
-from scholarbase.responses.sentences import sentence_ends
+from scholarbase.responses.pages import sentence_ends
 from scholarbase.search.known_items import MAY_BE_ID
 from scholarbase.tools.definitions import tool_named
 

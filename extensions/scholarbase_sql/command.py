@@ -34,8 +34,8 @@ def sql(
     **options: Any,
 ) -> None:
     """Run QUERY, one SELECT in SQLite's dialect, over the read-only views of a library or a server."""
-    from scholarbase.responses.lines import plain
-    from scholarbase.responses.rows import rows_as_text
+
+    from scholarbase.responses.text import rows_as_text
     from scholarbase_sql.schema import schema_as_text
 
     if (query is None) is not schema:
@@ -47,7 +47,7 @@ def sql(
         else:
             response = source.sql(query, **options)
             content = response.to_dict()
-            text = rows_as_text(content, plain)
+            text = rows_as_text(content)
             for warning in response.warnings:
                 click.echo(f"Warning: {warning}", err=True)
             if response.truncated:

@@ -9,7 +9,6 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
 from scholarbase.api.openapi import TEXT
-from scholarbase.api.responding import body_response
 from scholarbase.api.routes import OpenLibrary, cacheable, call, json_response, resource
 from scholarbase.api.tool_sets import SQL_OFF
 from scholarbase.errors import LibraryError, SqlOff, StorageError
@@ -58,5 +57,5 @@ async def sql_schema(
     _check_on(request.app.state.settings)
     schema = library.sql_schema()
     if parameters.format == "text":
-        return body_response(schema_as_text(schema).encode(), "text/plain; charset=utf-8")
+        return Response(schema_as_text(schema), media_type="text/plain")
     return json_response(schema)

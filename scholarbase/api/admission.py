@@ -1,35 +1,35 @@
 """Admission: how much work runs at once in one process, for how long, and how much waits.
 
 Short requests run on the event loop. All others run in threads, as many at once as there are connections to the
-catalogue, and with a bounded number of papers in memory. More requests wait (:mod:`.capacity`); beyond a bounded number
-they are rejected with 503.
+catalogue, and with a bounded number of papers in memory. More requests wait; beyond a bounded number they are rejected
+with 503.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+from collections.abc import AsyncIterator, Callable, Coroutine, Hashable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from contextvars import copy_context
 from functools import partial
 from time import perf_counter
 from typing import Any, Final, NamedTuple, TypeVar
 
 from starlette.requests import Request
-from starlette.types import Scope
 
-from scholarbase.api.capacity import Capacity, busy, refuse, stopping
 from scholarbase.api.holding import HELD, Held
 from scholarbase.deadlines import DEADLINE, Deadline, time_limit
-from scholarbase.errors import Cancelled, InvalidRequest, TimeLimit
+from scholarbase.errors import Busy, Cancelled, InvalidRequest, TimeLimit
 from scholarbase.memory import return_free_memory
 from scholarbase.settings import Settings
 from scholarbase.timing import stages
 
 T = TypeVar("T")
 
+WAIT_SECONDS: Final = 30.0
+"""The longest wait. A request that waits longer returns 503, which clients retry."""
 LOOP_SECONDS: Final = 0.1
 """How long a request may block the event loop. One that takes longer starts again in a thread."""
 TURN_SECONDS: Final = 0.02
@@ -47,10 +47,187 @@ THREADS: Final = "scholarbase-request"
 KEY: Final = "scholarbase.key"
 """The key of a request's scope that holds its :class:`scholarbase.api.access.keys.Key`, if keys are required."""
 SLOT: Final = "scholarbase.slot"
-"""The key of a request's scope that holds its :class:`Slot`."""
+"""The key of the scope of a request whose response takes room for papers."""
 TRIM_SECONDS: Final = 10.0
 """How long after large responses free memory is returned to the system."""
 _DISCONNECTED: Final = "The request was cancelled, because the client disconnected."
+
+
+class _Wait(NamedTuple):
+    units: int
+    turn: asyncio.Future[None]
+    client: Hashable
+
+
+class _Queue:
+    """Requests that wait. Clients take turns; the requests of one keep their order."""
+
+    def __init__(self) -> None:
+        self._of_client: dict[Hashable, deque[_Wait]] = {}
+        """By client, the next one first."""
+        self.length = 0
+
+    def __iter__(self) -> Iterator[_Wait]:
+        for waits in self._of_client.values():
+            yield from waits
+
+    def waiting(self, client: Hashable) -> int:
+        """Requests of a client."""
+        return len(self._of_client.get(client, ()))
+
+    def busiest(self) -> Hashable:
+        """The client with the most requests, of a queue that is not empty."""
+        return max(self._of_client, key=self.waiting)
+
+    def first(self) -> _Wait:
+        return next(iter(self._of_client.values()))[0]
+
+    def append(self, wait: _Wait) -> None:
+        self._of_client.setdefault(wait.client, deque()).append(wait)
+        self.length += 1
+
+    def pop_first(self) -> None:
+        """Remove the first request. Its client is the last one now."""
+        client = next(iter(self._of_client))
+        waits = self._of_client.pop(client)
+        waits.popleft()
+        self.length -= 1
+        if waits:
+            self._of_client[client] = waits
+
+    def remove(self, wait: _Wait) -> None:
+        """Remove a request. Raises ValueError or KeyError: it is not there."""
+        waits = self._of_client[wait.client]
+        waits.remove(wait)
+        self.length -= 1
+        if not waits:
+            del self._of_client[wait.client]
+
+    def last_of(self, client: Hashable) -> _Wait:
+        return self._of_client[client][-1]
+
+
+class Capacity:
+    """A number of units. Long and quick work wait in queues of their own, which take turns, as clients do in each: one
+    that sends a thousand requests delays the request of another by one of them. For one event loop.
+
+    Args:
+        units: the number of units.
+        queue: the number of requests that may wait in both queues.
+        what: what the units are, for the error message.
+    """
+
+    def __init__(self, units: int, queue: int, what: str) -> None:
+        self._units = self._free = units
+        self._most = queue
+        self._what = what
+        self._queues: tuple[_Queue, _Queue] = (_Queue(), _Queue())
+        """Of long work, and of quick work."""
+        self._next = 0
+        """The queue whose turn it is."""
+        self._is_stopping = False
+
+    @property
+    def waiting(self) -> int:
+        """Requests that wait."""
+        return sum(queue.length for queue in self._queues)
+
+    def take(self, units: int) -> bool:
+        """Take ``units``, at most all of them, if they are free and nobody waits."""
+        units = min(units, self._units)
+        if self.waiting or units > self._free:
+            return False
+        self._free -= units
+        return True
+
+    async def wait(self, units: int, *, quick: bool = False, client: Hashable = None) -> None:
+        """Wait for ``units``, at most all of them, in the queue of quick work or in that of long work.
+
+        Raises:
+            Busy: too many requests wait, most of them of this client; this one has waited for ``WAIT_SECONDS``; or the
+                server stops.
+        """
+        if self._is_stopping:
+            raise stopping()
+        if self.waiting >= self._most:
+            self._make_room(client)
+        queue = self._queues[quick]
+        wait = _Wait(min(units, self._units), asyncio.get_running_loop().create_future(), client)
+        queue.append(wait)
+        self._lend()  # units may have become free since the caller's `take`
+        late = Busy(
+            f"The request waited for {self._what} of this server for {WAIT_SECONDS:g} seconds: retry later."
+        )
+        timer = asyncio.get_running_loop().call_later(WAIT_SECONDS, refuse, wait.turn, late)
+        try:
+            await wait.turn
+        except BaseException:
+            if (
+                wait.turn.done() and not wait.turn.cancelled() and wait.turn.exception() is None
+            ):  # lent just now
+                self._free += wait.units
+            else:
+                with suppress(ValueError, KeyError):  # _lend may have removed it
+                    queue.remove(wait)
+            self._lend()
+            raise
+        finally:
+            timer.cancel()
+
+    def release(self, units: int) -> None:
+        self._free += min(units, self._units)
+        self._lend()
+
+    def stop(self) -> None:
+        """Refuse the requests that wait, and all that would have to."""
+        self._is_stopping = True
+        for queue in self._queues:
+            for wait in list(queue):
+                refuse(wait.turn, stopping())
+
+    def _make_room(self, client: Hashable) -> None:
+        """Refuse the last request of the client with the most. Raises Busy: this client has no fewer."""
+        queue = max(self._queues, key=lambda one: one.waiting(one.busiest()) if one.length else 0)
+        busiest = queue.busiest()
+        own = sum(one.waiting(client) for one in self._queues)
+        full = busy(self.waiting, self._what)
+        if queue.waiting(busiest) <= own + 1:
+            raise full
+        last = queue.last_of(busiest)
+        queue.remove(last)
+        refuse(last.turn, full)
+
+    def _lend(self) -> None:
+        while self.waiting:
+            queue = (
+                self._queues[self._next] if self._queues[self._next].length else self._queues[1 - self._next]
+            )
+            first = queue.first()
+            if first.units > self._free and not first.turn.done():
+                break
+            queue.pop_first()
+            if not first.turn.done():  # neither cancelled nor refused
+                self._free -= first.units
+                self._next = 1 - self._next
+                first.turn.set_result(None)
+
+
+def stopping() -> Busy:
+    """The error of requests that the end of the server keeps from running."""
+    return Busy("The server is stopping: send the request again in a moment.")
+
+
+def busy(waiting: int, what: str) -> Busy:
+    """The error of a request for which there is no place in a queue."""
+    return Busy(
+        f"{waiting:,} requests wait for {what} of this server: retry in a second, or send fewer at once."
+    )
+
+
+def refuse(turn: asyncio.Future[None], error: Busy) -> None:
+    """End a wait with an error, unless it has ended."""
+    if not turn.done():
+        turn.set_exception(error)
 
 
 class Load(NamedTuple):
@@ -69,27 +246,6 @@ class Load(NamedTuple):
     admitted: int = 0
 
 
-class Slot:
-    """The papers of a request, until its response is sent and its thread has ended."""
-
-    __slots__ = ("_papers", "_return", "_users")
-
-    def __init__(self, papers: int, give_back: Callable[[int], None]) -> None:
-        self._papers = papers
-        self._return = give_back
-        self._users = 1
-
-    def share(self) -> None:
-        """Add a user, which must release the slot too."""
-        self._users += 1
-
-    def release(self) -> None:
-        """The last user's release returns the papers."""
-        self._users -= 1
-        if not self._users:
-            self._return(self._papers)
-
-
 class Admission:
     """Admits the requests of one process and sets their time limit. For one event loop.
 
@@ -103,7 +259,7 @@ class Admission:
         self._papers = Capacity(PAPERS_AT_ONCE, settings.queue, "room for their papers")
         self._threads = ThreadPoolExecutor(settings.readers, thread_name_prefix=THREADS)
         self._running: set[Deadline] = set()
-        self._trimming: asyncio.TimerHandle | None = None
+        self._free_memory = FreeMemory(TRIM_SECONDS)
         self._spent = 0.0
         """Seconds of short work in this turn of the event loop."""
         self._short: deque[asyncio.Future[None]] = deque()
@@ -141,8 +297,7 @@ class Admission:
 
     def close(self) -> None:
         """Cancel what runs. Threads that cannot be interrupted run on."""
-        if self._trimming is not None:
-            self._trimming.cancel()
+        self._free_memory.cancel()
         for deadline in self._running:
             deadline.cancel()
         self._threads.shutdown(wait=False, cancel_futures=True)
@@ -164,7 +319,7 @@ class Admission:
         the event loop alone has the higher throughput. Long work would block all of them.
 
         Args:
-            http: the request, whose scope gets the :class:`Slot`, and whose client may disconnect.
+            http: the request, whose client may disconnect.
             short: whether the work usually takes a few milliseconds.
             quick: whether it usually takes some tens of milliseconds. Such work waits in one queue with short work.
             papers: the most papers of the response.
@@ -186,19 +341,12 @@ class Admission:
             except TimeLimit:
                 if timeout is not None and timeout <= LOOP_SECONDS:
                     raise
-        client = _Client(http)
-        scope = http.scope
-        try:
-            # Quick work with few papers does not wait for large responses of others.
-            slot = await self._slot(scope, 0 if quick and papers <= FEW_PAPERS else papers, client)
+        # Quick work with few papers does not wait for large responses of others.
+        async with self._client_of(http, 0 if quick and papers <= FEW_PAPERS else papers) as client:
             if short and papers > FEW_PAPERS:
-                try:
+                with suppress(TimeLimit):
                     return await self._on_loop(work)
-                except TimeLimit:
-                    pass
-            return await self._turn(work, slot, client, timeout or self._limit, quick=short or quick)
-        finally:
-            client.forget()
+            return await self._in_thread(work, client, timeout or self._limit, quick=short or quick)
 
     async def execute_parts(self, parts: Iterable[Callable[[], T]], *, http: Request, papers: int) -> list[T]:
         """Run the parts of one long request in threads, one after the other.
@@ -213,32 +361,22 @@ class Admission:
         Raises:
             TimeLimit, Busy, Cancelled: as in :meth:`execute`, of the first part that fails.
         """
-        client = _Client(http)
+        async with self._client_of(http, papers) as client:
+            return [await self._in_thread(part, client, self._limit, quick=False) for part in parts]
+
+    @asynccontextmanager
+    async def _client_of(self, http: Request, papers: int) -> AsyncIterator[_Client]:
+        """Wait for room for the papers of a request, and watch its client while it runs."""
+        release(http)  # of an earlier attempt
+        client = _Client(http, partial(self._release_papers, papers))
         try:
-            slot = await self._slot(http.scope, papers, client)
-            return [await self._turn(part, slot, client, self._limit, quick=False) for part in parts]
+            if papers and not self._papers.take(papers):
+                waiting = self._papers.wait(papers, client=client.name)
+                await client.unless_gone(waiting, partial(self._papers.release, papers))
+            http.scope[SLOT] = client
+            yield client
         finally:
             client.forget()
-
-    async def _slot(self, scope: Scope, papers: int, client: _Client) -> Slot:
-        """Wait for room for the papers of a request."""
-        release(scope)  # of an earlier attempt
-        if papers and not self._papers.take(papers):
-            waiting = self._papers.wait(papers, client=client.name)
-            await client.unless_gone(waiting, partial(self._papers.release, papers))
-        slot = scope[SLOT] = Slot(papers, self._release_papers)
-        return slot
-
-    async def _turn(
-        self, work: Callable[[], T], slot: Slot, client: _Client, seconds: float, *, quick: bool
-    ) -> T:
-        """Wait for a thread, and run work in it."""
-        queued = perf_counter()
-        if not self._turns.take(1):
-            waiting = self._turns.wait(1, quick=quick, client=client.name)
-            await client.unless_gone(waiting, partial(self._turns.release, 1))
-        stages().append(("queue", queued, perf_counter()))
-        return await self._in_thread(work, slot, client, seconds)
 
     @asynccontextmanager
     async def thread(self) -> AsyncIterator[None]:
@@ -257,13 +395,8 @@ class Admission:
 
     def _release_papers(self, papers: int) -> None:
         self._papers.release(papers)
-        if papers > FEW_PAPERS and self._trimming is None:
-            self._trimming = asyncio.get_running_loop().call_later(TRIM_SECONDS, self._trim)
-
-    def _trim(self) -> None:
-        """Return the free memory of large responses to the system, which glibc otherwise keeps."""
-        self._trimming = None
-        asyncio.get_running_loop().run_in_executor(None, return_free_memory)
+        if papers > FEW_PAPERS:
+            self._free_memory.soon()
 
     async def _on_loop(self, work: Callable[[], T]) -> T:
         """Run short work on the event loop, unless this turn of the loop has had its share of it."""
@@ -294,13 +427,19 @@ class Admission:
         if self._short:
             self._next_turn = asyncio.get_running_loop().call_soon(self._begin_turn)
 
-    async def _in_thread(self, work: Callable[[], T], slot: Slot, client: _Client, seconds: float) -> T:
+    async def _in_thread(self, work: Callable[[], T], client: _Client, seconds: float, *, quick: bool) -> T:
+        """Wait for a thread, and run work in it."""
+        queued = perf_counter()
+        if not self._turns.take(1):
+            waiting = self._turns.wait(1, quick=quick, client=client.name)
+            await client.unless_gone(waiting, partial(self._turns.release, 1))
+        stages().append(("queue", queued, perf_counter()))
         deadline = Deadline(seconds)
         context = copy_context()
         context.run(DEADLINE.set, deadline)
         self._running.add(deadline)
         self._admitted += 1
-        slot.share()
+        client.share()
         held: Held | None = client.scope.get(HELD)
         if held is not None:
             held.share()  # a thread may run on after the response
@@ -311,7 +450,7 @@ class Admission:
                 result.exception()  # which nobody may await any more
             self._running.discard(deadline)
             self._turns.release(1)
-            slot.release()
+            client.release()
             if held is not None:
                 held.release()
 
@@ -333,18 +472,19 @@ class Admission:
 
 
 class _Client:
-    """The client of a request: who it is, and whether it disconnected."""
+    """The client of a request: who it is, whether it disconnected, and the papers of its response, which count until
+    that is sent and the threads have ended.
 
-    def __init__(self, http: Request) -> None:
-        self._http = http
+    Args:
+        return_papers: returns the room for the papers.
+    """
+
+    def __init__(self, http: Request, return_papers: Callable[[], None]) -> None:
         self.scope = http.scope
+        self._http = http
         self._gone: asyncio.Task[None] | None = None
-
-    def watch(self) -> asyncio.Task[None]:
-        """The task that ends when the client disconnects."""
-        if self._gone is None:
-            self._gone = asyncio.create_task(_until_disconnected(self._http))
-        return self._gone
+        self._return_papers = return_papers
+        self._users = 1
 
     @property
     def name(self) -> str | None:
@@ -357,6 +497,17 @@ class _Client:
     @property
     def is_gone(self) -> bool:
         return self._gone is not None and self._gone.done()
+
+    def watch(self) -> asyncio.Task[None]:
+        """The task that ends when the client disconnects."""
+        if self._gone is None:
+            self._gone = asyncio.create_task(_until_disconnected(self._http))
+        return self._gone
+
+    def forget(self) -> None:
+        """Watch it no longer."""
+        if self._gone is not None:
+            self._gone.cancel()
 
     async def unless_gone(self, waiting: Coroutine[Any, Any, None], give_back: Callable[[], None]) -> None:
         """Await a turn; raise Cancelled if the client disconnects before. ``give_back`` returns what was lent."""
@@ -371,16 +522,42 @@ class _Client:
             raise
         turn.result()
 
-    def forget(self) -> None:
-        if self._gone is not None:
-            self._gone.cancel()
+    def share(self) -> None:
+        """Add a user of the papers, which must release them too."""
+        self._users += 1
+
+    def release(self) -> None:
+        """The last user's release returns the papers."""
+        self._users -= 1
+        if not self._users:
+            self._return_papers()
 
 
-def release(scope: Scope) -> None:
-    """Release what a request holds, once its response is sent."""
-    slot: Slot | None = scope.pop(SLOT, None)
-    if slot is not None:
-        slot.release()
+class FreeMemory:
+    """Returns free memory to the system, which glibc otherwise keeps, some seconds after it was used."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._timer: asyncio.TimerHandle | None = None
+
+    def soon(self) -> None:
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(self._seconds, self._return)
+
+    def cancel(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _return(self) -> None:
+        self._timer = None
+        asyncio.get_running_loop().run_in_executor(None, return_free_memory)
+
+
+def release(http: Request) -> None:
+    """Release what a request holds."""
+    client: _Client | None = http.scope.pop(SLOT, None)
+    if client is not None:
+        client.release()
 
 
 async def _until_disconnected(http: Request) -> None:

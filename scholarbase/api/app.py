@@ -13,30 +13,19 @@ from fastapi_offline import FastAPIOffline
 from prometheus_client import CollectorRegistry
 from prometheus_client.multiprocess import MultiProcessCollector
 from starlette.middleware.gzip import GZipMiddleware
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
 from scholarbase import __version__
-from scholarbase.api import conditional, explorer, openapi, problems
+from scholarbase.api import explorer, openapi, problems
 from scholarbase.api.access import guard
 from scholarbase.api.admission import Admission
 from scholarbase.api.extension_routes import ExtensionRoutes
-from scholarbase.api.holding import Libraries
-from scholarbase.api.middleware import Holding, Requests
-from scholarbase.api.readiness import Readiness
+from scholarbase.api.holding import Holding, Libraries
+from scholarbase.api.middleware import Requests
+from scholarbase.api.paths import AIRQA_PATH, RETRIEVAL_PATH, TOOLS_PATH
 from scholarbase.api.responding import COMPRESSION
-from scholarbase.api.routes import (
-    about,
-    admin,
-    authors,
-    documents,
-    expand,
-    facets,
-    papers,
-    references,
-    search,
-    titles,
-)
+from scholarbase.api.routes import about, authors, documents, papers, search
 from scholarbase.api.routes import sessions as session_routes
 from scholarbase.api.routes import tools as tool_routes
 from scholarbase.api.tracing import Tracer
@@ -120,10 +109,11 @@ def create_app(
     app.state.reload = reload
     app.state.settings = settings
     app.state.has_keys = settings.keys is not None
-    app.state.cache_control = conditional.PRIVATE if settings.keys is not None else conditional.SHARED
+    # Of responses with an entity tag: a cache may store them, and asks the server before each use.
+    app.state.cache_control = "private, no-cache" if settings.keys is not None else "no-cache"
     app.state.sessions, app.state.libraries = sessions, libraries
     app.state.admission = Admission(settings)
-    app.state.readiness = Readiness(libraries.ready)
+    app.state.readiness = about.ReadinessChecks(libraries.ready)
     # Threads that are not shared with requests.
     app.state.parsing = CapacityLimiter(1)
     app.state.reporting = CapacityLimiter(1)
@@ -134,35 +124,16 @@ def create_app(
     running: list[AbstractAsyncContextManager[None]] = []
     if not alone:
         for path, offered in (
-            (problems.TOOLS_PATH, "scholarbase"),
-            (problems.RETRIEVAL_PATH, "retrieval"),
-            (problems.AIRQA_PATH, "airqa"),
+            (TOOLS_PATH, "scholarbase"),
+            (RETRIEVAL_PATH, "retrieval"),
+            (AIRQA_PATH, "airqa"),
         ):
             mcp, context = _mcp(app, settings, offered)
             running.append(context)
             app.router.routes += [Route(one, mcp, include_in_schema=False) for one in (path, path + "/")]
         app.router.routes += explorer.routes()
     app.state.metrics = _metrics(registry)
-    # Routes are matched in order: the fastest first, the documentation last. include_router would match each path
-    # twice, which took an eighth of a look-up.
-    native = (
-        ()
-        if alone
-        else (
-            documents,
-            papers,
-            titles,
-            references,
-            search,
-            facets,
-            expand,
-            authors,
-            tool_routes,
-            session_routes,
-            admin,
-        )
-    )
-    app.router.routes[:0] = [route for module in (*native, about) for route in module.router.routes]
+    app.router.routes[:0] = _routes(alone=bool(alone))
     app.state.extension_routes = ExtensionRoutes(app.router.routes, alone)
     problems.install(app)
     app.openapi = lambda: openapi.document(app)  # type: ignore[method-assign]
@@ -177,6 +148,15 @@ def create_app(
         tracer=tracer,
     )
     return app
+
+
+def _routes(*, alone: bool) -> list[BaseRoute]:
+    """The routes of the native API; with a dialect ``alone``, those about the server."""
+    # They are matched in order: the fastest first, the documentation last. include_router would match each path twice,
+    # which took an eighth of a look-up.
+    native = (documents, papers, search, authors, tool_routes, session_routes)
+    routers = [] if alone else [*(module.router for module in native), about.admin]
+    return [route for router in (*routers, about.router) for route in router.routes]
 
 
 def _mcp(app: FastAPI, settings: Settings, offered: Any) -> tuple[ASGIApp, AbstractAsyncContextManager[None]]:

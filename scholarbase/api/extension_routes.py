@@ -1,14 +1,16 @@
-"""Routes of extensions, which are loaded with the first request that no route of the core matches."""
+"""Routes of extensions, loaded with the first request that no route of the core matches."""
 
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable
 from typing import NamedTuple
 
+from anyio import to_thread
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Match
-from starlette.types import Scope
+from starlette.types import Receive, Scope, Send
 
 from scholarbase.api.paths import NATIVE, is_below
 from scholarbase.errors import InvalidRequest, ScholarBaseError
@@ -44,8 +46,8 @@ def dialect_named(name: str) -> ServedDialect:
 
 
 class ExtensionRoutes(BaseRoute):
-    """The last route of an application. It never matches, but adds the routes of extensions behind itself, so that the
-    router tries them for the same request.
+    """The last route of an application. It matches until the routes of extensions are added behind it, which it does in
+    a thread, since importing them takes tenths of a second; then the router tries again.
 
     Args:
         routes: the list of the application's router.
@@ -59,6 +61,7 @@ class ExtensionRoutes(BaseRoute):
         self._routes = routes
         self._dialects: dict[str, ServedDialect] = {}
         self._is_loaded = alone is not None
+        self._lock = threading.Lock()
         if alone is None:
             routes.append(self)
         else:
@@ -66,30 +69,31 @@ class ExtensionRoutes(BaseRoute):
             self._add_dialect(dialect.alone, dialect)
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        self.load()
-        return Match.NONE, {}
+        return (Match.NONE if self._is_loaded else Match.FULL), {}
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await to_thread.run_sync(self.load)
+        await scope["app"].router(scope, receive, send)
 
     def load(self) -> None:
-        """Add the routes of extensions, once. Those that cannot be added are named in the log."""
-        if self._is_loaded:
-            return
-        self._is_loaded = True
-        self._routes.extend(added_list("routes"))
-        for name, dialect in added_names("dialects").items():
-            try:
-                self._add_dialect(dialect.prefix, dialect)
-            except FAILURES:
-                log.exception("The dialect %s of an extension cannot be served.", name)
+        """Add the routes of extensions, once. Those that cannot be added are named in the log. Thread-safe."""
+        with self._lock:
+            if self._is_loaded:
+                return
+            self._routes.extend(added_list("routes"))
+            for name, dialect in added_names("dialects").items():
+                try:
+                    self._add_dialect(dialect.prefix, dialect)
+                except FAILURES:
+                    log.exception("The dialect %s of an extension cannot be served.", name)
+            self._is_loaded = True
 
     def _add_dialect(self, prefix: str, dialect: ServedDialect) -> None:
         self._routes.append(dialect.route(prefix))
         self._dialects[prefix] = dialect
 
-    def dialect_at(self, path: str) -> ServedDialect | None:
+    async def dialect_at(self, path: str) -> ServedDialect | None:
         """The dialect that a path belongs to."""
-        if not path.startswith(NATIVE):
-            self.load()
-        for prefix, dialect in self._dialects.items():
-            if is_below(path, prefix):
-                return dialect
-        return None
+        if not self._is_loaded and not path.startswith(NATIVE):
+            await to_thread.run_sync(self.load)
+        return next((one for prefix, one in self._dialects.items() if is_below(path, prefix)), None)

@@ -2,22 +2,28 @@
 
 Each request holds one library from its start to the end of its response and of its threads. A library that is no longer
 served is closed when nothing holds it.
+
+A native GET response is a function of the URL, the snapshot, the server's settings for rankings and the release. Its
+entity tag (RFC 9110, section 8.8.3) is a hash of these, so it is known without running the request. Tags are weak: the
+body may be compressed. They contain the URL, so that a tag is valid only for a URL that was answered with 200.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Any, Final
 
+import orjson
 from starlette.requests import HTTPConnection
-from starlette.types import Scope
+from starlette.types import ASGIApp, Receive, Scope, Send
 
-from scholarbase.api.conditional import seed_of
-from scholarbase.errors import ScholarBaseError, SnapshotNotHeld
+from scholarbase import __version__
+from scholarbase.api.paths import is_about_library
+from scholarbase.api.problems import rejection
+from scholarbase.errors import InvalidRequest, ScholarBaseError, SnapshotNotHeld
 from scholarbase.memory import return_free_memory
 from scholarbase.search.library import Library
 
@@ -29,6 +35,7 @@ SNAPSHOT: Final = "X-ScholarBase-Snapshot"
 """The response header with the snapshot; in a request, the one that must answer it."""
 SNAPSHOT_KEY: Final = SNAPSHOT.lower().encode()
 _TAG_BYTES: Final = 12
+_SEED_BYTES: Final = 16
 _COUNTS: Final = {"papers": "papers", "abstracts": "abstracts", "citations": "edges"}
 """The counts of a manifest that describe a library, by their names in responses."""
 
@@ -41,15 +48,19 @@ class Held:
     def __init__(self, library: Library) -> None:
         self.library = library
         self.snapshot: Final = library.snapshot_id.encode("latin-1")
-        self._seed = seed_of(library)
+        about = library.snapshot()
+        facts = [about["snapshot"], about["ranking"], about["rerankers"], library.modes, __version__]
+        seed = orjson.dumps(facts, option=orjson.OPT_SORT_KEYS)
+        self._seed = blake2b(seed, digest_size=_SEED_BYTES).digest()
         self._users = 1
         self._lock = threading.Lock()
 
-    def tag(self, scope: Scope) -> bytes:
-        """The entity tag of a URL (:mod:`.conditional`)."""
-        path: bytes = scope.get("raw_path") or scope["path"].encode()
-        url = path + b"?" + scope["query_string"]
-        return b'W/"%s"' % blake2b(url, digest_size=_TAG_BYTES, key=self._seed).hexdigest().encode()
+    def tag(self, path: bytes, query: bytes) -> bytes:
+        """The entity tag of a URL."""
+        return (
+            b'W/"%s"'
+            % blake2b(path + b"?" + query, digest_size=_TAG_BYTES, key=self._seed).hexdigest().encode()
+        )
 
     def share(self) -> None:
         """Add a user, which must release it."""
@@ -96,15 +107,6 @@ class Libraries:
         raise SnapshotNotHeld(
             f"This server does not hold the snapshot {str(snapshot)[:64]!r}: name one of {names}, or none."
         )
-
-    @contextmanager
-    def current(self) -> Iterator[Library]:
-        """The current library, which stays open during the block."""
-        held = self.take()
-        try:
-            yield held.library
-        finally:
-            held.release()
 
     @property
     def snapshot(self) -> bytes:
@@ -159,8 +161,11 @@ class Libraries:
 
     def ready(self) -> dict[str, str]:
         """The state of each part of the current library, as :meth:`Library.ready`."""
-        with self.current() as library:
-            return library.ready()
+        held = self.take()
+        try:
+            return held.library.ready()
+        finally:
+            held.release()
 
     def close(self) -> None:
         """Close all libraries, whatever runs."""
@@ -183,3 +188,37 @@ def held_by(scope: Scope) -> Held:
 def library_of(request: HTTPConnection) -> Library:
     """The library that answers a request. It stays open until the response has been sent."""
     return held_by(request.scope).library
+
+
+class Holding:
+    """ASGI middleware: each request holds the current library, or the one that it names, until its response is sent."""
+
+    def __init__(self, app: ASGIApp, *, libraries: Libraries) -> None:
+        self._app = app
+        self._libraries = libraries
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        try:
+            held = scope[HELD] = self._libraries.take(_named(scope))
+        except ScholarBaseError as error:
+            response = await rejection(error, scope)
+            await response(scope, receive, send)
+            return
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            held.release()
+
+
+def _named(scope: Scope) -> str | None:
+    """The snapshot that must answer a request. Raises InvalidRequest: it names several."""
+    sent = [value for name, value in scope["headers"] if name == SNAPSHOT_KEY]
+    if not sent or not is_about_library(scope["path"]):
+        return None
+    if len(sent) > 1:
+        raise InvalidRequest(f"The header {SNAPSHOT} occurs {len(sent)} times: send it once.")
+    named: str = sent[0].decode("latin-1")
+    return named

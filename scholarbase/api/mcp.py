@@ -39,7 +39,7 @@ from scholarbase import __version__
 from scholarbase.api.holding import held_by
 from scholarbase.api.problems import rejection
 from scholarbase.api.recording import record, record_failure, start_recording
-from scholarbase.api.responding import call_of, run_call
+from scholarbase.api.responding import call_of
 from scholarbase.api.retrieval import RETRIEVAL_TOOLS, RetrievalTool, retrieval_tool
 from scholarbase.api.session_headers import SESSION, session_headers
 from scholarbase.api.tool_sets import offered as offered_tools
@@ -198,7 +198,7 @@ def over_http(state: Any, *, max_bytes: int, offered: Offered) -> StreamableHTTP
             arguments = tool.canonical(arguments)
             _check_format(arguments)
             parsed: Any = permitted(tool.parse(arguments), state.settings)
-            response = await run_call(request, library, call_of(tool), parsed, recording)
+            response = await call_of(tool).make_response(request, library, parsed, recording)
         except anyio.get_cancelled_exc_class():
             if recording is not None:
                 recording.record_cancellation()
@@ -251,13 +251,14 @@ class McpApp:
         headers = Headers(scope=scope)
         origin = headers.get("Origin")
         if origin is not None and not self._is_allowed(origin, headers.get("Host", "")):
-            error: ScholarBaseError = Forbidden(
+            error = Forbidden(
                 f"Pages of {origin} may not send requests to this server: add the origin to SCHOLARBASE_CORS_ORIGINS."
             )
-            await rejection(error, scope)(scope, receive, send)
+            response = await rejection(error, scope)
+            await response(scope, receive, send)
         elif scope["method"] != "POST":
             # The server sends no messages of its own, so it offers no stream (2025-11-25, "Listening for Messages").
-            response = rejection(MethodNotAllowed(f"{scope['path']} accepts only POST."), scope)
+            response = await rejection(MethodNotAllowed(f"{scope['path']} accepts only POST."), scope)
             response.headers["Allow"] = "POST"
             await response(scope, receive, send)
         else:

@@ -1,4 +1,4 @@
-"""Middleware of every request: id, log line, times of its stages, metrics, snapshot header, host check."""
+"""Middleware of every request: id, log line, times of its stages, metrics, snapshot header, host and body."""
 
 from __future__ import annotations
 
@@ -11,28 +11,33 @@ import string
 import time
 from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import lru_cache
 from operator import itemgetter
-from typing import Any, Final, TypeAlias
+from typing import Final
 from urllib.parse import quote
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
 from starlette.responses import PlainTextResponse
-from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from scholarbase.api.admission import KEY, SLOT, release
-from scholarbase.api.conditional import NO_STORE
-from scholarbase.api.holding import HELD, SNAPSHOT, SNAPSHOT_KEY, Held, Libraries
-from scholarbase.api.paths import ADMIN_PATHS, NATIVE, OPEN_PATHS, STATIC
-from scholarbase.api.problems import add_errors, rejection, unexpected
+from scholarbase.api.admission import KEY, SLOT, Capacity, FreeMemory
+from scholarbase.api.holding import HELD, SNAPSHOT_KEY, Libraries
+from scholarbase.api.paths import NATIVE, OPEN_PATHS, TOOLS_PATH, is_below
+from scholarbase.api.problems import rejection, unexpected
 from scholarbase.api.sending import PIECE, LargeResponses
 from scholarbase.api.tracing import Tracer
-from scholarbase.errors import InvalidRequest, MisdirectedRequest, ScholarBaseError, SnapshotNotHeld
+from scholarbase.errors import (
+    BodyTooLarge,
+    Busy,
+    InvalidRequest,
+    MisdirectedRequest,
+    RequestIncomplete,
+    ScholarBaseError,
+)
 from scholarbase.http import is_loopback
-from scholarbase.memory import return_free_memory
 from scholarbase.settings import Settings
 from scholarbase.timing import STAGES, Stage
 
@@ -58,11 +63,29 @@ _BROKEN_BODY: Final = PlainTextResponse(
     "The body ended early, or is not valid HTTP.", 400, {"Connection": "close"}
 )
 _REQUEST_ID_KEY: Final = REQUEST_ID.lower().encode()
-_Headers: TypeAlias = Sequence[tuple[bytes, bytes]]
 _VALID_ID: Final = re.compile(r"[\x21-\x7e]{1,128}")
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 """Methods with their own metrics series. Clients may send any word, and each would create a series."""
 _BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+TOOLS_FACTOR: Final = 4
+"""The limit is this many times larger at ``TOOLS_PATH``, where calls that are too large are tool errors."""
+SMALL_BODY: Final = 2**16
+"""Bytes of a body that needs no room of its own."""
+BODIES: Final = 4
+"""Bodies of the maximum size that are in memory at once."""
+SLOW_SECONDS: Final = 20.0
+"""How long a client may take to send any body."""
+MIN_RATE: Final = 1024
+"""Bytes per second that a client must send of a body, after ``SLOW_SECONDS``."""
+MAX_DISCARDED: Final = 32 * 2**20
+"""Bytes of a rejected body that are read and discarded."""
+PATIENCE_SECONDS: Final = 2.0
+"""How long a body waits for others that are received."""
+MAX_MARKS: Final = 500_000
+"""Commas, colons and opening brackets of a body: twice the number of its JSON values, roughly. Parsed values take ten
+times the size of their text."""
+MAX_TOOL_MARKS: Final = 100_000
+"""The same at ``TOOLS_PATH``, where the body is parsed on the event loop."""
 
 
 class Turns:
@@ -76,7 +99,7 @@ class Turns:
         self._started = 0
         """Requests that started in this turn. Above 0, the next turn is scheduled."""
         self._waiting: deque[asyncio.Future[None]] = deque()
-        self._returning: asyncio.TimerHandle | None = None
+        self._free_memory = FreeMemory(RETURN_SECONDS)
 
     async def wait(self) -> None:
         """Wait for a turn in which the request may start."""
@@ -93,18 +116,14 @@ class Turns:
     def _begin(self) -> None:
         self._started = 0
         loop = asyncio.get_running_loop()
-        if len(self._waiting) > MANY_WAITING and self._returning is None:
-            self._returning = loop.call_later(RETURN_SECONDS, self._return_memory)
+        if len(self._waiting) > MANY_WAITING:
+            self._free_memory.soon()
         while self._waiting and self._started < STARTED_AT_ONCE:
             if not (turn := self._waiting.popleft()).done():  # its client may have gone
                 turn.set_result(None)
                 self._started += 1
         if self._started:
             loop.call_soon(self._begin)
-
-    def _return_memory(self) -> None:
-        self._returning = None
-        asyncio.get_running_loop().run_in_executor(None, return_free_memory)
 
 
 class Requests:
@@ -134,7 +153,7 @@ class Requests:
         self._large = LargeResponses()
         self._turns = Turns()
         labels = ("method", "route", "status")
-        self._count = Counter("scholarbase_requests", "Handled requests.", labels, registry=registry)
+        self._requests = Counter("scholarbase_requests", "Handled requests.", labels, registry=registry)
         self._seconds = Histogram(
             "scholarbase_request_seconds",
             "Seconds from the arrival of a request to the end of its response.",
@@ -159,23 +178,38 @@ class Requests:
         stages: list[Stage] = []
         STAGES.set(stages)
         status = 0
+        is_native = scope["path"].startswith(NATIVE)
         inner: Scope = {**scope, "request_id": request_id, "logged_path": path}
         if scope["method"] == "HEAD":
             inner["method"] = "GET"
             inner["scholarbase.head"] = True
 
+        def snapshot() -> bytes:
+            """The snapshot that answered the request; the current one if it was rejected before."""
+            answered: bytes = inner[HELD].snapshot if HELD in inner else self._libraries.snapshot
+            return answered
+
         async def send_with_headers(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                message["headers"] = self._headers(
-                    inner, message.get("headers", ()), request_id, stages, start
-                )
+                headers = message["headers"] = [
+                    *message.get("headers", ()),
+                    (_REQUEST_ID_KEY, request_id.encode("latin-1")),
+                    (SNAPSHOT_KEY, snapshot()),
+                    (b"server-timing", _server_timing(stages, time.perf_counter() - start)),
+                ]
+                if is_native and not any(name == b"cache-control" for name, _ in headers):
+                    headers.append((b"cache-control", b"no-store"))
             elif len(message.get("body", b"")) > PIECE:
-                release(inner)  # a slow client keeps no room from other responses
+                release()  # a slow client keeps no room from other responses
                 await self._large.send(message, send)
                 return
             await send(message)
+
+        def release() -> None:
+            if (client := inner.pop(SLOT, None)) is not None:
+                client.release()
 
         try:
             await self._app(inner, receive, send_with_headers)
@@ -190,32 +224,40 @@ class Requests:
                 raise
             await unexpected(request_id)(inner, receive, send_with_headers)
         finally:
-            if SLOT in inner:
-                release(inner)
-            self._finished(inner, status, request_id, stages, start)
+            release()
+            self._report(
+                scope,
+                status,
+                start,
+                stages,
+                snapshot().decode(),
+                route=getattr(inner.get("route"), "path", "none"),
+                path=path,
+                key=getattr(inner.get(KEY), "id", ""),
+                request_id=request_id,
+            )
 
-    def _finished(
-        self, scope: Scope, status: int, request_id: str, stages: Sequence[Stage], start: float
+    def _report(
+        self,
+        scope: Scope,
+        status: int,
+        start: float,
+        stages: Sequence[Stage],
+        snapshot: str,
+        *,
+        route: str,
+        path: str,
+        key: str,
+        request_id: str,
     ) -> None:
-        """Count, log and trace a request."""
+        """Log, count and trace a request that has ended."""
         seconds = time.perf_counter() - start
-        route = getattr(scope.get("route"), "path", "none")
-        sent = "HEAD" if "scholarbase.head" in scope else scope["method"]
-        method = sent if sent in _METHODS else "other"
-        self._counted(method, route, status).inc()
-        self._timed(route).observe(seconds)
-        key_id = f" key={key.id}" if (key := scope.get(KEY)) else ""
-        log.info(
-            "%s %s %d %.1f ms id=%s%s",
-            sent,
-            scope["logged_path"],
-            status,
-            seconds * 1000,
-            request_id,
-            key_id,
-        )
+        about = (scope["method"], path, status, seconds * 1000, request_id, f" key={key}" if key else "")
+        log.info("%s %s %d %.1f ms id=%s%s", *about)
         if self._slow_ms is not None and seconds * 1000 > self._slow_ms:
-            _log_slow(scope, seconds, stages)
+            _log_slow(scope, path, request_id, seconds, stages)
+        method = scope["method"] if scope["method"] in _METHODS else "other"
+        self._count(method, route, status, seconds)
         if self._tracer is not None:
             self._tracer.send(
                 method,
@@ -223,98 +265,31 @@ class Requests:
                 status,
                 stages,
                 start=start,
-                snapshot=self._snapshot(scope).decode(),
+                snapshot=snapshot,
                 request_id=request_id,
                 headers=scope["headers"],
             )
 
-    def _headers(
-        self, scope: Scope, sent: _Headers, request_id: str, stages: Sequence[Stage], start: float
-    ) -> list[tuple[bytes, bytes]]:
-        """The headers of a response."""
-        headers = [
-            *sent,
-            (_REQUEST_ID_KEY, request_id.encode("latin-1")),
-            (SNAPSHOT_KEY, self._snapshot(scope)),
-            (b"server-timing", _server_timing(stages, time.perf_counter() - start)),
-        ]
-        if scope["path"].startswith(NATIVE) and not any(name == b"cache-control" for name, _ in sent):
-            headers.append((b"cache-control", NO_STORE))
-        return headers
-
-    def _snapshot(self, scope: Scope) -> bytes:
-        """The snapshot that answered a request; the current one if it was rejected before."""
-        snapshot: bytes = scope[HELD].snapshot if HELD in scope else self._libraries.snapshot
-        return snapshot
-
-    def _counted(self, method: str, route: str, status: int) -> Counter:
+    def _count(self, method: str, route: str, status: int, seconds: float) -> None:
         key = method, route, status
         if key not in self._counts:
-            self._counts[key] = self._count.labels(method, route, str(status))
-        return self._counts[key]
-
-    def _timed(self, route: str) -> Histogram:
+            self._counts[key] = self._requests.labels(method, route, str(status))
+        self._counts[key].inc()
         if route not in self._times:
             self._times[route] = self._seconds.labels(route)
-        return self._times[route]
+        self._times[route].observe(seconds)
 
 
-class Holding:
-    """ASGI middleware: each request holds the current library, or the one that it names, until its response is sent."""
-
-    def __init__(self, app: ASGIApp, *, libraries: Libraries) -> None:
-        self._app = app
-        self._libraries = libraries
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        try:
-            named = _named(scope) if _is_answered_from_library(scope["path"]) else None
-            held = scope[HELD] = self._take(named, scope)
-        except ScholarBaseError as error:
-            await rejection(error, scope)(scope, receive, send)
-            return
-        try:
-            await self._app(scope, receive, send)
-        finally:
-            held.release()
-
-    def _take(self, named: str | None, scope: Scope) -> Held:
-        try:
-            return self._libraries.take(named)
-        except SnapshotNotHeld:
-            if any(route.matches(scope)[0] is Match.FULL for route in scope["app"].routes):
-                raise
-            return (
-                self._libraries.take()
-            )  # another error will be the response: no such path, or not this method
-
-
-def _is_answered_from_library(path: str) -> bool:
-    """Whether a path is about a library, not about the server."""
-    return path not in OPEN_PATHS and not path.startswith((*ADMIN_PATHS, *STATIC))
-
-
-def _named(scope: Scope) -> str | None:
-    """The snapshot that a request names. Raises InvalidRequest: it names several."""
-    sent = [value for name, value in scope["headers"] if name == SNAPSHOT_KEY]
-    if len(sent) > 1:
-        raise InvalidRequest(f"The header {SNAPSHOT} occurs {len(sent)} times: send it once.")
-    return sent[0].decode("latin-1") if sent else None
-
-
-def _log_slow(scope: Scope, seconds: float, stages: Sequence[Stage]) -> None:
+def _log_slow(scope: Scope, path: str, request_id: str, seconds: float, stages: Sequence[Stage]) -> None:
     query = quote(scope["query_string"], safe=string.punctuation)
-    path = scope["logged_path"] + (f"?{query}" if query else "")
+    path += f"?{query}" if query else ""
     log.warning(
         "slow: %s %s %.1f ms (%s) id=%s",
         scope["method"],
         path[:MAX_LOGGED],
         seconds * 1000,
         ", ".join(f"{name} {s * 1000:.1f}" for name, s in _totals(stages).items()),
-        scope["request_id"],
+        request_id,
     )
 
 
@@ -339,35 +314,7 @@ def _logged_path(scope: Scope) -> str:
     return quote(scope["path"], safe=string.punctuation.replace("%", ""), errors="backslashreplace")
 
 
-def describe(document: dict[str, Any]) -> None:
-    """Add the headers of every request and response to an OpenAPI document."""
-    sent = {
-        "name": REQUEST_ID,
-        "in": "header",
-        "required": False,
-        "description": "The id of the request in the log and in the response; generated by default.",
-        "schema": {"type": "string"},
-    }
-    document["components"]["headers"] = {
-        REQUEST_ID: {"description": "The id of the request in the log.", "schema": {"type": "string"}},
-        SNAPSHOT: {"description": "The snapshot id of the library.", "schema": {"type": "string"}},
-    }
-    named = {
-        "name": SNAPSHOT,
-        "in": "header",
-        "required": False,
-        "description": "The snapshot that must answer, which the server must hold; by default the newest.",
-        "schema": {"type": "string"},
-    }
-    returned = {name: {"$ref": f"#/components/headers/{name}"} for name in document["components"]["headers"]}
-    for path, operations in document["paths"].items():
-        for operation in operations.values():
-            operation.setdefault("parameters", []).append(sent)
-            if _is_answered_from_library(path):
-                operation["parameters"].append(named)
-                add_errors(operation, SnapshotNotHeld)
-            for response in operation["responses"].values():
-                response["headers"] = {**returned, **response.get("headers", {})}
+# -- hosts ------------------------------------------------------------------------------------------------
 
 
 class HostCheck:
@@ -391,7 +338,8 @@ class HostCheck:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and (error := self._checked(scope)) is not None:
-            await rejection(error, scope)(scope, receive, send)
+            response = await rejection(error, scope)
+            await response(scope, receive, send)
         else:
             await self._app(scope, receive, send)
 
@@ -430,3 +378,176 @@ def _canonical(name: str) -> str:
         return str(ipaddress.ip_address(name))
     except ValueError:
         return name
+
+
+# -- bodies -----------------------------------------------------------------------------------------------
+
+
+class BodyLimit:
+    """ASGI middleware: receives each body completely before the application runs, within limits of size and time.
+
+    A body is rejected with a problem document if it has more than ``limit`` bytes or too many values, or if its client
+    sends less than ``MIN_RATE``. Bodies above ``SMALL_BODY`` share two rooms, each of ``BODIES`` times the limit: one
+    while they are received, one while they are answered. A body that has waited ``PATIENCE_SECONDS`` for the first is
+    received without it.
+
+    Args:
+        queue: the number of bodies that may wait.
+    """
+
+    def __init__(self, app: ASGIApp, *, limit: int, queue: int) -> None:
+        self._app = app
+        self._limit = limit
+        self._receiving = Capacity(BODIES * limit, queue, "room to receive its body")
+        self._bodies = Capacity(BODIES * limit, queue, "room for its body")
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        length = _declared(scope)
+        if length == 0:
+            await self._app(scope, _replaying(b"", receive), send)
+            return
+        is_tool = is_below(scope["path"], TOOLS_PATH)
+        limit = self._limit * (TOOLS_FACTOR if is_tool else 1)
+        body, room = _Body(receive, limit), 0
+        try:
+            if length is not None and length > limit:
+                raise _too_large(f"{length:,}", limit)
+            await self._receive(body, limit if length is None else length)
+            if body.size > SMALL_BODY:
+                _check_marks(body.content, MAX_TOOL_MARKS if is_tool else MAX_MARKS)
+                if not self._bodies.take(body.size):
+                    await self._bodies.wait(body.size)
+                room = body.size
+        except (BodyTooLarge, Busy, RequestIncomplete) as error:
+            response = await rejection(error, scope)
+            # for "100 Continue", before it sends the body
+            waits = any(name == b"expect" for name, _ in scope["headers"])
+            is_short = isinstance(error, BodyTooLarge) and not waits and (length or 0) <= MAX_DISCARDED
+            if not body.is_complete and not (is_short and await body.discard()):
+                response.headers["Connection"] = "close"
+            await response(scope, receive, send)
+            return
+        try:
+            await self._app(scope, _replaying(body.content, receive), send)
+        finally:
+            if room:
+                self._bodies.release(room)
+
+    async def _receive(self, body: _Body, size: int) -> None:
+        """Receive a body of at most ``size`` bytes. Raises as :meth:`_Body.read`, and Busy: too many wait.
+
+        Room is taken once more than ``SMALL_BODY`` bytes have come, so that clients that send less keep none.
+        """
+        await body.read(SMALL_BODY)
+        if body.is_complete:
+            return
+        has_room = self._receiving.take(size)
+        if not has_room:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(PATIENCE_SECONDS):
+                    await self._receiving.wait(size)
+                    has_room = True
+        try:
+            await body.read(size)
+        finally:
+            if has_room:
+                self._receiving.release(size)
+
+
+def _declared(scope: Scope) -> int | None:
+    """The length of a body as its headers declare it; None if it is chunked."""
+    length = 0
+    for name, value in scope["headers"]:
+        if name == b"transfer-encoding":
+            return None  # which overrides Content-Length (RFC 9112, section 6.3)
+        if name == b"content-length" and value.isdigit():
+            length = int(value)
+    return length
+
+
+class _Body:
+    """A body that is being received."""
+
+    def __init__(self, receive: Receive, limit: int) -> None:
+        self._receive = receive
+        self._limit = limit
+        self._parts: list[bytes] = []
+        self._began = time.monotonic()
+        self.size = 0
+        self.is_complete = False
+
+    @property
+    def content(self) -> bytes:
+        self._parts = [b"".join(self._parts)]
+        return self._parts[0]
+
+    async def read(self, size: int) -> None:
+        """Receive until more than ``size`` bytes have come, or the body is complete.
+
+        Raises:
+            BodyTooLarge: it has more than the limit.
+            RequestIncomplete: the client sends it too slowly.
+            ClientDisconnect: the client disconnected before its end.
+        """
+        while self.size <= size and not self.is_complete:
+            if part := await self._next(self.size, self._began):
+                self._parts.append(part)
+                self.size += len(part)
+        if self.size > self._limit:
+            raise _too_large(f"more than {self._limit:,}", self._limit)
+
+    async def discard(self) -> bool:
+        """Whether the rest was read. Many clients send all of a body before they read the response."""
+        size, began = 0, time.monotonic()
+        with suppress(RequestIncomplete, ClientDisconnect):
+            while size <= MAX_DISCARDED and not self.is_complete:
+                size += len(await self._next(size, began))
+        return self.is_complete
+
+    async def _next(self, size: int, began: float) -> bytes:
+        """The next part, after ``size`` bytes since a time. Raises RequestIncomplete and ClientDisconnect."""
+        try:
+            async with asyncio.timeout(SLOW_SECONDS + size / MIN_RATE - (time.monotonic() - began)):
+                message = await self._receive()
+        except TimeoutError:
+            raise RequestIncomplete(
+                f"The client sent less than {MIN_RATE:,} bytes of the body a second for {SLOW_SECONDS:g} seconds: send "
+                "the request again, faster."
+            ) from None
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        self.is_complete = not message.get("more_body", False)
+        part: bytes = message.get("body", b"")
+        return part
+
+
+def _check_marks(body: bytes, most: int) -> None:
+    marks = sum(map(body.count, (b",", b":", b"[", b"{")))
+    if marks > most:
+        raise BodyTooLarge(
+            f"The body has {marks:,} commas, colons and opening brackets, and this server accepts {most:,} at most: "
+            "send it in several requests."
+        )
+
+
+def _replaying(body: bytes, receive: Receive) -> Receive:
+    """A channel that gives a received body, then what follows it.
+
+    Granian's own channel loses a message whose receiver is cancelled, as tasks are that wait for the disconnection of a
+    client; so they get none that others need.
+    """
+    messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def replayed() -> Message:
+        return messages.pop() if messages else await receive()
+
+    return replayed
+
+
+def _too_large(size: str, limit: int) -> BodyTooLarge:
+    return BodyTooLarge(
+        f"The body has {size} bytes, and this server accepts {limit:,} at most: send it in several requests."
+    )

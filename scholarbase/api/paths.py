@@ -20,6 +20,16 @@ NATIVE: Final = ("/v1/", "/healthz", "/readyz", "/metrics")
 """Prefixes of paths whose responses are not stored unless their route says so."""
 
 
+TOOLS_PATH: Final = "/mcp"
+RETRIEVAL_PATH: Final = "/mcp/retrieval"
+AIRQA_PATH: Final = "/mcp/airqa"
+
+
+def is_about_library(path: str) -> bool:
+    """Whether a path is about a library, not about the server."""
+    return path not in OPEN_PATHS and not path.startswith((*ADMIN_PATHS, *STATIC))
+
+
 def is_below(path: str, prefix: str) -> bool:
     """Whether a path is a prefix, without a slash at its end, or below it."""
     return path == prefix or path.startswith(prefix + "/")

@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import Scope
 
-from scholarbase.api.paths import is_below
+from scholarbase.api.paths import TOOLS_PATH, is_below
 from scholarbase.errors import (
     PROBLEM_TYPE_BASE,
     Busy,
@@ -28,9 +28,6 @@ from scholarbase.models.requests import sentence
 log = logging.getLogger("scholarbase.api")
 
 MEDIA_TYPE = "application/problem+json"
-TOOLS_PATH = "/mcp"
-RETRIEVAL_PATH = "/mcp/retrieval"
-AIRQA_PATH = "/mcp/airqa"
 
 
 def problem(status: int, slug: str, title: str, detail: str) -> Response:
@@ -66,11 +63,11 @@ def add_errors(operation: dict[str, Any], *errors: type[ScholarBaseError]) -> No
             known["description"] += f" Or: {summary}"
 
 
-def rejection(error: ScholarBaseError, scope: Scope) -> Response:
+async def rejection(error: ScholarBaseError, scope: Scope) -> Response:
     """The response to a request that does not reach its route: its dialect's error, at ``/mcp`` a JSON-RPC error, else
     a problem document."""
     path: str = scope["path"]
-    dialect = scope["app"].state.extension_routes.dialect_at(path)
+    dialect = await scope["app"].state.extension_routes.dialect_at(path)
     if dialect is not None:
         response: Response = dialect.rejection(error)
         return response
@@ -163,6 +160,7 @@ def unexpected(request_id: str) -> Response:
 
 def _methods(request: Request) -> set[str]:
     """The methods of all routes of the path; the router's own response names those of one route."""
-    route = getattr(request.scope.get("route"), "path", "").replace(":path}", "}")
-    methods = {method.upper() for method in request.app.openapi()["paths"].get(route, ())}
+    path = getattr(request.scope.get("route"), "path", None)
+    routes = [route for route in request.app.routes if getattr(route, "path", None) == path]
+    methods = {method for route in routes for method in getattr(route, "methods", None) or ()}
     return methods | {"HEAD"} if "GET" in methods else methods

@@ -1,7 +1,7 @@
 """Native routes: from an HTTP request to its response.
 
-:class:`NativeRoute` parses the request of a :class:`Call`, and :func:`respond` runs the call: on the event loop or in a
-thread, with the session, the size and the format that the request names.
+:class:`NativeRoute` parses the request of a :class:`Call`, which runs it on the event loop or in a thread, with the
+session, the size and the format that the request names.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from starlette.responses import Response as HttpResponse
 from starlette.routing import Match
 from starlette.types import Scope
 
-from scholarbase.api import conditional, openapi
-from scholarbase.api.holding import held_by
+from scholarbase.api import openapi
+from scholarbase.api.holding import HELD, Held
 from scholarbase.api.placement import is_quick, is_short
 from scholarbase.api.recording import RECORDING, at_date_of_session, record, respond_in_session, wait_for
 from scholarbase.api.session_headers import SESSION_HEADERS
@@ -86,6 +86,83 @@ class Call:
     media_type: str = JSON
     check_settings: Callable[[Settings], None] | None = None
 
+    async def respond(self, http: HttpRequest, request: Any) -> HttpResponse:
+        """Run a call, and record it in the session of the HTTP request.
+
+        A JSON response without a session and ``max_tokens`` is encoded as it is.
+
+        Raises:
+            InvalidRequest: the session or the server's limits do not allow the request.
+            BudgetExhausted: a limit of the session is reached.
+            TimeLimit, Busy, Cancelled: as :meth:`scholarbase.api.admission.Admission.execute`.
+            Other errors of the library.
+        """
+        scope = http.scope
+        if self.tool is None and names_session(scope["headers"]):
+            request = await at_date_of_session(http, request)
+        library: Library = scope[HELD].library
+        if vars(request).get("partial"):
+            scope[PARTIAL] = True
+        recording: Recording | None = scope.get(RECORDING)
+        if recording is None and not self._is_changed(request) and not _excludes_seen(request):
+            body = await self._execute(http, library, request, lambda: _json(self.run(library, request)))
+            return await large_response(http, body, self.media_type)
+        arguments = self.arguments(request) if recording is not None else ()
+        if recording is not None:
+            recording.set_request(arguments, request)
+        response = await self.make_response(http, library, request, recording)
+        headers = await record(recording, arguments, response) if recording is not None else None
+        return await large_response(http, response.body, _MEDIA_TYPES[response.form], headers)
+
+    async def make_response(
+        self, http: HttpRequest, library: Library, request: Any, recording: Recording | None
+    ) -> CallResponse:
+        """The response to a call in the size and format of its request, under the limits of its session. Raises as
+        :meth:`respond`."""
+        seen = _excludes_seen(request)
+        if recording is not None:
+            recording.set_request([vars(request)], request)
+            await reserve(recording, seen)
+        is_limited = recording is None or bool(recording.session.limits)
+
+        def run() -> CallResponse:
+            if not (is_limited or self._is_changed(request) or seen) and "searches" not in vars(request):
+                return unchanged_response(
+                    _json(self.run(library, apply_session(library, request, recording)))
+                )
+
+            def as_dict(changed: Any) -> dict[str, Any]:
+                response = self.run(library, changed)
+                assert isinstance(response, Response)  # images have no size or format
+                return response.to_dict()
+
+            return make_response(library, request, as_dict, recording, compact=self.compact)
+
+        return await self._execute(http, library, request, run)
+
+    def _execute(
+        self, http: HttpRequest, library: Library, request: Any, work: Callable[[], T]
+    ) -> Awaitable[T]:
+        """Run the work of a call, when it is admitted."""
+        options = vars(request)
+        is_whole = options.get("max_tokens") is None and not _excludes_seen(request)
+        result: Awaitable[T] = http.app.state.admission.execute(
+            work,
+            http=http,
+            short=is_whole and is_short(library, request, self.tool),
+            quick=is_quick(library, request),
+            papers=papers_of(request),
+            timeout=options.get("timeout"),
+        )
+        return result
+
+    def _is_changed(self, request: Any) -> bool:
+        """Whether the response is not the JSON of what the call returns."""
+        options = vars(request)
+        return (
+            self.compact or options.get("max_tokens") is not None or options.get("format", "json") != "json"
+        )
+
 
 def call_of(tool: Tool, arguments: Mapping[str, Any] | None = None) -> Call:
     """A tool call by name, recorded with ``arguments``."""
@@ -113,13 +190,7 @@ def _json(response: Response | bytes) -> bytes:
 
 def json_response(content: Any) -> HttpResponse:
     """A JSON response with deterministic bytes."""
-    return body_response(orjson.dumps(content), JSON)
-
-
-def body_response(body: bytes, media_type: str, headers: Mapping[str, str] | None = None) -> HttpResponse:
-    """A response, sent at once. What its client has not read is counted by
-    :class:`scholarbase.api.connections.Connections`, so that slow clients delay no others."""
-    return HttpResponse(body, media_type=media_type, headers=headers)
+    return HttpResponse(orjson.dumps(content), media_type=JSON)
 
 
 async def large_response(
@@ -127,11 +198,11 @@ async def large_response(
 ) -> HttpResponse:
     """A response of any size. A large one is compressed in a thread, if its client accepts that."""
     if len(body) <= LARGE_RESPONSE or "gzip" not in request.headers.get("Accept-Encoding", ""):
-        return body_response(body, media_type, headers)
+        return HttpResponse(body, media_type=media_type, headers=headers)
     compress = partial(gzip.compress, body, COMPRESSION, mtime=0)
     compressed = await to_thread.run_sync(compress, limiter=request.app.state.compressing)
     encoding = {"Content-Encoding": "gzip", "Vary": "Accept-Encoding"}
-    return body_response(compressed, media_type, {**(headers or {}), **encoding})
+    return HttpResponse(compressed, media_type=media_type, headers={**(headers or {}), **encoding})
 
 
 def papers_of(request: Any) -> int:
@@ -199,7 +270,7 @@ class NativeRoute(APIRoute):
                 return await run_endpoint(http)
             if call.check_settings is not None:
                 call.check_settings(http.app.state.settings)
-            return await respond(http, call, await _parsed(http, call.request, values))
+            return await call.respond(http, await _parsed(http, call.request, values))
 
         async def respond_to(http: HttpRequest) -> HttpResponse:
             scope = http.scope
@@ -208,16 +279,25 @@ class NativeRoute(APIRoute):
                 return await respond_in_session(http, tool, respond_without_session)
             if not has_tag or scope["method"] != "GET":
                 return await respond_without_session(http)
-            tag = held_by(scope).tag(scope)
+            held: Held = scope[HELD]
+            tag = held.tag(scope.get("raw_path") or scope["path"].encode(), scope["query_string"])
             cache: str = http.app.state.cache_control
-            if conditional.is_current(tag, scope):
-                return conditional.not_modified(tag, cache)
+            if _is_current(tag, scope["headers"]):
+                return HttpResponse(status_code=304, headers={"ETag": tag.decode(), "Cache-Control": cache})
             response = await respond_without_session(http)
             if response.status_code == 200 and PARTIAL not in scope:
                 response.raw_headers += [(b"etag", tag), (b"cache-control", cache.encode())]
             return response
 
         return respond_to
+
+
+def _is_current(tag: bytes, headers: Iterable[tuple[bytes, bytes]]) -> bool:
+    """Whether the client has the response with this tag. ``*`` is not compared: it would match errors too."""
+    for name, value in headers:
+        if name == b"if-none-match" and tag[2:] in value:
+            return any(one.strip().removeprefix(b"W/") == tag[2:] for one in value.split(b","))
+    return False
 
 
 def _parameter_names(route: APIRoute) -> tuple[frozenset[str], frozenset[str]]:
@@ -321,83 +401,7 @@ def loads(body: bytes) -> Any:
         raise InvalidRequest(f"The body is not valid JSON ({error}): send a JSON object.") from error
 
 
-# -- calls -------------------------------------------------------------------------------------------------
-
-
-async def respond(http: HttpRequest, call: Call, request: Any) -> HttpResponse:
-    """Run a call, and record it in the session of the HTTP request.
-
-    A JSON response without a session and ``max_tokens`` is encoded as it is.
-
-    Raises:
-        InvalidRequest: the session or the server's limits do not allow the request.
-        BudgetExhausted: a limit of the session is reached.
-        TimeLimit, Busy, Cancelled: as :meth:`scholarbase.api.admission.Admission.execute`. Other errors of the library.
-    """
-    scope = http.scope
-    if call.tool is None and names_session(scope["headers"]):
-        request = await at_date_of_session(http, request)
-    library = held_by(scope).library
-    if vars(request).get("partial"):
-        scope[PARTIAL] = True
-    recording: Recording | None = scope.get(RECORDING)
-    if recording is None and not _is_changed(call, request) and not _excludes_seen(request):
-        body = await _execute(http, library, call, request, lambda: _json(call.run(library, request)))
-        return await large_response(http, body, call.media_type)
-    arguments = call.arguments(request) if recording is not None else ()
-    if recording is not None:
-        recording.set_request(arguments, request)
-    response = await run_call(http, library, call, request, recording)
-    headers = await record(recording, arguments, response) if recording is not None else None
-    return await large_response(http, response.body, _MEDIA_TYPES[response.form], headers)
-
-
-async def run_call(
-    http: HttpRequest, library: Library, call: Call, request: Any, recording: Recording | None
-) -> CallResponse:
-    """The response to a call in the size and format of its request, under the limits of its session. Raises as
-    :func:`respond`."""
-    seen = _excludes_seen(request)
-    if recording is not None:
-        recording.set_request([vars(request)], request)
-        await reserve(recording, seen)
-    is_limited = recording is None or bool(recording.session.limits)
-
-    def run() -> CallResponse:
-        if not (is_limited or _is_changed(call, request) or seen) and "searches" not in vars(request):
-            return unchanged_response(_json(call.run(library, apply_session(library, request, recording))))
-
-        def as_dict(changed: Any) -> dict[str, Any]:
-            response = call.run(library, changed)
-            assert isinstance(response, Response)  # images have no size or format
-            return response.to_dict()
-
-        return make_response(library, request, as_dict, recording, compact=call.compact)
-
-    return await _execute(http, library, call, request, run)
-
-
-def _execute(
-    http: HttpRequest, library: Library, call: Call, request: Any, work: Callable[[], T]
-) -> Awaitable[T]:
-    """Run the work of a call, when it is admitted."""
-    options = vars(request)
-    is_whole = options.get("max_tokens") is None and not _excludes_seen(request)
-    result: Awaitable[T] = http.app.state.admission.execute(
-        work,
-        http=http,
-        short=is_whole and is_short(library, request, call.tool),
-        quick=is_quick(library, request),
-        papers=papers_of(request),
-        timeout=options.get("timeout"),
-    )
-    return result
-
-
-def _is_changed(call: Call, request: Any) -> bool:
-    """Whether the response is not the JSON of what the call returns."""
-    options = vars(request)
-    return call.compact or options.get("max_tokens") is not None or options.get("format", "json") != "json"
+# -- sessions ----------------------------------------------------------------------------------------------
 
 
 async def reserve(recording: Recording, seen: bool = False) -> None:

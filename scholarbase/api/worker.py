@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import faulthandler
 import gc
 import logging
 import os
@@ -10,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -21,8 +24,7 @@ from scholarbase.api.app import create_app
 from scholarbase.api.holding import Libraries
 from scholarbase.api.runtime import POLL_SECONDS, STARTING, Runtime, State
 from scholarbase.api.swapping import OPEN_SECONDS, Follower, Models, Swaps, open_target
-from scholarbase.api.watching import exit_on_bus_errors, watch
-from scholarbase.errors import LibraryError, ScholarBaseError
+from scholarbase.errors import LibraryCorrupt, LibraryError, ScholarBaseError
 from scholarbase.search.library import Library
 from scholarbase.settings import Settings
 from scholarbase.workers import end_with
@@ -35,6 +37,8 @@ that long for each row from SQLite."""
 COLLECTION: Final = (20_000, 20, 20)
 """The thresholds of Python's garbage collector. A hybrid search makes some thousands of tuples; by default, all objects
 of the process were searched for cycles every few seconds, which took 80 ms."""
+WATCH_SECONDS: Final = 1.0
+"""Between two checks, each of which takes a few microseconds per file."""
 
 
 def worker_app(
@@ -130,3 +134,27 @@ def _stop_server(runtime: Runtime, error: ScholarBaseError) -> None:
 
 def _in_thread(name: str, work: Callable[[], None]) -> None:
     threading.Thread(target=work, name=name, daemon=True).start()
+
+
+# -- a library that is written while it is open ----------------------------------------------------------------
+
+
+def exit_on_bus_errors() -> None:
+    """Let SIGBUS write the stack to standard error and exit with status 7, instead of killing the process."""
+    libc = ctypes.CDLL(None)
+    libc.signal.argtypes = (ctypes.c_int, ctypes.c_void_p)
+    libc.signal(signal.SIGBUS, ctypes.cast(libc._exit, ctypes.c_void_p))
+    # It writes the stack and then calls the handler that was there before: _exit with the number of the signal.
+    with suppress(OSError, ValueError, RuntimeError):  # standard error is closed or not a file
+        faulthandler.enable()
+
+
+def watch(check: Callable[[], None], stop: Callable[[], None], ended: threading.Event) -> None:
+    """Call ``stop`` once when ``check`` finds that a file was written. Returns after that, or when ``ended`` is set."""
+    while not ended.wait(WATCH_SECONDS):
+        try:
+            check()
+        except LibraryCorrupt as error:
+            log.error("The server stops, because its library was changed: %s", error)
+            stop()
+            return

@@ -370,7 +370,7 @@ def _run(
         response = getattr(source, method)(argument, **options)
         if form is not None:
             from scholarbase.bibliographies.writing import write_papers
-            from scholarbase.responses.exporting import papers_in
+            from scholarbase.responses.text import papers_in
 
             click.echo(write_papers(papers_in(response.to_dict()), form), nl=False)
         elif as_json:

@@ -30,8 +30,7 @@ from scholarbase.models.responses import (
     SimilarResponse,
     TitleMatchResponse,
 )
-from scholarbase.responses.lines import plain
-from scholarbase.responses.text import counts_line, reference_lines
+from scholarbase.responses.text import counts_line, plain, reference_lines
 
 _STATUS_STYLES: Final = {"held": "", "near": "yellow", "withdrawn": "yellow"} | dict.fromkeys(
     ("retracted", "not_in_snapshot", "unreadable"), "red"

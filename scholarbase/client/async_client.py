@@ -12,16 +12,13 @@ import anyio
 import httpx
 from tenacity import AsyncRetrying
 
-from scholarbase.bibliographies.requests import check_requests
-from scholarbase.client import endpoints
-from scholarbase.client.client import Client, joined
+from scholarbase.client.client import Client, U
 from scholarbase.client.core import BaseClient
 from scholarbase.client.endpoints import Batch, Request, T
 from scholarbase.models.author_source import PageArguments
 from scholarbase.models.paging import Paging
 from scholarbase.models.papers import Paper
-from scholarbase.models.requests import title_batches
-from scholarbase.models.responses import CheckResponse, Citation, Hit, TitleMatchResponse
+from scholarbase.models.responses import Citation, Hit
 from scholarbase.models.source import EdgeArguments, SearchArguments, SimilarArguments
 
 P = ParamSpec("P")
@@ -79,21 +76,11 @@ class AsyncClient(BaseClient):
         async with self._slots:
             return await self._http.request(**arguments)
 
-    async def _send_all(self, batches: Sequence[Batch[Any, T]]) -> list[T]:
+    async def _send_all(self, batches: Sequence[Batch[Any, T]], joined: Callable[[list[T]], U]) -> U:
         for batch in batches:
             while (request := batch.next_request()) is not None:
-                found = await self._send(request)
-                batch.add(found)
-        return [result for batch in batches for result in batch.results]
-
-    async def _match_all(self, titles: Sequence[str], **options: Any) -> list[TitleMatchResponse]:
-        return await self._send_all(
-            [endpoints.match_titles(some) for some in title_batches(titles, **options)]
-        )
-
-    async def _check_all(self, **arguments: Any) -> CheckResponse:
-        requests = check_requests(**arguments)
-        return joined(requests, await self._send_all(endpoints.check_references(requests)))
+                batch.add(await self._send(request))
+        return joined([result for batch in batches for result in batch.results])
 
     async def _pages(
         self, page: Callable[[int, int], Awaitable[Any]], limit: int | None, offset: int
@@ -107,6 +94,41 @@ class AsyncClient(BaseClient):
     search_batch = _awaitable(Client.search_batch)
     facets = _awaitable(Client.facets)
     run = _awaitable(Client.run)
+    text = _awaitable(Client.text)
+    find = _awaitable(Client.find)
+    passages = _awaitable(Client.passages)
+    search_passages = _awaitable(Client.search_passages)
+    citation_contexts = _awaitable(Client.citation_contexts)
+    page_image = _awaitable(Client.page_image)
+    match_title = _awaitable(Client.match_title)
+    match_titles = _awaitable(Client.match_titles)
+    check_references = _awaitable(Client.check_references)
+    paper = _awaitable(Client.paper)
+    papers = _awaitable(Client.papers)
+    similar = _awaitable(Client.similar)
+    search_authors = _awaitable(Client.search_authors)
+    author = _awaitable(Client.author)
+    authors = _awaitable(Client.authors)
+    author_papers = _awaitable(Client.author_papers)
+    citations = _awaitable(Client.citations)
+    references = _awaitable(Client.references)
+    expand = _awaitable(Client.expand)
+    tools = _awaitable(Client.tools)
+    call_tool = _awaitable(Client.call_tool)
+    call_tool_as_text = _awaitable(Client.call_tool_as_text)
+    open_session = _awaitable(Client.open_session)
+    trajectory = _awaitable(Client.trajectory)
+    session_report = _awaitable(Client.session_report)
+    replay_session = _awaitable(Client.replay_session)
+    record_answer = _awaitable(Client.record_answer)
+    delete_session = _awaitable(Client.delete_session)
+    sql = _awaitable(Client.sql)
+    sql_schema = _awaitable(Client.sql_schema)
+    snapshot = _awaitable(Client.snapshot)
+    snapshots = _awaitable(Client.snapshots)
+
+    # What the methods above call
+
     run_searches = _awaitable(Client.run_searches)
     run_title = _awaitable(Client.run_title)
     run_similar = _awaitable(Client.run_similar)
@@ -122,17 +144,13 @@ class AsyncClient(BaseClient):
     run_passage_search = _awaitable(Client.run_passage_search)
     run_contexts = _awaitable(Client.run_contexts)
     run_page = _awaitable(Client.run_page)
-    text = _awaitable(Client.text)
-    find = _awaitable(Client.find)
-    passages = _awaitable(Client.passages)
-    search_passages = _awaitable(Client.search_passages)
-    citation_contexts = _awaitable(Client.citation_contexts)
-    page_image = _awaitable(Client.page_image)
     run_facets = _awaitable(Client.run_facets)
     _author = _awaitable(Client._author)
     _authors = _awaitable(Client._authors)
     _paper = _awaitable(Client._paper)
     _papers = _awaitable(Client._papers)
+    _match_all = _awaitable(Client._match_all)
+    _check_all = _awaitable(Client._check_all)
 
     def iter_search(
         self, q: str, *, limit: int | None = None, offset: int = 0, **arguments: Unpack[SearchArguments]
@@ -142,15 +160,6 @@ class AsyncClient(BaseClient):
         return self._pages(
             lambda size, start: self.search(q, limit=size, offset=start, **arguments), limit, offset
         )
-
-    match_title = _awaitable(Client.match_title)
-    match_titles = _awaitable(Client.match_titles)
-    check_references = _awaitable(Client.check_references)
-
-    paper = _awaitable(Client.paper)
-    papers = _awaitable(Client.papers)
-
-    similar = _awaitable(Client.similar)
 
     def iter_similar(
         self,
@@ -166,11 +175,6 @@ class AsyncClient(BaseClient):
             lambda size, start: self.similar(paper_id, limit=size, offset=start, **arguments), limit, offset
         )
 
-    search_authors = _awaitable(Client.search_authors)
-    author = _awaitable(Client.author)
-    authors = _awaitable(Client.authors)
-    author_papers = _awaitable(Client.author_papers)
-
     def iter_author_papers(
         self, author_id: str, *, limit: int | None = None, offset: int = 0, **arguments: Unpack[PageArguments]
     ) -> AsyncIterator[Paper]:
@@ -181,9 +185,6 @@ class AsyncClient(BaseClient):
             limit,
             offset,
         )
-
-    citations = _awaitable(Client.citations)
-    references = _awaitable(Client.references)
 
     def iter_citations(
         self, paper_id: str, *, limit: int | None = None, offset: int = 0, **arguments: Unpack[EdgeArguments]
@@ -202,21 +203,3 @@ class AsyncClient(BaseClient):
             limit,
             offset,
         )
-
-    expand = _awaitable(Client.expand)
-
-    tools = _awaitable(Client.tools)
-    call_tool = _awaitable(Client.call_tool)
-    call_tool_as_text = _awaitable(Client.call_tool_as_text)
-    open_session = _awaitable(Client.open_session)
-    trajectory = _awaitable(Client.trajectory)
-    session_report = _awaitable(Client.session_report)
-    replay_session = _awaitable(Client.replay_session)
-    record_answer = _awaitable(Client.record_answer)
-    delete_session = _awaitable(Client.delete_session)
-
-    sql = _awaitable(Client.sql)
-    sql_schema = _awaitable(Client.sql_schema)
-
-    snapshot = _awaitable(Client.snapshot)
-    snapshots = _awaitable(Client.snapshots)

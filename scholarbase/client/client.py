@@ -11,8 +11,9 @@ recorded once.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, TypeVar
 
 import httpx
 from tenacity import Retrying
@@ -20,7 +21,7 @@ from tenacity import Retrying
 from scholarbase.bibliographies.requests import CheckRequests, check_requests
 from scholarbase.client import endpoints
 from scholarbase.client.core import BaseClient
-from scholarbase.client.endpoints import Batch, Found, Request, T
+from scholarbase.client.endpoints import Batch, Checked, Request, T
 from scholarbase.errors import ServerFailure
 from scholarbase.models.author_requests import (
     AuthorBatchBody,
@@ -70,20 +71,22 @@ from scholarbase.models.responses import (
 from scholarbase.models.source import Source
 from scholarbase.models.sql import SqlBody, SqlResponse
 
+U = TypeVar("U")
 
-def joined(requests: CheckRequests, found: Sequence[Found]) -> CheckResponse:
+
+def joined(requests: CheckRequests, checked: Sequence[Checked]) -> CheckResponse:
     """The response with all references.
 
     Raises:
         ServerFailure: the server has changed its snapshot between two requests.
     """
-    snapshots = list(dict.fromkeys(one.snapshot for one in found))
+    snapshots = list(dict.fromkeys(one.snapshot for one in checked))
     if len(snapshots) > 1:
         raise ServerFailure(
             f"The server changed from snapshot {snapshots[0]} to {snapshots[1]} while it checked references: check "
             "them again."
         )
-    return requests.response(snapshots[0], [one.reference for one in found])
+    return requests.response(snapshots[0], [one.reference for one in checked])
 
 
 class Client(BaseClient, Source):
@@ -130,29 +133,32 @@ class Client(BaseClient, Source):
         with self._slots:
             return self._http.request(**arguments)
 
-    def _send_all(self, batches: Sequence[Batch[Any, T]]) -> list[T]:
+    def _send_all(self, batches: Sequence[Batch[Any, T]], joined: Callable[[list[T]], U]) -> U:
         for batch in batches:
             while (request := batch.next_request()) is not None:
-                found = self._send(request)
-                batch.add(found)
-        return [result for batch in batches for result in batch.results]
+                batch.add(self._send(request))
+        return joined([result for batch in batches for result in batch.results])
 
     def run(self, request: SearchRequest) -> SearchResponse:
         """Run a :class:`SearchRequest`."""
-        return self._send(endpoints.search(request))
+        return self._send(endpoints.SEARCH.request(request))
 
     def run_searches(self, requests: Sequence[SearchRequest]) -> list[SearchResponse]:
-        return self._send_all(endpoints.search_batch(requests))
+        return self._send_all(endpoints.search_batch(requests), list)
+
+    def _match_all(self, /, titles: Sequence[str], **options: Any) -> list[TitleMatchResponse]:
+        batches = [endpoints.match_titles(batch) for batch in title_batches(titles, **options)]
+        return self._send_all(batches, list)
+
+    def _check_all(self, /, **arguments: Any) -> CheckResponse:
+        requests = check_requests(**arguments)
+        return self._send_all(endpoints.check_references(requests), partial(joined, requests))
+
+    def run_facets(self, request: FacetsParameters) -> FacetsResponse:
+        return self._send(endpoints.FACETS.request(request))
 
     def run_title(self, request: TitleParameters) -> TitleMatchResponse:
         return self._send(endpoints.match_title(request))
-
-    def _match_all(self, titles: Sequence[str], **options: Any) -> list[TitleMatchResponse]:
-        return self._send_all([endpoints.match_titles(batch) for batch in title_batches(titles, **options)])
-
-    def _check_all(self, **arguments: Any) -> CheckResponse:
-        requests = check_requests(**arguments)
-        return joined(requests, self._send_all(endpoints.check_references(requests)))
 
     def _paper(self, request: PaperBody) -> Paper:
         return self._send(endpoints.paper(request))
@@ -161,26 +167,19 @@ class Client(BaseClient, Source):
         return self._send(endpoints.papers(request))
 
     def run_similar(self, request: SimilarBody) -> SimilarResponse:
-        return self._send(endpoints.similar(request))
+        return self._send(endpoints.SIMILAR.request(request))
 
     def run_citations(self, request: EdgeBody) -> CitationsResponse:
-        return self._send(endpoints.citations("citations", request))
+        return self._send(endpoints.CITATIONS.request(request))
 
     def run_references(self, request: EdgeBody) -> CitationsResponse:
-        return self._send(endpoints.citations("references", request))
+        return self._send(endpoints.REFERENCES.request(request))
 
     def run_expand(self, request: ExpandBody) -> ExpandResponse:
-        return self._send(endpoints.expand(request))
-
-    def run_sql(self, request: SqlBody) -> SqlResponse:
-        return self._send(endpoints.sql(request))
-
-    def sql_schema(self) -> dict[str, Any]:
-        """The views, functions and limits of SQL statements, for a model to read."""
-        return self._send(endpoints.sql_schema())
+        return self._send(endpoints.EXPAND.request(request))
 
     def run_author_search(self, request: AuthorSearchParameters) -> AuthorsResponse:
-        return self._send(endpoints.search_authors(request))
+        return self._send(endpoints.SEARCH_AUTHORS.request(request))
 
     def _author(self, request: AuthorBody) -> AuthorProfile:
         return self._send(endpoints.author(request))
@@ -189,28 +188,32 @@ class Client(BaseClient, Source):
         return self._send(endpoints.authors(request))
 
     def run_author_papers(self, request: AuthorPapersBody) -> AuthorPapersResponse:
-        return self._send(endpoints.author_papers(request))
+        return self._send(endpoints.AUTHOR_PAPERS.request(request))
 
     def run_text(self, request: TextBody) -> TextResponse:
-        return self._send(endpoints.text(request))
+        return self._send(endpoints.TEXT.request(request))
 
     def run_find(self, request: FindBody) -> FindResponse:
-        return self._send(endpoints.find(request))
+        return self._send(endpoints.FIND.request(request))
 
     def run_paper_passages(self, request: PaperPassagesBody) -> PassagesResponse:
-        return self._send(endpoints.paper_passages(request))
+        return self._send(endpoints.PAPER_PASSAGES.request(request))
 
     def run_passage_search(self, request: PassageSearch) -> PassagesResponse:
-        return self._send(endpoints.search_passages(request))
+        return self._send(endpoints.SEARCH_PASSAGES.request(request))
 
     def run_contexts(self, request: ContextBody) -> ContextsResponse:
-        return self._send(endpoints.contexts(request))
+        return self._send(endpoints.CONTEXTS.request(request))
 
     def run_page(self, request: PageBody) -> bytes:
         return self._send(endpoints.page_image(request))
 
-    def run_facets(self, request: FacetsParameters) -> FacetsResponse:
-        return self._send(endpoints.facets(request))
+    def run_sql(self, request: SqlBody) -> SqlResponse:
+        return self._send(endpoints.SQL.request(request))
+
+    def sql_schema(self) -> dict[str, Any]:
+        """The views, functions and limits of SQL statements, for a model to read."""
+        return self._send(endpoints.SQL_SCHEMA)
 
     def tools(
         self,
@@ -250,7 +253,9 @@ class Client(BaseClient, Source):
             round: the agent's turn.
             tool_set: the set that has the tool.
         """
-        return self._send(endpoints.call_tool(name, arguments, session, parent, round, tool_set))
+        return self._send(
+            endpoints.call_tool(name, arguments, tool_set, session=session, parent=parent, round=round)
+        )
 
     def call_tool_as_text(
         self,
@@ -263,7 +268,11 @@ class Client(BaseClient, Source):
         tool_set: ToolSet = "scholarbase",
     ) -> str:
         """Call a tool; the result is readable text. The arguments are those of ``call_tool``."""
-        return self._send(endpoints.call_tool_as_text(name, arguments, session, parent, round, tool_set))
+        return self._send(
+            endpoints.call_tool_as_text(
+                name, arguments, tool_set, session=session, parent=parent, round=round
+            )
+        )
 
     def open_session(
         self,

@@ -1,9 +1,13 @@
-"""The server's endpoints: one function for each, from checked arguments to a :class:`Request`."""
+"""The server's endpoints: from checked arguments to a :class:`Request`.
+
+A route that runs one request model is an :class:`Endpoint`. The others are functions.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from string import Formatter
 from typing import Any, Final, Generic, Literal, NamedTuple, TypeVar
 from urllib.parse import quote, urlencode
 from uuid import uuid4
@@ -12,7 +16,7 @@ import msgspec
 import orjson
 
 from scholarbase.bibliographies.requests import CheckRequests, Placed, placed
-from scholarbase.errors import InvalidRequest, PaperNotFound, TimeLimit
+from scholarbase.errors import InvalidRequest, PaperNotFound, ScholarBaseError, TimeLimit
 from scholarbase.identifiers import parse
 from scholarbase.models.author_requests import (
     AuthorBatchBody,
@@ -70,6 +74,7 @@ from scholarbase.models.responses import (
     CitationsResponse,
     ExpandResponse,
     FacetsResponse,
+    Response,
     SearchResponse,
     SimilarResponse,
     TitleMatchResponse,
@@ -84,6 +89,8 @@ MAX_BODY: Final = 2**22
 
 T = TypeVar("T")
 Item = TypeVar("Item")
+M = TypeVar("M", bound=Model)
+R = TypeVar("R", bound=Response)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,30 +115,63 @@ class Request(Generic[T]):
         return {"method": self.method, "url": url, "content": self.body, "headers": headers or None}
 
 
-def search(request: SearchRequest) -> Request[SearchResponse]:
-    """``GET /v1/search``, or ``POST`` for what a URL cannot hold."""
+@dataclass(frozen=True, slots=True)
+class Endpoint(Generic[M, R]):
+    """A route that runs one request.
 
-    def read(data: Any) -> SearchResponse:
-        return SearchResponse.from_dict(data, request.fields)
+    Args:
+        methods: ``GET``, ``POST``, or both, where what a URL cannot hold is sent in a body.
+        path: its parts in braces are fields of the request.
+        model: the request.
+        response: its response.
+    """
 
-    return _by_url_or_body("/v1/search", request, _content(request, SearchRequest), read)
+    methods: Literal["GET", "POST", "GET, POST"]
+    path: str
+    model: type[M]
+    response: type[R]
+
+    def request(self, values: M) -> Request[R]:
+        """The HTTP request. Raises InvalidRequest: the values are not of the model."""
+        content = _content(values, self.model)
+        path = _path(self.path, content)
+
+        def read(data: Any) -> R:
+            return self.response.from_dict(data, getattr(values, "fields", None))
+
+        query = _query_string(content)
+        if self.methods == "GET" or (self.methods != "POST" and _fits_url(values, query)):
+            return Request("GET", path, read, query)
+        return Request("POST", path, read, body=_json(content))
 
 
-def facets(request: FacetsParameters) -> Request[FacetsResponse]:
-    """``GET /v1/facets``, or ``POST`` for what a URL cannot hold."""
-    content = _content(request, FacetsParameters)
-    return _by_url_or_body("/v1/facets", request, content, FacetsResponse.from_dict)
-
-
-def _by_url_or_body(
-    path: str, filters: Filters, content: Mapping[str, Any], read: Callable[[Any], T]
-) -> Request[T]:
-    query = _query_string(content)
+def _fits_url(values: Model, query: str) -> bool:
     # A query string has no empty list, and the server splits its categories at commas.
-    fits_url = filters.within != () and all("," not in name for name in filters.category)
-    if fits_url and len(query) <= MAX_QUERY_STRING:
-        return Request("GET", path, read, query)
-    return Request("POST", path, read, body=_json(content))
+    assert isinstance(values, Filters)
+    has_form = values.within != () and all("," not in name for name in values.category)
+    return has_form and len(query) <= MAX_QUERY_STRING
+
+
+SEARCH: Final = Endpoint("GET, POST", "/v1/search", SearchRequest, SearchResponse)
+FACETS: Final = Endpoint("GET, POST", "/v1/facets", FacetsParameters, FacetsResponse)
+MATCH_TITLE: Final = Endpoint("GET", "/v1/title-match", TitleParameters, TitleMatchResponse)
+SIMILAR: Final = Endpoint("GET, POST", "/v1/papers/{paper_id}/similar", SimilarBody, SimilarResponse)
+CITATIONS: Final = Endpoint("GET", "/v1/papers/{paper_id}/citations", EdgeBody, CitationsResponse)
+REFERENCES: Final = Endpoint("GET", "/v1/papers/{paper_id}/references", EdgeBody, CitationsResponse)
+EXPAND: Final = Endpoint("POST", "/v1/expand", ExpandBody, ExpandResponse)
+SEARCH_AUTHORS: Final = Endpoint("GET", "/v1/authors", AuthorSearchParameters, AuthorsResponse)
+AUTHOR_PAPERS: Final = Endpoint(
+    "GET", "/v1/authors/{author_id}/papers", AuthorPapersBody, AuthorPapersResponse
+)
+TEXT: Final = Endpoint("GET", "/v1/papers/{paper_id}/text", TextBody, TextResponse)
+FIND: Final = Endpoint("GET", "/v1/papers/{paper_id}/find", FindBody, FindResponse)
+PAPER_PASSAGES: Final = Endpoint("GET", "/v1/papers/{paper_id}/passages", PaperPassagesBody, PassagesResponse)
+CONTEXTS: Final = Endpoint("GET", "/v1/papers/{paper_id}/citation-contexts", ContextBody, ContextsResponse)
+SEARCH_PASSAGES: Final = Endpoint("POST", "/v1/passages/search", PassageSearch, PassagesResponse)
+SQL: Final = Endpoint("POST", "/v1/sql", SqlBody, SqlResponse)
+
+
+# -- batches ---------------------------------------------------------------------------------------------
 
 
 class Batch(Generic[Item, T]):
@@ -147,29 +187,26 @@ class Batch(Generic[Item, T]):
     ) -> None:
         self._items = items
         self._make = make
-        self._found: dict[int, T] = {}
+        self._finished: dict[int, T] = {}
         self._sent: list[int] = []
 
     def next_request(self) -> Request[list[T | Unfinished]] | None:
         """The request for the items that are not finished, None at the end."""
-        self._sent = [place for place in range(len(self._items)) if place not in self._found]
-        return self._make([self._items[place] for place in self._sent]) if self._sent else None
+        self._sent = [number for number in range(len(self._items)) if number not in self._finished]
+        return self._make([self._items[number] for number in self._sent]) if self._sent else None
 
-    def add(self, results: Sequence[T | Unfinished]) -> None:
+    def add(self, results: list[T | Unfinished]) -> None:
         """Add the results of the last request. Raises TimeLimit if none of them is finished."""
-        finished = {
-            place: one
-            for place, one in zip(self._sent, results, strict=True)
-            if not isinstance(one, Unfinished)
-        }
-        first = results[0]
-        if not finished and isinstance(first, Unfinished):
-            raise TimeLimit(first.error)
-        self._found |= finished
+        before = len(self._finished)
+        for number, result in zip(self._sent, results, strict=True):
+            if not isinstance(result, Unfinished):
+                self._finished[number] = result
+        if len(self._finished) == before and isinstance(results[0], Unfinished):
+            raise TimeLimit(results[0].error)
 
     @property
     def results(self) -> list[T]:
-        return [self._found[place] for place in range(len(self._items))]
+        return [self._finished[number] for number in range(len(self._items))]
 
 
 def search_batch(
@@ -187,16 +224,16 @@ def search_batch(
         batches[-1].append((request, body))
         size += len(body)
         papers += request.limit
-    return [Batch(batch, _one_search_batch) for batch in batches]
+    return [Batch(batch, _searches) for batch in batches]
 
 
-def _one_search_batch(
+def _searches(
     searches: Sequence[tuple[SearchRequest, bytes]],
 ) -> Request[list[SearchResponse | Unfinished]]:
     def read(data: Any) -> list[SearchResponse | Unfinished]:
         return [
-            _unfinished(one) or SearchResponse.from_dict(one, request.fields)
-            for one, (request, _) in zip(data["results"], searches, strict=True)
+            _unfinished(item) or SearchResponse.from_dict(item, request.fields)
+            for item, (request, _) in zip(data["results"], searches, strict=True)
         ]
 
     body = b'{"searches":[' + b",".join(body for _, body in searches) + b"]}"
@@ -208,62 +245,42 @@ def _unfinished(item: Any) -> Unfinished | None:
     return Unfinished(item["error"], item["status"]) if is_error else None
 
 
-def match_title(request: TitleParameters) -> Request[TitleMatchResponse]:
-    """``GET /v1/title-match``, or a batch of one for a long title."""
-    content = _content(request, TitleParameters)
-    query = _query_string(content)
-    if len(query) <= MAX_QUERY_STRING:
-        return Request(
-            "GET", "/v1/title-match", lambda data: TitleMatchResponse.from_dict(data, request.fields), query
-        )
-    del content["title"]
-    batch = _one_title_batch(TitleBatchBody.of(titles=[request.title], **content | {"limit": request.limit}))
-
-    def read(data: Any) -> TitleMatchResponse:
-        (found,) = batch.read(data)
-        if isinstance(found, Unfinished):
-            raise TimeLimit(found.error)
-        return found
-
-    return Request("POST", batch.path, read, body=batch.body)
-
-
 def match_titles(request: TitleBatchBody) -> Batch[str, TitleMatchResponse]:
     """``POST /v1/title-match/batch``."""
 
     def some(titles: Sequence[str]) -> Request[list[TitleMatchResponse | Unfinished]]:
-        return _one_title_batch(request.model_copy(update={"titles": tuple(titles)}))
+        return _titles(request.model_copy(update={"titles": tuple(titles)}))
 
     return Batch(request.titles, some)
 
 
-def _one_title_batch(request: TitleBatchBody) -> Request[list[TitleMatchResponse | Unfinished]]:
+def _titles(request: TitleBatchBody) -> Request[list[TitleMatchResponse | Unfinished]]:
     def read(data: Any) -> list[TitleMatchResponse | Unfinished]:
         return [
-            _unfinished(one)
-            or TitleMatchResponse.from_dict({"snapshot": data["snapshot"], "results": one}, request.fields)
-            for _, one in zip(request.titles, data["results"], strict=True)
+            _unfinished(item)
+            or TitleMatchResponse.from_dict({"snapshot": data["snapshot"], "results": item}, request.fields)
+            for _, item in zip(request.titles, data["results"], strict=True)
         ]
 
     return Request("POST", "/v1/title-match/batch", read, body=_json(_content(request, TitleBatchBody)))
 
 
-class Found(NamedTuple):
+class Checked(NamedTuple):
     """A checked reference, and the snapshot that it was checked against."""
 
     snapshot: str
     reference: CheckedReference
 
 
-def check_references(requests: CheckRequests) -> list[Batch[Placed, Found]]:
+def check_references(requests: CheckRequests) -> list[Batch[Placed, Checked]]:
     """``POST /v1/references/check``, split at the server's limits."""
 
-    def some(part: Sequence[Placed]) -> Request[list[Found | Unfinished]]:
-        def read(data: Any) -> list[Found | Unfinished]:
+    def some(part: Sequence[Placed]) -> Request[list[Checked | Unfinished]]:
+        def read(data: Any) -> list[Checked | Unfinished]:
             response = CheckResponse.from_dict(data, requests.body.fields)
             return [
-                one if isinstance(one, Unfinished) else Found(response.snapshot, placed(one, at))
-                for at, one in zip(part, response.results, strict=True)
+                item if isinstance(item, Unfinished) else Checked(response.snapshot, placed(item, position))
+                for position, item in zip(part, response.results, strict=True)
             ]
 
         body = _json(_content(requests.body_of(part), CheckBody))
@@ -272,171 +289,101 @@ def check_references(requests: CheckRequests) -> list[Batch[Placed, Found]]:
     return [Batch(part, some) for part in requests.parts]
 
 
+# -- titles, papers and authors: one of them in a batch, if a URL cannot hold it ------------------------------
+
+
+def match_title(request: TitleParameters) -> Request[TitleMatchResponse]:
+    """``GET /v1/title-match``, or a batch of one for a long title."""
+    whole = MATCH_TITLE.request(request)
+    if len(whole.query) <= MAX_QUERY_STRING:
+        return whole
+    content = _content(request, TitleParameters)
+    del content["title"]
+    batch = _titles(TitleBatchBody.of(titles=[request.title], **content | {"limit": request.limit}))
+
+    def read(data: Any) -> TitleMatchResponse:
+        (result,) = batch.read(data)
+        if isinstance(result, Unfinished):
+            raise TimeLimit(result.error)
+        return result
+
+    return Request("POST", batch.path, read, body=batch.body)
+
+
 def paper(request: PaperBody) -> Request[Paper]:
     """``GET /v1/papers/{id}``, or a batch of one for an id that a URL cannot hold."""
     content = _content(request, PaperBody)
-    paper_id = content.pop("paper_id")
-    path = _paper_path(paper_id)
+    path = _path("/v1/papers/{paper_id}", content)
     # The server routes ids with these endings to other calls.
-    if paper_id.strip().endswith(("/citations", "/references", "/similar")) or len(path) > MAX_QUERY_STRING:
-        batch = papers(PaperBatchBody.of(ids=[paper_id], **content))
-
-        def read(data: Any) -> Paper:
-            (found,) = batch.read(data)
-            if found is None:
-                date = "" if request.as_of is None else f" as of {request.as_of}"
-                raise PaperNotFound(
-                    f"No paper {paper_id!r} in this library (snapshot {data['snapshot']}){date}: "
-                    "try a title match or another id of the paper."
-                )
-            return found
-
-        return Request("POST", batch.path, read, body=batch.body)
-    return Request("GET", path, Paper.from_dict, _query_string(content))
+    is_part = request.paper_id.strip().endswith(("/citations", "/references", "/similar"))
+    if not is_part and len(path) <= MAX_QUERY_STRING:
+        return Request("GET", path, Paper.from_dict, _query_string(content))
+    date = "" if request.as_of is None else f" as of {request.as_of}"
+    return _only(
+        papers(PaperBatchBody.of(ids=[request.paper_id], **content)),
+        lambda snapshot: PaperNotFound(
+            f"No paper {request.paper_id!r} in this library (snapshot {snapshot}){date}: "
+            "try a title match or another id of the paper."
+        ),
+    )
 
 
 def papers(request: PaperBatchBody) -> Request[list[Paper | None]]:
     """``POST /v1/papers/batch``."""
-
-    def read(data: Any) -> list[Paper | None]:
-        pairs = zip(request.ids, data["results"], strict=True)
-        return [None if found is None else Paper.from_dict(found) for _, found in pairs]
-
-    return Request("POST", "/v1/papers/batch", read, body=_json(_content(request, PaperBatchBody)))
-
-
-def citations(direction: Literal["citations", "references"], request: EdgeBody) -> Request[CitationsResponse]:
-    """``GET /v1/papers/{id}/citations`` or ``/references``."""
-    content = _content(request, EdgeBody)
-    path = f"{_paper_path(content.pop('paper_id'))}/{direction}"
-    return Request(
-        "GET", path, lambda data: CitationsResponse.from_dict(data, request.fields), _query_string(content)
-    )
-
-
-def similar(request: SimilarBody) -> Request[SimilarResponse]:
-    """``GET /v1/papers/{id}/similar``, or ``POST`` for what a URL cannot hold."""
-
-    def read(data: Any) -> SimilarResponse:
-        return SimilarResponse.from_dict(data, request.fields)
-
-    content = _content(request, SimilarBody)
-    return _by_url_or_body(f"{_paper_path(content.pop('paper_id'))}/similar", request, content, read)
-
-
-def search_authors(request: AuthorSearchParameters) -> Request[AuthorsResponse]:
-    """``GET /v1/authors``."""
-    query = _query_string(_content(request, AuthorSearchParameters))
-    return Request("GET", "/v1/authors", AuthorsResponse.from_dict, query)
+    return _batch_of("/v1/papers/batch", request, Paper)
 
 
 def author(request: AuthorBody) -> Request[AuthorProfile]:
     """``GET /v1/authors/{id}``, or a batch of one for an id that a URL cannot hold."""
     content = _content(request, AuthorBody)
-    author_id = content.pop("author_id")
-    path = _author_path(author_id)
+    path = _path("/v1/authors/{author_id}", content)
     # The server routes ids with this ending to another call.
-    if author_id.endswith("/papers") or len(path) > MAX_QUERY_STRING:
-        batch = authors(AuthorBatchBody.of(ids=[author_id], **content))
-
-        def read(data: Any) -> AuthorProfile:
-            (found,) = batch.read(data)
-            if found is None:
-                raise no_author(author_id, data["snapshot"], request.as_of)
-            return found
-
-        return Request("POST", batch.path, read, body=batch.body)
-    return Request("GET", path, lambda data: msgspec.convert(data, AuthorProfile), _query_string(content))
+    if not request.author_id.endswith("/papers") and len(path) <= MAX_QUERY_STRING:
+        return Request("GET", path, lambda data: msgspec.convert(data, AuthorProfile), _query_string(content))
+    return _only(
+        authors(AuthorBatchBody.of(ids=[request.author_id], **content)),
+        lambda snapshot: no_author(request.author_id, snapshot, request.as_of),
+    )
 
 
 def authors(request: AuthorBatchBody) -> Request[list[AuthorProfile | None]]:
     """``POST /v1/authors/batch``."""
+    return _batch_of("/v1/authors/batch", request, AuthorProfile)
 
-    def read(data: Any) -> list[AuthorProfile | None]:
+
+def _batch_of(path: str, request: PaperBatchBody | AuthorBatchBody, kind: type[T]) -> Request[list[T | None]]:
+    def read(data: Any) -> list[T | None]:
         pairs = zip(request.ids, data["results"], strict=True)
-        return [None if found is None else msgspec.convert(found, AuthorProfile) for _, found in pairs]
+        return [None if item is None else msgspec.convert(item, kind) for _, item in pairs]
 
-    return Request("POST", "/v1/authors/batch", read, body=_json(_content(request, AuthorBatchBody)))
-
-
-def author_papers(request: AuthorPapersBody) -> Request[AuthorPapersResponse]:
-    """``GET /v1/authors/{id}/papers``."""
-
-    def read(data: Any) -> AuthorPapersResponse:
-        return AuthorPapersResponse.from_dict(data, request.fields)
-
-    content = _content(request, AuthorPapersBody)
-    path = f"{_author_path(content.pop('author_id'))}/papers"
-    return Request("GET", path, read, _query_string(content))
+    return Request("POST", path, read, body=_json(_content(request, type(request))))
 
 
-def expand(request: ExpandBody) -> Request[ExpandResponse]:
-    """``POST /v1/expand``."""
-    return Request(
-        "POST",
-        "/v1/expand",
-        lambda data: ExpandResponse.from_dict(data, request.fields),
-        body=_json(_content(request, ExpandBody)),
-    )
+def _only(batch: Request[list[T | None]], missing: Callable[[str], ScholarBaseError]) -> Request[T]:
+    """The request for the only item of a batch; ``missing`` has the error for the snapshot that lacks it."""
 
+    def read(data: Any) -> T:
+        (result,) = batch.read(data)
+        if result is None:
+            raise missing(data["snapshot"])
+        return result
 
-def text(request: TextBody) -> Request[TextResponse]:
-    """``GET /v1/papers/{id}/text``."""
-    path, content = _of_paper("text", request, TextBody)
-    return Request("GET", path, TextResponse.from_dict, _query_string(content))
-
-
-def find(request: FindBody) -> Request[FindResponse]:
-    """``GET /v1/papers/{id}/find``."""
-    path, content = _of_paper("find", request, FindBody)
-    return Request(
-        "GET", path, lambda data: FindResponse.from_dict(data, request.fields), _query_string(content)
-    )
-
-
-def paper_passages(request: PaperPassagesBody) -> Request[PassagesResponse]:
-    """``GET /v1/papers/{id}/passages``."""
-    path, content = _of_paper("passages", request, PaperPassagesBody)
-    return Request(
-        "GET", path, lambda data: PassagesResponse.from_dict(data, request.fields), _query_string(content)
-    )
-
-
-def contexts(request: ContextBody) -> Request[ContextsResponse]:
-    """``GET /v1/papers/{id}/citation-contexts``."""
-    path, content = _of_paper("citation-contexts", request, ContextBody)
-    return Request(
-        "GET", path, lambda data: ContextsResponse.from_dict(data, request.fields), _query_string(content)
-    )
+    return Request("POST", batch.path, read, body=batch.body)
 
 
 def page_image(request: PageBody) -> Request[bytes]:
     """``GET /v1/papers/{id}/pages/{page}``."""
-    path, content = _of_paper("pages", request, PageBody)
+    content = _content(request, PageBody)
     if "box" in content:
         content["box"] = ",".join(map(str, content["box"]))
-    return Request("GET", f"{path}/{content.pop('page')}", bytes, _query_string(content))
+    path = _path("/v1/papers/{paper_id}/pages/{page}", content)
+    return Request("GET", path, bytes, _query_string(content))
 
 
-def search_passages(request: PassageSearch) -> Request[PassagesResponse]:
-    """``POST /v1/passages/search``."""
-    return Request(
-        "POST",
-        "/v1/passages/search",
-        lambda data: PassagesResponse.from_dict(data, request.fields),
-        body=_json(_content(request, PassageSearch)),
-    )
+# -- tools and sessions ------------------------------------------------------------------------------------
 
 
-def _of_paper(part: str, request: Model, kind: type[Model]) -> tuple[str, dict[str, Any]]:
-    """The path of a part of a paper, and the other values of the request."""
-    content = _content(request, kind)
-    return f"{_paper_path(content.pop('paper_id'))}/{part}", content
-
-
-def tools(
-    form: str, strict: bool, session: str | None, tool_set: str = "scholarbase"
-) -> Request[list[dict[str, Any]]]:
+def tools(form: str, strict: bool, session: str | None, tool_set: str) -> Request[list[dict[str, Any]]]:
     """``GET /v1/tools``."""
     check_type(form, str, "form", "the name of a form, such as 'openai'")
     check_text(form, "form")
@@ -453,38 +400,29 @@ def _set(tool_set: str) -> dict[str, str]:
 
 
 def call_tool(
-    name: str,
-    arguments: Mapping[str, Any],
-    session: str | None,
-    parent: int | None,
-    round: int | None,
-    tool_set: str = "scholarbase",
+    name: str, arguments: Mapping[str, Any], tool_set: str, **recorded: Any
 ) -> Request[dict[str, Any]]:
-    """``POST /v1/tools/{name}``."""
+    """``POST /v1/tools/{name}``. ``recorded`` has ``session``, ``parent`` and ``round``."""
     check_json_format(arguments)
-    return _call_tool(dict, name, arguments, session, parent, round, tool_set)
+    return _call_tool(dict, name, arguments, tool_set, **recorded)
 
 
 def call_tool_as_text(
-    name: str,
-    arguments: Mapping[str, Any],
-    session: str | None,
-    parent: int | None,
-    round: int | None,
-    tool_set: str = "scholarbase",
+    name: str, arguments: Mapping[str, Any], tool_set: str, **recorded: Any
 ) -> Request[str]:
     """``POST /v1/tools/{name}`` with the format text."""
-    return _call_tool(str, name, as_text_arguments(arguments), session, parent, round, tool_set)
+    return _call_tool(str, name, as_text_arguments(arguments), tool_set, **recorded)
 
 
 def _call_tool(
     read: Callable[[Any], T],
     name: str,
     arguments: Mapping[str, Any],
+    tool_set: str,
+    *,
     session: str | None,
     parent: int | None,
     round: int | None,
-    tool_set: str,
 ) -> Request[T]:
     if not isinstance(arguments, Mapping):
         raise InvalidRequest(f"The arguments of {shown(name)} are {shown(arguments)}: give a dictionary.")
@@ -497,8 +435,7 @@ def _call_tool(
             text = value if isinstance(value, str) else str(check_whole(value, header, 1))
             headers[f"X-ScholarBase-{header.title()}"] = _header(header, text)
     path = f"/v1/tools/{_segment('name', name)}"
-    query = _query_string(_set(tool_set))
-    return Request("POST", path, read, query, body=_json(dict(arguments)), headers=headers)
+    return Request("POST", path, read, _query_string(_set(tool_set)), _json(dict(arguments)), headers)
 
 
 def open_session(**content: Any) -> Request[dict[str, Any]]:
@@ -542,26 +479,19 @@ def delete_session(session: str) -> Request[None]:
     return Request("DELETE", _session_path(session), lambda data: None, repeatable=False)
 
 
-def sql(request: SqlBody) -> Request[SqlResponse]:
-    """``POST /v1/sql``."""
-    return Request("POST", "/v1/sql", SqlResponse.from_dict, body=_json(_content(request, SqlBody)))
+def _session_path(session: str) -> str:
+    return f"/v1/sessions/{_segment('session', session)}"
 
 
-def sql_schema() -> Request[dict[str, Any]]:
-    """``GET /v1/sql/schema``."""
-    return Request("GET", "/v1/sql/schema", dict)
+# -- about the server ----------------------------------------------------------------------------------------
+
+SQL_SCHEMA: Final = Request("GET", "/v1/sql/schema", dict[str, Any])
 
 
 def snapshot() -> Request[dict[str, Any]]:
     """``GET /v1/snapshot``."""
-
-    def read(data: Any) -> dict[str, Any]:
-        names = ["snapshot", "ranking", "manifest"]
-        if "rerankers" in data:  # not of an older server
-            names.insert(2, "rerankers")
-        return {name: data[name] for name in names}
-
-    return Request("GET", "/v1/snapshot", read)
+    names = ("snapshot", "ranking", "rerankers", "manifest")
+    return Request("GET", "/v1/snapshot", lambda data: {name: data[name] for name in names})
 
 
 def snapshots() -> Request[list[dict[str, Any]]]:
@@ -569,8 +499,7 @@ def snapshots() -> Request[list[dict[str, Any]]]:
     return Request("GET", "/v1/snapshots", lambda data: list(data["results"]))
 
 
-def _session_path(session: str) -> str:
-    return f"/v1/sessions/{_segment('session', session)}"
+# -- parts of requests -----------------------------------------------------------------------------------------
 
 
 def _segment(name: str, value: str) -> str:
@@ -587,13 +516,12 @@ def _header(name: str, value: str) -> str:
     return value
 
 
-def _paper_path(paper_id: str) -> str:
-    parse(paper_id)  # raises what the server would
-    return f"/v1/papers/{quote(paper_id.strip(), safe='')}"
-
-
-def _author_path(author_id: str) -> str:
-    return f"/v1/authors/{quote(author_id, safe='')}"
+def _path(template: str, content: dict[str, Any]) -> str:
+    """The path with the fields that it names, which are removed from the content."""
+    if "paper_id" in content:
+        parse(content["paper_id"])  # raises what the server would
+    names = [name for _, name, _, _ in Formatter().parse(template) if name is not None]
+    return template.format(**{name: quote(str(content.pop(name)).strip(), safe="") for name in names})
 
 
 def _content(request: Model, kind: type[Model]) -> dict[str, Any]:

@@ -1,34 +1,22 @@
 """Responses cut to a number of tokens, for a context window.
 
-Works on the JSON of a response (``to_dict()``). Sizes are measured in *units*: a lower-case ASCII letter or a space is
-one unit, every other byte is three, and 4.5 units are estimated as one token (:func:`estimate_tokens`). Units are
-additive, so each part of a response is measured once.
+Works on the JSON of a response (``to_dict()``). :mod:`.pages` measures responses and cuts pages of papers.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import accumulate
-from typing import Any, Final, NamedTuple
-
-import orjson
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
 
 from scholarbase.errors import InvalidRequest
 from scholarbase.models.checks import check_whole
 from scholarbase.models.limits import MAX_TOKENS, MIN_TOKENS
-from scholarbase.responses import documents, observations
 from scholarbase.responses import text as text_format
-from scholarbase.responses.fitting import greatest
-from scholarbase.responses.lines import plain
-from scholarbase.responses.rows import fit_rows, has_rows
-from scholarbase.responses.sentences import sentence_ends
-from scholarbase.responses.text import compact_authors
+from scholarbase.responses.pages import Form, JsonForm, Page, TextForm, greatest, tokens_of, units_of
 
-_CHEAP: Final = b"abcdefghijklmnopqrstuvwxyz "
-_COMMA: Final = 3
-_ELLIPSIS: Final = " ..."
-"""The end of a cut abstract."""
+SHORTEST: Final = 20
+"""Characters of a value that a response keeps at least."""
+CUT: Final = "[The rest is cut: ask for less.]"
 
 
 def estimate_tokens(text: str | bytes) -> int:
@@ -42,7 +30,7 @@ def estimate_tokens(text: str | bytes) -> int:
     times with abstracts). Bytes divided by a constant would do worse: a token has 2.2 bytes in a list of ids, and 5.2
     in abstracts. BERT's WordPiece, which makes a token of every punctuation mark, has 0.72 to 1.25 times the estimate.
     """
-    return _tokens(_units(text.encode() if isinstance(text, str) else text))
+    return tokens_of(units_of(text.encode() if isinstance(text, str) else text))
 
 
 def check_max_tokens(value: int) -> int:
@@ -78,356 +66,46 @@ def fit_response(
         InvalidRequest: ``max_tokens`` is invalid, or too small even without papers.
     """
     check_max_tokens(max_tokens)
-    form = _Text() if text else _Json()
+    form = TextForm() if text else JsonForm()
     room = max_tokens * 9 // 2 - form.reserve
     response = {key: value for key, value in response.items() if key != "tokens"}
     if "observation" in response:
-        fitted = observations.fit(response, lambda one: form.whole(one, 0) <= room)
+        fitted = _observation(response, lambda one: form.whole(one, 0) <= room)
         _check_room(room, form.whole(fitted, 0), form)
     elif "document" in response:
         fitted = _text(response, room, form)
-    elif has_rows(response):
-        fitted = fit_rows(response, lambda one: _own_tokens(one, 0, form), max_tokens)
+    elif text_format.has_rows(response):
+        fitted = _rows(response, lambda one: _size(one, 0, form), max_tokens)
     elif "results" in response and text_format.is_search_batch(response):
         fitted = _batch(response, room, offset, form)
     else:
         fitted = _single(response, room, offset, form, same_offset=same_offset)
-    fitted["tokens"] = _own_tokens(fitted, offset, form)
+    fitted["tokens"] = _size(fitted, offset, form)
     return fitted
 
 
-def _units(data: bytes) -> int:
-    return 3 * len(data) - 2 * (len(data) - len(data.translate(None, _CHEAP)))
-
-
-def _tokens(units: int) -> int:
-    return -(-units * 2 // 9)
-
-
-def _own_tokens(response: dict[str, Any], offset: int | Sequence[int], form: _Form) -> int:
+def _size(response: dict[str, Any], offset: int | Sequence[int], form: Form) -> int:
     """The estimate of a response, including its own key ``tokens``."""
-    if isinstance(form, _Text):
-        return _tokens(form.whole(response, offset))
-    units, digits = form.whole(response, offset) + _units(b',"tokens":'), 1
-    while digits < len(str(_tokens(units + 3 * digits))):
+    if isinstance(form, TextForm):
+        return tokens_of(form.whole(response, offset))
+    units, digits = form.whole(response, offset) + units_of(b',"tokens":'), 1
+    while digits < len(str(tokens_of(units + 3 * digits))):
         digits += 1
-    return _tokens(units + 3 * digits)
+    return tokens_of(units + 3 * digits)
 
 
-class _Json:
-    """Units of the parts of a response in JSON."""
-
-    reserve = _units(b',"tokens":') + 3 * len(str(MAX_TOKENS))
-
-    def whole(self, response: Mapping[str, Any], offset: int | Sequence[int]) -> int:
-        return _units(orjson.dumps(response))
-
-    def frame(self, response: Mapping[str, Any], shown: int, offset: int) -> int:
-        """A response without its ``shown`` results."""
-        return _units(orjson.dumps({**response, "results": []} if "results" in response else response))
-
-    def item(self, item: Any, rank: int) -> int:
-        return _units(orjson.dumps(item)) + _COMMA
-
-    def group(self, place: int, empty: bool) -> int:
-        """The list around the matches of a title."""
-        return _units(b"[],")
-
-    def search(self, place: int) -> int:
-        return _COMMA
-
-    def source(self, text: str) -> str:
-        """A text as it appears in the response."""
-        return text
-
-    def part(self, text: str) -> int:
-        """A part of a text."""
-        return _units(orjson.dumps(text)[1:-1])
-
-    def abstract(self, text: str) -> int:
-        """The units that an abstract has more than null."""
-        return _units(orjson.dumps(text)) - _units(b"null")
-
-    def context(self, text: str) -> int:
-        return _units(orjson.dumps(text)) + _COMMA
-
-
-class _Text:
-    """Units of the parts of a response as text."""
-
-    reserve = 0
-    gap = _units(text_format.GAP.encode())
-
-    def whole(self, response: Mapping[str, Any], offset: int | Sequence[int]) -> int:
-        return _units(text_format.as_text(response, offset=offset).encode())
-
-    def frame(self, response: Mapping[str, Any], shown: int, offset: int) -> int:
-        if "results" not in response:
-            return self.whole(response, offset)
-        if not shown:
-            response = {**response, "results": []}
-        return _units(
-            (text_format.head(response, shown) + text_format.GAP + text_format.tail(response)).encode()
-        )
-
-    def item(self, item: Any, rank: int) -> int:
-        return _units(text_format.block(item, rank).encode()) + self.gap
-
-    def group(self, place: int, empty: bool) -> int:
-        if empty:
-            return _units(text_format.title_blocks([], place)[0].encode()) + self.gap
-        return _units(f"{text_format.title_heading(place)}\n".encode())
-
-    def search(self, place: int) -> int:
-        return _units(text_format.search_heading(place).encode()) + self.gap
-
-    def source(self, text: str) -> str:
-        return plain(text)
-
-    def part(self, text: str) -> int:
-        return _units(text.encode())
-
-    def abstract(self, text: str) -> int:
-        return _units(text_format.abstract_line(text).encode())
-
-    def context(self, text: str) -> int:
-        return _units(text_format.context_line(text).encode())
-
-
-_Form = _Json | _Text
-
-
-class _Counts(NamedTuple):
-    """The numbers in ``left_out``."""
-
-    papers: int = 0
-    abstracts_cut: int = 0
-    abstracts: int = 0
-    contexts: int = 0
-
-
-class _Piece(NamedTuple):
-    """A result at ``place`` (from 0), split into the item without abstract and contexts, and these."""
-
-    place: int
-    item: dict[str, Any] | None
-    abstract: str | None
-    contexts: list[str]
-    units: int
-
-    @property
-    def paper(self) -> dict[str, Any]:
-        assert self.item is not None
-        paper: dict[str, Any] = self.item.get("paper", self.item)
-        return paper
-
-
-class _Cuts(NamedTuple):
-    """The possible lengths of an abstract, from 0 to all of it, and the units of each."""
-
-    ends: list[int]
-    units: list[int]
-
-
-class _Page:
-    """A response other than a batch of searches, split into pieces.
-
-    ``need`` is its size in units, ``least`` its size without papers.
-    """
-
-    def __init__(
-        self, response: Mapping[str, Any], offset: int, form: _Form, *, same_offset: bool = False
-    ) -> None:
-        self._form, self._offset = form, offset
-        self._step = 0 if same_offset else 1
-        self.response = _compact(response)
-        self.need = form.whole(self.response, offset)
-        self._is_paper = "results" not in response
-        self._is_titles = not self._is_paper and text_format.is_title_batch(response)
-        self._is_check = "counts" in response
-        self._is_ids = not self._is_paper and text_format.is_id_batch(response)
-        self._noun = documents.plural(response)
-
-    def prepare(self) -> None:
-        """Split and measure a response that does not fit."""
-        self._pieces = list(self._split())
-        self._papers = sum(piece.item is not None for piece in self._pieces)
-        abstracts = sum(piece.abstract is not None for piece in self._pieces)
-        most = _Counts(self._papers, abstracts, abstracts, sum(len(piece.contexts) for piece in self._pieces))
-        # No number in a frame is longer than these, so no frame is larger.
-        self._frame = max(map(self._largest, (len(self._pieces),) * 2, (most, most._replace(papers=0))))
-        self.least = self._frame if self._is_paper else self._largest(0, _Counts(papers=self._papers))
-
-    def _largest(self, count: int, counts: _Counts) -> int:
-        """The units of a response without results, with the longest possible numbers of tokens."""
-        return self._form.frame(self._frame_of(count, counts, MAX_TOKENS, MAX_TOKENS), count, self._offset)
-
-    def _split(self) -> Iterator[_Piece]:
-        if self._is_paper:
-            yield self._piece(0, self.response, 1)
-            return
-        for place, item in enumerate(self.response["results"]):
-            if not isinstance(item, list):
-                yield self._piece(place, item, self._offset + place + 1)
-                continue
-            group = self._form.group(place + 1, not item)
-            if not item:
-                yield _Piece(place, None, None, [], group)
-            for rank, match in enumerate(item, 1):
-                piece = self._piece(place, match, rank)
-                yield piece._replace(units=piece.units + group) if rank == 1 else piece
-
-    def _piece(self, place: int, item: dict[str, Any] | None, rank: int) -> _Piece:
-        if item is None:
-            return _Piece(place, None, None, [], self._form.item(None, rank))
-        bare, paper = dict(item), dict(item.get("paper", item))
-        abstract = self._form.source(paper["abstract"]) if paper.get("abstract") else None
-        if abstract:
-            paper["abstract"] = None
-        if "paper" in item:
-            bare["paper"] = paper
-        else:
-            bare = paper
-        contexts = list(item.get("contexts") or ()) if "paper" in item else []
-        if contexts:
-            bare["contexts"] = []
-        return _Piece(place, bare, abstract, contexts, 0 if self._is_paper else self._form.item(bare, rank))
-
-    def cut(self, room: int, tokens: int) -> dict[str, Any]:
-        """The response in ``room`` units (``least`` or more), reported as ``tokens``. Call it once."""
-        left = max(room - self._frame, 0)
-        sums = list(accumulate(piece.units for piece in self._pieces))
-        count = bisect_right(sums, left)
-        pieces = self._pieces[:count]
-        left -= sums[count - 1] if count else 0
-        whole = [self._form.abstract(piece.abstract) if piece.abstract else 0 for piece in pieces]
-        spent = self._add_contexts(pieces, left - min(sum(whole), left // 2))
-        cut, omitted = self._add_abstracts(pieces, whole, left - spent)
-        kept = sum(piece.item is not None for piece in pieces)
-        contexts = sum(
-            len(piece.contexts) - len((piece.item or {}).get("contexts", ()))
-            for piece in pieces
-            if piece.contexts
-        )
-        counts = _Counts(self._papers - kept, cut, omitted, contexts)
-        first = self._frame + self._form.reserve + self._pieces[0].units
-        out = self._frame_of(count, counts, tokens, _tokens(first))
-        if not self._is_paper:
-            out["results"] = self._results(pieces)
-        return out
-
-    def _add_contexts(self, pieces: Sequence[_Piece], room: int) -> int:
-        """Add the first context of each paper while there is room, then the others. Return the units used."""
-        spent = 0
-        for chosen in (slice(0, 1), slice(1, None)):
-            for piece in pieces:
-                units = sum(map(self._form.context, piece.contexts[chosen]))
-                if spent + units > room:
-                    return spent
-                if piece.item is not None and piece.contexts:
-                    piece.item["contexts"] = [*piece.item["contexts"], *piece.contexts[chosen]]
-                spent += units
-        return spent
-
-    def _add_abstracts(self, pieces: Sequence[_Piece], whole: Sequence[int], room: int) -> tuple[int, int]:
-        """Share ``room`` among the abstracts. Return how many were cut, and how many left out."""
-        chosen = [(piece, units) for piece, units in zip(pieces, whole, strict=True) if piece.abstract]
-        if sum(units for _, units in chosen) <= room:
-            cuts = [_Cuts([0, len(piece.abstract or "")], [0, units]) for piece, units in chosen]
-        else:
-            cuts = [_cuts(piece.abstract or "", units, self._form) for piece, units in chosen]
-        cut = omitted = 0
-        for (piece, _), (ends, _), step in zip(
-            chosen, cuts, _shared([c.units for c in cuts], room), strict=True
-        ):
-            abstract = piece.abstract or ""
-            if step == len(ends) - 1:
-                piece.paper["abstract"] = abstract
-            elif step:
-                piece.paper["abstract"] = abstract[: ends[step]] + _ELLIPSIS
-                cut += 1
-            else:
-                omitted += 1
-        return cut, omitted
-
-    def _results(self, pieces: Sequence[_Piece]) -> list[Any]:
-        if not self._is_titles:
-            return [piece.item for piece in pieces]
-        results: list[Any] = [[] for _ in range(pieces[-1].place + 1)] if pieces else []
-        for piece in pieces:
-            if piece.item is not None and text_format.is_unfinished(piece.item):
-                results[piece.place] = piece.item
-            elif piece.item is not None:
-                results[piece.place].append(piece.item)
-        return results
-
-    def _frame_of(self, count: int, counts: _Counts, tokens: int, first: int) -> dict[str, Any]:
-        """The response with all results and the ``left_out`` of ``count`` kept pieces."""
-        out = dict(self._pieces[0].paper if self._is_paper else self.response)
-        if counts.papers and "next_offset" in out:
-            out["next_offset"] = self._offset + count * self._step
-        numbers = {name: number for name, number in counts._asdict().items() if number}
-        if self._noun != "papers" and "papers" in numbers:
-            numbers = {self._noun.replace(" ", "_"): numbers["papers"]}
-        out["left_out"] = {**numbers, "how": self._how(count, counts, tokens, first)}
-        return out
-
-    def _how(self, count: int, counts: _Counts, tokens: int, first: int) -> str:
-        """A sentence about what was left out; the first piece alone takes ``first`` tokens."""
-        if self._is_paper:
-            return f"The abstract is cut to fit into {tokens} tokens: ask again with more for all of it."
-        everything = len(self._pieces)
-        noun = "ids" if self._is_ids else "references" if self._is_check else self._noun
-        ways = []
-        if counts.papers or count < everything:
-            if not count:
-                return (
-                    f"None of {everything} {noun} fits into {tokens} tokens: "
-                    f"ask again with at least {first}{', or for fewer fields' if self._noun == 'papers' else ''}."
-                )
-            if self._is_titles:
-                kept, everything = self._papers - counts.papers, self._papers
-                noun = "matches"
-            else:
-                kept = count
-            fact = f"{kept} of {everything} {noun} {'fits' if kept == 1 else 'fit'} into {tokens} tokens"
-            ways.append(self._rest(count))
-        else:
-            fact = f"The {noun} fit into {tokens} tokens, but not all their abstracts and contexts"
-        if counts.abstracts_cut or counts.abstracts:
-            ways.append("look papers up with get_papers for their whole abstracts")
-        if counts.contexts:
-            ways.append("ask for fewer papers at a time for all contexts")
-        return f"{fact}: {', or '.join(ways)}."
-
-    def _rest(self, count: int) -> str:
-        """How to get the pieces from ``count`` on."""
-        if "next_offset" in self.response:
-            return f"ask again with offset {self._offset + count * self._step} for the rest"
-        if self._is_ids:
-            return f"ask again with the ids from place {count + 1} on"
-        if self._is_check:
-            return f"ask again with the references from place {count + 1} on"
-        if self._is_titles:
-            # A title whose matches were cut already has its best ones.
-            after = self._pieces[count - 1].place + 1 if count < len(self._pieces) else 0
-            if after < len(self.response["results"]):
-                return f"ask again with the titles from place {after + 1} on"
-        return "ask for fewer fields, or for a paper by its exact title"
-
-
-def _check_room(room: int, least: int, form: _Form) -> None:
+def _check_room(room: int, least: int, form: Form) -> None:
     """Raise InvalidRequest if a response of ``least`` units does not fit."""
     if least > room:
         raise InvalidRequest(
-            f"max_tokens is {_tokens(room + form.reserve)}: this response needs at least "
-            f"{max(_tokens(least + form.reserve), MIN_TOKENS)}. Raise max_tokens, or request less."
+            f"max_tokens is {tokens_of(room + form.reserve)}: this response needs at least "
+            f"{max(tokens_of(least + form.reserve), MIN_TOKENS)}. Raise max_tokens, or request less."
         )
 
 
-def _text(response: dict[str, Any], room: int, form: _Form) -> dict[str, Any]:
+def _text(response: dict[str, Any], room: int, form: Form) -> dict[str, Any]:
     """An outline or a part of a text."""
-    fitted = documents.fit(response, lambda one: form.whole(one, 0) <= room, _tokens(room + form.reserve))
+    fitted = _outline(response, lambda one: form.whole(one, 0) <= room, tokens_of(room + form.reserve))
     least = form.whole(fitted, 0)
     _check_room(room, least, form)
     if fitted.get("text") == "" and response["text"]:
@@ -436,26 +114,26 @@ def _text(response: dict[str, Any], room: int, form: _Form) -> dict[str, Any]:
 
 
 def _single(
-    response: dict[str, Any], room: int, offset: int | Sequence[int], form: _Form, *, same_offset: bool
+    response: dict[str, Any], room: int, offset: int | Sequence[int], form: Form, *, same_offset: bool
 ) -> dict[str, Any]:
     if not isinstance(offset, int):
         raise InvalidRequest(f"offset is {offset!r}: only a batch of searches takes several offsets.")
-    page = _Page(response, offset, form, same_offset=same_offset)
+    page = Page(response, offset, form, same_offset=same_offset)
     if page.need <= room:
         return page.response
     page.prepare()
     _check_room(room, min(page.least, page.need), form)
-    return page.cut(room, _tokens(room + form.reserve))
+    return page.cut(room, tokens_of(room + form.reserve))
 
 
-def _batch(response: dict[str, Any], room: int, offset: int | Sequence[int], form: _Form) -> dict[str, Any]:
+def _batch(response: dict[str, Any], room: int, offset: int | Sequence[int], form: Form) -> dict[str, Any]:
     responses = response["results"]
     offsets = [offset] * len(responses) if isinstance(offset, int) else offset
     if len(offsets) != len(responses):
         raise InvalidRequest(
             f"offset has {len(offsets)} numbers for {len(responses)} searches: give one for each."
         )
-    pages = [_Page(one, start, form) for one, start in zip(responses, offsets, strict=True)]
+    pages = [Page(one, start, form) for one, start in zip(responses, offsets, strict=True)]
     out = {**response, "results": [page.response for page in pages]}
     frame = form.frame(out, len(pages), 0) + sum(form.search(place) for place in range(1, len(pages) + 1))
     if frame + sum(page.need for page in pages) <= room:
@@ -472,65 +150,124 @@ def _batch(response: dict[str, Any], room: int, offset: int | Sequence[int], for
         if page.need <= share:
             spare = share - page.need
             continue
-        out["results"][place] = page.cut(share, _tokens(share))
+        out["results"][place] = page.cut(share, tokens_of(share))
         spare = share - form.whole(out["results"][place], offsets[place])
     return out
 
 
-def _share(page: _Page, level: int) -> int:
+def _share(page: Page, level: int) -> int:
     return min(page.need, max(page.least, level))
 
 
-def _shared(steps: Sequence[Sequence[int]], room: int) -> list[int]:
-    """The step of each list that shares ``room`` evenly; steps ascend from 0."""
-    most = max((units[-1] for units in steps), default=0)
-    level = greatest(most, lambda level: sum(s[bisect_right(s, level) - 1] for s in steps) <= room)
-    chosen = [bisect_right(units, level) - 1 for units in steps]
-    left = room - sum(units[step] for units, step in zip(steps, chosen, strict=True))
-    # The remainder may allow one more step for some, in order.
-    for place, units in enumerate(steps):
-        if (
-            chosen[place] + 1 < len(units)
-            and (more := units[chosen[place] + 1] - units[chosen[place]]) <= left
-        ):
-            chosen[place] += 1
-            left -= more
-    return chosen
+# -- other responses ---------------------------------------------------------------------------------------
 
 
-def _cuts(abstract: str, whole: int, form: _Form) -> _Cuts:
-    cuts = _Cuts([0], [0])
-    ellipsis = form.part(_ELLIPSIS)
-    begin, units = 0, form.abstract("x") - form.part("x")
-    for end in sentence_ends(abstract):
-        units += form.part(abstract[begin:end])
-        begin = end
-        if units + ellipsis >= whole:
-            break
-        cuts.ends.append(end)
-        cuts.units.append(units + ellipsis)
-    cuts.ends.append(len(abstract))
-    cuts.units.append(whole)
-    return cuts
+def _observation(response: dict[str, Any], fits: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+    """A response whose observation is cut at the end of a line, or else of a character, until it ``fits``. Without any
+    of it, it may still not fit."""
+    if fits(response):
+        return response
+    text: str = response["observation"]
+
+    def cut(length: int) -> dict[str, Any]:
+        return {**response, "observation": f"{text[:length]}\n{CUT}"}
+
+    length = greatest(len(text), lambda kept: fits(cut(kept)))
+    line = text.rfind("\n", length // 2, length)
+    return cut(line if line > 0 else length)
 
 
-def _compact(response: Mapping[str, Any]) -> dict[str, Any]:
-    """The response with the authors of each paper as one line."""
-    if "results" not in response:
-        compact: dict[str, Any] = _compact_item(response)
-        return compact
-    return {**response, "results": [_compact_item(item) for item in response["results"]]}
+def _outline(response: dict[str, Any], fits: Callable[[dict[str, Any]], bool], tokens: int) -> dict[str, Any]:
+    """A response with an outline or a part of a text, cut until it ``fits``: figures and the end of the outline are
+    left out, and a text ends after a paragraph, a line or a word, where it is read on.
+
+    A response without all of these may still not fit.
+    """
+    if fits(response):
+        return response
+    if response.get("text") is not None:
+        return _fit_text(response, fits)
+    sections, figures = response.get("sections") or [], response.get("figures") or []
+
+    def cut(kept: int) -> dict[str, Any]:
+        first = min(kept, len(sections))
+        left = {"sections": len(sections) - first, "figures": len(figures) - (kept - first)}
+        counts = {name: count for name, count in left.items() if count}
+        how = f"The outline does not fit into {tokens} tokens: ask again with more, or read by section or from_offset."
+        changed = {**response, "sections": sections[:first], "figures": figures[: kept - first]}
+        return {**changed, "left_out": {**counts, "how": how}} if counts else changed
+
+    return cut(greatest(len(sections) + len(figures), lambda kept: fits(cut(kept))))
 
 
-def _compact_item(item: Any) -> Any:
-    if item is None:
-        return None
-    if isinstance(item, list):
-        return [_compact_item(match) for match in item]
-    if "matches" in item:
-        item = {**item, "matches": [_compact_item(match) for match in item["matches"]]}
-    paper = item.get("paper", item)
-    if paper.get("authors") is None:
-        return dict(item)
-    compact = {**paper, "authors": compact_authors(paper["authors"])}
-    return {**item, "paper": compact} if "paper" in item else compact
+def _fit_text(response: dict[str, Any], fits: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+    text, start = response["text"], response["start"]
+
+    def cut(length: int) -> dict[str, Any]:
+        return {**response, "text": text[:length], "end": start + length, "next_offset": start + length}
+
+    length = greatest(len(text) - 1, lambda kept: fits(cut(kept)))
+    for mark in ("\n\n", "\n", " "):
+        place = text.rfind(mark, length // 2, length)
+        if place >= 0:
+            return cut(place + len(mark))
+    return cut(length)
+
+
+def _rows(
+    response: Mapping[str, Any], tokens_of: Callable[[dict[str, Any]], int], max_tokens: int
+) -> dict[str, Any]:
+    """As many first rows as fit. If none does, the first one with its long values cut.
+
+    Args:
+        tokens_of: the estimate of a response.
+
+    Raises:
+        InvalidRequest: not even the first row fits.
+    """
+    rows = response["rows"]
+    if tokens_of(dict(response)) <= max_tokens:
+        return dict(response)
+
+    def first(count: int) -> dict[str, Any]:
+        left = len(rows) - count
+        how = (
+            f"{left:,} rows are left out: ask for the next ones with LIMIT {max(count, 1)} OFFSET {count}, for fewer "
+            "columns, or for more tokens."
+        )
+        return _cut(response, rows[:count], {"rows": left, "how": how})
+
+    count = greatest(len(rows), lambda one: tokens_of(first(one)) <= max_tokens)
+    if count:
+        return first(count)
+    if not rows:
+        raise _too_small(max_tokens)
+
+    def cut(characters: int) -> dict[str, Any]:
+        row = [_shortened(value, characters) for value in rows[0]]
+        left = len(rows) - 1
+        how = "Long values of the row end early, with ...: read the parts with substr(text, start, length)."
+        if left:
+            how += f" {left:,} rows are left out: ask for them with OFFSET 1."
+        return _cut(response, [row], {"rows": left, "how": how})
+
+    longest = max((len(value) for value in rows[0] if isinstance(value, str)), default=0)
+    characters = greatest(longest, lambda one: tokens_of(cut(one)) <= max_tokens)
+    if characters < SHORTEST:
+        raise _too_small(max_tokens)
+    return cut(characters)
+
+
+def _cut(response: Mapping[str, Any], rows: list[Any], left_out: dict[str, Any]) -> dict[str, Any]:
+    return {**response, "rows": rows, "row_count": len(rows), "truncated": True, "left_out": left_out}
+
+
+def _shortened(value: Any, characters: int) -> Any:
+    is_long = isinstance(value, str) and len(value) > characters
+    return f"{value[:characters]}..." if is_long else value
+
+
+def _too_small(max_tokens: int) -> InvalidRequest:
+    return InvalidRequest(
+        f"max_tokens is {max_tokens}, too small for the columns and one row: select fewer columns, or raise it."
+    )

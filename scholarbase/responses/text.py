@@ -8,13 +8,13 @@ collapsed, so that no title or abstract can imitate another part of the response
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from scholarbase.responses import documents, observations
-from scholarbase.responses.lines import INDENT, plain
-from scholarbase.responses.rows import has_rows, rows_as_text
+from scholarbase.models.papers import Paper
 
+INDENT: Final = "   "
 GAP: Final = "\n\n"
 LABELS: Final[Mapping[str, str]] = {
     "held": "held",
@@ -27,6 +27,19 @@ LABELS: Final[Mapping[str, str]] = {
 """The statuses in words."""
 MAX_COMMENT: Final = 200
 """Characters of a comment."""
+MAX_REFERENCE: Final = 300
+"""Characters of an entry of a bibliography."""
+COUNTED: Final = ("passages", "matches", "citation_marks")
+"""What ``left_out`` counts of results with passages."""
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
+
+
+def plain(value: Any) -> str:
+    """A field on one line: white space and control characters collapsed to single spaces."""
+    if value is None:
+        return ""
+    text = " ".join(str(value).split())
+    return text if text.isprintable() else " ".join(_CONTROL.sub(" ", text).split())
 
 
 def as_text(response: Mapping[str, Any], *, offset: int | Sequence[int] = 0) -> str:
@@ -38,11 +51,11 @@ def as_text(response: Mapping[str, Any], *, offset: int | Sequence[int] = 0) -> 
     if is_unfinished(response):
         return plain(response["error"])
     if "observation" in response:
-        return observations.as_text(response)
+        return "\n".join(filter(None, (response["observation"], _budget(response))))
     if "document" in response:
-        return documents.as_text(response)
+        return "\n".join(_document_lines(response))
     if has_rows(response):
-        return GAP.join(filter(None, (head(response, 1), rows_as_text(response, plain), tail(response))))
+        return GAP.join(filter(None, (head(response, 1), rows_as_text(response), tail(response))))
     if "results" not in response:
         return GAP.join(filter(None, (head(response, 1), block(response), tail(response))))
     results = response["results"]
@@ -92,6 +105,20 @@ def is_checked(item: Any) -> bool:
     return isinstance(item, Mapping) and "status" in item and "reason" in item
 
 
+def noun(response: Mapping[str, Any]) -> str:
+    """What the results of a response are."""
+    first = next(iter(response.get("results") or ()), None)
+    if not isinstance(first, Mapping) or "passage" not in first:
+        return "paper"
+    return "match" if "match" in first else "citation mark" if "mark" in first else "passage"
+
+
+def plural(response: Mapping[str, Any]) -> str:
+    """What the results of a response are, in the plural."""
+    word = noun(response)
+    return f"{word}es" if word.endswith("ch") else f"{word}s"
+
+
 def head(response: Mapping[str, Any], shown: int) -> str:
     """The first line, with the kind and number of results and the snapshot, and a line for each failed leg and
     warning.
@@ -114,9 +141,9 @@ def head(response: Mapping[str, Any], shown: int) -> str:
         what = _count(shown, "id")
     elif total is not None and (total or shown):
         least = "at least " if response.get("total_relation") == "gte" else ""
-        what = f"{shown:,} of {least}{_count(total, documents.noun(response), documents.plural(response))}"
+        what = f"{shown:,} of {least}{_count(total, noun(response), plural(response))}"
     elif shown or response.get("left_out"):
-        what = _count(shown, documents.noun(response), documents.plural(response))
+        what = _count(shown, noun(response), plural(response))
     else:
         what = ""
     legs = ", ".join(plain(response[key]) for key in ("mode", "engine") if response.get(key))
@@ -139,12 +166,16 @@ def tail(response: Mapping[str, Any]) -> str:
         lines.append(plain(left_out["how"]))
     elif response.get("truncated"):
         lines.append("There is more: ask again with a larger limit, with LIMIT and OFFSET, or with substr.")
-    if response.get("next_offset") is not None and not left_out.keys() & {"papers", *documents.COUNTED}:
+    if response.get("next_offset") is not None and not left_out.keys() & {"papers", *COUNTED}:
         lines.append(f"There are more: ask again with offset {response['next_offset']}.")
-    if response.get("budget"):
-        budget = (f"{plain(name)} {_number(left)}" for name, left in response["budget"].items())
-        lines.append(f"Left of the budget: {', '.join(budget)}.")
-    return "\n".join(lines)
+    return "\n".join(filter(None, (*lines, _budget(response))))
+
+
+def _budget(response: Mapping[str, Any]) -> str:
+    """What the limits of the session have left; empty without limits."""
+    left = (f"{plain(name)} {_number(number)}" for name, number in (response.get("budget") or {}).items())
+    text = ", ".join(left)
+    return f"Left of the budget: {text}." if text else ""
 
 
 def block(item: Mapping[str, Any] | None, rank: int | None = None) -> str:
@@ -155,7 +186,7 @@ def block(item: Mapping[str, Any] | None, rank: int | None = None) -> str:
     if item.get("error"):
         return f"{number}{plain(item['error'])}"
     if is_checked(item) or "passage" in item:
-        lines_of = documents.passage_lines if "passage" in item else reference_lines
+        lines_of = passage_lines if "passage" in item else reference_lines
         return "\n".join(lines_of(item, number))
     paper = item.get("paper", item)
     title = plain(paper.get("title"))
@@ -181,6 +212,33 @@ def block(item: Mapping[str, Any] | None, rank: int | None = None) -> str:
     if "paper" in item:
         text += "".join(map(context_line, item.get("contexts") or ()))
     return text
+
+
+def passage_lines(item: Mapping[str, Any], number: str) -> Iterator[str]:
+    """The lines of a passage, a match or a citation context, from its JSON."""
+    paper, passage = item.get("paper") or {}, item["passage"]
+    title = plain(paper.get("title")) or plain(paper.get("id"))
+    yield f"{number}{title or 'a paper that the library does not hold'}"
+    facts = [plain(paper["id"])] if paper.get("title") and paper.get("id") else []
+    if paper.get("year"):
+        facts.append(plain(paper["year"]))
+    if passage.get("version"):
+        facts.append(f"version {passage['version']}")
+    if passage.get("section"):
+        facts.append(f"section {plain(passage['section'])}")
+    if passage.get("page"):
+        facts.append(f"page {passage['page']}")
+    facts.append(f"offset {passage['start']} to {passage['end']}")
+    if item.get("score") is not None:
+        facts.append(f"score {item['score']:.4g}")
+    yield f"{INDENT}{'; '.join(facts)}"
+    if item.get("match"):
+        yield f"{INDENT}Match at {item['match_start']}: {plain(item['match'])}"
+    if item.get("reference"):
+        yield f"{INDENT}Reference {plain(item.get('mark'))}: {plain(item['reference'])[:MAX_REFERENCE]}"
+    for line in passage["text"].split("\n"):
+        if text := plain(line):
+            yield f"{INDENT}{text}"
 
 
 def reference_lines(item: Mapping[str, Any], number: str) -> Iterator[str]:
@@ -245,6 +303,56 @@ def compact_authors(authors: Sequence[Mapping[str, Any]] | str | None) -> str:
     names = [str(author["name"]) for author in (authors or ())[:2]]
     count = len(authors or ())
     return ", ".join(names) + (f", ... ({count})" if count > len(names) else "")
+
+
+def has_rows(response: Mapping[str, Any]) -> bool:
+    """Whether a response has rows and columns, of an SQL statement."""
+    return "columns" in response and "rows" in response
+
+
+def rows_as_text(response: Mapping[str, Any]) -> str:
+    """The rows below the names of the columns, separated by vertical bars, which are escaped in values."""
+    lines = [response["columns"], *response["rows"]]
+    return "\n".join(" | ".join(map(_cell, line)) for line in lines)
+
+
+def _cell(value: Any) -> str:
+    return "null" if value is None else plain(value).replace("\\", "\\\\").replace("|", "\\|")
+
+
+def _document_lines(response: Mapping[str, Any]) -> list[str]:
+    """An outline or a part of a text, from its JSON."""
+    about = response["document"]
+    version = f", version {about['version']}" if about.get("version") else ""
+    pages = f", {about['pages']:,} pages" if about.get("pages") else ""
+    lines = [
+        f"{plain(response.get('title')) or plain(response['id'])}",
+        f"{INDENT}{plain(response['id'])}{version}, from {plain(about['source'])}: {about['tokens']:,} tokens, "
+        f"{about['characters']:,} characters{pages}",
+    ]
+    if response.get("snapshot"):
+        lines.append(f"{INDENT}snapshot {plain(response['snapshot'])}")
+    for one in response.get("sections") or ():
+        name = " ".join(filter(None, (plain(one.get("number")), plain(one["title"]))))
+        size = f"#{one['place']}, {one['tokens']:,} tokens, offset {one['start']}"
+        lines.append(f"{INDENT * one['level']}{name or '(no title)'} ({size})")
+    if response.get("sections") == [] and not response.get("left_out"):
+        lines.append(f"{INDENT}The text has no sections: read it from offset 0 on.")
+    elif response.get("sections") is not None:
+        lines.append(f"{INDENT}Read a section by its number, its title or # and its place.")
+    for one in response.get("figures") or ():
+        page = f", page {one['page']}" if one.get("page") else ""
+        lines.append(f"{INDENT}{plain(one['label']) or plain(one['kind'])}{page}: {plain(one['caption'])}")
+    if response.get("text") is not None:
+        lines += [f"{INDENT}Warning: {plain(warning)}" for warning in response.get("warnings", ())]
+        where = f"section {plain(response['section'])}, " if response.get("section") else ""
+        lines.append(f"{INDENT}{where}offset {response['start']} to {response['end']}:")
+        lines += [f"{INDENT}{plain(line)}" if line.strip() else "" for line in response["text"].split("\n")]
+    if response.get("left_out"):
+        lines.append(plain(response["left_out"]["how"]))
+    if response.get("next_offset") is not None:
+        lines.append(f"There is more: read on with from_offset {response['next_offset']}.")
+    return [*lines, *filter(None, [_budget(response)])]
 
 
 def _about(paper: Mapping[str, Any]) -> Iterator[str]:
@@ -323,3 +431,10 @@ def _number(value: Any) -> str:
 
 def _count(number: int, one: str, many: str | None = None) -> str:
     return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def papers_in(response: Mapping[str, Any]) -> list[Paper]:
+    """The papers of a response's JSON in their order: one paper, papers, or results that have one each."""
+    if "results" not in response:
+        return [Paper.from_dict(response)]
+    return [Paper.from_dict(item.get("paper", item)) for item in response["results"]]

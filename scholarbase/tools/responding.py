@@ -13,9 +13,8 @@ from scholarbase.bibliographies.writing import MEDIA_TYPES, write_papers
 from scholarbase.errors import InvalidRequest
 from scholarbase.models.limits import MIN_TOKENS, ExportFormat
 from scholarbase.models.requests import check_session
-from scholarbase.responses.exporting import papers_in
 from scholarbase.responses.sizing import check_max_tokens, estimate_tokens, fit_response
-from scholarbase.responses.text import as_text, compact_authors, is_unfinished
+from scholarbase.responses.text import as_text, compact_authors, is_unfinished, papers_in
 from scholarbase.search.library import Library
 from scholarbase.sessions.recording import Recording, ReturnedPapers, returned_papers
 

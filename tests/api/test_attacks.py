@@ -16,12 +16,14 @@ import httpx
 import pytest
 
 from benchmarks.memory import process_tree
-from scholarbase.api import bodies
+from scholarbase.api import middleware
+from scholarbase.api.access.guard import check_access
 from scholarbase.api.access.keys import create_key
 from scholarbase.client import Client
 from scholarbase.errors import InvalidRequest
 from scholarbase.models.limits import MAX_PAPERS
 from scholarbase.search.library import Library
+from scholarbase.settings import load_settings
 from tests.api.raw import SECONDS, connected, read_all, statuses
 from tests.conftest import serving, serving_in_thread
 from tests.libraries import copied
@@ -68,7 +70,7 @@ def test_clients_that_did_not_read_their_responses_kept_others_from_large_search
 def test_slow_uploads_kept_others_from_sending_large_bodies(
     sample: Library, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bodies, "SLOW_SECONDS", 1e9)
+    monkeypatch.setattr(middleware, "SLOW_SECONDS", 1e9)
     head = b"POST /v1/papers/batch HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     with serving_in_thread(sample) as url, ExitStack() as clients:
         for end in (b"Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n", b"Content-Length: 8000000\r\n\r\n{"):
@@ -116,9 +118,9 @@ def test_large_responses_are_compressed_once(server: str) -> None:
     assert "Content-Encoding" not in plain.headers
 
 
-def test_an_invalid_request_was_recorded_whole(sample_library: Path, tmp_path: Path) -> None:
+def test_an_invalid_request_was_recorded_whole(sample: Library, tmp_path: Path) -> None:
     headers = {"X-ScholarBase-Session": "s", "Content-Type": "application/json"}
-    with serving(sample_library, SCHOLARBASE_SESSIONS=str(tmp_path)) as (url, _):
+    with serving_in_thread(sample, sessions=str(tmp_path)) as url:
         refused = httpx.post(f"{url}/v1/search", content=json.dumps({"x": "y" * 10**6}), headers=headers)
         assert refused.status_code == 400
         wait_recorded(url, "s")
@@ -136,9 +138,9 @@ def test_a_long_title_stopped_the_event_loop(server: str, sample: Library) -> No
         sample.search("a", venue=marks)
 
 
-@pytest.mark.parametrize("workers", ["1", pytest.param("2", marks=pytest.mark.slow)])
-def test_sighup_stopped_a_server(sample_library: Path, workers: str) -> None:
-    with serving(sample_library, "--workers", workers) as (url, process):
+@pytest.mark.slow
+def test_sighup_stopped_a_server(sample_library: Path) -> None:
+    with serving(sample_library, "--workers", "2") as (url, process):
         running = process_tree(process.pid)
         os.kill(process.pid, signal.SIGHUP)
         assert httpx.get(f"{url}/healthz").status_code == 200
@@ -147,15 +149,15 @@ def test_sighup_stopped_a_server(sample_library: Path, workers: str) -> None:
         assert set(running) <= set(process_tree(process.pid))
 
 
-def test_a_key_file_that_others_could_read_drew_no_warning(sample_library: Path, tmp_path: Path) -> None:
+def test_a_key_file_that_others_could_read_drew_no_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     keys = tmp_path / "keys.json"
     create_key(keys, "ana")
     for mode, is_warned in ((0o600, False), (0o644, True)):
         keys.chmod(mode)
-        said: list[str] = []
-        with serving(sample_library, said=said, SCHOLARBASE_KEYS=str(keys)):
-            pass
-        assert any("chmod 600" in line for line in said) == is_warned
+        check_access(load_settings(keys=str(keys)))
+        assert ("chmod 600" in caplog.text) == is_warned
 
 
 def workers_of(server: int) -> list[int]:
@@ -197,7 +199,7 @@ def test_reading_a_truncated_file_killed_the_process(tmp_path: Path) -> None:
     """SIGBUS ended a server without a word and with a signal, before the check of the sizes."""
     script = """
 import mmap, sys
-from scholarbase.api.watching import exit_on_bus_errors
+from scholarbase.api.worker import exit_on_bus_errors
 exit_on_bus_errors()
 with open(sys.argv[1], "w+b") as file:
     file.truncate(8192)

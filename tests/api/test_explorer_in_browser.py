@@ -21,7 +21,7 @@ from scholarbase.api.holding import Libraries
 from scholarbase.ingest.job import ingest
 from scholarbase.search.library import Library
 from tests import fulltexts
-from tests.conftest import run_cli, serving, serving_in_thread, snapshot_of
+from tests.conftest import run_cli, serving_in_thread, snapshot_of
 from tests.evaluation.test_report_in_browser import browser  # noqa: F401
 from tests.fulltexts import MERGING
 
@@ -239,24 +239,6 @@ def test_every_view_in_three_sizes_two_colours_and_by_keyboard(
     check_view(page, address, shows)
 
 
-@pytest.mark.skipif("LARGE_LIBRARY" not in os.environ, reason="needs a large library in LARGE_LIBRARY")
-def test_every_view_of_a_large_library(browser: Any, tmp_path: Path) -> None:  # noqa: F811
-    library = Path(os.environ["LARGE_LIBRARY"])
-    with serving(library, "--sessions", str(tmp_path)) as (url, _):
-        with Client(url) as client:
-            client.call_tool("search_papers", {"q": LARGE_QUESTION, "limit": 20}, session="agent-1")
-            best = client.search(LARGE_QUESTION, limit=1, fields=("id", "authors")).results[0].paper
-        page = Page(browser, url)
-        for name, (address, shows) in VIEWS.items():
-            if name == "text":
-                continue  # such a library need not have full texts
-            address = address.replace("&b_snapshot=SMALL", "&b_engine=fts5").replace(STRINGS, best.id)  # noqa: PLW2901
-            address = address.replace("Washington+Taylor", quote(best.authors[0].name))  # noqa: PLW2901
-            address = address.replace(quote(QUESTION), quote(LARGE_QUESTION)).replace("&call=3", "&call=1")  # noqa: PLW2901
-            address = address.replace("&category=hep-th&from=1993", "&from=2015")  # noqa: PLW2901
-            check_view(page, address, shows)
-
-
 def test_the_first_page_transfers_at_most_100_kilobytes(page: Page) -> None:
     page.driver.execute_cdp_cmd("Network.clearBrowserCache", {})
     page.open("", shows="fieldset")
@@ -411,26 +393,6 @@ def test_copies_for_other_programs_return_the_same_results(page: Page, url: str,
 # -- other views ---------------------------------------------------------------------------------------------
 
 
-def test_two_searches_side_by_side_show_what_moved(page: Page, library: Library) -> None:
-    page.open("#/compare", shows="form")
-    page.wait("input[name=q]").send_keys(QUESTION)
-    Select(page.wait("select[name=a_mode]")).select_by_value("sparse")
-    Select(page.wait("select[name=b_mode]")).select_by_value("dense")
-    page.wait("button.primary").click()
-    page.wait("section .result")
-    left, right = (library.search(QUESTION, mode=mode, limit=20).results for mode in ("sparse", "dense"))
-    assert page.texts("section[aria-label=Left] h3") == [hit.paper.title for hit in left]
-    assert page.texts("section[aria-label=Right] h3") == [hit.paper.title for hit in right]
-    ranks = {hit.paper.id: place for place, hit in enumerate(left, 1)}
-    for hit, tag in zip(right, page.texts("section[aria-label=Right] .tag"), strict=True):
-        place = ranks.get(hit.paper.id)
-        assert (
-            tag.endswith("not in the left list" if place is None else "same rank")
-            or f"rank {place} on" in tag
-        )
-    page.check()
-
-
 def test_a_search_is_put_side_by_side_with_another_mode_and_the_same_filters(
     page: Page, library: Library
 ) -> None:
@@ -497,23 +459,6 @@ def test_two_snapshots_side_by_side_show_what_moved_and_what_is_new(
     cited = library.citations(right[0].paper.id, limit=10)
     page.wait("section[aria-label='Cited by'] h2", f"Cited by {cited.total:,}")
     page.check()
-
-
-def test_copies_of_a_search_in_an_older_snapshot_name_it(page: Page, small: Library) -> None:
-    page.open(f"#/search?q=theory&mode=sparse&snapshot={small.snapshot_id}", shows=".copy")
-    expected = [hit.paper.id for hit in small.search("theory", mode="sparse").results]
-    page.wait(".copy summary").click()
-    assert page.texts(".copy button")[:2] == ["curl", "Python"]
-    assert "MCP call" not in page.texts(".copy button"), "which cannot name a snapshot"
-    page.wait(".copy button", "curl").click()
-    words = shlex.split(page.run("document.querySelector('.copy textarea').value").replace("\\\n", " "))
-    name, snapshot = words[words.index("-H") + 1].split(": ")
-    assert (name, snapshot) == ("X-ScholarBase-Snapshot", small.snapshot_id)
-    page.wait(".copy button", "Python").click()
-    script = page.run("document.querySelector('.copy textarea').value")
-    printed: list[Any] = []
-    exec(compile(ast.parse(script), "copied", "exec"), {"print": lambda *values: printed.append(values[1])})
-    assert printed == expected
 
 
 def test_a_full_text_is_read_by_sections_searched_and_shown_as_pages(page: Page, full_texts: Library) -> None:

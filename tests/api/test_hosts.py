@@ -79,28 +79,22 @@ def test_at_mcp_it_is_a_json_rpc_error(url: str) -> None:
         assert "'rebound.example'" in response.json()["error"]["message"]
 
 
-@pytest.mark.parametrize(
-    "hosts",
-    [
+def test_a_missing_or_malformed_host_was_accepted(server: str) -> None:
+    valid = b"Host: localhost\r\n"
+    hosts = (
         b"",
-        b"Host: \r\n",
-        b"Host: localhost\r\nHost: localhost\r\n",
-        b"Host: localhost, localhost\r\n",
-        b"Host: a b\r\n",
-        b"Host: localhost:80:80\r\n",
-        b"Host: localhost:x\r\n",
-        b"Host: [::1\r\n",
-        b"Host: http://localhost\r\n",
-        b"Host: localhost/\r\n",
-        b"Host: user@localhost\r\n",
-        b"Host: \xe9\r\n",
-        b"Host: " + b"a" * 60_000 + b"\r\n",
-    ],
-)
-def test_a_missing_or_malformed_host_was_accepted(server: str, hosts: bytes) -> None:
-    sent = b"GET /healthz HTTP/1.1\r\nConnection: close\r\n" + hosts + b"\r\n"
-
-    assert statuses(exchange(server, sent)) == [400]
+        b" ",
+        b" localhost, localhost",
+        b" a b",
+        b" localhost:80:80",
+        b" localhost:x",
+        b" [::1",
+        b" \xe9",
+    )
+    links = (b" http://localhost", b" localhost/", b" user@localhost", b" " + b"a" * 60_000)
+    for host in (valid * 2, *(host and b"Host:" + host + b"\r\n" for host in (*hosts, *links))):
+        sent = b"GET /healthz HTTP/1.1\r\nConnection: close\r\n" + host + b"\r\n"
+        assert statuses(exchange(server, sent)) == [400], host[:80]
 
 
 def test_http_1_0_needs_no_host(server: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -10,6 +11,7 @@ import orjson
 import pytest
 
 from scholarbase.search.library import Library
+from tests.conftest import serving_in_thread
 
 HOLOMORPHIC = "arXiv:hep-th/9302103"
 OTHER = "arXiv:hep-th/9301068"
@@ -132,3 +134,17 @@ def test_dense_and_hybrid_searches(dense_server: str, dense: Library) -> None:
     assert httpx.get(f"{dense_server}/readyz").json()["encoder"] == "ok"
     best = httpx.get(f"{dense_server}/v1/search", params={"q": "string theory"}, timeout=120).json()
     assert best["mode"] == "hybrid"
+
+
+def test_an_answer_counts_in_no_budget(sample: Library, tmp_path: Path) -> None:
+    """The answer is written by the agent, not returned to it."""
+    session = {"X-ScholarBase-Session": "s"}
+    with serving_in_thread(sample, sessions=str(tmp_path)) as url:
+        httpx.post(f"{url}/v1/sessions", json={"session": "s", "limits": {"calls": 2}})
+        first = httpx.get(f"{url}/v1/search?q=string", headers=session)
+        assert first.headers["x-scholarbase-budget"] == "calls=1"
+        answered = httpx.post(f"{url}/v1/sessions/s/answer", json={"ids": [OTHER]})
+        assert answered.status_code == 200
+        second = httpx.get(f"{url}/v1/search?q=gauge", headers=session)
+        assert (second.status_code, second.headers["x-scholarbase-budget"]) == (200, "calls=0")
+        assert httpx.get(f"{url}/v1/search?q=gauge", headers=session).status_code == 403

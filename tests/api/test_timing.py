@@ -7,7 +7,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 
 import httpx
 import pytest
@@ -15,7 +14,7 @@ import pytest
 from scholarbase.api.middleware import _totals
 from scholarbase.client import Client
 from scholarbase.search.library import Library
-from tests.conftest import serving, serving_in_thread
+from tests.conftest import serving_in_thread
 
 PAPER = "arXiv:hep-th/9301068"
 
@@ -58,21 +57,18 @@ def test_stages_of_a_batch_are_added_up() -> None:
     assert _totals(recorded) == {"encode": 2.0, "bm25": 0.75}
 
 
-def test_slow_requests_are_logged_with_their_stages(sample_library: Path) -> None:
-    said: list[str] = []
-    with serving(sample_library, said=said, SCHOLARBASE_SLOW_MS="0") as (url, _):
+def test_requests_over_the_limit_are_logged_with_their_stages(
+    sample: Library, caplog: pytest.LogCaptureFixture
+) -> None:
+    with serving_in_thread(sample, slow_ms=3_600_000) as url:
+        httpx.get(f"{url}/v1/search?q=strings")
+    assert "slow:" not in caplog.text
+    with serving_in_thread(sample, slow_ms=0) as url:
         httpx.get(f"{url}/v1/search", params={"q": "strings\n", "engine": "fts5", "fields": "title"})
         httpx.get(f"{url}/healthz")
-    [line] = [line for line in said if "slow: GET /v1/search" in line]
+    [line] = [line for line in caplog.text.splitlines() if "slow: GET /v1/search" in line]
     assert "slow: GET /v1/search?q=strings%0A&engine=fts5&fields=title " in line
     assert re.search(r"ms \(queue [\d.]+, fts5 [\d.]+, hydrate [\d.]+\) id=[0-9a-f]{32}$", line.strip())
-
-
-def test_requests_within_the_limit_are_not_logged_as_slow(sample_library: Path) -> None:
-    said: list[str] = []
-    with serving(sample_library, said=said, SCHOLARBASE_SLOW_MS="3600000") as (url, _):
-        httpx.get(f"{url}/v1/search?q=strings")
-    assert not [line for line in said if "slow:" in line]
 
 
 # -- OpenTelemetry --------------------------------------------------------------------------------------

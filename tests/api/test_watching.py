@@ -18,10 +18,10 @@ def library(sample_library: Path, tmp_path: Path) -> Path:
     return copied(sample_library, tmp_path / "library")
 
 
-@pytest.mark.parametrize("workers", ["1", pytest.param("2", marks=pytest.mark.slow)])
-def test_a_mapped_file_truncated_while_serving_stops_the_server(library: Path, workers: str) -> None:
+@pytest.mark.slow
+def test_a_mapped_file_truncated_while_serving_stops_the_server(library: Path) -> None:
     said: list[str] = []
-    with serving(library, "--workers", workers, said=said, PYTHONFAULTHANDLER="1") as (url, process):
+    with serving(library, "--workers", "2", said=said, PYTHONFAULTHANDLER="1") as (url, process):
         assert httpx.get(f"{url}/v1/search?q=string+theory").status_code == 200
         posting_lists = next(library.glob("vectors/segments/*/vector_index-bm25/inverted_index.dat"))
         os.truncate(posting_lists, posting_lists.stat().st_size // 2)
@@ -31,10 +31,9 @@ def test_a_mapped_file_truncated_while_serving_stops_the_server(library: Path, w
     assert "inverted_index.dat" in text
 
 
-@pytest.mark.parametrize("workers", ["1", pytest.param("2", marks=pytest.mark.slow)])
-def test_a_title_written_in_place_was_served_under_the_old_snapshot_id(library: Path, workers: str) -> None:
+def test_a_title_written_in_place_was_served_under_the_old_snapshot_id(library: Path) -> None:
     said: list[str] = []
-    with serving(library, "--workers", workers, said=said) as (url, process):
+    with serving(library, said=said) as (url, process):
         assert httpx.get(f"{url}/v1/search?q=string+theory").status_code == 200
         with (library / "catalog.sqlite").open("r+b") as file:
             content = file.read()
@@ -53,6 +52,7 @@ def test_replaced_and_deleted_files_are_still_open(library: Path, tmp_path: Path
     files.check()
 
 
+@pytest.mark.slow
 def test_nothing_is_left_in_the_folder_of_a_served_library(library: Path) -> None:
     """Neither write-ahead logs nor views nor locks, while serving and after a kill."""
     before = {path: path.stat().st_mtime_ns for path in library.rglob("*")}

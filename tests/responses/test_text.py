@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scholarbase.responses.documents import passage_lines
 from scholarbase.responses.sizing import fit_response
-from scholarbase.responses.text import as_text, plain
+from scholarbase.responses.text import as_text, passage_lines, plain
 from scholarbase.search.library import Library
 
 PAPER = {

@@ -33,7 +33,7 @@ from scholarbase.ingest.sources.vectors import open_vectors
 from scholarbase.manifest import Manifest
 from scholarbase.models.checks import as_of_day, check_categories, date_bounds
 from scholarbase.models.requests import SearchRequest
-from scholarbase.responses.sentences import sentence_ends
+from scholarbase.responses.pages import sentence_ends
 from scholarbase.search.library import Library
 from scholarbase.sessions.session import check_session_id
 from scholarbase.settings import load_settings

@@ -10,7 +10,7 @@ import math
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from fastapi import FastAPI
 from starlette.middleware.cors import CORSMiddleware
@@ -20,17 +20,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from scholarbase.api.access.keys import Key, Keys, read_keys
 from scholarbase.api.access.rates import FILE_NAME, WINDOW, Rates, Verdict
 from scholarbase.api.admission import KEY
-from scholarbase.api.bodies import BodyLimit
 from scholarbase.api.holding import SNAPSHOT
-from scholarbase.api.middleware import REQUEST_ID, HostCheck
+from scholarbase.api.middleware import REQUEST_ID, BodyLimit, HostCheck
 from scholarbase.api.paths import ADMIN_PATHS, OPEN_PATHS, STATIC
-from scholarbase.api.problems import add_errors, rejection
+from scholarbase.api.problems import rejection
 from scholarbase.api.session_headers import BUDGET, CALL
 from scholarbase.errors import (
-    BodyTooLarge,
     Forbidden,
     InvalidRequest,
-    MisdirectedRequest,
     RateLimited,
     ScholarBaseError,
     Unauthorized,
@@ -137,7 +134,8 @@ class Guard:
                 _check_rate(key, rate, verdict)
             _check_role(key, path)
         except ScholarBaseError as error:
-            await _rejection(error, sent, scope)(scope, receive, send)
+            response = await _rejection(error, sent, scope)
+            await response(scope, receive, send)
             return
         await self._app(scope, receive, send)
 
@@ -214,43 +212,10 @@ def _with_rate_headers(send: Send, rate: int, verdict: Verdict) -> Send:
     return sent
 
 
-def _rejection(error: ScholarBaseError, sent: str | None, scope: Scope) -> Response:
-    response = rejection(error, scope)
+async def _rejection(error: ScholarBaseError, sent: str | None, scope: Scope) -> Response:
+    response = await rejection(error, scope)
     if isinstance(error, Unauthorized):
         # RFC 6750, section 3: a challenge has at least one parameter, and an error code for an invalid key.
         code = "" if sent is None else ', error="invalid_token"'
         response.headers["WWW-Authenticate"] = f'Bearer realm="ScholarBase"{code}'
     return response
-
-
-# -- the OpenAPI document -------------------------------------------------------------------------------
-
-
-_RETRY_AFTER: Final = {
-    "Retry-After": {"description": "Seconds until the next request.", "schema": {"type": "integer"}}
-}
-
-
-def describe(document: dict[str, Any]) -> None:
-    """Add the errors of the guard and the key header to an OpenAPI document."""
-    schemes = document["components"].setdefault("securitySchemes", {})
-    schemes["key"] = {
-        "type": "http",
-        "scheme": "bearer",
-        "description": "A key made with `scholarbase key create`, if the server requires keys.",
-    }
-    document["security"] = [{}, {"key": []}]
-    for path, operations in document["paths"].items():
-        for operation in operations.values():
-            errors: list[type[ScholarBaseError]] = [MisdirectedRequest]
-            if path in OPEN_PATHS:
-                operation["security"] = []
-            else:
-                errors += (Unauthorized, RateLimited)
-            if path.startswith(ADMIN_PATHS):
-                errors.append(Forbidden)
-            if "requestBody" in operation:
-                errors.append(BodyTooLarge)
-            add_errors(operation, *errors)
-            if RateLimited in errors:
-                operation["responses"][str(RateLimited.status)]["headers"] = _RETRY_AFTER

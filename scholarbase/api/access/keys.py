@@ -16,12 +16,12 @@ import secrets
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Annotated, Final, Literal
 
-import orjson
+import msgspec
+from msgspec import Meta
 
 from scholarbase.errors import InvalidRequest, StorageError
 from scholarbase.files import atomic_write, locked
@@ -36,35 +36,19 @@ ID_LENGTH: Final = 8
 MAX_RATE: Final = 1_000_000
 CHECK_SECONDS: Final = 0.5
 """The interval at which a server checks the file for changes."""
-_NAME: Final = re.compile(r"[\w.@+-]{1,64}")
-_HASH: Final = re.compile(r"[0-9a-f]{64}")
-_ID: Final = re.compile(rf"[0-9a-f]{{{ID_LENGTH}}}")
+_NAME: Final = r"[\w.@+-]{1,64}"
 
 
-@dataclass(frozen=True, slots=True)
-class Key:
-    """A key without its secret. ``rate`` is its limit of requests per minute, None for the server's limit."""
+class Key(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A key without its secret: ``hash`` is the SHA-256 of that in hexadecimal, ``created`` an RFC 3339 time, ``rate``
+    the limit of requests per minute, None for the server's limit."""
 
-    id: str
-    name: str
-    role: Role
-    rate: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A key in the file: ``hash`` is SHA-256 in hexadecimal, ``created`` an RFC 3339 time."""
-
-    id: str
-    name: str
-    role: Role
-    hash: str
+    id: Annotated[str, Meta(pattern=rf"\A[0-9a-f]{{{ID_LENGTH}}}\Z")]
+    name: Annotated[str, Meta(pattern=rf"\A{_NAME}\Z")]
+    role: Annotated[str, Meta(pattern=r"\A(read|admin)\Z")]
+    hash: Annotated[str, Meta(pattern=r"\A[0-9a-f]{64}\Z")]
     created: str
-    rate: int | None = None
-
-    @property
-    def key(self) -> Key:
-        return Key(self.id, self.name, self.role, self.rate)
+    rate: Annotated[int, Meta(ge=1, le=MAX_RATE)] | None = None
 
 
 def _hash(text: str) -> str:
@@ -74,7 +58,7 @@ def _hash(text: str) -> str:
 # -- the file -------------------------------------------------------------------------------------------
 
 
-def read_keys(path: Path) -> list[Entry]:
+def read_keys(path: Path) -> list[Key]:
     """The keys of a file, oldest first; empty if the file does not exist.
 
     Raises:
@@ -89,46 +73,19 @@ def read_keys(path: Path) -> list[Entry]:
             f"The key file {path} cannot be read ({error.strerror}): check its permissions."
         ) from error
     try:
-        entries = [_entry(row) for row in _rows(orjson.loads(content))]
-    except (orjson.JSONDecodeError, TypeError, ValueError) as error:
+        keys = msgspec.json.decode(content, type=list[Key])  # whose errors quote no values, which may be keys
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise InvalidRequest(
             f"{path} is not a valid key file ({error}): restore a backup, or remove it and create new keys with "
             '"scholarbase key create".'
         ) from error
     for name in ("id", "name", "hash"):
-        values = {getattr(entry, name) for entry in entries}
-        if len(values) < len(entries):
+        values = {getattr(key, name) for key in keys}
+        if len(values) < len(keys):
             raise InvalidRequest(
                 f"{path} is not a valid key file (two keys have the same {name}): remove one of them."
             )
-    return entries
-
-
-def _rows(content: Any) -> list[Any]:
-    if not isinstance(content, list):
-        raise ValueError("it is not a JSON list")
-    return content
-
-
-def _entry(row: Any) -> Entry:
-    """A checked entry. Messages quote no values, since a misplaced value may be a key."""
-    if not isinstance(row, dict):
-        raise ValueError("an entry is not a JSON object")
-    try:
-        entry = Entry(**row)
-    except TypeError:
-        raise ValueError("an entry does not have the fields id, name, role, hash, created and rate") from None
-    for name, form in (("id", _ID), ("name", _NAME), ("hash", _HASH)):
-        value = getattr(entry, name)
-        if not isinstance(value, str) or not form.fullmatch(value):
-            raise ValueError(f"the {name} of an entry is invalid")
-    if entry.role not in ("read", "admin"):
-        raise ValueError(f"the role of {entry.name} is neither read nor admin")
-    if not isinstance(entry.created, str):
-        raise ValueError(f"the time of {entry.name} is not a string")
-    if entry.rate is not None and (type(entry.rate) is not int or not 1 <= entry.rate <= MAX_RATE):
-        raise ValueError(f"the rate of {entry.name} is not from 1 to {MAX_RATE:,}")
-    return entry
+    return keys
 
 
 def create_key(path: Path, name: str, *, role: Role = "read", rate: int | None = None) -> tuple[str, Key]:
@@ -138,7 +95,7 @@ def create_key(path: Path, name: str, *, role: Role = "read", rate: int | None =
         InvalidRequest: the name is invalid or in use, or the file is not a key file.
         StorageError: the file cannot be written.
     """
-    if not _NAME.fullmatch(name):
+    if not re.fullmatch(_NAME, name):
         raise InvalidRequest(
             f"{name!r} is not a valid key name: use 1 to 64 letters, digits and any of . _ - + @, such as ana@lab."
         )
@@ -146,8 +103,8 @@ def create_key(path: Path, name: str, *, role: Role = "read", rate: int | None =
         raise InvalidRequest(f"The rate is {rate!r}: it must be from 1 to {MAX_RATE:,} requests per minute.")
     text = PREFIX + secrets.token_urlsafe(32)
     with _locked(path):
-        entries = read_keys(path)
-        taken = {entry.name for entry in entries} | {entry.id for entry in entries}
+        keys = read_keys(path)
+        taken = {key.name for key in keys} | {key.id for key in keys}
         if name in taken:
             raise InvalidRequest(
                 f"There is already a key {name!r} in {path}: use another name, or revoke that key first."
@@ -155,9 +112,9 @@ def create_key(path: Path, name: str, *, role: Role = "read", rate: int | None =
         while (new_id := secrets.token_hex(ID_LENGTH // 2)) in taken:
             pass
         now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-        entry = Entry(new_id, name, role, _hash(text), now, rate)
-        _write(path, [*entries, entry])
-    return text, entry.key
+        key = Key(new_id, name, role, _hash(text), now, rate)
+        _write(path, [*keys, key])
+    return text, key
 
 
 def revoke_key(path: Path, id_or_name: str) -> Key:
@@ -168,14 +125,14 @@ def revoke_key(path: Path, id_or_name: str) -> Key:
         StorageError: the file cannot be written.
     """
     with _locked(path):
-        entries = read_keys(path)
-        found = [entry for entry in entries if id_or_name in (entry.id, entry.name)]
-        if not found:
+        keys = read_keys(path)
+        revoked = next((key for key in keys if id_or_name in (key.id, key.name)), None)
+        if revoked is None:
             # Do not quote a secret passed instead of a name.
             shown = "with this secret" if id_or_name.startswith(PREFIX) else repr(id_or_name)
             raise InvalidRequest(f'There is no key {shown} in {path}: "scholarbase key list" lists the keys.')
-        _write(path, [entry for entry in entries if entry not in found])
-    return found[0].key
+        _write(path, [key for key in keys if key != revoked])
+    return revoked
 
 
 @contextmanager
@@ -191,10 +148,8 @@ def _locked(path: Path) -> Iterator[None]:
         yield
 
 
-def _write(path: Path, entries: list[Entry]) -> None:
-    content = orjson.dumps(
-        [asdict(entry) for entry in entries], option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
-    )
+def _write(path: Path, keys: list[Key]) -> None:
+    content = msgspec.json.format(msgspec.json.encode(keys), indent=2) + b"\n"
     try:
         with atomic_write(path.resolve(), 0o600) as file:  # keep a symbolic link
             file.write(content)
@@ -238,14 +193,14 @@ class Keys:
         if state == self._state:
             return
         try:
-            entries = read_keys(self._path)
+            keys = read_keys(self._path)
         except InvalidRequest as error:
             log.error("All requests are rejected: %s", error)
-            entries = []
+            keys = []
         else:
-            if not entries:
+            if not keys:
                 log.error("All requests are rejected: there are no keys in %s.", self._path)
             elif self._state is not None:
-                log.info("Reloaded %d keys.", len(entries))
-        self._by_hash = {entry.hash: entry.key for entry in entries}
+                log.info("Reloaded %d keys.", len(keys))
+        self._by_hash = {key.hash: key for key in keys}
         self._state = state

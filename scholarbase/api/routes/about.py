@@ -1,8 +1,12 @@
-"""The library and the server's state: ``/v1/snapshot``, ``/healthz``, ``/readyz``, ``/metrics``."""
+"""The library and the server's state: ``/v1/snapshot``, ``/healthz``, ``/readyz``, ``/metrics``, ``/v1/admin``."""
 
 from __future__ import annotations
 
-from typing import Any, Literal
+import asyncio
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from time import monotonic
+from typing import Any, Final, Literal
 
 from anyio import to_thread
 from fastapi import Request
@@ -13,12 +17,61 @@ from starlette.responses import Response
 from scholarbase.api.holding import Libraries
 from scholarbase.api.openapi import SNAPSHOT
 from scholarbase.api.problems import problem, problem_content
-from scholarbase.api.routes import OpenLibrary, cacheable, json_response, resource
+from scholarbase.api.routes import OpenLibrary, cacheable, json_response, problems, resource
+from scholarbase.errors import Forbidden, InvalidRequest, SwapFailed
 from scholarbase.models.limits import Engine
 from scholarbase.settings import Fusion, Profile
 
 router = resource("", "about")
+admin = resource("/v1/admin", "admin")
 NOT_READY: Any = {503: {"content": problem_content(), "description": "A part of the library does not work."}}
+FRESH_SECONDS: Final = 1.0
+"""How long a result is used without another check."""
+VALID_SECONDS: Final = 10.0
+"""How long the last result holds while the next check runs. A part that takes longer does not work."""
+WAIT_SECONDS: Final = 0.5
+"""How long a response waits for a check."""
+
+
+class ReadinessChecks:
+    """Checks the parts of a library in a thread of its own, one check at a time. For one event loop.
+
+    Args:
+        check: returns the state of each part, ``ok``, ``absent`` or an error message.
+    """
+
+    def __init__(self, check: Callable[[], Mapping[str, str]]) -> None:
+        self._check = check
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="readiness")
+        self._running: asyncio.Future[Mapping[str, str]] | None = None
+        self._last: Mapping[str, str] = {}
+        self._checked = -VALID_SECONDS
+        self._started = 0.0
+
+    def close(self) -> None:
+        """Shut down the thread, which finishes a check that runs."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    async def state(self) -> Mapping[str, str]:
+        """The state of each part, at most ten seconds old."""
+        if monotonic() - self._checked < FRESH_SECONDS:
+            return self._last
+        if self._running is None:
+            self._started = monotonic()
+            self._running = asyncio.get_running_loop().run_in_executor(self._thread, self._check)
+            self._running.add_done_callback(self._finished)
+        check = self._running
+        await asyncio.wait((check,), timeout=WAIT_SECONDS)
+        if check.done():
+            return check.result()
+        if monotonic() - self._checked < VALID_SECONDS:
+            return self._last
+        return {"library": f"its check has taken {monotonic() - self._started:.0f} s and is not finished"}
+
+    def _finished(self, check: asyncio.Future[Mapping[str, str]]) -> None:
+        self._running = None
+        if not check.cancelled() and check.exception() is None:
+            self._last, self._checked = check.result(), monotonic()
 
 
 class RankingSettings(BaseModel):
@@ -121,3 +174,38 @@ async def metrics(request: Request) -> Response:
     state = request.app.state
     content = await to_thread.run_sync(generate_latest, state.metrics, limiter=state.reporting)
     return Response(content, media_type=CONTENT_TYPE_LATEST)
+
+
+# -- what an operator does with a running server; scholarbase.api.access.guard checks the key ------------------
+
+
+class ReloadResponse(BaseModel):
+    snapshot: str = Field(description="The snapshot that is served now.")
+    previous: str = Field(description="The snapshot that was served before.")
+    changed: bool = Field(description="Whether they differ.")
+    held: list[str] = Field(description="The snapshots that requests may name, the newest first.")
+
+
+@admin.post(
+    "/reload",
+    response_model=ReloadResponse,
+    responses=problems(SwapFailed, Forbidden),
+    summary="Serve the newest library",
+)
+async def reload(request: Request) -> Response:
+    """Serve the library that the server's `--library` names now: the target of a link, or the newest in a folder. The
+    response is sent when every worker serves it. If it cannot be served, the old one is, and the error names the
+    reason. A server without keys refuses this: send it SIGHUP, or start it with `--watch`."""
+    if await request.body():
+        raise InvalidRequest("A reload has no body: the server takes the library that its --library names.")
+    state = request.app.state
+    if not state.has_keys:
+        raise Forbidden(
+            "A server without keys has no admin keys: send it SIGHUP, start it with --watch, or create an admin key."
+        )
+    if state.reload is None:
+        raise SwapFailed("This server was not started from a path, so it has no other library to serve.")
+    # The swap goes on if the client disconnects.
+    return json_response(
+        await to_thread.run_sync(state.reload, limiter=state.reloading, abandon_on_cancel=True)
+    )

@@ -1,12 +1,13 @@
-"""``/v1/papers``: papers by any of their ids, their citations and references, and similar papers."""
+"""``/v1/papers``: papers by any of their ids, their citations and references, and similar papers; ``/v1/expand``."""
 
 from __future__ import annotations
 
 from scholarbase.api.routes import call, problems, resource
 from scholarbase.errors import LibraryError, PaperNotFound, VectorIndexError
-from scholarbase.models.requests import EdgeBody, PaperBatchBody, PaperBody, SimilarBody
+from scholarbase.models.requests import EdgeBody, ExpandBody, PaperBatchBody, PaperBody, SimilarBody
 from scholarbase.models.responses import (
     CitationsResponse,
+    ExpandResponse,
     PaperBatchResponse,
     PaperResponse,
     SimilarResponse,
@@ -15,6 +16,7 @@ from scholarbase.search.library import Library
 from scholarbase.tools.definitions import SIMILAR, tool_named
 
 router = resource("/v1/papers", "papers", PaperNotFound, LibraryError)
+expansions = resource("/v1/expand", "papers", PaperNotFound, LibraryError)
 READ = tool_named("get_papers")
 
 
@@ -65,3 +67,14 @@ def similar(library: Library, request: SimilarBody) -> SimilarResponse:
 def paper(library: Library, request: PaperBody) -> PaperResponse:
     """The paper with this id, which may have any form."""
     return library.run_paper(request)
+
+
+@expansions.post("", summary="Neighbours of a set of papers")
+@call(tool_named("expand_papers"))
+def expand(library: Library, request: ExpandBody) -> ExpandResponse:
+    """The papers within one or two hops of the seeds, each once, with the number of seeds that reach it; those reached
+    by most seeds come first. Filters apply to the neighbours."""
+    return library.run_expand(request)
+
+
+router.routes += expansions.routes

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
 from scholarbase.api.openapi import EXPORTS, SNAPSHOT, TEXT, tool_response
-from scholarbase.api.responding import call_of, respond
+from scholarbase.api.responding import call_of
 from scholarbase.api.routes import OpenLibrary, cacheable, json_response, problems, recorded_as, resource
 from scholarbase.api.session_headers import SESSION
 from scholarbase.api.tool_sets import offered, permitted
@@ -102,4 +102,4 @@ async def call_tool(
     tool = tool_in(tool_set, name)
     arguments = tool.canonical(arguments)
     parsed = permitted(tool.parse(arguments), request.app.state.settings)
-    return await respond(request, call_of(tool, arguments), parsed)
+    return await call_of(tool, arguments).respond(request, parsed)

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from itertools import product
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -20,6 +21,7 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
+from scholarbase.api.access import keys as keys_module
 from scholarbase.api.access.keys import create_key, revoke_key
 from scholarbase.api.access.rates import PROBES, SLOTS, Rates, make_file
 from scholarbase.api.app import create_app
@@ -49,17 +51,15 @@ class Shared:
 
     def __init__(self, folder: Path) -> None:
         self.keys = folder / "keys.json"
-        self.said: list[str] = []
         self.read, _ = create_key(self.keys, "reader")
         self.admin, _ = create_key(self.keys, "admin", role="admin")
         self.url = ""
 
 
 @pytest.fixture(scope="module")
-def shared(sample_library: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
+def shared(sample: Library, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
     made = Shared(tmp_path_factory.mktemp("keys"))
-    at = {"SCHOLARBASE_KEYS": str(made.keys)}
-    with serving(sample_library, said=made.said, **at) as (made.url, _):
+    with serving_in_thread(sample, keys=str(made.keys)) as made.url:
         yield made
 
 
@@ -78,19 +78,18 @@ PATHS = [
 ]
 
 
-@pytest.mark.parametrize("path", PATHS)
-def test_requests_without_a_key_are_rejected(shared: Shared, path: str) -> None:
-    for headers in ({}, {"Authorization": "Basic YTpi"}):
+def test_requests_without_a_key_are_rejected(shared: Shared) -> None:
+    for path, headers in product(PATHS, ({}, {"Authorization": "Basic YTpi"})):
         response = httpx.get(shared.url + path, headers=headers)
         assert (response.status_code, slug(response)) == (401, "unauthorized")
         assert response.headers["www-authenticate"] == 'Bearer realm="ScholarBase"'
         assert "requires a key" in response.json()["detail"]
 
 
-@pytest.mark.parametrize("path", PATHS)
-def test_a_wrong_key_is_rejected_and_not_quoted(shared: Shared, path: str) -> None:
+def test_a_wrong_key_is_rejected_and_not_quoted(shared: Shared) -> None:
     wrong = "sb_" + "w" * 43
-    for headers in (bearer(wrong), {"X-API-Key": wrong}, bearer(shared.read[:-1]), bearer("\xff\xe9")):
+    sent_keys = (bearer(wrong), {"X-API-Key": wrong}, bearer(shared.read[:-1]), bearer("\xff\xe9"))
+    for path, headers in product(PATHS, sent_keys):
         sent = {name.encode(): value.encode("latin-1") for name, value in headers.items()}
         response = httpx.get(shared.url + path, headers=sent)
         assert (response.status_code, slug(response)) == (401, "unauthorized")
@@ -190,25 +189,28 @@ def test_the_log_has_the_keys_id_and_no_key(sample_library: Path, tmp_path: Path
     assert [f" key={key.id}\n" in line for line in said if " id=" in line] == [True] * 3 + [False] * 3
 
 
-def test_a_key_is_valid_from_its_creation_to_its_revocation(sample: Library, tmp_path: Path) -> None:
-    """Within a second, while serving; without any key, all requests are rejected."""
+def test_a_key_is_valid_from_its_creation_to_its_revocation(
+    sample: Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While serving; without any key, all requests are rejected."""
+    monkeypatch.setattr(keys_module, "CHECK_SECONDS", 0.05)
     keys = tmp_path / "keys.json"
     first, _ = create_key(keys, "first")
     with serving_in_thread(sample, keys=str(keys)) as url:
         assert httpx.get(url + SEARCH, headers=bearer(first)).status_code == 200
         second, _ = create_key(keys, "second")
-        time.sleep(1)
+        time.sleep(0.1)
         assert httpx.get(url + SEARCH, headers=bearer(second)).status_code == 200
         revoke_key(keys, "first")
-        time.sleep(1)
+        time.sleep(0.1)
         assert httpx.get(url + SEARCH, headers=bearer(first)).status_code == 401
         assert httpx.get(url + SEARCH, headers=bearer(second)).status_code == 200
         revoke_key(keys, "second")
-        time.sleep(1)
+        time.sleep(0.1)
         for headers in (bearer(first), bearer(second), {}):
             assert httpx.get(url + SEARCH, headers=headers).status_code == 401
         keys.unlink()
-        time.sleep(1)
+        time.sleep(0.1)
         for headers in (bearer(second), {}):
             assert httpx.get(url + SEARCH, headers=headers).status_code == 401
         assert httpx.get(f"{url}/healthz").status_code == 200
@@ -502,12 +504,12 @@ def serve_error(library: Path, *options: str, **environment: str) -> str:
     return done.stderr
 
 
-@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1"])
-def test_a_public_address_without_keys_is_rejected(sample_library: Path, host: str) -> None:
-    said = serve_error(sample_library, "--host", host)
-    assert host in said
-    assert "scholarbase key create" in said
-    assert "--public" in said
+def test_a_public_address_without_keys_is_rejected(sample_library: Path) -> None:
+    for host in ("0.0.0.0", "::", "192.0.2.1"):
+        said = serve_error(sample_library, "--host", host)
+        assert host in said
+        assert "scholarbase key create" in said
+        assert "--public" in said
 
 
 @pytest.mark.slow
