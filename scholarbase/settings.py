@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 import os
 import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError
 from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
@@ -56,12 +57,135 @@ def is_url(text: str) -> bool:
     return re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", text) is not None
 
 
+# -- values as they are written in the environment ------------------------------------------------------
+
+
+def _written(read: Callable[[str], Any]) -> BeforeValidator:
+    """Read a text; values of other types stay as they are."""
+    return BeforeValidator(lambda value: read(value) if isinstance(value, str) else value)
+
+
+def _invalid(sentence: str) -> PydanticCustomError:
+    # Pydantic puts "Value error" before the message of a ValueError, and formats braces in its own templates.
+    return PydanticCustomError("invalid", "{sentence}", {"sentence": sentence})
+
+
+def _items_of(text: str) -> tuple[str, ...]:
+    """The items between commas."""
+    return tuple(part.strip() for part in text.split(",")) if text.strip() else ()
+
+
+def _pairs_of(text: str) -> Iterator[tuple[str, str, str]]:
+    """Each item ``NAME=VALUE``, with its name and value; both are empty if it has another form."""
+    for item in _items_of(text):
+        name, _, value = (piece.strip() for piece in item.partition("="))
+        yield (item, name, value) if "=" in item else (item, "", "")
+
+
+def _path_or_url(text: str) -> Path | str:
+    return text if is_url(text) else Path(text)
+
+
+def _extensions_of(text: str) -> tuple[str, ...] | None:
+    names = tuple(filter(None, _items_of(text)))
+    return () if names == ("none",) else names or None
+
+
+def _addresses_of(text: str) -> tuple[str, ...] | None:
+    try:
+        return read_addresses(text)
+    except ValueError as error:
+        raise _invalid(str(error)) from error
+
+
+def _origins_of(text: str) -> tuple[str, ...] | None:
+    """``https://a.org,https://b.org``: a scheme, a host and an optional port each, in lower case (RFC 6454)."""
+    origins = _items_of(text)
+    for origin in origins:
+        if origin != "*" and not _ORIGIN.fullmatch(origin):
+            raise _invalid(
+                f"{origin!r} is not an origin: use * or a scheme and host without a path, such as https://example.org"
+            )
+    return origins or None
+
+
+def _hosts_of(text: str) -> tuple[str, ...] | None:
+    """``papers.example.org,192.0.2.1,[2001:db8::1]``."""
+    hosts = _items_of(text.lower())
+    for host in hosts:
+        if host != "*" and not _HOST.fullmatch(host):
+            raise _invalid(
+                f"{host!r} is not a host: use * or a name or address without a port, such as papers.example.org"
+            )
+    return hosts or None
+
+
+def _weights_of(text: str) -> dict[str, float] | None:
+    """``dense=1.5,bm25=1``."""
+    weights: dict[str, float] = {}
+    for item, leg, number in _pairs_of(text):
+        if leg in weights:
+            raise _invalid(f"the leg {leg!r} has two weights: give each leg one weight")
+        sentence = f"{item!r} is not a weight: use legs and numbers, such as dense=1.5,bm25=1"
+        if not leg:
+            raise _invalid(sentence)
+        try:
+            weights[leg] = float(number)
+        except ValueError as error:
+            raise _invalid(sentence) from error
+    return weights or None
+
+
+def _check_weights(value: dict[str, float] | None) -> dict[str, float] | None:
+    for leg, weight in (value or {}).items():
+        if leg not in LEGS:
+            raise _invalid(f"{leg!r} is not a leg of a hybrid search: the legs are {', '.join(LEGS)}")
+        if not math.isfinite(weight) or weight < 0:
+            raise _invalid(f"the weight of {leg} is {weight!r}: it must be a number of 0 or more")
+    zero = [leg for leg, weight in (value or {}).items() if weight == 0]
+    if "dense" in zero and len(zero) > 1:
+        raise _invalid(
+            f"{zero[zero[0] == 'dense']} and dense both have the weight 0, so a hybrid search would rank nothing: "
+            "increase one of them"
+        )
+    return value
+
+
+def _rerankers_of(text: str) -> dict[str, str] | None:
+    """``minilm=/path/to/model,service=http://localhost:8080``."""
+    rerankers: dict[str, str] = {}
+    for item, name, location in _pairs_of(text):
+        if "=" not in item:
+            raise _invalid(
+                f"{item!r} is not a reranker: use names and models, such as minilm=/path/to/cross-encoder"
+            )
+        if name in rerankers:
+            raise _invalid(f"the reranker {name!r} has two models: give each a name of its own")
+        rerankers[name] = location
+    return rerankers or None
+
+
+def _check_rerankers(value: dict[str, str] | None) -> dict[str, str] | None:
+    if len(value or {}) > MAX_RERANKERS:
+        raise _invalid(
+            f"it has {len(value or {})} rerankers, and the maximum is {MAX_RERANKERS}: leave some out"
+        )
+    for name, location in (value or {}).items():
+        if not _RERANKER_NAME.fullmatch(name):
+            raise _invalid(
+                f"{name!r} is not a reranker's name: use up to 64 letters, digits, dots, hyphens and underscores"
+            )
+        if not location.strip():
+            raise _invalid(f"the reranker {name!r} has no model: give a folder, a hub name or a URL")
+    return value
+
+
 class Settings(ClientSettings):
     """Settings from the environment. Create them with :func:`load_settings`, which rejects unknown names."""
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, extra="forbid", frozen=True)
 
-    library: Path | str | None = Field(
+    library: Annotated[Path | str | None, _written(_path_or_url)] = Field(
         None,
         description="The library's folder; for a server also a link to it, or a folder of libraries. Or the URL of a "
         "packed library.",
@@ -104,10 +228,10 @@ class Settings(ClientSettings):
         None, description="The key file. If set, every request for data needs one of its keys."
     )
     rate_limit: int | None = Field(None, ge=1, le=1_000_000, description="Requests per minute and key.")
-    cors_origins: Annotated[tuple[str, ...] | None, NoDecode] = Field(
+    cors_origins: Annotated[tuple[str, ...] | None, NoDecode, _written(_origins_of)] = Field(
         None, description="Origins whose pages may send requests, separated by commas; * for all."
     )
-    hosts: Annotated[tuple[str, ...] | None, NoDecode] = Field(
+    hosts: Annotated[tuple[str, ...] | None, NoDecode, _written(_hosts_of)] = Field(
         None,
         description="Host names, besides those of this machine, for which the server accepts requests, separated by "
         "commas; * for all.",
@@ -131,7 +255,7 @@ class Settings(ClientSettings):
     )
     tracing: bool = Field(False, description="Send OpenTelemetry traces, with the extra tracing.")
 
-    extensions: Annotated[tuple[str, ...] | None, NoDecode] = Field(
+    extensions: Annotated[tuple[str, ...] | None, NoDecode, _written(_extensions_of)] = Field(
         None,
         description="The extensions that are loaded, separated by commas, or none; by default all that are installed.",
     )
@@ -174,14 +298,16 @@ class Settings(ClientSettings):
         None, description="The device of models, such as cpu or cuda:0; chosen automatically by default."
     )
 
-    rerankers: Annotated[dict[str, str] | None, NoDecode] = Field(
+    rerankers: Annotated[
+        dict[str, str] | None, NoDecode, _written(_rerankers_of), AfterValidator(_check_rerankers)
+    ] = Field(
         None,
         description="The rerankers that searches may use by name, such as "
         "minilm=/path/to/cross-encoder,service=http://localhost:8080#model,colbert=BAAI/bge-m3.",
     )
     reranker_api_key: SecretStr | None = Field(None, description="The API key for rerankers with a URL.")
 
-    qdrant_url: Annotated[tuple[str, ...] | None, NoDecode] = Field(
+    qdrant_url: Annotated[tuple[str, ...] | None, NoDecode, _written(_addresses_of)] = Field(
         None,
         description="The addresses of the nodes of a Qdrant server, separated by commas, to search instead of the "
         "library's own vectors folder.",
@@ -270,7 +396,9 @@ class Settings(ClientSettings):
         description="The number of results of each leg that a hybrid search fuses (by scores, its first hundred from "
         "fewer dense ones), and the depth of its pages.",
     )
-    fusion_weights: Annotated[dict[str, float] | None, NoDecode] = Field(
+    fusion_weights: Annotated[
+        dict[str, float] | None, NoDecode, _written(_weights_of), AfterValidator(_check_weights)
+    ] = Field(
         None,
         description="The weight of each leg in the fusion, such as dense=1.5,bm25=1; by default 1 with rrf, and the "
         "measured ones with scores.",
@@ -301,81 +429,6 @@ class Settings(ClientSettings):
         description="Seconds that the server works on a request at most. What takes longer ends with status 504.",
     )
 
-    @field_validator("library", mode="before")
-    @classmethod
-    def _read_library(cls, value: Any) -> Any:
-        return Path(value) if isinstance(value, str) and not is_url(value) else value
-
-    @field_validator("cors_origins", mode="before")
-    @classmethod
-    def _read_origins(cls, value: Any) -> Any:
-        return _origins_of(value) if isinstance(value, str) else value
-
-    @field_validator("extensions", mode="before")
-    @classmethod
-    def _read_extensions(cls, value: Any) -> Any:
-        if not isinstance(value, str):
-            return value
-        names = tuple(part.strip() for part in value.split(",") if part.strip())
-        return () if names == ("none",) else names or None
-
-    @field_validator("hosts", mode="before")
-    @classmethod
-    def _read_hosts(cls, value: Any) -> Any:
-        return _hosts_of(value) if isinstance(value, str) else value
-
-    @field_validator("qdrant_url", mode="before")
-    @classmethod
-    def _read_qdrant_url(cls, value: Any) -> Any:
-        if not isinstance(value, str):
-            return value
-        try:
-            return read_addresses(value)
-        except ValueError as error:
-            raise _invalid(str(error)) from error
-
-    @field_validator("fusion_weights", mode="before")
-    @classmethod
-    def _read_weights(cls, value: Any) -> Any:
-        return _weights_of(value) if isinstance(value, str) else value
-
-    @field_validator("fusion_weights", mode="after")
-    @classmethod
-    def _check_weights(cls, value: dict[str, float] | None) -> dict[str, float] | None:
-        for leg, weight in (value or {}).items():
-            if leg not in LEGS:
-                raise _invalid(f"{leg!r} is not a leg of a hybrid search: the legs are {', '.join(LEGS)}")
-            if not math.isfinite(weight) or weight < 0:
-                raise _invalid(f"the weight of {leg} is {weight!r}: it must be a number of 0 or more")
-        zero = [leg for leg, weight in (value or {}).items() if weight == 0]
-        if "dense" in zero and len(zero) > 1:
-            raise _invalid(
-                f"{zero[zero[0] == 'dense']} and dense both have the weight 0, so a hybrid search would rank nothing: "
-                "increase one of them"
-            )
-        return value
-
-    @field_validator("rerankers", mode="before")
-    @classmethod
-    def _read_rerankers(cls, value: Any) -> Any:
-        return _rerankers_of(value) if isinstance(value, str) else value
-
-    @field_validator("rerankers", mode="after")
-    @classmethod
-    def _check_rerankers(cls, value: dict[str, str] | None) -> dict[str, str] | None:
-        if len(value or {}) > MAX_RERANKERS:
-            raise _invalid(
-                f"it has {len(value or {})} rerankers, and the maximum is {MAX_RERANKERS}: leave some out"
-            )
-        for name, location in (value or {}).items():
-            if not _RERANKER_NAME.fullmatch(name):
-                raise _invalid(
-                    f"{name!r} is not a reranker's name: use up to 64 letters, digits, dots, hyphens and underscores"
-                )
-            if not location.strip():
-                raise _invalid(f"the reranker {name!r} has no model: give a folder, a hub name or a URL")
-        return value
-
     @property
     def has_own_vectors(self) -> bool:
         """Whether the vectors of a library are in its folder."""
@@ -405,70 +458,6 @@ class Settings(ClientSettings):
             "fts5_title_weight": self.fts5_title_weight,
             "known_items": self.known_items,
         }
-
-
-def _origins_of(text: str) -> tuple[str, ...] | None:
-    """Parse ``https://a.org,https://b.org``; None for an empty text.
-
-    An origin is a scheme, a host and an optional port, in lower case (RFC 6454).
-    """
-    origins = tuple(part.strip() for part in text.split(",")) if text.strip() else ()
-    for origin in origins:
-        if origin != "*" and not _ORIGIN.fullmatch(origin):
-            raise _invalid(
-                f"{origin!r} is not an origin: use * or a scheme and host without a path, such as https://example.org"
-            )
-    return origins or None
-
-
-def _hosts_of(text: str) -> tuple[str, ...] | None:
-    """Parse ``papers.example.org,192.0.2.1,[2001:db8::1]``; None for an empty text."""
-    hosts = tuple(part.strip().lower() for part in text.split(",")) if text.strip() else ()
-    for host in hosts:
-        if host != "*" and not _HOST.fullmatch(host):
-            raise _invalid(
-                f"{host!r} is not a host: use * or a name or address without a port, such as papers.example.org"
-            )
-    return hosts or None
-
-
-def _weights_of(text: str) -> dict[str, float] | None:
-    """Parse ``dense=1.5,bm25=1``; None for an empty text."""
-    weights: dict[str, float] = {}
-    for part in text.split(",") if text.strip() else []:
-        leg, equals, number = (piece.strip() for piece in part.partition("="))
-        try:
-            weight = float(number)
-        except ValueError:
-            equals = ""
-        if not equals or not leg:
-            raise _invalid(
-                f"{part.strip()!r} is not a weight: use legs and numbers, such as dense=1.5,bm25=1"
-            )
-        if leg in weights:
-            raise _invalid(f"the leg {leg!r} has two weights: give each leg one weight")
-        weights[leg] = weight
-    return weights or None
-
-
-def _rerankers_of(text: str) -> dict[str, str] | None:
-    """Parse ``minilm=/path/to/model,service=http://localhost:8080``; None for an empty text."""
-    rerankers: dict[str, str] = {}
-    for part in text.split(",") if text.strip() else []:
-        name, equals, location = (piece.strip() for piece in part.partition("="))
-        if not equals:
-            raise _invalid(
-                f"{part.strip()!r} is not a reranker: use names and models, such as minilm=/path/to/cross-encoder"
-            )
-        if name in rerankers:
-            raise _invalid(f"the reranker {name!r} has two models: give each a name of its own")
-        rerankers[name] = location
-    return rerankers or None
-
-
-def _invalid(sentence: str) -> PydanticCustomError:
-    # Pydantic puts "Value error" before the message of a ValueError, and formats braces in its own templates.
-    return PydanticCustomError("invalid", "{sentence}", {"sentence": sentence})
 
 
 def load_settings(**overrides: object) -> Settings:
