@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import sqlite3
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 import orjson
 
@@ -28,14 +27,6 @@ MAIN_ORDER = "coalesce(version, 0) DESC, " + (
     + " END"
 )
 """The SQL that orders the documents of a paper: its latest version first, then the most faithful source."""
-
-
-class DocumentKey(NamedTuple):
-    """Which document of which paper: ``paper`` is a number of the catalogue."""
-
-    paper: int
-    version: int | None
-    source: str
 
 
 def write_document(

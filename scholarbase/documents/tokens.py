@@ -13,7 +13,7 @@ from tokenizers import Tokenizer
 
 from scholarbase.encoders import Encoder
 from scholarbase.encoders.registry import PACKAGED_FOLDER
-from scholarbase.encoders.words import divides_by_word
+from scholarbase.encoders.words import LONGEST, MOST_WORDS, WordCache, divides_by_word
 from scholarbase.models.encoders import PACKAGED
 
 Spans = npt.NDArray[np.int64]
@@ -24,9 +24,6 @@ LONGEST_WORD: Final = 1000
 quadratic time for them."""
 _PIECE: Final = 50_000
 """Characters of a text that are tokenized at a time: it bounds the memory."""
-_MOST_WORDS: Final = 200_000
-"""Words whose tokens are kept, of which each takes about 250 bytes."""
-_LONGEST_KEPT: Final = 64
 _WORD: Final = re.compile(rf"[^ \t\n\r]{{1,{LONGEST_WORD}}}")
 _SPACES: Final = tuple(map(ord, " \t\n\r"))
 """White space that every tokenizer divides words at. Tokenizers treat the rest of Unicode's differently."""
@@ -84,7 +81,10 @@ class WordwiseTokens:
 
     def __init__(self, name: str, tokenizer: Tokenizer) -> None:
         self.name = name
-        self._words = _Words(tokenizer)
+        self._words = WordCache(
+            lambda word: _encode(tokenizer, word).astype(np.int32).tobytes(), MOST_WORDS, LONGEST
+        )
+        """The spans of each word's tokens from its start, as 32-bit integers."""
 
     def spans(self, text: str) -> Spans:
         words = _WORD.findall(text)
@@ -107,21 +107,6 @@ def _starts(text: str, words: Sequence[str]) -> npt.NDArray[np.int64]:
 
 _BYTES: Final = 8
 """Bytes of a token's span in a word."""
-
-
-class _Words(dict[str, bytes]):
-    """The spans of the tokens of each word that was looked up, from the start of the word, as 32-bit integers."""
-
-    def __init__(self, tokenizer: Tokenizer) -> None:
-        self._tokenizer = tokenizer
-
-    def __missing__(self, word: str) -> bytes:
-        spans = _encode(self._tokenizer, word).astype(np.int32).tobytes()
-        if len(word) <= _LONGEST_KEPT:
-            if len(self) >= _MOST_WORDS:
-                self.clear()  # frequent words are soon back
-            self[word] = spans
-        return spans
 
 
 def _pieces(text: str) -> Iterator[tuple[int, int]]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,11 +18,9 @@ from scholarbase.encoders.checkpoint import (
     find_checkpoint,
     fingerprint,
     model_name,
-    no_progress_bars,
     read_json,
 )
-from scholarbase.encoders.device import choose_device
-from scholarbase.encoders.tokenizer import copy_tokenizer
+from scholarbase.encoders.local import choose_device, copy_tokenizer, loading
 from scholarbase.errors import EncoderError
 from scholarbase.extras import missing
 from scholarbase.models.encoders import EncoderSpec
@@ -82,18 +81,12 @@ class BgeM3Encoder:
         self._max_tokens = min(max_tokens, positions)
         self._tokens_per_batch = tokens_per_batch or _TOKENS_PER_BATCH.get(device, _TOKENS_PER_BATCH_ON_GPU)
         self._lock = threading.Lock()
-        try:
-            with no_progress_bars():
-                self._flag: Any = BGEM3FlagModel(
-                    str(folder), devices=device, use_fp16=device.startswith("cuda"), normalize_embeddings=True
-                )
+        with loading(path_or_name, device):
+            self._flag: Any = BGEM3FlagModel(
+                str(folder), devices=device, use_fp16=device.startswith("cuda"), normalize_embeddings=True
+            )
             self._flag.model.to(device)
             self._flag.model.eval()
-        except Exception as error:
-            raise EncoderError(
-                f"The model {path_or_name} could not be loaded on {device} "
-                f"({type(error).__name__}: {error}): copy the model again, or try another device."
-            ) from error
         tokenizer = self._flag.tokenizer
         special = (
             tokenizer.cls_token_id,
@@ -129,10 +122,8 @@ class BgeM3Encoder:
         Raises:
             EncoderError: the encoder is closed.
         """
-        with self._lock:
-            if self._flag is None:
-                raise EncoderError(f"The encoder {self._name} is closed: open it again.")
-            return copy_tokenizer(self._flag.tokenizer)
+        with self._model() as flag:
+            return copy_tokenizer(flag.tokenizer)
 
     def encode_documents(self, texts: Sequence[str]) -> Encodings:
         """Encode documents: dense vectors and term weights."""
@@ -150,15 +141,12 @@ class BgeM3Encoder:
         """
         import torch
 
-        with self._lock:
-            if self._flag is None:
-                raise EncoderError(f"The encoder {self._name} is closed: open it again.")
-            tokenizer = self._flag.tokenizer
-            batch = tokenizer(
+        with self._model() as flag:
+            batch = flag.tokenizer(
                 list(texts), truncation=True, max_length=self._max_tokens, padding=True, return_tensors="pt"
             ).to(self._device)
             with torch.inference_mode():
-                output = self._flag.model(
+                output = flag.model(
                     {name: batch[name] for name in ("input_ids", "attention_mask")},
                     return_dense=False,
                     return_sparse=False,
@@ -173,11 +161,16 @@ class BgeM3Encoder:
         with self._lock:
             self._flag = None
 
-    def _encode(self, texts: Sequence[str]) -> Encodings:
-        # Neither the tokenizer's truncation nor the model is thread-safe.
+    @contextmanager
+    def _model(self) -> Iterator[Any]:
+        """FlagEmbedding's model, for one thread: neither it nor the tokenizer's truncation is thread-safe."""
         with self._lock:
             if self._flag is None:
                 raise EncoderError(f"The encoder {self._name} is closed: open it again.")
+            yield self._flag
+
+    def _encode(self, texts: Sequence[str]) -> Encodings:
+        with self._model():
             if not texts:
                 return Encodings(np.empty((0, self._spec.dimensions), dtype=np.float32), [])
             try:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -104,20 +103,6 @@ def find_checkpoint(name: str, extra_files: Sequence[str] = ()) -> Path:
             f"({type(error).__name__}: {first_line}): check the name and the connection, or give the path "
             "of the model's folder."
         ) from error
-
-
-@contextmanager
-def no_progress_bars() -> Iterator[None]:
-    """Disable the progress bar that transformers draws on stderr while a model loads."""
-    from transformers.utils import logging
-
-    shown = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        if shown:
-            logging.enable_progress_bar()
 
 
 def model_name(folder: Path) -> str:

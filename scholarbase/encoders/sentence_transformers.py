@@ -13,10 +13,9 @@ import numpy as np
 from tokenizers import Tokenizer
 
 from scholarbase.encoders.base import Encodings, LearnedSparse, unit_rows
-from scholarbase.encoders.checkpoint import find_checkpoint, fingerprint, model_name, no_progress_bars
-from scholarbase.encoders.device import choose_device
+from scholarbase.encoders.checkpoint import find_checkpoint, fingerprint, model_name
+from scholarbase.encoders.local import choose_device, copy_tokenizer, loading
 from scholarbase.encoders.modules import Modules
-from scholarbase.encoders.tokenizer import copy_tokenizer
 from scholarbase.errors import EncoderError
 from scholarbase.extras import missing
 from scholarbase.models.encoders import STATIC, EncoderSpec, QuerySpec
@@ -76,27 +75,19 @@ class SentenceTransformersEncoder:
         self._queries_only = routed and queries_only
         device = choose_device(device)
         tasks: tuple[_Task, ...] = ("document", "query") if routed and not queries_only else ("query",)
-        try:
+        with loading(path_or_name, device):
             open_model: Any = (
                 sentence_transformers.SparseEncoder
                 if modules.sparse
                 else sentence_transformers.SentenceTransformer
             )
-            with (
-                no_progress_bars(),
-                modules.for_queries() if self._queries_only else nullcontext(folder) as source,
-            ):
+            with modules.for_queries() if self._queries_only else nullcontext(folder) as source:
                 self._model: SentenceTransformer | SparseEncoder | None = open_model(
                     str(source), device=device, local_files_only=True
                 )
             widths = {task: int(self._run(["sample"], task).shape[1]) for task in tasks}
             limits = {task: _max_tokens(self._model, modules, task) for task in tasks}
             similarity = self._model.similarity_fn_name
-        except Exception as error:
-            raise EncoderError(
-                f"The model {path_or_name} could not be loaded on {device} "
-                f"({type(error).__name__}: {error}): copy the model again, or try another device."
-            ) from error
         if modules.sparse and similarity != "dot":
             raise EncoderError(
                 f"The model {self._name} compares term weights by {similarity}, and a library does by dot product: "

@@ -8,7 +8,7 @@ characters, and all texts where its settings let a word depend on its surroundin
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -32,7 +32,7 @@ class WordTokens:
     def __init__(self, tokenizer: Tokenizer, max_tokens: int | None) -> None:
         self._tokenizer = tokenizer
         self._max_tokens = max_tokens
-        self._words = _Words(tokenizer)
+        self._words = WordCache(self._word, MOST_WORDS, LONGEST)
         content = orjson.loads(tokenizer.to_str())
         self._by_word = _is_by_word(content)
         self._lower = self._by_word and bool(content["normalizer"]["lowercase"])
@@ -51,6 +51,14 @@ class WordTokens:
     def _look_up(self, text: str) -> bytes:
         return b"".join(map(self._words.__getitem__, (text.lower() if self._lower else text).split()))
 
+    def _word(self, word: str) -> bytes:
+        """The tokens of a word: what white space separates, with its punctuation."""
+        # Most new words are known ones with punctuation.
+        parts = _PART.findall(word)
+        if len(parts) > 1:
+            return b"".join(map(self._words.__getitem__, parts))
+        return _tokenize(self._tokenizer, [word])[0]
+
     def _is_plain(self, text: str) -> bool:
         return (
             self._by_word
@@ -59,25 +67,21 @@ class WordTokens:
         )
 
 
-class _Words(dict[str, bytes]):
-    """The tokens of each word that was looked up: what white space separates, with its punctuation."""
+class WordCache(dict[str, bytes]):
+    """What ``compute`` returns for each word. Words of up to ``longest`` characters are kept, ``most`` of them."""
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
-        self._tokenizer = tokenizer
+    def __init__(self, compute: Callable[[str], bytes], most: int, longest: int) -> None:
+        self._compute = compute
+        self._most = most
+        self._longest = longest
 
     def __missing__(self, word: str) -> bytes:
-        # Most new words are known ones with punctuation.
-        parts = _PART.findall(word)
-        tokens = (
-            b"".join(map(self.__getitem__, parts))
-            if len(parts) > 1
-            else _tokenize(self._tokenizer, [word])[0]
-        )
-        if len(word) <= LONGEST:
-            if len(self) >= MOST_WORDS:
+        value = self._compute(word)
+        if len(word) <= self._longest:
+            if len(self) >= self._most:
                 self.clear()  # frequent words are soon back
-            self[word] = tokens
-        return tokens
+            self[word] = value
+        return value
 
 
 def _tokenize(tokenizer: Tokenizer, texts: list[str]) -> list[bytes]:

@@ -13,10 +13,9 @@ from scholarbase.encoders.checkpoint import (
     find_checkpoint,
     fingerprint,
     model_name,
-    no_progress_bars,
     read_json,
 )
-from scholarbase.encoders.device import choose_device
+from scholarbase.encoders.local import choose_device, loading
 from scholarbase.errors import RerankerError
 from scholarbase.extras import missing
 from scholarbase.rerankers.base import BATCH_SIZE, LocalReranker
@@ -46,17 +45,11 @@ class CrossEncoderReranker(LocalReranker):
             package = "sentence-transformers"
             raise missing(package, package, f"The reranker {path_or_name}") from error
         device = choose_device(device)
-        try:
-            with no_progress_bars():
-                self._model: Any = sentence_transformers.CrossEncoder(
-                    str(folder), device=device, local_files_only=True
-                )
+        with loading(path_or_name, device, RerankerError):
+            self._model: Any = sentence_transformers.CrossEncoder(
+                str(folder), device=device, local_files_only=True
+            )
             scores = self._predict([("sample", "sample")])
-        except Exception as error:
-            raise RerankerError(
-                f"The model {path_or_name} could not be loaded on {device} "
-                f"({type(error).__name__}: {error}): copy the model again, or try another device."
-            ) from error
         if scores.shape != (1,):
             raise RerankerError(
                 f"The model {path_or_name} has {scores.size} scores for a pair of texts, and a reranker has one: use "

@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 from starlette.responses import JSONResponse
 
-from scholarbase.encoders.http import HttpEncoder
-from scholarbase.encoders.window import Window
+from scholarbase.encoders.http import HttpEncoder, Window
 from scholarbase.errors import EncoderError
 from tests.encoders.embeddings import Service, embeddings_service, vector_of
 
