@@ -65,13 +65,6 @@ def test_terminal_output_names_the_papers(sample_library: Path) -> None:
         assert "hep-th/9302103" in done.stdout
 
 
-def test_a_server_returns_the_same_as_a_library(server: str, sample_library: Path) -> None:
-    here = run_cli("search", "string theory", "--json", "--library", sample_library)
-    there = run_cli("search", "string theory", "--json", "--url", server)
-    assert there.returncode == 0, there.stderr
-    assert json.loads(there.stdout) == json.loads(here.stdout)
-
-
 @pytest.mark.parametrize(
     ("arguments", "status", "sentence"),
     [

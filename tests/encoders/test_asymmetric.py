@@ -22,7 +22,6 @@ from scholarbase.encoders.service import create_service
 from scholarbase.encoders.static import StaticEncoder
 from scholarbase.errors import EncoderError, EncoderMismatch
 from scholarbase.models.encoders import EncoderSpec, QuerySpec
-from tests.conftest import run_cli
 from tests.encoders.servers import running
 from tests.encoders.static_models import VECTORS, make_model
 from tests.encoders.tiny_pairs import (
@@ -442,15 +441,3 @@ def test_a_service_of_a_pair(pair: PairedEncoder) -> None:
 
 
 # -- the command line -----------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-def test_info_shows_both_models(models: Path, pair: PairedEncoder) -> None:
-    done = run_cli("encoder", "info", models / "documents", "--query-encoder", models / "queries", "--json")
-    assert json.loads(done.stdout) == pair.spec.to_dict()
-    lines = [
-        line.split() for line in run_cli("encoder", "info", models / "sparse-router").stdout.splitlines()
-    ]
-    assert ["name", "sparse-router"] in lines
-    assert ["query", "name", "sparse-router"] in lines
-    assert ["query", "max", "tokens", "16"] in lines

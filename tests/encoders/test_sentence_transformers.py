@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import lzma
 import shutil
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -10,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from scholarbase.encoders import document_text
 from scholarbase.encoders.sentence_transformers import SentenceTransformersEncoder
 from scholarbase.errors import EncoderError, MissingExtra
 
@@ -41,28 +39,6 @@ def test_vectors_are_those_of_sentence_transformers(
         assert ours.sparse is None
         assert ours.dense.dtype == np.float32
         np.testing.assert_allclose(ours.dense, theirs, atol=1e-6)
-
-
-def test_vectors_are_those_computed_elsewhere(minilm: SentenceTransformersEncoder) -> None:
-    """Compared with float16 vectors of real papers by another program (title, newline, abstract)."""
-    if not (SHARED_DATA / "minilm-vectors").is_dir():
-        pytest.skip("the shared vectors are not here")
-    ids = (SHARED_DATA / "minilm-vectors" / "ids.txt").read_text().split()
-    vectors = np.load(SHARED_DATA / "minilm-vectors" / "vectors.npy", mmap_mode="r")
-    row_of = {paper: row for row, paper in enumerate(ids)}
-    rows, texts = [], []
-    with lzma.open(
-        SHARED_DATA / "arxiv" / "arxiv-metadata-oai-snapshot.json.xz", "rt", encoding="utf-8"
-    ) as file:
-        for line in file:
-            paper = json.loads(line)
-            if paper["id"] in row_of:
-                rows.append(row_of[paper["id"]])
-                texts.append(document_text(paper["title"], paper["abstract"]))
-                if len(rows) == 8:
-                    break
-    cosines = (minilm.encode_documents(texts).dense * np.asarray(vectors[rows], dtype=np.float32)).sum(axis=1)
-    assert cosines.min() > 0.9999
 
 
 def test_a_query_is_nearest_to_the_abstract_that_answers_it(minilm: SentenceTransformersEncoder) -> None:

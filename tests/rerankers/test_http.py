@@ -100,23 +100,6 @@ def test_a_text_that_is_too_large_is_an_error(service: ScriptedReranker, reranke
         reranker.score("q", ["a", "b"])
 
 
-@pytest.mark.parametrize("status", [429, 500, 503])
-def test_a_temporary_failure_is_retried(service: ScriptedReranker, status: int) -> None:
-    reranker = service.open()
-    service.script = [lambda _: Response(status_code=status)] * 2
-    assert reranker.score("q", TEXTS).shape == (4,)
-    assert len(service.bodies) == 4  # one to open, two failures, one success
-    reranker.close()
-
-
-def test_a_permanent_failure_is_an_error(service: ScriptedReranker) -> None:
-    reranker = service.open(retries=2)
-    service.script = [lambda _: Response("out of memory", status_code=500)] * 3
-    with pytest.raises(RerankerError, match=r"returned 500 \(out of memory\), in 3 attempts: check its log"):
-        reranker.score("q", TEXTS)
-    reranker.close()
-
-
 @pytest.mark.parametrize(
     ("step", "sentence"),
     [
@@ -211,6 +194,7 @@ def test_an_attempt_that_could_only_begin_after_the_time_limit_was_waited_for(
     reranker.close()
 
 
+@pytest.mark.slow
 def test_a_slow_service_without_a_time_limit_has_its_timeout(service: ScriptedReranker) -> None:
     reranker = service.open(retries=0)
     reranker._service._timeout = 0.5  # not while it is opened
@@ -219,13 +203,6 @@ def test_a_slow_service_without_a_time_limit_has_its_timeout(service: ScriptedRe
         reranker.score("q", TEXTS)
     service.released.set()
     reranker.close()
-
-
-def test_a_service_that_is_not_there() -> None:
-    with pytest.raises(
-        RerankerError, match=r"at http://127\.0\.0\.1:9/rerank does not respond .* in 2 attempts"
-    ):
-        HttpReranker("http://127.0.0.1:9", retries=1, backoff=0.01)
 
 
 def test_a_closed_reranker_is_an_error(service: ScriptedReranker) -> None:
