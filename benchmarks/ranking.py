@@ -138,7 +138,7 @@ def run(
                 q=question.text, syntax="plain", limit=1000, timeout=60, **question.arguments, **way
             )
             start = perf_counter()
-            ranking = library._ranker.rank(library._resolve(request)[0])
+            ranking = library._ranker.rank(library._plan(request)[0])
             times.append(perf_counter() - start)
             values.append(measure([hit.id for hit in ranking.hits], question.answers))
     return np.array(values), 1000 * float(np.median(times))

@@ -165,7 +165,7 @@ def rerank_options(command: F) -> F:
 
 def chosen_reranker(settings: Settings, name: str | None) -> dict[str, str]:
     """The reranker of the settings with this name: a command opens no other models."""
-    from scholarbase.search.reranking import check_reranker
+    from scholarbase.search.plan import check_reranker
 
     if name is None:
         return {}

@@ -18,7 +18,7 @@ from scholarbase.models.queries import Query, QuerySet
 from scholarbase.models.requests import SearchRequest, search_request
 from scholarbase.models.runs import JudgedQuery, RunManifest
 from scholarbase.models.source import Source
-from scholarbase.search.reranking import check_reranker
+from scholarbase.search.plan import check_reranker
 
 log = logging.getLogger("scholarbase.evaluation")
 

@@ -65,7 +65,8 @@ class Checks(Opened):
         request = SearchRequest(
             q=text[:MAX_QUERY_LENGTH], mode="sparse", engine="bm25", syntax="plain", limit=WORD_CANDIDATES
         )
-        return [hit.id for hit in self._ranker.rank(self._ranker.resolve(request, filters)).hits]
+        plan, _ = self._ranker.plan(request, filters)
+        return [hit.id for hit in self._ranker.rank(plan).hits]
 
     def _check_all(self, **arguments: Any) -> CheckResponse:
         requests = check_requests(**arguments)

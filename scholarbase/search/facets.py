@@ -47,15 +47,15 @@ class Facets(Opened):
             is_cached = len(filters.within or ()) + len(filters.exclude) <= MAX_CACHED_IDS
             counts = self._timed(lambda: self._facets.get(filters, count) if is_cached else count())
         else:
-            query = self._ranker.resolve(request.search(), filters)
-            warnings += query.warnings
+            plan, others = self._ranker.plan(request.search(), filters)
+            warnings += others
             if request.exact:
-                counted, text = "matches", query.expression
-                matching = partial(self._catalog.count_values, query.filters, expression=text)
+                counted, text = "matches", plan.expression
+                matching = partial(self._catalog.count_values, plan.filters, expression=text)
                 counts = _NOTHING if text is None else self._timed(matching)
             else:
                 counted = "results"
-                ranking = self._ranker.rank(query)
+                ranking = self._ranker.rank(plan)
                 ids = [hit.id for hit in ranking.hits]
                 counts = self._timed(lambda: self._catalog.count_values(filters, ids=ids))
                 relation = ranking.relation if ranking.total <= len(ids) else "gte"

@@ -1,26 +1,113 @@
-"""Reciprocal rank fusion of ranked lists.
+"""Fusion of ranked lists: of their scores, and by reciprocal rank.
 
-A paper's score is the sum of ``weight / (k + rank)``, ranks counted from one, over the lists that contain it (Cormack,
-Clarke and Büttcher, "Reciprocal rank fusion outperforms Condorcet and individual rank learning methods", SIGIR 2009,
-https://doi.org/10.1145/1571941.1572114). Qdrant's own fusion counts ranks from zero: its
+Fusion of scores is the weighted sum of the legs' scores, each scaled to between 0 and 1: the convex combination of
+Bruch, Gai and Ingber, "An Analysis of Fusion Functions for Hybrid Retrieval", TOIS 2023,
+https://arxiv.org/abs/2210.11934. Ranks alone say nothing about how far the first result of BM25 is ahead of the others.
+docs/ranking.md has the measurements behind the constants.
+
+In reciprocal rank fusion a paper's score is the sum of ``weight / (k + rank)``, ranks counted from one, over the lists
+that contain it (Cormack, Clarke and Büttcher, "Reciprocal rank fusion outperforms Condorcet and individual rank
+learning methods", SIGIR 2009, https://doi.org/10.1145/1571941.1572114). Qdrant's own fusion counts ranks from zero: its
 ``k = 61`` is ``k = 60`` in the paper and in this module.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scholarbase.errors import InvalidRequest
-from scholarbase.indexes.vectors.base import ScoredId
+from scholarbase.indexes.vectors.base import DENSE, ScoredId, scored_id
 from scholarbase.models.responses import LegExplanation
 
 K: Final = 60
 """The constant of the paper, which found similar results with other values near it."""
+
+
+WEIGHTS: Final = (0.45, 0.55)
+"""The weights of the sparse and the dense leg."""
+STANDOUT_WEIGHTS: Final = (0.75, 0.25)
+"""Those where the first sparse result stands out (:func:`.legs.stands_out`)."""
+FIRST: Final = 100
+"""The first results of a fusion, for which the dense leg is only :data:`DENSE_FIRST` deep: a search of the graph for
+1,000 takes three times as long, for the same recall. The results after them are fused from whole legs."""
+DENSE_FIRST: Final = 300
+BEYOND: Final = 1.3
+"""How much lower than the first score the 1,000th dense one is, relative to the 300th."""
+
+
+# -- scores --------------------------------------------------------------------------------------------
+
+
+def leg_weights(
+    legs: Iterable[str], configured: Mapping[str, float], *, has_standout: bool
+) -> dict[str, float]:
+    """The weight of each leg, dense and sparse; ``configured`` weights (1 if missing) take precedence."""
+    if configured:
+        return {name: configured.get(name, 1.0) for name in legs}
+    by_words, dense = STANDOUT_WEIGHTS if has_standout else WEIGHTS
+    return {name: dense if name == DENSE else by_words for name in legs}
+
+
+def zero(hits: Sequence[ScoredId], depth: int, least: float) -> float:
+    """The score of a leg, best first, that counts as 0.
+
+    It is the last score of a leg with ``depth`` results, which was cut there. A shorter one is complete: it is
+    ``least``, the lowest possible score.
+    """
+    if not hits:
+        return least
+    return hits[-1].score if len(hits) >= depth else min(least, hits[-1].score)
+
+
+def zero_of_first(hits: Sequence[ScoredId], least: float) -> float:
+    """:func:`zero` of a dense leg cut after :data:`DENSE_FIRST` results: an estimate of its 1,000th score, so that the
+    last of them do not count as 0."""
+    cut = zero(hits, DENSE_FIRST, least)
+    if len(hits) < DENSE_FIRST:
+        return cut
+    return min(cut, max(least, hits[0].score - BEYOND * (hits[0].score - cut)))
+
+
+def scaled(hits: Sequence[ScoredId], least: float) -> NDArray[np.float64]:
+    """The scores of a leg, best first, scaled so that the best is 1 and ``least`` is 0."""
+    scores = np.array([score for _, score in hits], dtype=np.float64)
+    if not len(scores) or scores[0] == least:
+        return np.ones(len(scores))
+    shares: NDArray[np.float64] = (scores - least) / (scores[0] - least)
+    return shares
+
+
+def combine(
+    legs: Mapping[str, Sequence[ScoredId]],
+    weights: Mapping[str, float],
+    zeros: Mapping[str, float],
+    *,
+    limit: int,
+) -> tuple[list[ScoredId], int, dict[str, NDArray[np.float64]]]:
+    """Fuse the scores of legs, each best first. Ties break by id. ``zeros`` has the :func:`zero` of each leg.
+
+    Returns the ``limit`` best papers, the number of papers in all legs together, and each leg's part of the score, in
+    the order of its hits.
+    """
+    shares = {name: weights[name] * scaled(hits, zeros[name]) for name, hits in legs.items()}
+    ids, places = np.unique(
+        np.array([hit.id for hits in legs.values() for hit in hits], dtype=np.int64), return_inverse=True
+    )
+    if not len(ids):
+        return [], 0, shares
+    scores = np.bincount(places, np.concatenate(list(shares.values())), minlength=len(ids))
+    # The ids ascend, and a stable sort keeps their order where scores are equal.
+    order = np.argsort(-scores, kind="stable")[:limit]
+    best = list(map(scored_id, zip(ids[order].tolist(), scores[order].tolist(), strict=True)))
+    return best, len(ids), shares
+
+
+# -- ranks ---------------------------------------------------------------------------------------------
 
 
 class Share(NamedTuple):

@@ -87,7 +87,6 @@ from scholarbase.search.authors import Authors
 from scholarbase.search.cache import Cache
 from scholarbase.search.checks import Checks
 from scholarbase.search.facets import Facets, facet_cache
-from scholarbase.search.legs import Query
 from scholarbase.search.lookup import CACHED_IDS, Lookup
 from scholarbase.search.opened import finished, next_offset, runs
 from scholarbase.search.opening import (
@@ -98,6 +97,7 @@ from scholarbase.search.opening import (
     open_vectors,
 )
 from scholarbase.search.passages import CACHED_CHARACTERS, Cut, PassageIndex, Passages
+from scholarbase.search.plan import Plan
 from scholarbase.search.profiles import with_profile
 from scholarbase.search.ranking import Ranker
 from scholarbase.search.similarity import NOT_COMPARABLE, Similarity
@@ -255,9 +255,9 @@ class Library(Authors, Checks, Passages, Sql, Facets):
         """Run one :class:`SearchRequest`. Raises as ``search``."""
         _check(request, SearchRequest)
         if request.timeout is None:
-            return self._respond(*self._resolve(request))
+            return self._respond(*self._plan(request))
         with time_limit(request.timeout):
-            return self._respond(*self._resolve(request))
+            return self._respond(*self._plan(request))
 
     @runs(SearchBatchBody)
     def run_batch(self, request: SearchBatchBody) -> SearchBatchResponse:
@@ -274,8 +274,8 @@ class Library(Authors, Checks, Passages, Sql, Facets):
                 responses.append(self.run(request))
         return responses
 
-    def _resolve(self, request: SearchRequest) -> tuple[Query, tuple[str, ...]]:
-        """The query of a request, and warnings."""
+    def _plan(self, request: SearchRequest) -> tuple[Plan, tuple[str, ...]]:
+        """The plan of a request, and warnings."""
         if self._closed:
             self._check_open()  # raises
         filters = NO_FILTERS
@@ -284,14 +284,14 @@ class Library(Authors, Checks, Passages, Sql, Facets):
             start = perf_counter()
             filters, warnings = self._lookup.filters(request)
             stages().append(("filters", start, perf_counter()))
-        query = self._ranker.resolve(request, filters)
-        return query, warnings + query.warnings
+        plan, others = self._ranker.plan(request, filters)
+        return plan, warnings + others
 
-    def _respond(self, query: Query, warnings: tuple[str, ...]) -> SearchResponse:
-        request, ranking = query.request, self._ranker.rank(query)
-        if not ranking.total and request.exclude and not query.matches_nothing:
-            warnings += self._exclude_warning(query)
-        if not ranking.total and query.syntax and request.syntax == "auto":
+    def _respond(self, plan: Plan, warnings: tuple[str, ...]) -> SearchResponse:
+        request, ranking = plan.request, self._ranker.rank(plan)
+        if not ranking.total and request.exclude and not plan.matches_nothing:
+            warnings += self._exclude_warning(plan)
+        if not ranking.total and plan.is_syntax and request.syntax == "auto":
             warnings += (_NO_MATCH,)
         hits, explanations = ranking.hits, ranking.explanations
         start = perf_counter()
@@ -299,8 +299,8 @@ class Library(Authors, Checks, Passages, Sql, Facets):
         stages().append(("hydrate", start, perf_counter()))
         return SearchResponse(
             self.snapshot_id,
-            query.mode,
-            query.engine,
+            plan.mode,
+            plan.engine,
             ranking.total,
             ranking.relation,
             ranking.next_offset,
@@ -316,12 +316,12 @@ class Library(Authors, Checks, Passages, Sql, Facets):
             request.fields,
         )
 
-    def _exclude_warning(self, query: Query) -> tuple[str, ...]:
+    def _exclude_warning(self, plan: Plan) -> tuple[str, ...]:
         """A warning if papers match and all of them contain a phrase of ``exclude``."""
-        request = query.request
-        exact = request.exact or query.mode == "sparse"
+        request = plan.request
+        exact = request.exact or plan.mode == "sparse"
         changes = {"exclude": (), "limit": 1, "offset": 0, "exact": exact, "rerank": None}
-        ranking = self._ranker.rank(self._resolve(request.model_copy(update=changes))[0])
+        ranking = self._ranker.rank(self._plan(request.model_copy(update=changes))[0])
         if not ranking.total:
             return ()
         least = "at least " if ranking.relation == "gte" else ""

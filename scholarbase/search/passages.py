@@ -45,9 +45,8 @@ from scholarbase.models.limits import Mode, TotalRelation
 from scholarbase.search.cache import Cache
 from scholarbase.search.documents import FullTexts, in_document
 from scholarbase.search.fusion import fuse
-from scholarbase.search.legs import free_text
 from scholarbase.search.opened import next_offset, runs
-from scholarbase.search.reading import FEW
+from scholarbase.search.plan import FEW, INVALID_SYNTAX, few_match, free_text, plain_words
 from scholarbase.timing import stages
 
 _NO_MATCH: Final = "No passage matches q as query syntax: use syntax=plain to rank passages by its words."
@@ -183,7 +182,7 @@ class Passages(FullTexts):
         check(*_SEARCH)
         start = perf_counter()
         day = None if request.as_of is None else as_of_day(request.as_of)
-        vector = index.queries.vector(query_syntax.without_shortened(request.q), day)
+        vector = index.queries.vector(plain_words(request.q), day)
         hits = []
         if len(vector.indices):
             hits = index.vectors.search_sparse(BM25, vector, depth + 1, filters)
@@ -214,14 +213,9 @@ class Passages(FullTexts):
         except InvalidRequest as error:
             if request.syntax == "query":
                 raise
-            return None, (f"q is ranked as plain text, because its query syntax is invalid. {error}",)
+            return None, (INVALID_SYNTAX.format(error),)
         if request.syntax == "auto" and query_syntax.is_prose(q) and few < FEW:
-            count = {0: "no passage matches", 1: "only 1 passage matches"}.get(
-                few, f"only {few} passages match"
-            )
-            return None, (
-                f"q is ranked as plain text, because {count} it as query syntax: use syntax=query for those alone.",
-            )
+            return None, (few_match(few, "passage", {}),)
         return expression, () if few or request.syntax == "query" else (_NO_MATCH,)
 
     @staticmethod

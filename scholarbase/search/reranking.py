@@ -16,10 +16,9 @@ import numpy as np
 
 from scholarbase.deadlines import DEADLINE, time_limit
 from scholarbase.encoders import document_text
-from scholarbase.errors import InvalidRequest, RerankerError, TimeLimit
+from scholarbase.errors import RerankerError, TimeLimit
 from scholarbase.indexes.catalog import Catalog
 from scholarbase.indexes.vectors.base import ScoredId
-from scholarbase.models.checks import shown
 from scholarbase.models.responses import FailedLeg, LegExplanation
 from scholarbase.rerankers.base import Reranker, Scores
 from scholarbase.search.cache import Cache
@@ -43,6 +42,15 @@ class Reranked(NamedTuple):
 
     hits: list[ScoredId]
     explanations: Mapping[int, LegExplanation]
+
+    def explain(
+        self, explanations: Mapping[int, tuple[LegExplanation, ...]]
+    ) -> dict[int, tuple[LegExplanation, ...]]:
+        """The explanations of a page with those of the reranker behind the others."""
+        return {
+            number: (*legs, self.explanations[number]) if number in self.explanations else legs
+            for number, legs in explanations.items()
+        }
 
 
 class Reranking:
@@ -103,15 +111,6 @@ class Reranking:
                 raise
 
         return self._scores.get((name, text, ids), score)
-
-
-def check_reranker(name: str, known: Mapping[str, object]) -> None:
-    """Raise InvalidRequest for a reranker that is not in ``known``."""
-    if name not in known:
-        raise InvalidRequest(
-            f"Unknown reranker {shown(name)}: "
-            + (f"use one of {', '.join(known)}." if known else "none is configured (SCHOLARBASE_RERANKERS).")
-        )
 
 
 def _limit() -> float | None:

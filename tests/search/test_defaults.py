@@ -19,8 +19,8 @@ from scholarbase.ingest.plans import IngestRules
 from scholarbase.models.encoders import PACKAGED
 from scholarbase.models.papers import Paper
 from scholarbase.models.requests import SearchRequest
+from scholarbase.search.fusion import DENSE_FIRST
 from scholarbase.search.library import Library
-from scholarbase.search.score_fusion import DENSE_FIRST
 from scholarbase.settings import Settings, load_settings
 from tests.conftest import run_cli, snapshot_of
 

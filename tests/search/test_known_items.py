@@ -446,9 +446,9 @@ def test_the_total_counts_a_paper_beyond_the_ranking_once(sample: Library) -> No
         last = without.search(q, mode="sparse", engine="fts5", limit=1000).results[-1].paper.id
         number = without._catalog.resolve([parse(last)])[0]
     assert number is not None
-    query, _ = sample._resolve(SearchRequest(q=q, mode="sparse", engine="fts5"))
+    plan, _ = sample._plan(SearchRequest(q=q, mode="sparse", engine="fts5"))
     known = (KnownItem(number, "title"),)
-    ranking = sample._ranker.rank(replace(query, known=known))
+    ranking = sample._ranker.rank(replace(plan, known=known))
     assert (ranking.hits[0].id, ranking.total) == (number, total)
 
 

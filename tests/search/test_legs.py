@@ -38,14 +38,14 @@ def test_a_failed_request_waits_for_its_search_by_words(
         Library.open(dense_library, encoder=url) as library,
         ThreadPoolExecutor(1) as threads,
     ):
-        query, _ = library._resolve(SearchRequest(q="graph networks", mode="hybrid", engine="fts5"))
+        plan, _ = library._plan(SearchRequest(q="graph networks", mode="hybrid", engine="fts5"))
         failing.set()
         pool = library._catalog._pool
         # All connections are lent, so the search by words waits for one.
         with ExitStack() as lent:
             for _ in pool.connections():
                 lent.enter_context(pool.lend("The test", "end it"))
-            request = threads.submit(library._ranker._legs.run, query)
+            request = threads.submit(library._ranker._legs.run, plan)
             assert asked.wait(60)
             while not pool._waiting:
                 assert not wait([request], 0.01).done

@@ -5,16 +5,16 @@ from __future__ import annotations
 import pytest
 
 from scholarbase.indexes.vectors.base import ScoredId, append_scaled
-from scholarbase.search.score_fusion import (
+from scholarbase.search.fusion import (
     DENSE_FIRST,
     FIRST,
     combine,
     leg_weights,
     scaled,
-    stands_out,
     zero,
     zero_of_first,
 )
+from scholarbase.search.legs import stands_out
 
 SPARSE = [ScoredId(7, 12.0), ScoredId(3, 9.0), ScoredId(9, 6.0)]
 DENSE = [ScoredId(3, 0.9), ScoredId(4, 0.5), ScoredId(7, 0.1)]
@@ -23,11 +23,11 @@ WEIGHTS = {"bm25": 0.4, "dense": 0.6}
 
 def test_a_score_is_the_weighted_sum_of_scaled_scores() -> None:
     """Complete legs: BM25 from 0 to 12, cosines from the floor 0.1 to 0.9."""
-    fused = combine({"bm25": SPARSE, "dense": DENSE}, WEIGHTS, {"bm25": 0.0, "dense": 0.1}, limit=10)
+    hits, count, _ = combine({"bm25": SPARSE, "dense": DENSE}, WEIGHTS, {"bm25": 0.0, "dense": 0.1}, limit=10)
     expected = {3: 0.4 * 9 / 12 + 0.6, 7: 0.4 + 0.6 * 0, 4: 0.6 * 0.5, 9: 0.4 * 6 / 12}
-    assert [hit.id for hit in fused.hits] == [3, 7, 4, 9]
-    assert [hit.score for hit in fused.hits] == pytest.approx(list(expected.values()))
-    assert fused.found == 4
+    assert [hit.id for hit in hits] == [3, 7, 4, 9]
+    assert [hit.score for hit in hits] == pytest.approx(list(expected.values()))
+    assert count == 4
 
 
 def test_the_last_score_of_a_leg_that_was_cut_is_zero() -> None:
@@ -52,25 +52,25 @@ def test_scores_below_the_floor_stay_between_0_and_1() -> None:
 
 
 def test_ties_break_by_id() -> None:
-    fused = combine(
+    hits, _, _ = combine(
         {"bm25": [ScoredId(8, 1.0)], "dense": [ScoredId(2, 1.0)]},
         {"bm25": 0.5, "dense": 0.5},
         {"bm25": 0.0, "dense": 0.0},
         limit=10,
     )
-    assert [hit.id for hit in fused.hits] == [2, 8]
+    assert [hit.id for hit in hits] == [2, 8]
 
 
 def test_an_empty_leg_changes_no_order() -> None:
-    fused = combine({"bm25": SPARSE, "dense": []}, WEIGHTS, {"bm25": 0.0, "dense": 0.0}, limit=2)
-    assert [hit.id for hit in fused.hits] == [7, 3]
-    assert combine({}, {}, {}, limit=2).hits == []
+    hits, _, _ = combine({"bm25": SPARSE, "dense": []}, WEIGHTS, {"bm25": 0.0, "dense": 0.0}, limit=2)
+    assert [hit.id for hit in hits] == [7, 3]
+    assert combine({}, {}, {}, limit=2) == ([], 0, {})
 
 
 def test_shares_are_in_the_order_of_each_leg() -> None:
-    fused = combine({"bm25": SPARSE, "dense": DENSE}, WEIGHTS, {"bm25": 0.0, "dense": 0.1}, limit=1)
-    assert fused.shares["bm25"].tolist() == pytest.approx([0.4, 0.3, 0.2])
-    assert fused.shares["dense"].tolist() == pytest.approx([0.6, 0.3, 0.0])
+    _, _, shares = combine({"bm25": SPARSE, "dense": DENSE}, WEIGHTS, {"bm25": 0.0, "dense": 0.1}, limit=1)
+    assert shares["bm25"].tolist() == pytest.approx([0.4, 0.3, 0.2])
+    assert shares["dense"].tolist() == pytest.approx([0.6, 0.3, 0.0])
 
 
 def test_the_last_of_the_first_dense_results_do_not_count_as_0() -> None:
@@ -101,9 +101,11 @@ def test_dense_counts_less_where_the_first_result_stands_out() -> None:
     assert stands_out(flat)
     assert not stands_out(level)
     assert not stands_out(flat[:9])  # too few to compare
-    assert leg_weights({"bm25": flat, "dense": DENSE}) == {"bm25": 0.75, "dense": 0.25}
-    assert leg_weights({"bm25": level, "dense": DENSE}) == pytest.approx({"bm25": 0.45, "dense": 0.55})
+    assert leg_weights(("bm25", "dense"), {}, has_standout=True) == {"bm25": 0.75, "dense": 0.25}
+    assert leg_weights(("bm25", "dense"), {}, has_standout=False) == pytest.approx(
+        {"bm25": 0.45, "dense": 0.55}
+    )
 
 
 def test_configured_weights_take_precedence() -> None:
-    assert leg_weights({"bm25": SPARSE, "dense": DENSE}, {"dense": 2.0}) == {"bm25": 1.0, "dense": 2.0}
+    assert leg_weights(("bm25", "dense"), {"dense": 2.0}, has_standout=True) == {"bm25": 1.0, "dense": 2.0}

@@ -1,0 +1,367 @@
+"""The plan of a search: everything that is decided before an index is searched.
+
+With ``syntax=auto`` a text that contains query syntax is read strictly, with two exceptions: invalid syntax, and prose
+that fewer than :data:`FEW` papers match. Quotation marks, parentheses and capitals in a pasted question or abstract are
+seldom meant as operators. Such a text is ranked by its words, after the papers that match it strictly, and the response
+has a warning.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Final
+
+from scholarbase.encoders import Encoder
+from scholarbase.errors import InvalidRequest, UnsupportedMode
+from scholarbase.indexes import query_syntax
+from scholarbase.indexes.catalog import Catalog
+from scholarbase.indexes.filters import ResolvedFilters
+from scholarbase.indexes.vectors.base import BM25, EngineVector
+from scholarbase.indexes.vectors.bm25 import Bm25Text
+from scholarbase.indexes.vectors.index import VectorIndex
+from scholarbase.manifest import Manifest
+from scholarbase.models.checks import as_of_day, shown
+from scholarbase.models.encoders import STATIC
+from scholarbase.models.limits import MAX_DEPTH, Engine, Mode
+from scholarbase.models.requests import SearchRequest
+from scholarbase.search.fusion import DENSE_FIRST, FIRST
+from scholarbase.search.known_items import MAY_BE_ID, MOST_SHARING, KnownItem, KnownItems
+from scholarbase.search.lookup import MAX_SYNTAX_MATCHES
+from scholarbase.settings import Settings
+
+FEW: Final = 10
+"""Matches that prose in query syntax must have."""
+TIERS: Final = (100, 1000, MAX_DEPTH)
+"""The numbers of results that a leg can fetch; the smallest that includes the page is used. All pages within a tier
+come from one ranking, so they have no overlaps or gaps if an index is approximate."""
+CACHED_QUERIES: Final = 4096
+"""Queries that are known to have words of the library or not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What the legs of a search run, and how far."""
+
+    request: SearchRequest
+    engine: Engine | None
+    """The sparse leg; None in a dense search."""
+    filters: ResolvedFilters
+    terms: Sequence[int]
+    """The terms of BM25 in the text, without stop words."""
+    expression: str | None
+    """The FTS5 expression; None for a text without words, or with terms for another engine."""
+    is_syntax: bool
+    """Whether ``q`` is query syntax, not free text."""
+    known: tuple[KnownItem, ...]
+    """The papers whose id or title ``q`` is, or the few that match its syntax. They come first."""
+    depth: int
+    """The number of results that each leg fetches."""
+    dense_depths: tuple[int, ...]
+    """The number of results of each search of dense vectors: none in a sparse search; two where the first results of a
+    fusion come from a shorter search (:data:`.fusion.FIRST`) and others are requested too."""
+    floor: float | None
+    """The least cosine of a dense result; None without a limit, infinite where no paper can be near."""
+    matches_nothing: bool
+    """Whether no paper can match: ``q`` has no letter or digit, or is the id of a paper that is not there."""
+
+    @property
+    def mode(self) -> Mode:
+        if not self.dense_depths:
+            return "sparse"
+        return "dense" if self.engine is None else "hybrid"
+
+    @property
+    def day(self) -> int | None:
+        """The last day of ``as_of``."""
+        return None if self.request.as_of is None else as_of_day(self.request.as_of)
+
+    @property
+    def reranked(self) -> int:
+        """The number of places whose papers are reranked; 0 if the page has none of them."""
+        request = self.request
+        if request.rerank is None or request.offset >= request.rerank_depth:
+            return 0  # the other pages are the same with and without the reranker
+        return min(request.rerank_depth, self.depth)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether few papers are listed: comparing them takes no longer than searching the graph, and misses none."""
+        within = self.filters.within
+        return within is not None and not self.filters.sets and len(within) <= self.depth
+
+
+class Planner:
+    """Makes the plans of searches in one library. Thread-safe."""
+
+    def __init__(
+        self,
+        manifest: Manifest,
+        papers: Catalog,
+        vectors: VectorIndex,
+        encoder: Encoder | None,
+        settings: Settings,
+        bm25: Bm25Text,
+        rerankers: Mapping[str, object],
+    ) -> None:
+        self._manifest = manifest
+        self._catalog = papers
+        self._vectors = vectors
+        self._encoder = encoder
+        self._settings = settings
+        self._bm25 = bm25
+        self._rerankers = rerankers
+        self._known_items = KnownItems(papers, bm25)
+        has_dense = manifest.vectors["dimensions"] is not None and encoder is not None
+        self.best_mode: Final[Mode] = "hybrid" if has_dense else "sparse"
+        self._has_known_words = lru_cache(CACHED_QUERIES)(self._find_known_words)
+
+    def forget_queries(self) -> None:
+        """Empty the cache of known words."""
+        self._has_known_words.cache_clear()
+
+    def plan(self, request: SearchRequest, filters: ResolvedFilters) -> tuple[Plan, tuple[str, ...]]:
+        """The plan of a request, and warnings.
+
+        Raises:
+            InvalidRequest: the page is too deep, the query syntax is malformed, or the reranker is unknown.
+            UnsupportedMode: the library has no index for the mode or engine.
+        """
+        mode = request.mode or self.best_mode
+        engine = None if mode == "dense" else request.engine or self._default_engine(mode)
+        self._check_mode(mode, engine)
+        self._check_options(request, mode)
+        depth = self._depth(request, mode)
+        filters, is_syntax, expression, warnings = self._read(request, mode, filters)
+        words = plain_words(request.q)
+        terms = tuple(self._bm25.query(words).indices)
+        if is_syntax:
+            engine = "fts5"
+        known, absent = self._known(request, filters, expression, is_syntax=is_syntax)
+        if not is_syntax:
+            # BM25 vectors have no stop words, so FTS5 runs queries that consist only of stop words.
+            by_fts5 = engine == "fts5" or (engine in ("bm25", "feedback") and not terms)
+            expression = free_text(words) if by_fts5 else None
+        plan = Plan(
+            request,
+            engine,
+            filters,
+            terms,
+            expression,
+            is_syntax,
+            known,
+            depth,
+            self._dense_depths(request, mode, depth),
+            None if mode == "sparse" else self._floor(request, words, terms),
+            absent is not None or not any(map(str.isalnum, request.q)),
+        )
+        return plan, warnings if absent is None else (absent,)
+
+    # -- mode, engine and depth -------------------------------------------------------------------------
+
+    def _default_engine(self, mode: Mode) -> Engine:
+        if self._settings.engine is not None:
+            return self._settings.engine
+        return "feedback" if mode == "hybrid" and self._settings.fusion == "scores" else "bm25"
+
+    def _check_mode(self, mode: Mode, engine: Engine | None) -> None:
+        if mode != "sparse":
+            if self._manifest.encoder is None:
+                raise UnsupportedMode(
+                    f"mode {mode!r} requires dense vectors, and this library was built without them: "
+                    "use mode 'sparse', or ingest again with an --encoder other than none."
+                )
+            if self._manifest.vectors["dimensions"] is None:
+                raise UnsupportedMode(
+                    f"mode {mode!r} requires dense vectors, and {self._manifest.encoder.name}, the encoder of this "
+                    "library, has learned term weights only: use mode 'sparse', with engine 'learned'."
+                )
+            if self._encoder is None:
+                raise UnsupportedMode(
+                    f"mode {mode!r} requires the query encoder {self._manifest.encoder.for_queries.name}, and this "
+                    "process was started without it: use mode 'sparse', or start it with --encoder."
+                )
+        if engine == "learned":
+            if not self._manifest.vectors["learned"]:
+                raise UnsupportedMode(
+                    "engine 'learned' requires term weights of a model such as BGE-M3, and this library has none: "
+                    "use engine 'bm25' or 'fts5'."
+                )
+            if self._encoder is None:
+                raise UnsupportedMode(
+                    "engine 'learned' requires the query encoder, and this process was started without it: "
+                    "use engine 'bm25' or 'fts5', or start it with --encoder."
+                )
+
+    def _check_options(self, request: SearchRequest, mode: Mode) -> None:
+        """Reject an unknown reranker, and ``min_similarity`` without dense vectors."""
+        if request.rerank is not None:
+            check_reranker(request.rerank, self._rerankers)
+        if request.min_similarity is not None and mode == "sparse":
+            raise InvalidRequest(
+                f"min_similarity {request.min_similarity:g} applies to dense vectors, which mode 'sparse' does not "
+                "use: leave it out, or use mode 'hybrid' or 'dense'."
+            )
+
+    def _depth(self, request: SearchRequest, mode: Mode) -> int:
+        end = request.offset + request.limit
+        if request.rerank is not None:
+            end = max(end, request.rerank_depth)
+        deepest = self._settings.fusion_depth if mode == "hybrid" else MAX_DEPTH
+        if request.offset >= deepest:
+            raise InvalidRequest(
+                f"offset {request.offset} is beyond result {deepest}, the last of a {mode} search: narrow the search "
+                "with filters" + (", or use mode 'sparse' or 'dense'." if mode == "hybrid" else ".")
+            )
+        # A page that extends beyond the last result ends there.
+        return deepest if mode == "hybrid" else next(tier for tier in TIERS if min(end, deepest) <= tier)
+
+    def _dense_depths(self, request: SearchRequest, mode: Mode, depth: int) -> tuple[int, ...]:
+        if mode == "sparse":
+            return ()
+        if mode == "dense" or self._settings.fusion != "scores" or depth <= DENSE_FIRST:
+            return (depth,)
+        has_reranked = request.rerank is not None and request.offset < request.rerank_depth
+        reranked = min(request.rerank_depth, depth) if has_reranked else 0
+        is_first = max(request.offset + request.limit, reranked) <= FIRST
+        return (DENSE_FIRST,) if is_first else (DENSE_FIRST, depth)
+
+    # -- the text ---------------------------------------------------------------------------------------
+
+    def _read(
+        self, request: SearchRequest, mode: Mode, filters: ResolvedFilters
+    ) -> tuple[ResolvedFilters, bool, str | None, tuple[str, ...]]:
+        """Read the text as words or as query syntax.
+
+        Returns the filters, in a hybrid search with the papers that match the syntax; whether the text is query syntax
+        alone; its FTS5 expression, also that of the few papers that come before a ranking by words; and warnings.
+        """
+        q, syntax = request.q, request.syntax
+        if mode == "dense" or syntax == "plain" or request.engine not in (None, "fts5"):
+            return filters, False, None, ()
+        if syntax == "auto" and not (query_syntax.MARKS.search(q) and query_syntax.is_syntax(q)):
+            return filters, False, None, ()
+        matches: frozenset[int] | None = None
+        try:
+            expression = query_syntax.compile(q)
+            if mode == "hybrid":
+                matches = self._matches(expression, filters)
+        except InvalidRequest as error:
+            if syntax == "query":
+                raise
+            return filters, False, None, (INVALID_SYNTAX.format(error),)
+        if syntax == "auto" and query_syntax.is_prose(q):
+            some = self._catalog.matching_ids(expression, FEW, filters) if matches is None else matches
+            if len(some) < FEW:
+                warning = few_match(
+                    len(some), "paper", {1: ", which comes first", 0: ""}, ", which come first"
+                )
+                return filters, False, expression if some else None, (warning,)
+        if matches is not None:
+            filters = replace(filters, within=matches, sets=())
+        return filters, True, expression, ()
+
+    def _matches(self, expression: str, filters: ResolvedFilters) -> frozenset[int]:
+        """The papers to which a hybrid search limits its dense leg."""
+        matches = self._catalog.matching_ids(expression, MAX_SYNTAX_MATCHES + 1, filters)
+        if len(matches) > MAX_SYNTAX_MATCHES:
+            raise InvalidRequest(
+                f"The query matches more than {MAX_SYNTAX_MATCHES:,} papers, too many for a hybrid search: "
+                "use mode 'sparse', or add required words."
+            )
+        return frozenset(matches)
+
+    def _known(
+        self, request: SearchRequest, filters: ResolvedFilters, expression: str | None, *, is_syntax: bool
+    ) -> tuple[tuple[KnownItem, ...], str | None]:
+        """The papers that come first: those that the text names, then the few that match its syntax; and a warning if
+        the text is the id of a paper that cannot be a result."""
+        known: tuple[KnownItem, ...] = ()
+        absent: str | None = None
+        if self._settings.known_items and request.syntax != "query":
+            titled = self._catalog.titled(request.q, filters, MOST_SHARING)
+            if titled or MAY_BE_ID.fullmatch(request.q):
+                known, absent = self._known_items.find(request.q, titled, filters)
+            if known and is_syntax and expression is not None:
+                [matching] = self._catalog.holding([expression], [item.id for item in known])
+                known = tuple(item for item in known if item.id in matching)
+        if expression is None:
+            return known, absent
+        if not is_syntax:
+            weight = self._settings.fts5_title_weight
+            strict = self._catalog.search_text(expression, FEW, filters, title_weight=weight)
+            named = {item.id for item in known}
+            known += tuple(KnownItem(hit.id, "syntax") for hit in strict if hit.id not in named)
+        return known, None
+
+    # -- the floor of similarity ------------------------------------------------------------------------
+
+    def _floor(self, request: SearchRequest, words: str, terms: tuple[int, ...]) -> float | None:
+        if request.min_similarity is not None:
+            return request.min_similarity if request.min_similarity > -1 else None
+        random = self._manifest.vectors["random_similarity"]
+        if not self._settings.similarity_floor or random is None:
+            return None
+        day = None if request.as_of is None else as_of_day(request.as_of)
+        if self._has_known_words(terms, day):
+            least: float = random["p75"]
+            return least
+        # A static encoder has pieces of words that no paper has, which are near to other strange words.
+        is_static = self._encoder is not None and self._encoder.spec.kind == STATIC
+        return math.inf if is_static else random["p999"]
+
+    def _find_known_words(self, terms: tuple[int, ...], day: int | None) -> bool:
+        """Whether a paper of the library, as of the day, has one of the terms, or there are only stop words."""
+        if not terms:
+            return True
+        found = self._catalog.document_frequencies(terms, day)
+        if any(term in found for term in terms):
+            return True
+        # The frequencies end with the last full month.
+        this_month = ResolvedFilters(last_day=day)
+        vector = EngineVector(list(terms), [1.0] * len(terms))
+        return day is not None and bool(self._vectors.search_sparse(BM25, vector, 1, this_month))
+
+
+INVALID_SYNTAX: Final = "q is ranked as plain text, because its query syntax is invalid. {}"
+
+
+def few_match(count: int, what: str, endings: Mapping[int, str], ending: str = "") -> str:
+    """The warning for prose that few papers or passages match as query syntax."""
+    matches = f"{what}s match" if count > 1 else f"{what} matches"
+    number = {0: "no", 1: "only 1"}.get(count, f"only {count}")
+    return (
+        f"q is ranked as plain text, because {number} {matches} it as query syntax{endings.get(count, ending)}: "
+        "use syntax=query for those alone."
+    )
+
+
+def check_reranker(name: str, known: Mapping[str, object]) -> None:
+    """Raise InvalidRequest for a reranker that is not in ``known``."""
+    if name not in known:
+        raise InvalidRequest(
+            f"Unknown reranker {shown(name)}: "
+            + (f"use one of {', '.join(known)}." if known else "none is configured (SCHOLARBASE_RERANKERS).")
+        )
+
+
+def plain_words(q: str) -> str:
+    """The text whose words BM25 ranks: ``q`` without what contractions and abbreviations leave."""
+    return query_syntax.without_shortened(q) if query_syntax.SHORTENED.search(q) else q
+
+
+def free_text(q: str) -> str | None:
+    """The FTS5 expression of any of the words of ``q``; None without words.
+
+    Raises:
+        InvalidRequest: they are too many.
+    """
+    count = len({word.casefold() for word in query_syntax.words(q)})
+    if count > query_syntax.MAX_WORDS:
+        raise InvalidRequest(
+            f"q has {count} different words, and engine 'fts5' ranks up to {query_syntax.MAX_WORDS}: use engine "
+            "'bm25', or a shorter text."
+        )
+    return query_syntax.free_text(q)
