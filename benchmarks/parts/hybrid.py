@@ -28,12 +28,13 @@ from benchmarks.servers import serving
 from scholarbase.encoders import Encoder, open_encoder
 from scholarbase.indexes.filters import NO_FILTERS
 from scholarbase.indexes.vectors.base import BM25
-from scholarbase.indexes.vectors.bm25 import Bm25Parameters, Bm25Queries, Bm25Text
+from scholarbase.indexes.vectors.bm25 import Bm25Parameters, Bm25Text
 from scholarbase.ingest.job import ingest
 from scholarbase.models.encoders import PACKAGED
 from scholarbase.progress import reporter
 from scholarbase.search.library import Library
 from scholarbase.search.opening import encoder_location
+from scholarbase.search.words import Bm25Queries
 from scholarbase.settings import load_settings
 
 T = TypeVar("T")

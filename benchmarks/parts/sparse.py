@@ -19,10 +19,11 @@ from scholarbase.indexes import catalog, fulltext, query_syntax
 from scholarbase.indexes.catalog import Catalog
 from scholarbase.indexes.filters import NO_FILTERS
 from scholarbase.indexes.vectors.base import BM25, ScoredId
-from scholarbase.indexes.vectors.bm25 import Bm25Parameters, Bm25Queries, Bm25Text
+from scholarbase.indexes.vectors.bm25 import Bm25Parameters, Bm25Text
 from scholarbase.indexes.vectors.edge import EdgeIndex
 from scholarbase.manifest import read_manifest
 from scholarbase.search.library import Library
+from scholarbase.search.words import Bm25Queries
 
 PART: Final = "sparse"
 LIMIT: Final = 100

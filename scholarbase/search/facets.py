@@ -13,8 +13,8 @@ from scholarbase.models.facet_requests import FacetsParameters
 from scholarbase.models.limits import Counted, TotalRelation
 from scholarbase.models.responses import Facet, FacetsResponse, FacetValue
 from scholarbase.search.cache import Cache
-from scholarbase.search.legs import MAX_CACHED_IDS
 from scholarbase.search.opened import Opened, runs
+from scholarbase.search.words import MAX_CACHED_IDS
 from scholarbase.timing import stages
 
 CACHED_VALUES: Final = 50_000

@@ -1,4 +1,4 @@
-"""The legs of a search: BM25, BM25 with feedback, FTS5 and learned weights by words, and dense vectors by meaning.
+"""The legs of a search: one by words (:mod:`.words`), and one by the meaning of dense vectors.
 
 Every leg applies the filters before it takes its first results; ties break by id.
 """
@@ -8,10 +8,9 @@ from __future__ import annotations
 import logging
 import math
 from bisect import bisect_right
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextvars import copy_context
-from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from time import perf_counter
 from typing import Final, TypeVar
@@ -25,45 +24,27 @@ from scholarbase.errors import EncoderError, LibraryCorrupt, VectorIndexError
 from scholarbase.indexes import query_syntax
 from scholarbase.indexes.catalog import Catalog
 from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters
-from scholarbase.indexes.vectors.base import BM25, DENSE, LEARNED, EngineVector, ScoredId, SparseVector
-from scholarbase.indexes.vectors.bm25 import Bm25Queries, Bm25Text
-from scholarbase.indexes.vectors.feedback import PAPERS, Feedback, follow
+from scholarbase.indexes.vectors.base import DENSE, ScoredId, SparseVector
+from scholarbase.indexes.vectors.bm25 import Bm25Text
 from scholarbase.indexes.vectors.index import HNSW_EF, VectorIndex
 from scholarbase.manifest import Manifest
 from scholarbase.models.encoders import STATIC
-from scholarbase.models.limits import Engine, TotalRelation
-from scholarbase.models.responses import FailedLeg, LegExplanation
-from scholarbase.search.cache import Cache
+from scholarbase.models.responses import FailedLeg
 from scholarbase.search.fusion import K
 from scholarbase.search.plan import Plan
+from scholarbase.search.words import ADVICE, MOST_COUNTED, Ranking, Words, without_long_list
 from scholarbase.settings import Settings
 from scholarbase.timing import stages
 
 log = logging.getLogger("scholarbase.ranking")
 
-CACHED_COUNTS: Final = 1024
 CACHED_QUERIES: Final = 4096
 """Queries whose vectors are cached. Encoding takes far longer than searching, and paging, evaluations and agents repeat
 queries. 16 MB at 1,024 dimensions."""
-FEEDBACK: Final = "feedback"
-"""The name of the leg of BM25 with feedback."""
-_SEARCH: Final = ("The search", "use fewer words, filters and ids, or a smaller limit")
-"""Activity and advice for the error at the time limit. The same of each part follow; FTS5 has its own."""
-_BY_WORDS: Final = {
-    BM25: ("The search with BM25", _SEARCH[1]),
-    LEARNED: ("The search with learned weights", _SEARCH[1]),
-}
+_SEARCH: Final = ("The search", ADVICE)
+"""Activity and advice for the error at the time limit."""
 _BY_MEANING: Final = ("The search by dense vectors", "use fewer filters and ids, or a smaller limit")
 _EXACTLY: Final = ("The exact search by dense vectors", "leave exact out, or use fewer filters and ids")
-_COUNTING: Final = ("Counting the matches", "use fewer words, filters and ids, or leave exact out")
-WORD_LEGS: Final = (BM25, FEEDBACK, "fts5")
-"""Legs that compare words, so that explanations can name them. Learned weights are of a model's tokens."""
-LONG_EXCLUSION: Final = 1000
-"""Above this many excluded ids, a search fetches more results and removes them itself."""
-MOST_FETCHED: Final = 20_000
-MOST_COUNTED: Final = 50_000
-"""Matches that an exact search counts. Qdrant ranks them, and holds the GIL meanwhile: 0.1 s, for 200,000 0.4 s."""
-MAX_CACHED_IDS: Final = 100
 STANDOUT: Final = 1.4
 """The first sparse result stands out if its score is this many times the score of the tenth. Then few papers have the
 words of the query, and BM25 finds them better."""
@@ -81,26 +62,6 @@ FEEDBACK_WEIGHT: Final = 0.5
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Ranking:
-    """Ranked papers, best first, and the number of matches, of one leg or one page of a search."""
-
-    hits: list[ScoredId]
-    total: int
-    relation: TotalRelation
-    next_offset: int | None = None
-    explanations: Mapping[int, tuple[LegExplanation, ...]] = field(default_factory=dict)
-    failed_legs: tuple[FailedLeg, ...] = ()
-    rerank: str | None = None
-    """The reranker that sorted the first papers, if one did."""
-    pageable: int = 0
-    """The number of results that paging could reach, were there no limit of depth."""
-    has_standout: bool = False
-    """Whether the first result of a sparse leg is far ahead of the others."""
-    first: list[ScoredId] | None = None
-    """The dense results from which the first results of a hybrid search are fused; None if they are ``hits``."""
-
-
 class Legs:
     """The legs of searches over one library. Thread-safe."""
 
@@ -113,15 +74,12 @@ class Legs:
         settings: Settings,
         bm25: Bm25Text,
     ) -> None:
-        self._manifest = manifest
-        self._catalog = papers
+        self._dense_vectors = manifest.counts["dense_vectors"]
         self._vectors = vectors
         self._encoder = encoder
         self._is_static = encoder is not None and encoder.spec.kind == STATIC
         self._settings = settings
-        self._bm25 = Bm25Queries(bm25, papers.document_frequencies)
-        self._feedback = Feedback(vectors, self._bm25)
-        self._counts: Cache[int] = Cache(CACHED_COUNTS)
+        self._words = Words(manifest, papers, vectors, settings, bm25)
         self._encode = lru_cache(CACHED_QUERIES)(self._encode_text)
         self._threads = ThreadPoolExecutor(settings.readers, thread_name_prefix="sparse-leg")
 
@@ -140,13 +98,13 @@ class Legs:
             return {name: Ranking([], 0, "eq") for name in names}, []
         if plan.engine is None:
             return self._run({DENSE: partial(self._dense, plan, None)}, plan)
-        sparse = self._sparse_leg(plan, plan.engine)
+        sparse = partial(self._sparse, plan)
         if not plan.dense_depths:
             return self._run({plan.engine: sparse}, plan)
         if plan.engine == "learned" or self._is_static:
             run = _once(sparse)
             return self._run({DENSE: partial(self._dense, plan, run), plan.engine: run}, plan)
-        # Run the sparse leg in a thread while the model encodes the plan. Not the encoder in a thread: Qdrant Edge
+        # Run the sparse leg in a thread while the model encodes the query. Not the encoder in a thread: Qdrant Edge
         # holds Python's lock while it searches, so the thread could not send the query to the model. The learned leg
         # needs the model itself.
         started = self._threads.submit(copy_context().run, sparse)
@@ -177,90 +135,26 @@ class Legs:
         if not rankings and last is not None:
             raise last
         return {
-            name: replace(ranking, has_standout=name != DENSE and stands_out(ranking.hits))
+            name: ranking._replace(has_standout=name != DENSE and stands_out(ranking.hits))
             for name, ranking in reversed(rankings.items())
         }, failed[::-1]
 
-    def _sparse_leg(self, plan: Plan, engine: Engine) -> Callable[[], Ranking]:
-        """The function that runs the sparse leg."""
-        legs_of = {
-            "fts5": self._fts5,
-            "bm25": self._bm25_leg,
-            "feedback": self._feedback_leg,
-            "learned": self._learned,
-        }
-        run: Callable[[], Ranking] = partial(legs_of[engine], plan)
-        if engine != "learned":  # which times its search without the encoder
-            run = partial(_timed, engine, run)
-        return run
-
-    def _fts5(self, plan: Plan) -> Ranking:
-        if plan.expression is None:
-            return Ranking([], 0, "eq")
-        expression, filters = plan.expression, plan.filters
-        hits = self._catalog.search_text(
-            expression, plan.depth, filters, title_weight=self._settings.fts5_title_weight
-        )
-        total = len(hits)
-        if total == plan.depth:
-            total = self._counted(
-                ("fts5", expression, filters), filters, lambda: self._catalog.count_text(expression, filters)
-            )
-        return Ranking(hits, total, "eq")
-
-    def _bm25_leg(self, plan: Plan) -> Ranking:
-        if not plan.terms:
-            return self._fts5(plan)
-        return self._sparse(plan, BM25, self._vector(plan))
-
-    def _vector(self, plan: Plan) -> EngineVector:
-        return self._bm25.rounded(self._bm25.idf(plan.terms, plan.day))
-
-    def _feedback_leg(self, plan: Plan) -> Ranking:
-        """BM25, repeated with words of its first results. A query with at most ``PAPERS`` matches is not repeated."""
-        if not plan.terms:
-            return self._fts5(plan)
-        vector = self._vector(plan)
-        first = self._find_sparse(BM25, vector, PAPERS + 1, plan.filters)
-        if len(first) <= PAPERS:
-            return Ranking(first, len(first), "eq")
-        expanded = self._feedback.expand(plan.terms, first, plan.day)
-        if expanded is None:
-            return self._sparse(plan, BM25, vector)
-        second = self._sparse(plan, BM25, expanded)
-        hits = follow(first, second.hits)
-        return Ranking(hits[: plan.depth], max(second.total, len(hits)), second.relation)
-
-    def _learned(self, plan: Plan) -> Ranking:
+    def _sparse(self, plan: Plan) -> Ranking:
+        if plan.engine != "learned":
+            return self._words.rank(plan)
         weights = self._encoded(plan).sparse
         if weights is None:
             raise EncoderError(
                 "The query encoder returned no learned weights, which engine 'learned' requires."
             )
         vector = SparseVector(weights[0].indices.tolist(), weights[0].values.tolist())
-        return _timed(LEARNED, lambda: self._sparse(plan, LEARNED, vector))
-
-    def _sparse(self, plan: Plan, name: str, vector: SparseVector | EngineVector) -> Ranking:
-        # Fetch one more, to see whether more match.
-        found = self._find_sparse(name, vector, plan.depth + 1, plan.filters)
-        hits = found[: plan.depth]
-        if len(found) <= plan.depth:
-            return Ranking(hits, len(found), "eq")
-        if not plan.request.exact:
-            return Ranking(hits, len(found), "gte")
-        most = min(self._manifest.counts["points"], MOST_COUNTED)
-        total = self._counted(
-            (name, frozenset(vector.indices), plan.filters),
-            plan.filters,
-            lambda: len(self._vectors.search_sparse(name, vector, most + 1, plan.filters)),
-        )
-        return Ranking(hits, min(total, most), "eq" if total <= most else "gte")
+        return self._words.rank(plan, vector)
 
     def _dense(self, plan: Plan, sparse: Callable[[], Ranking] | None) -> Ranking:
         """Search by meaning. A hybrid search that fuses scores adds the vectors of the first papers to the query's."""
         vector = self._encoded(plan).dense[0]
         if not vector.any() or plan.floor == math.inf:
-            # No paper is nearer than another: a static encoder knows no token of the plan, or no paper its words.
+            # No paper is nearer than another: a static encoder knows no token of the query, or no paper its words.
             return Ranking([], 0, "eq")
         near = self._first_sparse(sparse)
 
@@ -272,14 +166,14 @@ class Legs:
                 return self._nearest(expanded, plan, plan.depth)
             if self._is_exact(plan):
                 whole = self._nearest(expanded, plan, plan.depth)
-                return replace(whole, first=whole.hits[:first_depth])
+                return whole._replace(first=whole.hits[:first_depth])
             first = self._nearest(expanded, plan, first_depth)
             is_enough = len(plan.dense_depths) == 1 and len(first.hits) == first_depth
             if not first.hits or is_enough:
                 return first
             # A longer search finds papers that a shorter one misses. So its first ones are not those of the first page,
             # and where few papers are above the floor, only it knows whether there is a next page.
-            return replace(self._nearest(expanded, plan, plan.depth), first=first.hits)
+            return self._nearest(expanded, plan, plan.depth)._replace(first=first.hits)
 
         return _timed(DENSE, search)
 
@@ -298,7 +192,7 @@ class Legs:
         # One more, to see whether more are above the floor.
         hits = self._search_dense(vector, depth + 1, plan)
         if floor is None:
-            return Ranking(hits[:depth], self.count_dense(plan.filters), "eq")
+            return Ranking(hits[:depth], self._count_dense(plan.filters), "eq")
         above = _above(hits, floor)
         if not above and hits and not self._is_exact(plan):
             # So that no results means that there are none.
@@ -309,8 +203,8 @@ class Legs:
         above = above[:depth]
         if not plan.request.exact:
             return Ranking(above, depth + 1, "gte")
-        most = min(self._manifest.counts["dense_vectors"], MOST_COUNTED)
-        total = self._counted(
+        most = min(self._dense_vectors, MOST_COUNTED)
+        total = self._words.counted(
             (DENSE, vector.tobytes(), floor, plan.filters),
             plan.filters,
             lambda: self._vectors.count_similar(vector, floor, most, plan.filters),
@@ -335,7 +229,11 @@ class Legs:
         )
 
     def _is_exact(self, plan: Plan) -> bool:
-        return plan.request.exact or self._settings.exact or plan.is_exact
+        # Comparing few papers with the query takes no longer than searching the graph, and misses none.
+        within = None if plan.filters is NO_FILTERS else plan.filters.listed
+        return (
+            plan.request.exact or self._settings.exact or (within is not None and len(within) <= plan.depth)
+        )
 
     def _expanded(
         self, vector: npt.NDArray[np.float32], near: Sequence[ScoredId], plan: Plan
@@ -350,25 +248,11 @@ class Legs:
         first = first_papers(near, nearest)
         return expanded_vector(vector, list(self._vectors.dense_vectors(first).values()))
 
-    def _find_sparse(
-        self, name: str, vector: SparseVector | EngineVector, limit: int, filters: ResolvedFilters
-    ) -> list[ScoredId]:
-        check(*_BY_WORDS[name])
-        return without_long_list(
-            lambda most, passing: self._vectors.search_sparse(name, vector, most, passing), limit, filters
-        )
-
-    def count_dense(self, filters: ResolvedFilters) -> int:
+    def _count_dense(self, filters: ResolvedFilters) -> int:
         if filters is NO_FILTERS:
-            return self._manifest.counts["dense_vectors"]
-        return self._counted((DENSE, filters), filters, lambda: self._vectors.count(filters, vector=DENSE))
-
-    def _counted(self, key: Hashable, filters: ResolvedFilters, count: Callable[[], int]) -> int:
-        """A count, cached unless its key has long lists of ids, which rarely repeat and need much memory."""
-        check(*_COUNTING)
-        if len(filters.within or ()) + len(filters.exclude) > MAX_CACHED_IDS:
-            return count()
-        return self._counts.get(key, count)
+            return self._dense_vectors
+        count = partial(self._vectors.count, filters, vector=DENSE)
+        return self._words.counted((DENSE, filters), filters, count)
 
     def _encoded(self, plan: Plan) -> Encodings:
         """The vectors of the text, of query syntax of its words."""
@@ -440,22 +324,3 @@ def _timed(name: str, leg: Callable[[], Ranking]) -> Ranking:
         return leg()
     finally:
         stages().append((name, start, perf_counter()))
-
-
-def without_long_list(
-    search: Callable[[int, ResolvedFilters], list[ScoredId]], limit: int, filters: ResolvedFilters
-) -> list[ScoredId]:
-    """The ``limit`` best papers. A long ``exclude`` is removed from a longer list of results, because an index skips a
-    hundred thousand ids more slowly than it finds some hundreds of papers more. The result is the same."""
-    excluded = filters.exclude
-    if len(excluded) <= LONG_EXCLUSION:
-        return search(limit, filters)
-    others = replace(filters, exclude=frozenset())
-    wanted = 2 * limit
-    while wanted <= MOST_FETCHED:
-        hits = search(wanted, others)
-        kept = [hit for hit in hits if hit.id not in excluded]
-        if len(kept) >= limit or len(hits) < wanted:
-            return kept[:limit]
-        wanted *= 4
-    return search(limit, filters)

@@ -21,7 +21,7 @@ from scholarbase.indexes import query_syntax
 from scholarbase.indexes.filters import ResolvedFilters
 from scholarbase.indexes.passages import Documents, StoredPassage, Text, parameters_of
 from scholarbase.indexes.vectors.base import BM25, ScoredId
-from scholarbase.indexes.vectors.bm25 import Bm25Queries, Bm25Text
+from scholarbase.indexes.vectors.bm25 import Bm25Text
 from scholarbase.indexes.vectors.index import VectorIndex
 from scholarbase.manifest import Manifest
 from scholarbase.models.checks import as_of_day
@@ -47,6 +47,7 @@ from scholarbase.search.documents import FullTexts, in_document
 from scholarbase.search.fusion import fuse
 from scholarbase.search.opened import next_offset, runs
 from scholarbase.search.plan import FEW, INVALID_SYNTAX, few_match, free_text, plain_words
+from scholarbase.search.words import Bm25Queries
 from scholarbase.timing import stages
 
 _NO_MATCH: Final = "No passage matches q as query syntax: use syntax=plain to rank passages by its words."

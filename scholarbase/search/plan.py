@@ -46,9 +46,12 @@ class Plan:
     """What the legs of a search run, and how far."""
 
     request: SearchRequest
+    mode: Mode
     engine: Engine | None
     """The sparse leg; None in a dense search."""
     filters: ResolvedFilters
+    day: int | None
+    """The last day of ``as_of``."""
     terms: Sequence[int]
     """The terms of BM25 in the text, without stop words."""
     expression: str | None
@@ -64,33 +67,10 @@ class Plan:
     fusion come from a shorter search (:data:`.fusion.FIRST`) and others are requested too."""
     floor: float | None
     """The least cosine of a dense result; None without a limit, infinite where no paper can be near."""
+    reranked: int
+    """The number of places whose papers are reranked; 0 if the page has none of them."""
     matches_nothing: bool
     """Whether no paper can match: ``q`` has no letter or digit, or is the id of a paper that is not there."""
-
-    @property
-    def mode(self) -> Mode:
-        if not self.dense_depths:
-            return "sparse"
-        return "dense" if self.engine is None else "hybrid"
-
-    @property
-    def day(self) -> int | None:
-        """The last day of ``as_of``."""
-        return None if self.request.as_of is None else as_of_day(self.request.as_of)
-
-    @property
-    def reranked(self) -> int:
-        """The number of places whose papers are reranked; 0 if the page has none of them."""
-        request = self.request
-        if request.rerank is None or request.offset >= request.rerank_depth:
-            return 0  # the other pages are the same with and without the reranker
-        return min(request.rerank_depth, self.depth)
-
-    @property
-    def is_exact(self) -> bool:
-        """Whether few papers are listed: comparing them takes no longer than searching the graph, and misses none."""
-        within = self.filters.within
-        return within is not None and not self.filters.sets and len(within) <= self.depth
 
 
 class Planner:
@@ -144,17 +124,24 @@ class Planner:
             # BM25 vectors have no stop words, so FTS5 runs queries that consist only of stop words.
             by_fts5 = engine == "fts5" or (engine in ("bm25", "feedback") and not terms)
             expression = free_text(words) if by_fts5 else None
+        # The other pages are the same with and without the reranker.
+        has_reranked = request.rerank is not None and request.offset < request.rerank_depth
+        reranked = min(request.rerank_depth, depth) if has_reranked else 0
+        day = None if request.as_of is None else as_of_day(request.as_of)
         plan = Plan(
             request,
+            mode,
             engine,
             filters,
+            day,
             terms,
             expression,
             is_syntax,
             known,
             depth,
-            self._dense_depths(request, mode, depth),
-            None if mode == "sparse" else self._floor(request, words, terms),
+            self._dense_depths(mode, depth, max(request.offset + request.limit, reranked)),
+            None if mode == "sparse" else self._floor(request, terms, day),
+            reranked,
             absent is not None or not any(map(str.isalnum, request.q)),
         )
         return plan, warnings if absent is None else (absent,)
@@ -218,15 +205,12 @@ class Planner:
         # A page that extends beyond the last result ends there.
         return deepest if mode == "hybrid" else next(tier for tier in TIERS if min(end, deepest) <= tier)
 
-    def _dense_depths(self, request: SearchRequest, mode: Mode, depth: int) -> tuple[int, ...]:
+    def _dense_depths(self, mode: Mode, depth: int, end: int) -> tuple[int, ...]:
         if mode == "sparse":
             return ()
         if mode == "dense" or self._settings.fusion != "scores" or depth <= DENSE_FIRST:
             return (depth,)
-        has_reranked = request.rerank is not None and request.offset < request.rerank_depth
-        reranked = min(request.rerank_depth, depth) if has_reranked else 0
-        is_first = max(request.offset + request.limit, reranked) <= FIRST
-        return (DENSE_FIRST,) if is_first else (DENSE_FIRST, depth)
+        return (DENSE_FIRST,) if end <= FIRST else (DENSE_FIRST, depth)
 
     # -- the text ---------------------------------------------------------------------------------------
 
@@ -298,13 +282,12 @@ class Planner:
 
     # -- the floor of similarity ------------------------------------------------------------------------
 
-    def _floor(self, request: SearchRequest, words: str, terms: tuple[int, ...]) -> float | None:
+    def _floor(self, request: SearchRequest, terms: tuple[int, ...], day: int | None) -> float | None:
         if request.min_similarity is not None:
             return request.min_similarity if request.min_similarity > -1 else None
         random = self._manifest.vectors["random_similarity"]
         if not self._settings.similarity_floor or random is None:
             return None
-        day = None if request.as_of is None else as_of_day(request.as_of)
         if self._has_known_words(terms, day):
             least: float = random["p75"]
             return least

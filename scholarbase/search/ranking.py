@@ -20,7 +20,7 @@ from scholarbase.encoders import Encoder
 from scholarbase.indexes import query_syntax
 from scholarbase.indexes.catalog import Catalog
 from scholarbase.indexes.filters import ResolvedFilters
-from scholarbase.indexes.vectors.base import BM25, DENSE, ScoredId, append_scaled
+from scholarbase.indexes.vectors.base import BM25, DENSE, ScoredId
 from scholarbase.indexes.vectors.bm25 import Bm25Parameters, Bm25Text
 from scholarbase.indexes.vectors.index import VectorIndex
 from scholarbase.manifest import Manifest
@@ -30,9 +30,10 @@ from scholarbase.models.responses import FailedLeg, LegExplanation
 from scholarbase.rerankers import Reranker
 from scholarbase.search.fusion import FIRST, combine, fuse_first, leg_weights, zero, zero_of_first
 from scholarbase.search.known_items import explain_known, put_first
-from scholarbase.search.legs import WORD_LEGS, Legs, Ranking
+from scholarbase.search.legs import Legs
 from scholarbase.search.plan import Plan, Planner, plain_words
 from scholarbase.search.reranking import Reranked, Reranking
+from scholarbase.search.words import WORD_LEGS, Ranking, append_scaled
 from scholarbase.settings import Settings
 from scholarbase.timing import stages
 
@@ -139,7 +140,7 @@ class Ranker:
                 for rank, hit in enumerate(leg.hits, 1)
             }
         pageable = max(leg.total, len(leg.hits)) if is_complete else MAX_DEPTH
-        return replace(leg, pageable=pageable, explanations=explanations)
+        return leg._replace(pageable=pageable, explanations=explanations)
 
     def _fused(self, plan: Plan, legs: Mapping[str, Ranking], end: int) -> Ranking:
         """The best papers of both legs, those of the pages up to ``end`` at least."""

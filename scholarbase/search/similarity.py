@@ -16,7 +16,7 @@ from scholarbase.manifest import Manifest
 from scholarbase.models.checks import as_of_day
 from scholarbase.models.requests import SimilarBody
 from scholarbase.search.fusion import fuse_first
-from scholarbase.search.legs import Ranking, without_long_list
+from scholarbase.search.words import Ranking, without_long_list
 from scholarbase.settings import Settings
 from scholarbase.timing import stages
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scholarbase.indexes.vectors.base import ScoredId, append_scaled
+from scholarbase.indexes.vectors.base import ScoredId
 from scholarbase.search.fusion import (
     DENSE_FIRST,
     FIRST,
@@ -15,6 +15,7 @@ from scholarbase.search.fusion import (
     zero_of_first,
 )
 from scholarbase.search.legs import stands_out
+from scholarbase.search.words import append_scaled
 
 SPARSE = [ScoredId(7, 12.0), ScoredId(3, 9.0), ScoredId(9, 6.0)]
 DENSE = [ScoredId(3, 0.9), ScoredId(4, 0.5), ScoredId(7, 0.1)]

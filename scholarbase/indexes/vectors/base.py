@@ -58,23 +58,6 @@ scored_id: Callable[[tuple[int, float]], ScoredId] = partial(tuple.__new__, Scor
 """A :class:`ScoredId` of a pair, in half the time of its constructor: a search makes some thousands."""
 
 
-def append_scaled(kept: Sequence[ScoredId], others: Sequence[ScoredId]) -> tuple[list[ScoredId], float]:
-    """Append the other hits of another ranking to those kept, both best first, without duplicates.
-
-    The scores of the appended hits are multiplied by a factor, so that none is above the last kept score. Returns all
-    hits, and the factor.
-    """
-    ids = {hit.id for hit in kept}
-    rest = [hit for hit in others if hit.id not in ids]
-    if not kept or not rest:
-        return [*kept, *rest], 1.0
-    most = kept[-1].score
-    scale = min(1.0, most / rest[0].score) if rest[0].score > 0 else 1.0
-    # Rounding may put the product above the limit.
-    appended = [scored_id((number, most if (s := score * scale) > most else s)) for number, score in rest]
-    return [*kept, *appended], scale
-
-
 @dataclass(frozen=True, slots=True)
 class Payload:
     """The fields that filters compare. ``categories`` includes archives (:func:`filters.category_keys`)."""

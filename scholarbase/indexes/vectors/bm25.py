@@ -12,8 +12,8 @@ index, whose own IDF would be that of one shard.
 Weights are rounded, so that scores are exact. Qdrant multiplies and adds 32-bit floats, which have 24 significant bits.
 The weights of documents are multiples of :data:`DOCUMENT_STEP` and those of a query multiples of a power of two, so
 every partial sum of a score is a multiple of their product. Up to 2^24 times that, which is 2,048 with
-:data:`QUERY_STEP`, each is exact, and the order of the sum cannot change a score: any division into segments, shards or
-replicas returns the same bits.
+:data:`.words.QUERY_STEP`, each is exact, and the order of the sum cannot change a score: any division into segments,
+shards or replicas returns the same bits.
 
 Words are lower-cased, Latin letters are folded to ASCII (*naïve* to *naive*; other scripts are unchanged), stop words
 are removed, and the remaining words are stemmed (Snowball English).
@@ -22,9 +22,8 @@ are removed, and the remaining words are stemmed (Snowball English).
 from __future__ import annotations
 
 import hashlib
-import math
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
@@ -32,7 +31,6 @@ import numpy as np
 import qdrant_edge
 
 from scholarbase.errors import LibraryCorrupt
-from scholarbase.indexes.frequencies import ANY_TERM
 from scholarbase.indexes.stop_words import STOP_WORDS
 from scholarbase.indexes.vectors.base import EngineVector
 
@@ -42,10 +40,6 @@ with a library's own average every weight would change with every update. Other 
 (``docs/vectors.md``)."""
 
 DOCUMENT_STEP: Final = 2.0**-8
-QUERY_STEP: Final = 2.0**-5
-"""The step of a query whose greatest possible score is 2,048 or less: with k1 = 1 the weights of its terms add up to
-1,024 or less, such as those of a hundred rare words."""
-_EXACT: Final = 2.0**24
 
 STOP_WORDS_FINGERPRINT: Final = hashlib.sha256(" ".join(sorted(STOP_WORDS)).encode()).hexdigest()[:16]
 """Part of the manifest, so that libraries built with different stop words have different snapshot ids."""
@@ -109,7 +103,7 @@ class Bm25Text:
         return EngineVector(vector.indices, round_document(vector.values))
 
     def query(self, text: str) -> EngineVector:
-        """The terms of a query, each with weight 1. :class:`Bm25Queries` weighs them.
+        """The terms of a query, each with weight 1. :class:`.words.Bm25Queries` weighs them.
 
         Empty if the query has only stop words (*Which studies show this?*), which documents' vectors lack too. FTS5
         keeps all words.
@@ -123,38 +117,6 @@ class Bm25Text:
         return _composed("\n".join(parts))
 
 
-class Bm25Queries:
-    """Makes query vectors with the document frequencies of one library. Safe to share between threads."""
-
-    def __init__(
-        self, text: Bm25Text, frequencies: Callable[[Sequence[int], int | None], Mapping[int, int]]
-    ) -> None:
-        """``frequencies`` looks up document frequencies (:meth:`.catalog.Catalog.document_frequencies`)."""
-        self._text = text
-        self._frequencies = frequencies
-        self._greatest = text.parameters.k1 + 1
-
-    def vector(self, text: str, day: int | None = None) -> EngineVector:
-        """The vector of a query: the IDF of each of its terms, of all papers or as of a ``day``. Empty if it has only
-        stop words."""
-        terms = self._text.query(text).indices
-        return self.rounded(self.idf(terms, day)) if terms else EngineVector([], [])
-
-    def idf(self, terms: Sequence[int], day: int | None) -> dict[int, float]:
-        """The inverse document frequency of each term, above 0 also for one that no paper has."""
-        found = self._frequencies(terms, day)
-        papers = found.get(ANY_TERM, 0)
-        return {term: _idf(papers, found.get(term, 0)) for term in terms}
-
-    def rounded(self, weights: Mapping[int, float]) -> EngineVector:
-        """The vector of these weights, rounded so that its scores are exact."""
-        return EngineVector(list(weights), round_query(list(weights.values()), self._greatest))
-
-
-def _idf(papers: int, holding: int) -> float:
-    return math.log(1 + (papers - holding + 0.5) / (holding + 0.5))
-
-
 def round_document(weights: Sequence[float]) -> list[float]:
     """Round the weights of a document's terms to multiples of :data:`DOCUMENT_STEP`.
 
@@ -164,25 +126,6 @@ def round_document(weights: Sequence[float]) -> list[float]:
     multiples = np.maximum(np.rint(np.array(weights, np.float64) / DOCUMENT_STEP), 1)
     rounded: list[float] = (multiples * DOCUMENT_STEP).tolist()
     return rounded
-
-
-def round_query(weights: Sequence[float], greatest: float) -> list[float]:
-    """Round the weights of a query's terms to multiples of :data:`QUERY_STEP`, or of a greater step in a long query.
-
-    The step is doubled until the greatest possible score is exact. The least weight is one step, not 0, so that papers
-    with any of the terms are found.
-
-    Args:
-        weights: positive numbers.
-        greatest: an upper bound of a document's weights, which for BM25 is k1 + 1.
-    """
-    most = math.ceil(greatest / DOCUMENT_STEP)
-    step = QUERY_STEP
-    while True:
-        multiples = [round(weight / step) or 1 for weight in weights]
-        if most * sum(multiples) <= _EXACT or max(multiples) == 1:
-            return [multiple * step for multiple in multiples]
-        step *= 2
 
 
 def _composed(text: str) -> str:

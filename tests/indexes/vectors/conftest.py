@@ -20,11 +20,12 @@ import pytest
 from scholarbase.indexes.filters import category_keys
 from scholarbase.indexes.frequencies import ANY_TERM
 from scholarbase.indexes.vectors.base import BM25, Payload, SparseVector, VectorConfig, VectorPoint
-from scholarbase.indexes.vectors.bm25 import Bm25Parameters, Bm25Queries, Bm25Text
+from scholarbase.indexes.vectors.bm25 import Bm25Parameters, Bm25Text
 from scholarbase.indexes.vectors.edge import EdgeIndex, EdgeWriter
 from scholarbase.indexes.vectors.index import VectorIndex
 from scholarbase.indexes.vectors.nodes import Nodes
 from scholarbase.indexes.vectors.server import ServerIndex
+from scholarbase.search.words import Bm25Queries
 from tests.qdrant.cluster import Cluster, qdrant_cluster
 from tests.qdrant.loading import fill
 

@@ -9,11 +9,10 @@ from scholarbase.errors import LibraryCorrupt
 from scholarbase.indexes.frequencies import ANY_TERM
 from scholarbase.indexes.vectors.bm25 import (
     Bm25Parameters,
-    Bm25Queries,
     Bm25Text,
     round_document,
-    round_query,
 )
+from scholarbase.search.words import Bm25Queries, round_query
 
 
 @pytest.fixture(scope="module")
