@@ -42,7 +42,7 @@ def is_short(library: Library, request: Any, tool: str | None = None) -> bool:
     if type(request) is EdgeBody:
         direction: Any = "citations" if tool == "get_citations" else "references"
         number = None if request.author else library.lookup.id(request.paper_id, request.as_of)
-        return number is not None and library.few_edges(number, direction) is not None
+        return number is not None and library.graph.few_edges(number, direction) is not None
     decide = _SHORT.get(type(request))
     return decide is not None and decide(library, request)
 
@@ -79,7 +79,7 @@ def _reads_vectors(library: Library, request: SearchBody) -> bool:
     """Whether a search runs in the index of vectors alone: no FTS5, long lists, exact count or reranker."""
     q = request.q
     return (
-        library.settings.has_own_vectors
+        library.has_own_vectors
         and request.syntax != "query"
         and not request.exact
         and request.rerank is None

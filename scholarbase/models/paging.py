@@ -1,4 +1,4 @@
-"""The pages of the ``iter_`` methods."""
+"""Pages of results."""
 
 from __future__ import annotations
 
@@ -52,6 +52,12 @@ class Paging:
         self._seen.update(map(_id, results))
         self._returned += len(results)
         return results
+
+
+def next_offset(offset: int, count: int, total: int) -> int | None:
+    """The offset of the next page; None on the last one."""
+    end = offset + count
+    return end if count and end < total else None
 
 
 def _id(result: Any) -> str:

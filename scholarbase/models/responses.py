@@ -8,15 +8,17 @@ pydantic model takes, and a page has up to a thousand.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Any, Final, Self
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Annotated, Any, Final, Self, TypeVar
 
 import msgspec
 import orjson
 from msgspec import Meta
 
+from scholarbase import deadlines
 from scholarbase.errors import TimeLimit
 from scholarbase.models.authors import AuthorProfile
+from scholarbase.models.checks import in_batch
 from scholarbase.models.limits import (
     REFERENCE_STATUSES,
     Counted,
@@ -27,6 +29,8 @@ from scholarbase.models.limits import (
     TotalRelation,
 )
 from scholarbase.models.papers import PAPER_FIELDS, Paper, check_fields
+
+T = TypeVar("T")
 
 Snapshot = Annotated[
     str,
@@ -292,6 +296,16 @@ class Unfinished(msgspec.Struct, frozen=True):
 
     error: Annotated[str, Meta(description="What took long, and what to change.")]
     status: Annotated[int, Meta(description="504, as in a response of its own.")] = TimeLimit.status
+
+
+def finished(run: Callable[[], T], kind: str, text: str) -> T | Unfinished:
+    """The result of one item of a batch, or the error if it takes longer than the time limit."""
+    try:
+        with in_batch(kind, text):
+            deadlines.check(f"The {kind}", "send fewer in one request")
+            return run()
+    except TimeLimit as error:
+        return Unfinished(str(error))
 
 
 class SearchBatchResponse(Response, frozen=True):

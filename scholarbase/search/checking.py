@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from time import perf_counter
 from typing import Final, NamedTuple
 
-from scholarbase.bibliographies import Reference
+from scholarbase.bibliographies import Reference, read_bibliography
 from scholarbase.bibliographies.lines import line_text
 from scholarbase.identifiers import Identifier
 from scholarbase.indexes.catalog import Catalog
@@ -13,11 +15,31 @@ from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters
 from scholarbase.indexes.query_syntax import words
 from scholarbase.indexes.title_spans import TitleSpan, title_span
 from scholarbase.indexes.titles import main_title
-from scholarbase.models.limits import MAX_NEAR, MAX_TITLE_LENGTH, MIN_TITLE_SCORE, ReferenceStatus
+from scholarbase.models.check_requests import CheckBody
+from scholarbase.models.limits import (
+    MAX_NEAR,
+    MAX_QUERY_LENGTH,
+    MAX_TITLE_LENGTH,
+    MIN_TITLE_SCORE,
+    ReferenceStatus,
+)
 from scholarbase.models.papers import Paper
-from scholarbase.models.responses import Difference
+from scholarbase.models.requests import SearchRequest
+from scholarbase.models.responses import (
+    CheckedReference,
+    CheckResponse,
+    Difference,
+    TitleMatch,
+    Unfinished,
+    count_statuses,
+    finished,
+)
 from scholarbase.models.status import is_withdrawn
 from scholarbase.search.comparison import Comparison, compare, compare_line, relation_of, shortened
+from scholarbase.search.lookup import Lookup
+from scholarbase.search.plan import Planner
+from scholarbase.search.ranking import Ranker
+from scholarbase.timing import stages
 
 _FIELDS: Final = ("id", "title", "authors", "year", "venue", "external_ids")
 """The fields of a paper that are compared."""
@@ -30,6 +52,10 @@ NEAR_EXACT_WORDS: Final = 2
 """Words of a title that is a part of a line."""
 ID_TITLE_SCORE: Final = 0.6
 """The minimum similarity between the title of a reference and that of the paper with its id."""
+WORD_CANDIDATES: Final = 20
+"""Papers with the words of a reference whose titles are compared with it."""
+SHOWN_REFERENCE: Final = 300
+"""Characters of a reference that the response repeats."""
 
 
 class Outcome(NamedTuple):
@@ -49,7 +75,53 @@ class Outcome(NamedTuple):
 
 
 class References:
-    """Checks references against a catalogue.
+    """Checks references against the papers of one library. Thread-safe. Its errors are those of the methods of a
+    library."""
+
+    def __init__(
+        self, snapshot: str, papers: Catalog, lookup: Lookup, planner: Planner, ranker: Ranker
+    ) -> None:
+        self._snapshot = snapshot
+        self._catalog = papers
+        self._lookup = lookup
+        self._planner = planner
+        self._ranker = ranker
+
+    def check(self, request: CheckBody) -> CheckResponse:
+        """The paper that each reference means; one that takes longer than the time limit is :class:`Unfinished`."""
+        bibliography = read_bibliography(request.references, request.input_format)
+        checking = Checking(self._catalog, self._with_words, self._lookup.day(request.as_of))
+        start = perf_counter()
+        outcomes = [
+            finished(partial(checking.check, reference), "reference", reference.raw)
+            for reference in bibliography.references
+        ]
+        checked = perf_counter()
+        numbers = {number for one in outcomes if isinstance(one, Outcome) for number in one.papers}
+        papers = self._catalog.papers(list(numbers), request.fields, counts=request.as_of is None)
+        by_number = dict(zip(numbers, papers, strict=True))
+        stages().extend((("references", start, checked), ("hydrate", checked, perf_counter())))
+        results = tuple(
+            one if isinstance(one, Unfinished) else _checked(position, reference, one, by_number)
+            for position, (reference, one) in enumerate(
+                zip(bibliography.references, outcomes, strict=True), 1
+            )
+        )
+        return CheckResponse(
+            self._snapshot, bibliography.format, count_statuses(results), results, request.fields
+        )
+
+    def _with_words(self, text: str, filters: ResolvedFilters) -> list[int]:
+        """The papers with the words of a reference, the best first."""
+        request = SearchRequest(
+            q=text[:MAX_QUERY_LENGTH], mode="sparse", engine="bm25", syntax="plain", limit=WORD_CANDIDATES
+        )
+        plan, _ = self._planner.plan(request, filters)
+        return [hit.id for hit in self._ranker.rank(plan).hits]
+
+
+class Checking:
+    """Checks references as of a day.
 
     Args:
         search: returns the papers with the words of a text, the best first.
@@ -244,6 +316,24 @@ class References:
                 "withdrawn", f"Its {where} says that it has been withdrawn. {reason}", number, differences
             )
         return Outcome(paper.status, f"It has been {paper.status}. {reason}", number, differences)
+
+
+def _checked(
+    position: int, reference: Reference, outcome: Outcome, papers: Mapping[int, Paper]
+) -> CheckedReference:
+    """The result for a reference."""
+    text = " ".join(reference.raw[: 2 * SHOWN_REFERENCE].split())
+    return CheckedReference(
+        position,
+        reference.line,
+        outcome.status,
+        outcome.reason,
+        text if len(text) <= SHOWN_REFERENCE else f"{text[:SHOWN_REFERENCE]}...",
+        reference.key,
+        None if outcome.paper is None else papers[outcome.paper],
+        outcome.differences,
+        tuple(TitleMatch(round(score, 4), papers[number]) for score, number in outcome.matches),
+    )
 
 
 def _reason(found: str, differences: Sequence[Difference]) -> str:

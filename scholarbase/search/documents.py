@@ -13,6 +13,7 @@ from scholarbase.documents.model import Document
 from scholarbase.documents.rendering import PageRenderer
 from scholarbase.documents.sentences import sentence_spans
 from scholarbase.errors import DocumentNotFound, InvalidRequest
+from scholarbase.indexes.catalog import Catalog
 from scholarbase.indexes.filters import ResolvedFilters
 from scholarbase.indexes.passages import Documents, Mark, Text, heading
 from scholarbase.models.checks import shown
@@ -28,7 +29,8 @@ from scholarbase.models.document_responses import (
     TextDocument,
     TextResponse,
 )
-from scholarbase.search.opened import Opened, next_offset, runs
+from scholarbase.models.paging import next_offset
+from scholarbase.search.lookup import Lookup
 from scholarbase.timing import stages
 
 READ_CHARACTERS: Final = 100_000
@@ -38,23 +40,31 @@ MATCH_CHARACTERS: Final = 2_000
 _SPACE: Final = re.compile(r"\s")
 
 
-class FullTexts(Opened):
-    """The methods of a library that read full texts."""
+class Texts:
+    """Reads the full texts of one library. Thread-safe. Its errors are those of the methods of a library.
 
-    _documents: Documents | None
-    _renderer: PageRenderer | None = None
-    _drawing: Lock
+    ``documents`` is None for a library without full texts.
+    """
 
-    @property
-    def has_full_texts(self) -> bool:
-        """Whether the library was built with full texts."""
-        return self._documents is not None
+    def __init__(self, snapshot: str, papers: Catalog, lookup: Lookup, documents: Documents | None) -> None:
+        self._snapshot = snapshot
+        self._catalog = papers
+        self._lookup = lookup
+        self._documents = documents
+        self._renderer: PageRenderer | None = None
+        self._drawing = Lock()
 
-    @runs(TextBody)
-    def run_text(self, request: TextBody) -> TextResponse:
-        """Run a :class:`TextBody`. Raises as ``text``."""
+    def close(self) -> None:
+        """End the process that draws pages, and close the texts."""
+        if self._renderer is not None:
+            self._renderer.close()
+        if self._documents is not None:
+            self._documents.close()
+
+    def text(self, request: TextBody) -> TextResponse:
+        """The outline of a text, or a part of it."""
         start = perf_counter()
-        documents, text = self._text_of(request.paper_id, request.version, request.as_of)
+        documents, text = self.text_of(request.paper_id, request.version, request.as_of)
         [paper] = self._catalog.papers([text.paper], ("id", "title"))
         paper_id, title = paper.id, paper.title or ""
         document = documents.document(text.id)
@@ -62,7 +72,7 @@ class FullTexts(Opened):
         if request.section is None and request.from_offset is None:
             tokens = documents.section_tokens(text.id)
             response = TextResponse(
-                self.snapshot_id, paper_id, title, about, _outline(document, tokens), _figures(document)
+                self._snapshot, paper_id, title, about, _outline(document, tokens), _figures(document)
             )
         else:
             response = self._part(request, document, about, paper_id, title)
@@ -88,7 +98,7 @@ class FullTexts(Opened):
             first = request.from_offset
         end = _end(document.text, first, last, READ_CHARACTERS)
         return TextResponse(
-            self.snapshot_id,
+            self._snapshot,
             paper_id,
             title,
             about,
@@ -100,10 +110,9 @@ class FullTexts(Opened):
             warnings=warnings,
         )
 
-    @runs(FindBody)
-    def run_find(self, request: FindBody) -> FindResponse:
-        """Run a :class:`FindBody`. Raises as ``find``."""
-        documents, text = self._text_of(request.paper_id, request.version, request.as_of)
+    def find(self, request: FindBody) -> FindResponse:
+        """Where a text has words, a phrase or a pattern."""
+        documents, text = self.text_of(request.paper_id, request.version, request.as_of)
         document, start = documents.document(text.id), perf_counter()
         total, relation, spans = patterns.find(
             document.text, request.q, request.syntax, request.offset, request.limit
@@ -117,15 +126,14 @@ class FullTexts(Opened):
             passage = in_document(document, begin, end, text.version, at=first)
             results.append(Match(paper, passage, document.text[first:shown_end], first, last))
         following = next_offset(request.offset, len(results), total)
-        return FindResponse(self.snapshot_id, total, relation, following, tuple(results), request.fields)
+        return FindResponse(self._snapshot, total, relation, following, tuple(results), request.fields)
 
-    @runs(ContextBody)
-    def run_contexts(self, request: ContextBody) -> ContextsResponse:
-        """Run a :class:`ContextBody`. Raises as ``citation_contexts``."""
+    def contexts(self, request: ContextBody) -> ContextsResponse:
+        """The sentences around citation marks."""
         start = perf_counter()
         filters = ResolvedFilters(last_day=self._lookup.day(request.as_of))
         if request.direction == "references":
-            documents, text = self._text_of(request.paper_id, request.version, request.as_of)
+            documents, text = self.text_of(request.paper_id, request.version, request.as_of)
             total, marks = documents.marks_of(text.id, request.limit, request.offset, filters)
             papers = [mark.cited for mark in marks]
         else:
@@ -155,11 +163,10 @@ class FullTexts(Opened):
         )
         stages().append(("contexts", start, perf_counter()))
         following = next_offset(request.offset, len(results), total)
-        return ContextsResponse(self.snapshot_id, total, following, results, request.fields)
+        return ContextsResponse(self._snapshot, total, following, results, request.fields)
 
-    @runs(PageBody)
-    def run_page(self, request: PageBody) -> bytes:
-        """Run a :class:`PageBody`. Raises as ``page_image``."""
+    def page(self, request: PageBody) -> bytes:
+        """The image of a page."""
         documents = self._open_documents()
         number = self._lookup.id(request.paper_id, request.as_of)
         texts = self._versions(documents, number, request.paper_id, request.version)
@@ -182,19 +189,22 @@ class FullTexts(Opened):
     # -- documents --------------------------------------------------------------------------------------
 
     def _open_documents(self) -> Documents:
-        self._check_open()
         if self._documents is None:
-            raise DocumentNotFound(
-                f"This library (snapshot {self.snapshot_id}) has no full texts: ingest it with --documents."
-            )
+            raise self.missing()
         return self._documents
+
+    def missing(self) -> DocumentNotFound:
+        """The error for requests of full texts to a library without."""
+        return DocumentNotFound(
+            f"This library (snapshot {self._snapshot}) has no full texts: ingest it with --documents."
+        )
 
     def _versions(self, documents: Documents, number: int, paper_id: str, version: int | None) -> list[Text]:
         """The texts of a version of a paper, or of all, the best first. Raises DocumentNotFound: there are none."""
         texts = documents.texts(number)
         if not texts:
             raise DocumentNotFound(
-                f"This library (snapshot {self.snapshot_id}) has no full text of {paper_id!r}: read its abstract."
+                f"This library (snapshot {self._snapshot}) has no full text of {paper_id!r}: read its abstract."
             )
         if version is None:
             return texts
@@ -206,7 +216,7 @@ class FullTexts(Opened):
             )
         return chosen
 
-    def _text_of(self, paper_id: str, version: int | None, as_of: str | None) -> tuple[Documents, Text]:
+    def text_of(self, paper_id: str, version: int | None, as_of: str | None) -> tuple[Documents, Text]:
         """The text to read of a paper."""
         documents = self._open_documents()
         number = self._lookup.id(paper_id, as_of)

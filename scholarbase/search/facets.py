@@ -8,12 +8,15 @@ from time import perf_counter
 from typing import Final
 
 from scholarbase import deadlines
+from scholarbase.indexes.catalog import Catalog
 from scholarbase.indexes.facets import COUNTING, Counts
 from scholarbase.models.facet_requests import FacetsParameters
 from scholarbase.models.limits import Counted, TotalRelation
 from scholarbase.models.responses import Facet, FacetsResponse, FacetValue
 from scholarbase.search.cache import Cache
-from scholarbase.search.opened import Opened, runs
+from scholarbase.search.lookup import Lookup
+from scholarbase.search.plan import Planner
+from scholarbase.search.ranking import Ranker
 from scholarbase.search.words import MAX_CACHED_IDS
 from scholarbase.timing import stages
 
@@ -23,20 +26,21 @@ venues; counting all papers reads every row."""
 _NOTHING: Final = Counts(0, {}, {}, {}, 0, 0, 0)
 
 
-def facet_cache() -> Cache[Counts]:
-    """A cache of ``CACHED_VALUES``."""
-    return Cache(CACHED_VALUES, lambda counts: counts.size)
+class Facets:
+    """Counts the papers of one library. Thread-safe. Its errors are those of the methods of a library."""
 
+    def __init__(
+        self, snapshot: str, papers: Catalog, lookup: Lookup, planner: Planner, ranker: Ranker
+    ) -> None:
+        self._snapshot = snapshot
+        self._catalog = papers
+        self._lookup = lookup
+        self._planner = planner
+        self._ranker = ranker
+        self._counts: Cache[Counts] = Cache(CACHED_VALUES, lambda counts: counts.size)
 
-class Facets(Opened):
-    """The methods of a library that count papers."""
-
-    _facets: Cache[Counts]
-
-    @runs(FacetsParameters)
-    def run_facets(self, request: FacetsParameters) -> FacetsResponse:
-        """Run a :class:`FacetsParameters`. Raises as ``facets``."""
-        self._check_open()
+    def count(self, request: FacetsParameters) -> FacetsResponse:
+        """The number of papers by year, category and venue."""
         start = perf_counter()
         filters, warnings = self._lookup.filters(request)
         counted: Counted = "filters"
@@ -45,9 +49,9 @@ class Facets(Opened):
         if request.q is None:
             count = partial(self._catalog.count_values, filters)
             is_cached = len(filters.within or ()) + len(filters.exclude) <= MAX_CACHED_IDS
-            counts = self._timed(lambda: self._facets.get(filters, count) if is_cached else count())
+            counts = self._timed(lambda: self._counts.get(filters, count) if is_cached else count())
         else:
-            plan, others = self._ranker.plan(request.search(), filters)
+            plan, others = self._planner.plan(request.search(), filters)
             warnings += others
             if request.exact:
                 counted, text = "matches", plan.expression
@@ -59,7 +63,7 @@ class Facets(Opened):
                 ids = [hit.id for hit in ranking.hits]
                 counts = self._timed(lambda: self._catalog.count_values(filters, ids=ids))
                 relation = ranking.relation if ranking.total <= len(ids) else "gte"
-        return _response(self.snapshot_id, request.limit, counts, counted, relation, warnings)
+        return _response(self._snapshot, request.limit, counts, counted, relation, warnings)
 
     def _timed(self, count: Callable[[], Counts]) -> Counts:
         start = perf_counter()

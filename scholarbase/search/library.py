@@ -6,50 +6,68 @@ Routes, tools and the command line only translate requests and responses.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from threading import Lock
 from time import perf_counter
 from types import MappingProxyType, NoneType
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeVar
 
 import orjson
 
+from scholarbase.bibliographies.requests import check_requests, placed
 from scholarbase.deadlines import time_limit
 from scholarbase.encoders import Encoder
 from scholarbase.errors import (
     EncoderError,
     InvalidRequest,
     LibraryCorrupt,
+    LibraryError,
     TimeLimit,
     VectorIndexError,
 )
-from scholarbase.identifiers import parse
 from scholarbase.indexes import catalog
 from scholarbase.indexes.catalog import Catalog
-from scholarbase.indexes.citations import Most
 from scholarbase.indexes.contents import OpenedFiles
-from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters
+from scholarbase.indexes.filters import NO_FILTERS
 from scholarbase.indexes.passages import Documents
 from scholarbase.indexes.vectors.base import BM25, SparseVector
+from scholarbase.indexes.vectors.bm25 import Bm25Parameters, Bm25Text
 from scholarbase.indexes.vectors.index import VectorIndex
 from scholarbase.manifest import Manifest, read_manifest
+from scholarbase.models.author_requests import (
+    AuthorBatchBody,
+    AuthorBody,
+    AuthorPapersBody,
+    AuthorSearchParameters,
+)
+from scholarbase.models.authors import AuthorProfile
+from scholarbase.models.check_requests import CheckBody
 from scholarbase.models.checks import (
-    as_of_day,
     check_list,
     check_path,
-    check_sort,
     check_type,
     in_batch,
     shown,
 )
-from scholarbase.models.encoders import STATIC
-from scholarbase.models.limits import (
-    MODES,
-    Direction,
-    Mode,
+from scholarbase.models.document_requests import (
+    ContextBody,
+    FindBody,
+    PageBody,
+    PaperPassagesBody,
+    PassageSearch,
+    ReadBody,
+    TextBody,
 )
+from scholarbase.models.document_responses import (
+    FindResponse,
+    PassagesResponse,
+    TextResponse,
+)
+from scholarbase.models.encoders import STATIC
+from scholarbase.models.facet_requests import FacetsParameters
+from scholarbase.models.limits import MODES, Mode
 from scholarbase.models.papers import Paper
 from scholarbase.models.requests import (
     FILTER_NAMES,
@@ -57,38 +75,34 @@ from scholarbase.models.requests import (
     ExpandBody,
     PaperBatchBody,
     PaperBody,
-    Request,
     SearchBatchBody,
     SearchRequest,
     SimilarBody,
+    Timed,
     TitleBatchBody,
     TitleParameters,
     check_request,
     title_batches,
 )
 from scholarbase.models.responses import (
-    Citation,
-    CitationsResponse,
-    ExpandResponse,
+    CheckedReference,
+    CheckResponse,
     Hit,
-    Neighbour,
-    PaperBatchResponse,
-    PaperResponse,
     SearchBatchResponse,
     SearchResponse,
-    SimilarResponse,
-    TitleBatchResponse,
-    TitleMatch,
     TitleMatchResponse,
     Unfinished,
+    finished,
 )
+from scholarbase.models.source import Source
+from scholarbase.models.sql import SqlBody
 from scholarbase.rerankers import Reranker
 from scholarbase.search.authors import Authors
-from scholarbase.search.cache import Cache
-from scholarbase.search.checks import Checks
-from scholarbase.search.facets import Facets, facet_cache
-from scholarbase.search.lookup import CACHED_IDS, Lookup
-from scholarbase.search.opened import finished, next_offset, runs
+from scholarbase.search.checking import References
+from scholarbase.search.documents import Texts
+from scholarbase.search.facets import Facets
+from scholarbase.search.graph import Graph
+from scholarbase.search.lookup import Lookup
 from scholarbase.search.opening import (
     check_files,
     open_passages,
@@ -96,12 +110,13 @@ from scholarbase.search.opening import (
     open_rerankers,
     open_vectors,
 )
-from scholarbase.search.passages import CACHED_CHARACTERS, Cut, PassageIndex, Passages
-from scholarbase.search.plan import Plan
+from scholarbase.search.papers import Papers
+from scholarbase.search.passages import PassageIndex, Passages
+from scholarbase.search.plan import Plan, Planner
 from scholarbase.search.profiles import with_profile
 from scholarbase.search.ranking import Ranker
-from scholarbase.search.similarity import NOT_COMPARABLE, Similarity
-from scholarbase.search.sql import Sql, SqlRunner
+from scholarbase.search.similarity import Similarity
+from scholarbase.search.sql import SqlRunner
 from scholarbase.settings import Settings, load_settings
 from scholarbase.timing import stages
 
@@ -110,7 +125,24 @@ log = logging.getLogger("scholarbase.library")
 _NO_MATCH: Final = "No paper matches q as query syntax: use syntax=plain to rank papers by its words."
 
 
-class Library(Authors, Checks, Passages, Sql, Facets):
+R = TypeVar("R", bound=Timed)
+T = TypeVar("T")
+
+
+def _part(kind: type[R], method: Callable[[Library], Callable[[R], T]]) -> Callable[[Library, R], T]:
+    """A method of a library that runs requests of a kind, within the time limit of each, with one of its parts."""
+
+    def run(self: Library, request: R) -> T:
+        check_request(request, kind)
+        self._check_open()
+        with time_limit(request.timeout):
+            return method(self)(request)
+
+    run.__doc__ = f"Run a :class:`.{kind.__name__}`."
+    return run
+
+
+class Library(Source):
     """A library that is open for searching. Thread-safe. ``close`` it, or use it as a context manager.
 
     Its methods for keyword arguments are those of :class:`Source`; ``run`` methods take requests.
@@ -138,22 +170,31 @@ class Library(Authors, Checks, Passages, Sql, Facets):
         self._vectors = vectors
         self._encoder = encoder
         self._rerankers = rerankers
-        self._ranker = Ranker(manifest, papers, vectors, encoder, settings, rerankers)
-        self._similarity = Similarity(manifest, papers, vectors, settings)
-        sizes = {name: one["papers"] for name, one in manifest.sets.items()}
-        self._lookup = Lookup(papers, snapshot, sizes)
-        self.best_mode: Final = self._ranker.best_mode
+        self._files = files
+        self._lookup = Lookup(papers, snapshot, {name: one["papers"] for name, one in manifest.sets.items()})
+        bm25 = Bm25Text(Bm25Parameters.from_dict(manifest.bm25))
+        self._planner = Planner(manifest, papers, vectors, encoder, settings, bm25, rerankers)
+        self._ranker = Ranker(manifest, papers, vectors, encoder, settings, bm25, rerankers)
+        self.by_name: Final = Papers(snapshot, papers, self._lookup)
+        self.graph: Final = Graph(snapshot, papers, self._lookup)
+        self.similarity: Final = Similarity(snapshot, manifest, papers, self._lookup, vectors, settings)
+        self.author_index: Final = Authors(snapshot, papers, self._lookup)
+        self.counts: Final = Facets(snapshot, papers, self._lookup, self._planner, self._ranker)
+        self.bibliography: Final = References(snapshot, papers, self._lookup, self._planner, self._ranker)
+        documents = None if passages is None else passages.documents
+        self.texts: Final = Texts(snapshot, papers, self._lookup, documents)
+        self.passage_index: Final = Passages(snapshot, papers, self._lookup, self.texts, passages, encoder)
+        self._sql = SqlRunner(path, snapshot, self._lookup, settings)
+        self.best_mode: Final = self._planner.best_mode
         """Hybrid if the library has dense vectors and an encoder for queries, else sparse."""
         self.modes: Final[tuple[Mode, ...]] = MODES if self.best_mode == "hybrid" else ("sparse",)
         """The modes of search that the library has."""
-        self._few_edges: Cache[int | None] = Cache(CACHED_IDS)
-        self._facets = facet_cache()
-        self._sql = SqlRunner(path, snapshot, max(1, settings.readers // 4), settings.runtime_dir)
-        self._files = files
-        self._passages = passages
-        self._documents = None if passages is None else passages.documents
-        self._cut_texts: Cache[Cut] = Cache(CACHED_CHARACTERS, lambda cut: len(cut.document.text) + 1)
-        self._drawing = Lock()
+        self.encodes_at_once: Final = encoder is None or encoder.spec.kind == STATIC
+        """Whether queries need no encoder, or a static one, which takes less than a millisecond."""
+        self.has_own_vectors: Final = settings.has_own_vectors
+        """Whether the vectors are in the library's folder."""
+        self.has_full_texts: Final = passages is not None
+        """Whether the library was built with full texts."""
         self._closed = False
 
     @classmethod
@@ -237,11 +278,8 @@ class Library(Authors, Checks, Passages, Sql, Facets):
         self._closed = True
         self._sql.close()
         self._ranker.close()
-        if self._renderer is not None:
-            self._renderer.close()
-        if self._passages is not None:
-            self._passages.vectors.close()
-            self._passages.documents.close()
+        self.passage_index.close()
+        self.texts.close()
         self._vectors.close()
         self._catalog.close()
         if self._encoder is not None:
@@ -249,22 +287,42 @@ class Library(Authors, Checks, Passages, Sql, Facets):
         for reranker in self._rerankers.values():
             reranker.close()
 
+    @property
+    def catalog(self) -> Catalog:
+        """The catalogue, for statements of other packages. Raises LibraryError: the library is closed."""
+        self._check_open()
+        return self._catalog
+
+    @property
+    def lookup(self) -> Lookup:
+        """Ids, dates and filters of requests to those of the catalogue. Raises LibraryError: the library is closed."""
+        self._check_open()
+        return self._lookup
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise LibraryError(f"The library at {self.path} is closed: open it again.")
+
     # -- search -----------------------------------------------------------------------------------------
 
     def run(self, request: SearchRequest) -> SearchResponse:
         """Run one :class:`SearchRequest`. Raises as ``search``."""
-        _check(request, SearchRequest)
+        if not isinstance(request, SearchRequest):
+            check_request(request, SearchRequest)
+        if self._closed:
+            self._check_open()  # raises
         if request.timeout is None:
             return self._respond(*self._plan(request))
         with time_limit(request.timeout):
             return self._respond(*self._plan(request))
 
-    @runs(SearchBatchBody)
-    def run_batch(self, request: SearchBatchBody) -> SearchBatchResponse:
-        """Run the searches of a batch. Raises as ``search_batch``; but a search that takes longer than the time limit
-        is :class:`Unfinished`."""
+    def _run_batch(self, request: SearchBatchBody) -> SearchBatchResponse:
         results = [finished(partial(self.run, search), "search", search.q) for search in request.searches]
         return SearchBatchResponse(self.snapshot_id, tuple(results))
+
+    run_batch = _part(SearchBatchBody, lambda library: library._run_batch)
+    """Run the searches of a batch. Raises as ``search_batch``; but a search that takes longer than the time limit is
+    :class:`.Unfinished`."""
 
     def run_searches(self, requests: Sequence[SearchRequest]) -> list[SearchResponse]:
         """Run many searches. Raises as ``search_batch``."""
@@ -276,15 +334,13 @@ class Library(Authors, Checks, Passages, Sql, Facets):
 
     def _plan(self, request: SearchRequest) -> tuple[Plan, tuple[str, ...]]:
         """The plan of a request, and warnings."""
-        if self._closed:
-            self._check_open()  # raises
         filters = NO_FILTERS
         warnings: tuple[str, ...] = ()
         if not request.model_fields_set.isdisjoint(FILTER_NAMES):
             start = perf_counter()
             filters, warnings = self._lookup.filters(request)
             stages().append(("filters", start, perf_counter()))
-        plan, others = self._ranker.plan(request, filters)
+        plan, others = self._planner.plan(request, filters)
         return plan, warnings + others
 
     def _respond(self, plan: Plan, warnings: tuple[str, ...]) -> SearchResponse:
@@ -327,23 +383,56 @@ class Library(Authors, Checks, Passages, Sql, Facets):
         least = "at least " if ranking.relation == "gte" else ""
         return (f"exclude removes every result: {least}{ranking.total:,} without it.",)
 
-    # -- titles -----------------------------------------------------------------------------------------
+    # -- parts ------------------------------------------------------------------------------------------
 
-    @runs(TitleParameters)
-    def run_title(self, request: TitleParameters) -> TitleMatchResponse:
-        """Run a :class:`TitleParameters`. Raises as ``match_title``."""
-        results = self._match(request.title, request, self._lookup.day(request.as_of))
-        return TitleMatchResponse(self.snapshot_id, results, request.fields)
+    run_title = _part(TitleParameters, lambda library: library.by_name.title)
+    run_titles = _part(TitleBatchBody, lambda library: library.by_name.titles)
+    run_paper = _part(PaperBody, lambda library: library.by_name.paper)
+    run_papers = _part(PaperBatchBody, lambda library: library.by_name.papers)
+    run_similar = _part(SimilarBody, lambda library: library.similarity.similar)
+    run_citations = _part(EdgeBody, lambda library: library.graph.citations)
+    run_references = _part(EdgeBody, lambda library: library.graph.references)
+    run_expand = _part(ExpandBody, lambda library: library.graph.expand)
+    run_author_search = _part(AuthorSearchParameters, lambda library: library.author_index.search)
+    run_author = _part(AuthorBody, lambda library: library.author_index.author)
+    run_authors = _part(AuthorBatchBody, lambda library: library.author_index.authors)
+    run_author_papers = _part(AuthorPapersBody, lambda library: library.author_index.papers)
+    run_facets = _part(FacetsParameters, lambda library: library.counts.count)
+    run_check = _part(CheckBody, lambda library: library.bibliography.check)
+    run_text = _part(TextBody, lambda library: library.texts.text)
+    run_find = _part(FindBody, lambda library: library.texts.find)
+    run_contexts = _part(ContextBody, lambda library: library.texts.contexts)
+    run_page = _part(PageBody, lambda library: library.texts.page)
+    run_passage_search = _part(PassageSearch, lambda library: library.passage_index.search)
+    run_paper_passages = _part(PaperPassagesBody, lambda library: library.passage_index.in_paper)
+    run_sql = _part(SqlBody, lambda library: library._sql.run)
 
-    @runs(TitleBatchBody)
-    def run_titles(self, request: TitleBatchBody) -> TitleBatchResponse:
-        """Run a :class:`TitleBatchBody`. Raises as ``match_titles``; but a title that takes longer than the time limit
-        is :class:`Unfinished`."""
-        day = self._lookup.day(request.as_of)
-        results = [
-            finished(partial(self._match, title, request, day), "title", title) for title in request.titles
-        ]
-        return TitleBatchResponse(self.snapshot_id, tuple(results), request.fields)
+    def run_read(self, request: ReadBody) -> TextResponse | FindResponse | PassagesResponse:
+        """Run a :class:`.ReadBody`. Raises as ``text``, ``find`` and ``passages``."""
+        check_request(request, ReadBody)
+        part = request.part
+        if isinstance(part, FindBody):
+            try:
+                return self.run_find(part)
+            except InvalidRequest as error:  # the pattern's name is q in other requests
+                raise InvalidRequest(re.sub("^q ", "find ", str(error))) from error
+        return self.run_text(part) if isinstance(part, TextBody) else self.run_paper_passages(part)
+
+    def sql_schema(self) -> dict[str, Any]:
+        """The views, functions and limits of SQL statements, for a model to read."""
+        return self._sql.schema()
+
+    def _paper(self, request: PaperBody) -> Paper:
+        return self.run_paper(request).paper
+
+    def _papers(self, request: PaperBatchBody) -> list[Paper | None]:
+        return list(self.run_papers(request).results)
+
+    def _author(self, request: AuthorBody) -> AuthorProfile:
+        return self.run_author(request).author
+
+    def _authors(self, request: AuthorBatchBody) -> list[AuthorProfile | None]:
+        return list(self.run_authors(request).results)
 
     def _match_all(self, titles: Sequence[str], **options: Any) -> list[TitleMatchResponse]:
         responses = []
@@ -354,164 +443,27 @@ class Library(Authors, Checks, Passages, Sql, Facets):
                 responses.append(TitleMatchResponse(self.snapshot_id, matches, request.fields))
         return responses
 
-    def _match(
-        self, title: str, request: TitleParameters | TitleBatchBody, day: int | None
-    ) -> tuple[TitleMatch, ...]:
-        filters = NO_FILTERS if day is None else ResolvedFilters(last_day=day)
-        start = perf_counter()
-        matches = self._catalog.match_title(title, request.limit, request.min_score, filters)
-        matched = perf_counter()
-        papers = self._catalog.papers([match.id for match in matches], request.fields, counts=day is None)
-        stages().extend((("titles", start, matched), ("hydrate", matched, perf_counter())))
-        return tuple(TitleMatch(m.score, paper) for m, paper in zip(matches, papers, strict=True))
-
-    # -- papers -----------------------------------------------------------------------------------------
-
-    @runs(PaperBody)
-    def run_paper(self, request: PaperBody) -> PaperResponse:
-        """Run a :class:`PaperBody`. Raises as ``paper``."""
-        number = self._lookup.id(request.paper_id, request.as_of)
-        start = perf_counter()
-        [paper] = self._catalog.papers([number], request.fields, counts=request.as_of is None)
-        stages().append(("hydrate", start, perf_counter()))
-        return PaperResponse(self.snapshot_id, paper, request.fields)
-
-    def _paper(self, request: PaperBody) -> Paper:
-        return self.run_paper(request).paper
-
-    def _papers(self, request: PaperBatchBody) -> list[Paper | None]:
-        return list(self.run_papers(request).results)
-
-    @runs(PaperBatchBody)
-    def run_papers(self, request: PaperBatchBody) -> PaperBatchResponse:
-        """Run a :class:`PaperBatchBody`. Raises as ``papers``, and PaperNotFound if the request needs all papers."""
-        day = self._lookup.day(request.as_of)
-        found = self._catalog.resolve([parse(paper_id) for paper_id in request.ids])
-        held = {paper_id for paper_id in found if paper_id is not None}
-        if day is not None:
-            held = self._catalog.existing(list(held), day)
-        if request.needs_all:
-            for paper_id, number in zip(request.ids, found, strict=True):
-                if number not in held:
-                    self._lookup.id(paper_id, request.as_of)  # raises
-        start = perf_counter()
-        papers = self._catalog.papers(list(held), request.fields, counts=day is None)
-        stages().append(("hydrate", start, perf_counter()))
-        by_id: dict[int | None, Paper] = dict(zip(held, papers, strict=True))
-        return PaperBatchResponse(self.snapshot_id, tuple(map(by_id.get, found)), request.fields)
-
-    @runs(SimilarBody)
-    def run_similar(self, request: SimilarBody) -> SimilarResponse:
-        """Run a :class:`SimilarBody`. Raises as ``similar``."""
-        self._check_open()
-        start = perf_counter()
-        filters, warnings = self._lookup.filters(request)
-        number = self._lookup.id(request.paper_id, request.as_of)
-        stages().append(("filters", start, perf_counter()))
-        ranking = self._similarity.rank(number, request, filters)
-        if not ranking.total and not self._similarity.is_comparable(number, request.as_of):
-            warnings += (NOT_COMPARABLE.format(request.paper_id),)
-        hits, explanations = ranking.hits, ranking.explanations
-        start = perf_counter()
-        papers = self._catalog.papers([hit.id for hit in hits], request.fields, counts=request.as_of is None)
-        stages().append(("hydrate", start, perf_counter()))
-        return SimilarResponse(
-            self.snapshot_id,
-            ranking.total,
-            ranking.relation,
-            ranking.next_offset,
-            tuple(Hit(h.score, paper, explanations.get(h.id)) for h, paper in zip(hits, papers, strict=True)),
-            warnings,
-            request.fields,
-        )
-
-    # -- citations --------------------------------------------------------------------------------------
-
-    @runs(EdgeBody)
-    def run_citations(self, request: EdgeBody) -> CitationsResponse:
-        """Run an :class:`EdgeBody`. Raises as ``citations``."""
-        return self._edges(request, "citations")
-
-    @runs(EdgeBody)
-    def run_references(self, request: EdgeBody) -> CitationsResponse:
-        """Run an :class:`EdgeBody`. Raises as ``citations``."""
-        return self._edges(request, "references")
-
-    def _edges(self, request: EdgeBody, direction: Direction) -> CitationsResponse:
-        start = perf_counter()
-        filters, warnings = self._lookup.filters(request)
-        number = self._lookup.id(request.paper_id, request.as_of)
-        limit, offset = request.limit, request.offset
-        edges = self._catalog.edges(
-            number,
-            direction,
-            limit,
-            offset,
-            check_sort(request.sort, request.as_of),
-            filters,
-            fields=request.fields,
-            counts=request.as_of is None,
-            at_most=self.few_edges(number, direction),
-        )
-        # A first page that is not full has all the edges.
-        whole = offset == 0 and len(edges) < limit
-        total = len(edges) if whole else self._catalog.count_edges(number, direction, filters)
-        following = next_offset(offset, len(edges), total)
-        stages().append((direction, start, perf_counter()))
-        results = tuple([Citation(e.paper, e.is_influential, e.contexts, e.intents) for e in edges])
-        return CitationsResponse(self.snapshot_id, total, following, results, warnings, request.fields)
-
-    @runs(ExpandBody)
-    def run_expand(self, request: ExpandBody) -> ExpandResponse:
-        """Run an :class:`ExpandBody`. Raises as ``expand``."""
-        start = perf_counter()
-        filters, warnings = self._lookup.filters(request)
-        resolved = perf_counter()
-        total, rows = self._catalog.expand(
-            self._lookup.ids(request.seeds, request.as_of),
-            request.direction,
-            request.hops,
-            filters,
-            request.limit,
-            request.offset,
-            as_of=None if request.as_of is None else as_of_day(request.as_of),
-            most=Most(request.citations_per_seed, request.references_per_seed),
-        )
-        expanded = perf_counter()
-        papers = self._catalog.papers(
-            [row.paper_id for row in rows], request.fields, counts=request.as_of is None
-        )
-        ends = (
-            ("filters", start, resolved),
-            ("expand", resolved, expanded),
-            ("hydrate", expanded, perf_counter()),
-        )
-        stages().extend(ends)
-        results = tuple(Neighbour(p, row.seeds, row.hops) for row, p in zip(rows, papers, strict=True))
-        following = next_offset(request.offset, len(results), total)
-        return ExpandResponse(self.snapshot_id, total, following, results, warnings, request.fields)
-
-    # -- cost -------------------------------------------------------------------------------------------
-
-    @property
-    def encodes_at_once(self) -> bool:
-        """Whether queries need no encoder, or a static one, which takes less than a millisecond."""
-        return self._encoder is None or self._encoder.spec.kind == STATIC
-
-    def has_bm25_terms(self, q: str) -> bool:
-        """Whether ``q`` has words besides stop words, so that BM25 vectors can rank it."""
-        return self._ranker.has_bm25_terms(q)
-
-    def few_edges(self, number: int, direction: Direction) -> int | None:
-        """The number of citations or references of a paper (by its catalogue id), None if it has many."""
-        return self._few_edges.get((number, direction), lambda: self._catalog.few_edges(number, direction))
+    def _check_all(self, **arguments: Any) -> CheckResponse:
+        requests = check_requests(**arguments)
+        results: list[CheckedReference] = []
+        for part in requests.parts:
+            for position, result in zip(part, self.run_check(requests.body_of(part)).results, strict=True):
+                if isinstance(result, Unfinished):
+                    raise TimeLimit(result.error)
+                results.append(placed(result, position))
+        return requests.response(self.snapshot_id, results)
 
     # -- about ------------------------------------------------------------------------------------------
 
     def forget_queries(self) -> None:
         """Forget the vectors and the rerankers' scores of earlier queries, so that the next searches take as long as if
         they were the first."""
+        self._planner.forget_queries()
         self._ranker.forget_queries()
+
+    def has_bm25_terms(self, q: str) -> bool:
+        """Whether ``q`` has words besides stop words, so that BM25 vectors can rank it."""
+        return self._planner.has_terms(q)
 
     def snapshot(self) -> dict[str, Any]:
         """The snapshot id, the settings that decide rankings, the rerankers, and the manifest."""
@@ -542,15 +494,7 @@ class Library(Authors, Checks, Passages, Sql, Facets):
             checks.append(("encoder", lambda: self._encoder and self._encoder.encode_queries(["ready"])))
         else:
             state["encoder"] = "absent"
-        if self._passages is not None:
-            passages = self._passages
-            checks.append(("documents", lambda: passages.documents.frequencies([], None)))
-            checks.append(
-                (
-                    "passages",
-                    lambda: passages.vectors.search_sparse(BM25, SparseVector([1], [1.0]), 1, NO_FILTERS),
-                )
-            )
+        checks += self.passage_index.checks()
         for name, check in checks:
             try:
                 check()
@@ -558,8 +502,3 @@ class Library(Authors, Checks, Passages, Sql, Facets):
             except (EncoderError, VectorIndexError, LibraryCorrupt) as error:
                 state[name] = error.for_clients
         return state
-
-
-def _check(request: object, kind: type[Request]) -> None:
-    if not isinstance(request, kind):
-        check_request(request, kind)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from time import perf_counter
 from typing import Final, NamedTuple
@@ -16,36 +15,33 @@ from scholarbase.documents.model import Document
 from scholarbase.documents.ranking import rank_passages
 from scholarbase.documents.tokens import tokens_of
 from scholarbase.encoders import Encoder
-from scholarbase.errors import EncoderError, InvalidRequest, UnsupportedMode
+from scholarbase.errors import InvalidRequest, UnsupportedMode
 from scholarbase.indexes import query_syntax
-from scholarbase.indexes.filters import ResolvedFilters
+from scholarbase.indexes.catalog import Catalog
+from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters
 from scholarbase.indexes.passages import Documents, StoredPassage, Text, parameters_of
-from scholarbase.indexes.vectors.base import BM25, ScoredId
+from scholarbase.indexes.vectors.base import BM25, ScoredId, SparseVector
 from scholarbase.indexes.vectors.bm25 import Bm25Text
 from scholarbase.indexes.vectors.index import VectorIndex
 from scholarbase.manifest import Manifest
 from scholarbase.models.checks import as_of_day
 from scholarbase.models.document_requests import (
     MAX_PASSAGE_DEPTH,
-    FindBody,
     InPaperEngine,
     PaperPassagesBody,
     PassageSearch,
-    ReadBody,
-    TextBody,
 )
 from scholarbase.models.document_responses import (
-    FindResponse,
     Passage,
     PassageHit,
     PassagesResponse,
-    TextResponse,
 )
 from scholarbase.models.limits import Mode, TotalRelation
+from scholarbase.models.paging import next_offset
 from scholarbase.search.cache import Cache
-from scholarbase.search.documents import FullTexts, in_document
+from scholarbase.search.documents import Texts, in_document
 from scholarbase.search.fusion import fuse
-from scholarbase.search.opened import next_offset, runs
+from scholarbase.search.lookup import Lookup
 from scholarbase.search.plan import FEW, INVALID_SYNTAX, few_match, free_text, plain_words
 from scholarbase.search.words import Bm25Queries
 from scholarbase.timing import stages
@@ -100,34 +96,68 @@ class PassageIndex(NamedTuple):
         return cls(documents, vectors, text, Bm25Queries(text, documents.frequencies), chunker)
 
 
-class Passages(FullTexts):
-    """The methods of a library that search passages."""
+class Passages:
+    """Searches the passages of one library. Thread-safe. Its errors are those of the methods of a library."""
 
-    _passages: PassageIndex | None
-    _encoder: Encoder | None
-    _cut_texts: Cache[Cut]
+    def __init__(
+        self,
+        snapshot: str,
+        papers: Catalog,
+        lookup: Lookup,
+        texts: Texts,
+        index: PassageIndex | None,
+        encoder: Encoder | None,
+    ) -> None:
+        self._snapshot = snapshot
+        self._catalog = papers
+        self._lookup = lookup
+        self._texts = texts
+        self._opened = index
+        self._encoder = encoder
+        self._cut_texts: Cache[Cut] = Cache(CACHED_CHARACTERS, lambda cut: len(cut.document.text) + 1)
 
-    @runs(PassageSearch)
-    def run_passage_search(self, request: PassageSearch) -> PassagesResponse:
-        """Run a :class:`PassageSearch`. Raises as ``search_passages``."""
-        self._open_documents()
-        assert self._passages is not None
+    def close(self) -> None:
+        """Close the vectors. The texts are closed by themselves."""
+        if self._opened is not None:
+            self._opened.vectors.close()
+
+    @property
+    def _index(self) -> PassageIndex:
+        """Raises DocumentNotFound: the library has no full texts."""
+        if self._opened is None:
+            raise self._texts.missing()
+        return self._opened
+
+    def checks(self) -> list[tuple[str, Callable[[], object]]]:
+        """A small request to each part, by its name."""
+        if self._opened is None:
+            return []
+        documents, vectors = self._opened.documents, self._opened.vectors
+        some = SparseVector([1], [1.0])
+        return [
+            ("documents", lambda: documents.frequencies([], None)),
+            ("passages", lambda: vectors.search_sparse(BM25, some, 1, NO_FILTERS)),
+        ]
+
+    def search(self, request: PassageSearch) -> PassagesResponse:
+        """Search the passages of all papers."""
+        index = self._index
         start = perf_counter()
         filters, warnings = self._lookup.filters(request)
         stages().append(("filters", start, perf_counter()))
-        ranking = self._rank(self._passages, request, filters)
+        ranking = self._rank(request, filters)
         hits, total, relation = ranking.hits, ranking.total, ranking.relation
         if request.per_paper is not None:
-            hits = self._grouped(self._passages.documents, hits, request.per_paper)
+            hits = _grouped(index.documents, hits, request.per_paper)
             total, relation = (
                 len(hits),
                 "eq" if ranking.relation == "eq" and total == len(ranking.hits) else "gte",
             )
         page = hits[request.offset : request.offset + request.limit]
-        results = self._hydrated(self._passages.documents, page, request.fields, request.as_of)
+        results = self._hydrated(index.documents, page, request.fields, request.as_of)
         following = next_offset(request.offset, len(results), min(total, MAX_PASSAGE_DEPTH))
         return PassagesResponse(
-            self.snapshot_id,
+            self._snapshot,
             ranking.mode,
             total,
             relation,
@@ -137,8 +167,9 @@ class Passages(FullTexts):
             request.fields,
         )
 
-    def _rank(self, index: PassageIndex, request: PassageSearch, filters: ResolvedFilters) -> _Ranking:
-        expression, warnings = self._expression(index, request, filters)
+    def _rank(self, request: PassageSearch, filters: ResolvedFilters) -> _Ranking:
+        index = self._index
+        expression, warnings = _expression(index, request, filters)
         depth = _depth(request)
         if expression is not None:
             check(*_SEARCH)
@@ -156,7 +187,7 @@ class Passages(FullTexts):
         legs: dict[str, list[ScoredId]] = {}
         whole = True
         if mode != "dense":
-            hits = self._by_words(index, request, by_passage, depth)
+            hits = _by_words(index, request, by_passage, depth)
             whole, legs[BM25] = len(hits) <= depth, hits[:depth]
         if mode != "sparse":
             check(*_SEARCH)
@@ -177,59 +208,6 @@ class Passages(FullTexts):
             hits, mode, len(hits) if whole else max(len(hits), depth + 1), "eq" if whole else "gte", warnings
         )
 
-    def _by_words(
-        self, index: PassageIndex, request: PassageSearch, filters: ResolvedFilters, depth: int
-    ) -> list[ScoredId]:
-        check(*_SEARCH)
-        start = perf_counter()
-        day = None if request.as_of is None else as_of_day(request.as_of)
-        vector = index.queries.vector(plain_words(request.q), day)
-        hits = []
-        if len(vector.indices):
-            hits = index.vectors.search_sparse(BM25, vector, depth + 1, filters)
-        elif (expression := free_text(request.q)) is not None:
-            # Only stop words, which the vectors lack.
-            hits = index.documents.search_words(expression, depth + 1, filters)
-        stages().append((BM25, start, perf_counter()))
-        return hits
-
-    @staticmethod
-    def _expression(
-        index: PassageIndex, request: PassageSearch, filters: ResolvedFilters
-    ) -> tuple[str | None, tuple[str, ...]]:
-        """The FTS5 expression of a text that is read as query syntax, and warnings."""
-        q = request.q
-        is_syntax = request.syntax == "query" or (
-            request.syntax == "auto" and request.mode in (None, "sparse") and query_syntax.is_syntax(q)
-        )
-        if not is_syntax:
-            return None, ()
-        if request.mode == "hybrid":
-            raise InvalidRequest(
-                "syntax 'query' cannot be combined with mode 'hybrid': use mode 'sparse', or leave mode out."
-            )
-        try:
-            expression = query_syntax.compile(q)
-            few = len(index.documents.search_words(expression, FEW, filters))
-        except InvalidRequest as error:
-            if request.syntax == "query":
-                raise
-            return None, (INVALID_SYNTAX.format(error),)
-        if request.syntax == "auto" and query_syntax.is_prose(q) and few < FEW:
-            return None, (few_match(few, "passage", {}),)
-        return expression, () if few or request.syntax == "query" else (_NO_MATCH,)
-
-    @staticmethod
-    def _grouped(documents: Documents, hits: Sequence[ScoredId], most: int) -> list[ScoredId]:
-        """The passages of each paper together, ``most`` at most, papers in the order of their best passages."""
-        papers = documents.papers_of([hit.id for hit in hits])
-        groups: dict[int, list[ScoredId]] = {}
-        for hit in hits:
-            group = groups.setdefault(papers[hit.id], [])
-            if len(group) < most:
-                group.append(hit)
-        return [hit for group in groups.values() for hit in group]
-
     def _hydrated(
         self, documents: Documents, hits: Sequence[ScoredId], fields: Sequence[str], as_of: str | None
     ) -> list[PassageHit]:
@@ -249,11 +227,9 @@ class Passages(FullTexts):
 
     # -- one paper --------------------------------------------------------------------------------------
 
-    @runs(PaperPassagesBody)
-    def run_paper_passages(self, request: PaperPassagesBody) -> PassagesResponse:
-        """Run a :class:`PaperPassagesBody`. Raises as ``passages``."""
-        documents, text = self._text_of(request.paper_id, request.version, request.as_of)
-        assert self._passages is not None
+    def in_paper(self, request: PaperPassagesBody) -> PassagesResponse:
+        """The passages of one paper that answer a question."""
+        documents, text = self._texts.text_of(request.paper_id, request.version, request.as_of)
         engine = request.engine or ("bm25" if self._encoder is None else "hybrid")
         if engine != "bm25" and self._encoder is None:
             raise UnsupportedMode(
@@ -261,10 +237,10 @@ class Passages(FullTexts):
                 "'bm25'."
             )
         start = perf_counter()
-        cut = self._cut(documents, text, request.chunker or self._passages.chunker)
+        cut = self._cut(documents, text, request.chunker or self._index.chunker)
         stages().append(("cut", start, perf_counter()))
         start = perf_counter()
-        hits = self._rank_in_paper(self._passages, cut, request.q, engine)
+        hits = self._rank_in_paper(cut, request.q, engine)
         stages().append((engine, start, perf_counter()))
         [paper] = self._catalog.papers([text.paper], request.fields, counts=request.as_of is None)
         results = tuple(
@@ -273,24 +249,12 @@ class Passages(FullTexts):
         )
         following = next_offset(request.offset, len(results), len(hits))
         return PassagesResponse(
-            self.snapshot_id, engine, len(hits), "eq", following, results, (), request.fields
+            self._snapshot, engine, len(hits), "eq", following, results, (), request.fields
         )
-
-    @runs(ReadBody)
-    def run_read(self, request: ReadBody) -> TextResponse | FindResponse | PassagesResponse:
-        """Run a :class:`ReadBody`. Raises as ``text``, ``find`` and ``passages``."""
-        part = request.part
-        if isinstance(part, FindBody):
-            try:
-                return self.run_find(part)
-            except InvalidRequest as error:  # the pattern's name is q in other requests
-                raise InvalidRequest(re.sub("^q ", "find ", str(error))) from error
-        return self.run_text(part) if isinstance(part, TextBody) else self.run_paper_passages(part)
 
     def _cut(self, documents: Documents, text: Text, chunker: str) -> Cut:
         """A text cut into passages: those of the index, or of another chunker."""
-        assert self._passages is not None
-        is_indexed = text.is_main and chunker == self._passages.chunker
+        is_indexed = text.is_main and chunker == self._index.chunker
 
         def compute() -> Cut:
             document = documents.document(text.id)
@@ -306,26 +270,25 @@ class Passages(FullTexts):
 
         return self._cut_texts.get((text.id, chunker), compute)
 
-    def _rank_in_paper(self, index: PassageIndex, cut: Cut, q: str, engine: InPaperEngine) -> list[ScoredId]:
+    def _rank_in_paper(self, cut: Cut, q: str, engine: InPaperEngine) -> list[ScoredId]:
         """The places of passages, best first."""
         legs: dict[str, list[ScoredId]] = {}
         if engine != "dense":
             legs[BM25] = [ScoredId(place, score) for place, score in rank_passages(cut.texts, q)]
         if engine != "bm25":
-            legs["dense"] = self._nearest_in_paper(index, cut, q)
+            legs["dense"] = self._nearest_in_paper(cut, q)
         if len(legs) == 1:
             [hits] = legs.values()
             return hits
         return _fused(legs)
 
-    def _nearest_in_paper(self, index: PassageIndex, cut: Cut, q: str) -> list[ScoredId]:
+    def _nearest_in_paper(self, cut: Cut, q: str) -> list[ScoredId]:
         """The passages by the cosine of their vectors with that of the query."""
-        if self._encoder is None:
-            raise EncoderError("No query encoder is open: start with --encoder.")
+        assert self._encoder is not None
         query = self._encoder.encode_queries([q]).dense[0]
         rows: dict[int, np.ndarray] = {}
         if cut.ids:
-            stored = index.vectors.dense_vectors(cut.ids)
+            stored = self._index.vectors.dense_vectors(cut.ids)
             rows = {place: stored[number] for place, number in enumerate(cut.ids) if number in stored}
         else:
             for start in range(0, len(cut.texts), ENCODED_AT_ONCE):
@@ -337,6 +300,60 @@ class Passages(FullTexts):
         scores = np.stack(list(rows.values())) @ query
         found = [ScoredId(place, float(score)) for place, score in zip(rows, scores, strict=True)]
         return sorted(found, key=lambda hit: (-hit.score, hit.id))
+
+
+def _by_words(
+    index: PassageIndex, request: PassageSearch, filters: ResolvedFilters, depth: int
+) -> list[ScoredId]:
+    check(*_SEARCH)
+    start = perf_counter()
+    day = None if request.as_of is None else as_of_day(request.as_of)
+    vector = index.queries.vector(plain_words(request.q), day)
+    hits = []
+    if len(vector.indices):
+        hits = index.vectors.search_sparse(BM25, vector, depth + 1, filters)
+    elif (expression := free_text(request.q)) is not None:
+        # Only stop words, which the vectors lack.
+        hits = index.documents.search_words(expression, depth + 1, filters)
+    stages().append((BM25, start, perf_counter()))
+    return hits
+
+
+def _expression(
+    index: PassageIndex, request: PassageSearch, filters: ResolvedFilters
+) -> tuple[str | None, tuple[str, ...]]:
+    """The FTS5 expression of a text that is read as query syntax, and warnings."""
+    q = request.q
+    is_syntax = request.syntax == "query" or (
+        request.syntax == "auto" and request.mode in (None, "sparse") and query_syntax.is_syntax(q)
+    )
+    if not is_syntax:
+        return None, ()
+    if request.mode == "hybrid":
+        raise InvalidRequest(
+            "syntax 'query' cannot be combined with mode 'hybrid': use mode 'sparse', or leave mode out."
+        )
+    try:
+        expression = query_syntax.compile(q)
+        few = len(index.documents.search_words(expression, FEW, filters))
+    except InvalidRequest as error:
+        if request.syntax == "query":
+            raise
+        return None, (INVALID_SYNTAX.format(error),)
+    if request.syntax == "auto" and query_syntax.is_prose(q) and few < FEW:
+        return None, (few_match(few, "passage", {}),)
+    return expression, () if few or request.syntax == "query" else (_NO_MATCH,)
+
+
+def _grouped(documents: Documents, hits: Sequence[ScoredId], most: int) -> list[ScoredId]:
+    """The passages of each paper together, ``most`` at most, papers in the order of their best passages."""
+    papers = documents.papers_of([hit.id for hit in hits])
+    groups: dict[int, list[ScoredId]] = {}
+    for hit in hits:
+        group = groups.setdefault(papers[hit.id], [])
+        if len(group) < most:
+            group.append(hit)
+    return [hit for group in groups.values() for hit in group]
 
 
 def _depth(request: PassageSearch) -> int:

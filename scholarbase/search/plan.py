@@ -102,6 +102,10 @@ class Planner:
         """Empty the cache of known words."""
         self._has_known_words.cache_clear()
 
+    def has_terms(self, q: str) -> bool:
+        """Whether ``q`` has words besides stop words."""
+        return len(self._bm25.query(plain_words(q)).indices) > 0
+
     def plan(self, request: SearchRequest, filters: ResolvedFilters) -> tuple[Plan, tuple[str, ...]]:
         """The plan of a request, and warnings.
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from time import perf_counter
-from types import MappingProxyType
-from typing import Final
 
 import msgspec
 import numpy as np
@@ -19,19 +17,17 @@ from numpy.typing import NDArray
 from scholarbase.encoders import Encoder
 from scholarbase.indexes import query_syntax
 from scholarbase.indexes.catalog import Catalog
-from scholarbase.indexes.filters import ResolvedFilters
 from scholarbase.indexes.vectors.base import BM25, DENSE, ScoredId
-from scholarbase.indexes.vectors.bm25 import Bm25Parameters, Bm25Text
+from scholarbase.indexes.vectors.bm25 import Bm25Text
 from scholarbase.indexes.vectors.index import VectorIndex
 from scholarbase.manifest import Manifest
-from scholarbase.models.limits import MAX_DEPTH, Mode, TotalRelation
-from scholarbase.models.requests import SearchRequest
+from scholarbase.models.limits import MAX_DEPTH, TotalRelation
 from scholarbase.models.responses import FailedLeg, LegExplanation
 from scholarbase.rerankers import Reranker
 from scholarbase.search.fusion import FIRST, combine, fuse_first, leg_weights, zero, zero_of_first
 from scholarbase.search.known_items import explain_known, put_first
 from scholarbase.search.legs import Legs
-from scholarbase.search.plan import Plan, Planner, plain_words
+from scholarbase.search.plan import Plan, plain_words
 from scholarbase.search.reranking import Reranked, Reranking
 from scholarbase.search.words import WORD_LEGS, Ranking, append_scaled
 from scholarbase.settings import Settings
@@ -51,35 +47,25 @@ class Ranker:
         vectors: VectorIndex,
         encoder: Encoder | None,
         settings: Settings,
-        rerankers: Mapping[str, Reranker] = MappingProxyType({}),
+        bm25: Bm25Text,
+        rerankers: Mapping[str, Reranker],
     ) -> None:
         self._catalog = papers
         self._vectors = vectors
         self._settings = settings
         self._has_all_vectors = manifest.counts["dense_vectors"] == manifest.counts["papers"]
-        self._bm25 = Bm25Text(Bm25Parameters.from_dict(manifest.bm25))
-        self._planner = Planner(manifest, papers, vectors, encoder, settings, self._bm25, rerankers)
-        self._legs = Legs(manifest, papers, vectors, encoder, settings, self._bm25)
+        self._bm25 = bm25
+        self._legs = Legs(manifest, papers, vectors, encoder, settings, bm25)
         self._reranking = Reranking(papers, rerankers)
-        self.best_mode: Final[Mode] = self._planner.best_mode
 
     def close(self) -> None:
         """Shut down the threads of the legs. Running searches finish."""
         self._legs.close()
 
     def forget_queries(self) -> None:
-        """Empty the caches of query vectors, of known words and of rerankers' scores."""
-        self._planner.forget_queries()
+        """Empty the caches of query vectors and of rerankers' scores."""
         self._legs.forget_queries()
         self._reranking.forget()
-
-    def plan(self, request: SearchRequest, filters: ResolvedFilters) -> tuple[Plan, tuple[str, ...]]:
-        """The plan of a request, and warnings. Raises as :meth:`.Planner.plan`."""
-        return self._planner.plan(request, filters)
-
-    def has_bm25_terms(self, q: str) -> bool:
-        """Whether ``q`` has words besides stop words, so that BM25 vectors can rank it."""
-        return len(self._bm25.query(plain_words(q)).indices) > 0
 
     def rank(self, plan: Plan) -> Ranking:
         """Run the legs, fuse them, rerank the first papers, and cut the page.

@@ -15,7 +15,9 @@ from scholarbase.indexes.vectors.index import VectorIndex
 from scholarbase.manifest import Manifest
 from scholarbase.models.checks import as_of_day
 from scholarbase.models.requests import SimilarBody
+from scholarbase.models.responses import Hit, SimilarResponse
 from scholarbase.search.fusion import fuse_first
+from scholarbase.search.lookup import Lookup
 from scholarbase.search.words import Ranking, without_long_list
 from scholarbase.settings import Settings
 from scholarbase.timing import stages
@@ -37,7 +39,17 @@ class _Leg(NamedTuple):
 class Similarity:
     """Finds the papers of one library that are similar to a paper. Needs no encoder. Thread-safe."""
 
-    def __init__(self, manifest: Manifest, papers: Catalog, vectors: VectorIndex, settings: Settings) -> None:
+    def __init__(
+        self,
+        snapshot: str,
+        manifest: Manifest,
+        papers: Catalog,
+        lookup: Lookup,
+        vectors: VectorIndex,
+        settings: Settings,
+    ) -> None:
+        self._snapshot = snapshot
+        self._lookup = lookup
         self._catalog = papers
         self._vectors = vectors
         self._k = settings.rrf_k
@@ -46,7 +58,30 @@ class Similarity:
         self._has_vectors = manifest.counts["dense_vectors"] > 0
         self._has_edges = manifest.counts["edges"] > 0
 
-    def rank(self, paper_id: int, request: SimilarBody, filters: ResolvedFilters) -> Ranking:
+    def similar(self, request: SimilarBody) -> SimilarResponse:
+        """A page of the papers similar to a paper."""
+        start = perf_counter()
+        filters, warnings = self._lookup.filters(request)
+        number = self._lookup.id(request.paper_id, request.as_of)
+        stages().append(("filters", start, perf_counter()))
+        ranking = self._rank(number, request, filters)
+        if not ranking.total and not self._is_comparable(number, request.as_of):
+            warnings += (NOT_COMPARABLE.format(request.paper_id),)
+        hits, explanations = ranking.hits, ranking.explanations
+        start = perf_counter()
+        papers = self._catalog.papers([hit.id for hit in hits], request.fields, counts=request.as_of is None)
+        stages().append(("hydrate", start, perf_counter()))
+        return SimilarResponse(
+            self._snapshot,
+            ranking.total,
+            ranking.relation,
+            ranking.next_offset,
+            tuple(Hit(h.score, paper, explanations.get(h.id)) for h, paper in zip(hits, papers, strict=True)),
+            warnings,
+            request.fields,
+        )
+
+    def _rank(self, paper_id: int, request: SimilarBody, filters: ResolvedFilters) -> Ranking:
         """Rank the papers similar to the paper with this catalogue id, and cut the page.
 
         Raises:
@@ -82,7 +117,7 @@ class Similarity:
             explanations,
         )
 
-    def is_comparable(self, paper_id: int, as_of: str | None) -> bool:
+    def _is_comparable(self, paper_id: int, as_of: str | None) -> bool:
         """Whether the paper has a vector, or is cited together with another one, whatever the filters of a request."""
         if self._vectors.dense_vectors([paper_id]):
             return True

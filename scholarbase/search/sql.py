@@ -22,56 +22,14 @@ from scholarbase.errors import LibraryCorrupt, ScholarBaseError, StorageError
 from scholarbase.indexes import catalog
 from scholarbase.models.sql import DEFAULT_ROWS, MAX_ROWS, SqlBody, SqlResponse
 from scholarbase.search import sql_keys, sql_views
-from scholarbase.search.opened import Opened, runs
+from scholarbase.search.lookup import Lookup
 from scholarbase.search.sql_processes import Workers
 from scholarbase.search.sql_worker import CELL_CHARACTERS, FUNCTIONS, RESPONSE_BYTES, VALUE_BYTES
+from scholarbase.settings import Settings
 from scholarbase.timing import stages
 
 _POLL_SECONDS: Final = 0.02
 _PREPARING: Final = ("Preparing the views", "send the statement again in a moment")
-
-
-class Sql(Opened):
-    """The methods of a library that run SQL."""
-
-    _sql: SqlRunner
-
-    @runs(SqlBody)
-    def run_sql(self, request: SqlBody) -> SqlResponse:
-        """Run a :class:`SqlBody`. Raises as ``sql``."""
-        self._check_open()
-        start = perf_counter()
-        seconds = self.settings.timeout if request.timeout is None else request.timeout
-        answer = self._sql.run(request.query, request.limit, self._lookup.day(request.as_of), seconds)
-        stages().append(("sql", start, perf_counter()))
-        return SqlResponse(
-            self.snapshot_id,
-            tuple(answer["columns"]),
-            tuple(map(tuple, answer["rows"])),
-            answer["truncated"],
-            len(answer["rows"]),
-            tuple(answer["warnings"]),
-        )
-
-    def sql_schema(self) -> dict[str, Any]:
-        """The views, functions and limits of SQL statements, for a model to read."""
-        return {
-            "snapshot": self.snapshot_id,
-            "dialect": "SQLite",
-            "description": "One SELECT, WITH ... SELECT or VALUES. LIKE ignores the case of ASCII letters. Texts "
-            "are in single quotes, names in double quotes. JSON lists are read with json_each(list) or list ->> 0.",
-            "views": list(sql_views.described()),
-            "functions": {"own": sql_views.FUNCTIONS, "sqlite": sorted(FUNCTIONS - _HIDDEN)},
-            "limits": {
-                "seconds": self.settings.timeout,
-                "rows": MAX_ROWS,
-                "default_rows": DEFAULT_ROWS,
-                "bytes": RESPONSE_BYTES,
-                "value_characters": CELL_CHARACTERS,
-                "value_bytes": VALUE_BYTES,
-            },
-            "examples": list(sql_views.EXAMPLES),
-        }
 
 
 _HIDDEN: Final = frozenset(
@@ -85,24 +43,58 @@ class SqlRunner:
     Args:
         path: the library.
         snapshot: its snapshot id.
-        size: statements that run at once.
-        temporary: where the keys are written; by default the system's folder.
+        lookup: reads the dates of requests.
+        settings: decide how many statements run at once, how long, and where the keys are written.
     """
 
-    def __init__(self, path: Path, snapshot: str, size: int, temporary: Path | None) -> None:
+    def __init__(self, path: Path, snapshot: str, lookup: Lookup, settings: Settings) -> None:
+        self._lookup = lookup
+        self._seconds = settings.timeout
         self._catalogue = path / catalog.FILE_NAME
         self._texts = path / schema.FILE_NAME
         self._snapshot = snapshot
-        self._temporary = temporary
+        self._temporary = settings.runtime_dir
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._prepared: Future[dict[str, str]] | None = None
         self._lock = threading.Lock()
-        self._workers = Workers(size, self._paths, self._check)
+        self._workers = Workers(max(1, settings.readers // 4), self._paths, self._check)
 
-    def run(self, query: str, limit: int, day: int | None, seconds: float) -> dict[str, Any]:
+    def run(self, request: SqlBody) -> SqlResponse:
         """Run a statement. Raises as ``sql``."""
+        start = perf_counter()
+        seconds = self._seconds if request.timeout is None else request.timeout
+        day = self._lookup.day(request.as_of)
         self._paths()
-        return self._workers.run({"query": query, "limit": limit, "day": day}, seconds)
+        answer = self._workers.run({"query": request.query, "limit": request.limit, "day": day}, seconds)
+        stages().append(("sql", start, perf_counter()))
+        return SqlResponse(
+            self._snapshot,
+            tuple(answer["columns"]),
+            tuple(map(tuple, answer["rows"])),
+            answer["truncated"],
+            len(answer["rows"]),
+            tuple(answer["warnings"]),
+        )
+
+    def schema(self) -> dict[str, Any]:
+        """The views, functions and limits of SQL statements, for a model to read."""
+        return {
+            "snapshot": self._snapshot,
+            "dialect": "SQLite",
+            "description": "One SELECT, WITH ... SELECT or VALUES. LIKE ignores the case of ASCII letters. Texts "
+            "are in single quotes, names in double quotes. JSON lists are read with json_each(list) or list ->> 0.",
+            "views": list(sql_views.described()),
+            "functions": {"own": sql_views.FUNCTIONS, "sqlite": sorted(FUNCTIONS - _HIDDEN)},
+            "limits": {
+                "seconds": self._seconds,
+                "rows": MAX_ROWS,
+                "default_rows": DEFAULT_ROWS,
+                "bytes": RESPONSE_BYTES,
+                "value_characters": CELL_CHARACTERS,
+                "value_bytes": VALUE_BYTES,
+            },
+            "examples": list(sql_views.EXAMPLES),
+        }
 
     def close(self) -> None:
         """End the processes, and remove the keys. A second call does nothing."""

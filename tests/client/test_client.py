@@ -76,11 +76,10 @@ def test_the_client_has_all_public_methods_of_the_library() -> None:
     of_requests = {
         "run_batch", "run_citations", "run_expand", "run_paper", "run_papers", "run_references", "run_searches",
         "run_author", "run_author_papers", "run_facets",
-        "run_author_search", "run_authors", "few_edges", "has_bm25_terms", "encodes_at_once",
+        "run_author_search", "run_authors", "has_bm25_terms",
         "run_check", "run_similar", "run_sql", "run_title", "run_titles",
         "forget_queries", "run_text", "run_find", "run_read",
         "run_paper_passages", "run_passage_search", "run_contexts", "run_page",
-        "has_full_texts",
     }  # fmt: skip
     of_extensions = {"catalog", "lookup"}
     public = {name for name in dir(Library) if not name.startswith("_")}
