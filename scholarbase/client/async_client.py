@@ -15,11 +15,10 @@ from tenacity import AsyncRetrying
 from scholarbase.client.client import Client, U
 from scholarbase.client.core import BaseClient
 from scholarbase.client.endpoints import Batch, Request, T
-from scholarbase.models.author_source import PageArguments
 from scholarbase.models.paging import Paging
 from scholarbase.models.papers import Paper
 from scholarbase.models.responses import Citation, Hit
-from scholarbase.models.source import EdgeArguments, SearchArguments, SimilarArguments
+from scholarbase.models.source import EdgeArguments, PageArguments, SearchArguments, SimilarArguments
 
 P = ParamSpec("P")
 

@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, Protocol, TypeVar
 
 from scholarbase.errors import ServerFailure
 from scholarbase.models.checks import check_whole
 
 PAGE_SIZE: Final = 100
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Page(Protocol[T_co]):
+    """A page of results."""
+
+    @property
+    def snapshot(self) -> str: ...
+
+    @property
+    def next_offset(self) -> int | None: ...
+
+    @property
+    def results(self) -> tuple[T_co, ...]: ...
 
 
 class Paging:

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Self, TypedDict, Unpack
+from typing import Any, Self, TypeVar, Unpack
 
-from scholarbase.models.author_source import AuthorSource, PageArguments, arguments_of
-from scholarbase.models.checks import check_ids
+from scholarbase.models.arguments import FilterArguments, TimedArguments, arguments_of, takes
+from scholarbase.models.author_requests import (
+    AuthorBatchBody,
+    AuthorBody,
+    AuthorPapersBody,
+    AuthorSearchParameters,
+)
+from scholarbase.models.authors import AuthorProfile
+from scholarbase.models.check_requests import CheckBody
+from scholarbase.models.checks import check_authors, check_ids
 from scholarbase.models.document_source import DocumentSource
-from scholarbase.models.facet_source import FacetSource
+from scholarbase.models.facet_requests import FacetsParameters
 from scholarbase.models.limits import (
     DEFAULT_EDGES,
+    DEFAULT_FACET_VALUES,
     DEFAULT_MATCHES,
-    DEFAULT_RERANK_DEPTH,
     DEFAULT_RESULTS,
     MIN_TITLE_SCORE,
     CitationSort,
@@ -24,6 +32,7 @@ from scholarbase.models.limits import (
     ReferenceFormat,
     Syntax,
 )
+from scholarbase.models.paging import Page, Paging
 from scholarbase.models.papers import Paper
 from scholarbase.models.requests import (
     EdgeBody,
@@ -32,15 +41,19 @@ from scholarbase.models.requests import (
     PaperBody,
     SearchRequest,
     SimilarBody,
+    TitleBatchBody,
     TitleParameters,
     search_request,
     search_requests,
 )
 from scholarbase.models.responses import (
+    AuthorPapersResponse,
+    AuthorsResponse,
     CheckResponse,
     Citation,
     CitationsResponse,
     ExpandResponse,
+    FacetsResponse,
     Hit,
     SearchResponse,
     SimilarResponse,
@@ -48,61 +61,68 @@ from scholarbase.models.responses import (
 )
 from scholarbase.models.sql import DEFAULT_ROWS, SqlBody, SqlResponse
 
+# -- arguments -----------------------------------------------------------------------------------------
+# The keyword arguments of methods, which their docstrings describe. Defaults are those of the requests.
 
-class SearchArguments(TypedDict, total=False):
-    """The arguments of ``iter_search`` that it passes to ``search``, which describes them."""
+
+T = TypeVar("T")
+
+
+class PageArguments(TimedArguments, total=False):
+    """Those of a list of papers in an order."""
+
+    sort: CitationSort | None
+    from_: str | None
+    to: str | None
+    status: Sequence[str]
+    fields: Sequence[str] | None
+
+
+class EdgeArguments(PageArguments, total=False):
+    """Those of citations and references."""
+
+    author: Sequence[str]
+
+
+class RankingArguments(FilterArguments, total=False):
+    """How papers are ranked by a text."""
 
     syntax: Syntax
     mode: Mode | None
     engine: Engine | None
-    fields: Sequence[str] | None
-    from_: str | None
-    to: str | None
-    category: Sequence[str]
-    venue: Sequence[str]
-    author: Sequence[str]
-    min_citations: int | None
-    status: Sequence[str]
-    exclude: Sequence[str]
-    exclude_ids: Sequence[str]
-    within: Sequence[str] | None
-    as_of: str | None
-    exact: bool
     min_similarity: float | None
+    exact: bool
+
+
+class SearchArguments(RankingArguments, total=False):
+    """Those of a search."""
+
+    fields: Sequence[str] | None
     explain: bool
     rerank: str | None
     rerank_depth: int
     partial: bool
-    timeout: float | None
 
 
-class SimilarArguments(TypedDict, total=False):
-    """The arguments of ``iter_similar`` that it passes to ``similar``, which describes them."""
+class SimilarArguments(FilterArguments, total=False):
+    """Those of similar papers."""
 
-    from_: str | None
-    to: str | None
-    category: Sequence[str]
-    venue: Sequence[str]
-    author: Sequence[str]
-    min_citations: int | None
-    status: Sequence[str]
-    exclude: Sequence[str]
-    exclude_ids: Sequence[str]
-    within: Sequence[str] | None
-    as_of: str | None
+    fields: Sequence[str] | None
     exact: bool
     explain: bool
+
+
+class ExpandArguments(FilterArguments, total=False):
+    """Those of an expansion."""
+
+    direction: Direction
+    hops: int
+    citations_per_seed: int | None
+    references_per_seed: int | None
     fields: Sequence[str] | None
-    timeout: float | None
 
 
-class EdgeArguments(PageArguments, total=False):
-    """The arguments of ``iter_citations`` and ``iter_references`` that they pass to ``citations``."""
-
-    author: Sequence[str]
-
-
-class Source(AuthorSource, DocumentSource, FacetSource):
+class Source(DocumentSource):
     """The methods that ``Library`` and ``Client`` share: keyword arguments to requests.
 
     Subclasses run the requests.
@@ -143,6 +163,21 @@ class Source(AuthorSource, DocumentSource, FacetSource):
     def run_expand(self, request: ExpandBody) -> ExpandResponse: ...
 
     @abstractmethod
+    def run_author_search(self, request: AuthorSearchParameters) -> AuthorsResponse: ...
+
+    @abstractmethod
+    def _author(self, request: AuthorBody) -> AuthorProfile: ...
+
+    @abstractmethod
+    def _authors(self, request: AuthorBatchBody) -> list[AuthorProfile | None]: ...
+
+    @abstractmethod
+    def run_author_papers(self, request: AuthorPapersBody) -> AuthorPapersResponse: ...
+
+    @abstractmethod
+    def run_facets(self, request: FacetsParameters) -> FacetsResponse: ...
+
+    @abstractmethod
     def run_sql(self, request: SqlBody) -> SqlResponse: ...
 
     @abstractmethod
@@ -165,75 +200,18 @@ class Source(AuthorSource, DocumentSource, FacetSource):
     ) -> None:
         self.close()
 
+    def _pages(self, page: Callable[[int, int], Page[T]], limit: int | None, offset: int) -> Iterator[T]:
+        paging = Paging(limit, offset)
+        while (window := paging.next_page()) is not None:
+            yield from paging.add(page(*window))
+
     # -- search -----------------------------------------------------------------------------------------
 
+    @takes(SearchRequest, SearchArguments)
     def search(
-        self,
-        q: str,
-        *,
-        syntax: Syntax = "auto",
-        mode: Mode | None = None,
-        engine: Engine | None = None,
-        limit: int = DEFAULT_RESULTS,
-        offset: int = 0,
-        fields: Sequence[str] | None = None,
-        from_: str | None = None,
-        to: str | None = None,
-        category: Sequence[str] = (),
-        venue: Sequence[str] = (),
-        author: Sequence[str] = (),
-        min_citations: int | None = None,
-        status: Sequence[str] = (),
-        exclude: Sequence[str] = (),
-        exclude_ids: Sequence[str] = (),
-        within: Sequence[str] | None = None,
-        as_of: str | None = None,
-        exact: bool = False,
-        min_similarity: float | None = None,
-        explain: bool = False,
-        rerank: str | None = None,
-        rerank_depth: int = DEFAULT_RERANK_DEPTH,
-        partial: bool = False,
-        timeout: float | None = None,
+        self, q: str, *, limit: int = DEFAULT_RESULTS, offset: int = 0, **arguments: Unpack[SearchArguments]
     ) -> SearchResponse:
         """Search for papers. For every list, one string is accepted too.
-
-        Args:
-            q: a question or words, a title, an id or a link, or query syntax: ``"a phrase"``, AND, OR, NOT,
-                ``prefix*``, ``title:word``.
-            syntax: ``plain`` reads ``q`` as words, ``query`` as query syntax. ``auto`` reads it as query syntax if it
-                contains some; if that is invalid, or prose that fewer than ten papers match, it ranks the words and
-                the response has a warning.
-            mode: ``sparse`` (by words), ``dense`` (by meaning) or ``hybrid`` (both). None: hybrid if the library
-                supports it, else sparse.
-            engine: the sparse leg: ``bm25``, ``feedback``, ``fts5`` or ``learned``. None: fts5 for query syntax, else
-                bm25.
-            limit: the number of results, 1 to 1000.
-            offset: the number of results to skip: the ``next_offset`` of the previous page.
-            fields: the fields of each paper, such as ``["title", "year"]``; None returns all. ``id`` is always there.
-            from_: only papers from this date on: YYYY, YYYY-MM or YYYY-MM-DD.
-            to: only papers up to this date.
-            category: only papers in one of these arXiv categories (``cs.CL``) or archives (``cs``).
-            venue: only papers from one of these venues, by any of their names.
-            author: only papers by one of these authors: an id, or a name, which stands for all authors that
-                ``search_authors`` finds by it. Authors that the library does not have are named in the ``warnings``
-                of the response.
-            min_citations: only papers with at least this many citations worldwide.
-            status: only papers with one of these statuses: ``active`` (neither withdrawn nor retracted), ``withdrawn``
-                or ``retracted``.
-            exclude: leave out papers whose title or abstract contains one of these phrases.
-            exclude_ids: leave out these papers, by ids of any form. Ids that the library does not hold are named in
-                the ``warnings`` of the response.
-            within: search only these papers, by ids of any form, or those of a named set, as ``set:NAME``.
-            as_of: the library on this day (YYYY-MM-DD) or at the end of this month (YYYY-MM), without later papers.
-            exact: search dense vectors without approximation, and count every match.
-            min_similarity: the least cosine of a dense result, -1 to 1, in place of the library's own limit.
-            explain: show what each leg contributed to a result, and which words of ``q`` the paper contains.
-            rerank: the name of a reranker that the library was opened with, which sorts the first papers again by
-                their titles and abstracts.
-            rerank_depth: the number of first papers that it sorts, 1 to 200.
-            partial: if a leg or the reranker fails, return the results of the others and name it in ``failed_legs``.
-            timeout: seconds that the search may take. A server has a limit of its own.
 
         Raises:
             InvalidRequest: an argument is invalid.
@@ -244,7 +222,7 @@ class Source(AuthorSource, DocumentSource, FacetSource):
                 ``partial`` is off.
             TimeLimit: the search took longer than its time limit.
         """
-        return self.run(search_request(**arguments_of(locals())))
+        return self.run(search_request(q, limit=limit, offset=offset, **arguments))
 
     def search_batch(self, requests: Sequence[SearchRequest | Mapping[str, Any]]) -> list[SearchResponse]:
         """Run many searches, in order. A client sends up to 100 in one HTTP request.
@@ -274,8 +252,27 @@ class Source(AuthorSource, DocumentSource, FacetSource):
             lambda size, start: self.search(q, limit=size, offset=start, **arguments), limit, offset
         )
 
+    @takes(FacetsParameters, RankingArguments)
+    def facets(
+        self,
+        q: str | None = None,
+        *,
+        limit: int = DEFAULT_FACET_VALUES,
+        **arguments: Unpack[RankingArguments],
+    ) -> FacetsResponse:
+        """The number of papers by year, category and venue.
+
+        Raises:
+            InvalidRequest: an argument is invalid, or has no effect without ``q``.
+            UnsupportedMode, NothingLeft, PaperNotFound, EncoderError, VectorIndexError, LibraryCorrupt: as in
+                ``search``.
+            TimeLimit: counting took longer than the time limit.
+        """
+        return self.run_facets(FacetsParameters.of(q=q, limit=limit, **arguments))
+
     # -- titles and papers ------------------------------------------------------------------------------
 
+    @takes(TitleParameters)
     def match_title(
         self,
         title: str,
@@ -288,14 +285,6 @@ class Source(AuthorSource, DocumentSource, FacetSource):
     ) -> TitleMatchResponse:
         """The papers with this title, then papers with similar titles, best match first.
 
-        Args:
-            title: the title, possibly with typing errors or without its subtitle.
-            limit: the number of matches, 1 to 100.
-            min_score: the minimum similarity, above 0 and at most 1 (the same title).
-            as_of: only papers published up to this day (YYYY-MM-DD) or month (YYYY-MM).
-            fields: the fields of each paper; None returns all.
-            timeout: seconds that the title match may take.
-
         Raises:
             InvalidRequest: an argument is invalid.
             NothingLeft: ``as_of`` is before every paper.
@@ -303,6 +292,7 @@ class Source(AuthorSource, DocumentSource, FacetSource):
         """
         return self.run_title(TitleParameters.of(**arguments_of(locals())))
 
+    @takes(TitleBatchBody)
     def match_titles(
         self,
         titles: Sequence[str],
@@ -315,17 +305,12 @@ class Source(AuthorSource, DocumentSource, FacetSource):
     ) -> list[TitleMatchResponse]:
         """Match many titles, in order.
 
-        Args:
-            titles: the titles.
-            limit: the number of matches for each title, 1 to 100.
-            min_score, as_of, fields: as in ``match_title``.
-            timeout: seconds that each request of up to 1,000 titles may take.
-
         Raises: as ``match_title``. The message names the title.
         """
         options = {"limit": limit, "min_score": min_score, "as_of": as_of, "fields": fields}
         return self._match_all(titles, **options, timeout=timeout)
 
+    @takes(CheckBody)
     def check_references(
         self,
         references: str,
@@ -337,13 +322,6 @@ class Source(AuthorSource, DocumentSource, FacetSource):
     ) -> CheckResponse:
         """Find the paper that each reference of a bibliography means, and where the two differ.
 
-        Args:
-            references: BibTeX, RIS or CSL-JSON, or one reference, DOI or id per line, of any length.
-            input_format: ``bibtex``, ``ris``, ``csl-json`` or ``text``; ``auto`` looks at the content.
-            as_of: only papers published up to this day (YYYY-MM-DD) or month (YYYY-MM).
-            fields: the fields of each paper; None returns all.
-            timeout: seconds that each request of up to 1,000 references may take.
-
         Raises:
             InvalidRequest: an argument is invalid, or the text has no references in this format. An entry that cannot
                 be read is a result with the status ``unreadable``.
@@ -352,6 +330,7 @@ class Source(AuthorSource, DocumentSource, FacetSource):
         """
         return self._check_all(**arguments_of(locals()))
 
+    @takes(PaperBody)
     def paper(
         self,
         paper_id: str,
@@ -362,12 +341,6 @@ class Source(AuthorSource, DocumentSource, FacetSource):
     ) -> Paper:
         """The paper with an id of any form.
 
-        Args:
-            paper_id: such as ``arXiv:1706.03762``, ``DOI:...``, ``CorpusId:...`` or a link.
-            as_of: as if on this day (YYYY-MM-DD) or at the end of this month (YYYY-MM).
-            fields: the fields of the paper; None returns all.
-            timeout: seconds that the look-up may take.
-
         Raises:
             InvalidRequest: the id or another argument is invalid.
             NothingLeft: ``as_of`` is before every paper.
@@ -375,6 +348,7 @@ class Source(AuthorSource, DocumentSource, FacetSource):
         """
         return self._paper(PaperBody.of(**arguments_of(locals())))
 
+    @takes(PaperBatchBody)
     def papers(
         self,
         ids: Sequence[str],
@@ -385,10 +359,6 @@ class Source(AuthorSource, DocumentSource, FacetSource):
     ) -> list[Paper | None]:
         """Many papers, in order; None for a paper that the library does not hold (as of ``as_of``).
 
-        Args:
-            ids: ids of any form.
-            as_of, fields, timeout: as in ``paper``.
-
         Raises:
             InvalidRequest: an id is invalid.
             NothingLeft: ``as_of`` is before every paper.
@@ -398,46 +368,19 @@ class Source(AuthorSource, DocumentSource, FacetSource):
             return []
         return self._papers(PaperBatchBody.of(ids=listed, as_of=as_of, fields=fields, timeout=timeout))
 
+    @takes(SimilarBody, SimilarArguments)
     def similar(
         self,
         paper_id: str,
         *,
         limit: int = DEFAULT_RESULTS,
         offset: int = 0,
-        from_: str | None = None,
-        to: str | None = None,
-        category: Sequence[str] = (),
-        venue: Sequence[str] = (),
-        author: Sequence[str] = (),
-        min_citations: int | None = None,
-        status: Sequence[str] = (),
-        exclude: Sequence[str] = (),
-        exclude_ids: Sequence[str] = (),
-        within: Sequence[str] | None = None,
-        as_of: str | None = None,
-        exact: bool = False,
-        explain: bool = False,
-        fields: Sequence[str] | None = None,
-        timeout: float | None = None,
+        **arguments: Unpack[SimilarArguments],
     ) -> SimilarResponse:
         """The papers similar to a paper, without the paper itself: those nearest to its dense vector, fused by
         reciprocal rank with those most often cited together with it.
 
         A library without dense vectors has only the latter, one without citations only the former.
-
-        Args:
-            paper_id: an id of any form.
-            limit: the number of results, 1 to 1000.
-            offset: the number of results to skip: the ``next_offset`` of the previous page.
-            from_, to, category, venue, author, min_citations, status, exclude, exclude_ids, within: as in ``search``,
-                for the results.
-            as_of: as if on this day (YYYY-MM-DD) or at the end of this month (YYYY-MM), without later papers, also
-                among those that cite both.
-            exact: compare with every vector, without approximation.
-            explain: show what the legs ``dense`` (a cosine) and ``cocitation`` (the number of papers that cite both)
-                contributed to a result.
-            fields: the fields of each paper; None returns all.
-            timeout: seconds that the request may take.
 
         Raises:
             InvalidRequest: an argument is invalid.
@@ -447,7 +390,7 @@ class Source(AuthorSource, DocumentSource, FacetSource):
             VectorIndexError, LibraryCorrupt: a leg failed.
             TimeLimit: the request took longer than its time limit.
         """
-        return self.run_similar(SimilarBody.of(**arguments_of(locals())))
+        return self.run_similar(SimilarBody.of(paper_id=paper_id, limit=limit, offset=offset, **arguments))
 
     def iter_similar(
         self,
@@ -465,36 +408,16 @@ class Source(AuthorSource, DocumentSource, FacetSource):
 
     # -- citations --------------------------------------------------------------------------------------
 
+    @takes(EdgeBody, EdgeArguments)
     def citations(
         self,
         paper_id: str,
         *,
         limit: int = DEFAULT_EDGES,
         offset: int = 0,
-        sort: CitationSort | None = None,
-        from_: str | None = None,
-        to: str | None = None,
-        author: Sequence[str] = (),
-        status: Sequence[str] = (),
-        as_of: str | None = None,
-        fields: Sequence[str] | None = None,
-        timeout: float | None = None,
+        **arguments: Unpack[EdgeArguments],
     ) -> CitationsResponse:
         """The papers of this library that cite the paper.
-
-        Args:
-            paper_id: an id of any form.
-            limit: the number of results, 1 to 1000.
-            offset: the number of results to skip: the ``next_offset`` of the previous page.
-            sort: ``-citation_count`` (most cited first), ``-date`` (newest first), ``citation_count`` or ``date``.
-                None: most cited first, or newest first with ``as_of``.
-            from_: only papers from this date on: YYYY, YYYY-MM or YYYY-MM-DD.
-            to: only papers up to this date.
-            author: only papers by one of these authors, as in ``search``.
-            status: only papers with one of these statuses, as in ``search``.
-            as_of: as if on this day (YYYY-MM-DD) or at the end of this month (YYYY-MM).
-            fields: the fields of each paper; None returns all.
-            timeout: seconds that the request may take.
 
         Raises:
             InvalidRequest: an argument is invalid.
@@ -502,25 +425,19 @@ class Source(AuthorSource, DocumentSource, FacetSource):
             PaperNotFound: the library does not hold the paper (as of ``as_of``).
             TimeLimit: the request took longer than its time limit.
         """
-        return self.run_citations(EdgeBody.of(**arguments_of(locals())))
+        return self.run_citations(EdgeBody.of(paper_id=paper_id, limit=limit, offset=offset, **arguments))
 
+    @takes(EdgeBody, EdgeArguments)
     def references(
         self,
         paper_id: str,
         *,
         limit: int = DEFAULT_EDGES,
         offset: int = 0,
-        sort: CitationSort | None = None,
-        from_: str | None = None,
-        to: str | None = None,
-        author: Sequence[str] = (),
-        status: Sequence[str] = (),
-        as_of: str | None = None,
-        fields: Sequence[str] | None = None,
-        timeout: float | None = None,
+        **arguments: Unpack[EdgeArguments],
     ) -> CitationsResponse:
         """The papers of this library that the paper cites. Arguments and errors are those of ``citations``."""
-        return self.run_references(EdgeBody.of(**arguments_of(locals())))
+        return self.run_references(EdgeBody.of(paper_id=paper_id, limit=limit, offset=offset, **arguments))
 
     def iter_citations(
         self, paper_id: str, *, limit: int | None = None, offset: int = 0, **arguments: Unpack[EdgeArguments]
@@ -540,49 +457,18 @@ class Source(AuthorSource, DocumentSource, FacetSource):
             offset,
         )
 
+    @takes(ExpandBody, ExpandArguments)
     def expand(
         self,
         seeds: Sequence[str],
         *,
-        direction: Direction = "both",
-        hops: int = 1,
-        citations_per_seed: int | None = None,
-        references_per_seed: int | None = None,
         limit: int = DEFAULT_EDGES,
         offset: int = 0,
-        from_: str | None = None,
-        to: str | None = None,
-        category: Sequence[str] = (),
-        venue: Sequence[str] = (),
-        author: Sequence[str] = (),
-        min_citations: int | None = None,
-        status: Sequence[str] = (),
-        exclude: Sequence[str] = (),
-        exclude_ids: Sequence[str] = (),
-        within: Sequence[str] | None = None,
-        as_of: str | None = None,
-        fields: Sequence[str] | None = None,
-        timeout: float | None = None,
+        **arguments: Unpack[ExpandArguments],
     ) -> ExpandResponse:
         """The neighbours of a set of papers in the citation graph, each once, without the seeds.
 
         Papers that most seeds reach come first.
-
-        Args:
-            seeds: the papers to start from, by ids of any form.
-            direction: follow ``citations`` (papers that cite the seeds), ``references`` (papers that the seeds cite)
-                or ``both``.
-            hops: 1, or 2 for the neighbours of neighbours too.
-            citations_per_seed, references_per_seed: at most this many citing papers and references of each seed, and
-                with two hops of each paper that a seed reaches: the most cited that pass the filters, or the newest
-                with ``as_of``. None follows all.
-            limit: the number of results, 1 to 1000.
-            offset: the number of results to skip: the ``next_offset`` of the previous page.
-            from_, to, category, venue, author, min_citations, status, exclude, exclude_ids, within: as in ``search``,
-                for the neighbours.
-            as_of: as if on this day (YYYY-MM-DD) or at the end of this month (YYYY-MM).
-            fields: the fields of each paper; None returns all.
-            timeout: seconds that the expansion may take.
 
         Raises:
             TimeLimit: the expansion took longer than its time limit.
@@ -590,10 +476,92 @@ class Source(AuthorSource, DocumentSource, FacetSource):
             NothingLeft: ``as_of`` is before every paper.
             PaperNotFound: the library does not hold a seed or a paper in ``within`` (as of ``as_of``).
         """
-        return self.run_expand(ExpandBody.of(**arguments_of(locals())))
+        return self.run_expand(ExpandBody.of(seeds=seeds, limit=limit, offset=offset, **arguments))
+
+    # -- authors ----------------------------------------------------------------------------------------
+
+    @takes(AuthorSearchParameters)
+    def search_authors(
+        self,
+        q: str,
+        *,
+        limit: int = DEFAULT_RESULTS,
+        offset: int = 0,
+        as_of: str | None = None,
+        timeout: float | None = None,
+    ) -> AuthorsResponse:
+        """The authors with a name: those with exactly this name first, then those with the most papers.
+
+        Raises:
+            InvalidRequest: an argument is invalid, or ``q`` is only initials.
+            NothingLeft: ``as_of`` is before every paper.
+            TimeLimit: the search took longer than its time limit.
+        """
+        return self.run_author_search(AuthorSearchParameters.of(**arguments_of(locals())))
+
+    @takes(AuthorBody)
+    def author(
+        self, author_id: str, *, as_of: str | None = None, timeout: float | None = None
+    ) -> AuthorProfile:
+        """The author with an id.
+
+        Raises:
+            InvalidRequest: an argument is invalid.
+            NothingLeft: ``as_of`` is before every paper.
+            AuthorNotFound: the library holds no paper of the author (by ``as_of``).
+        """
+        return self._author(AuthorBody.of(**arguments_of(locals())))
+
+    @takes(AuthorBatchBody)
+    def authors(
+        self, ids: Sequence[str], *, as_of: str | None = None, timeout: float | None = None
+    ) -> list[AuthorProfile | None]:
+        """Many authors, in order; None for an author of whom the library holds no paper (by ``as_of``).
+
+        Raises:
+            InvalidRequest: an argument is invalid.
+            NothingLeft: ``as_of`` is before every paper.
+        """
+        listed = check_authors(ids, "ids")
+        if not listed:
+            return []
+        return self._authors(AuthorBatchBody.of(ids=listed, as_of=as_of, timeout=timeout))
+
+    @takes(AuthorPapersBody, PageArguments)
+    def author_papers(
+        self,
+        author_id: str,
+        *,
+        limit: int = DEFAULT_EDGES,
+        offset: int = 0,
+        **arguments: Unpack[PageArguments],
+    ) -> AuthorPapersResponse:
+        """The papers of this library by an author.
+
+        Raises:
+            InvalidRequest: an argument is invalid.
+            NothingLeft: ``as_of`` is before every paper.
+            AuthorNotFound: the library holds no paper of the author (by ``as_of``).
+            TimeLimit: the request took longer than its time limit.
+        """
+        return self.run_author_papers(
+            AuthorPapersBody.of(author_id=author_id, limit=limit, offset=offset, **arguments)
+        )
+
+    def iter_author_papers(
+        self, author_id: str, *, limit: int | None = None, offset: int = 0, **arguments: Unpack[PageArguments]
+    ) -> Iterator[Paper]:
+        """All papers of an author, page by page, up to ``limit``. The other arguments are those of
+        ``author_papers``."""
+        return self._pages(
+            lambda size, start: self.author_papers(author_id, limit=size, offset=start, **arguments),
+            limit,
+            offset,
+        )
 
     # -- SQL --------------------------------------------------------------------------------------------
 
+    @takes(SqlBody)
     def sql(
         self,
         query: str,
@@ -603,12 +571,6 @@ class Source(AuthorSource, DocumentSource, FacetSource):
         timeout: float | None = None,
     ) -> SqlResponse:
         """The rows of one SELECT over the views of ``sql_schema``, in SQLite's dialect.
-
-        Args:
-            query: one SELECT, WITH ... SELECT or VALUES.
-            limit: the most rows, 1 to 10,000.
-            as_of: only papers published up to this day (YYYY-MM-DD) or month (YYYY-MM).
-            timeout: seconds that the statement may take; on a library by default the setting ``timeout``.
 
         Raises:
             InvalidSql: the statement is malformed, not allowed, or needs too much memory.

@@ -28,8 +28,7 @@ from scholarbase.evaluation.formats import read_queries
 from scholarbase.evaluation.measures import evaluate
 from scholarbase.evaluation.searching import SearchSettings, run_searches
 from scholarbase.evaluation.statistics import bootstrap_interval, paired_test
-from scholarbase.models.author_source import PageArguments
-from scholarbase.models.source import EdgeArguments, SearchArguments, SimilarArguments, Source
+from scholarbase.models.source import EdgeArguments, PageArguments, SearchArguments, SimilarArguments, Source
 from scholarbase.search.library import Library
 from scholarbase.tools import Tools
 from tests.conftest import SAMPLE

@@ -1,0 +1,88 @@
+"""The keyword arguments of methods: their types, and signatures and descriptions from the requests."""
+
+from __future__ import annotations
+
+import inspect
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypedDict, TypeVar
+
+from scholarbase.models.papers import PAPER_FIELDS
+from scholarbase.models.requests import Request
+
+WIDTH: Final = 116
+"""Characters of a line of a description."""
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class TimedArguments(TypedDict, total=False):
+    """The arguments of every method."""
+
+    as_of: str | None
+    timeout: float | None
+
+
+class FilterArguments(TimedArguments, total=False):
+    """The filters of papers."""
+
+    from_: str | None
+    to: str | None
+    category: Sequence[str]
+    venue: Sequence[str]
+    author: Sequence[str]
+    min_citations: int | None
+    status: Sequence[str]
+    exclude: Sequence[str]
+    exclude_ids: Sequence[str]
+    within: Sequence[str] | None
+
+
+def takes(request: type[Request], arguments: Any = None) -> Callable[[F], F]:
+    """Decorate a method whose arguments are the fields of a request.
+
+    ``help`` shows their descriptions, and in the signature those of ``arguments``, a TypedDict of the other keywords.
+    """
+
+    def decorate(method: F) -> F:
+        signature = inspect.signature(method)
+        variable = inspect.Parameter.VAR_KEYWORD
+        parameters = [one for one in signature.parameters.values() if one.kind is not variable]
+        for name, kind in (arguments.__annotations__ if arguments else {}).items():
+            default = request.model_fields[name].default
+            parameters.append(
+                inspect.Parameter(
+                    name,
+                    inspect.Parameter.KEYWORD_ONLY,
+                    default=None if default is PAPER_FIELDS else default,
+                    annotation=kind.__forward_arg__,
+                )
+            )
+        method.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+        method.__doc__ = _described(inspect.getdoc(method) or "", request, [one.name for one in parameters])
+        return method
+
+    return decorate
+
+
+def _described(text: str, request: type[Request], names: Sequence[str]) -> str:
+    """A docstring with the arguments before the errors."""
+    lines = ["Args:"]
+    for name in names:
+        field = request.model_fields.get(name)
+        if field is not None and field.description:
+            description = f"{name}: {field.description.replace('`', '``')}"
+            lines += textwrap.wrap(
+                description,
+                WIDTH,
+                initial_indent="    ",
+                subsequent_indent="        ",
+                break_long_words=False,
+            )
+    before, raises, errors = text.partition("Raises:")
+    return "\n".join((before.rstrip(), "", *lines, "", raises + errors)).rstrip()
+
+
+def arguments_of(method: Mapping[str, Any]) -> dict[str, Any]:
+    """The keyword arguments of a request, from the local variables of a method that has nothing else."""
+    return {name: value for name, value in method.items() if name != "self"}
