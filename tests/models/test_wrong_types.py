@@ -427,7 +427,7 @@ ANY: Final = st.recursive(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.data())
 def test_no_value_of_any_type_is_another_error(sample: Library, data: st.DataObject) -> None:
     method = data.draw(st.sampled_from(METHODS))

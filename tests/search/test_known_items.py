@@ -28,7 +28,7 @@ SPARSE: list[dict[str, Any]] = [
     {"mode": "sparse", "engine": engine} for engine in (None, "bm25", "feedback", "fts5")
 ]
 DENSE: list[dict[str, Any]] = [{"mode": "hybrid"}, {"mode": "dense"}, {"mode": "hybrid", "engine": "fts5"}]
-TITLES = 300
+TITLES = 80
 QCD = "arXiv:hep-th/9301068"
 QCD_TITLE = "Two Dimensional QCD is a String Theory"
 
@@ -297,7 +297,7 @@ def test_pasted_ids_and_links_found_nonsense(sample: Library, way: dict[str, Any
 
 @pytest.mark.parametrize("way", DENSE, ids=str)
 def test_pasted_ids_and_links_found_nonsense_with_vectors(dense: Library, way: dict[str, Any]) -> None:
-    papers = dense._catalog.papers(numbers_of(dense)[:60], ["id"])
+    papers = dense._catalog.papers(numbers_of(dense)[:15], ["id"])
     for paper in papers:
         name = paper.id.removeprefix("arXiv:")
         for q in (paper.id, f"https://arxiv.org/abs/{name}v2"):

@@ -14,7 +14,7 @@ from scholarbase.tools import Tools
 from tests.conftest import arxiv_rows
 
 ENGINES: tuple[Any, ...] = (None, "bm25", "feedback", "fts5")
-ABSTRACTS = 50
+ABSTRACTS = 25
 
 
 def ids(response: SearchResponse) -> list[str]:
