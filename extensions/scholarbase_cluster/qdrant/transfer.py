@@ -10,7 +10,7 @@ from qdrant_client import AsyncQdrantClient, models
 
 from scholarbase.errors import VectorIndexError
 from scholarbase.indexes.filters import NO_FILTERS
-from scholarbase.indexes.vectors.base import DENSE, SparseVector, VectorConfig
+from scholarbase.indexes.vectors.base import DENSE, VectorConfig
 from scholarbase.indexes.vectors.edge import EdgeIndex
 from scholarbase.indexes.vectors.nodes import Nodes
 from scholarbase_cluster.qdrant import readers
@@ -128,6 +128,7 @@ def _content(record: Any) -> tuple[Any, ...]:
         if name == DENSE:
             vectors[name] = np.asarray(vector, np.float16).tobytes()
         else:
-            indices, values = SparseVector.ascending(vector)
-            vectors[name] = (tuple(indices), np.asarray(values, np.float32).tobytes())
+            pairs = sorted(zip(vector.indices, vector.values, strict=True))
+            values = np.asarray([weight for _, weight in pairs], np.float32)
+            vectors[name] = (tuple(term for term, _ in pairs), values.tobytes())
     return payload, vectors

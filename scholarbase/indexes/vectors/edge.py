@@ -30,10 +30,9 @@ from scholarbase.indexes.vectors.base import (
     SparseVector,
     VectorConfig,
     VectorPoint,
-    check_points,
     qdrant_filter,
 )
-from scholarbase.indexes.vectors.index import OVERSAMPLING, VectorIndex
+from scholarbase.indexes.vectors.index import OVERSAMPLING, VectorIndex, check_points
 from scholarbase.indexes.vectors.shard_view import ShardView
 from scholarbase.indexes.vectors.space import check_engine_memory, check_space, required_bytes
 

@@ -20,8 +20,6 @@ from scholarbase.indexes.vectors.base import (
     SparseVector,
     VectorConfig,
     VectorPoint,
-    check_dense,
-    check_sparse,
     scored_id,
 )
 
@@ -67,7 +65,8 @@ class VectorIndex(ABC):
         size of the candidate list.
         """
         _check_limit(limit)
-        exact = exact or (filters.listed is not None and len(filters.listed) <= EXACT_WITHIN)
+        listed = None if filters is NO_FILTERS else filters.listed
+        exact = exact or (listed is not None and len(listed) <= EXACT_WITHIN)
         query = check_dense(vector, self.config.dimensions, "The query")
         if not exact:
             return self._search(DENSE, query.tolist(), limit, filters, ef=ef)
@@ -188,7 +187,7 @@ class VectorIndex(ABC):
         for record in self.retrieve(name, ids):
             vectors = record.vector
             if isinstance(vectors, dict) and name in vectors:
-                found[_id(record)] = SparseVector.ascending(vectors[name])
+                found[_id(record)] = ascending(vectors[name])
         return found
 
     def ids(self) -> Iterator[int]:
@@ -301,7 +300,69 @@ def _point(record: Any) -> VectorPoint:
         id=_id(record),
         payload=Payload.from_dict(record.payload),
         dense=None if dense is None else np.asarray(dense, dtype=np.float32),
-        sparse={
-            name: SparseVector.ascending(vector) for name, vector in sorted(vectors.items()) if name != DENSE
-        },
+        sparse={name: ascending(vector) for name, vector in sorted(vectors.items()) if name != DENSE},
     )
+
+
+def ascending(vector: Any) -> SparseVector:
+    """The sorted ``indices`` and ``values`` of a sparse vector of Qdrant Edge or qdrant-client."""
+    pairs = sorted(zip(vector.indices, vector.values, strict=True))
+    return SparseVector([index for index, _ in pairs], [float(value) for _, value in pairs])
+
+
+def check_dense(
+    vector: npt.NDArray[np.float32], dimensions: int | None, what: str
+) -> npt.NDArray[np.float32]:
+    """Return the vector as float32 after checking that cosine similarity is defined for it.
+
+    Raises:
+        VectorIndexError: no dense vectors in this index, other dimensions, NaN, infinity, or all zeros.
+    """
+    if dimensions is None:
+        raise VectorIndexError(f"{what} has a dense vector, but this index was built without: leave it out.")
+    array = np.asarray(vector, dtype=np.float32)
+    if array.shape != (dimensions,):
+        raise VectorIndexError(
+            f"{what} has a dense vector of shape {array.shape}, but this index has vectors of shape "
+            f"({dimensions},): use the encoder named in the library's manifest."
+        )
+    if not np.isfinite(array).all():
+        raise VectorIndexError(f"{what} has NaN or infinity in its dense vector: check the encoder's output.")
+    if not array.any():
+        raise VectorIndexError(
+            f"{what} has a dense vector of zeros, for which cosine similarity is undefined: check the encoder's output."
+        )
+    return array
+
+
+def check_sparse(name: str, vector: SparseVector, what: str) -> None:
+    """Raises VectorIndexError: a repeated or negative index, or a weight that is not a finite number."""
+    indices, values = vector
+    if len(indices) != len(values):
+        raise VectorIndexError(f"{what} has {len(indices)} {name} indices but {len(values)} weights.")
+    if len(indices):
+        if len(set(indices)) != len(indices) or min(indices) < 0 or max(indices) > 0xFFFFFFFF:
+            raise VectorIndexError(f"{what} has {name} indices that are not distinct 32-bit numbers.")
+        if not np.isfinite(values).all():
+            raise VectorIndexError(f"{what} has NaN or infinity among its {name} weights.")
+
+
+def check_points(points: Sequence[VectorPoint], config: VectorConfig) -> None:
+    """Raises VectorIndexError: a point's id or one of its vectors is not valid in an index with this layout."""
+    names = config.sparse_names
+    for point in points:
+        what = f"Paper {point.id}"
+        if isinstance(point.id, bool) or not isinstance(point.id, int) or point.id < 0:
+            raise VectorIndexError(
+                f"{point.id!r} is not a valid point id: use the paper's integer id in the catalogue."
+            )
+        if point.dense is not None:
+            check_dense(point.dense, config.dimensions, what)
+        for name, sparse in point.sparse.items():
+            if not isinstance(sparse, SparseVector):  # Qdrant's own vectors are always valid
+                continue
+            if name not in names:
+                raise VectorIndexError(
+                    f"{what} has a sparse vector named {name!r}, but this index has {' and '.join(names)}."
+                )
+            check_sparse(name, sparse, what)

@@ -19,10 +19,10 @@ import pytest
 
 from scholarbase.indexes.filters import category_keys
 from scholarbase.indexes.frequencies import ANY_TERM
-from scholarbase.indexes.vectors.base import BM25, Payload, SparseVector, VectorConfig, VectorPoint
+from scholarbase.indexes.vectors.base import BM25, Payload, VectorConfig, VectorPoint
 from scholarbase.indexes.vectors.bm25 import Bm25Parameters, Bm25Text
 from scholarbase.indexes.vectors.edge import EdgeIndex, EdgeWriter
-from scholarbase.indexes.vectors.index import VectorIndex
+from scholarbase.indexes.vectors.index import VectorIndex, ascending
 from scholarbase.indexes.vectors.nodes import Nodes
 from scholarbase.indexes.vectors.server import ServerIndex
 from scholarbase.search.words import Bm25Queries
@@ -103,7 +103,7 @@ def corpus() -> Corpus:
             payload=payload(number, paper),
             # One paper in 17 has no dense vector.
             dense=None if number % 17 == 0 else project(f"{paper['title']}\n{paper['abstract']}"),
-            sparse={BM25: SparseVector.ascending(bm25.document(paper["title"], paper["abstract"]))},
+            sparse={BM25: ascending(bm25.document(paper["title"], paper["abstract"]))},
         )
         for number, paper in enumerate(papers, start=1)
     ]
