@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Self
+from collections.abc import Sequence
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
@@ -89,11 +89,6 @@ class TextResponse(Response, frozen=True):
         return {
             name: content[name] for name in ("snapshot", "id", "title", "document", "sections", "figures")
         }
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any], fields: Sequence[str] | None = None) -> Self:
-        """Parse a response's JSON. Raises ValueError: a key is missing or has the wrong type."""
-        return msgspec.convert(data, cls)
 
 
 class Passage(msgspec.Struct, frozen=True, omit_defaults=True):

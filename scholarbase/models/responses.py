@@ -102,6 +102,8 @@ class Response(msgspec.Struct, frozen=True, omit_defaults=True):
         Raises:
             ValueError: a key is missing or has the wrong type.
         """
+        if "fields" not in cls.__struct_fields__:
+            return msgspec.convert(data, cls)
         if fields is None:
             first = next(iter(data["results"]), None)
             fields = PAPER_FIELDS if first is None else [n for n in PAPER_FIELDS if n in first["paper"]]
@@ -220,13 +222,6 @@ class AuthorsResponse(Response, frozen=True):
     next_offset: NextOffset
     results: tuple[AuthorProfile, ...]
 
-    def selected(self) -> Any:
-        return self
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any], fields: Sequence[str] | None = None) -> Self:
-        return msgspec.convert(data, cls)
-
 
 class FacetValue(msgspec.Struct, frozen=True):
     """A value, and the number of papers that have it."""
@@ -269,13 +264,6 @@ class FacetsResponse(Response, frozen=True):
         Meta(description="The venues of most papers first; all names of a venue are one value."),
     ]
     warnings: Warnings = ()
-
-    def selected(self) -> Any:
-        return self
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any], fields: Sequence[str] | None = None) -> Self:
-        return msgspec.convert(data, cls)
 
 
 class AuthorPapersResponse(Response, frozen=True):
@@ -448,9 +436,6 @@ class AuthorBatchResponse(Response, frozen=True):
 
     snapshot: Snapshot
     results: tuple[AuthorProfile | None, ...]
-
-    def selected(self) -> Any:
-        return self
 
 
 class AuthorResponse(Response, frozen=True):

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Final, Self
+from typing import Annotated, Final, Self
 
-import msgspec
 from msgspec import Meta
 from pydantic import Field, model_validator
 
@@ -70,7 +68,3 @@ class SqlResponse(Response, frozen=True):
     warnings: Annotated[
         tuple[str, ...], Meta(description="Present if values or rows are left out because of their size.")
     ] = ()
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any], fields: Sequence[str] | None = None) -> Self:
-        return msgspec.convert(data, cls)

@@ -89,6 +89,16 @@ def _number_of(
     return BeforeValidator(check_kind), AfterValidator(check_size)
 
 
+def whole_of(
+    name: str, example: int, description: str, low: int, high: int = MAX_INTEGER
+) -> tuple[AfterValidator, Any]:
+    """A validator of a whole number from ``low`` to ``high``, or of None, and its description."""
+    field = Field(description=description, examples=[example], json_schema_extra=_range(low, high))
+    return AfterValidator(
+        lambda value: value if value is None else check_whole(value, name, low, high)
+    ), field
+
+
 def titled(title: str) -> str:
     with in_batch("title", title):
         return check_title(title)
@@ -138,53 +148,37 @@ FieldNames = Annotated[
 ]
 Limit = Annotated[
     int,
-    AfterValidator(lambda value: check_whole(value, "limit", 1, MAX_LIMIT)),
-    Field(
-        description=f"The number of results: 1 to {MAX_LIMIT}.",
-        examples=[10],
-        json_schema_extra=_range(1, MAX_LIMIT),
-    ),
+    *whole_of("limit", 10, f"The number of results: 1 to {MAX_LIMIT}.", 1, MAX_LIMIT),
 ]
 TitleLimit = Annotated[
     int,
-    AfterValidator(lambda value: check_whole(value, "limit", 1, MAX_TITLE_MATCHES)),
-    Field(
-        description=f"The number of matches: 1 to {MAX_TITLE_MATCHES}.",
-        examples=[5],
-        json_schema_extra=_range(1, MAX_TITLE_MATCHES),
-    ),
+    *whole_of("limit", 5, f"The number of matches: 1 to {MAX_TITLE_MATCHES}.", 1, MAX_TITLE_MATCHES),
 ]
 Offset = Annotated[
     int,
-    AfterValidator(lambda value: check_whole(value, "offset", 0)),
-    Field(
-        description="The number of results to skip: the `next_offset` of the previous page.",
-        examples=[0],
-        json_schema_extra=_range(0),
-    ),
+    *whole_of("offset", 0, "The number of results to skip: the `next_offset` of the previous page.", 0),
 ]
 Hops = Annotated[
     int,
-    AfterValidator(lambda value: check_whole(value, "hops", 1, 2)),
-    Field(description="The number of hops: 1 or 2.", examples=[1], json_schema_extra=_range(1, 2)),
+    *whole_of("hops", 1, "The number of hops: 1 or 2.", 1, 2),
 ]
 CitationsPerSeed = Annotated[
     int | None,
-    AfterValidator(lambda value: value if value is None else check_whole(value, "citations_per_seed", 0)),
-    Field(
-        description="At most this many citing papers of each seed, and with two hops of each paper that a seed "
+    *whole_of(
+        "citations_per_seed",
+        30,
+        "At most this many citing papers of each seed, and with two hops of each paper that a seed "
         "reaches: the most cited that pass the filters, or with `as_of` the newest. All by default.",
-        examples=[30],
-        json_schema_extra=_range(0),
+        0,
     ),
 ]
 ReferencesPerSeed = Annotated[
     int | None,
-    AfterValidator(lambda value: value if value is None else check_whole(value, "references_per_seed", 0)),
-    Field(
-        description="At most this many references of each seed, as for `citations_per_seed`. All by default.",
-        examples=[100],
-        json_schema_extra=_range(0),
+    *whole_of(
+        "references_per_seed",
+        100,
+        "At most this many references of each seed, as for `citations_per_seed`. All by default.",
+        0,
     ),
 ]
 FromDate = Annotated[
@@ -264,12 +258,7 @@ AuthorName = Annotated[
 ]
 MinCitations = Annotated[
     int | None,
-    AfterValidator(lambda value: value if value is None else check_whole(value, "min_citations", 0)),
-    Field(
-        description="Only papers with at least this many citations worldwide.",
-        examples=[10],
-        json_schema_extra=_range(0),
-    ),
+    *whole_of("min_citations", 10, "Only papers with at least this many citations worldwide.", 0),
 ]
 Statuses = Annotated[
     StringTuple,
@@ -346,11 +335,12 @@ Rerank = Annotated[
 ]
 RerankDepth = Annotated[
     int,
-    AfterValidator(lambda value: check_whole(value, "rerank_depth", 1, MAX_RERANK_DEPTH)),
-    Field(
-        description=f"The number of first papers that `rerank` sorts: 1 to {MAX_RERANK_DEPTH}.",
-        examples=[50],
-        json_schema_extra=_range(1, MAX_RERANK_DEPTH),
+    *whole_of(
+        "rerank_depth",
+        50,
+        f"The number of first papers that `rerank` sorts: 1 to {MAX_RERANK_DEPTH}.",
+        1,
+        MAX_RERANK_DEPTH,
     ),
 ]
 ExcludeSeen = Annotated[

@@ -37,7 +37,7 @@ from scholarbase.ingest.job import ingest
 from scholarbase.models.papers import PAPER_FIELDS
 from scholarbase.models.requests import SearchBatchBody, SearchRequest, TitleBatchBody
 from scholarbase.models.responses import SearchResponse
-from scholarbase.search import ranking
+from scholarbase.search import plan, ranking
 from scholarbase.search.library import Library
 from scholarbase.settings import Settings
 from tests.conftest import DENSE_PAPERS, arxiv_rows, sample_edges, sample_rows, snapshot_of
@@ -158,8 +158,9 @@ def test_following_next_offset_ends_without_an_error(
     sample: Library, monkeypatch: pytest.MonkeyPatch, way: dict[str, Any]
 ) -> None:
     """Also where the length of a page does not divide the depth of paging."""
+    monkeypatch.setattr(plan, "MAX_DEPTH", 50)
+    monkeypatch.setattr(plan, "TIERS", (20, 50))
     monkeypatch.setattr(ranking, "MAX_DEPTH", 50)
-    monkeypatch.setattr(ranking, "TIERS", (20, 50))
     found, offset = [], 0
     while offset is not None:
         page = sample.search("gauge theory", mode="sparse", limit=7, offset=offset, fields=["id"], **way)
@@ -913,7 +914,7 @@ def test_the_parts_of_a_search_have_their_own_sentences_at_the_time_limit(
             begun.append(activity)
             super().begin(activity, advice)
 
-    monkeypatch.setattr(ranking, "TIERS", (1, *ranking.TIERS))  # more match, and are counted
+    monkeypatch.setattr(plan, "TIERS", (1, *plan.TIERS))  # more match, and are counted
     token = DEADLINE.set(Recorded(600))
     try:
         for mode, engine, expected in (
