@@ -135,7 +135,7 @@ class InPython:
 
     def answer(self, ids: Sequence[str]) -> None:
         call = CallRecord("answer", "answer", {}, tuple(ids), snapshot=self._library.snapshot_id)
-        self._store.record(self._session, call).result()
+        self._store.record(self._session, [call]).result()
 
     def trajectory(self) -> list[dict[str, Any]]:
         return [json.loads(line) for line in self._store.lines(self._session.id)]

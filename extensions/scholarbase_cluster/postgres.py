@@ -4,16 +4,12 @@ A transaction holds advisory locks on the names of what it changes
 (https://www.postgresql.org/docs/current/explicit-locking.html#ADVISORY-LOCKS): numbers of calls have no gaps and
 budgets are exact, while transactions on other sessions run at the same time. The locks are taken in one order, so that
 no two transactions wait for each other.
-
-A process that has calls which budgets counted and which are not recorded renews a row, by the clock of the database.
-One that does not for ``LEASE_SECONDS`` is taken for ended.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-import secrets
 import time
 from collections import deque
 from collections.abc import Generator, Iterator, Sequence
@@ -33,8 +29,6 @@ CONNECT_SECONDS: Final = 3
 STATEMENT_SECONDS: Final = 10.0
 """The most that a statement takes, by the database and by this process, which also ends the wait for a database that
 hangs. A process that hangs inside a transaction loses it after the same time."""
-LEASE_SECONDS: Final = 15
-RENEW_SECONDS: Final = 4.0
 IDLE_CONNECTIONS: Final = 4
 """Connections for reading that are kept."""
 STRIPES: Final = 4096
@@ -59,29 +53,22 @@ _SETTINGS: Final = {
 SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS sessions (
     id TEXT COLLATE "C" PRIMARY KEY, query_id TEXT NOT NULL, query TEXT, as_of TEXT, limits TEXT NOT NULL,
-    owner TEXT COLLATE "C" NOT NULL, opened TEXT NOT NULL, used TEXT COLLATE "C" NOT NULL,
-    calls_asked BIGINT NOT NULL DEFAULT 0, expansions_asked BIGINT NOT NULL DEFAULT 0, lost BIGINT NOT NULL DEFAULT 0,
+    owner TEXT COLLATE "C" NOT NULL, opened TEXT NOT NULL, used BIGINT NOT NULL, lost BIGINT NOT NULL DEFAULT 0,
     bytes BIGINT NOT NULL DEFAULT 0
 );
-CREATE INDEX IF NOT EXISTS sessions_by_use ON sessions (used);
 CREATE INDEX IF NOT EXISTS sessions_by_owner ON sessions (owner);
 CREATE TABLE IF NOT EXISTS calls (
-    session TEXT COLLATE "C" NOT NULL, number BIGINT NOT NULL, line BYTEA NOT NULL, key TEXT COLLATE "C",
-    ended BIGINT NOT NULL, PRIMARY KEY (session, number)
+    session TEXT COLLATE "C" NOT NULL, number BIGINT NOT NULL, ended BIGINT NOT NULL, is_open SMALLINT NOT NULL,
+    key TEXT COLLATE "C", line BYTEA NOT NULL, PRIMARY KEY (session, number)
 );
 CREATE UNIQUE INDEX IF NOT EXISTS calls_by_key ON calls (session, key) WHERE key IS NOT NULL;
-CREATE TABLE IF NOT EXISTS admitted (
-    id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, session TEXT COLLATE "C" NOT NULL,
-    process TEXT COLLATE "C" NOT NULL, calls BIGINT NOT NULL, line BYTEA NOT NULL, began BIGINT NOT NULL
-);
-CREATE TABLE IF NOT EXISTS processes (id TEXT COLLATE "C" PRIMARY KEY, renewed TIMESTAMPTZ NOT NULL);
 CREATE OR REPLACE FUNCTION add_bytes() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    UPDATE sessions SET bytes = bytes + octet_length(NEW.line) + 150 WHERE id = NEW.session;
+    UPDATE sessions SET bytes = bytes + octet_length(NEW.line)
+        + CASE TG_OP WHEN 'INSERT' THEN 150 ELSE -octet_length(OLD.line) END WHERE id = NEW.session;
     RETURN NULL;
 END $$;
-CREATE OR REPLACE TRIGGER call_recorded AFTER INSERT ON calls FOR EACH ROW EXECUTE FUNCTION add_bytes();
-CREATE OR REPLACE VIEW owners AS SELECT owner, count(*) AS sessions FROM sessions GROUP BY owner;
+CREATE OR REPLACE TRIGGER call_recorded AFTER INSERT OR UPDATE ON calls FOR EACH ROW EXECUTE FUNCTION add_bytes();
 CREATE TABLE IF NOT EXISTS schema_version (version BIGINT NOT NULL);
 INSERT INTO schema_version SELECT 1 WHERE NOT EXISTS (SELECT FROM schema_version);
 """
@@ -144,36 +131,72 @@ class PostgresStorage:
         psycopg.DataError,
         psycopg.ProgrammingError,
     )
-    aborts = True
     group = 64
     is_local = False
+    is_ready = False
 
     def __init__(self, url: str) -> None:
         self._url = url
         self.name, self._secrets = _read(url)
-        self.process = secrets.token_hex(8)
+        self._connection: _Connection | None = None
         self._idle: deque[_Connection] = deque()
         self._closed = False
         self._offset = 0
         """Microseconds that the database's clock is ahead of this machine's."""
-        self._holds = False
-        self._renewed = 0.0
 
     def _open(self) -> _Connection:
         return _Connection(_Limited.connect(self._url, autocommit=True, **_SETTINGS))
 
-    # -- the connection for writing ---------------------------------------------------------------------
+    # -- writing ----------------------------------------------------------------------------------------
 
-    def connect(self) -> Connection:
+    @contextmanager
+    def transaction(self, names: Sequence[str], seconds: float) -> Iterator[Connection]:
+        connection = self._begin(names)
+        try:
+            yield connection
+            connection.execute("COMMIT")
+        except BaseException as error:
+            with suppress(psycopg.Error):
+                connection.execute("ROLLBACK")
+            if isinstance(error, self.errors) and not isinstance(error, self.operation_errors):
+                self._disconnect()
+            raise
+
+    def _begin(self, names: Sequence[str]) -> _Connection:
+        """A connection in a transaction that holds the locks of ``names``."""
+        # Without parameters several statements are sent at once.
+        every = "*" in names
+        sql = f"BEGIN; SELECT pg_advisory_xact_lock{'' if every else '_shared'}({_LOCKS}, {_EVERY})"
+        if names and not every:
+            stripes = sorted({_stripe(name) for name in names})
+            sql += f"; SELECT pg_advisory_xact_lock({_LOCKS}, one) FROM unnest(ARRAY{stripes}) AS one"
+        # A connection that was lost since the last transaction is opened again.
+        attempts = 1 if self._connection is None else 2
+        while True:
+            attempts -= 1
+            try:
+                connection = self._connection = self._connection or self._connected()
+                connection.execute(sql)
+                return connection
+            except psycopg.Error:
+                self._disconnect()
+                if not attempts:
+                    raise
+
+    def _connected(self) -> _Connection:
         connection = self._open()
         try:
             self._create(connection)
             self._offset = _clock_offset(connection)
-            self._renewed = 0.0
         except BaseException:
             connection.close()
             raise
         return connection
+
+    def _disconnect(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
 
     def _create(self, connection: _Connection) -> None:
         [exists] = connection.execute("SELECT to_regclass('schema_version') IS NOT NULL").fetchone()
@@ -188,27 +211,7 @@ class PostgresStorage:
                 f"its tables are of version {version}, and this ScholarBase has {VERSION}: use the newer one"
             )
 
-    def is_replaced(self) -> bool:
-        return False
-
-    def begin(self, connection: Connection, names: Sequence[str], seconds: float) -> None:
-        # Without parameters several statements are sent at once.
-        every = "*" in names
-        sql = f"BEGIN; SELECT pg_advisory_xact_lock{'' if every else '_shared'}({_LOCKS}, {_EVERY})"
-        if names and not every:
-            stripes = sorted({_stripe(name) for name in names})
-            sql += f"; SELECT pg_advisory_xact_lock({_LOCKS}, one) FROM unnest(ARRAY{stripes}) AS one"
-        connection.execute(sql)
-
-    def commit(self, connection: Connection) -> None:
-        connection.execute("COMMIT")
-
-    def rollback(self, connection: Connection) -> None:
-        self._renewed = 0.0
-        with suppress(psycopg.Error):
-            connection.execute("ROLLBACK")
-
-    def rest(self, connection: Connection, *, checkpoint: bool) -> None:
+    def checkpoint(self) -> None:
         """Nothing to do."""
 
     def error(self, error: Exception | None) -> StorageError:
@@ -274,62 +277,9 @@ class PostgresStorage:
         connection.execute(limit)
         return connection
 
-    # -- deletions --------------------------------------------------------------------------------------
-
-    def deletions(self) -> int | None:
-        return None
-
-    def deleted(self) -> None:
-        """Other processes read a session before each call."""
-
-    # -- running processes ------------------------------------------------------------------------------
-
-    def hold(self, connection: Connection) -> None:
-        self._holds = True
-        if time.monotonic() - self._renewed > RENEW_SECONDS:
-            self._renew(connection)
-
-    def renew(self, connection: Connection) -> float | None:
-        if not self._holds:
-            return None
-        if time.monotonic() - self._renewed > RENEW_SECONDS:
-            rows = connection.execute("SELECT 1 FROM admitted WHERE process = ? LIMIT 1", (self.process,))
-            self._holds = bool(rows.fetchall())
-            self._renew(connection)
-        return RENEW_SECONDS if self._holds else None
-
-    def _renew(self, connection: Connection) -> None:
-        connection.execute(
-            "INSERT INTO processes VALUES (?, clock_timestamp()) "
-            "ON CONFLICT (id) DO UPDATE SET renewed = EXCLUDED.renewed",
-            (self.process,),
-        )
-        self._renewed = time.monotonic()
-
-    def ended(self, connection: Connection) -> set[str]:
-        # After a restart of the database, processes that run have the same time to come back.
-        found: list[Any] = connection.execute(
-            f"""
-            SELECT DISTINCT process FROM admitted
-            WHERE clock_timestamp() - pg_postmaster_start_time() > interval '{LEASE_SECONDS} s' AND NOT EXISTS (
-                SELECT FROM processes WHERE id = admitted.process
-                AND renewed > clock_timestamp() - interval '{LEASE_SECONDS} s'
-            )
-            """
-        ).fetchall()
-        return {process for [process] in found}
-
-    def sweep(self) -> None:
-        """Rows of ended processes are deleted by ``release``."""
-
-    def release(self, connection: Connection | None) -> None:
-        if connection is not None and self._renewed:
-            connection.execute(
-                "DELETE FROM processes WHERE id = ? OR renewed < now() - interval '1 d'", (self.process,)
-            )
-
     def close(self) -> None:
         self._closed = True
+        self._disconnect()
         while self._idle:
             self._idle.pop().close()
 

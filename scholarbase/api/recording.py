@@ -6,8 +6,6 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from concurrent.futures import TimeoutError as FutureTimeoutError
-from contextlib import suppress
 from typing import Any, Final, TypeVar
 
 import orjson
@@ -27,9 +25,9 @@ from scholarbase.api.session_headers import (
     session_headers,
     store_of,
 )
-from scholarbase.errors import BudgetExhausted, InvalidRequest, ScholarBaseError, StorageError
+from scholarbase.errors import BudgetExhausted, InvalidRequest, ScholarBaseError
 from scholarbase.sessions.progress import MAX_RECORDED, NOT_RECORDED
-from scholarbase.sessions.recording import BUDGET_SECONDS, WRITE_SECONDS, Recording
+from scholarbase.sessions.recording import BUDGET_SECONDS, WRITE_SECONDS, Recording, SessionCall
 from scholarbase.sessions.session import Session, check_number, check_session_id
 from scholarbase.sessions.writer import write_timeout
 from scholarbase.tools.responding import CallResponse
@@ -42,18 +40,16 @@ T = TypeVar("T")
 
 
 async def find_session(state: Any, scope: Scope, name: object) -> Session:
-    """The session of a call; a new one opens.
+    """The session of a call.
 
     Raises:
         InvalidRequest: the name is invalid, or the session belongs to another key.
+        QuotaExceeded, StorageError: as :meth:`SessionStore.find`.
     """
     store, session_id, owner = store_of(state), check_session_id(name), owner_of(scope)
-    if (known := store.known(session_id, owner)) is not None:
-        return known
-    try:
-        return await wait_for(store.find(session_id, owner), WRITE_SECONDS)
-    except StorageError:  # a slow or full disk stops no search
-        return await run_in_threadpool(store.look_up, session_id, owner)
+    if store.is_local:
+        return store.find(session_id, owner)
+    return await run_in_threadpool(store.find, session_id, owner)
 
 
 async def wait_for(future: Future[T], seconds: float = BUDGET_SECONDS) -> T:
@@ -62,6 +58,8 @@ async def wait_for(future: Future[T], seconds: float = BUDGET_SECONDS) -> T:
     Raises:
         StorageError: it takes longer. The operation is cancelled, unless it is running already.
     """
+    if future.done():
+        return future.result()
     try:
         return await asyncio.wait_for(asyncio.wrap_future(future), seconds)
     except TimeoutError:
@@ -87,7 +85,13 @@ async def start_recording(
     key = check_key(headers.get("key"))
     session = await find_session(state, scope, headers["session"])
     return Recording(
-        store_of(state), session, tool, held_by(scope).library.snapshot_id, parent, turn, key=key
+        session=session,
+        tool=tool,
+        store=store_of(state),
+        snapshot=held_by(scope).library.snapshot_id,
+        parent=parent,
+        round=turn,
+        key=key,
     )
 
 
@@ -95,13 +99,8 @@ async def record(
     recording: Recording, calls: Sequence[Mapping[str, Any]], response: CallResponse
 ) -> dict[str, str]:
     """Record the calls of a response; its headers about them."""
-    returned = zip(calls, response.returned, strict=True)
-    headers: dict[str, str] = {}
-    try:
-        written = await wait_written(recording.record(list(returned)), recording.write_seconds)
-        headers = _call_header(written)
-    except ScholarBaseError as error:
-        log.error("A call cannot be recorded: %s", error)
+    returned = list(zip(calls, response.returned, strict=True))
+    headers = _call_header(await _written(recording.record(returned), recording.write_seconds))
     if response.remaining:
         headers[BUDGET] = ", ".join(f"{name}={left}" for name, left in response.remaining.items())
     return headers
@@ -124,43 +123,19 @@ async def record_failure(
         error = invalid_request(error)
     elif not isinstance(error, ScholarBaseError) and getattr(error, "detail", None):
         error = InvalidRequest(str(error.detail))  # type: ignore[attr-defined]
-    try:
-        recorded = recording.record_failure(arguments, error)
-    except ScholarBaseError as closed:
-        log.error("A call cannot be recorded: %s", closed)
-    else:
-        await wait_written([recorded])
+    await _written(recording.record_failure(arguments, error), WRITE_SECONDS)
     return refusal
 
 
-async def wait_written(calls: Sequence[Future[int]], seconds: float = WRITE_SECONDS) -> list[int]:
+async def _written(calls: Future[list[int]], seconds: float) -> list[int]:
     """The numbers of calls that are being written; none where that takes longer than a response may wait."""
-    # They are written in their order, so it is enough to wait for the last, with one callback and one timer:
-    # asyncio.timeout and wrap_future take several times as long.
-    if not calls[-1].done():
-        loop = asyncio.get_running_loop()
-        done: asyncio.Future[None] = loop.create_future()
-        calls[-1].add_done_callback(lambda _: _call_soon(loop, done))
-        timer = loop.call_later(seconds, _set, done)
-        await done
-        timer.cancel()
     try:
-        return [call.result(0) for call in calls]
-    except FutureTimeoutError:
-        log.warning("A call is not yet recorded: its response is sent without waiting.")
+        return await wait_for(calls, seconds)
+    except ScholarBaseError as error:
+        log.warning("A call is not recorded yet: %s", error)
     except Exception as error:
-        log.error("A call cannot be recorded: %s", error, exc_info=not isinstance(error, ScholarBaseError))
+        log.error("A call cannot be recorded: %s", error, exc_info=True)
     return []
-
-
-def _call_soon(loop: asyncio.AbstractEventLoop, done: asyncio.Future[None]) -> None:
-    with suppress(RuntimeError):  # the loop is closed: nothing waits any more
-        loop.call_soon_threadsafe(_set, done)
-
-
-def _set(done: asyncio.Future[None]) -> None:
-    if not done.done():
-        done.set_result(None)
 
 
 def _call_header(numbers: Sequence[int]) -> dict[str, str]:
@@ -193,10 +168,8 @@ async def at_date_of_session(request: Request, parsed: T) -> T:
     name = session_headers(request.headers).get("session")
     if name is None or not hasattr(parsed, "as_of"):
         return parsed
-    store = store_of(request.app.state)
-    session = await run_in_threadpool(store.look_up, check_session_id(name), owner_of(request.scope))
-    recording = Recording(store, session, "", held_by(request.scope).library.snapshot_id)
-    changes = recording.changes({"as_of": parsed.as_of})
+    session = await find_session(request.app.state, request.scope, name)
+    changes = SessionCall(session, "").changes({"as_of": parsed.as_of})
     return parsed.model_copy(update=changes) if changes else parsed  # type: ignore[attr-defined]
 
 

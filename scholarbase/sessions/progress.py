@@ -12,7 +12,7 @@ import orjson
 from scholarbase.errors import BudgetExhausted, InvalidRequest
 from scholarbase.identifiers import parse
 from scholarbase.models.runs import CallKind
-from scholarbase.sessions.session import CallRecord, Session, now, rfc3339
+from scholarbase.sessions.session import CallRecord, Limits, Session, now, rfc3339
 from scholarbase.trajectories.figures import LOOKING
 
 MAX_RECORDED: Final = 2**19
@@ -30,17 +30,15 @@ class BudgetState:
     """A session before a call: what its budgets leave, and the papers that it has returned.
 
     ``remaining`` has an item for each limit of the session. ``candidates`` are the ids of the papers that search and
-    expansion calls returned, where they are limited, and ``seen`` those of all calls, where requested.
-    ``already_recorded``: the call was recorded before, and this is the state before it. ``reserved``: how many calls
-    were counted in the budgets for it, and ``admission`` the id of this reservation.
+    expansion calls returned, where they are limited, and ``seen`` those of all calls, where requested. ``numbers`` are
+    those of the calls that were counted in the budgets for it; none where it was recorded before, and this is the state
+    before it.
     """
 
     remaining: dict[str, int] = field(default_factory=dict)
     candidates: frozenset[str] = frozenset()
     seen: frozenset[str] = frozenset()
-    already_recorded: bool = False
-    reserved: int = 0
-    admission: int | None = None
+    numbers: tuple[int, ...] = ()
 
 
 @dataclass(slots=True)
@@ -50,22 +48,47 @@ class Progress:
     opened: str = ""
     """When the session opened: one of the same name that opened later is another session."""
     last: int = 0
+    calls: int = 0
+    expansions: int = 0
     tokens: int = 0
     first: dict[str, int] = field(default_factory=dict)
     """Id to the number of the first call that returned it."""
     candidates: set[str] = field(default_factory=set)
+    open: set[int] = field(default_factory=set)
+    """The numbers of calls without a response, which are added again once they have one."""
 
-    def add(self, number: int, stored: bytes) -> None:
-        """Add the next call."""
-        line: dict[str, Any] = orjson.loads(stored)
-        self.last = number
-        self.tokens += line.get("tokens", 0)
-        if line["kind"] == "answer":
-            return  # written by the agent, not returned to it
+    def add(self, number: int, stored: bytes | Mapping[str, Any], *, is_open: bool = False) -> None:
+        """Add the next call, or one that was open."""
+        line: Mapping[str, Any] = orjson.loads(stored) if isinstance(stored, bytes) else stored
+        is_answer = line["kind"] == "answer"  # written by the agent, not returned to it
+        if number > self.last:
+            self.last = number
+            if not is_answer and line.get("error_type") != BudgetExhausted.slug:
+                self.calls += 1
+                self.expansions += line["kind"] == "expand"
+        self.open.discard(number)
+        if is_open:
+            self.open.add(number)
+            return
+        self.tokens += line.get("tokens") or 0
+        if is_answer:
+            return
         for paper_id in line["ids"]:
-            self.first.setdefault(paper_id, number)
+            self.first[paper_id] = min(number, self.first.get(paper_id, number))
         if line["kind"] in LOOKING:
             self.candidates.update(line["ids"])
+
+    def state(self, limits: Limits, *, with_seen: bool = False, before: int | None = None) -> BudgetState:
+        """The state for a call, which is recorded as number ``before`` already, or is the next."""
+        seen = (i for i, first in self.first.items() if before is None or first < before) if with_seen else ()
+        return BudgetState(
+            remaining={name: limit - self._used(name) for name, limit in limits.to_dict().items()},
+            candidates=frozenset(self.candidates) if limits.candidates is not None else frozenset(),
+            seen=frozenset(seen),
+        )
+
+    def _used(self, name: str) -> int:
+        return len(self.candidates) if name == "candidates" else int(getattr(self, name))
 
 
 def check_budgets(session: Session, remaining: dict[str, int], kind: CallKind, count: int) -> None:

@@ -11,19 +11,21 @@ from typing import Any, Final
 
 import msgspec
 
-from scholarbase.errors import BudgetExhausted, InvalidRequest, ScholarBaseError, TimeLimit
+from scholarbase.errors import InvalidRequest, ScholarBaseError, TimeLimit
 from scholarbase.identifiers import parse
 from scholarbase.models.checks import as_of_day
 from scholarbase.models.limits import MAX_IDS
 from scholarbase.models.runs import CallKind
 from scholarbase.responses.sizing import estimate_tokens
-from scholarbase.sessions.admissions import UNANSWERED
 from scholarbase.sessions.progress import BudgetState
 from scholarbase.sessions.session import CallRecord, Session, now, unix_time
 from scholarbase.sessions.store import SessionStore
 from scholarbase.trajectories.calls import ACTIONS, TOOLS
 from scholarbase.trajectories.figures import LOOKING
 
+UNANSWERED: Final = (
+    "The call was counted and has no response: it runs, its server stopped, or its client disconnected."
+)
 WRITE_SECONDS: Final = 0.25
 """How long a response waits for its call to be written. A call that takes longer is written later."""
 BUDGET_SECONDS: Final = 30.0
@@ -125,67 +127,22 @@ def _is_canonical(text: str) -> bool:
 
 
 @dataclass(slots=True)
-class Recording:
-    """Records one call of a session, or the ``count`` calls of one request.
+class SessionCall:
+    """A call, or the calls of one request, in a session with a date and with budgets. ``budget`` is the state of the
+    session before it, where the call depends on that."""
 
-    First ``reserve``, where ``needs_budget`` says so, and set ``budget`` to the result; then run the call with
-    ``changes``; then ``record`` or ``record_failure``. Futures are the store's.
-
-    Raises:
-        QuotaExceeded: the session, or the folder, has as much as is allowed.
-    """
-
-    store: SessionStore
     session: Session
     tool: str
-    snapshot: str
-    parent: int | None = None
-    round: int | None = None
-    count: int = 1
-    key: str | None = None
     budget: BudgetState | None = None
-    has_request: bool = False
-    is_recorded: bool = False
-    began: float = field(default_factory=clock.perf_counter)
-    time: str = field(default_factory=now)
-
-    def __post_init__(self) -> None:
-        self.store.check_quotas(self.session.id)
 
     @property
     def kind(self) -> CallKind:
         return TOOLS.get(self.tool) or ACTIONS.get(self.tool, "inspect")
 
-    def set_request(self, calls: Sequence[Mapping[str, Any]], request: object) -> None:
-        """Set the number of calls, and add a hash of the request to the key. Only the first request counts."""
-        if self.has_request:
-            return
-        self.has_request = True
-        self.count = len(calls)
-        if self.key is not None:
-            text = repr((self.tool, request)).encode("utf-8", "backslashreplace")
-            self.key = f"{self.key}:{hashlib.sha256(text).hexdigest()[:32]}"
-
-    def needs_budget(self, exclude_seen: bool) -> bool:
-        """Whether the call depends on earlier calls of its session."""
-        return exclude_seen or self.parent is not None or bool(self.session.limits)
-
-    def reserve(self, exclude_seen: bool) -> Future[BudgetState]:
-        """Count the call in the budgets; the future raises BudgetExhausted."""
-        return self.store.reserve(
-            self.session,
-            self.kind,
-            count=self.count,
-            with_seen=exclude_seen,
-            key=self._key(0),
-            parent=self.parent,
-            unanswered=self._failed({}, UNANSWERED, ScholarBaseError.slug),
-        )
-
     def add_seen(self, papers: Iterable[str]) -> None:
         """Add papers that an earlier call of the same request returned."""
-        assert self.budget is not None
-        self.budget = replace(self.budget, seen=self.budget.seen.union(papers))
+        if self.budget is not None:
+            self.budget = replace(self.budget, seen=self.budget.seen.union(papers))
 
     def changes(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments that the session changes: its ``as_of``, and ``exclude_ids`` for ``exclude_seen``.
@@ -194,13 +151,13 @@ class Recording:
             InvalidRequest: the call's ``as_of`` is later than its session's.
         """
         changed: dict[str, Any] = {}
-        own, requested = self.session.as_of, arguments.get("as_of")
-        if own is not None and requested is None:
-            changed["as_of"] = own
-        elif own is not None and requested is not None and as_of_day(requested) > as_of_day(own):
+        latest, requested = self.session.as_of, arguments.get("as_of")
+        if latest is not None and requested is None:
+            changed["as_of"] = latest
+        elif latest is not None and requested is not None and as_of_day(requested) > as_of_day(latest):
             raise InvalidRequest(
-                f"as_of {requested!r} is later than {own!r}, the as_of of the session {self.session.id!r}: give that "
-                "or an earlier one, or leave it out."
+                f"as_of {requested!r} is later than {latest!r}, the as_of of the session {self.session.id!r}: give "
+                "that or an earlier one, or leave it out."
             )
         if arguments.get("exclude_seen"):
             assert self.budget is not None
@@ -225,73 +182,90 @@ class Recording:
             remaining["tokens"] -= sum(papers.tokens for papers in returned)
         return {name: max(rest, 0) for name, rest in remaining.items()}
 
-    def record(self, calls: Sequence[tuple[Mapping[str, Any], ReturnedPapers]]) -> list[Future[int]]:
+
+@dataclass(slots=True, kw_only=True)
+class Recording(SessionCall):
+    """Records a call of a session, or the ``count`` calls of one request.
+
+    First ``reserve``, where ``needs_budget`` says so, and set ``budget`` to the result; then run the call with
+    ``changes``; then ``record`` or ``record_failure``. Futures are the store's.
+    """
+
+    store: SessionStore
+    snapshot: str
+    parent: int | None = None
+    round: int | None = None
+    count: int = 1
+    key: str | None = None
+    has_request: bool = False
+    is_recorded: bool = False
+    began: float = field(default_factory=clock.perf_counter)
+    time: str = field(default_factory=now)
+
+    def set_request(self, calls: Sequence[Mapping[str, Any]], request: object) -> None:
+        """Set the number of calls, and add a hash of the request to the key. Only the first request counts."""
+        if self.has_request:
+            return
+        self.has_request = True
+        self.count = len(calls)
+        if self.key is not None:
+            text = repr((self.tool, request)).encode("utf-8", "backslashreplace")
+            self.key = f"{self.key}:{hashlib.sha256(text).hexdigest()[:32]}"
+
+    def needs_budget(self, exclude_seen: bool) -> bool:
+        """Whether the call depends on earlier calls of its session."""
+        return exclude_seen or self.parent is not None or bool(self.session.limits)
+
+    def reserve(self, exclude_seen: bool) -> Future[BudgetState]:
+        """Count the call in the budgets; the future raises BudgetExhausted."""
+        error = ScholarBaseError(UNANSWERED)
+        calls = [self._failed(index, {}, UNANSWERED, error.slug) for index in range(self.count)]
+        return self.store.reserve(self.session, calls, with_seen=exclude_seen, parent=self.parent)
+
+    def record(self, calls: Sequence[tuple[Mapping[str, Any], ReturnedPapers]]) -> Future[list[int]]:
         """Record each call with its arguments and papers; the time is divided evenly among them."""
         seconds = round((clock.perf_counter() - self.began) / len(calls), 6)
-        ended = unix_time()
         self.is_recorded = True
-        return [
-            self.store.record(
-                self.session,
-                CallRecord(
-                    tool=self.tool,
-                    kind=self.kind,
-                    arguments=self._arguments(arguments),
+        return self.store.record(
+            self.session,
+            [
+                replace(
+                    self._call(index, arguments),
                     ids=returned.ids,
                     scores=returned.scores,
-                    time=self.time,
                     seconds=seconds,
                     tokens=returned.tokens,
-                    parent=self.parent,
-                    round=self.round,
-                    snapshot=self.snapshot,
-                    key=self._key(place),
-                    reserved=1 if self.budget is not None and self.budget.reserved else 0,
                     error=returned.error,
                     error_type=None if returned.error is None else returned.error_type,
-                    admission=self.budget.admission if self.budget is not None else None,
-                    ended=ended,
                     calls=len(calls),
-                ),
-            )
-            for place, (arguments, returned) in enumerate(calls)
-        ]
+                )
+                for index, (arguments, returned) in enumerate(calls)
+            ],
+        )
 
-    def record_failure(self, arguments: Mapping[str, Any], error: Exception) -> Future[int]:
-        """Record a call that failed, with its error message. A client's key is left out: a retry may succeed, and is
-        then recorded."""
+    def record_failure(self, arguments: Mapping[str, Any], error: Exception) -> Future[list[int]]:
+        """Record a call that failed, with its error message; each call of a batch that was counted, the arguments with
+        the first. A client's key is left out: a retry may succeed, and is then recorded."""
         self.is_recorded = True
         known = error if isinstance(error, ScholarBaseError) else ScholarBaseError()
         message = known.for_clients or "The server met an error."
-        record = replace(
-            self._failed(arguments, message, known.slug),
-            seconds=round(clock.perf_counter() - self.began, 6),
-            tokens=estimate_tokens(message),
-            counted=not isinstance(error, BudgetExhausted),
-            reserved=self.budget.reserved if self.budget is not None else 0,
-            admission=self.budget.admission if self.budget is not None else None,
-        )
-        return self.store.record(self.session, record)
+        seconds = round(clock.perf_counter() - self.began, 6)
+        counted = len(self.budget.numbers) if self.budget is not None else 0
+        calls = [
+            replace(
+                self._failed(index, {} if index else arguments, message, known.slug),
+                key=None,
+                seconds=seconds,
+                tokens=0 if index else estimate_tokens(message),
+            )
+            for index in range(max(counted, 1))
+        ]
+        return self.store.record(self.session, calls)
 
     def record_cancellation(self) -> None:
         """Record a call whose client closed the connection, unless it is recorded."""
         if not self.is_recorded:
             self.record_failure({}, ScholarBaseError(UNANSWERED))
-
-    def _failed(self, arguments: Mapping[str, Any], message: str, slug: str) -> CallRecord:
-        return CallRecord(
-            tool=self.tool,
-            kind=self.kind,
-            arguments=self._arguments(arguments),
-            ids=(),
-            time=self.time,
-            parent=self.parent,
-            round=self.round,
-            snapshot=self.snapshot,
-            error=message,
-            error_type=slug,
-            ended=unix_time(),
-        )
 
     @property
     def write_seconds(self) -> float:
@@ -299,12 +273,26 @@ class Recording:
         otherwise lose what it returned if the server is killed."""
         return BUDGET_SECONDS if self.session.limits else WRITE_SECONDS
 
-    def _arguments(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Arguments as they are recorded: without those that are null, and with the session's ``as_of``."""
+    def _call(self, index: int, arguments: Mapping[str, Any]) -> CallRecord:
+        """One of the request's calls, without a result. Its arguments are recorded without nulls, and with the
+        session's ``as_of``."""
         recorded = {name: value for name, value in arguments.items() if value is not None}
         if self.session.as_of is not None:
             recorded.setdefault("as_of", self.session.as_of)
-        return recorded
+        numbers = self.budget.numbers if self.budget is not None else ()
+        return CallRecord(
+            tool=self.tool,
+            kind=self.kind,
+            arguments=recorded,
+            ids=(),
+            time=self.time,
+            parent=self.parent,
+            round=self.round,
+            snapshot=self.snapshot,
+            key=self.key and f"{self.key}:{index}",
+            number=numbers[index] if index < len(numbers) else None,
+            ended=unix_time(),
+        )
 
-    def _key(self, place: int) -> str | None:
-        return self.key and f"{self.key}:{place}"
+    def _failed(self, index: int, arguments: Mapping[str, Any], message: str, slug: str) -> CallRecord:
+        return replace(self._call(index, arguments), error=message, error_type=slug)

@@ -157,10 +157,9 @@ class CallRecord:
     """A call to record: a line of the trajectory (docs/trajectories.md) without what the session adds.
 
     ``ids`` are those that were returned, best first. ``key`` is the client's: a call sent twice with it is recorded
-    once. ``counted``: the budgets of calls and expansions count it; ``reserved`` says how many calls they counted for
-    it before it ran, and ``admission`` is the id of that reservation. ``error_type`` is the ``slug`` of the error.
-    ``time`` is when the call began, by default now; ``ended`` when its response was ready, in microseconds of
-    :func:`unix_time`, by default now. ``calls`` is the number of calls of its request.
+    once. ``error_type`` is the ``slug`` of the error. ``time`` is when the call began, by default now; ``ended`` when
+    its response was ready, in microseconds of :func:`unix_time`, by default now. ``number`` is the one under which the
+    budgets counted it before it ran. ``calls`` is the number of calls of its request.
     """
 
     tool: str
@@ -177,9 +176,7 @@ class CallRecord:
     error: str | None = None
     error_type: str | None = None
     key: str | None = None
-    counted: bool = True
-    reserved: int = 0
-    admission: int | None = None
+    number: int | None = None
     ended: int | None = None
     calls: int = 1
 

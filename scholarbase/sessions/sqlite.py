@@ -1,37 +1,56 @@
-"""The sessions of a folder, in ``sessions.sqlite``.
-
-Several processes share the file: a transaction holds SQLite's write lock. Each process that has calls which budgets
-counted and which are not recorded keeps a file locked, so that others see when it ends.
+"""The sessions of a folder, in ``sessions.sqlite``. Several processes share the file: a transaction holds SQLite's
+write lock, and readers wait for none, since the file has a write-ahead log.
 """
 
 from __future__ import annotations
 
-import fcntl
-import logging
 import os
-import secrets
 import sqlite3
 import time
+from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from scholarbase.databases import open_for_reading, open_for_writing
+from scholarbase.databases import BUSY_SECONDS, open_for_reading, open_for_writing
 from scholarbase.deadlines import DEADLINE
-from scholarbase.errors import SessionNotFound, StorageError
+from scholarbase.errors import StorageError
 from scholarbase.sessions.storage import Connection
 
-log = logging.getLogger("scholarbase.sessions")
-
 FILE_NAME: Final = "sessions.sqlite"
+VERSION: Final = 1
+"""Of the tables, in the file's ``user_version``."""
+SCHEMA: Final = (
+    """
+    CREATE TABLE sessions (
+        id TEXT PRIMARY KEY, query_id TEXT NOT NULL, query TEXT, as_of TEXT, limits TEXT NOT NULL,
+        owner TEXT NOT NULL, opened TEXT NOT NULL, used INTEGER NOT NULL, lost INTEGER NOT NULL DEFAULT 0
+    ) WITHOUT ROWID
+    """,
+    "CREATE INDEX sessions_by_owner ON sessions (owner)",
+    """
+    CREATE TABLE calls (
+        session TEXT NOT NULL, number INTEGER NOT NULL, ended INTEGER NOT NULL, is_open INTEGER NOT NULL,
+        key TEXT, line BLOB NOT NULL, PRIMARY KEY (session, number)
+    ) WITHOUT ROWID
+    """,
+    "CREATE UNIQUE INDEX calls_by_key ON calls (session, key) WHERE key IS NOT NULL",
+)
+"""A row of ``sessions`` is what is fixed when one opens, the time of its last call, and the calls that were dropped. A
+row of ``calls`` is a line of the trajectory, with the client's key; ``is_open`` until its response is ready. ``used``
+and ``ended`` are in microseconds since 1970."""
 STEPS: Final = 10_000
 """SQLite's instructions between two looks at the clock."""
-CONNECT_ATTEMPTS: Final = 10
+IDLE_CONNECTIONS: Final = 4
+"""Connections for reading that are kept."""
+
+_File = tuple[int, int]
+"""Device and inode."""
 
 
 class SqliteStorage:
-    """The file of a folder; created with the first connection."""
+    """The file of a folder; created with the first transaction."""
 
     errors: tuple[type[Exception], ...] = (sqlite3.Error, OSError)
     operation_errors: tuple[type[Exception], ...] = (
@@ -39,45 +58,104 @@ class SqliteStorage:
         sqlite3.DataError,
         sqlite3.InterfaceError,
     )
-    aborts = False
     group = 256
     is_local = True
 
     def __init__(self, folder: Path) -> None:
         self.path: Final = folder / FILE_NAME
         self.name = str(self.path)
-        self.process = secrets.token_hex(8)
-        self._folder = folder
-        self._deletions = self.path.with_suffix(".deletions")
-        self._lock: int | None = None
-        self._file: tuple[int, int] | None = None
-        """Device and inode of the open file."""
+        self._connection: sqlite3.Connection | None = None
+        self._file: _File | None = None
+        """The file that is open for writing."""
+        self._idle: deque[tuple[_File, sqlite3.Connection]] = deque()
 
-    # -- the connection for writing ---------------------------------------------------------------------
+    # -- writing ----------------------------------------------------------------------------------------
 
-    def connect(self) -> Connection:
-        connection = _connect(self.path)
-        self._file = _identity(self.path)
-        return connection
+    @property
+    def is_ready(self) -> bool:
+        return self._connection is not None and self._file == _identity(self.path)
 
-    def is_replaced(self) -> bool:
-        return self._file != _identity(self.path)
+    @contextmanager
+    def transaction(self, names: Sequence[str], seconds: float) -> Iterator[Connection]:
+        connection = self._connected()
+        try:
+            connection.execute(f"PRAGMA busy_timeout = {seconds * 1000:.0f}")
+            connection.execute("BEGIN IMMEDIATE")
+            yield connection
+            connection.execute("COMMIT")
+        except BaseException as error:
+            if connection.in_transaction:
+                with suppress(sqlite3.Error):
+                    connection.execute("ROLLBACK")
+            if isinstance(error, sqlite3.DatabaseError) and not _is_busy(error):
+                self._disconnect()
+            raise
 
-    def begin(self, connection: Connection, names: Sequence[str], seconds: float) -> None:
-        connection.execute(f"PRAGMA busy_timeout = {seconds * 1000:.0f}")
-        connection.execute("BEGIN IMMEDIATE")
+    def checkpoint(self) -> None:
+        """Copy the write-ahead log to the file, and begin the log again, which waits for the disk too."""
+        if self._connection is not None:
+            self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+            self._connection.execute(f"PRAGMA user_version = {VERSION}")  # a small transaction
 
-    def commit(self, connection: Connection) -> None:
-        connection.execute("COMMIT")
+    def _connected(self) -> sqlite3.Connection:
+        """The connection; where the file was deleted or replaced, to the one that is now at the path."""
+        if self._connection is None or not self.is_ready:
+            self._disconnect()
+            self._connection = _connect(self.path)
+            self._file = _identity(self.path)
+        return self._connection
 
-    def rollback(self, connection: Connection) -> None:
-        with suppress(sqlite3.Error):
-            connection.execute("ROLLBACK")
+    def _disconnect(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
 
-    def rest(self, connection: Connection, *, checkpoint: bool) -> None:
-        if checkpoint:
-            _checkpoint(connection)
-        connection.execute("PRAGMA busy_timeout = 0")  # for Writer.run_now
+    # -- reading ----------------------------------------------------------------------------------------
+
+    @contextmanager
+    def reading(self, seconds: float | None = None) -> Iterator[Connection | None]:
+        deadline = DEADLINE.get()
+        try:
+            file = _identity(self.path)
+            connection = None if file is None else self._reader(file)
+            if file is None or connection is None:
+                yield None
+                return
+            try:
+                if deadline is not None:
+                    connection.set_progress_handler(lambda: deadline.remaining <= 0, STEPS)
+                yield connection
+                if deadline is not None:
+                    connection.set_progress_handler(None, 0)
+            except BaseException:
+                connection.close()
+                raise
+            if len(self._idle) < IDLE_CONNECTIONS:
+                self._idle.append((file, connection))
+            else:
+                connection.close()
+        except (sqlite3.Error, OSError) as error:
+            if deadline is not None and deadline.remaining <= 0:
+                raise deadline.error("Reading sessions", "read fewer calls, or retry later") from error
+            raise self.error(error) from error
+
+    def _reader(self, file: _File) -> sqlite3.Connection | None:
+        """A connection to this file, None while it has no tables."""
+        with suppress(IndexError):
+            while True:
+                known, connection = self._idle.pop()
+                if known == file:
+                    return connection
+                connection.close()
+        connection = open_for_reading(self.path)
+        try:
+            if connection.execute("PRAGMA user_version").fetchone() == (VERSION,):
+                return connection
+        except BaseException:
+            connection.close()
+            raise
+        connection.close()
+        return None
 
     def error(self, error: Exception | None) -> StorageError:
         return StorageError(
@@ -96,113 +174,23 @@ class SqliteStorage:
         ).fetchone()
         return int(size)
 
-    # -- reading ----------------------------------------------------------------------------------------
-
-    @contextmanager
-    def reading(self, seconds: float | None = None) -> Iterator[Connection | None]:
-        deadline = DEADLINE.get()
-        try:
-            exists = self.path.is_file()
-        except OSError as error:
-            raise self.error(error) from error
-        if not exists:
-            yield None
-            return
-        try:
-            with closing(open_for_reading(self.path)) as connection:
-                if deadline is not None:
-                    connection.set_progress_handler(lambda: deadline.remaining <= 0, STEPS)
-                yield connection
-        except sqlite3.OperationalError as error:
-            if deadline is not None and deadline.remaining <= 0:
-                raise deadline.error("Reading sessions", "read fewer calls, or retry later") from error
-            if "no such table" in str(error):  # another process is creating them
-                raise SessionNotFound(f"{self.path} has no sessions yet.") from error
-            raise self.error(error) from error
-        except sqlite3.DatabaseError as error:
-            raise self.error(error) from error
-
-    # -- deletions --------------------------------------------------------------------------------------
-
-    def deletions(self) -> int | None:
-        try:
-            return self._deletions.stat().st_mtime_ns
-        except OSError:
-            return None
-
-    def deleted(self) -> None:
-        at = time.time_ns()
-        try:
-            os.close(os.open(self._deletions, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
-            os.utime(self._deletions, ns=(at, at))
-        except OSError as error:
-            log.error("Other processes cannot learn that sessions were deleted: %s", error)
-
-    # -- running processes ------------------------------------------------------------------------------
-
-    def hold(self, connection: Connection) -> None:
-        if self._lock_path(self.process).exists():
-            return
-        if self._lock is not None:
-            os.close(self._lock)
-        # It gets its name when it is locked: a file with the name and without a lock is that of an ended process.
-        path = self._lock_path(self.process)
-        temporary = path.with_suffix(".new")
-        self._lock = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        fcntl.flock(self._lock, fcntl.LOCK_EX)
-        temporary.rename(path)
-
-    def renew(self, connection: Connection) -> float | None:
-        return None
-
-    def ended(self, connection: Connection) -> set[str]:
-        processes: list[Any] = connection.execute("SELECT DISTINCT process FROM admitted").fetchall()
-        return {process for [process] in processes if self._has_ended(process)}
-
-    def sweep(self) -> None:
-        for path in self._folder.glob(self._lock_path("*").name):
-            if self._has_ended(path.suffixes[-2].removeprefix(".")):
-                path.unlink(missing_ok=True)
-
-    def release(self, connection: Connection | None) -> None:
-        if self._lock is not None:
-            self._lock_path(self.process).unlink(missing_ok=True)
-            os.close(self._lock)
-            self._lock = None
-
     def close(self) -> None:
-        """Nothing is open but what ``release`` closes."""
-
-    def _lock_path(self, process: str) -> Path:
-        return self._folder / f"sessions.{process}.lock"
-
-    def _has_ended(self, process: str) -> bool:
-        try:
-            file = os.open(self._lock_path(process), os.O_RDWR | os.O_CLOEXEC)
-        except FileNotFoundError:
-            return True
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        finally:
-            os.close(file)
-        return True
+        self._disconnect()
+        while self._idle:
+            self._idle.pop()[1].close()
 
 
-def _checkpoint(connection: Connection) -> None:
-    """Copy the write-ahead log to the file, and begin the log again, which waits for the disk too."""
-    connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
-    [version] = connection.execute("PRAGMA user_version").fetchone()
-    connection.execute(f"PRAGMA user_version = {version}")  # a small transaction
-
-
-def _identity(path: Path) -> tuple[int, int] | None:
+def _identity(path: Path) -> _File | None:
     try:
         status = path.stat()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     return status.st_dev, status.st_ino
+
+
+def _is_busy(error: sqlite3.Error) -> bool:
+    """Whether another process holds a lock."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
 def _connect(path: Path) -> sqlite3.Connection:
@@ -212,26 +200,33 @@ def _connect(path: Path) -> sqlite3.Connection:
     # could then delete the write-ahead log (https://sqlite.org/howtocorrupt.html, 2.2).
     with suppress(FileExistsError):
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-    # Imports sqlite-utils, and pandas where that is installed: not for a server that records nothing.
-    from scholarbase.sessions.schema import migrate
+    connection = open_for_writing(path)
+    try:
+        _begin_log(connection)
+        # What is committed survives the process; a power failure may lose the last commits
+        # (https://sqlite.org/pragma.html#pragma_synchronous).
+        connection.execute("PRAGMA synchronous = NORMAL")
+        connection.execute("PRAGMA wal_autocheckpoint = 0")
+        connection.execute("BEGIN IMMEDIATE")
+        if connection.execute("PRAGMA user_version").fetchone() != (VERSION,):
+            for statement in SCHEMA:
+                connection.execute(statement)
+            connection.execute(f"PRAGMA user_version = {VERSION}")
+        connection.execute("COMMIT")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
 
-    for attempt in range(CONNECT_ATTEMPTS):
-        connection = open_for_writing(path)
+
+def _begin_log(connection: sqlite3.Connection) -> None:
+    """Turn the write-ahead log on. SQLite waits for no other process that does so at the same time."""
+    deadline = time.monotonic() + BUSY_SECONDS
+    while True:
         try:
-            # What is committed survives the process; a power failure may lose the last commits
-            # (https://sqlite.org/pragma.html#pragma_synchronous).
             connection.execute("PRAGMA journal_mode = WAL")
-            connection.execute("PRAGMA synchronous = NORMAL")
-            connection.execute("PRAGMA wal_autocheckpoint = 0")
-            migrate(connection)
-            return connection
-        except BaseException as error:
-            connection.close()
-            # Several processes may create the file at once: one succeeds, and the others try again.
-            collided = isinstance(error, sqlite3.IntegrityError) or any(
-                sign in str(error) for sign in ("locked", "duplicate column", "already exists")
-            )
-            if attempt == CONNECT_ATTEMPTS - 1 or not collided:
+            return
+        except sqlite3.OperationalError as error:
+            if not _is_busy(error) or time.monotonic() > deadline:
                 raise
-        time.sleep(0.05 * (attempt + 1))
-    raise AssertionError
+        time.sleep(0.01)

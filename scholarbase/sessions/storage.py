@@ -1,7 +1,7 @@
-"""Where sessions are kept: what the store, its writer and its reader need of a database.
+"""Where sessions are kept: what the store and its writer need of a database.
 
 :mod:`scholarbase.sessions.sqlite` is the file of a folder. Extensions add others by the scheme of their URLs, such as a
-PostgreSQL database that several servers share. The statements of :mod:`scholarbase.sessions.rows` run on all of them.
+PostgreSQL database that several servers share. The statements of :mod:`scholarbase.sessions.store` run on all of them.
 """
 
 from __future__ import annotations
@@ -33,42 +33,37 @@ class Connection(Protocol):
     """A connection to a database, with ``?`` for the parameters of a statement."""
 
     def execute(self, sql: str, parameters: Sequence[Any] = (), /) -> Cursor: ...
-    def close(self) -> None: ...
 
 
 class Storage(Protocol):
-    """A database of sessions. The thread of a writer uses it, except for ``reading`` and ``deletions``."""
+    """A database of sessions. One thread at a time uses ``transaction`` and ``checkpoint``, any thread the rest."""
 
     name: str
     """As messages show it: without a password."""
-    process: str
-    """Identifies this process among those that use the database."""
     errors: tuple[type[Exception], ...]
     """Errors of the database. Except for ``operation_errors``, they mean that it cannot be used."""
     operation_errors: tuple[type[Exception], ...]
     """Errors of one operation."""
-    aborts: bool
-    """Whether an operation's error ends its transaction."""
     group: int
     """The most operations in one transaction."""
     is_local: bool
-    """Whether a statement may run in the caller's thread, and ``deletions`` shows at once what other processes
-    deleted."""
+    """Whether reading a row is fast enough for an event loop."""
 
-    def connect(self) -> Connection:
-        """A connection for writing, with the tables created or migrated."""
+    @property
+    def is_ready(self) -> bool:
+        """Whether a transaction of one call is fast enough for an event loop."""
 
-    def is_replaced(self) -> bool:
-        """Whether the connection is no longer that of the database at this place."""
+    def transaction(self, names: Sequence[str], seconds: float) -> AbstractContextManager[Connection]:
+        """A transaction, committed at the end of the block, or rolled back after an error. Connects where needed, and
+        creates the tables.
 
-    def begin(self, connection: Connection, names: Sequence[str], seconds: float) -> None:
-        """Begin a transaction, in which no other process changes what ``names`` name; wait at most ``seconds``."""
+        Args:
+            names: the sessions that it changes: no other process changes them meanwhile. ``*`` is all.
+            seconds: how long it waits for other processes.
+        """
 
-    def commit(self, connection: Connection) -> None: ...
-    def rollback(self, connection: Connection) -> None: ...
-
-    def rest(self, connection: Connection, *, checkpoint: bool) -> None:
-        """Called when all operations that waited have run."""
+    def checkpoint(self) -> None:
+        """Called now and then outside a transaction, for work that waits for the disk."""
 
     def reading(self, seconds: float | None = None) -> AbstractContextManager[Connection | None]:
         """A connection for reading; None where nothing was ever written. Statements end at the context's deadline, or
@@ -86,27 +81,6 @@ class Storage(Protocol):
 
     def used_bytes(self, connection: Connection) -> int:
         """The size of all sessions."""
-
-    def deletions(self) -> int | None:
-        """Another value after sessions were deleted."""
-
-    def deleted(self) -> None:
-        """Tell other processes that sessions were deleted."""
-
-    def hold(self, connection: Connection) -> None:
-        """Mark this process as running, until it ends or ``release``."""
-
-    def renew(self, connection: Connection) -> float | None:
-        """Renew the mark of ``hold``; the seconds until the next time, or None where that is not needed."""
-
-    def ended(self, connection: Connection) -> set[str]:
-        """The processes that have admitted calls and ended."""
-
-    def sweep(self) -> None:
-        """Remove what ended processes left."""
-
-    def release(self, connection: Connection | None) -> None:
-        """Remove the mark of ``hold``."""
 
     def close(self) -> None: ...
 

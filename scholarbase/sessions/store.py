@@ -1,48 +1,60 @@
 """Sessions and their calls, in the file of a folder or in the database of an extension.
 
-Methods that change sessions return a future. Its result comes from the process's writer thread
-(:mod:`scholarbase.sessions.writer`), so that a slow database or a full disk delays no search, or from the caller's
-thread if a call can be written at once. Several processes share the sessions: a call gets its number inside the lock of
-a transaction.
+Methods that change sessions return a future: :mod:`scholarbase.sessions.writer` runs them, so that a slow database or a
+full disk delays no search. Several processes share the sessions: a call gets its number inside the lock of a
+transaction. A call that budgets count is a row before it runs, with an error that says that it has no response; its
+response replaces the error. So a process that is killed loses no unit of a budget, and each has a line.
 """
 
 from __future__ import annotations
 
+import logging
 import secrets
+import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from pathlib import Path
-from typing import Final, Self
+from typing import Any, Final, Self
 
-from scholarbase.errors import (
-    InvalidRequest,
-    QuotaExceeded,
-    ScholarBaseError,
-    SessionExists,
-    SessionNotFound,
-    StorageError,
-)
-from scholarbase.models.runs import CallKind
-from scholarbase.sessions import rows
-from scholarbase.sessions.admissions import Admissions
-from scholarbase.sessions.progress import BudgetState, TrajectoryReader, check_budgets, stored_line
-from scholarbase.sessions.registry import Registry
-from scholarbase.sessions.rows import SessionFacts
-from scholarbase.sessions.session import CallRecord, Quotas, Session, unix_time
+import orjson
+
+from scholarbase.errors import InvalidRequest, QuotaExceeded, SessionExists, SessionNotFound, StorageError
+from scholarbase.sessions.progress import BudgetState, Progress, TrajectoryReader, check_budgets, stored_line
+from scholarbase.sessions.session import CallRecord, Limits, Quotas, Session, now, rfc3339, unix_time
 from scholarbase.sessions.storage import Connection, open_storage
-from scholarbase.sessions.writer import Writer, wait_for
+from scholarbase.sessions.writer import RETRY_SECONDS, Writer
 
-SETTLE_SECONDS: Final = 5.0
-"""How long a reader waits for the calls of processes that ended to be recorded."""
-LOOK_UP_SECONDS: Final = 2.0
-"""How long a search waits for a database in which its session cannot be written."""
-EVERY_SESSION: Final = "*"
-"""The name of all sessions, for an operation that may change any of them."""
-_ALL: Final = 2**62
+log = logging.getLogger("scholarbase.sessions")
+
+FIND_SECONDS: Final = 2.0
+"""How long a call waits for a database that does not respond."""
+KNOWN_SESSIONS: Final = 10_000
+FOLLOWED_SESSIONS: Final = 512
+"""Sessions whose progress is remembered: some 200 kB for a thousand papers."""
+MEASURE_SECONDS: Final = 1.0
+"""How often the size of all sessions is measured."""
 PAGE: Final = 32
 """Lines of a trajectory that are read at once."""
+_ALL: Final = 2**62
+_COLUMNS: Final = "id, query_id, query, as_of, limits, owner, opened"
+_LAST: Final = "(SELECT coalesce(max(number), 0) FROM calls WHERE session = sessions.id)"
+
+
+@dataclass(frozen=True, slots=True)
+class SessionFacts:
+    """A session as a list shows it: ``calls`` are the lines of its trajectory, ``used`` is the time of the last one,
+    and ``lost`` how many could not be recorded."""
+
+    session: Session
+    calls: int
+    used: str
+    lost: int
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**self.session.to_dict(), "calls": self.calls, "used": self.used, "lost": self.lost}
 
 
 class SessionStore:
@@ -64,14 +76,29 @@ class SessionStore:
     ) -> None:
         self._storage = open_storage(location)
         self._quotas = quotas or Quotas()
-        self._admissions = Admissions(self._storage)
-        self._registry = Registry(self._storage)
-        self._writer = Writer(self._storage, self._registry, keep_days=keep_days)
+        self._keep_days = keep_days
+        self._progress: dict[str, Progress] = {}
+        self._known: dict[str, Session] = {}
+        self._read_at = 0.0
+        """When a database that could not be read is read again for a known session."""
+        self._size = 0
+        self._measured = 0.0
+        self._writer = Writer(
+            self._storage,
+            rolled_back=self._progress.clear,  # it may hold what was rolled back
+            count_lost=_count_lost,
+            sweep=None if keep_days is None else self._delete_unused,
+        )
 
     @property
     def name(self) -> str:
         """The file or the database, without a password."""
         return self._storage.name
+
+    @property
+    def is_local(self) -> bool:
+        """Whether ``find`` is fast enough for an event loop."""
+        return self._storage.is_local
 
     def close(self) -> None:
         """Write the calls that wait, and close the file. A second call does nothing."""
@@ -96,254 +123,241 @@ class SessionStore:
             raise InvalidRequest("The query or query_id of the session has the character NUL: leave it out.")
 
         def run(connection: Connection) -> Session:
-            if rows.read_session(connection, session.id) is not None:
+            if _read(connection, session.id) is not None:
                 raise SessionExists(
                     f"The session {session.id!r} exists already: use another name, or continue it with the header "
                     "X-ScholarBase-Session."
                 )
-            self._insert(connection, session)
-            self._registry.remember(session)
+            self._check_may_open(connection, session.owner)
+            _insert(connection, session)
             return session
 
-        return self._writer.submit(run, session.id, _owned(session.owner))
+        return self._writer.submit(run, session.id)
 
-    def _insert(self, connection: Connection, session: Session) -> None:
-        """Raises QuotaExceeded: the owner has as many sessions as are allowed, or all are as large."""
-        limit = self._quotas.sessions
-        if limit is not None and rows.sessions_of(connection, session.owner) >= limit:
-            raise QuotaExceeded(
-                f"{'This key' if session.owner else 'This server'} has {limit:,} sessions, the maximum of "
-                "SCHOLARBASE_SESSIONS_PER_KEY: continue one, delete some (DELETE /v1/sessions/NAME), or send the call "
-                "without a session."
-            )
-        self._measure(connection)
-        self._check_size()
-        rows.insert_session(connection, session)
-
-    def known(self, session_id: str, owner: str) -> Session | None:
-        """The session, if this process has read it and none was deleted since. Raises as the future of ``find``.
-
-        Without a file that shows deletions it is None, except while the database does not respond.
-        """
-        if not (self._storage.is_local or self._writer.is_stalled):
-            return None
-        session = self._registry.known(session_id)
-        if session is not None:
-            _check_owner(session, owner)
-        return session
-
-    def find(self, session_id: str, owner: str, *, opening: bool = True) -> Future[Session]:
-        """The session of this name. Where it is missing, one without limits opens, if ``opening``.
-
-        The future raises InvalidRequest where the session belongs to another key, SessionNotFound where it is missing
-        and not ``opening``, and QuotaExceeded where it may not open.
-        """
-
-        def run(connection: Connection) -> Session:
-            session, last_number = rows.read_session_and_last_number(connection, session_id)
-            if session is None:
-                if not opening:
-                    raise not_found(session_id)
-                session = Session(session_id, owner=owner)
-                self._insert(connection, session)
-            _check_owner(session, owner)
-            self._registry.remember(session)
-            self._registry.set_last_number(session_id, last_number)
-            return session
-
-        return self._writer.submit(run, session_id, *([_owned(owner)] if opening else []))
-
-    def look_up(self, session_id: str, owner: str) -> Session:
-        """As ``find`` while the file cannot be written: a missing session opens when its first call is written.
+    def find(self, session_id: str, owner: str) -> Session:
+        """The session of a call that is about to run. Where there is none of this name, one without limits, which opens
+        when the call is recorded. While the database cannot be read, the session as it was last read.
 
         Raises:
             InvalidRequest: the session belongs to another key.
-            StorageError: the file exists and cannot be read.
+            QuotaExceeded: the session has as many calls as are allowed, the key has as many sessions, or all are as
+                large. Calls that run at the same time may exceed that.
+            StorageError: the database cannot be read, and this process has not met the session, which may have a date.
         """
-        session = self.known(session_id, owner)
-        if session is not None:
-            return session
-        try:
-            with self._storage.reading(LOOK_UP_SECONDS) as connection:
-                if connection is not None:
-                    session = rows.read_session(connection, session_id)
-        except SessionNotFound:
-            pass
-        except StorageError:
-            # The file may have an as_of for it, so it does not count as a new session.
-            if self._registry.last_known(session_id) is None:
-                raise
-        session = session or self._registry.last_known(session_id)
-        if session is None:
-            # Not remembered: the file may have another one of this name, once there is a file.
-            return Session(session_id, owner=owner)
+        known = self._known.get(session_id)
+        if known is None or time.monotonic() >= self._read_at:
+            try:
+                with self._storage.reading(FIND_SECONDS) as connection:
+                    found = None if connection is None else self._found(connection, session_id, owner)
+                return found or Session(session_id, owner=owner)
+            except StorageError:
+                self._read_at = time.monotonic() + RETRY_SECONDS
+                if known is None:
+                    raise
+        _check_owner(known, owner)
+        return known
+
+    def _found(self, connection: Connection, session_id: str, owner: str) -> Session | None:
+        row = connection.execute(
+            f"SELECT {_COLUMNS}, {_LAST} FROM sessions WHERE id = ?", (session_id,)
+        ).fetchone()
+        if row is None:
+            self._check_may_open(connection, owner)
+            return None
+        session = _session_of(*row[:7])
         _check_owner(session, owner)
-        self._registry.remember(session)
+        self._remember(session)
+        self._check_size(connection)
+        self._check_calls(session_id, row[7])
         return session
+
+    def _remember(self, session: Session) -> None:
+        if len(self._known) >= KNOWN_SESSIONS:
+            self._known.clear()
+        self._known[session.id] = session
 
     def delete(self, session_id: str) -> Future[None]:
         """Delete a session and its calls. The future raises SessionNotFound."""
 
         def run(connection: Connection) -> None:
-            deleted = rows.delete_sessions(connection, [session_id])
-            self._registry.forget(session_id)
-            if not deleted:
+            if not _delete(connection, session_id):
                 raise not_found(session_id)
 
         return self._writer.submit(run, session_id)
 
-    # -- calls ------------------------------------------------------------------------------------------
-
-    def check_quotas(self, session_id: str) -> None:
-        """Check the quotas before a call. Calls that run at the same time, in this process or another, may exceed them.
-
-        Raises:
-            QuotaExceeded: the session has as many calls as are allowed, or all sessions are as large.
-        """
-        limit = self._quotas.calls
-        if limit is not None and self._registry.last_number(session_id) >= limit:
-            raise QuotaExceeded(
-                f"The session {session_id!r} has {self._registry.last_number(session_id):,} calls, and "
-                f"SCHOLARBASE_SESSION_CALLS allows {limit:,}: continue in another session, or without one."
-            )
-        if self._quotas.megabytes is None:
+    def _delete_unused(self, connection: Connection) -> None:
+        assert self._keep_days is not None
+        try:
+            before = datetime.now(UTC) - timedelta(days=self._keep_days)
+        except OverflowError:  # before the year 1
             return
-        if self._registry.is_measure_due() and self._writer.run_now(self._measure) is None:
-            self._writer.submit(self._measure)
-        self._check_size()
+        at = int(before.timestamp() * 1_000_000)
+        old = connection.execute("SELECT id FROM sessions WHERE used < ?", (at,)).fetchall()
+        for [session_id] in old:
+            _delete(connection, session_id)
+        if old:
+            log.info("Deleted %d sessions that were not used for %g days.", len(old), self._keep_days)
 
-    def _measure(self, connection: Connection) -> int:
-        self._registry.size = self._storage.used_bytes(connection)
-        return self._registry.size
+    # -- quotas -----------------------------------------------------------------------------------------
 
-    def _check_size(self) -> None:
-        limit = self._quotas.megabytes
-        if limit is not None and self._registry.size >= limit * 1_000_000:
+    def _check_calls(self, session_id: str, calls: int) -> None:
+        limit = self._quotas.calls
+        if limit is not None and calls >= limit:
             raise QuotaExceeded(
-                f"The sessions of this server take {self._registry.size / 1e6:,.0f} MB, and SCHOLARBASE_SESSIONS_MB "
-                f"allows {limit:,}: delete some (DELETE /v1/sessions/NAME), or send the call without a session."
+                f"The session {session_id!r} has {calls:,} calls, and SCHOLARBASE_SESSION_CALLS allows {limit:,}: "
+                "continue in another session, or without one."
             )
+
+    def _check_may_open(self, connection: Connection, owner: str) -> None:
+        limit = self._quotas.sessions
+        if limit is not None:
+            counted = "SELECT count(*) FROM sessions WHERE owner = ?"
+            if connection.execute(counted, (owner,)).fetchone()[0] >= limit:
+                raise QuotaExceeded(
+                    f"{'This key' if owner else 'This server'} has {limit:,} sessions, the maximum of "
+                    "SCHOLARBASE_SESSIONS_PER_KEY: continue one, delete some (DELETE /v1/sessions/NAME), or send the "
+                    "call without a session."
+                )
+        self._check_size(connection)
+
+    def _check_size(self, connection: Connection) -> None:
+        limit = self._quotas.megabytes
+        if limit is None:
+            return
+        if time.monotonic() - self._measured >= MEASURE_SECONDS:
+            self._measured = time.monotonic()
+            self._size = self._storage.used_bytes(connection)
+        if self._size >= limit * 1_000_000:
+            raise QuotaExceeded(
+                f"The sessions of this server take {self._size / 1e6:,.0f} MB, and SCHOLARBASE_SESSIONS_MB allows "
+                f"{limit:,}: delete some (DELETE /v1/sessions/NAME), or send the call without a session."
+            )
+
+    # -- calls ------------------------------------------------------------------------------------------
 
     def reserve(
         self,
         session: Session,
-        kind: CallKind,
+        calls: Sequence[CallRecord],
         *,
-        count: int = 1,
         with_seen: bool = False,
-        key: str | None = None,
         parent: int | None = None,
-        unanswered: CallRecord | None = None,
     ) -> Future[BudgetState]:
-        """Reserve ``count`` calls in the session's budgets, all or none. A call that is recorded already under this
-        key reserves nothing. ``unanswered`` is recorded for each of them if this process ends before ``record``.
+        """Count calls in the session's budgets, all or none, and record them as they are until ``record`` has their
+        responses. Calls that are recorded already under their keys are not counted again, and those of a session
+        without limits are not recorded yet.
 
         The future raises BudgetExhausted where a budget is used up, and InvalidRequest where ``parent`` is not an
         earlier call; nothing is counted then.
         """
+        lines = [stored_line(call) for call in calls]
 
         def run(connection: Connection) -> BudgetState:
             if session.limits:
-                current = self._ensure(connection, session)
+                current = _ensure(connection, session)
             else:
-                current = rows.read_session(connection, session.id) or replace(session, opened="")
-            limits = session.limits and current.limits
-            admission = None
-            progress = self._registry.progress(connection, session.id, current.opened)
-            recorded = rows.number_of_key(connection, session.id, key)
+                current = _read(connection, session.id) or replace(session, opened="")
+            limits = current.limits if session.limits else Limits()
+            progress = self._read_progress(connection, current)
+            recorded = _number_of_key(connection, session.id, calls[0].key)
             if parent is not None and recorded is None and parent > progress.last:
                 raise InvalidRequest(
                     f"parent is {parent}, and the last call of the session {session.id!r} is {progress.last}: name an "
                     "earlier call, or none."
                 )
-            seen = (i for i, first in progress.first.items() if recorded is None or first < recorded)
-            state = BudgetState(
-                candidates=frozenset(progress.candidates) if limits.candidates is not None else frozenset(),
-                seen=frozenset(seen) if with_seen else frozenset(),
-                already_recorded=recorded is not None,
-            )
-            if not limits:
+            state = progress.state(limits, with_seen=with_seen, before=recorded)
+            if not limits or recorded is not None:
                 return state
-            calls, expansions = rows.counted_calls(connection, session.id)
-            used = {
-                "calls": calls,
-                "expansions": expansions,
-                "candidates": len(progress.candidates),
-                "tokens": progress.tokens,
-            }
-            remaining = {name: limit - used[name] for name, limit in limits.to_dict().items()}
-            if state.already_recorded:
-                return replace(state, remaining=remaining)
-            check_budgets(current, remaining, kind, count)
-            expanding = count if kind == "expand" else 0
-            rows.count_calls(connection, session.id, count, expanding)
-            if unanswered is not None:
-                ended = self._storage.local_time(unanswered.ended or unix_time())
-                line = stored_line(unanswered)
-                admission = self._admissions.admit(connection, session.id, count, line, ended)
-            for name, reserved in (("calls", count), ("expansions", expanding)):
-                if name in remaining:
-                    remaining[name] -= reserved
-            return replace(state, remaining=remaining, reserved=count, admission=admission)
+            check_budgets(current, state.remaining, calls[0].kind, len(calls))
+            numbers = [
+                self._append(connection, current, call, line, is_open=True)
+                for call, line in zip(calls, lines, strict=True)
+            ]
+            counted = {"calls": len(calls), "expansions": len(calls) if calls[0].kind == "expand" else 0}
+            remaining = {name: rest - counted.get(name, 0) for name, rest in state.remaining.items()}
+            return replace(state, remaining=remaining, numbers=tuple(numbers))
 
         return self._writer.submit(run, session.id)
 
-    def record(self, session: Session, call: CallRecord) -> Future[int]:
-        """Record a call; the future gives its number. It is retried while the file cannot be written."""
-        line = stored_line(call)
-        ended = call.ended or unix_time()
-        if call.key is None and not self._storage.is_local:
+    def _read_progress(self, connection: Connection, session: Session) -> Progress:
+        """The progress of a session, with the calls recorded by other processes."""
+        progress = self._progress.pop(session.id, None)
+        if progress is None or progress.opened != session.opened:
+            progress = Progress(session.opened)
+        self._progress[session.id] = progress
+        if len(self._progress) > FOLLOWED_SESSIONS:
+            del self._progress[next(iter(self._progress))]  # the one that was used least recently
+        read = "SELECT number, line, is_open FROM calls WHERE session = ? AND number"
+        rows = []
+        if progress.open:
+            numbers = ", ".join(map(str, progress.open))
+            rows += connection.execute(f"{read} IN ({numbers})", (session.id,)).fetchall()
+        rows += connection.execute(f"{read} > ? ORDER BY number", (session.id, progress.last)).fetchall()
+        for number, line, is_open in rows:
+            progress.add(number, line, is_open=bool(is_open))
+        return progress
+
+    def record(self, session: Session, calls: Sequence[CallRecord]) -> Future[list[int]]:
+        """Record the calls of a request; the future gives their numbers. It is retried while the database cannot be
+        written."""
+        lines = [stored_line(call) for call in calls]
+        if not self._storage.is_local:
             # A commit whose connection is lost may have happened: the call is not recorded again then.
-            call = replace(call, key=f"call {secrets.token_hex(8)}")
+            calls = [replace(call, key=call.key or f"call {secrets.token_hex(8)}") for call in calls]
 
-        def append(connection: Connection) -> int | None:
-            """None: the call is recorded already, or the session has to be opened again."""
-            at = self._storage.local_time(ended)
-            return rows.append_call(connection, session, line, at, call.key)
+        def run(connection: Connection) -> list[int]:
+            current = _ensure(connection, session)
+            _check_owner(current, session.owner)
+            self._remember(current)
+            is_counted = current.opened == session.opened
+            return [
+                self._write(connection, current, call if is_counted else replace(call, number=None), line)
+                for call, line in zip(calls, lines, strict=True)
+            ]
 
-        def run(connection: Connection) -> int:
-            number = None if session.limits else append(connection)
-            if number is None:
-                number = self._append_checked(connection, session, call, line, ended)
-            self._registry.set_last_number(session.id, number)
-            if self._registry.is_use_due(session.id):
-                rows.set_used(connection, session.id)
-            return number
+        return self._writer.submit(run, session.id, recorded=session.id)
 
-        if not session.limits and (number := self._writer.run_now(append)) is not None:
-            self._registry.set_last_number(session.id, number)
-            if self._registry.is_use_due(session.id):
-                # A statement of its own: where it fails, the call is recorded all the same.
-                self._writer.run_now(lambda connection: rows.set_used(connection, session.id))
-            written: Future[int] = Future()
-            written.set_result(number)
-            return written
-        return self._writer.submit(run, session.id, recorded=session)
-
-    def _append_checked(
-        self, connection: Connection, session: Session, call: CallRecord, line: bytes, ended: int
-    ) -> int:
-        """Record a call that budgets count, that may be recorded already, or whose session may have been deleted."""
-        current = self._ensure(connection, session)
-        _check_owner(current, session.owner)
-        number = rows.number_of_key(connection, session.id, call.key)
-        counts = number is None and call.counted and call.kind != "answer"
-        ended = self._storage.local_time(ended)
-        if call.admission is not None and not self._admissions.finish(
-            connection, call.admission, call.reserved
-        ):
-            # It was recorded already, or another process took this one for ended.
-            if number is not None:
-                return number
-            failed = self._admissions.failed_key(call.admission)
-            number = rows.replace_call(connection, session.id, failed, line, ended, call.key)
+    def _write(self, connection: Connection, session: Session, call: CallRecord, line: bytes) -> int:
+        """Complete a call that is open, or append it where it is not recorded; its number."""
+        if call.number is not None and self._complete(connection, session, call, call.number, line):
+            return call.number
+        number = _number_of_key(connection, session.id, call.key)
         if number is None:
-            number = rows.append_call(connection, current, line, ended, call.key)
-            assert number is not None
-        calls = int(counts) - call.reserved
-        if calls:
-            rows.count_calls(connection, session.id, calls, calls if call.kind == "expand" else 0)
+            return self._append(connection, session, call, line)
+        self._complete(connection, session, call, number, line)
         return number
+
+    def _complete(
+        self, connection: Connection, session: Session, call: CallRecord, number: int, line: bytes
+    ) -> bool:
+        ended = self._storage.local_time(call.ended or unix_time())
+        changed = connection.execute(
+            """
+            UPDATE calls SET line = ?, ended = ?, key = ?, is_open = 0 WHERE session = ? AND number = ? AND is_open = 1
+            """,
+            (line, ended, call.key, session.id, number),
+        ).rowcount
+        return bool(changed)
+
+    def _append(
+        self,
+        connection: Connection,
+        session: Session,
+        call: CallRecord,
+        line: bytes,
+        *,
+        is_open: bool = False,
+    ) -> int:
+        ended = self._storage.local_time(call.ended or unix_time())
+        [number] = connection.execute(
+            """
+            INSERT INTO calls (session, number, ended, is_open, key, line)
+            SELECT ?, coalesce(max(number), 0) + 1, ?, ?, ?, ? FROM calls WHERE session = ? RETURNING number
+            """,
+            (session.id, ended, int(is_open), call.key, line, session.id),
+        ).fetchone()
+        connection.execute("UPDATE sessions SET used = ? WHERE id = ?", (ended, session.id))
+        return int(number)
 
     # -- reading ----------------------------------------------------------------------------------------
 
@@ -353,23 +367,25 @@ class SessionStore:
         Raises:
             SessionNotFound: no session has this name.
         """
-        with self._reading() as connection:
-            found = connection and rows.session_facts(connection, "WHERE id = ?", session_id)
-        if not found:
+        with self._storage.reading() as connection:
+            facts = [] if connection is None else _facts(connection, "WHERE id = ?", session_id)
+        if not facts:
             raise not_found(session_id)
-        return found[0]
+        return facts[0]
 
     def sessions(
         self, owner: str | None = None, *, limit: int | None = None, offset: int = 0
     ) -> tuple[int, list[SessionFacts]]:
         """The number of sessions, of all keys or of one, and a page of them, the last used first."""
-        with self._reading() as connection:
+        with self._storage.reading() as connection:
             if connection is None:
                 return 0, []
-            own, params = ("", ()) if owner is None else ("WHERE owner = ?", (owner,))
-            [total] = connection.execute(f"SELECT count(*) FROM sessions {own}", params).fetchone()
-            page = f"{own} ORDER BY used DESC, id LIMIT {_ALL if limit is None else int(limit)} OFFSET {int(offset)}"
-            return int(total), rows.session_facts(connection, page, *params)
+            of_owner, params = ("", ()) if owner is None else ("WHERE owner = ?", (owner,))
+            [total] = connection.execute(f"SELECT count(*) FROM sessions {of_owner}", params).fetchone()
+            page = (
+                f"ORDER BY used DESC, id LIMIT {_ALL if limit is None else int(limit)} OFFSET {int(offset)}"
+            )
+            return int(total), _facts(connection, f"{of_owner} {page}", *params)
 
     def lines(self, session_id: str) -> Iterator[bytes]:
         """The session's trajectory, one JSON object a call, without line ends, in the order in which the calls ended.
@@ -379,49 +395,90 @@ class SessionStore:
             SessionNotFound: no session has this name.
         """
         reader = TrajectoryReader(self.session(session_id).session)
-        with self._reading() as connection:
-            numbers = [] if connection is None else rows.numbers_by_end(connection, session_id)
+        ordered = "SELECT number FROM calls WHERE session = ? ORDER BY ended, number"
+        numbers = [number for [number] in self._select(ordered, session_id)]
         # Page by page: a slow reader, which may use several threads in turn, holds no connection open.
         for start in range(0, len(numbers), PAGE):
             page = numbers[start : start + PAGE]
-            found = self._page(session_id, page)
-            yield from (reader.line(number, *found[number]) for number in page if number in found)
+            listed = ", ".join(map(str, page))
+            read = f"SELECT number, ended, line FROM calls WHERE session = ? AND number IN ({listed})"
+            rows = {number: (ended, line) for number, ended, line in self._select(read, session_id)}
+            yield from (reader.line(number, *rows[number]) for number in page if number in rows)
 
-    def _page(self, session_id: str, numbers: Sequence[int]) -> dict[int, tuple[int, bytes]]:
-        with self._reading() as connection:
-            return {} if connection is None else rows.calls_numbered(connection, session_id, numbers)
-
-    @contextmanager
-    def _reading(self) -> Iterator[Connection | None]:
-        """A connection for reading; None while nothing was ever recorded. Statements end at the deadline of the
-        context."""
+    def _select(self, statement: str, *params: Any) -> list[Any]:
         with self._storage.reading() as connection:
-            if connection is not None and self._must_settle(connection):
-                with suppress(ScholarBaseError):  # what cannot be written is read as it is
-                    wait_for(self._writer.submit(self._admissions.settle, EVERY_SESSION), SETTLE_SECONDS)
-            yield connection
-
-    def _must_settle(self, connection: Connection) -> bool:
-        """Whether the file is one of an older version, or there are calls of processes that ended."""
-        try:
-            return self._admissions.are_unfinished(connection)
-        except self._storage.errors as error:
-            if "no such table" in str(error):
-                return True
-            raise
-
-    def _ensure(self, connection: Connection, session: Session) -> Session:
-        """The session as it is recorded, opened again where it was deleted while this process used it."""
-        current = rows.ensure_session(connection, session)
-        known = self._registry.last_known(session.id)
-        if known is not None and known.owner == current.owner and known != current:
-            self._registry.remember(current)
-        return current
+            return [] if connection is None else connection.execute(statement, params).fetchall()
 
 
-def _owned(owner: str) -> str:
-    """The name of a key's sessions, for an operation that opens one: no session's name has a slash."""
-    return f"/{owner}"
+# -- rows -----------------------------------------------------------------------------------------------
+
+
+@lru_cache(KNOWN_SESSIONS)
+def _session_of(
+    id: str, query_id: str, query: str | None, as_of: str | None, limits: str, owner: str, opened: str
+) -> Session:
+    return Session(id, query_id, query, as_of, Limits.from_dict(orjson.loads(limits)), owner, opened)
+
+
+def _read(connection: Connection, session_id: str) -> Session | None:
+    row = connection.execute(f"SELECT {_COLUMNS} FROM sessions WHERE id = ?", (session_id,)).fetchone()
+    return None if row is None else _session_of(*row)
+
+
+def _insert(connection: Connection, session: Session) -> None:
+    limits = orjson.dumps(asdict(session.limits)).decode()
+    connection.execute(
+        f"INSERT INTO sessions ({_COLUMNS}, used) VALUES (?,?,?,?,?,?,?,?)",
+        (
+            *(
+                session.id,
+                session.query_id,
+                session.query,
+                session.as_of,
+                limits,
+                session.owner,
+                session.opened,
+            ),
+            unix_time(),
+        ),
+    )
+
+
+def _ensure(connection: Connection, session: Session) -> Session:
+    """The session as it is recorded; inserted where it is new, or was deleted."""
+    current = _read(connection, session.id)
+    if current is None:
+        # Its calls are numbered from 1, so it is another session to every process that knew one of this name.
+        current = replace(session, opened=now())
+        _insert(connection, current)
+    return current
+
+
+def _delete(connection: Connection, session_id: str) -> int:
+    connection.execute("DELETE FROM calls WHERE session = ?", (session_id,))
+    return connection.execute("DELETE FROM sessions WHERE id = ?", (session_id,)).rowcount
+
+
+def _count_lost(connection: Connection, session_id: str, calls: int) -> None:
+    connection.execute("UPDATE sessions SET lost = lost + ? WHERE id = ?", (calls, session_id))
+
+
+def _facts(connection: Connection, rest: str, *params: str) -> list[SessionFacts]:
+    """Sessions with their numbers of calls; ``rest`` is the statement's end, from WHERE on."""
+    rows = connection.execute(
+        f"SELECT {_COLUMNS}, {_LAST}, used, lost FROM sessions {rest}", params
+    ).fetchall()
+    return [SessionFacts(_session_of(*row[:7]), row[7], rfc3339(row[8]), row[9]) for row in rows]
+
+
+def _number_of_key(connection: Connection, session_id: str, key: str | None) -> int | None:
+    """The number of the call recorded with this key."""
+    if key is None:
+        return None
+    row = connection.execute(
+        "SELECT number FROM calls WHERE session = ? AND key = ?", (session_id, key)
+    ).fetchone()
+    return None if row is None else int(row[0])
 
 
 def _check_owner(session: Session, owner: str) -> None:

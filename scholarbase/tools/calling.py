@@ -3,60 +3,32 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from concurrent.futures import TimeoutError as FutureTimeoutError
 from types import NoneType
 from typing import Any, Final, Protocol
 
-from scholarbase.errors import InvalidRequest, ScholarBaseError
+from scholarbase.errors import InvalidRequest, StorageError
 from scholarbase.models.checks import as_text_arguments, check_json_format, check_type, shown
 from scholarbase.models.limits import SchemaForm, ToolSet
 from scholarbase.search.library import Library
-from scholarbase.sessions.recording import BUDGET_SECONDS, WRITE_SECONDS, Recording
-from scholarbase.sessions.session import Session, check_number
+from scholarbase.sessions.recording import BUDGET_SECONDS, WRITE_SECONDS, Recording, SessionCall
+from scholarbase.sessions.session import Session, check_number, check_session_id
 from scholarbase.sessions.store import SessionStore
 from scholarbase.sessions.writer import wait_for
-from scholarbase.tools.definitions import schemas
+from scholarbase.tools.definitions import Tool, schemas
 from scholarbase.tools.responding import CallResponse, make_response
-from scholarbase.tools.sets import recorded_tool, tool_in, tools_in
+from scholarbase.tools.sets import tool_in, tools_in
 
 log = logging.getLogger("scholarbase.tools")
 
 
 class ToolServer(Protocol):
-    """A server that answers tool calls by name, such as :class:`scholarbase.client.Client`."""
+    """A server that answers tool calls by name, such as :class:`scholarbase.client.Client`, with its arguments."""
 
-    def tools(
-        self,
-        form: SchemaForm = "openai",
-        *,
-        strict: bool = False,
-        session: str | None = None,
-        tool_set: ToolSet = "scholarbase",
-    ) -> list[dict[str, Any]]: ...
-
-    def call_tool(
-        self,
-        name: str,
-        arguments: Mapping[str, Any],
-        *,
-        session: str | None = None,
-        parent: int | None = None,
-        round: int | None = None,
-        tool_set: ToolSet = "scholarbase",
-    ) -> dict[str, Any]: ...
-
-    def call_tool_as_text(
-        self,
-        name: str,
-        arguments: Mapping[str, Any],
-        *,
-        session: str | None = None,
-        parent: int | None = None,
-        round: int | None = None,
-        tool_set: ToolSet = "scholarbase",
-    ) -> str: ...
+    def tools(self, *args: Any, **kwargs: Any) -> list[dict[str, Any]]: ...
+    def call_tool(self, *args: Any, **kwargs: Any) -> dict[str, Any]: ...
+    def call_tool_as_text(self, *args: Any, **kwargs: Any) -> str: ...
 
 
 class Tools:
@@ -90,7 +62,7 @@ class Tools:
         check_type(store, (SessionStore, NoneType), "store", "a SessionStore or None")
         self._source = source
         self._store = store
-        self._session: Session | None = None
+        self._owner = session.owner if isinstance(session, Session) else ""
         self.session: Final[str | None] = session.id if isinstance(session, Session) else session
         if not isinstance(source, Library):
             if store is not None or isinstance(session, Session):
@@ -100,8 +72,9 @@ class Tools:
         elif session is not None:
             if store is None:
                 raise InvalidRequest("Calls on a library are recorded in a store: give one, or no session.")
-            opened = store.open(session) if isinstance(session, Session) else store.find(session, "")
-            self._session = wait_for(opened, BUDGET_SECONDS)
+            check_session_id(self.session)
+            if isinstance(session, Session):
+                wait_for(store.open(session), BUDGET_SECONDS)
 
     def schemas(self, form: SchemaForm = "openai", *, strict: bool = False) -> list[dict[str, Any]]:
         """The tools as function schemas, with the search modes of the library. Those for full texts are left out if it
@@ -172,71 +145,64 @@ class Tools:
         name: str,
         arguments: Mapping[str, Any],
         parent: int | None,
-        round_: int | None,
+        round: int | None,
     ) -> CallResponse:
-        return call_recorded(library, name, arguments, self._recording(library, name, parent, round_))
-
-    def _recording(
-        self, library: Library, name: str, parent: int | None, round_: int | None
-    ) -> Recording | None:
-        tool_in(self.tool_set, name)
-        parent, round_ = check_number(parent, "parent"), check_number(round_, "round")
-        if self._session is None or self._store is None:
-            if parent is not None or round_ is not None:
+        tool = tool_in(self.tool_set, name)
+        parent, round = check_number(parent, "parent"), check_number(round, "round")
+        if self.session is None or self._store is None:
+            if parent is not None or round is not None:
                 raise InvalidRequest("A parent or a round needs a session: give one to Tools.")
-            return None
-        return Recording(
-            self._store,
-            self._session,
-            name,
-            library.snapshot_id,
-            parent,
-            round_,
+            return call_tool(library, tool, tool.canonical(arguments))
+        recording = Recording(
+            session=self._store.find(self.session, self._owner),
+            tool=name,
+            store=self._store,
+            snapshot=library.snapshot_id,
+            parent=parent,
+            round=round,
         )
+        return call_recorded(library, tool, arguments, recording)
 
 
 def call_recorded(
-    library: Library,
-    name: str,
-    arguments: Mapping[str, Any],
-    recording: Recording | None,
-    *,
-    form: Callable[[dict[str, Any]], dict[str, Any]] = dict,
+    library: Library, tool: Tool, arguments: Mapping[str, Any], recording: Recording
 ) -> CallResponse:
-    """Call a tool, or what is recorded as one, on a library and record it, waiting for both. ``form`` changes the
-    response's JSON before it is cut to a size. Raises as ``Tools.call``."""
-    tool = recorded_tool(name)
+    """Call a tool, or what is recorded as one, and record it; waits for both. Raises as ``Tools.call``."""
     try:
         arguments = tool.canonical(arguments)
-        request = tool.parse(arguments)
-        seen = bool(getattr(request, "exclude_seen", False))
-        if recording is not None and recording.needs_budget(seen):
+        seen = bool(arguments.get("exclude_seen"))
+        if recording.needs_budget(seen):
             recording.budget = wait_for(recording.reserve(seen), BUDGET_SECONDS)
-        response = make_response(
-            library,
-            request,
-            lambda changed: form(tool.run(library, changed).to_dict()),
-            recording,
-            compact=True,
-        )
+        response = call_tool(library, tool, arguments, recording)
     except Exception as error:
-        if recording is not None:
-            wait_written([recording.record_failure(_object(arguments), error)])
+        _wait_written(recording.record_failure(_object(arguments), error), WRITE_SECONDS)
         raise
-    if recording is not None:
-        wait_written(recording.record([(arguments, response.returned[0])]), recording.write_seconds)
+    _wait_written(recording.record([(arguments, response.returned[0])]), recording.write_seconds)
     return response
 
 
-def wait_written(calls: Sequence[Future[int]], seconds: float = WRITE_SECONDS) -> list[int]:
-    """The numbers of calls that are being written; none where that takes longer than a response may wait."""
+def call_tool(
+    library: Library,
+    tool: Tool,
+    arguments: Mapping[str, Any],
+    call: SessionCall | None = None,
+    *,
+    form: Callable[[dict[str, Any]], dict[str, Any]] = dict,
+) -> CallResponse:
+    """Call a tool, or what is recorded as one, with ``canonical`` arguments. ``form`` changes the response's JSON
+    before it is cut to a size. Raises as ``Tools.call``."""
+    request = tool.parse(arguments)
+    return make_response(
+        library, request, lambda changed: form(tool.run(library, changed).to_dict()), call, compact=True
+    )
+
+
+def _wait_written(calls: Future[list[int]], seconds: float) -> None:
+    """Wait for calls that are being written, no longer than a response may."""
     try:
-        return [call.result(seconds) for call in calls]
-    except FutureTimeoutError:
-        log.warning("A call is not yet recorded: its result is returned without waiting.")
-    except Exception as error:
-        log.error("A call cannot be recorded: %s", error, exc_info=not isinstance(error, ScholarBaseError))
-    return []
+        wait_for(calls, seconds)
+    except StorageError as error:
+        log.warning("A call is not recorded yet: %s", error)
 
 
 def _object(arguments: Any) -> dict[str, Any]:

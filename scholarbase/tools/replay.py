@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,16 +9,14 @@ from typing import Any, Final
 
 import orjson
 
-from scholarbase.errors import BudgetExhausted, InvalidRequest, QueryFileError, ScholarBaseError
+from scholarbase.errors import InvalidRequest, QueryFileError, ScholarBaseError
 from scholarbase.search.library import Library
-from scholarbase.sessions.progress import NOT_RECORDED
-from scholarbase.sessions.recording import BUDGET_SECONDS, Recording
-from scholarbase.sessions.session import MAX_WHOLE, Limits, Session
-from scholarbase.sessions.store import SessionStore
-from scholarbase.sessions.writer import wait_for
-from scholarbase.tools.calling import call_recorded
+from scholarbase.sessions.progress import NOT_RECORDED, Progress
+from scholarbase.sessions.recording import SessionCall
+from scholarbase.sessions.session import Session
+from scholarbase.tools.calling import call_tool
+from scholarbase.tools.sets import recorded_tool
 from scholarbase.trajectories.calls import KEYS, read_trajectory
-from scholarbase.trajectories.figures import LOOKING
 
 COMPARED: Final = ("error", "ids", "scores")
 SHOWN: Final = 3
@@ -75,42 +72,36 @@ def read_recorded(path: Path) -> tuple[Session, list[bytes], int]:
 
 
 def replay(library: Library, session: Session, lines: Iterable[bytes]) -> Iterator[Replayed]:
-    """Run a session's calls again, in their order, in a temporary session with the same ``as_of``.
+    """Run a session's calls again, in their order, each after the recorded calls before it and with the ``as_of`` of
+    the session.
 
     The agent's own answers and calls that failed are returned as they were recorded.
     """
-    with (
-        tempfile.TemporaryDirectory(prefix="scholarbase-replay-") as folder,
-        SessionStore(Path(folder)) as store,
-    ):
-        unlimited = Limits(**dict.fromkeys(session.limits.to_dict(), MAX_WHOLE))
-        repeated = wait_for(store.open(replace(session, owner="", limits=unlimited)), BUDGET_SECONDS)
-        budgets = _Budgets(session.limits)
-        for line in lines:
-            row: dict[str, Any] = orjson.loads(line)
-            if row["kind"] == "answer" or row.get("error") is not None:
-                budgets.spend(row)
-                yield Replayed(row, row, None)
-                continue
-            budgets.spend(row)
-            one = _run(library, repeated, store, row)
-            if differences([one]) and (form := _FORMS.get(row["tool"])) is not None and _is_one(row):
-                other = _run(library, repeated, store, row, form)
-                one = one if differences([other]) else other
-            if one.content is not None and "budget" in one.content:
-                one = replace(one, content={**one.content, "budget": budgets.left()})
-            yield one
+    progress = Progress()
+    for number, line in enumerate(lines, 1):
+        row: dict[str, Any] = orjson.loads(line)
+        call = SessionCall(session, row["tool"], progress.state(session.limits, with_seen=True))
+        progress.add(number, row)
+        if row["kind"] == "answer" or row.get("error") is not None:
+            yield Replayed(row, row, None)
+            continue
+        one = _run(library, call, row)
+        if differences([one]) and (form := _FORMS.get(row["tool"])) is not None and _is_one(row):
+            other = _run(library, call, row, form)
+            one = one if differences([other]) else other
+        if one.content is not None and "budget" in one.content:
+            left = progress.state(session.limits).remaining
+            content = {**one.content, "budget": {name: max(rest, 0) for name, rest in left.items()}}
+            one = replace(one, content=content)
+        yield one
 
 
 def _run(
     library: Library,
-    session: Session,
-    store: SessionStore,
+    call: SessionCall,
     row: dict[str, Any],
     form: Callable[[dict[str, Any]], dict[str, Any]] = dict,
 ) -> Replayed:
-    # Parents and rounds change no response.
-    recording = Recording(store, session, row["tool"], library.snapshot_id)
     arguments = row.get("arguments", {})
     try:
         if NOT_RECORDED in arguments:
@@ -118,13 +109,14 @@ def _run(
                 f"The arguments of this call were not recorded, since they have {arguments[NOT_RECORDED]:,} bytes: it "
                 "cannot be run again."
             )
-        response = call_recorded(library, row["tool"], arguments, recording, form=form)
+        tool = recorded_tool(row["tool"])
+        response = call_tool(library, tool, tool.canonical(arguments), replace(call), form=form)
     except ScholarBaseError as error:
         return Replayed(row, {"ids": [], "error": str(error), "snapshot": library.snapshot_id}, None)
-    [found] = response.returned
-    now: dict[str, Any] = {"ids": list(found.ids), "snapshot": library.snapshot_id}
-    if found.scores is not None:
-        now["scores"] = list(found.scores)
+    [returned] = response.returned
+    now: dict[str, Any] = {"ids": list(returned.ids), "snapshot": library.snapshot_id}
+    if returned.scores is not None:
+        now["scores"] = list(returned.scores)
     return Replayed(row, now, response.content)
 
 
@@ -140,28 +132,6 @@ def _is_one(row: Mapping[str, Any]) -> bool:
     arguments = row.get("arguments", {})
     requested = arguments.get("ids") or arguments.get("titles")
     return "max_tokens" in arguments and isinstance(requested, list) and len(requested) == 1
-
-
-class _Budgets:
-    """What a session's budgets left after each of its recorded calls."""
-
-    def __init__(self, limits: Limits) -> None:
-        self._limits = limits.to_dict()
-        self._used = dict.fromkeys(("calls", "expansions", "tokens"), 0)
-        self._candidates: set[str] = set()
-
-    def spend(self, row: Mapping[str, Any]) -> None:
-        self._used["tokens"] += row.get("tokens") or 0
-        if row["kind"] == "answer" or row.get("error_type") == BudgetExhausted.slug:
-            return
-        self._used["calls"] += 1
-        self._used["expansions"] += row["kind"] == "expand"
-        if row["kind"] in LOOKING:
-            self._candidates.update(row["ids"])
-
-    def left(self) -> dict[str, int]:
-        used = {**self._used, "candidates": len(self._candidates)}
-        return {name: max(limit - used[name], 0) for name, limit in self._limits.items()}
 
 
 def differences(replayed: Iterable[Replayed]) -> list[Difference]:

@@ -16,7 +16,7 @@ from scholarbase.models.requests import check_session
 from scholarbase.responses.sizing import check_max_tokens, estimate_tokens, fit_response
 from scholarbase.responses.text import as_text, compact_authors, is_unfinished, papers_in
 from scholarbase.search.library import Library
-from scholarbase.sessions.recording import Recording, ReturnedPapers, returned_papers
+from scholarbase.sessions.recording import ReturnedPapers, SessionCall, returned_papers
 
 BUDGET_TOKENS: Final = 75
 """Tokens reserved for the ``budget`` of a response of limited size."""
@@ -41,29 +41,29 @@ class CallResponse:
     remaining: Mapping[str, int] = field(default_factory=dict)
 
 
-def apply_session(library: Library, request: BaseModel, recording: Recording | None) -> BaseModel:
+def apply_session(library: Library, request: BaseModel, call: SessionCall | None) -> BaseModel:
     """The request with its session's ``as_of``, and without the papers that the session has returned.
 
     Raises:
         InvalidRequest: the session does not allow the request.
     """
     searches = getattr(request, "searches", None)
-    if recording is None:
+    if call is None:
         for one in searches or [request]:
             check_session(getattr(one, "exclude_seen", False))
         return request
     if searches is not None:
         return request.model_copy(
-            update={"searches": tuple(apply_session(library, one, recording) for one in searches)}
+            update={"searches": tuple(apply_session(library, one, call) for one in searches)}
         )
     arguments = vars(request)
-    changes = recording.changes(arguments)
+    changes = call.changes(arguments)
     if changes.get("exclude_ids"):
         # Papers that do not exist as of this call's date cannot be excluded.
         as_of = changes.get("as_of", arguments.get("as_of"))
         own = list(arguments.get("exclude_ids") or ())
         seen = changes["exclude_ids"][len(own) :]
-        if as_of is not None and as_of != recording.session.as_of:
+        if as_of is not None and as_of != call.session.as_of:
             existing = library.papers(seen, fields=("id",), as_of=as_of)
             seen = [paper_id for paper_id, paper in zip(seen, existing, strict=True) if paper is not None]
         changes["exclude_ids"] = (*own, *seen)
@@ -74,7 +74,7 @@ def make_response(
     library: Library,
     request: BaseModel,
     run: Callable[[Any], dict[str, Any]],
-    recording: Recording | None = None,
+    call: SessionCall | None = None,
     *,
     compact: bool = False,
 ) -> CallResponse:
@@ -82,7 +82,7 @@ def make_response(
 
     Args:
         run: returns the JSON of the response to a request.
-        recording: the recording of the call in its session, with its budget.
+        call: the call in its session, with its budget.
         compact: join each paper's authors into one string, whatever the size; not in a bibliography.
 
     Raises:
@@ -92,7 +92,7 @@ def make_response(
     form: str = getattr(request, "format", "json")
     if max_tokens is not None:
         check_max_tokens(max_tokens)
-    limited = recording is not None and bool(recording.session.limits)
+    limited = call is not None and bool(call.session.limits)
     compact = compact and form not in MEDIA_TYPES
     searches: Sequence[Any] = getattr(request, "searches", ())
     parts: Sequence[Any] = searches or (request,)
@@ -100,8 +100,8 @@ def make_response(
     room = max_tokens and _room(max_tokens, len(searches), limited=limited)
     sized: list[dict[str, Any]] = []
     content: dict[str, Any] = {}
-    for step in _steps(request, recording):
-        content = run(apply_session(library, step, recording))
+    for step in _steps(request, call):
+        content = run(apply_session(library, step, call))
         results = content["results"] if searches else [content]
         begin, end = len(sized), len(sized) + len(results)
         try:
@@ -116,8 +116,8 @@ def make_response(
                 raise
             which = "each response" if len(searches) > 1 else "the response"
             raise InvalidRequest(f"Of max_tokens {max_tokens} {which} has {room}: {error}") from error
-        if recording is not None and recording.budget is not None:
-            recording.add_seen(i for result in done for i in returned_papers(result, 0).ids)
+        if call is not None:
+            call.add_seen(i for result in done for i in returned_papers(result, 0).ids)
         sized += done
     content = {**content, "results": sized} if searches else sized[0]
     offset = offsets if searches else offsets[0]
@@ -133,8 +133,8 @@ def make_response(
             for result, offset in zip(sized, offsets, strict=True)
         ]
     remaining: dict[str, int] = {}
-    if recording is not None and limited:
-        remaining = recording.remaining(returned)
+    if call is not None and limited:
+        remaining = call.remaining(returned)
         body = _encoded(
             content := {**content, "budget": remaining}, form, offsets if searches else offsets[0]
         )
@@ -174,10 +174,10 @@ def _room(max_tokens: int, searches: int, *, limited: bool) -> int:
     return room
 
 
-def _steps(request: BaseModel, recording: Recording | None) -> list[BaseModel]:
+def _steps(request: BaseModel, call: SessionCall | None) -> list[BaseModel]:
     """The request, or its searches one by one if a search excludes what those before it return."""
     searches = getattr(request, "searches", None)
-    if recording is None or not searches or not any(search.exclude_seen for search in searches):
+    if call is None or not searches or not any(search.exclude_seen for search in searches):
         return [request]
     return [request.model_copy(update={"searches": (search,)}) for search in searches]
 

@@ -27,6 +27,7 @@ from scholarbase.sessions.store import SessionStore
 from tests.conftest import serving
 from tests.sessions.agents import SECONDS as DEADLINE
 from tests.sessions.agents import SEED, WORDS
+from tests.sessions.test_store import reserve
 
 pytestmark = pytest.mark.slow
 
@@ -236,7 +237,7 @@ def test_budgets_lost_units_when_a_server_was_killed(
             one.result(DEADLINE)
     with SessionStore(tmp_path) as store:
         lines = [json.loads(line) for line in store.lines(name)]
-        state = store.reserve(store.session(name).session, "search").result(DEADLINE)
+        state = reserve(store, store.session(name).session).result(DEADLINE)
     used = LIMIT - state.remaining["calls"] - 1
     assert len(lines) == used
     assert sum(client.answered for client in clients) <= used <= sum(client.sent for client in clients)

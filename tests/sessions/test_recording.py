@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -539,15 +540,15 @@ def test_a_cancelled_call_is_counted_and_recorded_once(tmp_path: Path) -> None:
     with SessionStore(tmp_path) as store:
         session = store.open(Session("s", limits=Limits(calls=9))).result(SECONDS)
         for _ in range(2):
-            recording = Recording(store, session, "search_papers", "snapshot")
+            recording = Recording(session=session, tool="search_papers", store=store, snapshot="snapshot")
             recording.budget = recording.reserve(False).result(SECONDS)
             recording.record_cancellation()
             recording.record_cancellation()
-        before = Recording(store, session, "search_papers", "snapshot")
+        before = Recording(session=session, tool="search_papers", store=store, snapshot="snapshot")
         before.record_cancellation()  # while its budgets were awaited
-        state = store.reserve(session, "search").result(SECONDS)
+        state = replace(before, is_recorded=False).reserve(False).result(SECONDS)
         assert state.remaining == {"calls": 9 - 3 - 1}
-        assert ["no response" in json.loads(line)["error"] for line in store.lines("s")] == [True] * 3
+        assert ["no response" in json.loads(line)["error"] for line in store.lines("s")] == [True] * 4
 
 
 def test_calls_beyond_a_quota_are_refused_and_searches_without_a_session_are_not(

@@ -20,6 +20,7 @@ from scholarbase.sessions.store import SessionStore
 from scholarbase.tools import Tools
 from scholarbase.tools.calling import call_recorded
 from scholarbase.tools.replay import differences, replay
+from scholarbase.tools.sets import recorded_tool
 from tests.conftest import serving_in_thread
 from tests.fulltexts import ABSTRACT_ONLY, GRAPHS, GRAPHS_TEXT, MERGING, MERGING_TEXT, SORTING, SORTING_TEXT
 
@@ -193,7 +194,8 @@ def recorded_reading(library: Library, store: SessionStore) -> tuple[Session, li
         tools.call(name, arguments)
     opened = store.session("read").session
     for name, arguments in NATIVE:
-        call_recorded(library, name, arguments, Recording(store, opened, name, library.snapshot_id))
+        recording = Recording(session=opened, tool=name, store=store, snapshot=library.snapshot_id)
+        call_recorded(library, recorded_tool(name), arguments, recording)
     return opened, list(store.lines("read"))
 
 

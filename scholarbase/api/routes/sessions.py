@@ -22,9 +22,8 @@ from scholarbase.models.session_requests import ReportBody, SessionAnswerBody, S
 from scholarbase.search.library import Library
 from scholarbase.sessions.progress import MAX_RECORDED
 from scholarbase.sessions.report import calls_of, held_answers, report
-from scholarbase.sessions.rows import SessionFacts
 from scholarbase.sessions.session import CallRecord, Limits, Session, now
-from scholarbase.sessions.store import SessionStore, not_found
+from scholarbase.sessions.store import SessionFacts, SessionStore, not_found
 from scholarbase.tools.replay import Difference, differences, replay
 
 MAX_READ: Final = 32_000_000
@@ -244,9 +243,9 @@ async def record_answer(
             f"The ids of the answer have {size:,} characters, and at most {MAX_RECORDED:,} are recorded: send fewer."
         )
     key = check_key(request.headers.get(IDEMPOTENCY_KEY))
-    store.check_quotas(name)
+    await run_in_threadpool(store.find, name, facts.session.owner)  # checks the quotas
     call = CallRecord("answer", "answer", {}, ids, time=now(), snapshot=library.snapshot_id, key=key)
-    number = await wait_for(store.record(facts.session, call))
+    [number] = await wait_for(store.record(facts.session, [call]))
     return json_response({"session": name, "call": number})
 
 

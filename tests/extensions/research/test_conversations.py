@@ -43,7 +43,7 @@ def sample_and_store(
             else:
                 tools.call("search_papers", {"q": QUESTION, "limit": 2, "offset": place})
         call = CallRecord("answer", "answer", {}, (SEED, "arXiv:hep-th/9303046"))
-        store.record(session, call).result(SOON)
+        store.record(session, [call]).result(SOON)
         Tools(sample, session="mute", store=store).call("search_papers", {"q": QUESTION})
         yield sample, store
 
@@ -146,8 +146,7 @@ def test_a_killed_export_leaves_no_file(sample: Library, sample_library: Path, t
         call = CallRecord(
             "search_papers", "search", line["arguments"], tuple(line["ids"]), tuple(line["scores"])
         )
-        for _ in range(3000):
-            store.record(session, call)
+        store.record(session, [call] * 3000)
     command = ["session", "export", "s", "-o", output, "--library", sample_library, "--sessions", folder]
     killed = """
 import os, signal, sys

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -24,9 +22,10 @@ from scholarbase.sessions.session import CallRecord, Limits, Session, unix_time
 from scholarbase.sessions.store import SessionStore
 from scholarbase.sessions.writer import wait_for
 from scholarbase.settings import load_settings
-from tests.conftest import ROOT, run_cli, serving_in_thread
+from tests.conftest import run_cli, serving_in_thread
 from tests.extensions.cluster.postgres import PASSWORD, QUOTED, Postgres
 from tests.sessions.agents import QUESTION, SECONDS, Agent, wait_until
+from tests.sessions.test_store import reserve
 
 pytest.importorskip("psycopg")
 
@@ -108,7 +107,7 @@ def test_of_several_hosts_the_first_that_answers_is_used(url: str) -> None:
     assert several != url
     with SessionStore(several) as store:
         assert store.name.startswith("postgresql://127.0.0.1:1,127.0.0.1:")
-        assert result(store.record(Session("s"), a_call())) == 1
+        assert result(store.record(Session("s"), [a_call()])) == [1]
     with SessionStore(url) as store:
         assert len(lines(store)) == 1
 
@@ -127,8 +126,8 @@ def test_the_character_nul_is_no_failure_of_the_database(url: str) -> None:
 def test_the_tables_are_created_once_by_many_at_once(url: str) -> None:
     stores = [SessionStore(url) for _ in range(6)]
     with ThreadPoolExecutor(6) as pool:
-        found = list(pool.map(lambda store: result(store.find("s", "")), stores))
-    assert len({one.opened for one in found}) == 1
+        numbers = list(pool.map(lambda store: result(store.record(Session("s"), [a_call()])), stores))
+    assert sorted(numbers) == [[number] for number in range(1, 7)]
     for store in stores:
         store.close()
 
@@ -144,70 +143,23 @@ def test_transactions_of_other_sessions_run_at_the_same_time(
         session, other = (result(store.open(Session(name))) for name in "st")
         with psycopg.connect(url) as hangs:
             hangs.execute("SELECT pg_advisory_xact_lock(%s, 1)", (module._LOCKS,))
-            assert result(store.record(other, a_call())) == 1
-            waits = store.record(session, a_call())
+            assert result(store.record(other, [a_call()])) == [1]
+            waits = store.record(session, [a_call()])
             time.sleep(0.2)
             assert not waits.done()
-        assert result(waits) == 1
+        assert result(waits) == [1]
 
 
 def test_the_time_of_a_call_is_that_of_the_database(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The clocks of two servers differ by an hour, and the trajectory is in the order of the calls."""
     with SessionStore(url) as one:
         session = result(one.open(Session("s")))
-        result(one.record(session, a_call("first")))
+        result(one.record(session, [a_call("first")]))
         late = unix_time() - 3_600_000_000
         monkeypatch.setattr(module, "unix_time", lambda: unix_time() - 3_600_000_000)
         with SessionStore(url) as two:
-            result(two.find("s", ""))
-            result(two.record(session, a_call("second", ended=late + 1_000_000)))
+            result(two.record(session, [a_call("second", ended=late + 1_000_000)]))
         assert [line["arguments"]["q"] for line in lines(one)] == ["first", "second"]
-
-
-ADMITTED = """
-import os, signal, sys
-from scholarbase.sessions.recording import Recording
-from scholarbase.sessions.session import Limits, Session
-from scholarbase.sessions.store import SessionStore
-
-store = SessionStore(sys.argv[1])
-session = store.open(Session("s", limits=Limits(calls=9))).result()
-for count in (1, 3):
-    recording = Recording(store, session, "search_papers", "snapshot", count=count)
-    recording.budget = recording.reserve(False).result()
-assert len(list(store.lines("s"))) == 0, "calls that run are not settled"
-os.kill(os.getpid(), signal.SIGKILL)
-"""
-
-
-def test_calls_of_a_killed_server_are_recorded_as_failed(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    done = subprocess.run([sys.executable, "-c", ADMITTED, url], cwd=ROOT, check=False)
-    assert done.returncode == -signal.SIGKILL
-    monkeypatch.setattr(module, "LEASE_SECONDS", 0)
-    with SessionStore(url) as store:
-        found = lines(store)
-        assert [line["call"] for line in found] == [1, 2, 3, 4]
-        assert all("no response" in line["error"] for line in found)
-        state = result(store.reserve(store.session("s").session, "search"))
-        assert state.remaining == {"calls": 9 - 4 - 1}
-        assert lines(store) == found, "settled once"
-
-
-def test_a_server_that_was_cut_off_replaces_the_calls_that_were_taken_for_failed(
-    url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with SessionStore(url) as cut_off, SessionStore(url) as other:
-        session = result(cut_off.open(Session("s", limits=Limits(calls=9))))
-        state = result(cut_off.reserve(session, "search", unanswered=a_call("lost", error="no response")))
-        monkeypatch.setattr(module, "LEASE_SECONDS", 0)
-        assert [line["error"] for line in lines(other)] == ["no response"]
-        monkeypatch.undo()
-        call = a_call("found", reserved=1, admission=state.admission)
-        assert result(cut_off.record(session, call)) == 1
-        [line] = lines(other)
-        assert line["arguments"] == {"q": "found"}
-        assert "error" not in line
-        assert result(other.reserve(session, "search")).remaining == {"calls": 7}
 
 
 # -- a database that stops or hangs -----------------------------------------------------------------------
@@ -216,23 +168,23 @@ def test_a_server_that_was_cut_off_replaces_the_calls_that_were_taken_for_failed
 def test_a_restart_of_the_database_loses_no_call(postgres: Postgres, url: str) -> None:
     with SessionStore(url) as store:
         session = result(store.open(Session("s", limits=Limits(calls=50))))
-        assert result(store.record(session, a_call("before"))) == 1
+        assert result(store.record(session, [a_call("before")])) == [1]
         assert len(lines(store)) == 1
         postgres.stop()
         try:
-            waits = [store.record(session, a_call(f"{number}")) for number in range(3)]
+            waits = [store.record(session, [a_call(f"{number}")]) for number in range(3)]
             with pytest.raises(StorageError, match="postgresql://"):
-                result(store.reserve(session, "search"))
+                result(reserve(store, session))
             with pytest.raises(StorageError):
                 store.session("s")
         finally:
             postgres.start()
-        assert [result(one) for one in waits] == [2, 3, 4]
+        assert [result(one) for one in waits] == [[2], [3], [4]]
         assert [line["arguments"]["q"] for line in lines(store)] == ["before", "0", "1", "2"]
-        assert result(store.reserve(session, "search")).remaining == {"calls": 45}
+        assert result(reserve(store, session)).remaining == {"calls": 45}
         postgres.stop()
         postgres.start()
-        assert result(store.reserve(session, "search")).remaining == {"calls": 44}, "connected again at once"
+        assert result(reserve(store, session)).remaining == {"calls": 44}, "connected again at once"
 
 
 def test_searches_answer_while_the_database_hangs(
@@ -269,7 +221,7 @@ def test_searches_answer_while_the_database_hangs(
 
 def test_commands_and_doctor_read_the_database(url: str) -> None:
     with SessionStore(url) as store:
-        result(store.record(Session("s"), a_call()))
+        result(store.record(Session("s"), [a_call()]))
     assert "search_papers" in run_cli("session", "show", "s", "--sessions", url).stdout
     assert '"s"' in run_cli("session", "list", "--json", SCHOLARBASE_SESSIONS=url).stdout
     wrong = url.replace(QUOTED, "wr%2Fong")
