@@ -50,6 +50,11 @@ def location(tmp_path: Path) -> Path | str:
     return tmp_path
 
 
+@pytest.fixture(autouse=True)
+def _retry_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "RETRY_SECONDS", 0.1)
+
+
 @pytest.fixture
 def store(location: Path | str) -> Iterator[SessionStore]:
     with SessionStore(location) as opened:
