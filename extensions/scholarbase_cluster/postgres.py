@@ -21,7 +21,7 @@ from scholarbase.deadlines import DEADLINE
 from scholarbase.errors import InvalidRequest, StorageError
 from scholarbase.extras import require
 from scholarbase.sessions.session import unix_time
-from scholarbase.sessions.storage import Connection, Cursor
+from scholarbase.sessions.storage import Connection
 
 psycopg = require("psycopg", "postgres", "SCHOLARBASE_SESSIONS in PostgreSQL")
 
@@ -83,12 +83,11 @@ class _Connection:
         self.seconds = STATEMENT_SECONDS
         """The most that the next statement may take."""
 
-    def execute(self, sql: str, parameters: Sequence[Any] = (), /) -> Cursor:
+    def execute(self, sql: str, parameters: Sequence[Any] = (), /) -> Any:
         self.raw.end = time.monotonic() + self.seconds
         # PostgreSQL has no NUL in texts, and no name of a session has one: a name with another character is as unknown.
         given = [one.replace("\0", "\ufffd") if isinstance(one, str) else one for one in parameters]
-        found: Cursor = self.raw.execute(sql.replace("?", "%s") if given else sql, given or None)
-        return found
+        return self.raw.execute(sql.replace("?", "%s") if given else sql, given or None)
 
     def close(self) -> None:
         self.raw.close()

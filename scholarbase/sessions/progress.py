@@ -21,8 +21,6 @@ NOT_RECORDED: Final = "not_recorded"
 """The one argument of a call whose arguments are not recorded: their size in bytes."""
 MAX_ERROR: Final = 2000
 """Characters of an error message that are recorded."""
-_DEPTH: Final = 100
-"""Levels of arguments that are recorded; orjson writes 254."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,12 +113,13 @@ def check_budgets(session: Session, remaining: dict[str, int], kind: CallKind, c
 def stored_line(call: CallRecord) -> bytes:
     """A call's line of the trajectory as it is stored. :class:`TrajectoryReader` adds what the session has, and what
     depends on earlier calls: the number, and parent and round where the caller named none."""
-    arguments = dumps(dict(call.arguments))
+    arguments = dumps(call.arguments)
     if len(arguments) * call.calls > MAX_RECORDED:
         arguments = dumps({NOT_RECORDED: len(arguments)})
     error = call.error
     if error is not None:
-        error = _text(error if len(error) <= MAX_ERROR else f"{error[:MAX_ERROR]}...")
+        error = error if len(error) <= MAX_ERROR else f"{error[:MAX_ERROR]}..."
+        error = error.encode("utf-8", "backslashreplace").decode()
     line: dict[str, Any] = {
         "tool": call.tool,
         "kind": call.kind,
@@ -181,35 +180,18 @@ class TrajectoryReader:
 _LAST_KEYS: Final = ("snapshot", "session", "query", "error", "error_type")
 
 
-def dumps(arguments: dict[str, Any]) -> bytes:
-    """Arguments as JSON, whatever those of an invalid call are."""
+def dumps(arguments: Mapping[str, Any]) -> bytes:
+    """Arguments as JSON. Those of an invalid call may be anything, such as half a surrogate pair, a number beyond 64
+    bits or hundreds of nested lists: they are written as one text then."""
     try:
         return orjson.dumps(arguments)
     except TypeError:
-        # They may be anything: half a surrogate pair, a number beyond 64 bits, a hundred nested lists.
-        return orjson.dumps(_plain(arguments))
-
-
-def _plain(value: Any, depth: int = 0) -> Any:
-    plain: Any = value
-    if isinstance(value, float):
-        plain = float(value)
-    elif isinstance(value, Mapping) and depth < _DEPTH:
-        plain = {_text(str(key)): _plain(item, depth + 1) for key, item in value.items()}
-    elif isinstance(value, list | tuple) and depth < _DEPTH:
-        plain = [_plain(item, depth + 1) for item in value]
-    elif isinstance(value, str):
-        plain = _text(value)
-    elif not (value is None or isinstance(value, bool) or (isinstance(value, int) and abs(value) < 2**63)):
-        try:
-            plain = _text(repr(value))
-        except (RecursionError, ValueError):  # ValueError: an integer of thousands of digits
-            plain = f"a {type(value).__name__} that cannot be shown"
-    return plain
-
-
-def _text(value: str) -> str:
-    return value.encode("utf-8", "backslashreplace").decode()
+        pass
+    try:
+        text = ascii(arguments)
+    except (RecursionError, ValueError):  # ValueError: an integer of thousands of digits
+        text = f"a {type(arguments).__name__} that cannot be shown"
+    return orjson.dumps({"arguments": text})
 
 
 def _named(arguments: Any) -> list[str]:

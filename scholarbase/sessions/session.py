@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -82,15 +82,6 @@ class Limits:
     def to_dict(self) -> dict[str, int]:
         """The limits that are set."""
         return {name: value for name, value in asdict(self).items() if value is not None}
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Limits:
-        """Raises InvalidRequest: an unknown limit, or an invalid value."""
-        known = tuple(f.name for f in fields(cls))
-        for name in data:
-            if name not in known:
-                raise InvalidRequest(f"Unknown limit {name!r}: a session has {', '.join(known)}.")
-        return cls(**data)
 
 
 @dataclass(frozen=True, slots=True)

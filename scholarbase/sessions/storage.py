@@ -7,7 +7,7 @@ PostgreSQL database that several servers share. The statements of :mod:`scholarb
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -19,20 +19,11 @@ _CONNECTION_STRING: Final = re.compile(r"\s*(host|hostaddr|port|dbname|user|pass
 """The start of libpq's other form, ``host=localhost dbname=sessions``."""
 
 
-class Cursor(Protocol):
-    """The result of a statement, as in Python's database API (PEP 249)."""
-
-    @property
-    def rowcount(self) -> int: ...
-    def fetchone(self) -> Any: ...
-    def fetchall(self) -> list[Any]: ...
-    def __iter__(self) -> Iterator[Any]: ...
-
-
 class Connection(Protocol):
-    """A connection to a database, with ``?`` for the parameters of a statement."""
+    """A connection to a database, with ``?`` for the parameters of a statement. It returns a cursor of Python's
+    database API (PEP 249)."""
 
-    def execute(self, sql: str, parameters: Sequence[Any] = (), /) -> Cursor: ...
+    def execute(self, sql: str, parameters: Sequence[Any] = (), /) -> Any: ...
 
 
 class Storage(Protocol):

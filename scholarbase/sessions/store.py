@@ -168,7 +168,12 @@ class SessionStore:
         _check_owner(session, owner)
         self._remember(session)
         self._check_size(connection)
-        self._check_calls(session_id, row[7])
+        calls, limit = row[7], self._quotas.calls
+        if limit is not None and calls >= limit:
+            raise QuotaExceeded(
+                f"The session {session_id!r} has {calls:,} calls, and SCHOLARBASE_SESSION_CALLS allows {limit:,}: "
+                "continue in another session, or without one."
+            )
         return session
 
     def _remember(self, session: Session) -> None:
@@ -199,14 +204,6 @@ class SessionStore:
             log.info("Deleted %d sessions that were not used for %g days.", len(old), self._keep_days)
 
     # -- quotas -----------------------------------------------------------------------------------------
-
-    def _check_calls(self, session_id: str, calls: int) -> None:
-        limit = self._quotas.calls
-        if limit is not None and calls >= limit:
-            raise QuotaExceeded(
-                f"The session {session_id!r} has {calls:,} calls, and SCHOLARBASE_SESSION_CALLS allows {limit:,}: "
-                "continue in another session, or without one."
-            )
 
     def _check_may_open(self, connection: Connection, owner: str) -> None:
         limit = self._quotas.sessions
@@ -417,7 +414,7 @@ class SessionStore:
 def _session_of(
     id: str, query_id: str, query: str | None, as_of: str | None, limits: str, owner: str, opened: str
 ) -> Session:
-    return Session(id, query_id, query, as_of, Limits.from_dict(orjson.loads(limits)), owner, opened)
+    return Session(id, query_id, query, as_of, Limits(**orjson.loads(limits)), owner, opened)
 
 
 def _read(connection: Connection, session_id: str) -> Session | None:

@@ -219,6 +219,13 @@ _CHECKS: Final[dict[str, tuple[Callable[[Any], bool], str]]] = {
 }
 
 
+def _as_json(value: Any) -> Any:
+    """A value with the types of JSON, for tuples and other mappings."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    return list(value) if isinstance(value, tuple) else value
+
+
 # -- writing --------------------------------------------------------------------------------------------
 
 
@@ -265,27 +272,8 @@ class TrajectoryWriter:
             if file.read(1) != b"\n":
                 raise QueryFileError(f"The last line of {self._path} is incomplete: remove or complete it.")
 
-    def append(
-        self,
-        query_id: str,
-        tool: str,
-        ids: Sequence[str],
-        *,
-        kind: CallKind | None = None,
-        arguments: Mapping[str, Any] | None = None,
-        scores: Sequence[float] | None = None,
-        time: str | None = None,
-        ended: str | None = None,
-        seconds: float | None = None,
-        tokens: int | None = None,
-        parent: int | None = None,
-        round: int | None = None,
-        query: str | None = None,
-        error: str | None = None,
-        error_type: str | None = None,
-        thought: str | None = None,
-    ) -> int:
-        """Write one call, with the keys of the format as arguments. ``time`` defaults to now.
+    def append(self, query_id: str, tool: str, ids: Sequence[str], **keys: Any) -> int:
+        """Write one call, with the other keys of the format as arguments. ``time`` defaults to now.
 
         Returns: the call's number, for the ``parent`` of later calls.
 
@@ -293,30 +281,21 @@ class TrajectoryWriter:
             InvalidRequest: the call is invalid; nothing is written.
             StorageError: the file cannot be written; earlier calls are complete.
         """
-        row: dict[str, Any] = {
-            "query_id": query_id,
-            "call": None,
-            "tool": tool,
-            "kind": kind,
-            "arguments": None if arguments is None else dict(arguments),
-            "ids": list(ids),
-            "scores": None if scores is None else list(scores),
-            "time": time or datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
-            "ended": ended,
-            "seconds": seconds,
-            "tokens": tokens,
-            "parent": parent,
-            "round": round,
-            "query": query,
-            "error": error,
-            "error_type": error_type,
-            "thought": thought,
-            **self._common,
-        }
+        began = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         with self._lock:
-            number = row["call"] = self._last.get(query_id, 0) + 1
-            line = {key: value for key, value in row.items() if value is not None}
+            number = self._last.get(query_id, 0) + 1
+            row = {
+                "query_id": query_id,
+                "call": number,
+                "tool": tool,
+                "ids": ids,
+                "time": began,
+                **keys,
+                **self._common,
+            }
+            line = {key: _as_json(value) for key, value in row.items() if value is not None}
             _raw_call(line, "the call", self._canonical)
+            parent = line.get("parent")
             if parent is not None and parent >= number:
                 raise InvalidRequest(
                     f"parent is {parent}, and this is call {number}: give the number of an earlier call."

@@ -111,45 +111,7 @@ def test_fifty_sessions_at_once(sample_library: Path, tmp_path: Path, record_pro
             seen.update(line["ids"])
 
 
-def test_calls_of_one_session_at_once_were_stored_out_of_order(sample_library: Path, tmp_path: Path) -> None:
-    """Fast and slow calls of one session, on two processes, against the clock of their clients."""
-    times: dict[str, tuple[float, float]] = {}
-
-    def work(url: str, name: str) -> None:
-        choose = random.Random(name)
-        with httpx.Client(base_url=url, timeout=DEADLINE) as client:
-            for number in range(20):
-                q = f"{choose.choice(WORDS)} {choose.choice(WORDS)} {name} {number}"
-                body = {
-                    "q": q,
-                    "limit": choose.choice((1, 1, 500)),
-                    "engine": choose.choice(("bm25", "fts5")),
-                }
-                sent = time.monotonic()
-                answered = client.post("/v1/search", json=body, headers={"X-ScholarBase-Session": "s"})
-                assert answered.status_code == 200, answered.text
-                times[q] = (sent, time.monotonic())
-
-    with serving(sample_library, "--workers", "2", SCHOLARBASE_SESSIONS=str(tmp_path)) as (url, _):
-        with ThreadPoolExecutor(8) as pool:
-            list(pool.map(lambda name: work(url, name), "abcdefgh"))
-        asyncio.run(_all_recorded(url, len(times)))
-        lines = [json.loads(line) for line in httpx.get(f"{url}/v1/sessions/s").text.splitlines()]
-    assert sorted(line["call"] for line in lines) == list(range(1, len(times) + 1))
-    assert [line["ended"] for line in lines] == sorted(line["ended"] for line in lines)
-    latest = 0.0
-    for line in lines:
-        sent, received = times[line["arguments"]["q"]]
-        assert received >= latest, "this response came before the request of an earlier line was sent"
-        latest = max(latest, sent)
-
-
-async def _all_recorded(url: str, calls: int) -> None:
-    async with httpx.AsyncClient(base_url=url, timeout=DEADLINE) as client:
-        await _recorded(client, "s", calls)
-
-
-KILLS = int(os.environ.get("SESSIONS_KILLS", "3"))
+KILLS = int(os.environ.get("SESSIONS_KILLS", "1"))
 LIMIT = 100_000
 
 

@@ -66,11 +66,11 @@ class TestSchemas:
             "answer": (["answer"], ["answer"]),
         }
 
-    @pytest.mark.parametrize("form", SCHEMA_FORMS)
-    def test_every_form(self, tools: Tools, form: Any) -> None:
-        assert len(tools.schemas(form)) == 4
-        if form.startswith("openai"):
-            assert len(tools.schemas(form, strict=True)) == 4
+    def test_every_form(self, tools: Tools) -> None:
+        for form in SCHEMA_FORMS:
+            assert len(tools.schemas(form)) == 4
+            if form.startswith("openai"):
+                assert len(tools.schemas(form, strict=True)) == 4
 
     def test_the_set_is_named_in_each_interface(self, url: str, full_texts: Library) -> None:
         assert listed(httpx.get(f"{url}/v1/tools?set=airqa").json()["tools"]) == NAMES
@@ -161,9 +161,8 @@ class TestActions:
 
 
 class TestErrors:
-    @pytest.mark.parametrize(
-        ("name", "arguments", "kind", "sentence"),
-        [
+    def test_an_error_is_an_observation(self, url: str, tools: Tools) -> None:
+        refused: list[tuple[str, dict[str, Any], str, str]] = [
             (
                 *("retrieve", {"query": "zebra", "colour": "red"}, "invalid-request"),
                 "Unknown argument 'colour': retrieve takes query, limit.",
@@ -187,21 +186,18 @@ class TestErrors:
                 *("invalid-request", "box is"),
             ),
             ("answer", {}, "invalid-request", "The argument 'answer' is missing."),
-        ],
-    )
-    def test_an_error_is_an_observation(
-        self, url: str, tools: Tools, name: str, arguments: Any, kind: str, sentence: str
-    ) -> None:
-        content = tools.call(name, arguments)
-        assert content["error_type"] == kind
-        assert sentence in content["observation"]
-        assert tools.call_as_text(name, arguments) == content["observation"]
-        response = httpx.post(f"{url}/v1/tools/{name}?set=airqa", json=arguments)
-        assert (response.status_code, response.json()) == (200, content)
+        ]
+        for name, arguments, kind, sentence in refused:
+            content = tools.call(name, arguments)
+            assert content["error_type"] == kind
+            assert sentence in content["observation"]
+            assert tools.call_as_text(name, arguments) == content["observation"]
+            response = httpx.post(f"{url}/v1/tools/{name}?set=airqa", json=arguments)
+            assert (response.status_code, response.json()) == (200, content)
 
     def test_a_statement_that_takes_too_long_is_an_observation(self, full_texts: Library) -> None:
         endless = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT max(x) FROM n"
-        content = Tools(full_texts, tool_set="airqa").call("query", {"sql": endless, "timeout": 0.5})
+        content = Tools(full_texts, tool_set="airqa").call("query", {"sql": endless, "timeout": 0.1})
         assert content["error_type"] == "time-limit"
 
 
