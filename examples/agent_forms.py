@@ -23,7 +23,7 @@ from anyio.from_thread import start_blocking_portal
 from mcp import Client as McpClient
 
 from scholarbase.search.library import Library
-from scholarbase.sessions.report import calls_of, held_answers, report
+from scholarbase.sessions.report import held_answers, report
 from scholarbase.sessions.session import CallRecord, Session
 from scholarbase.sessions.store import SessionStore
 from scholarbase.tools import Tools
@@ -141,8 +141,8 @@ class InPython:
         return [json.loads(line) for line in self._store.lines(self._session.id)]
 
     def report(self, answers: Sequence[str]) -> dict[str, Any]:
-        calls = calls_of(self._store.lines(self._session.id))
-        return report(self._session, calls, held_answers(self._library, answers)).to_dict()
+        lines = self._store.lines(self._session.id)
+        return report(self._session, lines, held_answers(self._library, answers))
 
 
 FORMS = ("http", "mcp", "python")

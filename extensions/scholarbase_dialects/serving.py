@@ -233,8 +233,7 @@ def _as_of(request: Request, recording: Recording | None) -> str | None:
     if values:
         as_of_day(values[0])
     own = values[0] if values else None
-    changes = recording.changes({"as_of": own}) if recording is not None else {}
-    return changes.get("as_of", own)
+    return own if recording is None else recording.session.date_of_call(own)
 
 
 async def _record(recording: Recording, calls: Calls, body: bytes) -> Mapping[str, str]:

@@ -27,7 +27,7 @@ from scholarbase.api.session_headers import (
 )
 from scholarbase.errors import BudgetExhausted, InvalidRequest, ScholarBaseError
 from scholarbase.sessions.progress import MAX_RECORDED, NOT_RECORDED
-from scholarbase.sessions.recording import BUDGET_SECONDS, WRITE_SECONDS, Recording, SessionCall
+from scholarbase.sessions.recording import BUDGET_SECONDS, WRITE_SECONDS, Recording
 from scholarbase.sessions.session import Session, check_number, check_session_id
 from scholarbase.sessions.writer import write_timeout
 from scholarbase.tools.responding import CallResponse
@@ -169,8 +169,8 @@ async def at_date_of_session(request: Request, parsed: T) -> T:
     if name is None or not hasattr(parsed, "as_of"):
         return parsed
     session = await find_session(request.app.state, request.scope, name)
-    changes = SessionCall(session, "").changes({"as_of": parsed.as_of})
-    return parsed.model_copy(update=changes) if changes else parsed  # type: ignore[attr-defined]
+    as_of = session.date_of_call(parsed.as_of)
+    return parsed if as_of == parsed.as_of else parsed.model_copy(update={"as_of": as_of})  # type: ignore[attr-defined]
 
 
 async def record_around(request: Request, tool: str, respond: Callable[[Request], Any]) -> Response:

@@ -181,7 +181,7 @@ def report(
 ) -> None:
     """Print the costs of the session NAME, and with --answer its results."""
     from scholarbase.search.library import Library
-    from scholarbase.sessions.report import calls_of, held_answers
+    from scholarbase.sessions.report import held_answers
     from scholarbase.sessions.report import report as made
 
     held: dict[str, str | None] | None = None
@@ -191,7 +191,7 @@ def report(
             held = held_answers(opened, answers)
     with opened_sessions(settings, sessions) as store:
         facts = store.session(name)
-        content = made(facts.session, calls_of(store.lines(name)), held).to_dict()
+        content = made(facts.session, store.lines(name), held)
     click.echo(orjson.dumps(content, option=orjson.OPT_INDENT_2).decode())
 
 

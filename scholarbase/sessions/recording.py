@@ -13,8 +13,6 @@ import msgspec
 
 from scholarbase.errors import InvalidRequest, ScholarBaseError, TimeLimit
 from scholarbase.identifiers import parse
-from scholarbase.models.checks import as_of_day
-from scholarbase.models.limits import MAX_IDS
 from scholarbase.models.runs import CallKind
 from scholarbase.responses.sizing import estimate_tokens
 from scholarbase.sessions.progress import BudgetState
@@ -144,33 +142,6 @@ class SessionCall:
         if self.budget is not None:
             self.budget = replace(self.budget, seen=self.budget.seen.union(papers))
 
-    def changes(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments that the session changes: its ``as_of``, and ``exclude_ids`` for ``exclude_seen``.
-
-        Raises:
-            InvalidRequest: the call's ``as_of`` is later than its session's.
-        """
-        changed: dict[str, Any] = {}
-        latest, requested = self.session.as_of, arguments.get("as_of")
-        if latest is not None and requested is None:
-            changed["as_of"] = latest
-        elif latest is not None and requested is not None and as_of_day(requested) > as_of_day(latest):
-            raise InvalidRequest(
-                f"as_of {requested!r} is later than {latest!r}, the as_of of the session {self.session.id!r}: give "
-                "that or an earlier one, or leave it out."
-            )
-        if arguments.get("exclude_seen"):
-            assert self.budget is not None
-            # The call's own first, in their order.
-            ids = [*(arguments.get("exclude_ids") or ()), *sorted(self.budget.seen)]
-            if len(ids) > MAX_IDS:
-                raise InvalidRequest(
-                    f"The session {self.session.id!r} has seen {len(self.budget.seen)} papers, and exclude_seen "
-                    f"excludes at most {MAX_IDS}: open another session, or page by offset."
-                )
-            changed |= {"exclude_ids": ids, "exclude_seen": False}
-        return changed
-
     def remaining(self, returned: Sequence[ReturnedPapers]) -> dict[str, int]:
         """What the budgets leave after these responses; empty for a session without limits."""
         assert self.budget is not None
@@ -187,8 +158,8 @@ class SessionCall:
 class Recording(SessionCall):
     """Records a call of a session, or the ``count`` calls of one request.
 
-    First ``reserve``, where ``needs_budget`` says so, and set ``budget`` to the result; then run the call with
-    ``changes``; then ``record`` or ``record_failure``. Futures are the store's.
+    First ``reserve``, where ``needs_budget`` says so, and set ``budget`` to the result; then run the call; then
+    ``record`` or ``record_failure``. Futures are the store's.
     """
 
     store: SessionStore

@@ -6,7 +6,7 @@ The figures are those of :mod:`scholarbase.trajectories.figures`, which ScholarQ
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -16,39 +16,10 @@ from scholarbase.identifiers import parse
 from scholarbase.models.checks import check_ids
 from scholarbase.models.runs import CALL_KINDS, Call
 from scholarbase.sessions.session import Session
-from scholarbase.trajectories.figures import QueryEfficiency, figures, recall_after_each
+from scholarbase.trajectories.figures import figures, recall_after_each
 
 if TYPE_CHECKING:
     from scholarbase.search.library import Library
-
-
-@dataclass(frozen=True, slots=True)
-class SessionReport:
-    """``figures`` as for a query of an evaluation; ``recall_after`` has the recall over all answers after each call,
-    None without answers; ``answers_absent`` are answers that the library lacks."""
-
-    session: Session
-    figures: QueryEfficiency
-    recall_after: tuple[float, ...] | None
-    answers: tuple[str, ...]
-    answers_absent: tuple[str, ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        named = asdict(self.figures)
-        del named["query_id"]
-        return {
-            **self.session.to_dict(),
-            "calls": sum(named[f"{kind}_calls"] or 0 for kind in CALL_KINDS[:-1]),
-            **named,
-            "recall_after": None if self.recall_after is None else list(self.recall_after),
-            "answers": len(self.answers),
-            "answers_absent": list(self.answers_absent),
-        }
-
-
-def calls_of(lines: Iterable[bytes]) -> list[Call]:
-    """The calls of a recorded trajectory."""
-    return [_call(orjson.loads(line)) for line in lines]
 
 
 def _call(row: Mapping[str, Any]) -> Call:
@@ -83,19 +54,24 @@ def held_answers(library: Library, answers: Sequence[str], as_of: str | None = N
 
 
 def report(
-    session: Session, calls: Sequence[Call], answers: Mapping[str, str | None] | None = None
-) -> SessionReport:
-    """The report of a session's calls.
+    session: Session, lines: Iterable[bytes], answers: Mapping[str, str | None] | None = None
+) -> dict[str, Any]:
+    """The report of a recorded trajectory, with the figures of a query of an evaluation. ``recall_after`` is the recall
+    over all answers after each call, None without answers; ``answers_absent`` are those that the library lacks.
 
     Args:
         answers: each answer's canonical id, to the library's id of it, None where the library lacks it. Such an answer
             counts as one that was not found.
     """
+    calls = [_call(orjson.loads(line)) for line in lines]
     relevant = frozenset(held or answer for answer, held in (answers or {}).items())
-    return SessionReport(
-        session=session,
-        figures=figures(session.query_id, calls, relevant),
-        recall_after=None if not relevant else tuple(recall_after_each(calls, relevant)),
-        answers=tuple(sorted(relevant)),
-        answers_absent=tuple(answer for answer, held in (answers or {}).items() if held is None),
-    )
+    named = asdict(figures(session.query_id, calls, relevant))
+    del named["query_id"]
+    return {
+        **session.to_dict(),
+        "calls": sum(named[f"{kind}_calls"] or 0 for kind in CALL_KINDS[:-1]),
+        **named,
+        "recall_after": recall_after_each(calls, relevant) if relevant else None,
+        "answers": len(relevant),
+        "answers_absent": [answer for answer, held in (answers or {}).items() if held is None],
+    }

@@ -131,6 +131,21 @@ class Session:
         object.__setattr__(self, "query_id", self.query_id or self.id)
         object.__setattr__(self, "opened", self.opened or now())
 
+    def date_of_call(self, requested: str | None) -> str | None:
+        """The ``as_of`` of a call that requests this one, or none.
+
+        Raises:
+            InvalidRequest: it is later than the session's.
+        """
+        if self.as_of is None or requested is None:
+            return requested or self.as_of
+        if as_of_day(requested) > as_of_day(self.as_of):
+            raise InvalidRequest(
+                f"as_of {requested!r} is later than {self.as_of!r}, the as_of of the session {self.id!r}: give that "
+                "or an earlier one, or leave it out."
+            )
+        return requested
+
     def to_dict(self) -> dict[str, Any]:
         """The session as clients see it."""
         return {

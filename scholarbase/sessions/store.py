@@ -453,7 +453,7 @@ def _ensure(connection: Connection, session: Session) -> Session:
 
 def _delete(connection: Connection, session_id: str) -> int:
     connection.execute("DELETE FROM calls WHERE session = ?", (session_id,))
-    return connection.execute("DELETE FROM sessions WHERE id = ?", (session_id,)).rowcount
+    return int(connection.execute("DELETE FROM sessions WHERE id = ?", (session_id,)).rowcount)
 
 
 def _count_lost(connection: Connection, session_id: str, calls: int) -> None:

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from scholarbase.bibliographies.writing import MEDIA_TYPES, write_papers
 from scholarbase.errors import InvalidRequest
-from scholarbase.models.limits import MIN_TOKENS, ExportFormat
+from scholarbase.models.limits import MAX_IDS, MIN_TOKENS, ExportFormat
 from scholarbase.models.requests import check_session
 from scholarbase.responses.sizing import check_max_tokens, estimate_tokens, fit_response
 from scholarbase.responses.text import as_text, compact_authors, is_unfinished, papers_in
@@ -57,16 +57,23 @@ def apply_session(library: Library, request: BaseModel, call: SessionCall | None
             update={"searches": tuple(apply_session(library, one, call) for one in searches)}
         )
     arguments = vars(request)
-    changes = call.changes(arguments)
-    if changes.get("exclude_ids"):
-        # Papers that do not exist as of this call's date cannot be excluded.
-        as_of = changes.get("as_of", arguments.get("as_of"))
-        own = list(arguments.get("exclude_ids") or ())
-        seen = changes["exclude_ids"][len(own) :]
-        if as_of is not None and as_of != call.session.as_of:
-            existing = library.papers(seen, fields=("id",), as_of=as_of)
+    session, as_of = call.session, arguments.get("as_of")
+    changes: dict[str, Any] = {}
+    if (date := session.date_of_call(as_of)) != as_of:
+        changes["as_of"] = date
+    if arguments.get("exclude_seen"):
+        assert call.budget is not None
+        excluded, seen = arguments.get("exclude_ids") or (), sorted(call.budget.seen)
+        if len(excluded) + len(seen) > MAX_IDS:
+            raise InvalidRequest(
+                f"The session {session.id!r} has seen {len(seen)} papers, and exclude_seen excludes at most {MAX_IDS}: "
+                "open another session, or page by offset."
+            )
+        if seen and date is not None and date != session.as_of:
+            # Papers that do not exist as of this call's date cannot be excluded.
+            existing = library.papers(seen, fields=("id",), as_of=date)
             seen = [paper_id for paper_id, paper in zip(seen, existing, strict=True) if paper is not None]
-        changes["exclude_ids"] = (*own, *seen)
+        changes |= {"exclude_ids": (*excluded, *seen), "exclude_seen": False}
     return request.model_copy(update=changes) if changes else request
 
 

@@ -21,7 +21,7 @@ from scholarbase.models.checks import check_ids
 from scholarbase.models.session_requests import ReportBody, SessionAnswerBody, SessionBody, SessionsParameters
 from scholarbase.search.library import Library
 from scholarbase.sessions.progress import MAX_RECORDED
-from scholarbase.sessions.report import calls_of, held_answers, report
+from scholarbase.sessions.report import held_answers, report
 from scholarbase.sessions.session import CallRecord, Limits, Session, now
 from scholarbase.sessions.store import SessionFacts, SessionStore, not_found
 from scholarbase.tools.replay import Difference, differences, replay
@@ -273,9 +273,9 @@ def _visible(request: Request, name: str) -> tuple[SessionStore, SessionFacts]:
 
 def _reported(request: Request, library: Library, name: str, answers: Sequence[str] | None) -> Response:
     store, facts = _visible(request, name)
-    calls = calls_of(_some_lines(store, name, "report"))
+    lines = list(_some_lines(store, name, "report"))
     held = None if answers is None else held_answers(library, answers, facts.session.as_of)
-    return json_response(report(facts.session, calls, held).to_dict())
+    return json_response(report(facts.session, lines, held))
 
 
 def _some_lines(store: SessionStore, name: str, what: str) -> Iterator[bytes]:
