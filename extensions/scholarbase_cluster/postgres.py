@@ -53,7 +53,7 @@ _SETTINGS: Final = {
 SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS sessions (
     id TEXT COLLATE "C" PRIMARY KEY, query_id TEXT NOT NULL, query TEXT, as_of TEXT, limits TEXT NOT NULL,
-    owner TEXT COLLATE "C" NOT NULL, opened TEXT NOT NULL, used BIGINT NOT NULL, lost BIGINT NOT NULL DEFAULT 0,
+    owner TEXT COLLATE "C" NOT NULL, opened TEXT NOT NULL, opened_at BIGINT NOT NULL, lost BIGINT NOT NULL DEFAULT 0,
     bytes BIGINT NOT NULL DEFAULT 0
 );
 CREATE INDEX IF NOT EXISTS sessions_by_owner ON sessions (owner);

@@ -25,7 +25,7 @@ SCHEMA: Final = (
     """
     CREATE TABLE sessions (
         id TEXT PRIMARY KEY, query_id TEXT NOT NULL, query TEXT, as_of TEXT, limits TEXT NOT NULL,
-        owner TEXT NOT NULL, opened TEXT NOT NULL, used INTEGER NOT NULL, lost INTEGER NOT NULL DEFAULT 0
+        owner TEXT NOT NULL, opened TEXT NOT NULL, opened_at INTEGER NOT NULL, lost INTEGER NOT NULL DEFAULT 0
     ) WITHOUT ROWID
     """,
     "CREATE INDEX sessions_by_owner ON sessions (owner)",
@@ -37,9 +37,9 @@ SCHEMA: Final = (
     """,
     "CREATE UNIQUE INDEX calls_by_key ON calls (session, key) WHERE key IS NOT NULL",
 )
-"""A row of ``sessions`` is what is fixed when one opens, the time of its last call, and the calls that were dropped. A
-row of ``calls`` is a line of the trajectory, with the client's key; ``is_open`` until its response is ready. ``used``
-and ``ended`` are in microseconds since 1970."""
+"""A row of ``sessions`` is what is fixed when one opens, and the number of its calls that were dropped. A row of
+``calls`` is a line of the trajectory, with the client's key; ``is_open`` until its response is ready. ``opened_at`` and
+``ended`` are in microseconds since 1970."""
 STEPS: Final = 10_000
 """SQLite's instructions between two looks at the clock."""
 IDLE_CONNECTIONS: Final = 4
@@ -67,19 +67,23 @@ class SqliteStorage:
         self._connection: sqlite3.Connection | None = None
         self._file: _File | None = None
         """The file that is open for writing."""
+        self._seconds: float | None = None
+        """How long its transactions wait for other processes."""
         self._idle: deque[tuple[_File, sqlite3.Connection]] = deque()
 
     # -- writing ----------------------------------------------------------------------------------------
 
     @property
     def is_ready(self) -> bool:
-        return self._connection is not None and self._file == _identity(self.path)
+        return self._connection is not None
 
     @contextmanager
     def transaction(self, names: Sequence[str], seconds: float) -> Iterator[Connection]:
         connection = self._connected()
         try:
-            connection.execute(f"PRAGMA busy_timeout = {seconds * 1000:.0f}")
+            if seconds != self._seconds:
+                connection.execute(f"PRAGMA busy_timeout = {seconds * 1000:.0f}")
+                self._seconds = seconds
             connection.execute("BEGIN IMMEDIATE")
             yield connection
             connection.execute("COMMIT")
@@ -99,10 +103,10 @@ class SqliteStorage:
 
     def _connected(self) -> sqlite3.Connection:
         """The connection; where the file was deleted or replaced, to the one that is now at the path."""
-        if self._connection is None or not self.is_ready:
+        if self._connection is None or self._file != _identity(self.path):
             self._disconnect()
             self._connection = _connect(self.path)
-            self._file = _identity(self.path)
+            self._file, self._seconds = _identity(self.path), None
         return self._connection
 
     def _disconnect(self) -> None:

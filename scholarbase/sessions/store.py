@@ -41,6 +41,11 @@ PAGE: Final = 32
 _ALL: Final = 2**62
 _COLUMNS: Final = "id, query_id, query, as_of, limits, owner, opened"
 _LAST: Final = "(SELECT coalesce(max(number), 0) FROM calls WHERE session = sessions.id)"
+_USED: Final = (
+    "coalesce((SELECT ended FROM calls WHERE session = sessions.id ORDER BY number DESC LIMIT 1), opened_at)"
+)
+_OF_SESSION: Final = "FROM sessions WHERE id = ? AND opened = ? AND owner = ?"
+"""The row of a session, unless it was deleted, and perhaps opened again, since it was read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +202,7 @@ class SessionStore:
         except OverflowError:  # before the year 1
             return
         at = int(before.timestamp() * 1_000_000)
-        old = connection.execute("SELECT id FROM sessions WHERE used < ?", (at,)).fetchall()
+        old = connection.execute(f"SELECT id FROM sessions WHERE {_USED} < ?", (at,)).fetchall()
         for [session_id] in old:
             _delete(connection, session_id)
         if old:
@@ -272,7 +277,7 @@ class SessionStore:
             ]
             counted = {"calls": len(calls), "expansions": len(calls) if calls[0].kind == "expand" else 0}
             remaining = {name: rest - counted.get(name, 0) for name, rest in state.remaining.items()}
-            return replace(state, remaining=remaining, numbers=tuple(numbers))
+            return replace(state, remaining=remaining, numbers=tuple(filter(None, numbers)))
 
         return self._writer.submit(run, session.id)
 
@@ -303,21 +308,26 @@ class SessionStore:
             calls = [replace(call, key=call.key or f"call {secrets.token_hex(8)}") for call in calls]
 
         def run(connection: Connection) -> list[int]:
-            current = _ensure(connection, session)
-            _check_owner(current, session.owner)
-            self._remember(current)
-            is_counted = current.opened == session.opened
-            return [
-                self._write(connection, current, call if is_counted else replace(call, number=None), line)
-                for call, line in zip(calls, lines, strict=True)
-            ]
+            current, numbers = session, []
+            for call, line in zip(calls, lines, strict=True):
+                number = self._write(connection, current, call, line)
+                if number is None:
+                    current = _ensure(connection, session)
+                    _check_owner(current, session.owner)
+                    self._remember(current)
+                    number = self._write(connection, current, replace(call, number=None), line)
+                assert number is not None
+                numbers.append(number)
+            return numbers
 
         return self._writer.submit(run, session.id, recorded=session.id)
 
-    def _write(self, connection: Connection, session: Session, call: CallRecord, line: bytes) -> int:
-        """Complete a call that is open, or append it where it is not recorded; its number."""
-        if call.number is not None and self._complete(connection, session, call, call.number, line):
-            return call.number
+    def _write(self, connection: Connection, session: Session, call: CallRecord, line: bytes) -> int | None:
+        """Complete a call that is open, or append it where it is not recorded; its number. None: the session is new, or
+        was deleted."""
+        number = call.number
+        if number is not None and self._complete(connection, session, call, number, line):
+            return number
         number = _number_of_key(connection, session.id, call.key)
         if number is None:
             return self._append(connection, session, call, line)
@@ -329,10 +339,11 @@ class SessionStore:
     ) -> bool:
         ended = self._storage.local_time(call.ended or unix_time())
         changed = connection.execute(
-            """
-            UPDATE calls SET line = ?, ended = ?, key = ?, is_open = 0 WHERE session = ? AND number = ? AND is_open = 1
+            f"""
+            UPDATE calls SET line = ?, ended = ?, key = ?, is_open = 0
+            WHERE session = ? AND number = ? AND is_open = 1 AND EXISTS (SELECT 1 {_OF_SESSION})
             """,
-            (line, ended, call.key, session.id, number),
+            (line, ended, call.key, session.id, number, session.id, session.opened, session.owner),
         ).rowcount
         return bool(changed)
 
@@ -344,17 +355,16 @@ class SessionStore:
         line: bytes,
         *,
         is_open: bool = False,
-    ) -> int:
+    ) -> int | None:
         ended = self._storage.local_time(call.ended or unix_time())
-        [number] = connection.execute(
-            """
+        rows = connection.execute(
+            f"""
             INSERT INTO calls (session, number, ended, is_open, key, line)
-            SELECT ?, coalesce(max(number), 0) + 1, ?, ?, ?, ? FROM calls WHERE session = ? RETURNING number
+            SELECT id, {_LAST} + 1, ?, ?, ?, ? {_OF_SESSION} RETURNING number
             """,
-            (session.id, ended, int(is_open), call.key, line, session.id),
-        ).fetchone()
-        connection.execute("UPDATE sessions SET used = ? WHERE id = ?", (ended, session.id))
-        return int(number)
+            (ended, int(is_open), call.key, line, session.id, session.opened, session.owner),
+        ).fetchall()
+        return int(rows[0][0]) if rows else None
 
     # -- reading ----------------------------------------------------------------------------------------
 
@@ -379,9 +389,7 @@ class SessionStore:
                 return 0, []
             of_owner, params = ("", ()) if owner is None else ("WHERE owner = ?", (owner,))
             [total] = connection.execute(f"SELECT count(*) FROM sessions {of_owner}", params).fetchone()
-            page = (
-                f"ORDER BY used DESC, id LIMIT {_ALL if limit is None else int(limit)} OFFSET {int(offset)}"
-            )
+            page = f"ORDER BY {_USED} DESC, id LIMIT {_ALL if limit is None else int(limit)} OFFSET {int(offset)}"
             return int(total), _facts(connection, f"{of_owner} {page}", *params)
 
     def lines(self, session_id: str) -> Iterator[bytes]:
@@ -425,7 +433,7 @@ def _read(connection: Connection, session_id: str) -> Session | None:
 def _insert(connection: Connection, session: Session) -> None:
     limits = orjson.dumps(asdict(session.limits)).decode()
     connection.execute(
-        f"INSERT INTO sessions ({_COLUMNS}, used) VALUES (?,?,?,?,?,?,?,?)",
+        f"INSERT INTO sessions ({_COLUMNS}, opened_at) VALUES (?,?,?,?,?,?,?,?)",
         (
             *(
                 session.id,
@@ -463,7 +471,7 @@ def _count_lost(connection: Connection, session_id: str, calls: int) -> None:
 def _facts(connection: Connection, rest: str, *params: str) -> list[SessionFacts]:
     """Sessions with their numbers of calls; ``rest`` is the statement's end, from WHERE on."""
     rows = connection.execute(
-        f"SELECT {_COLUMNS}, {_LAST}, used, lost FROM sessions {rest}", params
+        f"SELECT {_COLUMNS}, {_LAST}, {_USED}, lost FROM sessions {rest}", params
     ).fetchall()
     return [SessionFacts(_session_of(*row[:7]), row[7], rfc3339(row[8]), row[9]) for row in rows]
 

@@ -232,7 +232,7 @@ class Writer:
     def _write_group(self, group: list[_Operation], seconds: float) -> None:
         """Run operations in one transaction; if one of them fails, each in its own."""
         names = [name for operation in group for name in operation.names]
-        lost = {session_id: calls for session_id, calls in self._lost.copy().items() if calls}
+        lost = dict(self._lost)
         try:
             with self._storage.transaction([*names, *lost], seconds) as connection:
                 started = [operation for operation in group if operation.start()]
@@ -251,8 +251,9 @@ class Writer:
             for operation in group:
                 self._write_group([operation], seconds)
             return
-        with self._lock:
-            self._lost.subtract(lost)
+        if lost:
+            with self._lock:
+                self._lost -= Counter(lost)
         self._unchecked += len(group)
         for operation, (result, failure) in zip(started, results, strict=True):
             if failure is None:

@@ -13,17 +13,8 @@ from pydantic import TypeAdapter
 from scholarbase.client import Client
 from scholarbase.errors import DocumentNotFound, InvalidRequest, ToolNotFound
 from scholarbase.models.limits import SCHEMA_FORMS
-from scholarbase.models.requests import (
-    EdgeBody,
-    ExpandBody,
-    OneSearch,
-    PaperBatchBody,
-    SearchBody,
-    TitleBatchBody,
-)
 from scholarbase.responses.sizing import estimate_tokens
 from scholarbase.search.library import Library
-from scholarbase.sessions.recording import returned_papers as papers_of
 from scholarbase.tools import Tools
 from scholarbase.tools.definitions import TOOLS, schemas, tool_named
 
@@ -255,44 +246,6 @@ def test_arguments_are_understood_as_documented() -> None:
             with pytest.raises(InvalidRequest) as refused:
                 parsed(name, arguments)
             assert str(refused.value) == result
-
-
-NATIVE: list[tuple[str, Any]] = [
-    ("search_papers", SearchBody(q=QUESTION)),
-    (
-        "search_papers",
-        SearchBody(q=QUESTION, limit=25, offset=5, engine="fts5", mode="sparse", fields=["id"]),
-    ),
-    (
-        "search_papers",
-        SearchBody.model_validate({"q": "strings", "from": "1993", "to": "1995-06", "limit": 40}),
-    ),
-    ("search_papers", SearchBody(q="strings", category=["hep-th"], min_citations=5, exclude=["QCD"])),
-    ("search_papers", SearchBody(q="strings", as_of="1995-01", within=[SEED], venue=[])),
-    ("search_papers", SearchBody(q="strings", limit=30, max_tokens=700)),
-    ("search_papers", SearchBody(q="strings", limit=30, max_tokens=700, fields=["title"], format="text")),
-    ("search_papers", SearchBody.model_construct(**vars(OneSearch(q="strings", explain=True)))),
-    ("match_titles", TitleBatchBody(titles=["Two Dimensional QCD is a String Theory", "zz"], limit=3)),
-    ("match_titles", TitleBatchBody(titles=["Two Dimensional QCD"], min_score=0.3)),
-    ("get_papers", PaperBatchBody(ids=[SEED, "arXiv:2001.00001"], fields=["title"])),
-    ("get_papers", PaperBatchBody(ids=[SEED, "hep-th/9303046"], max_tokens=400)),
-    ("get_citations", EdgeBody(paper_id=SEED)),
-    ("get_citations", EdgeBody(paper_id=SEED, limit=25, sort="date")),
-    ("get_references", EdgeBody.model_validate({"paper_id": SEED, "to": "1992", "limit": 3, "offset": 1})),
-    ("expand_papers", ExpandBody(seeds=[SEED])),
-    ("expand_papers", ExpandBody(seeds=[SEED], limit=25, hops=2, direction="references", exclude_ids=[SEED])),
-]
-
-
-def test_the_arguments_of_a_native_request_return_the_same_papers(sample: Library) -> None:
-    for name, request in NATIVE:
-        tool = tool_named(name)
-        arguments = json.loads(json.dumps(tool.arguments_for(request)))
-        again: Any = tool.parse(arguments)
-        papers = [papers_of(tool.run(sample, one).to_dict(), 0) for one in (again, request)]
-        assert papers[0] == papers[1], request
-        if request.max_tokens is not None:
-            assert (again.max_tokens, again.format) == (request.max_tokens, request.format)
 
 
 def test_other_names_and_values_are_understood() -> None:
