@@ -189,8 +189,10 @@ class Recording(SessionCall):
 
     def reserve(self, exclude_seen: bool) -> Future[BudgetState]:
         """Count the call in the budgets; the future raises BudgetExhausted."""
-        error = ScholarBaseError(UNANSWERED)
-        calls = [self._failed(index, {}, UNANSWERED, error.slug) for index in range(self.count)]
+        calls = [
+            self._call(index, {}, error=UNANSWERED, error_type=ScholarBaseError.slug)
+            for index in range(self.count)
+        ]
         return self.store.reserve(self.session, calls, with_seen=exclude_seen, parent=self.parent)
 
     def record(self, calls: Sequence[tuple[Mapping[str, Any], ReturnedPapers]]) -> Future[list[int]]:
@@ -200,8 +202,9 @@ class Recording(SessionCall):
         return self.store.record(
             self.session,
             [
-                replace(
-                    self._call(index, arguments),
+                self._call(
+                    index,
+                    arguments,
                     ids=returned.ids,
                     scores=returned.scores,
                     seconds=seconds,
@@ -223,11 +226,14 @@ class Recording(SessionCall):
         seconds = round(clock.perf_counter() - self.began, 6)
         counted = len(self.budget.numbers) if self.budget is not None else 0
         calls = [
-            replace(
-                self._failed(index, {} if index else arguments, message, known.slug),
+            self._call(
+                index,
+                {} if index else arguments,
                 key=None,
                 seconds=seconds,
                 tokens=0 if index else estimate_tokens(message),
+                error=message,
+                error_type=known.slug,
             )
             for index in range(max(counted, 1))
         ]
@@ -244,26 +250,22 @@ class Recording(SessionCall):
         otherwise lose what it returned if the server is killed."""
         return BUDGET_SECONDS if self.session.limits else WRITE_SECONDS
 
-    def _call(self, index: int, arguments: Mapping[str, Any]) -> CallRecord:
-        """One of the request's calls, without a result. Its arguments are recorded without nulls, and with the
-        session's ``as_of``."""
+    def _call(self, index: int, arguments: Mapping[str, Any], **result: Any) -> CallRecord:
+        """One of the request's calls. Its arguments are recorded without nulls, and with the session's ``as_of``."""
         recorded = {name: value for name, value in arguments.items() if value is not None}
         if self.session.as_of is not None:
             recorded.setdefault("as_of", self.session.as_of)
         numbers = self.budget.numbers if self.budget is not None else ()
+        result.setdefault("key", self.key and f"{self.key}:{index}")
         return CallRecord(
             tool=self.tool,
             kind=self.kind,
             arguments=recorded,
-            ids=(),
             time=self.time,
             parent=self.parent,
             round=self.round,
             snapshot=self.snapshot,
-            key=self.key and f"{self.key}:{index}",
             number=numbers[index] if index < len(numbers) else None,
             ended=unix_time(),
+            **result,
         )
-
-    def _failed(self, index: int, arguments: Mapping[str, Any], message: str, slug: str) -> CallRecord:
-        return replace(self._call(index, arguments), error=message, error_type=slug)

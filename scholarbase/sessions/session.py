@@ -171,7 +171,7 @@ class CallRecord:
     tool: str
     kind: CallKind
     arguments: Mapping[str, Any]
-    ids: tuple[str, ...]
+    ids: tuple[str, ...] = ()
     scores: tuple[float, ...] | None = None
     time: str = ""
     seconds: float | None = None
