@@ -187,6 +187,7 @@ def test_a_restart_of_the_database_loses_no_call(postgres: Postgres, url: str) -
         assert result(reserve(store, session)).remaining == {"calls": 44}, "connected again at once"
 
 
+@pytest.mark.slow
 def test_searches_answer_while_the_database_hangs(
     sample: Library,
     postgres: Postgres,
