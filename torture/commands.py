@@ -23,7 +23,7 @@ from typing import Any, Final, NamedTuple, NoReturn
 from benchmarks.servers import ROOT
 from scholarbase.cli import main as run_cli
 from scholarbase.indexes.vectors import edge
-from scholarbase.ingest import encoding, job, text, vectors
+from scholarbase.ingest import encoding, reading, text, vectors
 from scholarbase.updates import job as update_job
 from scholarbase.updates import packing, unpacking
 from torture.libraries import environment
@@ -87,7 +87,7 @@ class Commands:
 
 def _use_small_batches() -> None:
     settings: dict[Any, dict[str, int]] = {
-        job: {"LINES_PER_COMMIT": 20},
+        reading: {"LINES_PER_COMMIT": 20},
         vectors: {"POINTS_PER_UPSERT": 5, "UPSERTS_PER_FLUSH": 1},
         text: {"ROWS_PER_COMMIT": 5},
         edge: {"SEGMENT_POINTS": 10, "DENSE_SEGMENT_POINTS": 10},

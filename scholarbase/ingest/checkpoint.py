@@ -4,15 +4,31 @@ from __future__ import annotations
 
 import io
 import sqlite3
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 import orjson
 
+from scholarbase.errors import TooManyRejects
 from scholarbase.files import atomic_write, gzip_writer
-from scholarbase.ingest.records import Reject
+from scholarbase.ingest.records import REJECTS_ALWAYS_ALLOWED, Reject
+
+T = TypeVar("T")
+
+
+@contextmanager
+def transaction(db: sqlite3.Connection) -> Iterator[None]:
+    """Commit the block's changes together, or none of them."""
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    except BaseException:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+        raise
+    db.execute("COMMIT")
 
 
 class Checkpoint:
@@ -27,17 +43,9 @@ class Checkpoint:
             "CREATE TABLE IF NOT EXISTS ingest_rejects (file TEXT, dataset TEXT, line INT, reason TEXT, detail TEXT)"
         )
 
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
+    def transaction(self) -> AbstractContextManager[None]:
         """Commit the block's changes together, or none of them."""
-        self._db.execute("BEGIN IMMEDIATE")
-        try:
-            yield
-        except BaseException:
-            if self._db.in_transaction:
-                self._db.execute("ROLLBACK")
-            raise
-        self._db.execute("COMMIT")
+        return transaction(self._db)
 
     def get(self, key: str, default: Any = None) -> Any:
         row = self._db.execute("SELECT value FROM ingest_state WHERE key = ?", (key,)).fetchone()
@@ -61,6 +69,37 @@ class Checkpoint:
         )
         self.add("rejects", [(reject.reason, 1) for _, reject in rejects])
 
+    def check_rejects(
+        self,
+        kind: str,
+        what: str,
+        share: float,
+        always: int = REJECTS_ALWAYS_ALLOWED,
+        *,
+        may_be_all: bool = True,
+    ) -> None:
+        """Check the share of rejects after all files of a kind: one bad file among many does not fail the job.
+
+        Args:
+            what: names the kind in an error.
+            always: rejects that are allowed of any number of lines.
+            may_be_all: whether all lines may be rejected, if they are not more than ``always``.
+
+        Raises:
+            TooManyRejects: there are more than the ``share`` of all lines.
+        """
+        counts = self.get("counts", {})
+        lines, rejects = counts.get(f"lines_{kind}", 0), counts.get(f"rejects_{kind}", 0)
+        nothing_left = not may_be_all and rejects == lines
+        if nothing_left or rejects > max(always, share * lines):
+            file, line, detail = self._db.execute(
+                "SELECT file, line, detail FROM ingest_rejects WHERE dataset = ? LIMIT 1", (kind,)
+            ).fetchone()
+            why = "so that no paper is left" if nothing_left else more_than(share)
+            raise TooManyRejects(
+                f"{rejects:,} of {lines:,} {what} were rejected, {why}. The first is line {line} of {file}: {detail}"
+            )
+
     def write_rejects(self, path: Path) -> None:
         """Write the rejects as gzip JSON lines, in the order of the sources."""
         rows = self._db.execute("SELECT file, line, reason, detail FROM ingest_rejects ORDER BY rowid")
@@ -72,6 +111,24 @@ class Checkpoint:
     def drop(self) -> None:
         self._db.execute("DROP TABLE ingest_state")
         self._db.execute("DROP TABLE ingest_rejects")
+
+
+def more_than(share: float) -> str:
+    return f"more than the share of {share:g} that SCHOLARBASE_MAX_REJECT_SHARE allows"
+
+
+def batched(entries: Iterable[T], most: int, most_bytes: int, size: Callable[[T], int]) -> Iterator[list[T]]:
+    """Entries in lists that end after ``most`` of them, or when their sizes reach ``most_bytes``."""
+    batch: list[T] = []
+    total = 0
+    for entry in entries:
+        batch.append(entry)
+        total += size(entry)
+        if len(batch) == most or total >= most_bytes:
+            yield batch
+            batch, total = [], 0
+    if batch:
+        yield batch
 
 
 class Range(NamedTuple):

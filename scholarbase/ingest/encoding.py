@@ -5,14 +5,13 @@ from __future__ import annotations
 import sqlite3
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import ExitStack, closing
+from contextlib import closing
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from scholarbase.databases import open_for_reading
 from scholarbase.encoders import Encoder, Encodings, document_text, open_encoder
 from scholarbase.encoders.paired import PairedEncoder
 from scholarbase.errors import EncoderMismatch, SourceError
@@ -20,12 +19,9 @@ from scholarbase.identifiers import stored_identifier
 from scholarbase.indexes.catalog import find
 from scholarbase.ingest.checkpoint import ALL, Range, paper_counts
 from scholarbase.ingest.dense import DenseParts
-from scholarbase.ingest.folder import build_errors
-from scholarbase.ingest.messages import SentReporter, ShownStages
 from scholarbase.ingest.sources.vectors import open_vectors
 from scholarbase.models.encoders import STATIC, EncoderSpec
 from scholarbase.progress import Reporter
-from scholarbase.workers import Send, run_workers, work
 
 DOCUMENTS_PER_PART: Final = 128
 """A part is written at once, and progress moves by parts: a CPU encodes a few papers per second with BGE-M3."""
@@ -68,26 +64,6 @@ def encode_papers(
             last, number, done = rows[-1][0], number + 1, done + len(rows)
             tracker.at(done)
             tracker.advance(len(rows))
-
-
-def encode_apart(
-    library: Path, catalog: Path, folder: Path, encoder: tuple[Path, str | None], reporter: Reporter
-) -> None:
-    """Encode all papers in a subprocess with a static encoder (:func:`static_folder`), into the parts in ``folder``.
-
-    Looking up tokens holds Python's global lock, and so does the index of authors, which is built at the same time.
-
-    Raises:
-        EncoderError: the encoder fails. The parts already written are kept.
-        EncoderMismatch: the encoder's files changed.
-        StorageError: the disk is full.
-        VectorIndexError: the subprocess ended early.
-    """
-    paths = {"library": library, "catalog": catalog, "folder": folder, "encoder": encoder[0]}
-    task = {name: str(path) for name, path in paths.items()} | {"fingerprint": encoder[1]}
-    with ExitStack() as stack:
-        shown = ShownStages(stack, reporter)
-        run_workers(__name__, [task], lambda _, message: shown.receive(message), what="the encoder")
 
 
 def encode_with(
@@ -196,13 +172,3 @@ def _check_agreement(
             f"The vectors in {path} are not from {encoder.spec.name}: of {len(texts)} papers encoded again, "
             f"the median cosine is {float(np.median(cosines)):.2f}. Give the encoder that computed them."
         )
-
-
-def _encode(task: dict[str, str], send: Send) -> None:
-    with build_errors(Path(task["library"])), closing(open_for_reading(Path(task["catalog"]))) as db:
-        parts = DenseParts(Path(task["folder"]))
-        encode_with(task["encoder"], task["fingerprint"], db, parts, SentReporter(send))
-
-
-if __name__ == "__main__":
-    work(_encode)

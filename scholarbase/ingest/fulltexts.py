@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import orjson
@@ -21,19 +21,19 @@ from scholarbase.bibliographies.names import surname
 from scholarbase.bibliographies.references import Reference
 from scholarbase.databases import finish, open_for_writing
 from scholarbase.documents.chunkers import Chunker, Passage, passages, token_counts
-from scholarbase.documents.model import DocumentSource, FullText, Metadata
+from scholarbase.documents.model import FullText, Metadata
 from scholarbase.documents.schema import open_for_building
 from scholarbase.documents.sources import LINE_SOURCES, DocumentEntry, DocumentFile, read_documents
 from scholarbase.documents.store import delete_documents, mark_main, write_document
 from scholarbase.documents.tokens import TokenSpans
-from scholarbase.errors import SourceError, TooManyRejects
+from scholarbase.errors import SourceError
 from scholarbase.identifiers import stored_identifier
 from scholarbase.indexes import title_spans
 from scholarbase.indexes.catalog import find
 from scholarbase.indexes.filters import NO_FILTERS
 from scholarbase.indexes.titles import normalize_title, title_hash
-from scholarbase.ingest.checkpoint import Checkpoint
-from scholarbase.ingest.records import REJECTS_ALWAYS_ALLOWED, PaperRecord, Reject
+from scholarbase.ingest.checkpoint import Checkpoint, batched
+from scholarbase.ingest.records import PaperRecord, Reject
 from scholarbase.ingest.sources import Dataset, StoredBytes, changed_while_read, open_lines, sha256_of
 from scholarbase.ingest.sources.arxiv import parse_arxiv
 from scholarbase.ingest.sources.own import paper_of
@@ -107,7 +107,10 @@ class FullTexts:
         with self._reporter.stage("read documents", "documents", total) as tracker:
             for file in files:
                 read = StoredBytes()
-                for batch in _batches(self._entries(file, read)):
+                entries = self._entries(file, read)
+                for batch in batched(
+                    entries, DOCUMENTS_PER_COMMIT, BYTES_PER_COMMIT, lambda entry: entry.size
+                ):
                     self._write(file, batch, writer, store)
                     tracker.advance(len(batch))
                 digest = read.state[1] if file.source in LINE_SOURCES else sha256_of(file.path)
@@ -115,7 +118,8 @@ class FullTexts:
                     raise changed_while_read(file.path)
                 before += file.size
                 tracker.at(before)
-        self._check_rejects({file.source for file in files}, max_reject_share)
+        for source in sorted({file.source for file in files}):
+            self._checkpoint.check_rejects(source, f"documents of the kind {source}", max_reject_share)
         with self._checkpoint.transaction():
             self._checkpoint.set("documents_read", True)
 
@@ -187,20 +191,6 @@ class FullTexts:
             (number, file, place, orjson.dumps(ids).decode(), title, cuts),
         )
 
-    def _check_rejects(self, sources: Iterable[DocumentSource], max_reject_share: float) -> None:
-        counts = self._checkpoint.get("counts", {})
-        for source in sorted(sources):
-            lines, rejects = counts.get(f"lines_{source}", 0), counts.get(f"rejects_{source}", 0)
-            if rejects > max(REJECTS_ALWAYS_ALLOWED, max_reject_share * lines):
-                file, line, detail = self._catalog.execute(
-                    "SELECT file, line, detail FROM ingest_rejects WHERE dataset = ? LIMIT 1", (source,)
-                ).fetchone()
-                raise TooManyRejects(
-                    f"{rejects:,} of {lines:,} documents of the kind {source} were rejected, more than the share of "
-                    f"{max_reject_share:g} that SCHOLARBASE_MAX_REJECT_SHARE allows. The first is line {line} of "
-                    f"{file}: {detail}"
-                )
-
     # -- join -------------------------------------------------------------------------------------------
 
     def join(self) -> None:
@@ -218,7 +208,7 @@ class FullTexts:
             rows = self.db.execute(
                 "SELECT document, file, number, ids, title FROM ingest_documents ORDER BY document"
             )
-            for some in batched(rows.fetchall(), _JOINED_AT_ONCE):
+            for some in iter(lambda: rows.fetchmany(_JOINED_AT_ONCE), []):
                 keys = [(orjson.loads(ids), title) for _, _, _, ids, title in some]
                 for (number, file, line, ids, title), paper in zip(some, self._papers(keys), strict=True):
                     if paper is None:
@@ -343,24 +333,6 @@ def finish_documents(path: Path) -> None:
         for table in ("ingest_documents", "ingest_state", "ingest_rejects"):
             db.execute(f"DROP TABLE IF EXISTS {table}")
     finish(path)
-
-
-def batched(rows: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:
-    """The rows, ``size`` at a time."""
-    return (rows[start : start + size] for start in range(0, len(rows), size))
-
-
-def _batches(entries: Iterator[DocumentEntry]) -> Iterator[list[DocumentEntry]]:
-    batch: list[DocumentEntry] = []
-    size = 0
-    for entry in entries:
-        batch.append(entry)
-        size += entry.size
-        if len(batch) == DOCUMENTS_PER_COMMIT or size >= BYTES_PER_COMMIT:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch
 
 
 def _own_record(full: FullText, about: Metadata) -> PaperRecord | None:

@@ -19,12 +19,10 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import shutil
 import sqlite3
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
-from itertools import groupby
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import MappingProxyType
@@ -32,32 +30,27 @@ from typing import Any, Final
 
 import orjson
 
-from scholarbase.databases import finish, open_for_reading
+from scholarbase.databases import open_for_reading
 from scholarbase.documents.chunkers import CHUNKERS
 from scholarbase.documents.sources import detect_documents, sidecars
 from scholarbase.documents.tokens import tokens_of
 from scholarbase.encoders import Encoder
 from scholarbase.encoders.paired import PairedEncoder
 from scholarbase.encoders.probe import probe
-from scholarbase.errors import InvalidRequest, LibraryExists, SourceChanged, SourceError, TooManyRejects
+from scholarbase.errors import InvalidRequest, LibraryExists, SourceChanged
 from scholarbase.indexes import fulltext
-from scholarbase.indexes.catalog import read_meta
-from scholarbase.indexes.content_hash import content_hash, part_hashes, vector_sums
-from scholarbase.indexes.filters import NO_FILTERS
+from scholarbase.indexes.content_hash import content_hash, part_hashes
 from scholarbase.indexes.frequencies import FrequencyCounter
 from scholarbase.indexes.passages import parameters_of
-from scholarbase.indexes.schema import count_rows, open_for_building
-from scholarbase.indexes.vectors.base import DENSE, VectorConfig
+from scholarbase.indexes.vectors.base import VectorConfig
 from scholarbase.indexes.vectors.bm25 import Bm25Parameters
-from scholarbase.indexes.vectors.edge import EdgeIndex
-from scholarbase.ingest.checkpoint import Checkpoint
-from scholarbase.ingest.dense import DenseLookup, DenseParts
+from scholarbase.ingest import sealing
+from scholarbase.ingest.dense import DenseParts
 from scholarbase.ingest.encoded import Encoding
-from scholarbase.ingest.encoding import encode_apart, encode_papers, load_vectors, static_folder
-from scholarbase.ingest.folder import ENCODER, REJECTS, BuildFolder, build_errors
-from scholarbase.ingest.fulltexts import FullTexts, finish_documents
+from scholarbase.ingest.encoding import encode_papers, load_vectors, static_folder
+from scholarbase.ingest.folder import ENCODER, BuildFolder, build_errors
+from scholarbase.ingest.fulltexts import FullTexts
 from scholarbase.ingest.hashing import hashed_tables
-from scholarbase.ingest.merging import settle
 from scholarbase.ingest.partitions import Partitions, check_memory, check_number
 from scholarbase.ingest.passages import index_passages, summarize
 from scholarbase.ingest.plans import (
@@ -69,39 +62,17 @@ from scholarbase.ingest.plans import (
     plan_of,
     release_of,
 )
-from scholarbase.ingest.random_pairs import random_similarity
-from scholarbase.ingest.records import OWN_REJECTS_ALWAYS_ALLOWED, REJECTS_ALWAYS_ALLOWED, Record, Reject
-from scholarbase.ingest.sources import (
-    OWN,
-    UNUSED,
-    Columns,
-    Dataset,
-    Entry,
-    SourceFile,
-    StoredBytes,
-    changed_while_read,
-    discover,
-    read_records,
-    sha256_of,
-)
-from scholarbase.ingest.store import RecordStore, cited_works
+from scholarbase.ingest.reading import Reading
+from scholarbase.ingest.sources import UNUSED, Columns, Dataset, SourceFile, discover, sha256_of
 from scholarbase.ingest.text import TextIndexing
-from scholarbase.ingest.vectors import index_vectors
-from scholarbase.ingest.writer import CatalogWriter
-from scholarbase.manifest import FILE_NAME, Manifest, SourceFact, read_manifest, snapshot_id
+from scholarbase.manifest import FILE_NAME, Manifest, SourceFact, read_manifest
 from scholarbase.models.encoders import STATIC
-from scholarbase.progress import Reporter, SilentReporter, Tracker
-from scholarbase.workers import pays_off
+from scholarbase.progress import Reporter, SilentReporter
 
 log = logging.getLogger("scholarbase.ingest")
 
-LINES_PER_COMMIT: Final = 10_000
-WORKS_PER_COMMIT: Final = 2_000
-"""Works whose citations are written at once: some have thousands."""
 MOST_LISTED: Final = 4_000
 """Characters of the list of vector files in the manifest. A longer one is replaced by its hash."""
-BYTES_PER_COMMIT: Final = 64_000_000
-"""A transaction ends after so many bytes of lines, if not before: the lines are in memory."""
 
 
 def ingest(
@@ -163,13 +134,13 @@ def ingest(
     with build_errors(library):
         folder = BuildFolder(library)
         try:
-            job = Job(folder, encoder, locations, vectors, rules, partitions, reporter or SilentReporter())
+            job = _Job(folder, encoder, locations, vectors, rules, partitions, reporter or SilentReporter())
             return job.run(sources, sets, columns, documents, restart=restart)
         finally:
             folder.close()
 
 
-class Job:
+class _Job:
     def __init__(
         self,
         folder: BuildFolder,
@@ -198,7 +169,7 @@ class Job:
         restart: bool,
     ) -> Manifest:
         given = [*sources, *(path for paths in sets.values() for path in paths)]
-        files = self._without_unused(discover(given, columns)) if given or not documents else []
+        files = _without_unused(discover(given, columns)) if given or not documents else []
         self._documents = detect_documents(documents) if documents else []
         self._release = release_of(sources)
         facts = hash_files(
@@ -221,38 +192,35 @@ class Job:
             self._sets,
             self._columns,
         )
-        if self._sealed():
+        library = self._folder.library
+        if (written := sealing.sealed(self._folder)) is not None:
             # Only the moves are left: of this library, or of one with another plan.
-            written = self._folder.pending_manifest
-            if not written.exists():
-                written = self._folder.library / FILE_NAME
-            pending = Manifest.from_bytes(written.read_bytes(), written)
-            if not restart or plan_of(pending) == plan:
-                self._publish()
-                return self._finished(plan)
+            if not restart or plan_of(written) == plan:
+                sealing.publish(self._folder, self._reporter)
+                return _finished(library, plan)
             self._folder.clear()
         unfinished = self._unfinished_plan()
-        if unfinished is None and not restart and (self._folder.library / FILE_NAME).exists():
-            return self._finished(plan)
+        if unfinished is None and not restart and (library / FILE_NAME).exists():
+            return _finished(library, plan)
         if unfinished is not None and unfinished != plan:
             if not restart:
                 raise SourceChanged(
-                    f"The unfinished library at {self._folder.library} and this command differ in "
-                    f"{difference(unfinished, plan)}: run the command that started it, or give --restart."
+                    f"The unfinished library at {library} and this command differ in {difference(unfinished, plan)}: "
+                    "run the command that started it, or give --restart."
                 )
             self._folder.clear()
         elif unfinished is not None:
-            log.info("Continuing the unfinished library at %s.", self._folder.library)
+            log.info("Continuing the unfinished library at %s.", library)
         self._build(files, facts)
-        return self._publish()
+        return sealing.publish(self._folder, self._reporter)
 
     def _build(self, files: Sequence[SourceFile], facts: Sequence[SourceFact]) -> None:
         """Run the stages up to the seal."""
-        self._db = open_for_building(self._folder.catalog)
-        self._store = RecordStore(self._folder.records)
-        self._texts: FullTexts | None = None
-        try:
-            self._checkpoint = Checkpoint(self._db)
+        with ExitStack() as stack:
+            reading = Reading(self._folder, self._rules, self._reporter, self._columns, self._sets)
+            stack.enter_context(closing(reading))
+            self._db, self._store, self._checkpoint = reading.db, reading.store, reading.checkpoint
+            self._texts: FullTexts | None = None
             if self._documents:
                 self._tokens = tokens_of(self._encoder)
                 self._texts = FullTexts(
@@ -263,37 +231,14 @@ class Job:
                     self._tokens,
                     self._reporter,
                 )
-            self._store.cut(self._checkpoint.get("records", [0, 0]))
+                stack.enter_context(closing(self._texts))
             with self._checkpoint.transaction():
                 self._checkpoint.set("plan", self._plan)
-            try:
-                self._read(files, {fact.name: fact for fact in facts})
-            except SourceChanged:
-                self._db.close()
-                self._store.close()
-                if self._texts is not None:
-                    self._texts.close()
-                self._folder.clear()  # it has rows of other bytes than those that were hashed
-                raise
-            self._complete(facts)
-        finally:
-            if self._texts is not None:
-                self._texts.close()
-            self._store.close()
-            self._db.close()
-
-    def _complete(self, facts: Sequence[SourceFact]) -> None:
-        """Run the stages after those that read."""
-        bm25 = Bm25Parameters()
-        config, tables = self._index(bm25)
-        self._seal(facts, config, bm25, tables)
-
-    def _without_unused(self, files: list[SourceFile]) -> list[SourceFile]:
-        for file in files:
-            if file.dataset in UNUSED:
-                hint = ": give it with --documents" if file.dataset is Dataset.S2ORC else ""
-                log.warning("Skipping %s: the dataset %s is not used%s.", file.name, file.dataset, hint)
-        return [file for file in files if file.dataset not in UNUSED]
+            reading.read(files, facts, self._texts, self._documents)
+            self._papers = reading.count("papers")
+            bm25 = Bm25Parameters()
+            config, tables = self._index(bm25)
+            self._seal(facts, config, bm25, tables)
 
     # -- fingerprint ------------------------------------------------------------------------------------
 
@@ -328,191 +273,17 @@ class Job:
                 return None
         return None if row is None else dict(orjson.loads(row[0]))
 
-    def _finished(self, plan: dict[str, Any]) -> Manifest:
-        """The finished library. Raises LibraryExists: it has another plan."""
-        manifest, snapshot = read_manifest(self._folder.library)
-        finished = plan_of(manifest)
-        if finished != plan:
-            raise LibraryExists(
-                f"{self._folder.library} already has a library (snapshot {snapshot}) from other "
-                f"{difference(finished, plan)}: give another --library, or --restart to replace it."
-            )
-        log.info("The library at %s is already complete.", self._folder.library)
-        return manifest
-
-    # -- read -------------------------------------------------------------------------------------------
-
-    def _read(self, files: Sequence[SourceFile], facts: Mapping[str, SourceFact]) -> None:
-        writer = CatalogWriter(self._db, self._rules.keep)
-        records = [file for file in files if file.dataset is not Dataset.CITATIONS]
-        edges = [file for file in files if file.dataset is Dataset.CITATIONS]
-        self._read_files("read records", records, facts, writer)
-        if self._texts is not None:
-            self._texts.read(self._documents, facts, writer, self._store, self._rules.max_reject_share)
-        self._settle(writer)
-        if not self._checkpoint.get("completed"):
-            with (
-                self._reporter.stage("keep rule", "papers dropped", None) as tracker,
-                self._checkpoint.transaction(),
-            ):
-                if self._rules.records:
-                    with self._store.transaction():
-                        self._store.set_own(*writer.stored_own())
-                counts, dropped = writer.complete()
-                self._checkpoint.add("counts", counts.items())
-                self._checkpoint.set("completed", True)
-                tracker.advance(dropped)
-        if not self._count("papers"):
-            raise SourceError(
-                f"The sources have no papers that the keep rule {self._rules.keep!r} keeps: "
-                "give the abstracts or an arXiv snapshot too, or use --restart with another --keep (abstract or "
-                "title, which the documents of a BEIR collection need)."
-            )
-        self._check_sets()
-        if self._texts is not None:
-            self._texts.join()
-        self._cite_works(writer)
-        self._read_files("read citations", edges, facts, writer)
-
-    def _settle(self, writer: CatalogWriter) -> None:
-        """Choose between different records with one key, whatever the order in which they came."""
-        if self._checkpoint.get("settled"):
-            return
-        self._store.index()
-        with (
-            self._reporter.stage("merge records", "records", None) as tracker,
-            self._store.transaction(),
-            self._checkpoint.transaction(),
-        ):
-            repeated = settle(self._db, writer, self._store)
-            self._checkpoint.set("settled", True)
-            tracker.advance(repeated)
-
-    def _cite_works(self, writer: CatalogWriter) -> None:
-        """Write the citations of OpenAlex works, whose records have them."""
-        if not self._store.has(Dataset.OPENALEX):
-            return
-        last = self._checkpoint.get("cited_works", 0)
-        with self._reporter.stage("cite works", "works", None) as tracker:
-            while works := self._store.works(last, WORKS_PER_COMMIT):
-                last = works[-1][0]
-                citations = [one for _, work in works if work for one in cited_works(work)]
-                with self._checkpoint.transaction():
-                    counts = writer.write(Dataset.CITATIONS, citations)
-                    counts["openalex_citations"] = counts.pop("s2ag_citations")
-                    self._checkpoint.add("counts", counts.items())
-                    self._checkpoint.set("cited_works", last)
-                    if self._rules.records:
-                        with self._store.transaction():
-                            self._store.append(Dataset.CITATIONS, citations, [])
-                        self._checkpoint.set("records", self._store.ends)
-                tracker.advance(len(works))
-
-    def _read_files(
-        self,
-        stage: str,
-        files: Sequence[SourceFile],
-        facts: Mapping[str, SourceFact],
-        writer: CatalogWriter,
-    ) -> None:
-        total = sum(file.size for file in files)
-        before = 0
-        done = set(self._checkpoint.get("read", []))
-        with self._reporter.stage(
-            stage, "lines", total, sum(f.size for f in files if f.name in done)
-        ) as tracker:
-            for kind, group in groupby(files, key=lambda file: file.kind):
-                for file in group:
-                    if file.name not in done:
-                        self._read_file(file, facts[file.name], writer, tracker, before)
-                    before += file.size
-                    tracker.at(before)
-                self._check_rejects(kind, is_own=file.dataset in OWN)
-
-    def _read_file(
-        self, file: SourceFile, fact: SourceFact, writer: CatalogWriter, tracker: Tracker, before: int
-    ) -> None:
-        """Read a file from its first uncommitted line on. The bytes before it are read too, since the hash of all bytes
-        must equal the hash in the manifest, and a killed job must have read the same bytes."""
-        key = f"line:{file.name}"
-        skip, *earlier = self._checkpoint.get(key, [0])
-        read = StoredBytes((earlier[0], earlier[1]) if earlier else None)
-        sets = [name for name, files in self._sets.items() if file.name in files]
-        is_own, is_citations = file.dataset in OWN, file.dataset is Dataset.CITATIONS
-        stored = not is_own and (self._rules.records or not is_citations)
-        entries = read_records(file, read, self._columns, skip)
-        while batch := _batch(entries):
-            if not read.same_start:
-                break
-            packed = self._store.packed([] if is_own or is_citations else [entry.content for entry in batch])
-            records: list[Record] = []
-            rejects: list[tuple[int, Reject]] = []
-            places: list[int] = []
-            for place, entry in enumerate(batch):
-                if isinstance(entry.record, Reject):
-                    rejects.append((entry.line, entry.record))
-                else:
-                    records.append(entry.record)
-                    places.append(place)
-            with self._checkpoint.transaction():
-                counts = writer.write(file.dataset, records, sets, file.name)
-                counts[f"lines_{file.kind}"] = len(batch)
-                counts[f"rejects_{file.kind}"] = len(rejects)
-                self._checkpoint.add("counts", counts.items())
-                self._checkpoint.reject(file.name, file.kind, rejects)
-                self._checkpoint.set(key, [batch[-1].number, *read.state])
-                if stored:
-                    result = packed.result()
-                    with self._store.transaction():
-                        self._store.append(
-                            file.dataset, records, [result[i] for i in places] if result else []
-                        )
-                    self._checkpoint.set("records", self._store.ends)
-            tracker.at(before + read.count)
-            tracker.advance(len(batch))
-        if not read.same_start or read.state != (fact.bytes, fact.sha256):
-            raise changed_while_read(file.path)
-        with self._checkpoint.transaction():
-            self._checkpoint.set("read", [*self._checkpoint.get("read", []), file.name])
-
-    def _check_rejects(self, dataset: str, *, is_own: bool) -> None:
-        """Check the share of rejects after all files of a dataset: one bad file among many does not fail the job."""
-        counts = self._checkpoint.get("counts", {})
-        lines, rejects = counts.get(f"lines_{dataset}", 0), counts.get(f"rejects_{dataset}", 0)
-        always = OWN_REJECTS_ALWAYS_ALLOWED if is_own else REJECTS_ALWAYS_ALLOWED
-        if is_own and not lines:
-            raise SourceError(f"The {dataset} files have no entry: leave them out, or export them again.")
-        nothing_left = is_own and rejects == lines
-        if nothing_left or rejects > max(always, self._rules.max_reject_share * lines):
-            file, line, detail = self._db.execute(
-                "SELECT file, line, detail FROM ingest_rejects WHERE dataset = ? LIMIT 1", (dataset,)
-            ).fetchone()
-            limit = f"more than the share of {self._rules.max_reject_share:g} that SCHOLARBASE_MAX_REJECT_SHARE allows"
-            what, why = ("entries", "so that no paper is left") if nothing_left else ("lines", limit)
-            raise TooManyRejects(
-                f"{rejects:,} of {lines:,} {what} of the dataset {dataset} were rejected, {why}. The first is line "
-                f"{line} of {file}: {detail}"
-            )
-
-    def _check_sets(self) -> None:
-        for name, files in self._sets.items():
-            if not self._db.execute("SELECT 1 FROM sets WHERE name = ?", (name,)).fetchone():
-                raise SourceError(
-                    f"The set {name!r} has no paper: the keep rule {self._rules.keep!r} keeps none of "
-                    f"{', '.join(files)}. Leave --set {name} out, or use --restart with another --keep."
-                )
-
     # -- index ------------------------------------------------------------------------------------------
 
     def _index(self, bm25: Bm25Parameters) -> tuple[VectorConfig, dict[str, int]]:
-        """Index authors and full text in a thread, and the vectors here, and hash the tables in a subprocess."""
+        """Index authors and full text in a thread, and the vectors in partitions, and hash the tables meanwhile."""
         # Free this connection's page cache: the other one needs the memory.
         self._db.execute("PRAGMA cache_size = -16384")
         self._db.execute("PRAGMA shrink_memory")
         text = TextIndexing(self._folder.catalog, self._reporter)
         text.start()
         try:
-            with hashed_tables(self._folder.catalog, self._count("papers")) as tables:
+            with hashed_tables(self._folder.catalog, self._papers) as tables:
                 config = self._vector_config()
                 self._index_vectors(config, bm25)
                 text.finish()
@@ -527,23 +298,17 @@ class Job:
             raise
 
     def _index_vectors(self, config: VectorConfig, bm25: Bm25Parameters) -> None:
+        check_memory(self._number, self._papers, config)
+        self._parts = Partitions.divide(self._folder, self._checkpoint, self._db, self._number)
         if self._checkpoint.get("vectors_done"):
             return
-        if self._number == 1:
-            Partitions.none(self._folder, self._checkpoint)
-            index_vectors(
-                self._db, self._checkpoint, self._folder.catalog, self._folder.vectors, config, bm25, self._encode(),
-                self._reporter,
-            )  # fmt: skip
-            return
-        papers = self._count("papers")
-        check_memory(self._number, papers, config)
-        parts = Partitions.divide(self._folder, self._checkpoint, self._db, self._number)
-        static = None if self._vectors or self._checkpoint.get("encoded") else static_folder(self._encoder)
-        if static is None:
-            self._encode()  # one model for all: it uses all cores or the GPU by itself
+        # Other encoders than static ones use all cores or the GPU by themselves: one model for all partitions.
+        apart = self._parts.need_processes(self._papers) and self._vectors is None
+        static = static_folder(self._encoder) if apart and not self._checkpoint.get("encoded") else None
+        if static is None and self._encoder is not None:
+            self._encode(self._encoder)
         dense = None if static or self._encoder is None else self._folder.dense
-        parts.make(papers, config, bm25, dense, static, self._reporter)
+        self._parts.make(self._papers, config, bm25, dense, static, self._number, self._reporter)
         with self._checkpoint.transaction():
             self._checkpoint.set("vectors_done", True)
 
@@ -554,21 +319,17 @@ class Job:
         config = VectorConfig(dimensions=(spec.dimensions or None) if spec else None, learned=learned)
         return config.with_small_graph() if spec is not None and spec.kind == STATIC else config
 
-    def _encode(self) -> DenseLookup:
+    def _encode(self, encoder: Encoder) -> None:
+        """Encode all papers, or load the vectors that were computed elsewhere."""
+        if self._checkpoint.get("encoded"):
+            return
         parts = DenseParts(self._folder.dense)
-        if self._encoder is None or self._checkpoint.get("encoded"):
-            return parts.open()
         counts: Counter[str] = Counter()
-        static = static_folder(self._encoder)
-        if self._vectors is None and static is not None and pays_off(self._count("papers")):
-            encode_apart(
-                self._folder.library, self._folder.catalog, self._folder.dense, static, self._reporter
-            )
-        elif self._vectors is None:
-            encode_papers(self._db, parts, self._encoder, self._reporter)
+        if self._vectors is None:
+            encode_papers(self._db, parts, encoder, self._reporter)
         else:
             counts = load_vectors(
-                self._db, parts, self._encoder, self._vectors, self._plan["title_weight"], self._reporter
+                self._db, parts, encoder, self._vectors, self._plan["title_weight"], self._reporter
             )
             if self._vectors_hash() != self._plan["vectors"]:
                 raise SourceChanged(
@@ -578,7 +339,6 @@ class Job:
         with self._checkpoint.transaction():
             self._checkpoint.add("counts", counts.items())
             self._checkpoint.set("encoded", True)
-        return parts.open()
 
     # -- seal -------------------------------------------------------------------------------------------
 
@@ -590,14 +350,15 @@ class Job:
         tables: Mapping[str, int],
     ) -> None:
         """Write what is left of the library in the building folder, the manifest last."""
-        with closing(EdgeIndex.open(self._folder.vectors, view=False)) as index:
-            counts = self._counts(index, config)
-            similarity = random_similarity(self._db, index, self._encoder) if self._encoder else None
-            sums = {**tables, **self._sum_vectors(index, counts["points"])}
+        measured, similarity = sealing.measure(self._db, self._folder, config, self._encoder)
+        counts: dict[str, int] = {**self._checkpoint.get("counts", {}), **measured}
+        counts["citations_repeated"] = counts.get("citations_used", 0) - counts["edges"]
+        sums = {**tables, **self._parts.sums(measured["points"], self._papers)}
+        self._count_terms()
         documents: dict[str, Any] | None = None
         if self._texts is not None:
             more, rows = summarize(self._texts.db, self._folder.catalog, self._folder, self._reporter)
-            sums, counts = {**sums, **more}, dict(sorted({**counts, **rows}.items()))
+            sums, counts = {**sums, **more}, {**counts, **rows}
             documents = {
                 "chunker": self._rules.chunker,
                 "tokens": self._tokens.name,
@@ -605,7 +366,6 @@ class Job:
                 "vectors": config.to_dict(),
             }
         content = part_hashes(sums)
-        self._checkpoint.write_rejects(self._folder.path / REJECTS)
         if self._encoder is not None:
             about = {**self._encoder_locations, "query_probe": probe(self._encoder)}
             self._folder.write(ENCODER, orjson.dumps(about, option=orjson.OPT_INDENT_2))
@@ -620,7 +380,7 @@ class Job:
                 **({"columns": self._columns} if self._columns else {}),
             },
             counts=counts,
-            rejects=dict(sorted(self._checkpoint.get("rejects", {}).items())),
+            rejects=self._checkpoint.get("rejects", {}),
             fulltext={"tokenizer": fulltext.TOKENIZER, "title_weight": fulltext.TITLE_WEIGHT},
             bm25=bm25.to_dict(),
             vectors=config.to_dict()
@@ -632,101 +392,41 @@ class Job:
             content_hash=content_hash(content),
             encoder=self._encoder.spec if self._encoder else None,
             release=self._release,
-            sets=self._named_sets(),
+            sets=sealing.named_sets(self._db, self._sets),
             documents=documents,
         )
-        if self._rules.records:
-            self._store.index_citations()
-            with self._store.transaction():
-                self._store.set_sums(sums)
-            self._store.finish()
-        self._folder.write(self._folder.pending_manifest.name, manifest.to_bytes())
         if self._texts is not None:
             self._texts.set_snapshot(manifest.snapshot)
-        with self._checkpoint.transaction():
-            self._checkpoint.drop()
-            self._db.execute("INSERT INTO meta VALUES ('snapshot', ?)", (manifest.snapshot,))
+        sealing.seal(self._folder, self._db, self._checkpoint, self._store, sums, manifest)
 
-    def _named_sets(self) -> dict[str, dict[str, Any]]:
-        """The sets as the manifest lists them."""
-        sizes = dict(self._db.execute("SELECT name, count(*) FROM sets GROUP BY name"))
-        return {
-            name: {"sources": sorted(files), "papers": sizes[name]}
-            for name, files in sorted(self._sets.items())
-        }
-
-    def _sum_vectors(self, index: EdgeIndex, points: int) -> dict[str, int]:
-        """The sums of the vectors. The same pass over them counts the document frequencies, which are stored."""
-        parts = Partitions.stored(self._folder, self._checkpoint)
-        with (
-            TemporaryDirectory(prefix="terms-", dir=self._folder.path) as temporary,
-            self._reporter.stage("hash content", "papers", points) as tracker,
-        ):
+    def _count_terms(self) -> None:
+        """Write the document frequencies, which the partitions counted."""
+        with TemporaryDirectory(prefix="terms-", dir=self._folder.path) as temporary:
             counter = FrequencyCounter(self._db, Path(temporary))
-            if parts is None:
-                sums = vector_sums(index, counter, tracker.advance)
-            else:
-                parts.check(points, self._count("papers"))
-                sums = parts.sums()
-                parts.count(counter)
-                tracker.advance(points)
+            self._parts.count(counter)
             with self._checkpoint.transaction():
                 counter.write(self._db)
-        return sums
 
-    def _counts(self, index: EdgeIndex, config: VectorConfig) -> dict[str, int]:
-        counts: dict[str, int] = dict(self._checkpoint.get("counts", {}))
-        counts |= count_rows(self._db)
-        counts["citations_repeated"] = counts.get("citations_used", 0) - counts["edges"]
-        counts["points"] = index.count(NO_FILTERS)
-        counts["dense_vectors"] = index.count(NO_FILTERS, vector=DENSE) if config.dimensions else 0
-        return dict(sorted(counts.items()))
 
-    def _sealed(self) -> bool:
-        """Whether an earlier run wrote the manifest, so that only the list of files and the moves are left."""
-        if self._folder.pending_contents.exists():
-            return True
-        if not self._folder.pending_manifest.exists():
-            return False
-        with closing(open_for_reading(self._folder.catalog)) as db:
-            return read_meta(db, "snapshot") == snapshot_id(self._folder.pending_manifest.read_bytes())
+def _without_unused(files: list[SourceFile]) -> list[SourceFile]:
+    for file in files:
+        if file.dataset in UNUSED:
+            hint = ": give it with --documents" if file.dataset is Dataset.S2ORC else ""
+            log.warning("Skipping %s: the dataset %s is not used%s.", file.name, file.dataset, hint)
+    return [file for file in files if file.dataset not in UNUSED]
 
-    def _publish(self) -> Manifest:
-        if not self._folder.pending_contents.exists():
-            finish(self._folder.catalog)
-            if self._folder.documents.exists():
-                finish_documents(self._folder.documents)
-            shutil.rmtree(self._folder.dense, ignore_errors=True)
-            if not Manifest.from_bytes(
-                self._folder.pending_manifest.read_bytes(), self._folder.pending_manifest
-            ).rules["records"]:
-                self._folder.records.unlink(missing_ok=True)
-            self._folder.list_files()
-        self._folder.publish()
-        manifest, snapshot = read_manifest(self._folder.library)
-        log.info(
-            "The library at %s is complete: %s papers, %s edges, snapshot %s.",
-            self._folder.library,
-            f"{manifest.counts['papers']:,}",
-            f"{manifest.counts['edges']:,}",
-            snapshot,
+
+def _finished(library: Path, plan: dict[str, Any]) -> Manifest:
+    """The finished library. Raises LibraryExists: it has another plan."""
+    manifest, snapshot = read_manifest(library)
+    finished = plan_of(manifest)
+    if finished != plan:
+        raise LibraryExists(
+            f"{library} already has a library (snapshot {snapshot}) from other {difference(finished, plan)}: give "
+            "another --library, or --restart to replace it."
         )
-        return manifest
-
-    def _count(self, table: str) -> int:
-        return int(self._db.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
-
-
-def _batch(entries: Iterator[Entry]) -> list[Entry]:
-    """The entries of the next transaction."""
-    batch: list[Entry] = []
-    size = 0
-    for entry in entries:
-        batch.append(entry)
-        size += entry.size
-        if len(batch) == LINES_PER_COMMIT or size >= BYTES_PER_COMMIT:
-            break
-    return batch
+    log.info("The library at %s is already complete.", library)
+    return manifest
 
 
 def hash_files(files: Sequence[tuple[Path, str, str, int]], reporter: Reporter) -> list[SourceFact]:

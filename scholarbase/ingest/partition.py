@@ -31,7 +31,7 @@ from scholarbase.ingest.folder import VECTORS, build_errors
 from scholarbase.ingest.messages import SentReporter
 from scholarbase.ingest.vectors import index_vectors
 from scholarbase.progress import Reporter
-from scholarbase.workers import Send, work
+from scholarbase.workers import work
 
 RESULT: Final = "result.json"
 TERMS: Final = "terms"
@@ -89,7 +89,7 @@ class Task:
     tokenizer: bool
 
 
-def make(task: Task, send: Send) -> None:
+def make(task: Task, reporter: Reporter) -> None:
     """Make a partition, or continue it.
 
     Raises:
@@ -98,7 +98,6 @@ def make(task: Task, send: Send) -> None:
         EncoderMismatch: the encoder's files changed.
     """
     partition = Partition(Path(task.path), Range(task.first, task.last))
-    reporter = SentReporter(send)
     with (
         build_errors(Path(task.library)),
         partition.locked(),
@@ -135,4 +134,4 @@ def _lookup(task: Task, partition: Partition, db: sqlite3.Connection, reporter: 
 
 
 if __name__ == "__main__":
-    work(lambda job, send: make(Task(**job), send))
+    work(lambda job, send: make(Task(**job), SentReporter(send)))

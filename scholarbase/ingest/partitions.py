@@ -8,7 +8,6 @@ all partitions are moved into one shard, and their sums added.
 
 from __future__ import annotations
 
-import shutil
 import sqlite3
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -31,13 +30,12 @@ from scholarbase.ingest.messages import ShownStages
 from scholarbase.ingest.partition import Partition, Task
 from scholarbase.memory import cores, physical_memory
 from scholarbase.progress import Reporter
-from scholarbase.workers import run_workers
+from scholarbase.workers import pays_off, run_workers
 
 MOST: Final = 256
 FOLDER: Final = "partitions"
 WORKER_BYTES: Final = 350 << 20
 """Memory of a worker besides the segment that it builds."""
-_KEY: Final = "partitions"
 
 
 def check_number(partitions: int) -> None:
@@ -48,7 +46,7 @@ def check_number(partitions: int) -> None:
 
 def check_memory(partitions: int, papers: int, config: VectorConfig) -> None:
     """Raises OutOfMemory: the machine has less memory than workers need that build a segment each at the same time."""
-    if partitions == 1:
+    if partitions == 1:  # which is needed anyway
         return
     most = physical_memory()
     # Qdrant maps the points and the segment, whose pages the system may write out.
@@ -66,40 +64,31 @@ class Partitions:
 
     def __init__(self, folder: BuildFolder, ranges: Sequence[Sequence[int]]) -> None:
         self._folder = folder
-        self.all = [
+        self._all = [
             Partition(folder.path / FOLDER / f"{number:03d}", Range(*ends))
             for number, ends in enumerate(ranges)
         ]
 
     @classmethod
-    def stored(cls, folder: BuildFolder, checkpoint: Checkpoint) -> Partitions | None:
-        """Those that a build recorded; None if it has none."""
-        ranges = checkpoint.get(_KEY)
-        return cls(folder, ranges) if ranges else None
-
-    @classmethod
     def divide(
         cls, folder: BuildFolder, checkpoint: Checkpoint, db: sqlite3.Connection, number: int
     ) -> Partitions:
-        """Divide the papers of a catalogue into ranges of equal size, and record them.
-
-        What was made with other partitions, or without, is deleted.
+        """Divide the papers of a catalogue into ranges of equal size, and record them. A build that is continued keeps
+        those that it has.
 
         Raises:
             InvalidRequest: there are fewer papers than partitions.
         """
-        ranges = _ranges(db, number)
-        before = cls.stored(folder, checkpoint)
-        if before is not None and [list(each.among) for each in before.all] == ranges:
-            return before
-        _forget(folder, checkpoint, before, ranges)
+        ranges = checkpoint.get(FOLDER)
+        if ranges is None:
+            ranges = _ranges(db, number)
+            with checkpoint.transaction():
+                checkpoint.set(FOLDER, ranges)
         return cls(folder, ranges)
 
-    @classmethod
-    def none(cls, folder: BuildFolder, checkpoint: Checkpoint) -> None:
-        """Continue a build without the partitions that it had, if it had any."""
-        if (before := cls.stored(folder, checkpoint)) is not None:
-            _forget(folder, checkpoint, before, [])
+    def need_processes(self, papers: int) -> bool:
+        """Whether workers make the partitions, and not this process."""
+        return len(self._all) > 1 or pays_off(papers)
 
     def make(
         self,
@@ -108,9 +97,10 @@ class Partitions:
         bm25: Bm25Parameters,
         dense: Path | None,
         encoder: tuple[Path, str | None] | None,
+        number: int,
         reporter: Reporter,
     ) -> None:
-        """Make the partitions that are not complete, each in a process, and join them.
+        """Make the partitions that are not complete, ``number`` at a time, and join them.
 
         Args:
             papers: the papers of all partitions.
@@ -121,7 +111,7 @@ class Partitions:
             StorageError: there is not enough disk space.
             ScholarBaseError: the error of a worker.
         """
-        missing = [(number, each) for number, each in enumerate(self.all, 1) if each.result() is None]
+        missing = [place for place, each in enumerate(self._all) if each.result() is None]
         tasks = [
             Task(
                 library=str(self._folder.library),
@@ -134,16 +124,29 @@ class Partitions:
                 dense=None if dense is None else str(dense),
                 encoder=None if encoder is None else str(encoder[0]),
                 fingerprint=None if encoder is None else encoder[1],
-                tokenizer=cores() >= 2 * len(self.all),
+                tokenizer=cores() >= 2 * min(number, len(self._all)),
             )
-            for _, each in missing
+            for each in (self._all[place] for place in missing)
         ]
         # Each worker checks the space for its own papers alone.
-        check_space(self._folder.path, required_bytes(config, papers * len(missing) // len(self.all)))
+        check_space(self._folder.path, required_bytes(config, papers * len(missing) // len(self._all)))
+        if not self.need_processes(papers):
+            for task in tasks:
+                worker.make(task, reporter)
+        else:
+            for start in range(0, len(tasks), number):
+                self._run(tasks[start : start + number], missing[start : start + number], reporter)
+        self._join(config)
+
+    def _run(self, tasks: Sequence[Task], places: Sequence[int], reporter: Reporter) -> None:
+        """Run a worker for each task, which makes the partition at one of ``places``."""
+        total = len(self._all)
         with ExitStack() as stack:
             shown = [
-                ShownStages(stack.enter_context(ExitStack()), reporter, f"{number}/{len(self.all)}")
-                for number, _ in missing
+                ShownStages(
+                    stack.enter_context(ExitStack()), reporter, f"{place + 1}/{total}" if total > 1 else ""
+                )
+                for place in places
             ]
             run_workers(
                 worker.__name__,
@@ -151,34 +154,34 @@ class Partitions:
                 lambda number, message: shown[number].receive(message),
                 what="a partition",
             )
-        self._join(config)
 
     def _join(self, config: VectorConfig) -> None:
         """Move the segments of all partitions into one shard. After a kill, another call moves the others."""
         EdgeWriter.open(self._folder.vectors, config).close()
         target = self._folder.vectors / "segments"
-        for each in self.all:
+        for each in self._all:
             for segment in sorted((each.shard / "segments").iterdir()):
                 if _has_points(segment):
                     segment.replace(target / segment.name)
         sync_folder(target)
 
-    def check(self, points: int, papers: int) -> None:
-        """Raises VectorIndexError: the joined shard lacks points."""
+    def sums(self, points: int, papers: int) -> dict[str, int]:
+        """The sums of the vectors of all partitions, which have so many ``points``.
+
+        Raises:
+            VectorIndexError: they have not one for each paper.
+        """
         if points != papers:
             raise VectorIndexError(
                 f"The partitions have {points:,} points, and the library has {papers:,} papers: run the same "
                 "command with --restart, and report this."
             )
-
-    def sums(self) -> dict[str, int]:
-        """The sums of the vectors of all partitions."""
-        found = [each.result() or {} for each in self.all]
+        found = [each.result() or {} for each in self._all]
         return {name: combined(*(sums[name] for sums in found)) for name in found[0]}
 
     def count(self, counter: FrequencyCounter) -> None:
         """Add the document frequencies of all partitions."""
-        for each in self.all:
+        for each in self._all:
             counter.merge(each.terms)
 
 
@@ -196,19 +199,6 @@ def _ranges(db: sqlite3.Connection, number: int) -> list[list[int]]:
         for place in range(1, number)
     ]
     return [[first, end - 1] for first, end in zip([1, *starts], [*starts, 2**63], strict=True)]
-
-
-def _forget(
-    folder: BuildFolder, checkpoint: Checkpoint, before: Partitions | None, ranges: list[list[int]]
-) -> None:
-    for each in before.all if before else []:
-        with each.locked():
-            shutil.rmtree(each.path)
-    shutil.rmtree(folder.path / FOLDER, ignore_errors=True)
-    shutil.rmtree(folder.vectors, ignore_errors=True)
-    with checkpoint.transaction():
-        checkpoint.set(_KEY, ranges)
-        checkpoint.set("vectors", 0)
 
 
 def _has_points(segment: Path) -> bool:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -26,6 +26,7 @@ import orjson
 
 from scholarbase.databases import open_for_writing
 from scholarbase.indexes.schema import BUILD_BUSY_SECONDS
+from scholarbase.ingest.checkpoint import transaction
 from scholarbase.ingest.entries import Member, OwnRow, own_rows, record_of
 from scholarbase.ingest.records import (
     AbstractRecord,
@@ -218,16 +219,9 @@ class RecordStore:
         self._threads.shutdown()
         self.db.close()
 
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
-        self.db.execute("BEGIN IMMEDIATE")
-        try:
-            yield
-        except BaseException:
-            if self.db.in_transaction:
-                self.db.execute("ROLLBACK")
-            raise
-        self.db.execute("COMMIT")
+    def transaction(self) -> AbstractContextManager[None]:
+        """Commit the block's changes together, or none of them."""
+        return transaction(self.db)
 
     # -- reading sources --------------------------------------------------------------------------------
 

@@ -116,9 +116,8 @@ def _differences(folder: Path, prefix: str) -> Step:
                     for path in sorted((part / kind).iterdir())
                     if path.is_file() and path.name[0] != "."
                 ]
-    order = {dataset: place for place, dataset in enumerate(READ_ORDER)}
     for listed in files.values():
-        listed.sort(key=lambda file: (order[file.dataset], file.name))
+        listed.sort(key=lambda file: (READ_ORDER[file.dataset], file.name))
     if not any(files.values()):
         raise SourceError(f"{folder} has no changes: {UPDATES} and {DELETES} of datasets were expected.")
     return Step(files[UPDATES], files[DELETES], begins, ends, _datasets(folder / DIFF))

@@ -28,7 +28,6 @@ from typing import Any, Final
 
 import orjson
 
-from scholarbase.databases import finish
 from scholarbase.encoders import Encoder
 from scholarbase.encoders.probe import check_probe
 from scholarbase.errors import (
@@ -42,23 +41,22 @@ from scholarbase.errors import (
 from scholarbase.files import copy_sparse
 from scholarbase.indexes.author_index import change_authors
 from scholarbase.indexes.catalog import FILE_NAME as CATALOG
-from scholarbase.indexes.catalog import open_finished, read_meta
+from scholarbase.indexes.catalog import open_finished
 from scholarbase.indexes.content_hash import content_hash, part_hashes
 from scholarbase.indexes.contents import RECORDS, files_in
-from scholarbase.indexes.filters import NO_FILTERS
-from scholarbase.indexes.schema import count_rows, open_for_building
-from scholarbase.indexes.vectors.base import DENSE, VectorConfig
+from scholarbase.indexes.schema import open_for_building
+from scholarbase.indexes.vectors.base import VectorConfig
 from scholarbase.indexes.vectors.bm25 import Bm25Parameters
-from scholarbase.indexes.vectors.edge import EdgeIndex, read_config
-from scholarbase.ingest.checkpoint import Checkpoint
-from scholarbase.ingest.folder import ENCODER, REJECTS, VECTORS, BuildFolder, build_errors
+from scholarbase.indexes.vectors.edge import read_config
+from scholarbase.ingest import sealing
+from scholarbase.ingest.checkpoint import Checkpoint, more_than
+from scholarbase.ingest.folder import ENCODER, VECTORS, BuildFolder, build_errors
 from scholarbase.ingest.plans import named_sets
-from scholarbase.ingest.random_pairs import random_similarity
 from scholarbase.ingest.records import REJECTS_ALWAYS_ALLOWED
 from scholarbase.ingest.sources import OWN, RELEASED, Dataset, files_of, formats, sha256_of
 from scholarbase.ingest.store import RecordStore
 from scholarbase.ingest.writer import CatalogWriter
-from scholarbase.manifest import FILE_NAME, Manifest, SourceFact, read_manifest, snapshot_id
+from scholarbase.manifest import FILE_NAME, Manifest, SourceFact, read_manifest
 from scholarbase.progress import Reporter, SilentReporter
 from scholarbase.updates.applying import Applied, apply_deletes, apply_own, apply_updates
 from scholarbase.updates.changes import Step, find_steps
@@ -239,12 +237,9 @@ class _UpdateJob:
         update = {"base": self._snapshot, "steps": self._facts(steps), **({"sets": sets} if sets else {})}
         self._updates = (*self._old.updates, update)
         self._release = next((step.ends for step in reversed(steps) if step.ends), self._old.release)
-        if self._sealed():
-            written = self._folder.pending_manifest
-            if not written.exists():
-                written = self._folder.library / FILE_NAME
-            if Manifest.from_bytes(written.read_bytes(), written).updates == self._updates:
-                return self._publish()
+        if (written := sealing.sealed(self._folder)) is not None:
+            if written.updates == self._updates:
+                return sealing.publish(self._folder, self._reporter)
         elif (self._folder.library / FILE_NAME).exists():
             return self._finished()
         self._folder.clear()
@@ -254,7 +249,7 @@ class _UpdateJob:
             if not self._folder.pending_manifest.exists():
                 self._folder.clear()  # the next run starts over
             raise
-        return self._publish()
+        return sealing.publish(self._folder, self._reporter)
 
     def _build(self, steps: Sequence[Step], max_reject_share: float) -> None:
         """Write all of the library in the building folder, the manifest last."""
@@ -336,8 +331,8 @@ class _UpdateJob:
         if rejects > max(REJECTS_ALWAYS_ALLOWED, share * total):
             file, _, [(line, reject), *_] = next(one for one in applied.rejects if one[1] not in OWN)
             raise TooManyRejects(
-                f"{rejects:,} of {total:,} lines of changes were rejected, more than the share of {share:g} that "
-                f"SCHOLARBASE_MAX_REJECT_SHARE allows. The first is line {line} of {file}: {reject.detail}"
+                f"{rejects:,} of {total:,} lines of changes were rejected, {more_than(share)}. The first is line "
+                f"{line} of {file}: {reject.detail}"
             )
 
     # -- content ----------------------------------------------------------------------------------------
@@ -375,25 +370,19 @@ class _UpdateJob:
     def _seal(
         self, db: sqlite3.Connection, store: RecordStore, changed: Changed, points: PointChanges
     ) -> None:
-        counts = dict.fromkeys(_COUNTED, 0) | {**changed.counts, **points.counts, **count_rows(db)}
-        with closing(EdgeIndex.open(self._folder.vectors, view=False)) as index:
-            config = VectorConfig.from_dict(
-                {k: v for k, v in self._old.vectors.items() if k not in _NOT_LAYOUT}
-            )
-            counts["points"] = index.count(NO_FILTERS)
-            counts["dense_vectors"] = index.count(NO_FILTERS, vector=DENSE) if config.dimensions else 0
-            similarity = random_similarity(db, index, self._encoder) if self._encoder else None
+        config = VectorConfig.from_dict({k: v for k, v in self._old.vectors.items() if k not in _NOT_LAYOUT})
+        measured, similarity = sealing.measure(db, self._folder, config, self._encoder)
+        counts = {**dict.fromkeys(_COUNTED, 0), **changed.counts, **points.counts, **measured}
         if not counts["papers"]:
             raise SourceError(
                 "The changes leave no papers that the keep rule keeps: ingest the full release."
             )
-        sets = self._named_sets(db)
         content = part_hashes(self._sums)
         manifest = Manifest(
             sources=self._old.sources,
             rules=self._old.rules,
-            counts=dict(sorted(counts.items())),
-            rejects=dict(sorted(self._checkpoint.get("rejects", {}).items())),
+            counts=counts,
+            rejects=self._checkpoint.get("rejects", {}),
             fulltext=self._old.fulltext,
             bm25=self._old.bm25,
             vectors=self._old.vectors | {"random_similarity": similarity},
@@ -402,38 +391,22 @@ class _UpdateJob:
             encoder=self._old.encoder,
             release=self._release,
             updates=self._updates,
-            sets=sets,
+            sets=self._named_sets(db),
         )
-        self._checkpoint.write_rejects(self._folder.path / REJECTS)
-        with store.transaction():
-            store.set_sums(self._sums)
-        store.finish()
-        self._folder.write(self._folder.pending_manifest.name, manifest.to_bytes())
-        with self._checkpoint.transaction():
-            self._checkpoint.drop()
-            db.execute("INSERT OR REPLACE INTO meta VALUES ('snapshot', ?)", (manifest.snapshot,))
+        sealing.seal(self._folder, db, self._checkpoint, store, self._sums, manifest)
 
     def _named_sets(self, db: sqlite3.Connection) -> dict[str, dict[str, Any]]:
         """The sets as the manifest lists them."""
-        sizes = dict(db.execute("SELECT name, count(*) FROM sets GROUP BY name"))
+        kept = {row[0] for row in db.execute("SELECT DISTINCT name FROM sets")}
         sources = {name: {*one["sources"]} for name, one in self._old.sets.items()}
         for name, files in self._sets.items():
             sources.setdefault(name, set()).update(files)
-        empty = sorted(sources.keys() - sizes.keys())
+        empty = sorted(sources.keys() - kept)
         if empty:
             raise SourceError(
                 f"The changes leave the set {empty[0]!r} without a paper: ingest the full release without it."
             )
-        return {name: {"sources": sorted(sources[name]), "papers": sizes[name]} for name in sorted(sources)}
-
-    def _sealed(self) -> bool:
-        """Whether an earlier run wrote the manifest, so that only the list of files and the moves are left."""
-        if self._folder.pending_contents.exists():
-            return True
-        if not self._folder.pending_manifest.exists():
-            return False
-        with closing(open_for_building(self._folder.catalog)) as db:
-            return read_meta(db, "snapshot") == snapshot_id(self._folder.pending_manifest.read_bytes())
+        return sealing.named_sets(db, sources)
 
     def _finished(self) -> Manifest:
         manifest, snapshot = read_manifest(self._folder.library)
@@ -443,16 +416,6 @@ class _UpdateJob:
                 "changes: give another --library."
             )
         log.info("The library at %s is already complete.", self._folder.library)
-        return manifest
-
-    def _publish(self) -> Manifest:
-        if not self._folder.pending_contents.exists():
-            with self._reporter.stage("list files", "files", None):
-                finish(self._folder.catalog)
-                self._folder.list_files()
-        self._folder.publish()
-        manifest, snapshot = read_manifest(self._folder.library)
-        log.info("The library at %s is complete: snapshot %s.", self._folder.library, snapshot)
         return manifest
 
 

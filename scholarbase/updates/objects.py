@@ -16,37 +16,23 @@ STORES: Final = ("s3://", "gs://", "az://")
 CHUNK: Final = 1 << 20
 
 
-class StoredObject:
-    """The bytes of an object at a URL, read once from its start.
+def stored_pieces(url: str) -> Iterator[bytes]:
+    """The bytes of an object at a URL.
 
     Raises:
         InvalidRequest: the URL is invalid.
-        SourceError: the object cannot be read, also while reading.
+        SourceError: the object cannot be read.
         MissingExtra: obstore is not installed.
     """
-
-    def __init__(self, url: str) -> None:
-        self.name = url
-        self._rest = b""
-        store, name = _store(url)
-        try:
-            self._pieces: Iterator[Any] = iter(store.get(name).stream(min_chunk_size=CHUNK))
-        except Exception as error:  # obstore's errors have no common class but this
-            raise _failed(url, error) from error
-
-    def read(self, size: int) -> bytes:
-        """At most ``size`` bytes; none at the end."""
-        if not self._rest:
-            try:
-                self._rest = bytes(next(self._pieces, b""))
-            except Exception as error:
-                raise _failed(self.name, error) from error
-        data, self._rest = self._rest[:size], self._rest[size:]
-        return data
+    store, name = _store(url)
+    try:
+        yield from map(bytes, store.get(name).stream(min_chunk_size=CHUNK))
+    except Exception as error:  # obstore's errors have no common class but this
+        raise _failed(url, error) from error
 
 
 def small_object(url: str, limit: int) -> bytes | None:
-    """The first ``limit`` bytes of an object, None if there is no such object. Raises as :class:`StoredObject`."""
+    """The first ``limit`` bytes of an object, None if there is no such object. Raises as :func:`stored_pieces`."""
     store, name = _store(url)
     try:
         return bytes(store.get(name).bytes())[:limit]

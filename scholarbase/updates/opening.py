@@ -5,36 +5,41 @@ from __future__ import annotations
 import hashlib
 import io
 import logging
-import re
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Generator, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 from urllib.parse import unquote, urlsplit
 
 from scholarbase.errors import InvalidRequest, LibraryCorrupt, SourceError
 from scholarbase.settings import is_url
-from scholarbase.updates.objects import STORES, StoredObject, small_object
+from scholarbase.updates.download.fetching import (
+    SHA256,
+    Fetcher,
+    Patience,
+    address,
+    hash_beside,
+    hash_in,
+)
+from scholarbase.updates.objects import STORES, small_object, stored_pieces
 from scholarbase.updates.packing import hash_file
-from scholarbase.updates.remote import RemoteFile, fetch_small, shown
 
 log = logging.getLogger("scholarbase.updates")
 
+PATIENCE: Final = Patience(retries=5, timeout=60.0)
 _BUFFER: Final = 1 << 16
+_WEB: Final = ("http://", "https://")
 MAX_HASH_FILE: Final = 4096
 """Bytes of a file with one hash and a name."""
-_HASH_LINE: Final = re.compile(rb"\\?([0-9a-fA-F]{64})(?: [ *][^\n]*)?\n?")
-"""What ``sha256sum`` writes for one file."""
-_HASH: Final = re.compile(r"[0-9a-fA-F]{64}")
 
 
 class PackedFile:
     """A packed file that is being read; ``name`` is for messages."""
 
-    def __init__(self, name: str, read: Callable[[int], bytes], sha256: str | None) -> None:
+    def __init__(self, name: str, pieces: Iterator[bytes], sha256: str | None) -> None:
         self.name = name
-        self._hashing = _HashingReader(read)
-        self._sha256 = sha256
+        self._hashing = _HashingReader(pieces)
+        self._sha256 = None if sha256 is None else sha256.lower()
         self.file: BinaryIO = io.BufferedReader(self._hashing, _BUFFER)
 
     def check_hash(self) -> None:
@@ -55,15 +60,17 @@ class PackedFile:
 
 
 class _HashingReader(io.RawIOBase):
-    def __init__(self, read: Callable[[int], bytes]) -> None:
-        self._read = read
+    def __init__(self, pieces: Iterator[bytes]) -> None:
+        self._pieces = pieces
+        self._rest = b""
         self.hash = hashlib.sha256()
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
-        data = self._read(len(buffer))
+        self._rest = self._rest or next(self._pieces, b"")
+        data, self._rest = self._rest[: len(buffer)], self._rest[len(buffer) :]
         self.hash.update(data)
         buffer[: len(data)] = data
         return len(data)
@@ -78,37 +85,45 @@ def open_packed(source: str | Path, sha256: str | None) -> Iterator[PackedFile]:
         SourceError: the file or URL cannot be read, or ``SOURCE.sha256`` is not what sha256sum writes; also while
             reading.
     """
-    if sha256 is not None and not _HASH.fullmatch(sha256):
+    if sha256 is not None and not SHA256.fullmatch(sha256):
         raise InvalidRequest(f"--sha256 {sha256!r} is not a SHA-256: give 64 hexadecimal digits.")
-    with ExitStack() as stack:
-        if isinstance(source, str) and source.lower().startswith(("http://", "https://")):
-            remote = stack.enter_context(RemoteFile(source))
-            yield PackedFile(remote.name, remote.read, _lower(sha256 or published_hash(source)))
-            return
-        if isinstance(source, str) and source.lower().startswith(STORES):
-            stored = StoredObject(source)
-            yield PackedFile(stored.name, stored.read, _lower(sha256 or published_hash(source)))
-            return
+    with closing(_pieces(source)) as pieces:
+        name = address(source) if isinstance(source, str) and is_url(source) else str(source)
+        yield PackedFile(name, pieces, sha256 or published_hash(source))
+
+
+def _pieces(source: str | Path) -> Generator[bytes]:
+    if _starts(source, _WEB):
+        with Fetcher(PATIENCE) as fetcher:
+            yield from fetcher.stream(str(source))
+    elif _starts(source, STORES):
+        yield from stored_pieces(str(source))
+    else:
         path = path_of(source)
         try:
-            file = stack.enter_context(path.open("rb", buffering=0))
-        except OSError as error:
+            with path.open("rb") as file:
+                while piece := file.read(_BUFFER):
+                    yield piece
+        except OSError as error:  # of the source: others are of the library's disk
             raise _unreadable(path, error) from error
-        yield PackedFile(str(path), _reading(file, path), _lower(sha256 or published_hash(source)))
 
 
 def published_hash(source: str | Path) -> str | None:
     """The hash in ``SOURCE.sha256``, None if there is no such file. Raises as :func:`open_packed`."""
-    if isinstance(source, str) and source.lower().startswith(("http://", "https://")):
-        return _hash_in(fetch_small(source, ".sha256", MAX_HASH_FILE), f"{shown(source)}.sha256")
-    if isinstance(source, str) and source.lower().startswith(STORES):
-        return _hash_in(small_object(f"{source}.sha256", MAX_HASH_FILE), f"{source}.sha256")
+    if _starts(source, _WEB):
+        if not urlsplit(str(source)).hostname:
+            raise InvalidRequest(f"{source!r} is not a valid URL: it names no host.")
+        with Fetcher(PATIENCE) as fetcher:
+            return hash_beside(fetcher, str(source))
+    if _starts(source, STORES):
+        data = small_object(f"{source}.sha256", MAX_HASH_FILE)
+        return None if data is None else hash_in(data, f"{source}.sha256")
     beside = hash_file(path_of(source))
     try:
         if not beside.exists():
             return None
         with beside.open("rb") as hashes:
-            return _hash_in(hashes.read(MAX_HASH_FILE), str(beside))
+            return hash_in(hashes.read(MAX_HASH_FILE), str(beside))
     except OSError as error:
         raise _unreadable(beside, error) from error
 
@@ -125,33 +140,11 @@ def path_of(source: str | Path) -> Path:
     return Path(unquote(parts.path))
 
 
+def _starts(source: str | Path, schemes: tuple[str, ...]) -> bool:
+    return isinstance(source, str) and source.lower().startswith(schemes)
+
+
 def _unreadable(path: Path, error: OSError) -> SourceError:
     return SourceError(
         f'{path} cannot be read ({error.strerror or error}): give a file that "scholarbase pack" wrote, or its URL.'
     )
-
-
-def _reading(file: io.FileIO, path: Path) -> Callable[[int], bytes]:
-    def read(size: int) -> bytes:
-        try:
-            return file.read(size) or b""
-        except OSError as error:  # of the source: others are of the library's disk
-            raise SourceError(f"{path} cannot be read ({error.strerror or error}).") from error
-
-    return read
-
-
-def _hash_in(data: bytes | None, name: str) -> str | None:
-    if data is None:
-        return None
-    found = _HASH_LINE.fullmatch(data)
-    if found is None:
-        raise SourceError(
-            f"{name} is not the hash of one file as sha256sum writes it: delete it, or give the right hash with "
-            "--sha256."
-        )
-    return found[1].decode("ascii")
-
-
-def _lower(digest: str | None) -> str | None:
-    return None if digest is None else digest.lower()

@@ -9,13 +9,14 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from scholarbase.encoders.sentence_transformers import SentenceTransformersEncoder
 from scholarbase.errors import SourceChanged
-from scholarbase.ingest import job
+from scholarbase.ingest import job, reading
 from scholarbase.ingest.job import ingest
 from scholarbase.ingest.sources import open_lines
 from scholarbase.ingest.sources.files import StoredBytes, sha256_of
@@ -56,13 +57,14 @@ def test_a_source_that_changes_between_fingerprint_and_read(
 ) -> None:
     source, pack = tmp_path / f"arxiv.{suffix}", PACKED[suffix]
     source.write_bytes(pack(release("Ada")))
-    read = job.Job._read
+    hashed = job.hash_files
 
-    def changed(self: job.Job, *arguments: object) -> None:
+    def changed(*arguments: Any) -> Any:
+        facts = hashed(*arguments)
         source.write_bytes(pack(release("Bob")))
-        read(self, *arguments)  # type: ignore[arg-type]
+        return facts
 
-    monkeypatch.setattr(job.Job, "_read", changed)
+    monkeypatch.setattr(job, "hash_files", changed)
     with pytest.raises(SourceChanged, match="changed while it was being read"):
         ingest([source], tmp_path / "library")
     monkeypatch.undo()
@@ -74,9 +76,9 @@ def test_a_source_that_changes_between_fingerprint_and_read(
 KILLED = """
 import os, signal, sys
 from scholarbase.cli import main
-from scholarbase.ingest import job
+from scholarbase.ingest import reading
 from scholarbase.ingest.writer import CatalogWriter
-job.LINES_PER_COMMIT = 10
+reading.LINES_PER_COMMIT = 10
 batches, write = 0, CatalogWriter.write
 def counted(self, *arguments):
     global batches
@@ -106,6 +108,7 @@ def test_a_source_half_read_then_restored_then_resumed(
     source.write_bytes(during)
     swap = f"""
 from pathlib import Path
+from typing import Any
 from scholarbase.ingest import job
 hashed = job.hash_files
 right = Path({str(tmp_path / "right")!r}).read_bytes()
@@ -123,7 +126,7 @@ job.hash_files = swapped
     command += ["--encoder", "none"]
     assert subprocess.run(command, capture_output=True, check=False).returncode == -9
     source.write_bytes(release("Ada"))
-    monkeypatch.setattr(job, "LINES_PER_COMMIT", 10)
+    monkeypatch.setattr(reading, "LINES_PER_COMMIT", 10)
     with pytest.raises(SourceChanged, match="changed while it was being read"):
         ingest([source], library)
     assert ingest([source], library) == ingest([source], tmp_path / "whole")

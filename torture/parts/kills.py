@@ -35,8 +35,8 @@ import sys
 from scholarbase.cli import main
 from scholarbase.indexes.vectors import edge
 from scholarbase import workers
-from scholarbase.ingest import encoding, job, text, vectors
-job.LINES_PER_COMMIT, vectors.POINTS_PER_UPSERT, vectors.UPSERTS_PER_FLUSH = 100, 50, 2
+from scholarbase.ingest import encoding, reading, text, vectors
+reading.LINES_PER_COMMIT, vectors.POINTS_PER_UPSERT, vectors.UPSERTS_PER_FLUSH = 100, 50, 2
 text.ROWS_PER_COMMIT, workers.SUBPROCESS_PAPERS = 100, 1
 edge.SEGMENT_POINTS, edge.DENSE_SEGMENT_POINTS = 330, 770
 encoding.DOCUMENTS_PER_PART = 64

@@ -2,9 +2,8 @@
 
 from scholarbase.ingest.sources.added import SourceFormat, formats
 from scholarbase.ingest.sources.columns import Columns, parse_columns
-from scholarbase.ingest.sources.detect import OWN, RELEASED, UNUSED, WITH_PAPERS, Dataset
+from scholarbase.ingest.sources.detect import OWN, READ_ORDER, RELEASED, UNUSED, WITH_PAPERS, Dataset
 from scholarbase.ingest.sources.files import (
-    READ_ORDER,
     SourceFile,
     StoredBytes,
     changed_while_read,

@@ -13,8 +13,8 @@ from datetime import date, time
 from typing import Any, Final
 
 from scholarbase import identifiers
-from scholarbase.ingest.records import DeletedRecord, PaperRecord, Reject
-from scholarbase.ingest.sources.s2ag import BadRecord, clean, clean_title, iso_date, load
+from scholarbase.ingest.records import DeletedRecord, PaperRecord
+from scholarbase.ingest.sources.s2ag import BadRecord, clean, clean_title, iso_date, parser
 from scholarbase.models.status import PaperStatus
 
 _MONTHS: Final = {
@@ -200,52 +200,49 @@ def _status(record: Mapping[str, Any]) -> PaperStatus | None:
     return "withdrawn" if "I" in str(versions[-1].get("source_type") or "") else None
 
 
-def parse_arxiv(line: bytes) -> PaperRecord | DeletedRecord | Reject:
+@parser
+def parse_arxiv(record: dict[str, Any]) -> PaperRecord | DeletedRecord:
     """Parse a line of an arXiv metadata snapshot, or one made of an OAI record (:mod:`.oai`).
 
     The date is that of the first version; if it is missing or invalid, the year comes from the id. The venue is None:
     a journal reference is a citation and not a venue's name. Of several DOIs the first is used. An id stored as a
     number (``806.1945``) gets its zeros back.
     """
-    try:
-        record = load(line)
-        stored = record.get("id")
-        if stored is None:
-            return Reject("no-id", "id is missing.")
-        arxiv_id, repaired = identifiers.stored_arxiv_id(stored)
-        if arxiv_id is None:
-            return Reject("bad-id", f"id is {str(stored)[:80]!r}: an arXiv id was expected.")
-        if record.get("deleted") is True:
-            return DeletedRecord(arxiv_id)
-        if "unknown_format" in record:
-            return Reject(
-                "bad-format",
-                f"The record has metadata in {record['unknown_format'] or 'no format'}: arXiv or arXivRaw was "
-                "expected.",
-            )
-        versions = _versions(record)
-        published = versions[0][:10] if versions and versions[0] is not None else _created(record, arxiv_id)
-        abstract = clean(record.get("abstract"), "abstract")
-        categories = clean(record.get("categories"), "categories")
-        external_ids = {}
-        dois = record.get("doi")
-        if dois:
-            doi = identifiers.doi((clean(dois, "doi") or "").partition(" ")[0].rstrip(",;"))
-            if doi is not None:
-                external_ids["DOI"] = doi
-        return PaperRecord(
-            title=decode_prose(clean_title(record.get("title"))),
-            arxiv_id=arxiv_id,
-            external_ids=external_ids,
-            abstract=None if abstract is None else decode_prose(abstract),
-            authors=_authors(record),
-            year=int(published[:4]) if published is not None else _year_of_id(arxiv_id),
-            publication_date=published,
-            categories=[] if categories is None else categories.split(" "),
-            details=_details(record, versions),
-            url=f"https://arxiv.org/abs/{arxiv_id}",
-            repaired=repaired,
-            status=_status(record),
+    stored = record.get("id")
+    if stored is None:
+        raise BadRecord("no-id", "id is missing.")
+    arxiv_id, repaired = identifiers.stored_arxiv_id(stored)
+    if arxiv_id is None:
+        raise BadRecord("bad-id", f"id is {str(stored)[:80]!r}: an arXiv id was expected.")
+    if record.get("deleted") is True:
+        return DeletedRecord(arxiv_id)
+    if "unknown_format" in record:
+        raise BadRecord(
+            "bad-format",
+            f"The record has metadata in {record['unknown_format'] or 'no format'}: arXiv or arXivRaw was "
+            "expected.",
         )
-    except BadRecord as bad:
-        return bad.reject
+    versions = _versions(record)
+    published = versions[0][:10] if versions and versions[0] is not None else _created(record, arxiv_id)
+    abstract = clean(record.get("abstract"), "abstract")
+    categories = clean(record.get("categories"), "categories")
+    external_ids = {}
+    dois = record.get("doi")
+    if dois:
+        doi = identifiers.doi((clean(dois, "doi") or "").partition(" ")[0].rstrip(",;"))
+        if doi is not None:
+            external_ids["DOI"] = doi
+    return PaperRecord(
+        title=decode_prose(clean_title(record.get("title"))),
+        arxiv_id=arxiv_id,
+        external_ids=external_ids,
+        abstract=None if abstract is None else decode_prose(abstract),
+        authors=_authors(record),
+        year=int(published[:4]) if published is not None else _year_of_id(arxiv_id),
+        publication_date=published,
+        categories=[] if categories is None else categories.split(" "),
+        details=_details(record, versions),
+        url=f"https://arxiv.org/abs/{arxiv_id}",
+        repaired=repaired,
+        status=_status(record),
+    )

@@ -14,8 +14,8 @@ from typing import Any, Final
 
 from scholarbase import identifiers
 from scholarbase.bibliographies.names import display_name, split_names
-from scholarbase.ingest.records import PaperRecord, Reject
-from scholarbase.ingest.sources.s2ag import BadRecord, clean, clean_title, load
+from scholarbase.ingest.records import PaperRecord
+from scholarbase.ingest.sources.s2ag import BadRecord, clean, clean_title, parser
 
 MAX_SENTENCE_TITLE: Final = 120
 """Characters of a title that is a sentence of the text: about the maximum of real titles."""
@@ -58,33 +58,29 @@ def _authors(listed: Any) -> list[tuple[str, str | None]]:
     return [(text, None) for text in texts if text]
 
 
-def parse_beir(line: bytes) -> PaperRecord | Reject:
+@parser
+def parse_beir(record: dict[str, Any]) -> PaperRecord:
     """Parse a line of a BEIR corpus. A document without title and text is rejected (``no-text``)."""
-    try:
-        record = load(line)
-        document = _document_id(record)
-        text = clean(record.get("text"), "text")
-        title = clean(record.get("title"), "title")
-        if title is None and text is None:
-            raise BadRecord("no-text", f"Document {document!r} has neither a title nor a text.")
-        metadata = record.get("metadata") or {}
-        if not isinstance(metadata, dict):
-            raise BadRecord("bad-type", f"metadata is {str(metadata)[:80]!r}: an object was expected.")
-        year, url = metadata.get("year"), metadata.get("url")
-        others = {
-            "PMID": identifiers.number(str(metadata.get("pubmed_id") or "")),
-            "DOI": identifiers.doi(str(metadata.get("doi") or "").strip().removeprefix("https://doi.org/")),
-        }
-        venue = metadata.get("venue") or metadata.get("journal")
-        return PaperRecord(
-            title=first_sentence(text) if title is None and text is not None else clean_title(title),
-            external_ids={"Doc": document}
-            | {scheme: one for scheme, one in others.items() if one is not None},
-            abstract=text,
-            authors=_authors(metadata.get("authors")),
-            venue=clean(venue, "venue") if isinstance(venue, str) else None,
-            year=year if type(year) is int and 1 <= year <= 9999 else None,
-            url=url if isinstance(url, str) and url.startswith(("http://", "https://")) else None,
-        )
-    except BadRecord as bad:
-        return bad.reject
+    document = _document_id(record)
+    text = clean(record.get("text"), "text")
+    title = clean(record.get("title"), "title")
+    if title is None and text is None:
+        raise BadRecord("no-text", f"Document {document!r} has neither a title nor a text.")
+    metadata = record.get("metadata") or {}
+    if not isinstance(metadata, dict):
+        raise BadRecord("bad-type", f"metadata is {str(metadata)[:80]!r}: an object was expected.")
+    year, url = metadata.get("year"), metadata.get("url")
+    others = {
+        "PMID": identifiers.number(str(metadata.get("pubmed_id") or "")),
+        "DOI": identifiers.doi(str(metadata.get("doi") or "").strip().removeprefix("https://doi.org/")),
+    }
+    venue = metadata.get("venue") or metadata.get("journal")
+    return PaperRecord(
+        title=first_sentence(text) if title is None and text is not None else clean_title(title),
+        external_ids={"Doc": document} | {scheme: one for scheme, one in others.items() if one is not None},
+        abstract=text,
+        authors=_authors(metadata.get("authors")),
+        venue=clean(venue, "venue") if isinstance(venue, str) else None,
+        year=year if type(year) is int and 1 <= year <= 9999 else None,
+        url=url if isinstance(url, str) and url.startswith(("http://", "https://")) else None,
+    )

@@ -17,7 +17,8 @@ from scholarbase.ingest.sources.columns import Columns, header_of, is_record
 
 
 class Dataset(StrEnum):
-    """A kind of source file. Those of Semantic Scholar have the names of its datasets."""
+    """A kind of source file, in the order in which they are read: papers before the records that refer to them, and
+    last those that are not used. Those of Semantic Scholar have the names of its datasets."""
 
     PAPERS = "papers"
     PAPER_IDS = "paper-ids"
@@ -27,60 +28,33 @@ class Dataset(StrEnum):
     TLDRS = "tldrs"
     ARXIV = "arxiv"
     OPENALEX = "openalex"
-    CITATIONS = "citations"
-    EMBEDDINGS = "embeddings"
-    S2ORC = "s2orc"
-    OPENALEX_OTHER = "openalex-other"
     BEIR = "beir"
-    BEIR_QUERIES = "beir-queries"
-    BEIR_QRELS = "beir-qrels"
     BIBTEX = "bibtex"
     RIS = "ris"
     CSL_JSON = "csl-json"
     CSV = "csv"
     JSON_LINES = "json-lines"
     EXTENSION = "extension"
+    CITATIONS = "citations"
+    BEIR_QRELS = "beir-qrels"
+    BEIR_QUERIES = "beir-queries"
+    EMBEDDINGS = "embeddings"
+    OPENALEX_OTHER = "openalex-other"
+    S2ORC = "s2orc"
 
 
-OWN: Final = frozenset(
-    {
-        Dataset.BIBTEX,
-        Dataset.RIS,
-        Dataset.CSL_JSON,
-        Dataset.CSV,
-        Dataset.JSON_LINES,
-        Dataset.EXTENSION,
-    }
-)
-"""People's own files, also those of formats that extensions add."""
-
-RELEASED: Final = frozenset(
-    {
-        Dataset.PAPERS,
-        Dataset.PAPER_IDS,
-        Dataset.ABSTRACTS,
-        Dataset.PUBLICATION_VENUES,
-        Dataset.AUTHORS,
-        Dataset.TLDRS,
-        Dataset.CITATIONS,
-    }
-)
+_ALL: Final = tuple(Dataset)
+READ_ORDER: Final = {dataset: place for place, dataset in enumerate(_ALL)}
+"""The place of each dataset in the order in which they are read."""
+RELEASED: Final = frozenset({*_ALL[: _ALL.index(Dataset.ARXIV)], Dataset.CITATIONS})
 """Those that are read of the datasets of Semantic Scholar."""
-
-WITH_PAPERS: Final = OWN | {Dataset.PAPERS, Dataset.ARXIV, Dataset.OPENALEX, Dataset.BEIR}
-"""Datasets whose records are papers."""
-
-UNUSED: Final = frozenset(
-    {
-        Dataset.EMBEDDINGS,
-        Dataset.S2ORC,
-        Dataset.OPENALEX_OTHER,
-        Dataset.BEIR_QUERIES,
-        Dataset.BEIR_QRELS,
-    }
-)
+OWN: Final = frozenset(_ALL[_ALL.index(Dataset.BIBTEX) : _ALL.index(Dataset.CITATIONS)])
+"""People's own files, also those of formats that extensions add."""
+UNUSED: Final = frozenset(_ALL[_ALL.index(Dataset.BEIR_QRELS) :])
 """Detected and skipped: the vectors are another model's, full texts are given with ``--documents``, works have the
 names of OpenAlex's other entities, and queries and judgements are for evaluation."""
+WITH_PAPERS: Final = OWN | {Dataset.PAPERS, Dataset.ARXIV, Dataset.OPENALEX, Dataset.BEIR}
+"""Datasets whose records are papers."""
 
 MAX_LINES: Final = 100
 """Lines in which a record must be found."""

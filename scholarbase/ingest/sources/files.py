@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import hashlib
 import io
-from collections.abc import Collection, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from itertools import chain
@@ -16,10 +16,10 @@ from typing import Any, Final, Literal, TextIO
 from scholarbase.errors import SourceChanged, SourceError
 from scholarbase.extras import missing
 from scholarbase.files import DECOMPRESSION_ERRORS, MAX_LINE, ByteStream, decompress
-from scholarbase.ingest.sources import oai, openalex, tables
+from scholarbase.ingest.sources import openalex, tables
 from scholarbase.ingest.sources.added import START, format_of, formats
 from scholarbase.ingest.sources.columns import Columns, header_of
-from scholarbase.ingest.sources.detect import MAX_LINES, OWN, UNUSED, Dataset, detect
+from scholarbase.ingest.sources.detect import MAX_LINES, OWN, READ_ORDER, UNUSED, Dataset, detect
 from scholarbase.ingest.sources.unfinished import check_complete
 
 _CHUNK: Final = 1 << 18
@@ -27,27 +27,6 @@ _JSON: Final = frozenset(Dataset) - OWN
 _SHOWN: Final = 300
 MAX_WHOLE: Final = 100_000_000
 """Bytes of a file of BibTeX, RIS or CSL-JSON, which are read as a whole: about 50,000 entries with abstracts."""
-
-READ_ORDER: Final[tuple[Dataset, ...]] = (
-    Dataset.PAPERS,
-    Dataset.PAPER_IDS,
-    Dataset.ABSTRACTS,
-    Dataset.PUBLICATION_VENUES,
-    Dataset.AUTHORS,
-    Dataset.TLDRS,
-    Dataset.ARXIV,
-    Dataset.OPENALEX,
-    Dataset.BEIR,
-    Dataset.BIBTEX,
-    Dataset.RIS,
-    Dataset.CSL_JSON,
-    Dataset.CSV,
-    Dataset.JSON_LINES,
-    Dataset.EXTENSION,
-    Dataset.CITATIONS,
-)
-"""The order in which datasets are read: papers before the records that refer to them."""
-
 
 Form = Literal["lines", "page", "table", "deleted"]
 
@@ -120,32 +99,27 @@ class _HashedFile(io.FileIO):
         return count or 0
 
 
-def open_lines(path: Path, read: StoredBytes | None = None) -> Generator[tuple[int, bytes]]:
-    """Lines of a file, plain or compressed, numbered from 1.
+@contextmanager
+def opened(
+    path: Path, read: StoredBytes | None = None, done: Callable[[], str] = str
+) -> Iterator[ByteStream]:
+    """The decompressed bytes of a file, plain or compressed.
 
-    Lines come without their line ends. Of a line of more than ``MAX_LINE`` bytes only the start comes, somewhat longer
-    than that, which parsers reject. Blank lines are counted and skipped. The file is closed when the iterator ends or
-    is closed. ``read`` is updated with the stored bytes, up to the end of the file when the iterator ends.
+    ``read`` is updated with the stored bytes, all of them at the end of the block, whether they were read or not.
+    ``done`` describes in an error what was read before the damage.
 
     Raises:
         SourceError: the file cannot be read, or its compressed stream is cut short or damaged.
     """
-    number = 0
     try:
         raw: Any = _HashedFile(path, read or StoredBytes())
         with io.BufferedReader(raw, _CHUNK) as file, closing(decompress(file)) as stream:
-            for number, line in enumerate(_split(stream), 1):
-                text = line.removesuffix(b"\r")
-                if number == 1:
-                    text = text.removeprefix(b"\xef\xbb\xbf")
-                if text and not text.isspace():
-                    yield number, text
-            while file.read(_CHUNK):  # bytes behind the last compressed stream
+            yield stream
+            while read is not None and file.read(_CHUNK):
                 pass
     except DECOMPRESSION_ERRORS as error:
         raise SourceError(
-            f"{path} is incomplete or damaged: its compressed stream breaks off after {number} whole lines "
-            f"({error}). Download it again."
+            f"{path} is incomplete or damaged: its compressed stream breaks off{done()} ({error}). Download it again."
         ) from error
     except OSError as error:
         raise _unreadable(path, error) from error
@@ -153,29 +127,30 @@ def open_lines(path: Path, read: StoredBytes | None = None) -> Generator[tuple[i
         raise missing("zstandard", "zstd", f"Reading {path}, which is compressed with zstd,") from error
 
 
+def open_lines(path: Path, read: StoredBytes | None = None) -> Generator[tuple[int, bytes]]:
+    """Lines of a file, numbered from 1. ``read`` is that of :func:`opened`, which raises the errors.
+
+    Lines come without their line ends. Of a line of more than ``MAX_LINE`` bytes only the start comes, somewhat longer
+    than that, which parsers reject. Blank lines are counted and skipped. The file is closed when the iterator ends or
+    is closed.
+    """
+    number = 0
+    with opened(path, read, lambda: f" after {number} whole lines") as stream:
+        for number, line in enumerate(_split(stream), 1):
+            text = line.removesuffix(b"\r")
+            if number == 1:
+                text = text.removeprefix(b"\xef\xbb\xbf")
+            if text and not text.isspace():
+                yield number, text
+
+
 @contextmanager
 def open_text(path: Path, read: StoredBytes | None = None) -> Iterator[TextIO]:
-    """The decompressed text of a file. Bytes that are not UTF-8 become surrogates.
-
-    ``read`` is updated with the stored bytes, all of them at the end of the block, whether they were read or not.
-
-    Raises:
-        SourceError: as :func:`open_lines`.
-    """
-    try:
-        raw: Any = _HashedFile(path, read or StoredBytes())
-        with io.BufferedReader(raw, _CHUNK) as file, closing(decompress(file)) as stream:
-            buffered = io.BufferedReader(_Decompressed(stream), _CHUNK)
-            with io.TextIOWrapper(buffered, "utf-8-sig", "surrogateescape") as text:
-                yield text
-            while read is not None and file.read(_CHUNK):
-                pass
-    except DECOMPRESSION_ERRORS as error:
-        raise SourceError(
-            f"{path} is incomplete or damaged: its compressed stream breaks off ({error}). Copy it again."
-        ) from error
-    except OSError as error:
-        raise _unreadable(path, error) from error
+    """The decompressed text of a file. Bytes that are not UTF-8 become surrogates. Raises as :func:`opened`."""
+    with opened(path, read) as stream:
+        buffered = io.BufferedReader(_Decompressed(stream), _CHUNK)
+        with io.TextIOWrapper(buffered, "utf-8-sig", "surrogateescape") as text:
+            yield text
 
 
 class _Decompressed(io.RawIOBase):
@@ -194,73 +169,18 @@ class _Decompressed(io.RawIOBase):
 
 
 def read_whole(path: Path, read: StoredBytes) -> bytes:
-    """The decompressed content of a file.
-
-    Raises:
-        SourceError: as :func:`open_lines`, or it has more than ``MAX_WHOLE`` bytes.
-    """
-    try:
-        raw: Any = _HashedFile(path, read)
-        with io.BufferedReader(raw, _CHUNK) as file, closing(decompress(file)) as stream:
-            pieces, size = [], 0
-            while chunk := stream.read1(_CHUNK):
-                pieces.append(chunk)
-                size += len(chunk)
-                if size > MAX_WHOLE:
-                    raise SourceError(
-                        f"{path} has more than {MAX_WHOLE:,} bytes, and its format is read as a whole: split it, or "
-                        "convert it to CSV or JSON lines."
-                    )
-            while file.read(_CHUNK):
-                pass
-        return b"".join(pieces)
-    except DECOMPRESSION_ERRORS as error:
-        raise SourceError(
-            f"{path} is incomplete or damaged: its compressed stream breaks off ({error}). Copy it again."
-        ) from error
-    except OSError as error:
-        raise _unreadable(path, error) from error
-    except ImportError as error:
-        raise missing("zstandard", "zstd", f"Reading {path}, which is compressed with zstd,") from error
-
-
-def open_page(path: Path, read: StoredBytes) -> Iterator[oai.Found]:
-    """The records of a page of OAI-PMH. ``read`` is updated as in :func:`open_lines`.
-
-    Raises:
-        SourceError: the page cannot be read, is cut short or damaged, or is an error response.
-    """
-    try:
-        raw: Any = _HashedFile(path, read)
-        with io.BufferedReader(raw, _CHUNK) as file, closing(decompress(file)) as stream:
-            yield from oai.read_page(stream, str(path))
-            while file.read(_CHUNK):
-                pass
-    except DECOMPRESSION_ERRORS as error:
-        raise SourceError(
-            f"{path} is incomplete or damaged: its compressed stream breaks off ({error}). Download it again."
-        ) from error
-    except OSError as error:
-        raise _unreadable(path, error) from error
-    except ImportError as error:
-        raise missing("zstandard", "zstd", f"Reading {path}, which is compressed with zstd,") from error
-
-
-def open_table(path: Path, columns: Collection[str], read: StoredBytes) -> Iterator[dict[str, Any]]:
-    """The rows of a Parquet table, with those of the columns that it has. ``read`` is updated before the first one.
-
-    Raises:
-        SourceError: the file cannot be read, or is not a whole Parquet file.
-        MissingExtra: pyarrow is not installed.
-    """
-    try:
-        raw: Any = _HashedFile(path, read)
-        with io.BufferedReader(raw, _CHUNK) as file:
-            while file.read(_CHUNK):
-                pass
-    except OSError as error:
-        raise _unreadable(path, error) from error
-    return tables.read_rows(path, columns)
+    """The decompressed content of a file. Raises as :func:`opened`, and where it has more than ``MAX_WHOLE`` bytes."""
+    with opened(path, read) as stream:
+        pieces, size = [], 0
+        while chunk := stream.read1(_CHUNK):
+            pieces.append(chunk)
+            size += len(chunk)
+            if size > MAX_WHOLE:
+                raise SourceError(
+                    f"{path} has more than {MAX_WHOLE:,} bytes, and its format is read as a whole: split it, or "
+                    "convert it to CSV or JSON lines."
+                )
+    return b"".join(pieces)
 
 
 def changed_while_read(path: Path) -> SourceChanged:
@@ -328,8 +248,7 @@ def discover(paths: Sequence[str | Path], columns: Columns = MappingProxyType({}
             "(papers, abstracts, citations), an arXiv metadata snapshot or harvest, works of OpenAlex, the corpus of a "
             "BEIR collection, or files of your own (BibTeX, RIS, CSL-JSON, CSV, JSON lines)."
         )
-    order = {dataset: rank for rank, dataset in enumerate((*READ_ORDER, *sorted(UNUSED)))}
-    return sorted(found.values(), key=lambda file: (order[file.dataset], file.kind))
+    return sorted(found.values(), key=lambda file: (READ_ORDER[file.dataset], file.kind))
 
 
 def files_of(source: str | Path) -> set[Path]:

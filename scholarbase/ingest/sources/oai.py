@@ -29,72 +29,98 @@ _MAX_DEPTH: Final = 100
 """Elements within each other."""
 _MAX_TEXT: Final = 10_000_000
 """Characters of a record."""
+EMPTY: Final = "noRecordsMatch"
+"""The error of a list without records."""
 _RECORD: Final = ("OAI-PMH", "ListRecords", "record")
 _FIELDS: Final = frozenset(
     {"id", "title", "categories", "comments", "journal-ref", "doi", "abstract", "created"}
 )
-_WITHDRAWN: Final = "I"
-"""The source type of a version that is withdrawn."""
 
 
-class Found(NamedTuple):
-    """A record: the line where it starts, and its content as a line of the metadata snapshot."""
+class Record(NamedTuple):
+    """A record: the line where it starts, its content as a line of the metadata snapshot, and its datestamp."""
 
     line: int
     content: bytes
+    datestamp: str
 
 
-class _Damaged(Exception):
-    """A page is not a whole page of records; the text is the reason."""
+class Malformed(Exception):
+    """A document is not a whole response of OAI-PMH; the text is the reason."""
 
 
-def read_page(stream: ByteStream, name: str) -> Iterator[Found]:
-    """The records of a page. ``name`` is for messages.
+def read_page(stream: ByteStream, name: str) -> Iterator[tuple[int, bytes]]:
+    """The lines where the records of a page start, and their contents. ``name`` is for messages.
 
     Raises:
         SourceError: it is cut off, not XML, an error response, or has a document type.
     """
-    reader = _Reader()
+    page = Page()
     count = 0
     try:
-        while True:
-            piece = stream.read1(_PIECE)
-            reader.parser.Parse(piece, not piece)
-            for record in reader.taken():
+        while piece := stream.read1(_PIECE):
+            page.read(piece)
+            for record in page.taken():
                 count += 1
-                yield record
-            if not piece:
-                break
-        if not reader.is_page:
-            raise _Damaged("it has no ListRecords")
-    except (_Damaged, expat.ExpatError) as error:
+                yield record.line, record.content
+        page.end()
+        for code, text in page.errors:
+            if code != EMPTY:
+                raise Malformed(f"it is the error {code or 'of no code'} ({text[:200]})")
+        if not page.has_records and not page.errors:
+            raise Malformed("it has no ListRecords")
+    except Malformed as error:
         raise SourceError(
             f"{name} is not a whole page of records: {error}, after {count} whole records. Download it again."
         ) from error
 
 
-class _Reader:
-    """The state of expat's pass over a page."""
+class Page:
+    """A response, read piece by piece.
+
+    Attributes:
+        has_records: whether it has ListRecords.
+        token: the resumption token; empty on the last page.
+        errors: codes and texts, such as ``noRecordsMatch``.
+        earliest: the earliest datestamp, of Identify.
+    """
 
     def __init__(self) -> None:
-        self.is_page = False
+        self.has_records = False
+        self.token = ""
+        self.errors: list[tuple[str, str]] = []
+        self.earliest = ""
         self._path: list[str] = []
         self._text: list[str] = []
         self._size = 0
-        self._records: list[Found] = []
+        self._records: list[Record] = []
         self._error = ""
         self._begin(1)
-        self.parser = parser = expat.ParserCreate(namespace_separator=" ")
+        self._parser = parser = expat.ParserCreate(namespace_separator=" ")
         parser.buffer_text = True
         parser.StartDoctypeDeclHandler = self._doctype
         parser.StartElementHandler = self._start
         parser.EndElementHandler = self._end
         parser.CharacterDataHandler = self._characters
 
-    def taken(self) -> list[Found]:
+    def read(self, piece: bytes) -> None:
+        """Read the next bytes. Raises Malformed."""
+        try:
+            self._parser.Parse(piece)
+        except expat.ExpatError as error:
+            raise Malformed(str(error)) from error
+
+    def end(self) -> None:
+        """Raises Malformed: the document is cut off."""
+        try:
+            self._parser.Parse(b"", True)
+        except expat.ExpatError as error:
+            raise Malformed(str(error)) from error
+
+    def taken(self) -> list[Record]:
         """The records read since the last call."""
-        found, self._records = self._records, []
-        return found
+        records, self._records = self._records, []
+        return records
 
     def _begin(self, line: int) -> None:
         self._line, self._size = line, 0
@@ -105,27 +131,27 @@ class _Reader:
         self._authors: list[list[str]] = []
 
     def _doctype(self, *_: object) -> None:
-        raise _Damaged("it has a document type declaration")
+        raise Malformed("it has a document type declaration")
 
     def _characters(self, text: str) -> None:
         self._size += len(text)
         if self._size > _MAX_TEXT:
-            raise _Damaged(f"the record in line {self._line} has more than {_MAX_TEXT:,} characters")
+            raise Malformed(f"the record in line {self._line} has more than {_MAX_TEXT:,} characters")
         self._text.append(text)
 
     def _start(self, tag: str, attributes: dict[str, str]) -> None:
         namespace, _, name = tag.rpartition(" ")
         if not self._path and (namespace, name) != (_NAMESPACE, _RECORD[0]):
-            raise _Damaged(f"its first element is {name}, not {_RECORD[0]}")
+            raise Malformed(f"its first element is {name}, not {_RECORD[0]}")
         if len(self._path) >= _MAX_DEPTH:
-            raise _Damaged(f"it has more than {_MAX_DEPTH} elements within each other")
+            raise Malformed(f"it has more than {_MAX_DEPTH} elements within each other")
         self._path.append(name)
         self._text.clear()
         path = tuple(self._path)
         if path == _RECORD[:2]:
-            self.is_page = True
+            self.has_records = True
         elif path == _RECORD:
-            self._begin(self.parser.CurrentLineNumber)
+            self._begin(self._parser.CurrentLineNumber)
         elif path == (*_RECORD, "header"):
             self._header["status"] = attributes.get("status", "")
         elif path[:-1] == (*_RECORD, "metadata"):
@@ -142,11 +168,15 @@ class _Reader:
         self._path.pop()
         self._text.clear()
         if path == _RECORD:
-            self._records.append(Found(self._line, self._content()))
+            if not self._header["identifier"] or not self._header["datestamp"]:
+                raise Malformed("a record has no identifier or no datestamp")
+            self._records.append(Record(self._line, self._content(), self._header["datestamp"]))
         elif path == (_RECORD[0], "error"):
-            if self._error != "noRecordsMatch":
-                raise _Damaged(f"it is the error {self._error or 'of no code'} ({text.strip()[:200]})")
-            self.is_page = True
+            self.errors.append((self._error, text.strip()))
+        elif path == (*_RECORD[:2], "resumptionToken"):
+            self.token = text.strip()
+        elif path == (_RECORD[0], "Identify", "earliestDatestamp"):
+            self.earliest = text.strip()
         elif path[:-1] == (*_RECORD, "header") and path[-1] in self._header:
             self._header[path[-1]] = text.strip()
         elif path[:4] == (*_RECORD, "metadata"):

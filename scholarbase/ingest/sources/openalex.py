@@ -18,15 +18,15 @@ from typing import Any, Final
 import orjson
 
 from scholarbase import identifiers
-from scholarbase.ingest.records import DeletedRecord, PaperRecord, Reject
+from scholarbase.ingest.records import DeletedRecord, PaperRecord
 from scholarbase.ingest.sources.s2ag import (
     BadRecord,
     clean,
     clean_title,
     iso_date,
     list_of,
-    load,
     object_of,
+    parser,
     shown,
     whole,
 )
@@ -321,48 +321,43 @@ def _details(record: Mapping[str, Any], venue: str | None, arxiv_id: str | None)
     return {name: value for name, value in details.items() if value is not None and value != []}
 
 
-def parse_works(line: bytes) -> PaperRecord | DeletedRecord | Reject:
+@parser
+def parse_works(record: dict[str, Any]) -> PaperRecord | DeletedRecord:
     """Parse a line of :func:`line_of` or :func:`deleted_lines`.
 
     The first of January stands for a date of which only the year is known, so it counts as the year alone.
     """
-    try:
-        record = load(line)
-        number = _required_id(record)
-        if record.get("deleted") is True:
-            return DeletedRecord(work=number)
-        ids = object_of(record, "ids")
-        external_ids = _other_ids(record, ids)
-        places = [one for one in list_of(record, "locations") if isinstance(one, dict)]
-        primary = object_of(record, "primary_location")
-        arxiv_id, repaired = _arxiv_id(ids, external_ids.get("DOI"), [primary, *places])
-        published = iso_date(record.get("publication_date"))
-        year = record.get("publication_year")
-        if published is not None:
-            year = int(published[:4])
-        venue = clean(object_of(primary, "source").get("display_name"), "display_name")
-        url = clean(primary.get("landing_page_url"), "landing_page_url")
-        doi = external_ids.get("DOI")
-        return PaperRecord(
-            title=clean_title(record.get("title") or record.get("display_name")),
-            arxiv_id=arxiv_id,
-            external_ids={"OpenAlex": f"W{number}"} | external_ids,
-            abstract=abstract_of(record.get("abstract_inverted_index")),
-            authors=_authors(record),
-            year=year if type(year) is int and 1 <= year <= 9999 else None,
-            publication_date=None if published is None or published.endswith("-01-01") else published,
-            venue=venue,
-            details=_details(record, venue, arxiv_id),
-            citation_count=whole(record, "cited_by_count"),
-            reference_count=whole(record, "referenced_works_count"),
-            url=url or (None if doi is None else f"https://doi.org/{doi}"),
-            repaired=repaired,
-            status="retracted" if record.get("is_retracted") is True else None,
-            references=[
-                one
-                for stored in list_of(record, "referenced_works")
-                if (one := work_number(stored)) is not None
-            ],
-        )
-    except BadRecord as bad:
-        return bad.reject
+    number = _required_id(record)
+    if record.get("deleted") is True:
+        return DeletedRecord(work=number)
+    ids = object_of(record, "ids")
+    external_ids = _other_ids(record, ids)
+    places = [one for one in list_of(record, "locations") if isinstance(one, dict)]
+    primary = object_of(record, "primary_location")
+    arxiv_id, repaired = _arxiv_id(ids, external_ids.get("DOI"), [primary, *places])
+    published = iso_date(record.get("publication_date"))
+    year = record.get("publication_year")
+    if published is not None:
+        year = int(published[:4])
+    venue = clean(object_of(primary, "source").get("display_name"), "display_name")
+    url = clean(primary.get("landing_page_url"), "landing_page_url")
+    doi = external_ids.get("DOI")
+    return PaperRecord(
+        title=clean_title(record.get("title") or record.get("display_name")),
+        arxiv_id=arxiv_id,
+        external_ids={"OpenAlex": f"W{number}"} | external_ids,
+        abstract=abstract_of(record.get("abstract_inverted_index")),
+        authors=_authors(record),
+        year=year if type(year) is int and 1 <= year <= 9999 else None,
+        publication_date=None if published is None or published.endswith("-01-01") else published,
+        venue=venue,
+        details=_details(record, venue, arxiv_id),
+        citation_count=whole(record, "cited_by_count"),
+        reference_count=whole(record, "referenced_works_count"),
+        url=url or (None if doi is None else f"https://doi.org/{doi}"),
+        repaired=repaired,
+        status="retracted" if record.get("is_retracted") is True else None,
+        references=[
+            one for stored in list_of(record, "referenced_works") if (one := work_number(stored)) is not None
+        ],
+    )

@@ -6,16 +6,15 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from scholarbase.ingest.records import Record, Reject
-from scholarbase.ingest.sources import added, arxiv, beir, openalex, own, s2ag
+from scholarbase.ingest.sources import added, arxiv, beir, oai, openalex, own, s2ag, tables
 from scholarbase.ingest.sources.columns import Columns, Row, csv_rows, json_rows
 from scholarbase.ingest.sources.detect import Dataset
 from scholarbase.ingest.sources.files import (
     SourceFile,
     StoredBytes,
     open_lines,
-    open_page,
-    open_table,
     open_text,
+    opened,
     read_whole,
 )
 
@@ -35,7 +34,7 @@ PARSERS: Final[Mapping[Dataset, Callable[[bytes], Record | Reject]]] = {
 
 
 class Entry(NamedTuple):
-    """One record of a file. ``number`` counts lines where records are lines, else entries; ``line`` is where it starts.
+    """One record of a file. ``number`` counts records, from 1; ``line`` is where it starts.
 
     ``size`` is in bytes of the decompressed file. ``content`` is what is stored of a snapshot's record: its line, or a
     line that is made of it.
@@ -49,57 +48,58 @@ class Entry(NamedTuple):
 
 
 def read_records(file: SourceFile, read: StoredBytes, columns: Columns, after: int = 0) -> Iterator[Entry]:
-    """The records of a file whose number is greater than ``after``. ``read`` is updated as in :func:`.open_lines`.
+    """The records of a file whose number is greater than ``after``. ``read`` is updated as in :func:`.opened`.
 
     Raises:
         SourceError: the file cannot be read, is cut short or damaged, or is too large for its format.
     """
     if file.dataset in PARSERS:
         parse = PARSERS[file.dataset]
-        for number, line, content in _contents(file, read, after):
-            if isinstance(content, Reject):
-                yield Entry(number, line, 0, content)
-            else:
-                yield Entry(number, line, len(content), parse(content), content)
-    elif file.dataset in (Dataset.CSV, Dataset.JSON_LINES):
-        rows = csv_rows if file.dataset is Dataset.CSV else json_rows
-        yield from _entries(rows(open_lines(file.path, read), columns), after)
-    elif file.added is not None:
-        with open_text(file.path, read) as text:
-            yield from _entries(added.read_rows(file.added, text, file.path), after)
-    else:
-        for number, one in enumerate(own.read_entries(file.dataset, read_whole(file.path, read)), 1):
+        for number, (line, content) in enumerate(_contents(file, read), 1):
             if number > after:
-                yield Entry(number, one.line, len(one.raw), own.paper_of(one))
-
-
-def _entries(rows: Iterator[Row], after: int) -> Iterator[Entry]:
-    for number, row in enumerate(rows, 1):
+                if isinstance(content, Reject):
+                    yield Entry(number, line, 0, content)
+                else:
+                    yield Entry(number, line, len(content), parse(content), content)
+        return
+    for number, row in enumerate(_rows(file, read, columns), 1):
         if number > after:
             entry = row.content
             record = entry if isinstance(entry, Reject) else own.paper_of(entry, repaired=row.repaired)
             yield Entry(number, row.line, row.size, record)
 
 
-def _contents(file: SourceFile, read: StoredBytes, after: int) -> Iterator[tuple[int, int, bytes | Reject]]:
-    """The numbers of a snapshot's records, the lines where they start, and what is stored of them."""
-    if file.form == "page":
-        for number, found in enumerate(open_page(file.path, read), 1):
-            if number > after:
-                yield number, found.line, found.content
-    elif file.form == "table":
-        for number, row in enumerate(open_table(file.path, openalex.COLUMNS, read), 1):
-            if number > after:
-                yield number, number, _work(row)
-    elif file.form == "deleted":
-        for number, line in openalex.deleted_lines(open_lines(file.path, read)):
-            if number > after:
-                yield number, number, line
+def _rows(file: SourceFile, read: StoredBytes, columns: Columns) -> Iterator[Row]:
+    """The entries of somebody's own file."""
+    if file.dataset is Dataset.CSV:
+        yield from csv_rows(open_lines(file.path, read), columns)
+    elif file.dataset is Dataset.JSON_LINES:
+        yield from json_rows(open_lines(file.path, read), columns)
+    elif file.added is not None:
+        with open_text(file.path, read) as text:
+            yield from added.read_rows(file.added, text, file.path)
     else:
-        is_work = file.dataset is Dataset.OPENALEX
+        for entry in own.read_entries(file.dataset, read_whole(file.path, read)):
+            yield Row(entry.line, len(entry.raw), entry)
+
+
+def _contents(file: SourceFile, read: StoredBytes) -> Iterator[tuple[int, bytes | Reject]]:
+    """The lines where a snapshot's records start, and what is stored of them."""
+    if file.form == "page":
+        with opened(file.path, read) as stream:
+            yield from oai.read_page(stream, str(file.path))
+    elif file.form == "table":
+        with opened(file.path, read):  # hashes it
+            pass
+        for number, row in enumerate(tables.read_rows(file.path, openalex.COLUMNS), 1):
+            yield number, _work(row)
+    elif file.form == "deleted":
+        yield from openalex.deleted_lines(open_lines(file.path, read))
+    elif file.dataset is Dataset.OPENALEX:
         for number, line in open_lines(file.path, read):
-            if number > after:
-                yield number, number, _line_of_work(line) if is_work else line
+            yield number, _line_of_work(line)
+    else:
+        yield from open_lines(file.path, read)
 
 
 def _line_of_work(line: bytes) -> bytes | Reject:

@@ -10,9 +10,10 @@ A line without a valid record gives a :class:`Reject` whose ``reason`` is one of
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import date
-from typing import Any, Final
+from functools import wraps
+from typing import Any, Final, TypeVar
 
 import orjson
 
@@ -29,6 +30,8 @@ from scholarbase.ingest.records import (
     VenueRecord,
 )
 from scholarbase.models.status import PaperStatus
+
+T = TypeVar("T")
 
 MAX_TITLE_LENGTH: Final = 5000
 """Maximum characters of a title. The longest real titles have some hundreds."""
@@ -57,6 +60,19 @@ def load(line: bytes) -> dict[str, Any]:
     if not isinstance(record, dict):
         raise BadRecord("not-an-object", f"The line is a JSON {type(record).__name__}, not an object.")
     return record
+
+
+def parser(parse: Callable[[dict[str, Any]], T]) -> Callable[[bytes], T | Reject]:
+    """Make a parser of lines of one that takes their objects, and whose BadRecord becomes a reject."""
+
+    @wraps(parse)
+    def parse_line(line: bytes) -> T | Reject:
+        try:
+            return parse(load(line))
+        except BadRecord as bad:
+            return bad.reject
+
+    return parse_line
 
 
 def clean(value: Any, key: str) -> str | None:
@@ -159,6 +175,13 @@ def whole(record: Mapping[str, Any], key: str) -> int | None:
     raise BadRecord("bad-type", f"{key} is {shown(value)}: a whole number of 0 or more was expected.")
 
 
+def _flag(record: Mapping[str, Any], key: str) -> bool | None:
+    value = record.get(key)
+    if value is None or type(value) is bool:
+        return value
+    raise BadRecord("bad-type", f"{key} is {shown(value)}: true or false was expected.")
+
+
 def _year(value: Any) -> int | None:
     if isinstance(value, str) and value.isascii() and value.isdigit():
         value = int(value[:5])
@@ -218,9 +241,7 @@ def _details(record: Mapping[str, Any], arxiv_id: str | None) -> dict[str, Any]:
     """The known fields of :class:`.catalog.Details`."""
     journal = object_of(record, "journal")
     parts = [clean(journal.get(key), f"journal.{key}") for key in ("name", "volume", "pages")]
-    open_access = record.get("isopenaccess")
-    if open_access is not None and type(open_access) is not bool:
-        raise BadRecord("bad-type", f"isopenaccess is {shown(open_access)}: true or false was expected.")
+    open_access = _flag(record, "isopenaccess")
     details = {
         "publication_types": _texts(record, "publicationtypes"),
         "fields_of_study": _fields_of_study(record),
@@ -248,67 +269,57 @@ def _status(record: Mapping[str, Any]) -> PaperStatus | None:
     return "retracted" if "retractedpublication" in types else None
 
 
-def parse_papers(line: bytes) -> PaperRecord | Reject:
+@parser
+def parse_papers(record: dict[str, Any]) -> PaperRecord:
     """Parse a line of ``papers``.
 
     An invalid publication date is dropped, and the year kept; a missing year is taken from the date. The arXiv id is
     ``ArXiv``, else that of arXiv's own DOI. The venue is ``venue``, else the journal's name. A paper on arXiv is open
     access.
     """
-    try:
-        record = load(line)
-        corpus_id = _required_id(record)
-        external_ids = object_of(record, "externalids")
-        url = clean(record.get("url"), "url")
-        published = iso_date(record.get("publicationdate"))
-        year = _year(record.get("year"))
-        if year is None and published is not None:
-            year = int(published[:4])
-        arxiv_id, repaired = _arxiv_id(external_ids)
-        return PaperRecord(
-            title=clean_title(record.get("title")),
-            corpus_id=corpus_id,
-            arxiv_id=arxiv_id,
-            external_ids=_other_ids(external_ids, url),
-            authors=_authors(record),
-            year=year,
-            publication_date=published,
-            venue=clean(record.get("venue"), "venue")
-            or clean(object_of(record, "journal").get("name"), "journal.name"),
-            venue_id=clean(record.get("publicationvenueid"), "publicationvenueid"),
-            citation_count=whole(record, "citationcount"),
-            details=_details(record, arxiv_id),
-            reference_count=whole(record, "referencecount"),
-            url=url,
-            repaired=repaired,
-            status=_status(record),
-        )
-    except BadRecord as bad:
-        return bad.reject
+    corpus_id = _required_id(record)
+    external_ids = object_of(record, "externalids")
+    url = clean(record.get("url"), "url")
+    published = iso_date(record.get("publicationdate"))
+    year = _year(record.get("year"))
+    if year is None and published is not None:
+        year = int(published[:4])
+    arxiv_id, repaired = _arxiv_id(external_ids)
+    return PaperRecord(
+        title=clean_title(record.get("title")),
+        corpus_id=corpus_id,
+        arxiv_id=arxiv_id,
+        external_ids=_other_ids(external_ids, url),
+        authors=_authors(record),
+        year=year,
+        publication_date=published,
+        venue=clean(record.get("venue"), "venue")
+        or clean(object_of(record, "journal").get("name"), "journal.name"),
+        venue_id=clean(record.get("publicationvenueid"), "publicationvenueid"),
+        citation_count=whole(record, "citationcount"),
+        details=_details(record, arxiv_id),
+        reference_count=whole(record, "referencecount"),
+        url=url,
+        repaired=repaired,
+        status=_status(record),
+    )
 
 
-def parse_abstracts(line: bytes) -> AbstractRecord | Reject:
+@parser
+def parse_abstracts(record: dict[str, Any]) -> AbstractRecord:
     """Parse a line of ``abstracts``."""
-    try:
-        record = load(line)
-        corpus_id = _required_id(record)
-        abstract = clean(record.get("abstract"), "abstract")
-        if abstract is None:
-            return Reject("no-abstract", f"The abstract of CorpusId:{corpus_id} is empty.")
-        return AbstractRecord(corpus_id, abstract)
-    except BadRecord as bad:
-        return bad.reject
+    corpus_id = _required_id(record)
+    abstract = clean(record.get("abstract"), "abstract")
+    if abstract is None:
+        raise BadRecord("no-abstract", f"The abstract of CorpusId:{corpus_id} is empty.")
+    return AbstractRecord(corpus_id, abstract)
 
 
 def _end(record: Mapping[str, Any], key: str) -> int | None:
     """One end of a citation; None where the source does not know it."""
-    value = record[key]
-    if value is None:
-        return None
-    found = _corpus_id(value)
-    if found is None:
-        raise BadRecord("bad-id", f"{key} is {shown(value)}: a positive whole number was expected.")
-    return found
+    if key not in record:
+        raise BadRecord("no-id", f"{key} is missing.")
+    return None if record[key] is None else _required_id(record, key)
 
 
 def _intents(values: list[Any]) -> list[str]:
@@ -322,97 +333,72 @@ def _intents(values: list[Any]) -> list[str]:
     return list(intents)
 
 
-def parse_citations(line: bytes) -> CitationRecord | Reject:
+@parser
+def parse_citations(record: dict[str, Any]) -> CitationRecord:
     """Parse a line of ``citations``. A null end is None; a line that lacks a key is rejected (``no-id``)."""
-    try:
-        record = load(line)
-        try:
-            citing, cited = _end(record, "citingcorpusid"), _end(record, "citedcorpusid")
-        except KeyError as missing:
-            return Reject("no-id", f"{missing.args[0]} is missing.")
-        influential = record.get("isinfluential")
-        if influential is not None and type(influential) is not bool:
-            return Reject("bad-type", f"isinfluential is {shown(influential)}: true or false was expected.")
-        contexts = _texts(record, "contexts") if record.get("contexts") is not None else []
-        intents = _intents(list_of(record, "intents")) if record.get("intents") is not None else []
-        return CitationRecord(
-            citing, cited, influential, contexts, intents, _corpus_id(record.get("citationid"))
-        )
-    except BadRecord as bad:
-        return bad.reject
+    citing, cited = _end(record, "citingcorpusid"), _end(record, "citedcorpusid")
+    influential = _flag(record, "isinfluential")
+    contexts = _texts(record, "contexts") if record.get("contexts") is not None else []
+    intents = _intents(list_of(record, "intents")) if record.get("intents") is not None else []
+    return CitationRecord(citing, cited, influential, contexts, intents, _corpus_id(record.get("citationid")))
 
 
-def parse_paper_ids(line: bytes) -> PaperIdRecord | Reject:
+@parser
+def parse_paper_ids(record: dict[str, Any]) -> PaperIdRecord:
     """Parse a line of ``paper-ids``. ``primary`` is false if null."""
-    try:
-        record = load(line)
-        corpus_id = _required_id(record)
-        stored = record.get("sha")
-        if stored is None:
-            return Reject("no-sha", f"CorpusId:{corpus_id} has no sha.")
-        sha = identifiers.sha(stored) if isinstance(stored, str) else None
-        if sha is None:
-            return Reject("bad-sha", f"sha is {shown(stored)}: 40 hexadecimal digits were expected.")
-        primary = record.get("primary")
-        if primary is not None and type(primary) is not bool:
-            return Reject("bad-type", f"primary is {shown(primary)}: true or false was expected.")
-        return PaperIdRecord(corpus_id, sha, primary is True)
-    except BadRecord as bad:
-        return bad.reject
+    corpus_id = _required_id(record)
+    stored = record.get("sha")
+    if stored is None:
+        raise BadRecord("no-sha", f"CorpusId:{corpus_id} has no sha.")
+    sha = identifiers.sha(stored) if isinstance(stored, str) else None
+    if sha is None:
+        raise BadRecord("bad-sha", f"sha is {shown(stored)}: 40 hexadecimal digits were expected.")
+    return PaperIdRecord(corpus_id, sha, _flag(record, "primary") is True)
 
 
-def parse_authors(line: bytes) -> AuthorRecord | Reject:
+@parser
+def parse_authors(record: dict[str, Any]) -> AuthorRecord:
     """Parse a line of ``authors``. Author ids may be numbers or strings."""
-    try:
-        record = load(line)
-        author_id = _required_id(record, "authorid")
-        name = clean(record.get("name"), "name")
-        if name is None:
-            return Reject("no-name", f"The author {author_id} has no name.")
-        return AuthorRecord(
-            author_id=str(author_id),
-            name=name,
-            aliases=_texts(record, "aliases"),
-            affiliations=_texts(record, "affiliations"),
-            homepage=clean(record.get("homepage"), "homepage"),
-            paper_count=whole(record, "papercount"),
-            citation_count=whole(record, "citationcount"),
-            h_index=whole(record, "hindex"),
-        )
-    except BadRecord as bad:
-        return bad.reject
+    author_id = _required_id(record, "authorid")
+    name = clean(record.get("name"), "name")
+    if name is None:
+        raise BadRecord("no-name", f"The author {author_id} has no name.")
+    return AuthorRecord(
+        author_id=str(author_id),
+        name=name,
+        aliases=_texts(record, "aliases"),
+        affiliations=_texts(record, "affiliations"),
+        homepage=clean(record.get("homepage"), "homepage"),
+        paper_count=whole(record, "papercount"),
+        citation_count=whole(record, "citationcount"),
+        h_index=whole(record, "hindex"),
+    )
 
 
-def parse_tldrs(line: bytes) -> TldrRecord | Reject:
+@parser
+def parse_tldrs(record: dict[str, Any]) -> TldrRecord:
     """Parse a line of ``tldrs``."""
-    try:
-        record = load(line)
-        corpus_id = _required_id(record)
-        text = clean(record.get("text"), "text")
-        if text is None:
-            return Reject("no-text", f"The summary of CorpusId:{corpus_id} is empty.")
-        return TldrRecord(corpus_id, text)
-    except BadRecord as bad:
-        return bad.reject
+    corpus_id = _required_id(record)
+    text = clean(record.get("text"), "text")
+    if text is None:
+        raise BadRecord("no-text", f"The summary of CorpusId:{corpus_id} is empty.")
+    return TldrRecord(corpus_id, text)
 
 
-def parse_publication_venues(line: bytes) -> VenueRecord | Reject:
+@parser
+def parse_publication_venues(record: dict[str, Any]) -> VenueRecord:
     """Parse a line of ``publication-venues``."""
-    try:
-        record = load(line)
-        venue_id = clean(record.get("id"), "id")
-        if venue_id is None:
-            return Reject("no-id", "id is missing.")
-        name = clean(record.get("name"), "name")
-        if name is None:
-            return Reject("no-name", f"The venue {venue_id} has no name.")
-        return VenueRecord(
-            venue_id=venue_id,
-            name=name,
-            alternate_names=_texts(record, "alternate_names"),
-            kind=clean(record.get("type"), "type"),
-            issn=clean(record.get("issn"), "issn"),
-            url=clean(record.get("url"), "url"),
-        )
-    except BadRecord as bad:
-        return bad.reject
+    venue_id = clean(record.get("id"), "id")
+    if venue_id is None:
+        raise BadRecord("no-id", "id is missing.")
+    name = clean(record.get("name"), "name")
+    if name is None:
+        raise BadRecord("no-name", f"The venue {venue_id} has no name.")
+    return VenueRecord(
+        venue_id=venue_id,
+        name=name,
+        alternate_names=_texts(record, "alternate_names"),
+        kind=clean(record.get("type"), "type"),
+        issn=clean(record.get("issn"), "issn"),
+        url=clean(record.get("url"), "url"),
+    )

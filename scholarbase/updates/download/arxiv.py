@@ -3,12 +3,11 @@
 One harvest covers the datestamps from ``from`` to ``until``, days in UTC. Both are fixed in its first run: ``until`` is
 the day before, since records of a day that is not over may still be changed. The next harvest begins a day later. A
 resumption token holds for a day at most. With a dead one the list is requested again from the datestamp of the last
-stored record, and records that are stored are left out, so that none comes twice and none is lost.
+stored record: the records of that day are stored twice, and an ingest reads one of each.
 """
 
 from __future__ import annotations
 
-import gzip
 import logging
 import re
 from collections.abc import Iterator
@@ -21,10 +20,10 @@ import orjson
 
 from scholarbase.errors import DownloadError, InvalidRequest
 from scholarbase.files import atomic_write, gzip_writer, storage_errors
+from scholarbase.ingest.sources.oai import EMPTY, Malformed, Page, Record
 from scholarbase.progress import Reporter, SilentReporter, Tracker
 from scholarbase.updates.download.batches import check_space, duration, free_space, gigabytes, locked
 from scholarbase.updates.download.fetching import Fetcher, Patience
-from scholarbase.updates.download.oai import Malformed, Page, read_page
 
 BASE_URL: Final = "https://oaipmh.arxiv.org/oai"
 FORMATS: Final = ("arXivRaw", "arXiv")
@@ -44,11 +43,10 @@ _SET: Final = re.compile(r"[a-z][a-zA-Z-]*(:[a-zA-Z-]+){0,2}")
 _DAY: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
 _HARVEST: Final = re.compile(rf"({_DAY.pattern})\.\.({_DAY.pattern})")
 _RESTARTS: Final = 5
-"""Dead tokens in a row, without a new record."""
+"""Dead tokens in a row, without a new datestamp."""
 _ATTEMPTS: Final = 3
 """Requests for a page that is cut off or damaged."""
 _DEAD: Final = "badResumptionToken"
-_EMPTY: Final = "noRecordsMatch"
 
 log = logging.getLogger("scholarbase.download")
 
@@ -60,7 +58,6 @@ class _State:
     Attributes:
         first, until: its days, both inclusive.
         since: the ``from`` of the list that ``token`` continues; may be later than ``first`` after a dead token.
-        began_again: whether a token was dead, so that pages may have records that are stored.
         token: the next page's; empty before the first page of a list.
         pages: stored pages.
         last: the datestamp of the last stored record.
@@ -73,7 +70,6 @@ class _State:
     first: str
     until: str
     since: str
-    began_again: bool = False
     token: str = ""
     pages: int = 0
     records: int = 0
@@ -186,6 +182,15 @@ def _states(folder: Path) -> Iterator[tuple[Path, _State]]:
             yield path, _State(**orjson.loads((path / _STATE).read_bytes()))
 
 
+@dataclass(frozen=True)
+class _Response:
+    """A page: its bytes, its records and what follows it."""
+
+    body: bytes
+    page: Page
+    records: list[Record]
+
+
 class _Server:
     """The OAI-PMH interface."""
 
@@ -194,12 +199,12 @@ class _Server:
 
     def earliest(self) -> str:
         """The earliest datestamp of the server."""
-        found = self._request({"verb": "Identify"}).earliest[:10]
+        found = self._request({"verb": "Identify"}).page.earliest[:10]
         if not _DAY.fullmatch(found):
             raise DownloadError(f"{self.url} does not state its earliest datestamp: give one with --from.")
         return found
 
-    def page(self, state: _State) -> Page:
+    def next(self, state: _State) -> _Response:
         """The next page of a harvest."""
         if state.token:
             return self._request({"verb": "ListRecords", "resumptionToken": state.token})
@@ -211,15 +216,17 @@ class _Server:
         }
         return self._request(query | ({"set": state.set} if state.set else {}))
 
-    def _request(self, query: dict[str, str]) -> Page:
+    def _request(self, query: dict[str, str]) -> _Response:
         """
         Raises:
             DownloadError: the response is not OAI-PMH, or has an error that a harvest cannot handle.
         """
         for attempts_left in range(_ATTEMPTS - 1, -1, -1):
             answer = self._fetcher.read(self.url, query)
+            page = Page()
             try:
-                page = read_page(answer.body)
+                page.read(answer.body)
+                page.end()
                 break
             except Malformed as error:
                 if answer.status != 200 or not attempts_left:
@@ -229,11 +236,11 @@ class _Server:
                     ) from error
                 log.warning("%s returned a page that is cut off or damaged (%s)", self.url, error)
         for code, text in page.errors:
-            if code not in {_DEAD, _EMPTY}:
+            if code not in {_DEAD, EMPTY}:
                 raise DownloadError(f"{self.url} returned the error {code} ({text[:300]}) for {query}.")
         if answer.status != 200 and not page.errors:
             raise DownloadError(f"{self.url} returned {answer.status}: try again later.")
-        return page
+        return _Response(answer.body, page, page.taken())
 
 
 class _Harvest:
@@ -241,26 +248,18 @@ class _Harvest:
 
     def __init__(self, folder: Path, state: _State, server: _Server) -> None:
         self._folder, self._state, self._server = folder, state, server
-        self._stored: set[tuple[str, str, str]] | None = None
 
     def run(self, tracker: Tracker) -> None:
         """Store all pages that are missing."""
         state = self._state
-        with storage_errors(self._folder):
-            (self._folder / PAGES).mkdir(parents=True, exist_ok=True)
-            for path in (self._folder / PAGES).iterdir():
-                if not path.name.endswith(".xml.gz") or int(path.name[:6]) > state.pages:
-                    path.unlink()
-        if state.began_again:
-            self._stored = self._stored_since(state.since)
+        self._delete_uncounted()
         self._save()
         tracker.advance(state.records)
         dead = 0
         while not state.complete:
-            before = state.records
-            page = self._server.page(state)
-            codes = {code for code, _ in page.errors}
-            if _DEAD in codes:
+            records, last = state.records, state.last
+            response = self._server.next(state)
+            if any(code == _DEAD for code, _ in response.page.errors):
                 dead += 1
                 if dead > _RESTARTS or not state.token:
                     raise DownloadError(
@@ -268,57 +267,58 @@ class _Harvest:
                     )
                 self._begin_again()
                 continue
-            if page.token and page.token == state.token:
+            token = response.page.token
+            if token and token == state.token:
                 raise DownloadError(
                     f"{self._server.url} repeats its resumption token: run the same command again later."
                 )
-            self._store(page)
-            state.token, state.complete = page.token, not page.token
+            self._store(response)
+            state.token, state.complete = token, not token
             self._save()
-            tracker.advance(state.records - before)
-            dead = dead if state.records == before else 0
+            tracker.advance(state.records - records)
+            dead = dead if state.last == last else 0
+
+    def _delete_uncounted(self) -> None:
+        """Delete the pages that the state does not count."""
+        with storage_errors(self._folder):
+            (self._folder / PAGES).mkdir(parents=True, exist_ok=True)
+            for path in (self._folder / PAGES).iterdir():
+                if not path.name.endswith(".xml.gz") or int(path.name[:6]) > self._state.pages:
+                    path.unlink()
 
     def _begin_again(self) -> None:
-        """Request the list again from the last stored datestamp; from the first, if the server does not sort by it."""
+        """Request the list again from the last stored datestamp; all of it, if the server does not sort by it."""
         state = self._state
-        state.token, state.began_again = "", True
-        state.since = state.last if state.last and state.is_ordered else state.first
+        state.token = ""
+        if state.is_ordered:
+            state.since = state.last or state.first
+        else:
+            state.since, state.last, state.pages, state.records, state.is_ordered = (
+                state.first,
+                "",
+                0,
+                0,
+                True,
+            )
+            self._delete_uncounted()
         log.info("The resumption token has expired; continuing from %s", state.since)
-        self._stored = self._stored_since(state.since)
         self._save()
 
-    def _stored_since(self, since: str) -> set[tuple[str, str, str]]:
-        """The stored records with this datestamp or a later one. In sorted pages these are the last ones."""
-        found: set[tuple[str, str, str]] = set()
-        for number in range(self._state.pages, 0, -1):
-            page = read_page(gzip.decompress(self._page_path(number).read_bytes()))
-            headers = [record.header for record in page.records]
-            found.update(header for header in headers if header.datestamp >= since)
-            if self._state.is_ordered and headers and headers[0].datestamp < since:
-                break
-        return found
-
-    def _store(self, page: Page) -> None:
-        """Write a page without the records that are stored, and count it in the state."""
-        state, stored = self._state, self._stored
-        if stored is not None:
-            page = page.without(lambda header: tuple(header) in stored)
-        if not page.records:
+    def _store(self, response: _Response) -> None:
+        """Write a page, and count it in the state."""
+        state = self._state
+        if not response.records:
             return
-        path = self._page_path(state.pages + 1)
+        path = self._folder / PAGES / f"{state.pages + 1:06}.xml.gz"
         advice = "free some disk space and run the same command again"
         with storage_errors(path, advice), atomic_write(path) as out, gzip_writer(out, level=6) as stream:
-            stream.write(page.body)
-        for record in page.records:
-            state.is_ordered &= record.header.datestamp >= state.last
-            state.last = record.header.datestamp
-        if stored is not None:
-            stored.update(record.header for record in page.records)
+            stream.write(response.body)
+        for record in response.records:
+            day = record.datestamp[:10]
+            state.is_ordered &= day >= state.last
+            state.last = day
         state.pages += 1
-        state.records += len(page.records)
-
-    def _page_path(self, number: int) -> Path:
-        return self._folder / PAGES / f"{number:06}.xml.gz"
+        state.records += len(response.records)
 
     def _save(self) -> None:
         path = self._folder / _STATE

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import gzip
-import hashlib
 from pathlib import Path
 from typing import Final
 
 from scholarbase.files import DECOMPRESSION_ERRORS
+from scholarbase.ingest.sources import sha256_of
 from scholarbase.updates.download.fetching import Check, Damaged
 
 _PIECE: Final = 1 << 20
@@ -38,13 +38,8 @@ def check_sha256(expected: str) -> Check:
     """A check that compares the SHA-256 of a file with ``expected``, in hexadecimal."""
 
     def check(path: Path) -> None:
-        found = sha256(path)
+        found = sha256_of(path)
         if found != expected:
             raise Damaged(f"its SHA-256 is {found}, not {expected}")
 
     return check
-
-
-def sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

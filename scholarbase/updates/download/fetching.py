@@ -30,6 +30,9 @@ EXPIRED: Final = frozenset({400, 401, 403})
 """Statuses of storage hosts for a signed link that has expired."""
 MAX_READ: Final = 100_000_000
 """Bytes of the largest response that is read as a whole."""
+SHA256: Final = re.compile(r"[0-9a-fA-F]{64}")
+_HASH_LINE: Final = re.compile(rb"\\?([0-9a-fA-F]{64})(?: [ *][^\n]*)?\n?")
+"""What ``sha256sum`` writes for one file."""
 _SAMPLE_BYTES: Final = 8 << 20
 _SAMPLE_SECONDS: Final = 2.0
 _REPORTED: Final = 1 << 20
@@ -175,6 +178,52 @@ class Fetcher:
                 if received >= _SAMPLE_BYTES or time.monotonic() - begin > _SAMPLE_SECONDS:
                     break
         return received / max(time.monotonic() - begin, 1e-6)
+
+    def stream(self, url: str) -> Iterator[bytes]:
+        """The bytes of a file, which go on where the connection was cut. A server without ranges sends its start again.
+
+        Raises:
+            SourceChanged: there is no such file, or it was replaced meanwhile.
+            DownloadError: it cannot be read.
+        """
+        position, size, validator, failures = 0, None, "", 0
+        while True:
+            headers = {"Range": f"bytes={position}-"} if position else {}
+            if position and validator:
+                headers["If-Range"] = validator
+            try:
+                with self._open(url, headers) as response:
+                    if not response.is_success:
+                        raise DownloadError(
+                            f"{address(url)} returned status {response.status_code}: check the URL, or download the "
+                            "file and unpack that."
+                        )
+                    skip = position if response.status_code == 200 else 0
+                    if not position:
+                        validator, size = _validator(response), _length(response)
+                    elif skip and (validator, size) != (_validator(response), _length(response)):
+                        raise SourceChanged(
+                            f"{address(url)} was replaced while it was read: run the same command again."
+                        )
+                    elif not skip and _first(response) != position:
+                        raise DownloadError(
+                            f"{address(url)} has an invalid response: bytes from {position:,} on were requested, and "
+                            f"its Content-Range is {response.headers.get('Content-Range')!r}. Download the file, and "
+                            "unpack that."
+                        )
+                    for chunk in response.iter_raw():
+                        rest = chunk[skip:]
+                        skip -= len(chunk) - len(rest)
+                        if rest:
+                            failures = 0
+                            position += len(rest)
+                            yield rest
+                if size is None or position >= size:
+                    return
+                raise httpx.ReadError("the body ended too early")
+            except httpx.RequestError as error:
+                failures += 1
+                self._wait_after(error, failures, url)
 
     # -- files ------------------------------------------------------------------------------------------
 
@@ -341,6 +390,29 @@ class Fetcher:
         time.sleep(seconds)
 
 
+def hash_beside(fetcher: Fetcher, url: str) -> str | None:
+    """The hash in ``URL.sha256``, None if there is none. Raises as :meth:`Fetcher.read` and :func:`hash_in`."""
+    where, question, query = url.partition("?")
+    answer = fetcher.read(f"{where}.sha256{question}{query}")
+    if answer.status in {403, 404, 410}:
+        return None
+    name = f"{address(url)}.sha256"
+    if answer.status != 200:
+        raise DownloadError(f"{name} returned status {answer.status}: check the URL.")
+    return hash_in(answer.body, name)
+
+
+def hash_in(data: bytes, name: str) -> str:
+    """The hash in a file that ``sha256sum`` wrote for one file. Raises DownloadError: it is not one."""
+    found = _HASH_LINE.fullmatch(data)
+    if found is None:
+        raise DownloadError(
+            f"{name} is not the hash of one file as sha256sum writes it: delete it, or give the right hash with "
+            "--sha256."
+        )
+    return found[1].decode("ascii").lower()
+
+
 def validator_file(path: Path) -> Path:
     """The hidden file with the validator of a downloaded file."""
     return path.with_name(f".{path.name}.validator")
@@ -374,16 +446,20 @@ def _validator(response: httpx.Response) -> str:
 
 def _total(response: httpx.Response, url: str) -> int:
     """The bytes of the whole file. Raises DownloadError: the server does not say."""
-    if response.status_code == 200:
-        length = str(response.headers.get("Content-Length", ""))
-        found = re.fullmatch(r"(\d{1,18})", length)
-    else:
-        found = re.fullmatch(
-            r"bytes (?:\*|\d{1,18}-\d{1,18})/(\d{1,18})", response.headers.get("Content-Range", "")
-        )
-    if found is None:
+    total = _length(response) if response.status_code == 200 else None
+    part = r"bytes (?:\*|\d{1,18}-\d{1,18})/(\d{1,18})"
+    if response.status_code != 200 and (
+        found := re.fullmatch(part, response.headers.get("Content-Range", ""))
+    ):
+        total = int(found[1])
+    if total is None:
         raise DownloadError(f"{address(url)} does not say how many bytes the file has: use another server.")
-    return int(found[1])
+    return total
+
+
+def _length(response: httpx.Response) -> int | None:
+    found = re.fullmatch(r"(\d{1,18})", response.headers.get("Content-Length", ""))
+    return int(found[1]) if found else None
 
 
 def _first(response: httpx.Response) -> int | None:

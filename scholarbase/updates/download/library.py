@@ -8,13 +8,13 @@ from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from scholarbase.errors import DownloadError, InvalidRequest
+from scholarbase.ingest.sources import sha256_of
 from scholarbase.progress import Reporter, SilentReporter
 from scholarbase.updates.download.batches import Links, Planned, announce, download, locked
-from scholarbase.updates.download.checks import check_sha256, sha256
-from scholarbase.updates.download.fetching import Fetcher, LinkExpired, Patience, address
+from scholarbase.updates.download.checks import check_sha256
+from scholarbase.updates.download.fetching import SHA256, Fetcher, LinkExpired, Patience, address, hash_beside
 
 SUFFIX: Final = ".tar.zst"
-_HASH: Final = re.compile(r"[0-9a-fA-F]{64}")
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+-]{0,199}")
 
 
@@ -43,13 +43,17 @@ def download_library(
     name = PurePosixPath(unquote(parts.path)).name
     if parts.scheme not in {"http", "https"} or not name.endswith(SUFFIX) or not _NAME.fullmatch(name):
         raise InvalidRequest(f"{address(url)!r} is not the http or https address of a {SUFFIX} file.")
-    if expected is not None and not _HASH.fullmatch(expected):
+    if expected is not None and not SHA256.fullmatch(expected):
         raise InvalidRequest(f"--sha256 {expected!r} is not a SHA-256: use 64 hexadecimal digits.")
     with Fetcher(patience) as fetcher, locked(out):
-        hashed = expected.lower() if expected else _published(fetcher, url)
+        hashed = expected.lower() if expected else hash_beside(fetcher, url)
+        if hashed is None:
+            raise DownloadError(
+                f"{address(url)}.sha256 does not exist: give the published hash with --sha256."
+            )
         path = out / name
         if path.exists():
-            if sha256(path) == hashed:
+            if sha256_of(path) == hashed:
                 return path
             raise DownloadError(
                 f"{path} exists and has another SHA-256 than {hashed}: delete it, or use another --out."
@@ -63,15 +67,3 @@ def download_library(
         announce(out, [file], fetcher, links)
         download([file], fetcher, links, name=name, reporter=reporter or SilentReporter())
         return path
-
-
-def _published(fetcher: Fetcher, url: str) -> str:
-    """The hash in ``url.sha256``."""
-    where, question, query = url.partition("?")
-    answer = fetcher.read(f"{where}.sha256{question}{query}")
-    words = answer.body[:1000].decode("ascii", "replace").split()
-    if answer.status != 200 or not words or not _HASH.fullmatch(words[0]):
-        raise DownloadError(
-            f"{address(url)}.sha256 has no SHA-256 (status {answer.status}): give the published hash with --sha256."
-        )
-    return words[0].lower()

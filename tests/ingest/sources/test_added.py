@@ -15,7 +15,7 @@ import pytest
 
 from scholarbase import extensions
 from scholarbase.errors import SourceError, TooManyRejects
-from scholarbase.ingest import job
+from scholarbase.ingest import reading
 from scholarbase.ingest.job import ingest
 from scholarbase.ingest.records import PaperRecord, Reject
 from scholarbase.ingest.sources import Dataset, SourceFormat, StoredBytes, discover, formats, read_records
@@ -143,7 +143,7 @@ def test_a_killed_ingest_continues(install: Install, tmp_path: Path, monkeypatch
     many = written(
         tmp_path / "papers.list", "#list\n" + "".join(f"Paper {n} | A B | 2000 |\n" for n in range(50))
     )
-    monkeypatch.setattr(job, "LINES_PER_COMMIT", 10)
+    monkeypatch.setattr(reading, "LINES_PER_COMMIT", 10)
 
     def killed(file: TextIO) -> Iterator[Mapping[str, Any]]:
         for number, entry in enumerate(lists(file)):
@@ -156,13 +156,13 @@ def test_a_killed_ingest_continues(install: Install, tmp_path: Path, monkeypatch
         ingest([many], tmp_path / "library")
     install({"list": LISTS})
     written_before: list[int] = []
-    write = job.CatalogWriter.write
+    write = reading.CatalogWriter.write
 
     def counted(self: Any, dataset: Any, records: Any, *rest: Any) -> Any:
         written_before.append(len(records))
         return write(self, dataset, records, *rest)
 
-    monkeypatch.setattr(job.CatalogWriter, "write", counted)
+    monkeypatch.setattr(reading.CatalogWriter, "write", counted)
     again = ingest([many], tmp_path / "library")
     assert written_before == [10, 10]
     assert again.snapshot == ingest([many], tmp_path / "other").snapshot

@@ -19,7 +19,7 @@ import pytest
 from scholarbase import Library
 from scholarbase.errors import SourceError, TooManyRejects
 from scholarbase.identifiers import parse
-from scholarbase.ingest import job
+from scholarbase.ingest import reading
 from scholarbase.ingest.job import ingest
 from scholarbase.ingest.plans import IngestRules
 from scholarbase.ingest.records import DeletedRecord, PaperRecord, Reject
@@ -432,7 +432,7 @@ def test_citations_of_works_continue_after_an_interruption(
     whole = ingest([source], tmp_path / "whole", rules=TITLE_RULE)
     without = ingest([source], tmp_path / "without", rules=IngestRules(keep="title", records=False))
     assert (without.content_hash, without.counts) == (whole.content_hash, whole.counts)
-    monkeypatch.setattr(job, "WORKS_PER_COMMIT", 1)
+    monkeypatch.setattr(reading, "WORKS_PER_COMMIT", 1)
     write_batch, batches = CatalogWriter.write, []
 
     def fails_once(self: CatalogWriter, dataset: Dataset, *args: Any, **options: Any) -> Any:
