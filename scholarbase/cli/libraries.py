@@ -65,9 +65,7 @@ def upgrade(settings: Settings, old: Path, library: Path | None) -> None:
     Where that needs the sources, nothing is written, and the message names what is missing and the command that builds
     the library again.
     """
-    from scholarbase.progress import reporter
     from scholarbase.updates.upgrading import upgrade as run
 
-    path = require_target(library, settings)
-    manifest = run(old, path, reporter=reporter(settings.progress_seconds))
-    click.echo(f"{path}: snapshot {manifest.snapshot}, format {manifest.format}.")
+    require_target(library, settings)
+    run(old)

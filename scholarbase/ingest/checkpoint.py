@@ -6,6 +6,7 @@ import io
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from math import inf
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -117,13 +118,15 @@ def more_than(share: float) -> str:
     return f"more than the share of {share:g} that SCHOLARBASE_MAX_REJECT_SHARE allows"
 
 
-def batched(entries: Iterable[T], most: int, most_bytes: int, size: Callable[[T], int]) -> Iterator[list[T]]:
-    """Entries in lists that end after ``most`` of them, or when their sizes reach ``most_bytes``."""
+def batched(
+    values: Iterable[T], most: int, most_bytes: float = inf, size: Callable[[T], int] = lambda value: 0
+) -> Iterator[list[T]]:
+    """Values in lists that end after ``most`` of them, or when their sizes reach ``most_bytes``."""
     batch: list[T] = []
     total = 0
-    for entry in entries:
-        batch.append(entry)
-        total += size(entry)
+    for value in values:
+        batch.append(value)
+        total += size(value)
         if len(batch) == most or total >= most_bytes:
             yield batch
             batch, total = [], 0

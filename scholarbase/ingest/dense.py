@@ -25,6 +25,19 @@ from scholarbase.ingest.checkpoint import ALL, Range
 MAX_OPEN_PARTS: Final = 32
 
 
+Vectors = tuple[npt.NDArray[np.float32] | None, SparseVector | None]
+"""A dense vector and learned term weights of a text, None where it has none."""
+
+
+def vectors_of(encodings: Encodings, place: int) -> Vectors:
+    """The vectors of one of the encoded texts. A dense vector of zeros is none."""
+    dense = encodings.dense[place] if encodings.dense.shape[1] and encodings.dense[place].any() else None
+    if encodings.sparse is None:
+        return dense, None
+    weights = encodings.sparse[place]
+    return dense, SparseVector(weights.indices.tolist(), weights.values.tolist())
+
+
 @dataclass(frozen=True, slots=True)
 class _Part:
     dense: npt.NDArray[np.float32]
@@ -135,12 +148,11 @@ class DenseLookup:
     def __len__(self) -> int:
         return len(self._ids)
 
-    def get(self, paper_id: int) -> tuple[npt.NDArray[np.float32] | None, SparseVector | None] | None:
-        """The paper's dense and learned sparse vector, each None if the encoder has none; None for a paper without
-        vectors."""
+    def get(self, paper_id: int) -> Vectors:
+        """The paper's vectors."""
         place = int(np.searchsorted(self._ids, paper_id))
         if place == len(self._ids) or self._ids[place] != paper_id:
-            return None
+            return None, None
         part, row = self._open_part(int(self._part[place])), int(self._row[place])
         sparse = None
         if part.sparse is not None:

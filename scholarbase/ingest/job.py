@@ -64,7 +64,7 @@ from scholarbase.ingest.plans import (
 )
 from scholarbase.ingest.reading import Reading
 from scholarbase.ingest.sources import UNUSED, Columns, Dataset, SourceFile, discover, sha256_of
-from scholarbase.ingest.text import TextIndexing
+from scholarbase.ingest.text import indexing_text
 from scholarbase.manifest import FILE_NAME, Manifest, SourceFact, read_manifest
 from scholarbase.models.encoders import STATIC
 from scholarbase.progress import Reporter, SilentReporter
@@ -280,22 +280,20 @@ class _Job:
         # Free this connection's page cache: the other one needs the memory.
         self._db.execute("PRAGMA cache_size = -16384")
         self._db.execute("PRAGMA shrink_memory")
-        text = TextIndexing(self._folder.catalog, self._reporter)
-        text.start()
-        try:
-            with hashed_tables(self._folder.catalog, self._papers) as tables:
-                config = self._vector_config()
-                self._index_vectors(config, bm25)
-                text.finish()
-                if self._texts is not None:
-                    index_passages(
-                        self._db, self._texts.db, self._folder, config, self._rules.chunker, self._encoder,
-                        self._reporter,
-                    )  # fmt: skip
-                return config, tables()
-        except BaseException:
-            text.stop()
-            raise
+        catalog = self._folder.catalog
+        with (
+            indexing_text(catalog, self._reporter) as finish_text,
+            hashed_tables(catalog, self._papers) as tables,
+        ):
+            config = self._vector_config()
+            self._index_vectors(config, bm25)
+            finish_text()
+            if self._texts is not None:
+                index_passages(
+                    self._db, self._texts.db, self._folder, config, self._rules.chunker, self._encoder,
+                    self._reporter,
+                )  # fmt: skip
+            return config, tables()
 
     def _index_vectors(self, config: VectorConfig, bm25: Bm25Parameters) -> None:
         check_memory(self._number, self._papers, config)

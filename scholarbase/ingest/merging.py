@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import islice
-from typing import Final, TypeVar
+from typing import Final
 
+from scholarbase.ingest.checkpoint import batched
 from scholarbase.ingest.numbering import arxiv_number, corpus_number, document_number, openalex_number
 from scholarbase.ingest.sources import Dataset
 from scholarbase.ingest.store import About, RecordStore
 from scholarbase.ingest.writer import CatalogWriter
-
-_T = TypeVar("_T")
 
 GROUPED: Final = 2_000
 """Papers that are written again at once: their records are in memory."""
@@ -47,11 +45,11 @@ def groups(store: RecordStore, about: About) -> Iterator[PaperIds]:
     Papers between which a record moved are in one group.
     """
     done = PaperIds()
-    for corpus_ids in _batches(sorted(about.corpus_ids)):
+    for corpus_ids in batched(sorted(about.corpus_ids), GROUPED):
         yield from _group(store, about, PaperIds(set(corpus_ids) - done.corpus_ids), done)
-    for arxiv_ids in _batches(sorted(about.arxiv_ids)):
+    for arxiv_ids in batched(sorted(about.arxiv_ids), GROUPED):
         yield from _group(store, about, PaperIds(arxiv_ids=set(arxiv_ids) - done.arxiv_ids), done)
-    for documents in _batches(sorted(about.documents)):
+    for documents in batched(sorted(about.documents), GROUPED):
         yield PaperIds(documents=set(documents))
 
 
@@ -108,7 +106,7 @@ def write_venues(db: sqlite3.Connection, writer: CatalogWriter, store: RecordSto
     """Replace all venues, of which a release has some hundred thousand."""
     db.execute("DELETE FROM venues")
     db.execute("DELETE FROM venue_names")
-    for records in _batches(store.all_records(Dataset.PUBLICATION_VENUES)):
+    for records in batched(store.all_records(Dataset.PUBLICATION_VENUES), GROUPED):
         writer.write(Dataset.PUBLICATION_VENUES, records)
 
 
@@ -119,11 +117,5 @@ def write_missing_authors(db: sqlite3.Connection, writer: CatalogWriter, store: 
         missing = db.execute(
             "SELECT author_id FROM wanted_authors WHERE author_id NOT IN (SELECT author_id FROM authors)"
         ).fetchall()
-        for authors in _batches(row[0] for row in missing):
+        for authors in batched((row[0] for row in missing), GROUPED):
             writer.write(Dataset.AUTHORS, store.records(Dataset.AUTHORS, "key", authors))
-
-
-def _batches(values: Iterable[_T]) -> Iterator[list[_T]]:
-    rest = iter(values)
-    while batch := list(islice(rest, GROUPED)):
-        yield batch

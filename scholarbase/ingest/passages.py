@@ -25,13 +25,9 @@ from scholarbase.indexes.frequencies import FrequencyCounter
 from scholarbase.indexes.passages import MONTHS, content_sums, parameters_of
 from scholarbase.indexes.vectors import edge
 from scholarbase.indexes.vectors.base import (
-    BM25,
     DENSE,
-    LEARNED,
     PAYLOAD_COLUMNS,
-    EngineVector,
     Payload,
-    SparseVector,
     VectorConfig,
     VectorPoint,
 )
@@ -39,8 +35,10 @@ from scholarbase.indexes.vectors.bm25 import Bm25Text
 from scholarbase.indexes.vectors.edge import EdgeIndex, EdgeWriter
 from scholarbase.indexes.vectors.space import check_space, required_bytes
 from scholarbase.ingest.checkpoint import Checkpoint
+from scholarbase.ingest.dense import vectors_of
 from scholarbase.ingest.folder import BuildFolder
 from scholarbase.ingest.fulltexts import staged_passages
+from scholarbase.ingest.vectors import point_of
 from scholarbase.progress import Reporter
 
 PASSAGES_PER_BATCH: Final = 2_000
@@ -154,18 +152,15 @@ def _points(
             ).fetchone()
             payloads[row.paper] = Payload.of_paper(*columns)
     encodings = encoder.encode_documents([row.text for row in rows]) if encoder is not None and rows else None
-    points = []
-    for place, row in enumerate(rows):
-        sparse: dict[str, SparseVector | EngineVector] = {BM25: bm25.document("", row.text)}
-        dense = None
-        if encodings is not None:
-            if encodings.dense.shape[1] and encodings.dense[place].any():
-                dense = encodings.dense[place]
-            if encodings.sparse is not None:
-                weights = encodings.sparse[place]
-                sparse[LEARNED] = SparseVector(weights.indices.tolist(), weights.values.tolist())
-        points.append(VectorPoint(row.id, payloads[row.paper], dense, sparse))
-    return points
+    return [
+        point_of(
+            row.id,
+            payloads[row.paper],
+            bm25.document("", row.text),
+            (None, None) if encodings is None else vectors_of(encodings, place),
+        )
+        for place, row in enumerate(rows)
+    ]
 
 
 def _insert(db: sqlite3.Connection, rows: Sequence[_Row]) -> None:

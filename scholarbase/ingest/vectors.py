@@ -23,7 +23,7 @@ from scholarbase.indexes.vectors.bm25 import Bm25Parameters
 from scholarbase.indexes.vectors.edge import EdgeWriter
 from scholarbase.indexes.vectors.space import check_engine_memory, check_space, required_bytes
 from scholarbase.ingest.checkpoint import ALL, Checkpoint, Range, paper_counts
-from scholarbase.ingest.dense import DenseLookup
+from scholarbase.ingest.dense import DenseLookup, Vectors
 from scholarbase.ingest.terms import bm25_vectors
 from scholarbase.progress import Reporter
 
@@ -103,6 +103,15 @@ def index_vectors(
         checkpoint.set("vectors_done", True)
 
 
+def point_of(number: int, payload: Payload, bm25: EngineVector, vectors: Vectors) -> VectorPoint:
+    """A point with these vectors."""
+    dense, learned = vectors
+    sparse: dict[str, SparseVector | EngineVector] = {BM25: bm25}
+    if learned is not None:
+        sparse[LEARNED] = learned
+    return VectorPoint(number, payload, dense, sparse)
+
+
 def _points(
     db: sqlite3.Connection,
     after: int,
@@ -123,9 +132,5 @@ def _points(
             raise VectorIndexError(
                 f"The BM25 vector of paper {vector_id} came where that of paper {paper_id} was expected."
             )
-        sparse: dict[str, SparseVector | EngineVector] = {BM25: vector}
-        dense, learned = lookup.get(paper_id) or (None, None)
-        if learned is not None:
-            sparse[LEARNED] = learned
-        points.append(VectorPoint(paper_id, Payload.of_paper(*fields), dense, sparse))
+        points.append(point_of(paper_id, Payload.of_paper(*fields), vector, lookup.get(paper_id)))
     return points

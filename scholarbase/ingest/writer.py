@@ -112,25 +112,8 @@ class CatalogWriter:
 
     def _s2ag_papers(self, records: Sequence[PaperRecord]) -> Counter[str]:
         counts: Counter[str] = Counter(s2ag_papers=len(records))
-        seen = set(self.by_corpus_id([r.corpus_id for r in records if r.corpus_id is not None]))
-        by_arxiv_id = self._ids_of("arxiv_id", [r.arxiv_id for r in records if r.arxiv_id is not None])
-        new: list[PaperRecord] = []
-        duplicates: list[tuple[int, PaperRecord]] = []
-        for record in records:
-            if record.corpus_id in seen:
-                counts["papers_repeated"] += 1
-                continue
-            seen.add(record.corpus_id or 0)
-            if record.arxiv_id in by_arxiv_id:
-                # Two corpus ids of one arXiv paper: merged into one paper.
-                counts["arxiv_ids_repeated"] += 1
-                duplicates.append((by_arxiv_id[record.arxiv_id], record))
-            elif self.keep == "arxiv" and record.arxiv_id is None:
-                counts["papers_without_arxiv_id"] += 1
-            else:
-                if record.arxiv_id is not None:
-                    by_arxiv_id[record.arxiv_id] = arxiv_number(record.arxiv_id)
-                new.append(record)
+        # Two corpus ids of one arXiv paper are merged into one paper.
+        new, duplicates = self._divide(records, lambda r: r.corpus_id or 0, counts, "arxiv_ids_repeated")
         self._insert(new)
         self._has_corpus_aliases |= bool(duplicates)
         self._db.executemany(
@@ -139,6 +122,38 @@ class CatalogWriter:
         )
         self._insert_names(duplicates)
         return counts
+
+    def _divide(
+        self,
+        records: Sequence[PaperRecord],
+        key: Callable[[PaperRecord], int],
+        counts: Counter[str],
+        joined_name: str,
+    ) -> tuple[list[PaperRecord], list[tuple[int, PaperRecord]]]:
+        """Divide records into those of new papers and, with their numbers, those that have the arXiv ids of others.
+
+        Of several with one ``key``, a corpus id or the number of a work, the first stays. ``joined_name`` is the name
+        of the count of those with arXiv ids of others.
+        """
+        seen = set(self.by_corpus_id([key(record) for record in records]))
+        numbers = self._ids_of("arxiv_id", [r.arxiv_id for r in records if r.arxiv_id is not None])
+        new: list[PaperRecord] = []
+        joined: list[tuple[int, PaperRecord]] = []
+        for record in records:
+            if key(record) in seen:
+                counts["papers_repeated"] += 1
+                continue
+            seen.add(key(record))
+            if record.arxiv_id in numbers:
+                counts[joined_name] += 1
+                joined.append((numbers[record.arxiv_id], record))
+            elif self.keep == "arxiv" and record.arxiv_id is None:
+                counts["papers_without_arxiv_id"] += 1
+            else:
+                if record.arxiv_id is not None:
+                    numbers[record.arxiv_id] = arxiv_number(record.arxiv_id)
+                new.append(record)
+        return new, joined
 
     def _arxiv_papers(self, records: Sequence[PaperRecord]) -> Counter[str]:
         counts: Counter[str] = Counter(arxiv_papers=len(records))
@@ -163,25 +178,7 @@ class CatalogWriter:
 
     def _openalex_works(self, records: Sequence[PaperRecord]) -> Counter[str]:
         counts: Counter[str] = Counter(openalex_works=len(records))
-        seen = set(self.by_corpus_id([_work_end(r) for r in records]))
-        known = self._ids_of("arxiv_id", [r.arxiv_id for r in records if r.arxiv_id is not None])
-        new: list[PaperRecord] = []
-        joined: list[tuple[int, PaperRecord]] = []
-        for record in records:
-            work = _work_end(record)
-            if work in seen:
-                counts["papers_repeated"] += 1
-                continue
-            seen.add(work)
-            if record.arxiv_id in known:
-                counts["openalex_joined"] += 1
-                joined.append((known[record.arxiv_id], record))
-            elif self.keep == "arxiv" and record.arxiv_id is None:
-                counts["papers_without_arxiv_id"] += 1
-            else:
-                if record.arxiv_id is not None:
-                    known[record.arxiv_id] = arxiv_number(record.arxiv_id)
-                new.append(record)
+        new, joined = self._divide(records, _work_end, counts, "openalex_joined")
         self._insert(new)
         self._fill(joined)
         return counts
@@ -231,7 +228,15 @@ class CatalogWriter:
         numbers are the same.
         """
         with self.joined() as (counts, _):
-            dropped = self._keep_papers()
+            dropped = self.prune(own=True)
+            if dropped:
+                self._db.execute("DELETE FROM sets WHERE paper NOT IN (SELECT id FROM papers)")
+                if self._db.execute("SELECT 1 FROM authors LIMIT 1").fetchone():
+                    with self.wanted_authors():
+                        self._db.execute(
+                            "DELETE FROM authors WHERE author_id NOT IN (SELECT author_id FROM wanted_authors)"
+                        )
+            self._db.execute("DROP TABLE IF EXISTS wanted_authors")
         return counts + Counter(papers_dropped_by_the_keep_rule=dropped), dropped
 
     @contextmanager
@@ -470,41 +475,22 @@ class CatalogWriter:
         """Remove the details of authors."""
         self._db.executemany("DELETE FROM authors WHERE author_id = ?", [(each,) for each in author_ids])
 
-    def prune(self, among: Sequence[int], *, own: bool = False) -> None:
-        """Apply the keep rule to these papers. ``own``: among them are those of people's own files."""
-        listed = orjson.dumps(among).decode()
-        self._db.execute(
-            f"DELETE FROM papers WHERE ({self._dropped(own)}) AND id IN (SELECT value FROM json_each(?))",
-            (listed,),
-        )
-        for table in ("abstracts", "aliases"):
-            self._db.execute(
-                f"""
-                DELETE FROM {table} WHERE paper_id IN (SELECT value FROM json_each(?))
-                AND paper_id NOT IN (SELECT id FROM papers)
-                """,
-                (listed,),
-            )
+    def prune(self, among: Sequence[int] | None = None, *, own: bool = False) -> int:
+        """Apply the keep rule to these papers, by default to all, and return how many it dropped.
 
-    def _keep_papers(self) -> int:
-        """Apply the keep rule to all papers. Returns how many it dropped."""
-        dropped = self._db.execute(f"DELETE FROM papers WHERE {self._dropped(own=True)}").rowcount
-        if dropped:
-            self._db.execute("DELETE FROM sets WHERE paper NOT IN (SELECT id FROM papers)")
-            for table in ("abstracts", "aliases"):
-                self._db.execute(f"DELETE FROM {table} WHERE paper_id NOT IN (SELECT id FROM papers)")
-            if self._db.execute("SELECT 1 FROM authors LIMIT 1").fetchone():
-                with self.wanted_authors():
-                    self._db.execute(
-                        "DELETE FROM authors WHERE author_id NOT IN (SELECT author_id FROM wanted_authors)"
-                    )
-        self._db.execute("DROP TABLE IF EXISTS wanted_authors")
-        return dropped
-
-    def _dropped(self, own: bool) -> str:
+        ``own``: among them are those of people's own files, which the rule of arXiv keeps.
+        """
         rule = _DROPPED[self.keep]
-        keeps_own = own and self.keep == "arxiv"
-        return f"({rule}) AND id NOT IN (SELECT paper FROM own_papers)" if keeps_own else rule
+        if own and self.keep == "arxiv":
+            rule = f"({rule}) AND id NOT IN (SELECT paper FROM own_papers)"
+        where, params = "{}", ()
+        if among is not None:
+            where, params = "({}) AND {} IN (SELECT value FROM json_each(?))", (orjson.dumps(among).decode(),)
+        dropped = self._db.execute(f"DELETE FROM papers WHERE {where.format(rule, 'id')}", params).rowcount
+        for table in ("abstracts", "aliases"):
+            unused = where.format("paper_id NOT IN (SELECT id FROM papers)", "paper_id")
+            self._db.execute(f"DELETE FROM {table} WHERE {unused}", params)
+        return dropped
 
     def _ids_of(self, column: str, values: Sequence[Any]) -> dict[Any, int]:
         sql = f"SELECT {column}, id FROM papers WHERE {column} IN (SELECT value FROM json_each(?))"

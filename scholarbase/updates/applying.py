@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import zlib
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import orjson
 
 from scholarbase import identifiers
+from scholarbase.ingest.checkpoint import batched
 from scholarbase.ingest.records import CitationRecord, DeletedRecord, PaperRecord, Record, Reject
 from scholarbase.ingest.sources import (
     Columns,
@@ -24,7 +25,6 @@ from scholarbase.ingest.sources import (
 from scholarbase.ingest.store import About, Key, Links, RecordStore, cited_works, is_older, links_of, pack
 from scholarbase.updates.own import OwnKeys, read_own
 
-_T = TypeVar("_T")
 _AT_ONCE: Final = 5_000
 """Lines that are compared with the stored records at once."""
 
@@ -97,7 +97,7 @@ def apply_own(
 def apply_updates(store: RecordStore, file: SourceFile, applied: Applied, sets: Collection[str] = ()) -> None:
     """Add the file's records to ``sets``, and to the store, or replace those with the same key. A rejected line removes
     the record of its key, which the full release would not have either."""
-    for batch in _batches(read_records(file, StoredBytes(), {})):
+    for batch in batched(read_records(file, StoredBytes(), {}), _AT_ONCE):
         records: dict[Key, tuple[Record, bytes]] = {}
         gone: set[Key] = set()
         rejects: list[tuple[int, Reject]] = []
@@ -127,7 +127,7 @@ def apply_updates(store: RecordStore, file: SourceFile, applied: Applied, sets: 
 def apply_deletes(store: RecordStore, file: SourceFile, applied: Applied) -> None:
     """Delete the records with the file's keys. Those that do not exist count as deleted already."""
     name, _ = PRIMARY_KEYS[file.dataset]
-    for batch in _batches(open_lines(file.path)):
+    for batch in batched(open_lines(file.path), _AT_ONCE):
         keys: set[Key] = set()
         rejects: list[tuple[int, Reject]] = []
         for number, line in batch:
@@ -239,14 +239,3 @@ def _replace_citations(
     )
     applied.counts["records_deleted"] += len(deleted)
     return len(new)
-
-
-def _batches(lines: Iterable[_T]) -> Iterable[Sequence[_T]]:
-    batch: list[_T] = []
-    for line in lines:
-        batch.append(line)
-        if len(batch) == _AT_ONCE:
-            yield batch
-            batch = []
-    if batch:
-        yield batch

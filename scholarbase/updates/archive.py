@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from scholarbase import manifest
@@ -19,6 +19,7 @@ from scholarbase.indexes import contents
 from scholarbase.indexes.contents import BLOCK, Contents
 from scholarbase.indexes.passages import FOLDER as PASSAGES
 from scholarbase.ingest.folder import MOVED, VECTORS
+from scholarbase.progress import Tracker
 
 FIRST: Final = (manifest.FILE_NAME, contents.FILE_NAME)
 """The first two members. The second is not in the list of files, which it is."""
@@ -137,3 +138,16 @@ class ArchiveReader:
             return self._stream.read1(size)
         except DECOMPRESSION_ERRORS as error:
             raise self.damaged(f"cannot be decompressed ({error})") from error
+
+
+def counted(tracker: Tracker) -> Callable[[int], None]:
+    """A function that adds bytes to a stage's progress."""
+    done = 0
+
+    def add(size: int) -> None:
+        nonlocal done
+        done += size
+        tracker.advance(size)
+        tracker.at(done)
+
+    return add

@@ -11,17 +11,16 @@ from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
 from scholarbase import manifest
-from scholarbase.errors import InvalidRequest, StorageError
+from scholarbase.errors import InvalidRequest, LibraryCorrupt, StorageError
 from scholarbase.extras import check_installed
 from scholarbase.files import atomic_write, storage_errors, sync_folder, temporary_files
 from scholarbase.indexes import contents
-from scholarbase.indexes.contents import BLOCK, FileFact, read_contents
+from scholarbase.indexes.contents import BLOCK, FileFact, block_hash, changed_block, read_contents
 from scholarbase.ingest.folder import VECTORS
 from scholarbase.manifest import read_manifest
 from scholarbase.memory import cores
 from scholarbase.progress import Reporter, SilentReporter
-from scholarbase.updates.archive import END, check_listed, header, padding
-from scholarbase.updates.blocks import counted, read_blocks
+from scholarbase.updates.archive import END, check_listed, counted, header, padding
 
 LEVEL: Final = 3
 """zstd's default level."""
@@ -169,7 +168,26 @@ def _write_member(
 ) -> None:
     """Write a file of the library, whose blocks must have their hashes."""
     archive.write(header(name, fact.bytes))
-    for data in read_blocks(library / name, fact):
+    for data in _read_blocks(library / name, fact):
         archive.write(data)
         progress(len(data))
     archive.write(bytes(padding(fact.bytes)))
+
+
+def _read_blocks(path: Path, fact: FileFact) -> Iterator[bytes]:
+    """The blocks of a file. Raises LibraryCorrupt: it cannot be read, or differs from its size and hashes."""
+    try:
+        with path.open("rb", buffering=0) as file:
+            for number, start in enumerate(range(0, fact.bytes, BLOCK)):
+                data = file.read(min(BLOCK, fact.bytes - start))
+                if block_hash(data) != fact.blocks[number]:
+                    raise changed_block(path, fact, number)
+                yield data
+            rest = file.read(1)
+    except OSError as error:
+        raise LibraryCorrupt(f"{path} cannot be read: {error}. Restore the copy, or ingest again.") from error
+    if rest:
+        raise LibraryCorrupt(
+            f"{path} has more than {fact.bytes:,} bytes: it has changed since it was written. Restore the copy, or "
+            "ingest again."
+        )

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sqlite3
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Final
 
@@ -23,7 +24,6 @@ from scholarbase.indexes.vectors.base import (
     DENSE,
     LEARNED,
     PAYLOAD_COLUMNS,
-    EngineVector,
     Payload,
     SparseVector,
     VectorConfig,
@@ -32,6 +32,9 @@ from scholarbase.indexes.vectors.base import (
 from scholarbase.indexes.vectors.bm25 import Bm25Parameters, Bm25Text
 from scholarbase.indexes.vectors.edge import EdgeIndex, EdgeWriter
 from scholarbase.indexes.vectors.halves import restored
+from scholarbase.ingest.checkpoint import batched
+from scholarbase.ingest.dense import Vectors, vectors_of
+from scholarbase.ingest.vectors import point_of
 from scholarbase.progress import Tracker
 from scholarbase.updates.rows import Changed, text_key
 
@@ -39,9 +42,6 @@ _AT_ONCE: Final = 2_000
 """Points that are read, encoded and written at once."""
 _DELETED_SHARE: Final = 0.2
 """The share of deleted points from which on a segment is built again. Their place on disk is lost until then."""
-
-Vectors = tuple[npt.NDArray[np.float32] | None, SparseVector | None]
-"""A dense vector and learned term weights of a paper, None where it has none."""
 
 
 class PointChanges:
@@ -72,32 +72,22 @@ class PointChanges:
             EncoderError: the encoder fails.
             VectorIndexError: a shard cannot be read or written.
         """
-        old = EdgeIndex.open(old_shard)
-        try:
-            writer = EdgeWriter.open(shard, self._config, deleted_share=_DELETED_SHARE)
-            try:
-                gone = sorted(changed.removed)
-                for start in range(0, len(gone), _AT_ONCE):
-                    some = gone[start : start + _AT_ONCE]
-                    self._subtract(old, some, changed)
-                    writer.delete(some)
-                points = sorted(changed.points)
-                for start in range(0, len(points), _AT_ONCE):
-                    some = points[start : start + _AT_ONCE]
-                    self._subtract(old, some, changed)
-                    writer.upsert(self._points(old, some, changed))
-                    tracker.advance(len(some))
-                writer.finish()
-            finally:
-                writer.close()
-        finally:
-            old.close()
-        new = EdgeIndex.open(shard, view=False)
-        try:
-            for start in range(0, len(points), _AT_ONCE):
-                self._add(new, points[start : start + _AT_ONCE])
-        finally:
-            new.close()
+        points = sorted(changed.points)
+        with (
+            closing(EdgeIndex.open(old_shard)) as old,
+            closing(EdgeWriter.open(shard, self._config, deleted_share=_DELETED_SHARE)) as writer,
+        ):
+            for some in batched(sorted(changed.removed), _AT_ONCE):
+                self._subtract(old, some, changed)
+                writer.delete(some)
+            for some in batched(points, _AT_ONCE):
+                self._subtract(old, some, changed)
+                writer.upsert(self._points(old, some, changed))
+                tracker.advance(len(some))
+            writer.finish()
+        with closing(EdgeIndex.open(shard, view=False)) as new:
+            for some in batched(points, _AT_ONCE):
+                self._add(new, some)
 
     # -- new points -------------------------------------------------------------------------------------
 
@@ -113,11 +103,9 @@ class PointChanges:
         vectors = self._vectors(old, rows, changed) if self._encoder is not None else {}
         points = []
         for number, title, abstract, *fields in rows:
-            sparse: dict[str, SparseVector | EngineVector] = {BM25: self._text.document(title, abstract)}
-            dense, learned = vectors.get(number, (None, None))
-            if learned is not None:
-                sparse[LEARNED] = learned
-            points.append(VectorPoint(number, Payload.of_paper(*fields), dense, sparse))
+            bm25 = self._text.document(title, abstract)
+            payload = Payload.of_paper(*fields)
+            points.append(point_of(number, payload, bm25, vectors.get(number, (None, None))))
         return points
 
     def _vectors(
@@ -142,15 +130,7 @@ class PointChanges:
         if new:
             encodings = self._encoder.encode_documents([text for _, text in new])
             self.counts["papers_encoded"] += len(new)
-            for place, (number, _) in enumerate(new):
-                vector = encodings.dense[place]
-                weights = encodings.sparse[place] if encodings.sparse is not None else None
-                found[number] = (
-                    vector if vector.any() else None,
-                    SparseVector(weights.indices.tolist(), weights.values.tolist())
-                    if weights is not None
-                    else None,
-                )
+            found.update((number, vectors_of(encodings, place)) for place, (number, _) in enumerate(new))
         self.counts["vectors_kept"] += len(sources)
         return found
 

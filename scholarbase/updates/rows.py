@@ -20,6 +20,7 @@ from scholarbase.encoders import document_text
 from scholarbase.identifiers import Identifier
 from scholarbase.indexes.author_index import mentions
 from scholarbase.indexes.content_hash import combined, sum_of_rows, table_sum
+from scholarbase.ingest.checkpoint import batched
 from scholarbase.ingest.merging import GROUPED, groups, write_missing_authors, write_papers, write_venues
 from scholarbase.ingest.records import CitationRecord
 from scholarbase.ingest.sources import Dataset
@@ -137,8 +138,7 @@ class CatalogChanges:
             numbers = sorted(later.keys() | own)
             self._writer.prune(numbers, own=True)
             self._db.execute("DELETE FROM sets WHERE paper NOT IN (SELECT id FROM papers)")
-        for start in range(0, len(numbers), GROUPED):
-            some = numbers[start : start + GROUPED]
+        for some in batched(numbers, GROUPED):
             before = {number: one for number in some if (one := later.get(number)) is not None}
             self._compare(before, self._rows(some))
         for number, day in sets.papers():
@@ -226,8 +226,7 @@ class CatalogChanges:
     def _remember_places(self, corpus_ids: Iterable[int]) -> None:
         """Keep the papers that these corpus ids name, unless they are known."""
         new = sorted(set(corpus_ids) - self._places.keys())
-        for start in range(0, len(new), GROUPED):
-            some = new[start : start + GROUPED]
+        for some in batched(new, GROUPED):
             found = self._writer.by_corpus_id(some)
             self._places.update((corpus_id, found.get(corpus_id)) for corpus_id in some)
 
@@ -240,8 +239,7 @@ class CatalogChanges:
 
     def _edges_of_papers(self, numbers: Sequence[int]) -> None:
         """Write all edges of these papers again."""
-        for start in range(0, len(numbers), GROUPED):
-            some = numbers[start : start + GROUPED]
+        for some in batched(numbers, GROUPED):
             listed = orjson.dumps(some).decode()
             corpus_ids = sorted(self._corpus_ids(some).keys())
             citing, cited = (self._store.citations(end, corpus_ids) for end in ("citing", "cited"))
@@ -252,9 +250,7 @@ class CatalogChanges:
 
     def _edges_of_pairs(self, pairs: Iterable[tuple[int, int]], done: set[int]) -> None:
         """Write the edges between these corpus ids again, except those of papers that are ``done``."""
-        ordered = sorted(pairs)
-        for start in range(0, len(ordered), GROUPED):
-            some = ordered[start : start + GROUPED]
+        for some in batched(sorted(pairs), GROUPED):
             places = self._writer.by_corpus_id(sorted({end for pair in some for end in pair}))
             papers = {
                 (places[citing], places[cited])

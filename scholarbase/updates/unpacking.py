@@ -6,22 +6,22 @@ name only a library's own files, and more bytes than it says are never written.
 
 from __future__ import annotations
 
+import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
 from scholarbase import manifest
 from scholarbase.errors import LibraryExists, StorageError
 from scholarbase.extras import check_installed
-from scholarbase.files import ZstdStream
+from scholarbase.files import ZstdStream, sync_folder
 from scholarbase.indexes import contents
-from scholarbase.indexes.contents import BLOCK, ZEROS_HASH, Contents, FileFact, block_hash
+from scholarbase.indexes.contents import BLOCK, ZEROS, ZEROS_HASH, Contents, FileFact, block_hash
 from scholarbase.ingest.folder import BuildFolder, build_errors
 from scholarbase.manifest import Manifest, snapshot_id
 from scholarbase.progress import Reporter, SilentReporter
-from scholarbase.updates.archive import FIRST, ArchiveReader, check_listed
-from scholarbase.updates.blocks import counted, sync_folders, write_blocks
+from scholarbase.updates.archive import FIRST, ArchiveReader, check_listed, counted
 from scholarbase.updates.opening import PackedFile, open_packed
 
 COMMAND: Final = "unpack"
@@ -84,11 +84,11 @@ class _Unpacking:
             return found
         self._folder.clear()
         try:
-            check_space(listed, self._folder, self._packed.name)
+            _check_space(listed, self._folder, self._packed.name)
             self._write_files(listed.files)
             self._packed.check_hash()
             self._folder.write(self._folder.pending_manifest.name, manifest_bytes)
-            sync_folders(self._folder.path)
+            _sync_folders(self._folder.path)
             self._folder.write(self._folder.pending_contents.name, listed_bytes)
         except BaseException:
             self._folder.clear()
@@ -146,7 +146,7 @@ class _Unpacking:
                     )
                 missing.remove(name)
                 blocks = self._blocks(name, facts[name], progress)
-                write_blocks(self._folder.path / name, blocks, size)
+                _write_blocks(self._folder.path / name, blocks, size)
         if missing:
             raise self._archive.damaged(f"lacks {min(missing)}")
         self._archive.finish()
@@ -160,7 +160,7 @@ class _Unpacking:
             progress(len(data))
 
 
-def check_space(listed: Contents, folder: BuildFolder, what: str) -> None:
+def _check_space(listed: Contents, folder: BuildFolder, what: str) -> None:
     """Raises StorageError: the disk is too small for the files of ``what``. Blocks of zeros take no space."""
     needed = sum(fact.bytes - BLOCK * fact.blocks.count(ZEROS_HASH) for fact in listed.files.values())
     free = shutil.disk_usage(folder.path).free
@@ -169,3 +169,25 @@ def check_space(listed: Contents, folder: BuildFolder, what: str) -> None:
             f"The files of {what} take {needed / 1e6:,.0f} MB, and the disk of {folder.library} has "
             f"{free / 1e6:,.0f} MB free: free some disk space, or give another --library."
         )
+
+
+def _write_blocks(path: Path, blocks: Iterable[bytes], size: int) -> None:
+    """Write and fsync a new file of ``size`` bytes. Blocks of zeros become holes, which take no space."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("xb", buffering=0) as out:
+        for data in blocks:
+            if data == ZEROS:
+                out.seek(BLOCK, os.SEEK_CUR)
+                continue
+            rest = memoryview(data)
+            while rest:  # a call may write less
+                rest = rest[os.write(out.fileno(), rest) :]
+        out.truncate(size)
+        os.fsync(out.fileno())
+
+
+def _sync_folders(path: Path) -> None:
+    """Fsync a folder and all below it."""
+    for folder in (path, *path.rglob("*")):
+        if folder.is_dir():
+            sync_folder(folder)

@@ -519,11 +519,11 @@ def test_many_parts_take_few_open_files(tmp_path: Path) -> None:
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     for number, item in enumerate(found):
-        assert item is not None
+        assert item[0] is not None
         assert item[0].tolist() == vectors[number].tolist()
         assert item[1] is not None
         assert item[1].indices == [number]
-    assert lookup.get(601) is None
+    assert lookup.get(601) == (None, None)
 
 
 @pytest.mark.parametrize(

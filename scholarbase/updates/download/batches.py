@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import logging
 import shutil
 from collections.abc import Callable, Sequence
@@ -10,10 +11,14 @@ from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
 from scholarbase.errors import DownloadError, StorageError
-from scholarbase.files import locked_folder
+from scholarbase.files import DECOMPRESSION_ERRORS, locked_folder
+from scholarbase.ingest.sources import sha256_of
 from scholarbase.progress import Reporter
-from scholarbase.updates.download.fetching import PART, Check, Fetcher, LinkExpired, bytes_in
+from scholarbase.updates.download.fetching import PART, Check, Damaged, Fetcher, LinkExpired, bytes_in
 
+_PIECE: Final = 1 << 20
+_PARQUET: Final = b"PAR1"
+"""The first and last bytes of a Parquet file."""
 _RENEWALS: Final = 3
 """New links for one file in a row, without a new byte."""
 
@@ -149,6 +154,36 @@ def _with_new_links(file: Planned, links: Links, request: Callable[[], T]) -> T:
                 ) from error
             log.info("%s; requesting new links", error)
             links.renew(file)
+
+
+def check_gzip(path: Path) -> None:
+    """Decompress a gzip file to its end, which compares its checksums and lengths (RFC 1952, 2.3.1)."""
+    try:
+        with gzip.open(path) as stream:
+            while stream.read(_PIECE):
+                pass
+    except DECOMPRESSION_ERRORS as error:
+        raise Damaged(f"its gzip stream: {error}") from error
+
+
+def check_parquet(path: Path) -> None:
+    """Compare the first and last four bytes."""
+    with path.open("rb") as file:
+        begins = file.read(4)
+        file.seek(-min(4, path.stat().st_size), 2)
+        if (begins, file.read()) != (_PARQUET, _PARQUET):
+            raise Damaged("not a whole Parquet file")
+
+
+def check_sha256(expected: str) -> Check:
+    """A check that compares the SHA-256 of a file with ``expected``, in hexadecimal."""
+
+    def check(path: Path) -> None:
+        found = sha256_of(path)
+        if found != expected:
+            raise Damaged(f"its SHA-256 is {found}, not {expected}")
+
+    return check
 
 
 def gigabytes(size: int) -> str:

@@ -10,8 +10,7 @@ from urllib.parse import unquote, urlsplit
 from scholarbase.errors import DownloadError, InvalidRequest
 from scholarbase.ingest.sources import sha256_of
 from scholarbase.progress import Reporter, SilentReporter
-from scholarbase.updates.download.batches import Links, Planned, announce, download, locked
-from scholarbase.updates.download.checks import check_sha256
+from scholarbase.updates.download.batches import Links, Planned, announce, check_sha256, download, locked
 from scholarbase.updates.download.fetching import SHA256, Fetcher, LinkExpired, Patience, address, hash_beside
 
 SUFFIX: Final = ".tar.zst"

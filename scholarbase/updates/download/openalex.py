@@ -21,8 +21,15 @@ import orjson
 from scholarbase.errors import DownloadError, InvalidRequest, SourceChanged
 from scholarbase.files import atomic_write, storage_errors
 from scholarbase.progress import Reporter, SilentReporter
-from scholarbase.updates.download.batches import Links, Planned, announce, download, locked
-from scholarbase.updates.download.checks import check_gzip, check_parquet
+from scholarbase.updates.download.batches import (
+    Links,
+    Planned,
+    announce,
+    check_gzip,
+    check_parquet,
+    download,
+    locked,
+)
 from scholarbase.updates.download.fetching import (
     Fetcher,
     LinkExpired,

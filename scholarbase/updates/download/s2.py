@@ -21,8 +21,7 @@ from scholarbase.files import atomic_write, storage_errors
 from scholarbase.http import VISIBLE_ASCII, is_loopback
 from scholarbase.progress import Reporter, SilentReporter
 from scholarbase.updates.changes import DELETES, DIFF, UPDATES
-from scholarbase.updates.download.batches import Links, Planned, announce, download, locked
-from scholarbase.updates.download.checks import check_gzip
+from scholarbase.updates.download.batches import Links, Planned, announce, check_gzip, download, locked
 from scholarbase.updates.download.fetching import Fetcher, LinkExpired, Patience, Secret
 
 BASE_URL: Final = "https://api.semanticscholar.org/datasets/v1"
