@@ -281,11 +281,14 @@ class _Job:
         self._db.execute("PRAGMA cache_size = -16384")
         self._db.execute("PRAGMA shrink_memory")
         catalog = self._folder.catalog
+        config = self._vector_config()
+        check_memory(self._number, self._papers, config)
+        # Before the other connection begins a transaction, which may take long.
+        self._parts = Partitions.divide(self._folder, self._checkpoint, self._db, self._number)
         with (
             indexing_text(catalog, self._reporter) as finish_text,
             hashed_tables(catalog, self._papers) as tables,
         ):
-            config = self._vector_config()
             self._index_vectors(config, bm25)
             finish_text()
             if self._texts is not None:
@@ -296,8 +299,6 @@ class _Job:
             return config, tables()
 
     def _index_vectors(self, config: VectorConfig, bm25: Bm25Parameters) -> None:
-        check_memory(self._number, self._papers, config)
-        self._parts = Partitions.divide(self._folder, self._checkpoint, self._db, self._number)
         if self._checkpoint.get("vectors_done"):
             return
         # Other encoders than static ones use all cores or the GPU by themselves: one model for all partitions.
