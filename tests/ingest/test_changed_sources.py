@@ -51,7 +51,9 @@ PACKED = {
 }
 
 
-@pytest.mark.parametrize("suffix", PACKED)
+@pytest.mark.parametrize(
+    "suffix", [pytest.param(suffix, marks=[pytest.mark.slow] * (suffix != "jsonl.gz")) for suffix in PACKED]
+)
 def test_a_source_that_changes_between_fingerprint_and_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
 ) -> None:
@@ -91,6 +93,7 @@ main(sys.argv[1:])
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "during",
     [
@@ -132,6 +135,7 @@ job.hash_files = swapped
     assert ingest([source], library) == ingest([source], tmp_path / "whole")
 
 
+@pytest.mark.slow
 def test_a_source_half_read_then_changed_is_not_resumed(tmp_path: Path) -> None:
     source, library = tmp_path / "arxiv.jsonl", tmp_path / "library"
     source.write_bytes(release("Ada"))

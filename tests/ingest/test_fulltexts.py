@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import gzip
 import re
-import subprocess
-import sys
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import orjson
@@ -13,6 +12,8 @@ import pytest
 
 from scholarbase.documents.schema import FILE_NAME
 from scholarbase.errors import InvalidRequest, SourceError, VerificationFailed
+from scholarbase.ingest import fulltexts, passages
+from scholarbase.ingest.checkpoint import Checkpoint
 from scholarbase.ingest.job import ingest
 from scholarbase.ingest.plans import IngestRules
 from scholarbase.manifest import read_manifest
@@ -22,26 +23,6 @@ from scholarbase.updates.job import update
 from tests.conftest import SAMPLE, run_cli
 from tests.documents.records import papers, record, write
 from tests.libraries import copied, relist
-
-KILLED = """
-import os, signal, sys
-from scholarbase.cli import main
-from scholarbase.ingest import checkpoint, fulltexts, passages
-fulltexts.DOCUMENTS_PER_COMMIT, passages.PASSAGES_PER_BATCH = 7, 9
-commits, execute = 0, checkpoint.Checkpoint.transaction.__wrapped__
-from contextlib import contextmanager
-@contextmanager
-def counted(self):
-    global commits
-    commits += 1
-    if commits == int(sys.argv[1]):
-        os.kill(os.getpid(), signal.SIGKILL)
-    with contextmanager(execute)(self):
-        yield
-checkpoint.Checkpoint.transaction = counted
-main(sys.argv[2:])
-"""
-"""The command line with small batches, killed at the beginning of a commit."""
 
 
 @pytest.fixture(scope="module")
@@ -68,26 +49,31 @@ def test_the_texts_make_papers_passages_and_marks(whole: Path) -> None:
     assert list(verify(whole))
 
 
-@pytest.mark.parametrize("commit", [2, 4, 5, 6, 8, 9, 11, 14, 17, 20])
-def test_killed_and_resumed_the_library_is_the_same(whole: Path, tmp_path: Path, commit: int) -> None:
-    library = tmp_path / "library"
-    arguments = [
-        "ingest",
-        "--documents",
-        str(whole.parent / "texts.jsonl.gz"),
-        "--library",
-        str(library),
-        "--encoder",
-        "none",
-    ]
-    killed = subprocess.run(
-        [sys.executable, "-c", KILLED, str(commit), *arguments], capture_output=True, check=False
-    )
-    assert killed.returncode == -9, killed.stderr
-    assert not (library / "manifest.json").exists()
-    run_cli(*arguments)
-    assert read_manifest(library)[1] == read_manifest(whole)[1]
-    assert list(verify(library))
+def test_stopped_at_a_commit_and_resumed_the_library_is_the_same(
+    whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fulltexts, "DOCUMENTS_PER_COMMIT", 7)
+    monkeypatch.setattr(passages, "PASSAGES_PER_BATCH", 9)
+    transaction = Checkpoint.transaction
+    for stop in (2, 5, 8, 11, 17):
+        commits = 0
+
+        def counted(checkpoint: Checkpoint, stop: int = stop) -> AbstractContextManager[None]:
+            nonlocal commits
+            commits += 1
+            if commits == stop:
+                raise KeyboardInterrupt
+            return transaction(checkpoint)
+
+        library, texts = tmp_path / f"{stop}", [whole.parent / "texts.jsonl.gz"]
+        with monkeypatch.context() as patch:
+            patch.setattr(Checkpoint, "transaction", counted)
+            with pytest.raises(KeyboardInterrupt):
+                ingest([], library, documents=texts)
+        assert not (library / "manifest.json").exists()
+        ingest([], library, documents=texts)
+        assert read_manifest(library)[1] == read_manifest(whole)[1]
+        assert list(verify(library))
 
 
 def test_the_order_of_files_does_not_change_the_content(whole: Path, tmp_path: Path) -> None:
@@ -143,7 +129,14 @@ def test_of_two_texts_of_one_version_and_source_the_longer_stays(tmp_path: Path)
     assert read_manifest(tmp_path / "a")[0].counts["documents_repeated"] == 1
 
 
-@pytest.mark.parametrize("chunker", ["sentences-512", "sentences-10-1", "paragraphs"])
+@pytest.mark.parametrize(
+    "chunker",
+    [
+        "sentences-10-1",
+        pytest.param("sentences-512", marks=pytest.mark.slow),
+        pytest.param("paragraphs", marks=pytest.mark.slow),
+    ],
+)
 def test_every_chunker_makes_a_library(whole: Path, tmp_path: Path, chunker: str) -> None:
     manifest = ingest(
         [],
@@ -185,6 +178,7 @@ def test_an_update_refuses_full_texts(whole: Path, tmp_path: Path) -> None:
         update(whole, [whole.parent / "texts.jsonl.gz"], tmp_path / "new")
 
 
+@pytest.mark.slow
 def test_pack_keeps_full_texts(whole: Path, tmp_path: Path) -> None:
     pytest.importorskip("zstandard")
     packed, unpacked = tmp_path / "packed.tar.zst", tmp_path / "unpacked"
@@ -196,6 +190,7 @@ def test_pack_keeps_full_texts(whole: Path, tmp_path: Path) -> None:
         assert re.search("We study", library.text("2001.00009", section="Introduction").text or "")
 
 
+@pytest.mark.slow
 def test_rejects_of_other_sources_are_no_rejects_of_documents(tmp_path: Path) -> None:
     """A bibliography may have up to 100 entries without a title, whatever comes beside it."""
     entries = [f"@article{{a{number}, author = {{Ada One}}}}" for number in range(20)]

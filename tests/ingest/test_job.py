@@ -237,6 +237,7 @@ def test_other_sources_or_rules_give_another_snapshot_id(sample_library: Path, t
     assert len(ids) == 3
 
 
+@pytest.mark.slow
 def test_vectors_are_those_of_the_encoder(dense_library: Path, minilm: SentenceTransformersEncoder) -> None:
     documents = query(
         dense_library, "SELECT p.id, title, abstract FROM papers p JOIN abstracts ON paper_id = p.id"
@@ -361,6 +362,7 @@ def test_a_paper_has_the_number_of_its_id(sample_library: Path) -> None:
     assert numbers["hep-th/9407087"] == 2**28 + (19 * 1200 + 94 * 12 + 6) * 1000 + 87
 
 
+@pytest.mark.slow
 def test_verify_finds_what_was_changed(sample_library: Path, tmp_path: Path) -> None:
     def damaged(name: str, *statements: str) -> str:
         library = copied(sample_library, tmp_path / name)

@@ -35,7 +35,9 @@ def limited(megabytes: int, script: str, *arguments: str | Path) -> subprocess.C
 
 
 # Below 1,400 MB it ended with a traceback or a signal; with 1,500 to 1,700 MB Qdrant waited for its own lock.
-@pytest.mark.parametrize("megabytes", [64, 300, 700, 1500, 1700])
+@pytest.mark.parametrize(
+    "megabytes", [700, pytest.param(64, marks=pytest.mark.slow), pytest.param(1700, marks=pytest.mark.slow)]
+)
 def test_an_ingest_in_little_address_space_ends_with_a_reason_instead_of_waiting_forever(
     megabytes: int, tmp_path: Path
 ) -> None:
@@ -48,6 +50,7 @@ def test_an_ingest_in_little_address_space_ends_with_a_reason_instead_of_waiting
     assert not library.exists()
 
 
+@pytest.mark.slow
 def test_a_server_in_little_address_space_ends_with_a_reason(tmp_path: Path) -> None:
     done = limited(1200, INGEST, "serve", "--library", tmp_path, "--port", "0")
     assert done.returncode == OutOfMemory.exit_code, done.stderr

@@ -84,6 +84,7 @@ def test_an_update_gives_the_library_of_a_full_build(
         assert_same(library, full(tmp_path / f"{step}", rng, after, **options))
 
 
+@pytest.mark.slow
 def test_an_updated_library_takes_no_more_room_than_a_built_one(tmp_path: Path) -> None:
     """The copy of Qdrant's files had no holes: 180 MB more."""
     rng = random.Random(5)
@@ -96,6 +97,7 @@ def test_an_updated_library_takes_no_more_room_than_a_built_one(tmp_path: Path) 
     assert disk_size(updated.rglob("*")) < 2 * disk_size(built.rglob("*"))
 
 
+@pytest.mark.slow
 def test_new_papers_are_encoded_with_the_title_weight_of_the_library(tmp_path: Path) -> None:
     """Libraries of older releases have vectors with each title once."""
     rng = random.Random(4)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -115,9 +114,7 @@ def inverted(text: str) -> dict[str, list[int]]:
 @pytest.mark.parametrize(
     ("seed", "keep"),
     [
-        (1, "title"),
         pytest.param(2, "arxiv", marks=pytest.mark.slow),
-        pytest.param(3, "abstract", marks=pytest.mark.slow),
         pytest.param(4, "title", marks=pytest.mark.slow),
     ],
 )
@@ -155,7 +152,7 @@ def test_an_older_record_does_not_replace_a_newer_one(tmp_path: Path) -> None:
         write(tmp_path / "others.gz", [work(2), work(3, referenced_works=["https://openalex.org/W1"])])
     )
     hashes = set()
-    for number, (first, *later) in enumerate(permutations(sources)):
+    for number, (first, *later) in enumerate((sources, sources[1::-1] + sources[2:])):
         library = tmp_path / f"library-{number}"
         ingest([first], library, rules=TITLE_RULE)
         hashes.add(update(library, later, tmp_path / f"updated-{number}").content_hash)
@@ -176,7 +173,7 @@ def test_a_folder_of_harvests_is_no_chain_of_releases(tmp_path: Path) -> None:
     assert (manifest.counts["papers"], manifest.counts["records_updated"]) == (2, 1)
 
 
-@pytest.mark.parametrize("day", [None, "2026-11-22"])
+@pytest.mark.parametrize("day", [None, pytest.param("2026-11-22", marks=pytest.mark.slow)])
 def test_a_record_without_a_newer_date_replaces_the_stored_one(tmp_path: Path, day: str | None) -> None:
     """A shorter line of arXiv's snapshot was left out."""
     lines = [KNOWN | {"title": title, "update_date": day} for title in ("A longer title", "Short")]

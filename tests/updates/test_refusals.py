@@ -77,7 +77,7 @@ def test_what_changed_is_found(base: Path, changes: Path, tmp_path: Path) -> Non
     assert again.content == manifest.content
 
 
-@pytest.mark.parametrize("where", ["papers", "points", "move"])
+@pytest.mark.parametrize("where", [pytest.param("papers", marks=pytest.mark.slow), "points", "move"])
 def test_a_stopped_job_ends_with_the_same_library(
     base: Path, changes: Path, tmp_path: Path, where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -137,6 +137,7 @@ def test_a_body_that_is_cut_goes_on_where_it_ended(archive: bytes, ranges: bool)
         assert place.requests == [None, *(f"bytes={step * n}-" for n in positions)]
 
 
+@pytest.mark.slow
 def test_a_library_is_unpacked_from_a_body_that_is_cut(
     archive: bytes, sample_library: Path, tmp_path: Path
 ) -> None:
@@ -148,6 +149,7 @@ def test_a_library_is_unpacked_from_a_body_that_is_cut(
     assert files(tmp_path / "library") == files(sample_library)
 
 
+@pytest.mark.slow
 def test_a_cut_body_without_a_length_is_refused(archive: bytes, tmp_path: Path) -> None:
     """Then only the content shows that it is cut."""
     place = Place(archive)

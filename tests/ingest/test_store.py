@@ -1,0 +1,66 @@
+"""The source records of a library, of a job that was killed and of one that was not."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scholarbase.ingest import reading
+from scholarbase.ingest.job import ingest
+from scholarbase.ingest.records import CitationRecord, TldrRecord
+from scholarbase.ingest.sources import Dataset
+from scholarbase.ingest.store import RecordStore, pack
+from scholarbase.ingest.writer import CatalogWriter
+
+
+def stored(path: Path) -> list[list[Any]]:
+    with closing(RecordStore(path)) as store:
+        sql = ("SELECT id, dataset, key, line FROM records", "SELECT id, key FROM citations")
+        return [store.db.execute(f"{one} ORDER BY id").fetchall() for one in sql]
+
+
+def test_a_resumed_job_keeps_all_rows_of_its_last_commit_and_no_others(tmp_path: Path) -> None:
+    """The last one was deleted."""
+    with closing(RecordStore(tmp_path / "records.sqlite")) as store:
+
+        def add(*numbers: int) -> None:
+            with store.transaction():
+                records = [TldrRecord(number, "Text.") for number in numbers]
+                store.append(Dataset.TLDRS, records, [pack(b"{}")] * len(records))
+                store.append(Dataset.CITATIONS, [CitationRecord(n, n + 1) for n in numbers], [])
+
+        add(1, 2, 3)
+        ends = store.ends
+        add(4, 5)
+        assert ends == [3, 3]
+    with closing(RecordStore(tmp_path / "records.sqlite")) as store:
+        store.cut(ends)
+    records, citations = stored(tmp_path / "records.sqlite")
+    assert [row[2] for row in records] == [1, 2, 3]
+    assert [row[1] for row in citations] == ["1>2", "2>3", "3>4"]
+
+
+def test_an_interrupted_job_stores_each_record_once(
+    small_snapshot: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "LINES_PER_COMMIT", 100)
+    ingest([small_snapshot], tmp_path / "whole")
+    write, calls = CatalogWriter.write, []
+
+    def stops(self: CatalogWriter, *arguments: Any) -> Any:
+        calls.append(arguments[0])
+        if len(calls) == 4:
+            raise KeyboardInterrupt
+        return write(self, *arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(CatalogWriter, "write", stops)
+        with pytest.raises(KeyboardInterrupt):
+            ingest([small_snapshot], tmp_path / "library")
+    ingest([small_snapshot], tmp_path / "library")
+    one, other = (stored(tmp_path / name / "records.sqlite") for name in ("whole", "library"))
+    assert one == other
+    assert all(one)
