@@ -21,7 +21,7 @@ from scholarbase.indexes.content_hash import combined
 from scholarbase.indexes.frequencies import FrequencyCounter
 from scholarbase.indexes.vectors.base import VectorConfig
 from scholarbase.indexes.vectors.bm25 import Bm25Parameters
-from scholarbase.indexes.vectors.edge import EdgeWriter, segment_points
+from scholarbase.indexes.vectors.edge import segment_points
 from scholarbase.indexes.vectors.space import check_space, required_bytes
 from scholarbase.ingest import partition as worker
 from scholarbase.ingest.checkpoint import Checkpoint, Range
@@ -136,7 +136,7 @@ class Partitions:
         else:
             for start in range(0, len(tasks), number):
                 self._run(tasks[start : start + number], missing[start : start + number], reporter)
-        self._join(config)
+        self._join()
 
     def _run(self, tasks: Sequence[Task], places: Sequence[int], reporter: Reporter) -> None:
         """Run a worker for each task, which makes the partition at one of ``places``."""
@@ -155,11 +155,14 @@ class Partitions:
                 what="a partition",
             )
 
-    def _join(self, config: VectorConfig) -> None:
-        """Move the segments of all partitions into one shard. After a kill, another call moves the others."""
-        EdgeWriter.open(self._folder.vectors, config).close()
+    def _join(self) -> None:
+        """Make the first shard that of all partitions, with the segments of the others. After a kill, another call
+        moves the rest."""
+        first, *others = self._all
+        if not self._folder.vectors.exists():
+            first.shard.replace(self._folder.vectors)
         target = self._folder.vectors / "segments"
-        for each in self._all:
+        for each in others:
             for segment in sorted((each.shard / "segments").iterdir()):
                 if _has_points(segment):
                     segment.replace(target / segment.name)

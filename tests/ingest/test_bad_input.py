@@ -74,6 +74,7 @@ def test_a_line_of_64_megabytes_is_rejected(release: Path, tmp_path: Path) -> No
     assert [reject["reason"] for reject in rejects(tmp_path / "library")] == ["line-too-long"]
 
 
+@pytest.mark.slow
 def test_edges_to_missing_papers_are_counted(release: Path, tmp_path: Path) -> None:
     inside = gzip.decompress((release / "citations" / "00000.gz").read_bytes()).count(b"\n")
     known = next(sample_rows("papers"))["corpusid"]
@@ -152,6 +153,7 @@ def test_a_full_disk_is_an_error_and_the_job_continues_when_space_is_freed(
     same(library, tmp_path / "elsewhere")
 
 
+@pytest.mark.slow
 def test_a_folder_with_other_files_is_left_unchanged(release: Path, tmp_path: Path) -> None:
     folder = tmp_path / "home"
     folder.mkdir()

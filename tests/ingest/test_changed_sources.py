@@ -160,6 +160,7 @@ def test_bytes_behind_the_last_compressed_stream_are_hashed(tmp_path: Path, suff
     assert read.state == (source.stat().st_size, sha256_of(source))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["vectors.npy", "ids.txt"])
 def test_vectors_that_change_between_fingerprint_and_read(
     tmp_path: Path,

@@ -55,7 +55,7 @@ def test_stopped_at_a_commit_and_resumed_the_library_is_the_same(
     monkeypatch.setattr(fulltexts, "DOCUMENTS_PER_COMMIT", 7)
     monkeypatch.setattr(passages, "PASSAGES_PER_BATCH", 9)
     transaction = Checkpoint.transaction
-    for stop in (2, 5, 8, 11, 17):
+    for stop in (5, 11):
         commits = 0
 
         def counted(checkpoint: Checkpoint, stop: int = stop) -> AbstractContextManager[None]:
@@ -76,6 +76,7 @@ def test_stopped_at_a_commit_and_resumed_the_library_is_the_same(
         assert list(verify(library))
 
 
+@pytest.mark.slow
 def test_the_order_of_files_does_not_change_the_content(whole: Path, tmp_path: Path) -> None:
     some = papers(30)
     files = [
@@ -98,12 +99,14 @@ def test_a_text_of_no_paper_is_rejected_with_a_sentence(tmp_path: Path) -> None:
     assert "2001.99999" in orjson.loads(line)["detail"]
 
 
+@pytest.mark.slow
 def test_only_texts_of_other_papers_are_an_error(tmp_path: Path) -> None:
     (tmp_path / "2001.99999.txt").write_text("A text.")
     with pytest.raises(SourceError, match=r"No document of --documents.*2001\.99999"):
         ingest([SAMPLE / "arxiv"], tmp_path / "library", documents=[tmp_path / "2001.99999.txt"])
 
 
+@pytest.mark.slow
 def test_the_most_faithful_text_of_the_latest_version_is_read(tmp_path: Path) -> None:
     texts = tmp_path / "texts"
     texts.mkdir()
@@ -119,6 +122,7 @@ def test_the_most_faithful_text_of_the_latest_version_is_read(tmp_path: Path) ->
         assert [hit.passage.version for hit in found] == [3]
 
 
+@pytest.mark.slow
 def test_of_two_texts_of_one_version_and_source_the_longer_stays(tmp_path: Path) -> None:
     short, long = (record(1, [("One", text)]) for text in ("Short.", "This one is longer."))
     for name, order in (("a", [short, long]), ("b", [long, short])):
@@ -132,7 +136,7 @@ def test_of_two_texts_of_one_version_and_source_the_longer_stays(tmp_path: Path)
 @pytest.mark.parametrize(
     "chunker",
     [
-        "sentences-10-1",
+        pytest.param("sentences-10-1", marks=pytest.mark.slow),
         pytest.param("sentences-512", marks=pytest.mark.slow),
         pytest.param("paragraphs", marks=pytest.mark.slow),
     ],
@@ -158,6 +162,7 @@ def test_another_chunker_needs_restart(whole: Path) -> None:
         )
 
 
+@pytest.mark.slow
 def test_verify_finds_a_changed_text(whole: Path, tmp_path: Path) -> None:
 
     from scholarbase.databases import open_for_writing

@@ -118,7 +118,7 @@ def test_both_sources_give_details_of_one_paper(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "keep",
     [
-        "arxiv",
+        pytest.param("arxiv", marks=pytest.mark.slow),
         pytest.param("abstract", marks=pytest.mark.slow),
         pytest.param("title", marks=pytest.mark.slow),
     ],
@@ -322,6 +322,7 @@ def test_vectors_computed_elsewhere(
         assert (rest.total, rest.total_relation) == (len(rest.results), "eq")
 
 
+@pytest.mark.slow
 def test_vectors_of_another_encoder_are_refused(
     small_snapshot: Path, minilm: SentenceTransformersEncoder, tmp_path: Path
 ) -> None:
@@ -405,6 +406,7 @@ def lines(folder: Path, **datasets: list[dict[str, Any]]) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_a_job_killed_while_it_counts_document_frequencies_ends_with_the_same_rows(
     small_snapshot: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -528,6 +530,7 @@ def test_many_parts_take_few_open_files(tmp_path: Path) -> None:
     assert lookup.get(601) == (None, None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "damage",
     [
@@ -551,6 +554,7 @@ def test_a_damaged_vectors_folder_is_detected(sample_library: Path, tmp_path: Pa
             Library.open(library)
 
 
+@pytest.mark.slow
 def test_vectors_named_by_a_second_corpus_id_find_their_paper(
     minilm: SentenceTransformersEncoder, tmp_path: Path
 ) -> None:

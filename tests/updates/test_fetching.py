@@ -185,6 +185,7 @@ def test_a_library_in_a_public_bucket(
             fetch_library(f"s3://{published.name}/absent.tar.zst#sha256={'0' * 64}", tmp_path / "cache")
 
 
+@pytest.mark.slow
 def test_a_library_without_vectors_is_verified_but_for_them(sample_library: Path, tmp_path: Path) -> None:
     pack(sample_library, tmp_path / NAME, vectors=False)
     library = fetch_library(f"file://{tmp_path / NAME}", tmp_path / "cache")
@@ -198,6 +199,7 @@ def test_a_library_without_vectors_is_verified_but_for_them(sample_library: Path
         list(verify(library))
 
 
+@pytest.mark.slow
 def test_a_node_with_a_qdrant_server_needs_no_vectors(sample_library: Path, tmp_path: Path) -> None:
     whole = pack(sample_library, tmp_path / "whole.tar.zst")
     small = pack(sample_library, tmp_path / NAME, vectors=False)

@@ -153,6 +153,7 @@ def members(library: Library, name: str) -> set[str]:
     return {hit.paper.id for hit in library.search("one two three four", within=[f"set:{name}"]).results}
 
 
+@pytest.mark.slow
 def test_a_newer_file_replaces_the_one_of_its_name(base: Path, tmp_path: Path) -> None:
     with Library.open(base) as library:
         assert members(library, "mine") == {"arXiv:0704.0001", "DOI:10.1000/two"}
@@ -174,6 +175,7 @@ def test_a_newer_file_replaces_the_one_of_its_name(base: Path, tmp_path: Path) -
     assert_same(tmp_path / "later", tmp_path / "full")
 
 
+@pytest.mark.slow
 def test_citations_follow_a_paper_that_loses_the_id_of_an_entry(tmp_path: Path) -> None:
     """With the entry's arXiv id the paper had another number."""
     papers = [{"corpusid": n, "title": f"T {n}", "externalids": {"DOI": f"10.1000/{n}"}} for n in (7, 8)]
@@ -193,6 +195,7 @@ def test_citations_follow_a_paper_that_loses_the_id_of_an_entry(tmp_path: Path) 
     assert_same(tmp_path / "back", tmp_path / "with")
 
 
+@pytest.mark.slow
 def test_a_record_that_comes_back_is_not_in_its_earlier_sets(base: Path, tmp_path: Path) -> None:
     theirs = {"theirs": [arxiv(tmp_path / "theirs" / "arxiv.json", 2, 3)]}
     update(base, [], tmp_path / "0", sets=theirs)
@@ -205,6 +208,7 @@ def test_a_record_that_comes_back_is_not_in_its_earlier_sets(base: Path, tmp_pat
         assert members(library, "mine") == {"arXiv:0704.0001", "arXiv:0704.0002"}
 
 
+@pytest.mark.slow
 def test_a_file_of_another_name_is_added_to_a_set_by_the_command_line(base: Path, tmp_path: Path) -> None:
     more = write(tmp_path / "changes", "more.bib", [NEWER])
     other = arxiv(tmp_path / "changes" / "other.json", 3)

@@ -55,6 +55,7 @@ def test_other_tools_read_the_archive(sample_library: Path, tmp_path: Path) -> N
         subprocess.run(["sha256sum", "-c", "sample.tar.zst.sha256"], cwd=tmp_path, check=True)
 
 
+@pytest.mark.slow
 def test_the_same_library_gives_the_same_bytes(
     sample_library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -124,6 +125,7 @@ def test_a_killed_call_left_a_temporary_file_for_ever(sample_library: Path, tmp_
     assert sorted(path.name for path in tmp_path.iterdir()) == [file.name, f"{file.name}.sha256"]
 
 
+@pytest.mark.slow
 def test_a_full_disk_while_packing(sample_library: Path, tmp_path: Path) -> None:
     script = """
 import resource, signal, sys

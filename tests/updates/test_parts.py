@@ -162,6 +162,7 @@ def test_an_older_record_does_not_replace_a_newer_one(tmp_path: Path) -> None:
         assert [one.paper.id for one in held.citations("OpenAlex:W1").results] == ["OpenAlex:W3"]
 
 
+@pytest.mark.slow
 def test_a_folder_of_harvests_is_no_chain_of_releases(tmp_path: Path) -> None:
     """Both have folders whose names are two dates."""
     folder = tmp_path / "arXivRaw"
@@ -173,6 +174,7 @@ def test_a_folder_of_harvests_is_no_chain_of_releases(tmp_path: Path) -> None:
     assert (manifest.counts["papers"], manifest.counts["records_updated"]) == (2, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("day", [None, pytest.param("2026-11-22", marks=pytest.mark.slow)])
 def test_a_record_without_a_newer_date_replaces_the_stored_one(tmp_path: Path, day: str | None) -> None:
     """A shorter line of arXiv's snapshot was left out."""

@@ -77,7 +77,10 @@ def test_what_changed_is_found(base: Path, changes: Path, tmp_path: Path) -> Non
     assert again.content == manifest.content
 
 
-@pytest.mark.parametrize("where", [pytest.param("papers", marks=pytest.mark.slow), "points", "move"])
+@pytest.mark.parametrize(
+    "where",
+    ["points", pytest.param("papers", marks=pytest.mark.slow), pytest.param("move", marks=pytest.mark.slow)],
+)
 def test_a_stopped_job_ends_with_the_same_library(
     base: Path, changes: Path, tmp_path: Path, where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -141,6 +144,7 @@ def test_differences_without_a_dataset_gave_a_library_of_two_releases(
         update(base, [changes], tmp_path / "other")
 
 
+@pytest.mark.slow
 def test_libraries_that_cannot_be_updated_are_refused(base: Path, changes: Path, tmp_path: Path) -> None:
     ingest([release(tmp_path / "source")], tmp_path / "lean", rules=IngestRules(records=False))
     assert not (tmp_path / "lean" / "records.sqlite").exists()

@@ -199,6 +199,7 @@ def test_refusals(archive: bytes, sample_library: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "other").exists()
 
 
+@pytest.mark.slow
 def test_the_hash_beside_the_url_is_compared(archive: bytes, tmp_path: Path) -> None:
     place = Place(archive)
     place.hash = b"0" * 64 + b"  lib.tar.zst\n"

@@ -76,12 +76,14 @@ def test_an_archive_of_another_tool_is_read(content: list[Member], tmp_path: Pat
     assert files(tmp_path / "library") == {member.name: data for member, data in content}
 
 
+@pytest.mark.slow
 def test_a_cut_file_is_refused(content: list[Member], tmp_path: Path) -> None:
     data = archive_of(content)
     for length in (0, 1, 100, len(data) // 3, len(data) // 2, len(data) - 100, len(data) - 1):
         refused(data[:length], tmp_path, "damaged")
 
 
+@pytest.mark.slow
 def test_a_flipped_byte_is_refused(content: list[Member], tmp_path: Path) -> None:
     data = archive_of(content)
     for place in range(0, len(data), len(data) // 12):
@@ -121,6 +123,7 @@ def test_the_hash_beside_the_file_is_compared(packed: Path, tiny: Path, tmp_path
     assert files(tmp_path / "other") == files(tiny)
 
 
+@pytest.mark.slow
 def test_a_file_without_a_known_hash_is_unpacked_with_a_warning(packed: Path, tmp_path: Path) -> None:
     shutil.copy(packed, tmp_path / "file")
     done = run_cli("unpack", tmp_path / "file", "--library", tmp_path / "library")
@@ -197,6 +200,7 @@ def test_a_list_of_another_library_is_refused(content: list[Member], tmp_path: P
     refused(archive_of([content[0], other, *content[2:]]), tmp_path, "of another manifest")
 
 
+@pytest.mark.slow
 def test_a_library_larger_than_the_disk_is_refused_before_it_is_written(
     content: list[Member], tmp_path: Path
 ) -> None:
@@ -285,6 +289,7 @@ def test_unfinished_jobs_of_other_commands_are_left_as_they_are(packed: Path, tm
         shutil.rmtree(library)
 
 
+@pytest.mark.slow
 def test_a_full_disk_while_unpacking(packed: Path, tmp_path: Path) -> None:
     script = """
 import resource, signal, sys

@@ -119,6 +119,7 @@ def test_a_library_is_built_searched_and_verified(install: Install, tmp_path: Pa
         assert hit.paper.id == "DOI:10.1002/andp.1"
 
 
+@pytest.mark.slow
 def test_an_update_replaces_the_file_and_needs_the_extension(install: Install, tmp_path: Path) -> None:
     install({"list": LISTS})
     ingest([written(tmp_path / "papers.list")], tmp_path / "one")

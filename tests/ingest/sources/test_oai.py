@@ -73,6 +73,7 @@ def lines() -> list[dict[str, Any]]:
         return [KNOWN, *random.Random(1).sample([json.loads(line) for line in file], 60)]
 
 
+@pytest.mark.slow
 def test_a_harvest_gives_the_library_of_the_snapshot(tmp_path: Path, lines: list[dict[str, Any]]) -> None:
     """The papers of Semantic Scholar join both alike; versions, comments and dates of changes are the same."""
     snapshot = write_lines(tmp_path / "arxiv.jsonl", lines)
@@ -130,7 +131,7 @@ def test_withdrawals_are_marked(tmp_path: Path) -> None:
     assert [paper and paper.status for paper in found] == ["withdrawn", "withdrawn", None]
 
 
-@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 2, 0)])
+@pytest.mark.parametrize("order", [(2, 1, 0), pytest.param((1, 2, 0), marks=pytest.mark.slow)])
 def test_the_newest_record_counts_and_deleted_ones_are_gone(tmp_path: Path, order: tuple[int, ...]) -> None:
     other = KNOWN | {"id": "0704.0002"}
     pages = (

@@ -239,6 +239,7 @@ def test_bad_works_are_rejected(changes: dict[str, Any], reason: str) -> None:
     assert record.reason == reason
 
 
+@pytest.mark.slow
 def test_a_work_of_many_levels_is_rejected(tmp_path: Path) -> None:
     """orjson reads 1,024 levels, and writes 254."""
     deep = json.dumps(work(7)).replace('"article"', "[" * 400 + "]" * 400)
@@ -319,6 +320,7 @@ def test_a_parquet_file_of_vectors_is_no_source(tmp_path: Path) -> None:
         ingest([tmp_path / "vectors.parquet"], tmp_path / "library")
 
 
+@pytest.mark.slow
 def test_bad_rows_are_counted_with_their_numbers(tmp_path: Path) -> None:
     bad = [*WORKS, work(14, title="", display_name=None)]
     for path in (
@@ -371,6 +373,7 @@ def test_lists_of_deleted_and_merged_works(tmp_path: Path) -> None:
     assert manifest.counts["openalex_deleted"] == 3
 
 
+@pytest.mark.slow
 def test_other_entities_are_skipped(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     write(tmp_path / "works/part_0000.gz", WORKS)
     write(
@@ -413,6 +416,7 @@ def test_works_join_the_papers_of_other_sources(tmp_path: Path) -> None:
     assert "2 records merged" in done.stdout, done.stderr
 
 
+@pytest.mark.slow
 def test_ids_of_works_resolve_by_mag_ids_too(tmp_path: Path) -> None:
     """The ids of OpenAlex's first works are those of Microsoft Academic Graph."""
     assert str(parse("https://openalex.org/W2741809807")) == "OpenAlex:W2741809807"
@@ -425,6 +429,7 @@ def test_ids_of_works_resolve_by_mag_ids_too(tmp_path: Path) -> None:
     assert read_manifest(tmp_path / "library")[0].counts["papers"] == 1
 
 
+@pytest.mark.slow
 def test_citations_of_works_continue_after_an_interruption(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -92,7 +92,9 @@ def test_bibtex_fields_are_read_without_latex() -> None:
     assert resnet.details["publication_types"] == ["Conference"]
 
 
-@pytest.mark.parametrize("name", EXPORTS)
+@pytest.mark.parametrize(
+    "name", [EXPORTS[0], *(pytest.param(name, marks=pytest.mark.slow) for name in EXPORTS[1:])]
+)
 def test_one_command_makes_an_export_searchable(name: str, tmp_path: Path) -> None:
     done = run_cli("ingest", OWN / name, "--library", tmp_path / "mine", "--encoder", "none")
     assert done.returncode == 0, done.stderr
@@ -122,6 +124,7 @@ BROKEN_BIB = r"""@article{one,
 """
 
 
+@pytest.mark.slow
 def test_broken_bibtex_entries_are_counted_with_their_lines(tmp_path: Path) -> None:
     path = written(tmp_path / "my.bib", BROKEN_BIB)
     assert [record.title for record in papers(path)] == ["One é", "Two", "Another two"]
@@ -150,6 +153,7 @@ def test_a_value_that_only_python_reads_ended_in_a_traceback(value: str, tmp_pat
     assert rejects(path) == [(2, "broken-entry")]
 
 
+@pytest.mark.slow
 def test_a_field_of_ten_megabytes_is_rejected_and_the_rest_is_read(tmp_path: Path) -> None:
     long = "word " * 2_000_000
     bib = f"@misc{{a, title = {{A}}, abstract = {{{long}}}}}\n@misc{{b, title = {{B}}}}\n"
@@ -312,7 +316,7 @@ def _rows(folder: Path, entries: list[str]) -> dict[str, list[tuple[Any, ...]]]:
     return {table: found[table] for table in ("papers", "abstracts", "aliases")}
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_the_order_of_entries_does_not_matter(
     seed: int, in_order: dict[str, list[tuple[Any, ...]]], tmp_path: Path
 ) -> None:
@@ -321,6 +325,7 @@ def test_the_order_of_entries_does_not_matter(
     assert len(in_order["papers"]) == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 def test_the_division_into_files_does_not_matter(
     seed: int, in_order: dict[str, list[tuple[Any, ...]]], tmp_path: Path

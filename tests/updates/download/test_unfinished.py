@@ -51,6 +51,7 @@ def test_a_release(tmp_path: Path) -> None:
         assert len(discover([out])) == 2
 
 
+@pytest.mark.slow
 def test_differences(tmp_path: Path) -> None:
     hosts, out = S2(), tmp_path / "out"
     options = {"since": "2026-06-02", "datasets": ["papers", "citations"]}
@@ -74,6 +75,7 @@ def test_a_harvest(tmp_path: Path) -> None:
         check_complete(out)
 
 
+@pytest.mark.slow
 def test_partitions(tmp_path: Path) -> None:
     bucket, out = Bucket(), tmp_path / "out"
     with bucket.web.running():
