@@ -44,6 +44,14 @@ class BuildFolder:
         """
         self.library = library
         self.path = library / BUILDING
+        self.catalog = self.path / catalog.FILE_NAME
+        self.records = self.path / RECORDS
+        self.vectors = self.path / VECTORS
+        self.documents = self.path / DOCUMENTS
+        self.passages = self.path / PASSAGES
+        self.dense = self.path / "dense"
+        self.pending_manifest = self.path / "manifest.pending"
+        self.pending_contents = self.path / "files.pending"
         if library.exists() and not library.is_dir():
             raise LibraryExists(f"{library} is a file: give --library a folder of its own.")
         if library.is_dir() and not self.path.exists() and not (library / manifest.FILE_NAME).exists():
@@ -87,38 +95,6 @@ class BuildFolder:
         for entry in self.path.iterdir():
             if entry.name not in _OWN:
                 _remove(entry)
-
-    @property
-    def catalog(self) -> Path:
-        return self.path / catalog.FILE_NAME
-
-    @property
-    def records(self) -> Path:
-        return self.path / RECORDS
-
-    @property
-    def vectors(self) -> Path:
-        return self.path / VECTORS
-
-    @property
-    def documents(self) -> Path:
-        return self.path / DOCUMENTS
-
-    @property
-    def passages(self) -> Path:
-        return self.path / PASSAGES
-
-    @property
-    def dense(self) -> Path:
-        return self.path / "dense"
-
-    @property
-    def pending_manifest(self) -> Path:
-        return self.path / "manifest.pending"
-
-    @property
-    def pending_contents(self) -> Path:
-        return self.path / "files.pending"
 
     def write(self, name: str, data: bytes) -> None:
         with atomic_write(self.path / name) as file:

@@ -23,6 +23,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import MappingProxyType
@@ -134,30 +135,23 @@ def ingest(
     with build_errors(library):
         folder = BuildFolder(library)
         try:
-            job = _Job(folder, encoder, locations, vectors, rules, partitions, reporter or SilentReporter())
+            at = None if vectors is None else Path(vectors)
+            job = _Job(folder, encoder, locations, at, rules, partitions, reporter or SilentReporter())
             return job.run(sources, sets, columns, documents, restart=restart)
         finally:
             folder.close()
 
 
+@dataclass
 class _Job:
-    def __init__(
-        self,
-        folder: BuildFolder,
-        encoder: Encoder | None,
-        encoder_locations: Mapping[str, str | None],
-        vectors: str | Path | None,
-        rules: IngestRules,
-        partitions: int,
-        reporter: Reporter,
-    ) -> None:
-        self._folder = folder
-        self._encoder = encoder
-        self._encoder_locations = encoder_locations
-        self._vectors = Path(vectors) if vectors is not None else None
-        self._rules = rules
-        self._number = partitions
-        self._reporter = reporter
+    folder: BuildFolder
+    encoder: Encoder | None
+    encoder_locations: Mapping[str, str | None]
+    vectors: Path | None
+    rules: IngestRules
+    number: int
+    """The number of partitions."""
+    reporter: Reporter
 
     def run(
         self,
@@ -179,26 +173,26 @@ class _Job:
                 (path, name, str(source), path.stat().st_size)
                 for path, name, source in sidecars(self._documents)
             ],
-            self._reporter,
+            self.reporter,
         )
-        spec = self._encoder.spec if self._encoder else None
+        spec = self.encoder.spec if self.encoder else None
         self._sets, self._columns = named_sets(sets, files), dict(columns)
         self._plan = plan = make_plan(
             facts,
-            self._rules,
+            self.rules,
             spec,
             self._title_weight(),
             self._vectors_hash(),
             self._sets,
             self._columns,
         )
-        library = self._folder.library
-        if (written := sealing.sealed(self._folder)) is not None:
+        library = self.folder.library
+        if (written := sealing.sealed(self.folder)) is not None:
             # Only the moves are left: of this library, or of one with another plan.
             if not restart or plan_of(written) == plan:
-                sealing.publish(self._folder, self._reporter)
+                sealing.publish(self.folder, self.reporter)
                 return _finished(library, plan)
-            self._folder.clear()
+            self.folder.clear()
         unfinished = self._unfinished_plan()
         if unfinished is None and not restart and (library / FILE_NAME).exists():
             return _finished(library, plan)
@@ -208,28 +202,28 @@ class _Job:
                     f"The unfinished library at {library} and this command differ in {difference(unfinished, plan)}: "
                     "run the command that started it, or give --restart."
                 )
-            self._folder.clear()
+            self.folder.clear()
         elif unfinished is not None:
             log.info("Continuing the unfinished library at %s.", library)
         self._build(files, facts)
-        return sealing.publish(self._folder, self._reporter)
+        return sealing.publish(self.folder, self.reporter)
 
     def _build(self, files: Sequence[SourceFile], facts: Sequence[SourceFact]) -> None:
         """Run the stages up to the seal."""
         with ExitStack() as stack:
-            reading = Reading(self._folder, self._rules, self._reporter, self._columns, self._sets)
+            reading = Reading(self.folder, self.rules, self.reporter, self._columns, self._sets)
             stack.enter_context(closing(reading))
             self._db, self._store, self._checkpoint = reading.db, reading.store, reading.checkpoint
             self._texts: FullTexts | None = None
             if self._documents:
-                self._tokens = tokens_of(self._encoder)
+                self._tokens = tokens_of(self.encoder)
                 self._texts = FullTexts(
-                    self._folder.documents,
+                    self.folder.documents,
                     self._db,
                     self._checkpoint,
-                    CHUNKERS[self._rules.chunker],
+                    CHUNKERS[self.rules.chunker],
                     self._tokens,
-                    self._reporter,
+                    self.reporter,
                 )
                 stack.enter_context(closing(self._texts))
             with self._checkpoint.transaction():
@@ -244,18 +238,18 @@ class _Job:
 
     def _title_weight(self) -> int:
         """The number of times the title is repeated in encoded texts: 1 for vectors of other programs."""
-        if self._vectors is not None:
-            record = Encoding.read(self._vectors)
+        if self.vectors is not None:
+            record = Encoding.read(self.vectors)
             return 1 if record is None else record.title_weight
-        return 1 if self._encoder is None else self._encoder.spec.title_weight
+        return 1 if self.encoder is None else self.encoder.spec.title_weight
 
     def _vectors_hash(self) -> str | None:
-        if self._vectors is None:
+        if self.vectors is None:
             return None
-        files = [self._vectors, self._vectors.with_name("ids.txt")]
-        if self._vectors.is_dir():
-            files = sorted(self._vectors.iterdir())
-        elif self._vectors.suffix != ".npy":
+        files = [self.vectors, self.vectors.with_name("ids.txt")]
+        if self.vectors.is_dir():
+            files = sorted(self.vectors.iterdir())
+        elif self.vectors.suffix != ".npy":
             files.pop()
         listed = ",".join(f"{file.name}:{sha256_of(file)}" for file in files if file.is_file())
         if len(listed) <= MOST_LISTED:
@@ -264,9 +258,9 @@ class _Job:
 
     def _unfinished_plan(self) -> dict[str, Any] | None:
         """The plan of the unfinished job in the folder, None without one."""
-        if not self._folder.catalog.exists():
+        if not self.folder.catalog.exists():
             return None
-        with closing(open_for_reading(self._folder.catalog)) as db:
+        with closing(open_for_reading(self.folder.catalog)) as db:
             try:
                 row = db.execute("SELECT value FROM ingest_state WHERE key = 'plan'").fetchone()
             except sqlite3.OperationalError:  # killed before the table was created
@@ -280,21 +274,21 @@ class _Job:
         # Free this connection's page cache: the other one needs the memory.
         self._db.execute("PRAGMA cache_size = -16384")
         self._db.execute("PRAGMA shrink_memory")
-        catalog = self._folder.catalog
+        catalog = self.folder.catalog
         config = self._vector_config()
-        check_memory(self._number, self._papers, config)
+        check_memory(self.number, self._papers, config)
         # Before the other connection begins a transaction, which may take long.
-        self._parts = Partitions.divide(self._folder, self._checkpoint, self._db, self._number)
+        self._parts = Partitions.divide(self.folder, self._checkpoint, self._db, self.number)
         with (
-            indexing_text(catalog, self._reporter) as finish_text,
+            indexing_text(catalog, self.reporter) as finish_text,
             hashed_tables(catalog, self._papers) as tables,
         ):
             self._index_vectors(config, bm25)
             finish_text()
             if self._texts is not None:
                 index_passages(
-                    self._db, self._texts.db, self._folder, config, self._rules.chunker, self._encoder,
-                    self._reporter,
+                    self._db, self._texts.db, self.folder, config, self.rules.chunker, self.encoder,
+                    self.reporter,
                 )  # fmt: skip
             return config, tables()
 
@@ -302,19 +296,19 @@ class _Job:
         if self._checkpoint.get("vectors_done"):
             return
         # Other encoders than static ones use all cores or the GPU by themselves: one model for all partitions.
-        apart = self._parts.need_processes(self._papers) and self._vectors is None
-        static = static_folder(self._encoder) if apart and not self._checkpoint.get("encoded") else None
-        if static is None and self._encoder is not None:
-            self._encode(self._encoder)
-        dense = None if static or self._encoder is None else self._folder.dense
-        self._parts.make(self._papers, config, bm25, dense, static, self._number, self._reporter)
+        apart = self._parts.need_processes(self._papers) and self.vectors is None
+        static = static_folder(self.encoder) if apart and not self._checkpoint.get("encoded") else None
+        if static is None and self.encoder is not None:
+            self._encode(self.encoder)
+        dense = None if static or self.encoder is None else self.folder.dense
+        self._parts.make(self._papers, config, bm25, dense, static, self.number, self.reporter)
         with self._checkpoint.transaction():
             self._checkpoint.set("vectors_done", True)
 
     def _vector_config(self) -> VectorConfig:
-        spec = self._encoder.spec if self._encoder else None
+        spec = self.encoder.spec if self.encoder else None
         # Vectors computed elsewhere come without learned weights.
-        learned = spec is not None and spec.learned_sparse and self._vectors is None
+        learned = spec is not None and spec.learned_sparse and self.vectors is None
         config = VectorConfig(dimensions=(spec.dimensions or None) if spec else None, learned=learned)
         return config.with_small_graph() if spec is not None and spec.kind == STATIC else config
 
@@ -322,17 +316,17 @@ class _Job:
         """Encode all papers, or load the vectors that were computed elsewhere."""
         if self._checkpoint.get("encoded"):
             return
-        parts = DenseParts(self._folder.dense)
+        parts = DenseParts(self.folder.dense)
         counts: Counter[str] = Counter()
-        if self._vectors is None:
-            encode_papers(self._db, parts, encoder, self._reporter)
+        if self.vectors is None:
+            encode_papers(self._db, parts, encoder, self.reporter)
         else:
             counts = load_vectors(
-                self._db, parts, encoder, self._vectors, self._plan["title_weight"], self._reporter
+                self._db, parts, encoder, self.vectors, self._plan["title_weight"], self.reporter
             )
             if self._vectors_hash() != self._plan["vectors"]:
                 raise SourceChanged(
-                    f"The vectors at {self._vectors} changed while they were being read: run the same command again "
+                    f"The vectors at {self.vectors} changed while they were being read: run the same command again "
                     "when they are complete."
                 )
         with self._checkpoint.transaction():
@@ -349,33 +343,33 @@ class _Job:
         tables: Mapping[str, int],
     ) -> None:
         """Write what is left of the library in the building folder, the manifest last."""
-        measured, similarity = sealing.measure(self._db, self._folder, config, self._encoder)
+        measured, similarity = sealing.measure(self._db, self.folder, config, self.encoder)
         counts: dict[str, int] = {**self._checkpoint.get("counts", {}), **measured}
         counts["citations_repeated"] = counts.get("citations_used", 0) - counts["edges"]
         sums = {**tables, **self._parts.sums(measured["points"], self._papers)}
         self._count_terms()
         documents: dict[str, Any] | None = None
         if self._texts is not None:
-            more, rows = summarize(self._texts.db, self._folder.catalog, self._folder, self._reporter)
+            more, rows = summarize(self._texts.db, self.folder.catalog, self.folder, self.reporter)
             sums, counts = {**sums, **more}, {**counts, **rows}
             documents = {
-                "chunker": self._rules.chunker,
+                "chunker": self.rules.chunker,
                 "tokens": self._tokens.name,
-                "bm25": parameters_of(self._rules.chunker).to_dict(),
+                "bm25": parameters_of(self.rules.chunker).to_dict(),
                 "vectors": config.to_dict(),
             }
         content = part_hashes(sums)
-        if self._encoder is not None:
-            about = {**self._encoder_locations, "query_probe": probe(self._encoder)}
-            self._folder.write(ENCODER, orjson.dumps(about, option=orjson.OPT_INDENT_2))
+        if self.encoder is not None:
+            about = {**self.encoder_locations, "query_probe": probe(self.encoder)}
+            self.folder.write(ENCODER, orjson.dumps(about, option=orjson.OPT_INDENT_2))
         manifest = Manifest(
             sources=tuple(facts),
             rules={
-                "keep": self._rules.keep,
-                "profile": self._rules.profile,
+                "keep": self.rules.keep,
+                "profile": self.rules.profile,
                 "document_text": "title, newline, abstract",
                 **({"title_weight": weight} if (weight := self._plan["title_weight"]) > 1 else {}),
-                "records": self._rules.records,
+                "records": self.rules.records,
                 **({"columns": self._columns} if self._columns else {}),
             },
             counts=counts,
@@ -389,18 +383,18 @@ class _Job:
             },
             content=content,
             content_hash=content_hash(content),
-            encoder=self._encoder.spec if self._encoder else None,
+            encoder=self.encoder.spec if self.encoder else None,
             release=self._release,
             sets=sealing.named_sets(self._db, self._sets),
             documents=documents,
         )
         if self._texts is not None:
             self._texts.set_snapshot(manifest.snapshot)
-        sealing.seal(self._folder, self._db, self._checkpoint, self._store, sums, manifest)
+        sealing.seal(self.folder, self._db, self._checkpoint, self._store, sums, manifest)
 
     def _count_terms(self) -> None:
         """Write the document frequencies, which the partitions counted."""
-        with TemporaryDirectory(prefix="terms-", dir=self._folder.path) as temporary:
+        with TemporaryDirectory(prefix="terms-", dir=self.folder.path) as temporary:
             counter = FrequencyCounter(self._db, Path(temporary))
             self._parts.count(counter)
             with self._checkpoint.transaction():

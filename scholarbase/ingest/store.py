@@ -4,7 +4,7 @@
 records        one row per record of a paper, author or venue: its dataset and key, the ids that it links, and its line
 citations      one row per citation between corpus ids, those of papers that the library lacks too; the numbers of
                OpenAlex works are below zero, and their citations have the key of the citing work
-own_entries    the entries of people's own files (:mod:`scholarbase.ingest.entries`)
+own_entries    the entries of people's own files (:mod:`scholarbase.ingest.records`)
 set_members    the ids of the papers of other sources that belong to named sets
 state          the sums of the content's parts (:mod:`scholarbase.indexes.content_hash`), for the next update
 =============  =======================================================================================
@@ -27,18 +27,21 @@ import orjson
 from scholarbase.databases import open_for_writing
 from scholarbase.indexes.schema import BUILD_BUSY_SECONDS
 from scholarbase.ingest.checkpoint import transaction
-from scholarbase.ingest.entries import Member, OwnRow, own_rows, record_of
 from scholarbase.ingest.records import (
     AbstractRecord,
     AuthorRecord,
     CitationRecord,
     DeletedRecord,
+    Member,
+    OwnRow,
     PaperIdRecord,
     PaperRecord,
     Record,
     Reject,
     TldrRecord,
     VenueRecord,
+    own_rows,
+    record_of,
     work_end,
 )
 from scholarbase.ingest.sources import PARSERS, Dataset, openalex

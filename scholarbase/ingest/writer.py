@@ -21,7 +21,6 @@ from scholarbase.indexes.catalog import find
 from scholarbase.indexes.citations import EdgeRow
 from scholarbase.indexes.filters import venue_key
 from scholarbase.indexes.titles import normalize_title, title_hash
-from scholarbase.ingest.entries import Member, OwnRow, ids_of, own_rows, record_of
 from scholarbase.ingest.numbering import arxiv_number, paper_number
 from scholarbase.ingest.paper_rows import FILL_PAPER, INSERT_PAPER, filling, inserted
 from scholarbase.ingest.records import (
@@ -29,10 +28,15 @@ from scholarbase.ingest.records import (
     AuthorRecord,
     CitationRecord,
     DeletedRecord,
+    Member,
+    OwnRow,
     PaperIdRecord,
     PaperRecord,
     TldrRecord,
     VenueRecord,
+    ids_of,
+    own_rows,
+    record_of,
     work_end,
 )
 from scholarbase.ingest.sources import OWN, WITH_PAPERS, Dataset

@@ -19,8 +19,7 @@ from scholarbase.errors import InvalidRequest, SourceError, TooManyRejects
 from scholarbase.identifiers import Identifier
 from scholarbase.indexes.catalog import find
 from scholarbase.indexes.titles import title_hash
-from scholarbase.ingest.entries import ids_of, record_of
-from scholarbase.ingest.records import OWN_REJECTS_ALWAYS_ALLOWED, PaperRecord, Reject
+from scholarbase.ingest.records import OWN_REJECTS_ALWAYS_ALLOWED, PaperRecord, Reject, ids_of, record_of
 from scholarbase.ingest.sources import Columns, Dataset, SourceFile, StoredBytes, read_records
 from scholarbase.ingest.store import SCHEMES, About, RecordStore, links_of
 from scholarbase.settings import KeepRule

@@ -22,7 +22,7 @@ from scholarbase.errors import DownloadError, InvalidRequest
 from scholarbase.files import atomic_write, gzip_writer, storage_errors
 from scholarbase.ingest.sources.oai import EMPTY, Malformed, Page, Record
 from scholarbase.progress import Reporter, SilentReporter, Tracker
-from scholarbase.updates.download.batches import check_space, duration, free_space, gigabytes, locked
+from scholarbase.updates.download.batches import check_space, free_space, gigabytes, locked
 from scholarbase.updates.download.fetching import Fetcher, Patience
 
 BASE_URL: Final = "https://oaipmh.arxiv.org/oai"
@@ -32,13 +32,8 @@ PAUSE: Final = 3.0
 """Seconds between two requests, as arXiv's terms of use ask."""
 PAGES: Final = "pages"
 _STATE: Final = ".harvest.json"
-_RECORDS: Final = 3_300_000
-"""arXiv's papers, a little above the number of November 2026: the estimate of a harvest's size is an upper bound."""
-_RECORD_BYTES: Final = 900
-"""Bytes of a compressed record."""
-_PAGE_RECORDS: Final = 3_500
-_PAGE_SECONDS: Final = 8.0
-"""Seconds to wait for and receive a page, without the pause."""
+_ALL_BYTES: Final = 3_000_000_000
+"""Bytes of arXiv's compressed records: 3.3 million in November 2026, of 900 bytes each."""
 _SET: Final = re.compile(r"[a-z][a-zA-Z-]*(:[a-zA-Z-]+){0,2}")
 _DAY: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
 _HARVEST: Final = re.compile(rf"({_DAY.pattern})\.\.({_DAY.pattern})")
@@ -133,7 +128,10 @@ def download_arxiv(
                 return None
             folder = out / form / f"{begin}..{yesterday}"
             state = _State(base_url, form, set_, begin, yesterday, since=begin)
-            _announce(out, state, pause, is_all=not states and first is None)
+            check_space(out, _ALL_BYTES if not states and first is None else 0)
+            log.info(
+                "Records from %s to %s; %s free in %s", begin, yesterday, gigabytes(free_space(out)), out
+            )
         with (reporter or SilentReporter()).stage(form, "records", None) as tracker:
             _Harvest(folder, state, server).run(tracker)
     return folder
@@ -154,25 +152,6 @@ def _check_arguments(form: str, set_: str | None, first: str | None) -> None:
         date.fromisoformat(first or "2005-01-01")
     except ValueError as error:
         raise InvalidRequest(f"--from {first!r} is not a date of the form YYYY-MM-DD.") from error
-
-
-def _announce(out: Path, state: _State, pause: float, *, is_all: bool) -> None:
-    """Log the disk space and time that a harvest needs. Raises StorageError: there is too little space.
-
-    The server does not say how many records there are, so this is an upper bound.
-    """
-    needed = _RECORDS * _RECORD_BYTES if is_all else 0
-    check_space(out, needed)
-    seconds = _RECORDS / _PAGE_RECORDS * (_PAGE_SECONDS + pause)
-    bound = f"{_RECORDS:,} records, {gigabytes(_RECORDS * _RECORD_BYTES)} and {duration(seconds)}"
-    log.info(
-        "Records from %s to %s: at most about %s; %s free in %s",
-        state.first,
-        state.until,
-        bound,
-        gigabytes(free_space(out)),
-        out,
-    )
 
 
 def _states(folder: Path) -> Iterator[tuple[Path, _State]]:

@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 
 from scholarbase.errors import DownloadError, StorageError
 from scholarbase.files import DECOMPRESSION_ERRORS, locked_folder
@@ -23,8 +23,6 @@ _RENEWALS: Final = 3
 """New links for one file in a row, without a new byte."""
 
 log = logging.getLogger("scholarbase.download")
-
-T = TypeVar("T")
 
 
 class Planned(NamedTuple):
@@ -74,24 +72,23 @@ def locked(folder: Path) -> AbstractContextManager[None]:
     return locked_folder(folder, busy)
 
 
-def announce(folder: Path, files: Sequence[Planned], fetcher: Fetcher, links: Links) -> None:
-    """Log the disk space and time that files need.
+def announce(folder: Path, files: Sequence[Planned]) -> None:
+    """Log the disk space that files need.
 
     Raises:
         StorageError: there is too little free space.
     """
     needed = sum(file.missing for file in files)
     check_space(folder, needed)
-    whole = sum(file.is_whole for file in files)
-    line = f"{len(files):,} files, {gigabytes(sum(file.size for file in files))}"
-    if whole:
-        line += f"; {whole:,} are on disk"
-    line += f"; {gigabytes(needed)} to download, {gigabytes(free_space(folder))} free in {folder}"
-    first = next((file for file in files if file.missing), None)
-    if first is not None and needed >= fetcher.patience.sample_from:
-        speed = _with_new_links(first, links, lambda: fetcher.speed(links.of(first)))
-        line += f"; {duration(needed / max(speed, 1.0))} at {speed / 1e6:,.1f} MB/s"
-    log.info("%s", line)
+    log.info(
+        "%s files, %s, of which %s are on disk; %s to download, %s free in %s",
+        f"{len(files):,}",
+        gigabytes(sum(file.size for file in files)),
+        f"{sum(file.is_whole for file in files):,}",
+        gigabytes(needed),
+        gigabytes(free_space(folder)),
+        folder,
+    )
 
 
 def check_space(folder: Path, needed: int) -> None:
@@ -139,13 +136,14 @@ def download(
             done += file.size
 
 
-def _with_new_links(file: Planned, links: Links, request: Callable[[], T]) -> T:
+def _with_new_links(file: Planned, links: Links, request: Callable[[], None]) -> None:
     """Send a request for a file, and again with a new link while the storage host refuses the old one."""
     refused = 0
     while True:
         missing = file.missing
         try:
-            return request()
+            request()
+            return
         except LinkExpired as error:
             refused = 1 if file.missing < missing else refused + 1
             if links.renew is None or refused > _RENEWALS:
@@ -189,12 +187,3 @@ def check_sha256(expected: str) -> Check:
 def gigabytes(size: int) -> str:
     """``1.2 GB``, or ``3.4 MB`` below 0.1 GB."""
     return f"{size / 1e9:,.1f} GB" if size >= 1e8 else f"{size / 1e6:,.1f} MB"
-
-
-def duration(seconds: float) -> str:
-    """``about 5 h 20 min``."""
-    minutes = round(seconds / 60)
-    if minutes < 1:
-        return "less than a minute"
-    hours, rest = divmod(minutes, 60)
-    return f"about {hours:,} h {rest} min" if hours else f"about {rest} min"

@@ -33,8 +33,6 @@ MAX_READ: Final = 100_000_000
 SHA256: Final = re.compile(r"[0-9a-fA-F]{64}")
 _HASH_LINE: Final = re.compile(rb"\\?([0-9a-fA-F]{64})(?: [ *][^\n]*)?\n?")
 """What ``sha256sum`` writes for one file."""
-_SAMPLE_BYTES: Final = 8 << 20
-_SAMPLE_SECONDS: Final = 2.0
 _REPORTED: Final = 1 << 20
 """Bytes between two reports of progress."""
 _ADVICE: Final = "Run the same command again to continue"
@@ -64,14 +62,12 @@ class Patience:
         backoff: seconds before the first retry; they double up to ten.
         timeout: seconds to wait for the next bytes.
         max_retry_after: seconds of the longest ``Retry-After`` that is waited for.
-        sample_from: bytes from which on the speed is measured before a download.
     """
 
     retries: int = 8
     backoff: float = 1.0
     timeout: float = 90.0
     max_retry_after: float = 3600.0
-    sample_from: int = 50_000_000
 
 
 class Secret(NamedTuple):
@@ -168,16 +164,6 @@ class Fetcher:
         """
         with self._file(url, {"Range": "bytes=0-0"}) as response:
             return Remote(_total(response, url), _validator(response))
-
-    def speed(self, url: str) -> float:
-        """Bytes per second, measured over the first two seconds or 8 MiB of a file, which are not kept."""
-        begin, received = time.monotonic(), 0
-        with self._file(url, {}) as response:
-            for chunk in response.iter_raw():
-                received += len(chunk)
-                if received >= _SAMPLE_BYTES or time.monotonic() - begin > _SAMPLE_SECONDS:
-                    break
-        return received / max(time.monotonic() - begin, 1e-6)
 
     def stream(self, url: str) -> Iterator[bytes]:
         """The bytes of a file, which go on where the connection was cut. A server without ranges sends its start again.

@@ -63,6 +63,6 @@ def download_library(
         except LinkExpired as error:
             raise DownloadError(f"{error}: the server refuses the download.") from error
         file = Planned(path, size, check_sha256(hashed))
-        announce(out, [file], fetcher, links)
+        announce(out, [file])
         download([file], fetcher, links, name=name, reporter=reporter or SilentReporter())
         return path

@@ -130,7 +130,7 @@ def download_openalex(
                 manifests = {entity: snapshot.manifest(entity) for entity in chosen.entities}
                 snapshot.discard_changed(manifests)
                 files = {entity: list(snapshot.files(entity, manifests[entity])) for entity in manifests}
-                announce(out, [file for some in files.values() for file in some], fetcher, snapshot.links)
+                announce(out, [file for some in files.values() for file in some])
                 for entity, some in files.items():
                     download(
                         some, fetcher, snapshot.links, name=entity, reporter=reporter or SilentReporter()

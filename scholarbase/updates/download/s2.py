@@ -84,7 +84,7 @@ def download_s2(
         for name in names:
             job.list_files(name)
         files = job.files(names)
-        announce(out, files, storage, job.links)
+        announce(out, files)
         for name in names:
             download(job.files([name]), storage, job.links, name=name, reporter=reporter or SilentReporter())
         return job.complete(names)
