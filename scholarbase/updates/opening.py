@@ -16,6 +16,7 @@ from scholarbase.settings import is_url
 from scholarbase.updates.download.fetching import (
     SHA256,
     Fetcher,
+    LinkExpired,
     Patience,
     address,
     hash_beside,
@@ -95,7 +96,10 @@ def open_packed(source: str | Path, sha256: str | None) -> Iterator[PackedFile]:
 def _pieces(source: str | Path) -> Generator[bytes]:
     if _starts(source, _WEB):
         with Fetcher(PATIENCE) as fetcher:
-            yield from fetcher.stream(str(source))
+            try:
+                yield from fetcher.stream(str(source))
+            except LinkExpired as error:
+                raise SourceError(f"{error}: check the URL, or download the file and unpack that.") from error
     elif _starts(source, STORES):
         yield from stored_pieces(str(source))
     else:

@@ -188,7 +188,7 @@ def test_refusals(archive: bytes, sample_library: Path, tmp_path: Path) -> None:
     with served(place) as url:
         unpack(url, tmp_path / "library")
         place.refusals = [403]
-        with pytest.raises(SourceError, match="status 403") as refused:
+        with pytest.raises(SourceError, match="returned 403") as refused:
             unpack(url.replace("//", "//user:secret@") + "?token=secret", tmp_path / "other")
         assert "secret" not in str(refused.value)
     assert files(tmp_path / "library") == files(sample_library)

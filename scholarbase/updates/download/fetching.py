@@ -11,8 +11,8 @@ import logging
 import os
 import re
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -47,6 +47,10 @@ Progress = Callable[[int, int], None]
 
 class Damaged(Exception):
     """A downloaded file fails its check; the text is the reason."""
+
+
+class Replaced(SourceChanged):
+    """A file at a server is another one than at the beginning of its download."""
 
 
 class LinkExpired(Exception):
@@ -163,40 +167,65 @@ class Fetcher:
             LinkExpired, DownloadError: as :meth:`fetch`.
         """
         with self._file(url, {"Range": "bytes=0-0"}) as response:
-            return Remote(_total(response, url), _validator(response))
+            size = _total(response)
+            if size is None:
+                raise DownloadError(
+                    f"{address(url)} does not say how many bytes the file has: use another server."
+                )
+            return Remote(size, _validator(response))
 
-    def stream(self, url: str) -> Iterator[bytes]:
+    # -- files ------------------------------------------------------------------------------------------
+
+    def stream(
+        self,
+        url: str,
+        *,
+        position: int = 0,
+        validator: str = "",
+        size: int | None = None,
+        started: Callable[[str], None] = lambda validator: None,
+    ) -> Generator[bytes]:
         """The bytes of a file, which go on where the connection was cut. A server without ranges sends its start again.
 
+        Args:
+            position: the bytes of an earlier call, whose ``validator`` the file had.
+            size: the bytes that it must have, if they are known.
+            started: called with the validator before the first byte of the file.
+
         Raises:
-            SourceChanged: there is no such file, or it was replaced meanwhile.
+            LinkExpired: the server refuses the link.
+            Replaced: the file is another one now.
+            SourceChanged: there is no such file, or it has not ``size`` bytes.
             DownloadError: it cannot be read.
         """
-        position, size, validator, failures = 0, None, "", 0
+        failures = 0
         while True:
             headers = {"Range": f"bytes={position}-"} if position else {}
             if position and validator:
                 headers["If-Range"] = validator
             try:
-                with self._open(url, headers) as response:
-                    if not response.is_success:
-                        raise DownloadError(
-                            f"{address(url)} returned status {response.status_code}: check the URL, or download the "
-                            "file and unpack that."
-                        )
-                    skip = position if response.status_code == 200 else 0
-                    if not position:
-                        validator, size = _validator(response), _length(response)
-                    elif skip and (validator, size) != (_validator(response), _length(response)):
+                with self._file(url, headers) as response:
+                    total, is_part = _total(response), response.status_code == 206
+                    if size is not None and total not in (None, size) and not position:
                         raise SourceChanged(
-                            f"{address(url)} was replaced while it was read: run the same command again."
+                            f"{address(url)} has {total:,} bytes, but {size:,} were listed: it has changed at the "
+                            "server. Start again in another folder."
                         )
-                    elif not skip and _first(response) != position:
+                    if not position:
+                        validator, size = _validator(response), total
+                        started(validator)
+                    elif is_part and _first(response) != position:
                         raise DownloadError(
                             f"{address(url)} has an invalid response: bytes from {position:,} on were requested, and "
-                            f"its Content-Range is {response.headers.get('Content-Range')!r}. Download the file, and "
-                            "unpack that."
+                            f"its Content-Range is {response.headers.get('Content-Range')!r}. Use another server."
                         )
+                    elif _validator(response) not in (
+                        {"", validator} if is_part else {validator}
+                    ) or total not in ({None, size} if is_part else {size}):
+                        raise Replaced(
+                            f"{address(url)} was replaced while it was read: run the same command again."
+                        )
+                    skip = 0 if is_part else position
                     for chunk in response.iter_raw():
                         rest = chunk[skip:]
                         skip -= len(chunk) - len(rest)
@@ -206,19 +235,17 @@ class Fetcher:
                             yield rest
                 if size is None or position >= size:
                     return
-                raise httpx.ReadError("the body ended too early")
+                raise httpx.ReadError(f"{position:,} of {size:,} bytes were sent")
             except httpx.RequestError as error:
                 failures += 1
                 self._wait_after(error, failures, url)
 
-    # -- files ------------------------------------------------------------------------------------------
-
     def fetch(
-        self, url: str, path: Path, *, size: int | None, check: Check, progress: Progress | None = None
+        self, url: str, path: Path, *, size: int, check: Check, progress: Progress | None = None
     ) -> None:
         """Download a file, beginning where an earlier call was cut off, check it and give it its name.
 
-        A file that fails its check is downloaded once more.
+        A file that fails its check, or was replaced at the server, is downloaded once more.
 
         Raises:
             LinkExpired: the server refuses the link.
@@ -230,10 +257,14 @@ class Fetcher:
         with storage_errors(part, "free some disk space and run the same command again"):
             path.parent.mkdir(parents=True, exist_ok=True)
             for is_last in (False, True):
-                self._complete(url, part, validator_file(path), size, progress or _ignore)
                 try:
+                    self._complete(url, part, validator_file(path), size, progress or _ignore)
                     check(part)
                     break
+                except Replaced:
+                    part.unlink()
+                    if is_last:
+                        raise
                 except Damaged as error:
                     part.unlink()
                     if is_last:
@@ -246,61 +277,31 @@ class Fetcher:
             part.replace(path)
             sync_folder(path.parent)
 
-    def _complete(self, url: str, part: Path, note: Path, size: int | None, progress: Progress) -> None:
+    def _complete(self, url: str, part: Path, note: Path, size: int, progress: Progress) -> None:
         """Receive until the file is whole."""
-        failures = 0
-        while True:
-            begin = bytes_in(part)
-            try:
-                self._receive(url, part, note, size, progress)
-                return
-            except httpx.RequestError as error:
-                failures = 1 if bytes_in(part) > begin else failures + 1
-                self._wait_after(error, failures, url)
-
-    def _receive(self, url: str, part: Path, note: Path, size: int | None, progress: Progress) -> None:
-        """Send one request and write what it returns.
-
-        Raises:
-            httpx.RequestError: the connection was cut off.
-        """
         validator = note.read_text() if note.exists() else ""
-        begin = bytes_in(part) if validator else 0
-        headers = {"Range": f"bytes={begin}-", "If-Range": validator} if begin else {}
-        with self._file(url, headers) as response:
-            total = _total(response, url)
-            if size is not None and total != size:
-                raise SourceChanged(
-                    f"{address(url)} has {total:,} bytes, but {size:,} were listed: it has changed at the server. "
-                    "Start again in another folder."
-                )
-            if response.status_code == 416:
-                if begin == total:
-                    return
-                part.unlink(missing_ok=True)
-                raise httpx.ReadError(f"the server has {total:,} bytes, {begin:,} are on disk")
-            is_rest = _first(response) == begin and _validator(response) in {"", validator}
-            if response.status_code != 206 or not is_rest:
-                begin = 0
-                part.unlink(missing_ok=True)
-                if response.status_code == 206:
-                    raise httpx.ReadError("the server sent another part of the file")
-                with atomic_write(note) as out:
-                    out.write(_validator(response).encode())
-            position, received = begin, 0
-            with part.open("ab") as file:
-                try:
-                    for chunk in response.iter_raw():
-                        file.write(chunk)
-                        position += len(chunk)
-                        received += len(chunk)
-                        if received >= _REPORTED:
-                            progress(received, position)
-                            received = 0
-                finally:
-                    progress(received, position)
-            if position != total:
-                raise httpx.ReadError(f"{position:,} of {total:,} bytes were sent")
+        if not validator or bytes_in(part) > size:
+            part.unlink(missing_ok=True)
+
+        def keep(validator: str) -> None:
+            with atomic_write(note) as out:
+                out.write(validator.encode())
+
+        received, position = 0, bytes_in(part)
+        if position == size:
+            return
+        pieces = self.stream(url, position=position, validator=validator, size=size, started=keep)
+        with closing(pieces), part.open("ab") as file:
+            try:
+                for chunk in pieces:
+                    file.write(chunk)
+                    position += len(chunk)
+                    received += len(chunk)
+                    if received >= _REPORTED:
+                        progress(received, position)
+                        received = 0
+            finally:
+                progress(received, position)
 
     # -- one request ------------------------------------------------------------------------------------
 
@@ -430,21 +431,12 @@ def _validator(response: httpx.Response) -> str:
     return etag if etag.startswith('"') else str(response.headers.get("Last-Modified", ""))
 
 
-def _total(response: httpx.Response, url: str) -> int:
-    """The bytes of the whole file. Raises DownloadError: the server does not say."""
-    total = _length(response) if response.status_code == 200 else None
-    part = r"bytes (?:\*|\d{1,18}-\d{1,18})/(\d{1,18})"
-    if response.status_code != 200 and (
-        found := re.fullmatch(part, response.headers.get("Content-Range", ""))
-    ):
-        total = int(found[1])
-    if total is None:
-        raise DownloadError(f"{address(url)} does not say how many bytes the file has: use another server.")
-    return total
-
-
-def _length(response: httpx.Response) -> int | None:
-    found = re.fullmatch(r"(\d{1,18})", response.headers.get("Content-Length", ""))
+def _total(response: httpx.Response) -> int | None:
+    """The bytes of the whole file, None if the server does not say."""
+    name, form = "Content-Length", r"(\d{1,18})"
+    if response.status_code != 200:
+        name, form = "Content-Range", r"bytes (?:\*|\d{1,18}-\d{1,18})/(\d{1,18})"
+    found = re.fullmatch(form, response.headers.get(name, ""))
     return int(found[1]) if found else None
 
 
