@@ -12,7 +12,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Generator, Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -190,7 +190,8 @@ class Fetcher:
         Args:
             position: the bytes of an earlier call, whose ``validator`` the file had.
             size: the bytes that it must have, if they are known.
-            started: called with the validator before the first byte of the file.
+            started: called with the validator before the first byte of the file. Those of an earlier call are then not
+                those of this file.
 
         Raises:
             LinkExpired: the server refuses the link.
@@ -198,46 +199,52 @@ class Fetcher:
             SourceChanged: there is no such file, or it has not ``size`` bytes.
             DownloadError: it cannot be read.
         """
-        failures = 0
+        failures = before = 0
+        is_earlier = bool(position)
         while True:
+            begin, received = position, 0
             headers = {"Range": f"bytes={position}-"} if position else {}
             if position and validator:
                 headers["If-Range"] = validator
             try:
                 with self._file(url, headers) as response:
-                    total, is_part = _total(response), response.status_code == 206
-                    if size is not None and total not in (None, size) and not position:
-                        raise SourceChanged(
-                            f"{address(url)} has {total:,} bytes, but {size:,} were listed: it has changed at the "
-                            "server. Start again in another folder."
-                        )
+                    total, tag, is_part = _total(response), _validator(response), response.status_code == 206
+                    is_same = tag in ("", validator) if is_part else tag == validator
+                    if is_earlier and not (is_part or is_same):
+                        position = 0  # another file than that of the earlier call
                     if not position:
-                        validator, size = _validator(response), total
+                        if size is not None and total not in (None, size):
+                            raise SourceChanged(
+                                f"{address(url)} has {total:,} bytes, but {size:,} were listed: it has changed at the "
+                                "server. Start again in another folder."
+                            )
+                        validator, size = tag, total
                         started(validator)
+                    elif not is_same or total not in ({None, size} if is_part else {size}):
+                        raise Replaced(
+                            f"{address(url)} was replaced while it was read: run the same command again."
+                        )
                     elif is_part and _first(response) != position:
                         raise DownloadError(
                             f"{address(url)} has an invalid response: bytes from {position:,} on were requested, and "
                             f"its Content-Range is {response.headers.get('Content-Range')!r}. Use another server."
                         )
-                    elif _validator(response) not in (
-                        {"", validator} if is_part else {validator}
-                    ) or total not in ({None, size} if is_part else {size}):
-                        raise Replaced(
-                            f"{address(url)} was replaced while it was read: run the same command again."
-                        )
+                    is_earlier = False
                     skip = 0 if is_part else position
                     for chunk in response.iter_raw():
+                        received += len(chunk)
                         rest = chunk[skip:]
                         skip -= len(chunk) - len(rest)
                         if rest:
-                            failures = 0
                             position += len(rest)
                             yield rest
                 if size is None or position >= size:
                     return
                 raise httpx.ReadError(f"{position:,} of {size:,} bytes were sent")
             except httpx.RequestError as error:
-                failures += 1
+                # A server without ranges may be cut off before the end of what it sent already.
+                failures = 1 if position > begin or received > before else failures + 1
+                before = received
                 self._wait_after(error, failures, url)
 
     def fetch(
@@ -262,7 +269,7 @@ class Fetcher:
                     check(part)
                     break
                 except Replaced:
-                    part.unlink()
+                    part.unlink(missing_ok=True)
                     if is_last:
                         raise
                 except Damaged as error:
@@ -283,15 +290,18 @@ class Fetcher:
         if not validator or bytes_in(part) > size:
             part.unlink(missing_ok=True)
 
-        def keep(validator: str) -> None:
-            with atomic_write(note) as out:
-                out.write(validator.encode())
-
         received, position = 0, bytes_in(part)
         if position == size:
             return
-        pieces = self.stream(url, position=position, validator=validator, size=size, started=keep)
-        with closing(pieces), part.open("ab") as file:
+        with part.open("ab") as file:
+
+            def start(validator: str) -> None:
+                nonlocal position
+                file.truncate(position := 0)
+                with atomic_write(note) as out:
+                    out.write(validator.encode())
+
+            pieces = self.stream(url, position=position, validator=validator, size=size, started=start)
             try:
                 for chunk in pieces:
                     file.write(chunk)
@@ -302,6 +312,8 @@ class Fetcher:
                         received = 0
             finally:
                 progress(received, position)
+                if not position:
+                    part.unlink()
 
     # -- one request ------------------------------------------------------------------------------------
 
