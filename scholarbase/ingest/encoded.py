@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Final, Self
 
 import orjson
 
 from scholarbase.errors import EncoderMismatch, SourceError
 from scholarbase.files import atomic_write
+from scholarbase.ingest.plans import difference
 from scholarbase.manifest import SourceFact
 from scholarbase.models.encoders import EncoderSpec
 
@@ -42,17 +43,8 @@ class Encoding:
 
     def difference(self, other: Encoding) -> str:
         """What another encoding was started with that is not the same."""
-        names = {
-            "sources": "sources",
-            "keep": "keep rule",
-            "columns": "columns",
-            "encoder": "encoder",
-            "title_weight": "weight of titles",
-            "papers_per_partition": "number of papers in a partition",
-        }
-        return " and ".join(
-            shown for name, shown in names.items() if getattr(self, name) != getattr(other, name)
-        )
+        one, two = (replace(encoding, counts={}) for encoding in (self, other))
+        return difference(asdict(one), asdict(two))
 
     def completed(self, counts: Mapping[str, int]) -> Encoding:
         return replace(self, counts=dict(counts))
@@ -83,17 +75,8 @@ class Encoding:
             )
 
     def write(self, folder: Path) -> None:
-        content: dict[str, Any] = {
-            "format": FORMAT,
-            "complete": self.is_complete,
-            "sources": [asdict(fact) for fact in self.sources],
-            "keep": self.keep,
-            "columns": self.columns,
-            "encoder": self.encoder.to_dict(),
-            "title_weight": self.title_weight,
-            "papers_per_partition": self.papers_per_partition,
-            "counts": self.counts,
-        }
+        content = {"format": FORMAT, "complete": self.is_complete, **asdict(self)}
+        content["encoder"] = self.encoder.to_dict()
         with atomic_write(folder / FILE_NAME) as file:
             file.write(orjson.dumps(content, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
 
@@ -113,14 +96,8 @@ class Encoding:
                 raise SourceError(
                     f"{path} has the format {content['format']!r}, and this version reads {FORMAT}: encode again."
                 )
-            return cls(
-                tuple(SourceFact(**fact) for fact in content["sources"]),
-                content["keep"],
-                content["columns"],
-                EncoderSpec.from_dict(content["encoder"]),
-                content["title_weight"],
-                content["papers_per_partition"],
-                content["counts"],
-            )
+            del content["format"], content["complete"]
+            content["sources"] = tuple(SourceFact(**fact) for fact in content["sources"])
+            return cls(**content | {"encoder": EncoderSpec.from_dict(content["encoder"])})
         except (OSError, orjson.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
             raise SourceError(f"{path} cannot be read ({error}): encode again.") from error

@@ -107,18 +107,16 @@ def plan_of(manifest: Manifest) -> dict[str, Any]:
     )
 
 
-def difference(before: dict[str, Any], now: dict[str, Any]) -> str:
-    names = {
-        "format": "library format",
-        "sources": "sources",
-        "keep": "keep rule",
-        "profile": "profile",
-        "records": "choice about keeping records",
-        "encoder": "encoder",
-        "title_weight": "weight of titles",
-        "vectors": "vectors",
-        "sets": "sets",
-        "columns": "columns",
-        "chunker": "chunker",
-    }
-    return " and ".join(names[key] for key in names if before.get(key) != now.get(key))
+_NAMES: Final = {
+    "format": "library format",
+    "keep": "keep rule",
+    "records": "choice about keeping records",
+    "title_weight": "weight of titles",
+    "papers_per_partition": "number of papers in a partition",
+}
+"""What the parts of a plan are called, where it is not their keys."""
+
+
+def difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """The names of the parts in which two plans differ."""
+    return " and ".join(_NAMES.get(key, key) for key in now if before.get(key) != now.get(key))

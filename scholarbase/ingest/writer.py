@@ -487,7 +487,7 @@ class CatalogWriter:
         rule = _DROPPED[self.keep]
         if own and self.keep == "arxiv":
             rule = f"({rule}) AND id NOT IN (SELECT paper FROM own_papers)"
-        where, params = "{}", ()
+        where, params = "{}", tuple[str, ...]()
         if among is not None:
             where, params = "({}) AND {} IN (SELECT value FROM json_each(?))", (orjson.dumps(among).decode(),)
         dropped = self._db.execute(f"DELETE FROM papers WHERE {where.format(rule, 'id')}", params).rowcount

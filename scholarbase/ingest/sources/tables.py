@@ -24,13 +24,13 @@ def column_names(path: Path) -> list[str]:
         SourceError: the file is not a whole Parquet file.
         MissingExtra: pyarrow is not installed.
     """
-    with _opened(path) as file:
+    with opened(path) as file:
         return list(file.schema_arrow.names)
 
 
 def read_rows(path: Path, columns: Collection[str]) -> Iterator[dict[str, Any]]:
     """The rows of a table, with those of the columns that it has. Raises as :func:`column_names`."""
-    with _opened(path) as file:
+    with opened(path) as file:
         groups = map(file.metadata.row_group, range(file.metadata.num_row_groups))
         largest = max((group.total_byte_size for group in groups), default=0)
         if largest > MAX_GROUP:
@@ -44,7 +44,8 @@ def read_rows(path: Path, columns: Collection[str]) -> Iterator[dict[str, Any]]:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[Any]:
+def opened(path: Path) -> Iterator[Any]:
+    """A table as pyarrow's ``ParquetFile``. Raises as :func:`column_names`, also while it is read."""
     try:
         from pyarrow import ArrowException
         from pyarrow.parquet import ParquetFile

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scholarbase.errors import SourceError
-from scholarbase.extras import missing
+from scholarbase.ingest.sources import tables
 
 VectorBatch = tuple[list[str], npt.NDArray[np.float32]]
 """Ids, and their vectors of unit length: float32 of shape (ids, dimensions)."""
@@ -130,7 +130,7 @@ def _parquet_files(path: Path) -> list[Path]:
     if path.is_dir():
         return sorted(path.glob("*.parquet"))
     with path.open("rb") as file:
-        return [path] if file.read(4) == b"PAR1" else []
+        return [path] if file.read(4) == tables.MAGIC else []
 
 
 def _column(path: Path, names: Sequence[str], wanted: Sequence[str], what: str) -> str:
@@ -143,26 +143,16 @@ def _column(path: Path, names: Sequence[str], wanted: Sequence[str], what: str) 
 
 
 def _from_parquet(files: list[Path], batch: int) -> Iterator[tuple[list[str], npt.NDArray[Any]]]:
-    try:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-    except ImportError as error:
-        raise missing("pyarrow", "parquet", f"Reading the Parquet file {files[0]}") from error
     for path in files:
-        try:
-            table = pq.ParquetFile(path)
+        with tables.opened(path) as table:
             names = table.schema_arrow.names
             id_column = _column(path, names, ID_COLUMNS, "ids")
             vector_column = _column(path, names, VECTOR_COLUMNS, "vectors")
             _check_sizes(path, table.metadata, names.index(vector_column))
             for rows in table.iter_batches(batch, columns=[id_column, vector_column]):
                 if len(rows):
-                    yield (
-                        _ids(path, rows.column(id_column), id_column),
-                        _matrix(path, rows.column(vector_column)),
-                    )
-        except (pa.ArrowException, OSError) as error:
-            raise SourceError(f"{path} cannot be read as Parquet: {error}. Write it again.") from error
+                    ids = _ids(path, rows.column(id_column), id_column)
+                    yield ids, _matrix(path, rows.column(vector_column))
 
 
 def _check_sizes(path: Path, metadata: Any, column: int) -> None:

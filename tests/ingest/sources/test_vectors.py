@@ -164,5 +164,5 @@ def test_refuses_missing_files_and_other_formats(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match=r"more than one \.npy"):
         read(tmp_path)
     (tmp_path / "x.parquet").write_bytes(b"PAR1 but no more")
-    with pytest.raises(SourceError, match="cannot be read as Parquet"):
+    with pytest.raises(SourceError, match="is not a whole Parquet file"):
         read(tmp_path)
