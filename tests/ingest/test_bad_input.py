@@ -153,20 +153,6 @@ def test_a_full_disk_is_an_error_and_the_job_continues_when_space_is_freed(
     same(library, tmp_path / "elsewhere")
 
 
-@pytest.mark.slow
-def test_a_folder_with_other_files_is_left_unchanged(release: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "home"
-    folder.mkdir()
-    (folder / "thesis.tex").write_text("mine")
-    done = run_cli("ingest", release, "--library", folder)
-    assert done.returncode == 3
-    assert "it contains 'thesis.tex'" in done.stderr
-    assert [entry.name for entry in folder.iterdir()] == ["thesis.tex"]
-    file = run_cli("ingest", release, "--library", folder / "thesis.tex")
-    assert file.returncode == 3
-    assert "is a file" in file.stderr
-
-
 def test_missing_sources_and_other_files(tmp_path: Path) -> None:
     missing = run_cli("ingest", tmp_path / "nowhere", "--library", tmp_path / "library")
     assert (missing.returncode, "No file or folder at" in missing.stderr) == (5, True)
@@ -231,11 +217,3 @@ def test_two_jobs_on_one_library(release: Path, tmp_path: Path) -> None:
     holder.communicate(b"\n")
     assert second.returncode == 3
     assert "Another ingest is writing" in second.stderr
-
-
-@pytest.mark.slow
-def test_an_encoder_that_does_not_exist(release: Path, tmp_path: Path) -> None:
-    done = run_cli("ingest", release, "--library", tmp_path / "library", "--encoder", "./no-such-model")
-    assert done.returncode == 7
-    assert "no-such-model" in done.stderr
-    assert not (tmp_path / "library").exists()

@@ -10,8 +10,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from scholarbase.documents.schema import FILE_NAME
-from scholarbase.errors import InvalidRequest, SourceError, VerificationFailed
+from scholarbase.errors import InvalidRequest
 from scholarbase.ingest import fulltexts, passages
 from scholarbase.ingest.checkpoint import Checkpoint
 from scholarbase.ingest.job import ingest
@@ -20,9 +19,8 @@ from scholarbase.manifest import read_manifest
 from scholarbase.search.library import Library
 from scholarbase.search.verification import verify
 from scholarbase.updates.job import update
-from tests.conftest import SAMPLE, run_cli
+from tests.conftest import run_cli
 from tests.documents.records import papers, record, write
-from tests.libraries import copied, relist
 
 
 @pytest.fixture(scope="module")
@@ -100,13 +98,6 @@ def test_a_text_of_no_paper_is_rejected_with_a_sentence(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_only_texts_of_other_papers_are_an_error(tmp_path: Path) -> None:
-    (tmp_path / "2001.99999.txt").write_text("A text.")
-    with pytest.raises(SourceError, match=r"No document of --documents.*2001\.99999"):
-        ingest([SAMPLE / "arxiv"], tmp_path / "library", documents=[tmp_path / "2001.99999.txt"])
-
-
-@pytest.mark.slow
 def test_the_most_faithful_text_of_the_latest_version_is_read(tmp_path: Path) -> None:
     texts = tmp_path / "texts"
     texts.mkdir()
@@ -160,22 +151,6 @@ def test_another_chunker_needs_restart(whole: Path) -> None:
         ingest(
             [], whole, documents=[whole.parent / "texts.jsonl.gz"], rules=IngestRules(chunker="paragraphs")
         )
-
-
-@pytest.mark.slow
-def test_verify_finds_a_changed_text(whole: Path, tmp_path: Path) -> None:
-
-    from scholarbase.databases import open_for_writing
-    from scholarbase.documents.schema import compress
-
-    copy = tmp_path / "copy"
-    copied(whole, copy)
-    db = open_for_writing(copy / FILE_NAME, create=False)
-    db.execute("UPDATE documents SET text = ? WHERE id = 3", (compress("Another text."),))
-    db.close()
-    relist(copy)
-    with pytest.raises(VerificationFailed, match=r"documents changed"):
-        list(verify(copy))
 
 
 def test_an_update_refuses_full_texts(whole: Path, tmp_path: Path) -> None:

@@ -230,14 +230,6 @@ def test_the_snapshot_id_is_the_hash_of_the_manifest(sample_library: Path, tmp_p
 
 
 @pytest.mark.slow
-def test_other_sources_or_rules_give_another_snapshot_id(sample_library: Path, tmp_path: Path) -> None:
-    ingest([SAMPLE / "s2ag"], tmp_path / "less")
-    ingest([SAMPLE / "s2ag", SAMPLE / "arxiv"], tmp_path / "title", rules=IngestRules(keep="title"))
-    ids = {read_manifest(path)[1] for path in (sample_library, tmp_path / "less", tmp_path / "title")}
-    assert len(ids) == 3
-
-
-@pytest.mark.slow
 def test_vectors_are_those_of_the_encoder(dense_library: Path, minilm: SentenceTransformersEncoder) -> None:
     documents = query(
         dense_library, "SELECT p.id, title, abstract FROM papers p JOIN abstracts ON paper_id = p.id"
@@ -472,37 +464,6 @@ def test_two_corpus_ids_of_one_arxiv_paper_are_one_paper(tmp_path: Path) -> None
         assert {library.paper(name).id for name in names} == {"arXiv:2001.00001"}
         assert library.paper("CorpusId:2").abstract == "Abstract 2."
         assert library.citations("CorpusId:1").total == 1
-
-
-def test_authors_of_dropped_papers_are_dropped(tmp_path: Path) -> None:
-    release = lines(
-        tmp_path / "release",
-        papers=[
-            {
-                "corpusid": n,
-                "title": f"Paper {n}",
-                "externalids": {},
-                "authors": [{"authorId": str(n), "name": "N"}],
-            }
-            for n in (1, 2)
-        ],
-        abstracts=[{"corpusid": 2, "abstract": "Kept."}],
-        authors=[{"authorid": str(n), "name": "N", "aliases": None} for n in (1, 2, 3)],
-    )
-    manifest = ingest([release], tmp_path / "library", rules=IngestRules(keep="abstract"))
-    assert manifest.counts["authors"] == 1
-    assert query(tmp_path / "library", "SELECT author_id FROM authors") == [("2",)]
-
-
-@pytest.mark.slow
-def test_vectors_of_another_build_are_detected(sample_library: Path, tmp_path: Path) -> None:
-    ingest([SAMPLE / "s2ag"], tmp_path / "other")
-    mixed = copied(sample_library, tmp_path / "mixed")
-    shutil.rmtree(mixed / "vectors")
-    copied(tmp_path / "other" / "vectors", mixed / "vectors")
-    with pytest.raises(LibraryCorrupt, match=r"is missing: the copy is incomplete"):
-        Library.open(mixed)
-    assert run_cli("verify", "--library", mixed).returncode == 10
 
 
 @pytest.mark.slow

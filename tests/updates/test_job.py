@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from scholarbase.databases import open_immutable
 from scholarbase.encoders import Encoder, open_encoder
-from scholarbase.files import disk_size
 from scholarbase.indexes.catalog import FILE_NAME
 from scholarbase.ingest.job import ingest
 from scholarbase.ingest.plans import IngestRules
@@ -82,19 +81,6 @@ def test_an_update_gives_the_library_of_a_full_build(
         update(library, [changes], tmp_path / f"{step}" / "updated", encoder=encoder)
         library, before = tmp_path / f"{step}" / "updated", after
         assert_same(library, full(tmp_path / f"{step}", rng, after, **options))
-
-
-@pytest.mark.slow
-def test_an_updated_library_takes_no_more_room_than_a_built_one(tmp_path: Path) -> None:
-    """The copy of Qdrant's files had no holes: 180 MB more."""
-    rng = random.Random(5)
-    before = releases.first(rng)
-    after = releases.changed(rng, before, 3)
-    library = full(tmp_path / "0", rng, before)
-    updated = tmp_path / "updated"
-    update(library, [releases.write_diff(rng, before, after, tmp_path / "diff")], updated)
-    built = full(tmp_path / "1", rng, after)
-    assert disk_size(updated.rglob("*")) < 2 * disk_size(built.rglob("*"))
 
 
 @pytest.mark.slow

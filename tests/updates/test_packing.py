@@ -70,18 +70,6 @@ def test_the_same_library_gives_the_same_bytes(
     assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
 
 
-def test_names_and_sizes_beyond_those_of_old_archives(tmp_path: Path) -> None:
-    """Headers of GNU tar hold names of more than 100 bytes, and sizes of 8 GiB and more."""
-    from tarfile import TarInfo
-
-    from scholarbase.updates.archive import header
-
-    long = "vectors/" + "a" * 190
-    assert len(header(long, 5)) == 3 * 512
-    found = TarInfo.frombuf(header("vectors/large", 9 << 30), "utf-8", "strict")
-    assert (found.name, found.size) == ("vectors/large", 9 << 30)
-
-
 @pytest.mark.parametrize("change", ["flipped", "longer", "missing"])
 def test_a_damaged_library_is_never_packed(sample_library: Path, tmp_path: Path, change: str) -> None:
     library = copied(sample_library, tmp_path / "library")

@@ -29,7 +29,7 @@ from scholarbase.ingest.folder import BuildFolder
 from scholarbase.ingest.job import ingest
 from scholarbase.updates.packing import pack
 from scholarbase.updates.unpacking import unpack
-from tests.conftest import SAMPLE, run_cli
+from tests.conftest import SAMPLE
 from tests.libraries import copied
 from tests.updates.archives import Member, archive_of, fact, files, listing, members, plain
 
@@ -123,14 +123,6 @@ def test_the_hash_beside_the_file_is_compared(packed: Path, tiny: Path, tmp_path
     assert files(tmp_path / "other") == files(tiny)
 
 
-@pytest.mark.slow
-def test_a_file_without_a_known_hash_is_unpacked_with_a_warning(packed: Path, tmp_path: Path) -> None:
-    shutil.copy(packed, tmp_path / "file")
-    done = run_cli("unpack", tmp_path / "file", "--library", tmp_path / "library")
-    assert done.returncode == 0
-    assert hashlib.sha256(packed.read_bytes()).hexdigest() in done.stderr
-
-
 def link(name: str, kind: bytes = tarfile.SYMTYPE) -> Member:
     member = tarfile.TarInfo(name)
     member.type, member.linkname = kind, "/etc/passwd"
@@ -194,12 +186,6 @@ def test_a_list_with_other_names_or_sizes_is_refused(content: list[Member], tmp_
     assert not (tmp_path.parent / "evil").exists()
 
 
-def test_a_list_of_another_library_is_refused(content: list[Member], tmp_path: Path) -> None:
-    stored = json.loads(content[1][1])
-    other = plain("files.json", listing("0" * 32, stored["files"]))
-    refused(archive_of([content[0], other, *content[2:]]), tmp_path, "of another manifest")
-
-
 @pytest.mark.slow
 def test_a_library_larger_than_the_disk_is_refused_before_it_is_written(
     content: list[Member], tmp_path: Path
@@ -227,17 +213,6 @@ def test_data_after_the_end_is_refused(content: list[Member], tmp_path: Path) ->
 def test_a_window_beyond_the_limit_is_refused(tmp_path: Path) -> None:
     """Its length is in the header of a frame (RFC 8878, section 3.1.1.1.2): 1 GiB, which would be allocated."""
     refused(b"\x28\xb5\x2f\xfd\x00\xa0" + b"\x00" * 100, tmp_path, "cannot be decompressed")
-
-
-def test_other_files_are_refused(tmp_path: Path, sample_library: Path) -> None:
-    refused(b"", tmp_path, "ends too early")
-    refused(b"PK\x03\x04" + bytes(1000), tmp_path, "cannot be decompressed")
-    refused(zstandard.compress(b"x" * 5000), tmp_path, "invalid header")
-    with pytest.raises(SourceError, match="No such file"):
-        unpack(tmp_path / "none", tmp_path / "library")
-    with pytest.raises(SourceError, match="Is a directory"):
-        unpack(sample_library, tmp_path / "library")
-    assert not (tmp_path / "library").exists()
 
 
 def test_a_manifest_of_another_format_is_refused(content: list[Member], tmp_path: Path) -> None:

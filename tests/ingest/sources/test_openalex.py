@@ -18,7 +18,6 @@ import pytest
 
 from scholarbase import Library
 from scholarbase.errors import SourceError, TooManyRejects
-from scholarbase.identifiers import parse
 from scholarbase.ingest import reading
 from scholarbase.ingest.job import ingest
 from scholarbase.ingest.plans import IngestRules
@@ -26,7 +25,6 @@ from scholarbase.ingest.records import DeletedRecord, PaperRecord, Reject
 from scholarbase.ingest.sources import Dataset
 from scholarbase.ingest.sources.openalex import MAX_WORDS, abstract_of, line_of, parse_works
 from scholarbase.ingest.writer import CatalogWriter
-from scholarbase.manifest import read_manifest
 from scholarbase.updates.job import update
 from tests.conftest import run_cli
 from tests.ingest.contents import rows
@@ -239,16 +237,6 @@ def test_bad_works_are_rejected(changes: dict[str, Any], reason: str) -> None:
     assert record.reason == reason
 
 
-@pytest.mark.slow
-def test_a_work_of_many_levels_is_rejected(tmp_path: Path) -> None:
-    """orjson reads 1,024 levels, and writes 254."""
-    deep = json.dumps(work(7)).replace('"article"', "[" * 400 + "]" * 400)
-    (tmp_path / "works.jsonl").write_text(f"{deep}\n{json.dumps(work(8))}\n")
-    assert ingest([tmp_path / "works.jsonl"], tmp_path / "library", rules=TITLE_RULE).rejects == {
-        "bad-type": 1
-    }
-
-
 def test_deleted_works() -> None:
     line = b'{"deleted": true, "id": "https://openalex.org/W7", "updated_date": "2026-01-02T99"}'
     assert parse_works(line) == DeletedRecord(work=7)
@@ -373,18 +361,6 @@ def test_lists_of_deleted_and_merged_works(tmp_path: Path) -> None:
     assert manifest.counts["openalex_deleted"] == 3
 
 
-@pytest.mark.slow
-def test_other_entities_are_skipped(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    write(tmp_path / "works/part_0000.gz", WORKS)
-    write(
-        tmp_path / "authors/part_0000.gz",
-        [{"id": "https://openalex.org/A1", "display_name": "A", "works_count": 2}],
-    )
-    manifest = ingest([tmp_path / "works", tmp_path / "authors"], tmp_path / "library", rules=TITLE_RULE)
-    assert [fact.dataset for fact in manifest.sources] == ["openalex"]
-    assert "the dataset openalex-other is not used" in caplog.text
-
-
 def test_works_join_the_papers_of_other_sources(tmp_path: Path) -> None:
     """Semantic Scholar's values stay, and a work fills those that are missing; two works of one arXiv paper are one."""
     paper = {
@@ -414,19 +390,6 @@ def test_works_join_the_papers_of_other_sources(tmp_path: Path) -> None:
         "ingest", *sources, "--library", tmp_path / "library", "--keep", "abstract", "--encoder", "none"
     )
     assert "2 records merged" in done.stdout, done.stderr
-
-
-@pytest.mark.slow
-def test_ids_of_works_resolve_by_mag_ids_too(tmp_path: Path) -> None:
-    """The ids of OpenAlex's first works are those of Microsoft Academic Graph."""
-    assert str(parse("https://openalex.org/W2741809807")) == "OpenAlex:W2741809807"
-    paper = {"corpusid": 7, "externalids": {"MAG": "2741809807"}, "title": "The state of OA"}
-    (tmp_path / "papers.jsonl").write_text(json.dumps(paper) + "\n")
-    ingest([tmp_path / "papers.jsonl"], tmp_path / "library", rules=TITLE_RULE)
-    with Library.open(tmp_path / "library") as library:
-        assert library.paper("OpenAlex:W2741809807").id == "CorpusId:7"
-        assert library.papers(["OpenAlex:W1"]) == [None]
-    assert read_manifest(tmp_path / "library")[0].counts["papers"] == 1
 
 
 @pytest.mark.slow

@@ -161,15 +161,6 @@ def test_the_next_harvest_begins_a_day_later(repository: Repository, tmp_path: P
     assert stored(folder) == repository.records[-2:]
 
 
-@pytest.mark.slow
-def test_no_matching_records_are_an_empty_harvest(repository: Repository, tmp_path: Path) -> None:
-    repository.download(tmp_path)
-    folder = repository.download(tmp_path, today=date(2026, 11, 25))
-    assert folder == tmp_path / "arXivRaw" / "2026-11-23..2026-11-24"
-    assert contents(folder) == {}
-    assert repository.download(tmp_path, today=date(2026, 11, 25)) is None
-
-
 def test_until_is_that_of_the_first_run(repository: Repository, tmp_path: Path) -> None:
     repository.faults = [Reply(status=500)] * 5
     with pytest.raises(DownloadError, match="returned 500, after 5 attempts"):
@@ -195,13 +186,6 @@ def test_invalid_options_are_refused(repository: Repository, tmp_path: Path) -> 
         with pytest.raises(InvalidRequest):
             repository.download(tmp_path, **options)
     assert repository.web.requests == []
-
-
-@pytest.mark.slow
-def test_another_first_day_in_the_same_folder_is_refused(repository: Repository, tmp_path: Path) -> None:
-    repository.download(tmp_path)
-    with pytest.raises(InvalidRequest, match="begin with 2026-11-01, not with --from 2026-11-05"):
-        repository.download(tmp_path, first="2026-11-05")
 
 
 @pytest.mark.parametrize("dead_at", [{2}, pytest.param({1, 2, 3, 4}, marks=pytest.mark.slow)])
@@ -234,19 +218,6 @@ def test_a_token_that_is_repeated_is_an_error(repository: Repository, tmp_path: 
     repository.repeats = True
     with pytest.raises(DownloadError, match="repeats its resumption token"):
         repository.download(tmp_path)
-
-
-@pytest.mark.slow
-def test_busy_and_failing_servers_are_retried(repository: Repository, tmp_path: Path) -> None:
-    repository.faults = [
-        Reply(status=503, headers={"Retry-After": "1"}),
-        Reply(status=500),
-        Reply(status=429, headers={"Retry-After": "0"}),
-    ]
-    repository.download(tmp_path)
-    first, second = repository.web.requests[:2]
-    assert second.time - first.time >= 1
-    assert stored(tmp_path) == repository.records
 
 
 def test_a_long_retry_after_is_not_waited_for(repository: Repository, tmp_path: Path) -> None:
@@ -292,16 +263,6 @@ def undisturbed(repository: Repository, out: Path) -> tuple[dict[str, bytes], in
     sent = repository.web.sent
     repository.download(out, today=date(2026, 11, 23))
     return contents(out), repository.web.sent - sent
-
-
-@pytest.mark.slow
-def test_bodies_that_are_cut_off_at_ten_random_points(repository: Repository, tmp_path: Path) -> None:
-    expected, total = undisturbed(repository, tmp_path / "undisturbed")
-    points = random.Random(6).sample(range(1, total), 10)
-    repository.web.stops = sorted(repository.web.sent + point for point in points)
-    repository.download(tmp_path / "cut")
-    assert repository.web.stops == []
-    assert contents(tmp_path / "cut") == expected
 
 
 @pytest.mark.slow

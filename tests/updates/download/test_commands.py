@@ -22,7 +22,9 @@ def test_s2(tmp_path: Path) -> None:
         settings = {"SCHOLARBASE_S2_URL": f"{hosts.api.url}/v1", "SCHOLARBASE_S2_API_KEY": KEY}
         done = run_cli("download", "s2", "--out", tmp_path, "--datasets", "papers, citations", **settings)
         assert (done.returncode, done.stdout) == (0, f"{tmp_path / '2026-07-14'}\n"), done.stderr
-        assert re.search(r"4 files, 0\.0 MB, of which 0 are on disk; 0\.0 MB to download, .* GB free in", done.stderr)
+        assert re.search(
+            r"4 files, 0\.0 MB, of which 0 are on disk; 0\.0 MB to download, .* GB free in", done.stderr
+        )
         assert contents(tmp_path) == hosts.expected("papers", "citations")
         hosts.datasets.remove("papers")
         done = run_cli("download", "s2", "--out", tmp_path / "new", **settings)

@@ -126,13 +126,6 @@ def test_filters(bucket: Bucket, tmp_path: Path, filters: list[str], dates: tupl
     assert contents(tmp_path) == bucket.expected("data/jsonl", *dates)
 
 
-@pytest.mark.slow
-def test_several_entities(bucket: Bucket, tmp_path: Path) -> None:
-    bucket.download(tmp_path, filters=["entity=works", "entity=authors"])
-    assert len(contents(tmp_path)) == 7
-    assert contents(tmp_path / "authors") == {"updated_date=2026-06-24/part_0000.gz": records(99)}
-
-
 def test_an_invalid_filter_is_refused(bucket: Bucket, tmp_path: Path) -> None:
     for term in (
         "publication_year=2026",
@@ -224,17 +217,6 @@ def test_a_disk_too_small_is_said_before_it_starts(bucket: Bucket, tmp_path: Pat
     with pytest.raises(StorageError, match=r"needs 6,000,000\.0 GB in .*, and .* GB are free"):
         bucket.download(tmp_path)
     assert bucket.fetched == 0
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("etags", [True, False])
-def test_bodies_that_are_cut_off_at_ten_random_points(bucket: Bucket, tmp_path: Path, etags: bool) -> None:
-    bucket.etags = etags
-    total = sum(map(len, bucket.expected().values()))
-    bucket.web.stops = sorted(random.Random(3).sample(range(1, total), 10))  # some in the manifest
-    bucket.download(tmp_path)
-    assert bucket.web.stops == []
-    assert contents(tmp_path) == bucket.expected()
 
 
 @pytest.mark.slow
