@@ -44,7 +44,7 @@ from scholarbase.ingest.records import (
     record_of,
     work_end,
 )
-from scholarbase.ingest.sources import PARSERS, Dataset, openalex
+from scholarbase.ingest.sources import PARSERS, Dataset
 
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS records (
@@ -199,13 +199,8 @@ class About:
             keyed[dataset].add(str(links.key))
 
     def __len__(self) -> int:
-        return (
-            len(self.corpus_ids)
-            + len(self.arxiv_ids)
-            + len(self.documents)
-            + len(self.authors)
-            + len(self.venues)
-        )
+        papers = len(self.corpus_ids) + len(self.arxiv_ids) + len(self.documents)
+        return papers + len(self.authors) + len(self.venues)
 
 
 class RecordStore:
@@ -359,34 +354,25 @@ class RecordStore:
     def records(self, dataset: Dataset, column: str, values: Iterable[Key]) -> list[Any]:
         """The records of a dataset whose ``column`` (``key``, ``corpus_id``, ``arxiv_id``) is one of these, by key."""
         listed = orjson.dumps(list(values)).decode()
-        rows = self.db.execute(
-            f"""
-            SELECT line FROM records WHERE dataset = ?
-            AND {column} IN (SELECT value FROM json_each(?)) ORDER BY key
-            """,
-            (str(dataset), listed),
-        )
-        parsed = (PARSERS[dataset](zlib.decompress(line)) for (line,) in rows.fetchall())
-        return [record for record in parsed if not isinstance(record, Reject | DeletedRecord)]
+        where = f"dataset = ? AND {column} IN (SELECT value FROM json_each(?)) ORDER BY key"
+        return [record for _, record in self._parsed(where, str(dataset), listed) if record is not None]
 
     def all_records(self, dataset: Dataset) -> Iterator[Any]:
         """All records of a dataset, by key."""
-        for (line,) in self.db.execute(
-            "SELECT line FROM records WHERE dataset = ? ORDER BY key", (str(dataset),)
-        ):
-            record = PARSERS[dataset](zlib.decompress(line))
-            if not isinstance(record, Reject | DeletedRecord):
-                yield record
+        rows = self._parsed("dataset = ? ORDER BY key", str(dataset))
+        return (record for _, record in rows if record is not None)
 
     def works(self, after: int, limit: int) -> list[tuple[int, PaperRecord | None]]:
         """The next works behind a row, with the numbers of their rows; None for deleted ones."""
         # The + keeps SQLite from the other index, by which it would sort all works for each batch.
-        rows = self.db.execute(
-            "SELECT id, line FROM records WHERE +dataset = 'openalex' AND id > ? ORDER BY id LIMIT ?",
-            (after, limit),
-        ).fetchall()
-        parsed = ((number, openalex.parse_works(zlib.decompress(line))) for number, line in rows)
-        return [(number, record if isinstance(record, PaperRecord) else None) for number, record in parsed]
+        return [*self._parsed("+dataset = 'openalex' AND id > ? ORDER BY id LIMIT ?", after, limit)]
+
+    def _parsed(self, where: str, *params: Any) -> Iterator[tuple[int, Any]]:
+        """The numbers of rows and their records, None for those that say that a record is deleted."""
+        rows = self.db.execute(f"SELECT id, dataset, line FROM records WHERE {where}", params)
+        for number, dataset, line in rows:
+            record = PARSERS[Dataset(dataset)](zlib.decompress(line))
+            yield number, None if isinstance(record, Reject | DeletedRecord) else record
 
     def keys(self, dataset: Dataset, *, only_arxiv: bool = False) -> Iterator[list[Key]]:
         """The keys of a dataset's records, some at a time. ``only_arxiv``: of those that have an arXiv id."""

@@ -21,7 +21,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
@@ -205,22 +205,14 @@ def stored_encoder(library: Path) -> dict[str, Any]:
     return stored
 
 
+@dataclass
 class _UpdateJob:
-    def __init__(
-        self,
-        source: Path,
-        manifest: Manifest,
-        snapshot: str,
-        folder: BuildFolder,
-        encoder: Encoder | None,
-        reporter: Reporter,
-    ) -> None:
-        self._source = source
-        self._old = manifest
-        self._snapshot = snapshot
-        self._folder = folder
-        self._encoder = encoder
-        self._reporter = reporter
+    source: Path
+    old: Manifest
+    snapshot: str
+    folder: BuildFolder
+    encoder: Encoder | None
+    reporter: Reporter
 
     def run(
         self,
@@ -234,28 +226,28 @@ class _UpdateJob:
         self._set_paths = {
             name: set[Path]().union(*map(files_of, paths)) for name, paths in set_sources.items()
         }
-        update = {"base": self._snapshot, "steps": self._facts(steps), **({"sets": sets} if sets else {})}
-        self._updates = (*self._old.updates, update)
-        self._release = next((step.ends for step in reversed(steps) if step.ends), self._old.release)
-        if (written := sealing.sealed(self._folder)) is not None:
+        update = {"base": self.snapshot, "steps": self._facts(steps), **({"sets": sets} if sets else {})}
+        self._updates = (*self.old.updates, update)
+        self._release = next((step.ends for step in reversed(steps) if step.ends), self.old.release)
+        if (written := sealing.sealed(self.folder)) is not None:
             if written.updates == self._updates:
-                return sealing.publish(self._folder, self._reporter)
-        elif (self._folder.library / FILE_NAME).exists():
+                return sealing.publish(self.folder, self.reporter)
+        elif (self.folder.library / FILE_NAME).exists():
             return self._finished()
-        self._folder.clear()
+        self.folder.clear()
         try:
             self._build(steps, max_reject_share)
         except BaseException:
-            if not self._folder.pending_manifest.exists():
-                self._folder.clear()  # the next run starts over
+            if not self.folder.pending_manifest.exists():
+                self.folder.clear()  # the next run starts over
             raise
-        return sealing.publish(self._folder, self._reporter)
+        return sealing.publish(self.folder, self.reporter)
 
     def _build(self, steps: Sequence[Step], max_reject_share: float) -> None:
         """Write all of the library in the building folder, the manifest last."""
         self._copy()
-        db = open_for_building(self._folder.catalog)
-        store = RecordStore(self._folder.records)
+        db = open_for_building(self.folder.catalog)
+        store = RecordStore(self.folder.records)
         try:
             self._checkpoint = Checkpoint(db)
             store.index()
@@ -277,7 +269,7 @@ class _UpdateJob:
         """Each step with its files and their hashes, for the manifest."""
         total = sum(file.size for step in steps for file in step.files)
         facts: list[dict[str, Any]] = []
-        with self._reporter.stage("fingerprint", "bytes", total) as tracker:
+        with self.reporter.stage("fingerprint", "bytes", total) as tracker:
             for step in steps:
                 files = []
                 for file in step.files:
@@ -289,22 +281,22 @@ class _UpdateJob:
 
     def _copy(self) -> None:
         """Copy the library."""
-        with self._reporter.stage("copy", "files", None) as tracker:
+        with self.reporter.stage("copy", "files", None) as tracker:
             for name in (CATALOG, RECORDS, ENCODER):
-                if (self._source / name).exists():
-                    copy_sparse(self._source / name, self._folder.path / name)
+                if (self.source / name).exists():
+                    copy_sparse(self.source / name, self.folder.path / name)
                     tracker.advance(1)
-            for name in files_in(self._source, VECTORS):
-                target = self._folder.path / name
+            for name in files_in(self.source, VECTORS):
+                target = self.folder.path / name
                 target.parent.mkdir(parents=True, exist_ok=True)
-                copy_sparse(self._source / name, target)
+                copy_sparse(self.source / name, target)
             tracker.advance(1)
 
     def _apply(self, store: RecordStore, steps: Sequence[Step], max_reject_share: float) -> Applied:
         applied = Applied()
-        columns = self._old.rules.get("columns", {})
+        columns = self.old.rules.get("columns", {})
         total = sum(file.size for step in steps for file in step.files)
-        with self._reporter.stage("apply changes", "bytes", total) as tracker:
+        with self.reporter.stage("apply changes", "bytes", total) as tracker:
             for step in steps:
                 for file in step.updates:
                     path = file.path.resolve()
@@ -339,28 +331,28 @@ class _UpdateJob:
 
     def _write_papers(self, db: sqlite3.Connection, store: RecordStore, applied: Applied) -> Changed:
         with (
-            self._reporter.stage("write papers", "papers", len(applied.about.corpus_ids)) as tracker,
+            self.reporter.stage("write papers", "papers", len(applied.about.corpus_ids)) as tracker,
             self._checkpoint.transaction(),
         ):
-            writer = CatalogWriter(db, self._old.rules["keep"])
+            writer = CatalogWriter(db, self.old.rules["keep"])
             changed = CatalogChanges(db, writer, store, self._sums, tracker.advance).apply(applied)
         changed.counts.update(applied.counts)
         return changed
 
     def _write_points(self, db: sqlite3.Connection, changed: Changed) -> PointChanges:
-        config = read_config(self._folder.vectors)
-        bm25 = Bm25Parameters.from_dict(self._old.bm25)
-        points = PointChanges(db, config, bm25, self._encoder, self._old.title_weight, self._sums)
-        with self._reporter.stage("index vectors", "papers", len(changed.points)) as tracker:
-            points.apply(self._source / VECTORS, self._folder.vectors, changed, tracker)
+        config = read_config(self.folder.vectors)
+        bm25 = Bm25Parameters.from_dict(self.old.bm25)
+        points = PointChanges(db, config, bm25, self.encoder, self.old.title_weight, self._sums)
+        with self.reporter.stage("index vectors", "papers", len(changed.points)) as tracker:
+            points.apply(self.source / VECTORS, self.folder.vectors, changed, tracker)
         with self._checkpoint.transaction():
             points.frequencies.write(db)
         return points
 
     def _write_authors(self, db: sqlite3.Connection, changed: Changed) -> None:
         with (
-            closing(open_finished(self._source / CATALOG)) as old,
-            self._reporter.stage("index authors", "authors", len(changed.author_ids)) as tracker,
+            closing(open_finished(self.source / CATALOG)) as old,
+            self.reporter.stage("index authors", "authors", len(changed.author_ids)) as tracker,
             self._checkpoint.transaction(),
         ):
             tracker.advance(change_authors(old, db, changed.author_ids, changed.authors))
@@ -370,8 +362,8 @@ class _UpdateJob:
     def _seal(
         self, db: sqlite3.Connection, store: RecordStore, changed: Changed, points: PointChanges
     ) -> None:
-        config = VectorConfig.from_dict({k: v for k, v in self._old.vectors.items() if k not in _NOT_LAYOUT})
-        measured, similarity = sealing.measure(db, self._folder, config, self._encoder)
+        config = VectorConfig.from_dict({k: v for k, v in self.old.vectors.items() if k not in _NOT_LAYOUT})
+        measured, similarity = sealing.measure(db, self.folder, config, self.encoder)
         counts = {**dict.fromkeys(_COUNTED, 0), **changed.counts, **points.counts, **measured}
         if not counts["papers"]:
             raise SourceError(
@@ -379,26 +371,26 @@ class _UpdateJob:
             )
         content = part_hashes(self._sums)
         manifest = Manifest(
-            sources=self._old.sources,
-            rules=self._old.rules,
+            sources=self.old.sources,
+            rules=self.old.rules,
             counts=counts,
             rejects=self._checkpoint.get("rejects", {}),
-            fulltext=self._old.fulltext,
-            bm25=self._old.bm25,
-            vectors=self._old.vectors | {"random_similarity": similarity},
+            fulltext=self.old.fulltext,
+            bm25=self.old.bm25,
+            vectors=self.old.vectors | {"random_similarity": similarity},
             content=content,
             content_hash=content_hash(content),
-            encoder=self._old.encoder,
+            encoder=self.old.encoder,
             release=self._release,
             updates=self._updates,
             sets=self._named_sets(db),
         )
-        sealing.seal(self._folder, db, self._checkpoint, store, self._sums, manifest)
+        sealing.seal(self.folder, db, self._checkpoint, store, self._sums, manifest)
 
     def _named_sets(self, db: sqlite3.Connection) -> dict[str, dict[str, Any]]:
         """The sets as the manifest lists them."""
         kept = {row[0] for row in db.execute("SELECT DISTINCT name FROM sets")}
-        sources = {name: {*one["sources"]} for name, one in self._old.sets.items()}
+        sources = {name: {*one["sources"]} for name, one in self.old.sets.items()}
         for name, files in self._sets.items():
             sources.setdefault(name, set()).update(files)
         empty = sorted(sources.keys() - kept)
@@ -409,13 +401,13 @@ class _UpdateJob:
         return sealing.named_sets(db, sources)
 
     def _finished(self) -> Manifest:
-        manifest, snapshot = read_manifest(self._folder.library)
+        manifest, snapshot = read_manifest(self.folder.library)
         if manifest.updates != self._updates:
             raise LibraryExists(
-                f"{self._folder.library} already has a library (snapshot {snapshot}) from another base or other "
+                f"{self.folder.library} already has a library (snapshot {snapshot}) from another base or other "
                 "changes: give another --library."
             )
-        log.info("The library at %s is already complete.", self._folder.library)
+        log.info("The library at %s is already complete.", self.folder.library)
         return manifest
 
 
