@@ -10,10 +10,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-import orjson
 
 from scholarbase.cli.groups import Commands
-from scholarbase.cli.options import as_of_option, encoder_option, library_option, open_source, require_library
+from scholarbase.cli.options import (
+    as_of_option,
+    encoder_option,
+    json_option,
+    library_option,
+    open_source,
+    print_json,
+    require_library,
+    setting_options,
+)
 from scholarbase.errors import InvalidRequest, ReplayDiffers, SessionExists
 from scholarbase.models.limits import ToolSet
 from scholarbase.sessions.session import Quotas, Session
@@ -26,10 +34,7 @@ if TYPE_CHECKING:
 SESSION_SECONDS = 30.0
 SHOWN_DIFFERENCES = 20
 
-sessions_option = click.option(
-    "--sessions",
-    help="The folder of sessions, or the URL of a PostgreSQL database. [env: SCHOLARBASE_SESSIONS]",
-)
+sessions_option = setting_options("sessions")
 
 
 @contextmanager
@@ -141,19 +146,18 @@ def session() -> None:
 
 @session.command("list")
 @sessions_option
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @click.pass_obj
 def list_sessions(settings: Settings, sessions: str | None, as_json: bool) -> None:
     """List sessions, the most recently used first."""
     with opened_sessions(settings, sessions) as store:
-        _, found = store.sessions()
+        _, stored = store.sessions()
     if as_json:
-        rows = [one.to_dict() for one in found]
-        click.echo(orjson.dumps(rows, option=orjson.OPT_INDENT_2).decode())
+        print_json([facts.to_dict() for facts in stored])
         return
-    for one in found:
-        as_of = one.session.as_of and f"as of {one.session.as_of}"
-        columns = (one.session.id, f"{one.calls} calls", one.used, as_of, one.session.query)
+    for facts in stored:
+        as_of = facts.session.as_of and f"as of {facts.session.as_of}"
+        columns = (facts.session.id, f"{facts.calls} calls", facts.used, as_of, facts.session.query)
         click.echo("  ".join(filter(None, columns)))
 
 
@@ -192,7 +196,7 @@ def report(
     with opened_sessions(settings, sessions) as store:
         facts = store.session(name)
         content = made(facts.session, store.lines(name), held)
-    click.echo(orjson.dumps(content, option=orjson.OPT_INDENT_2).decode())
+    print_json(content)
 
 
 @session.command()

@@ -23,9 +23,9 @@ from scholarbase.models.responses import (
     AuthorsResponse,
     CheckedReference,
     CheckResponse,
+    Citation,
     CitationsResponse,
     FacetsResponse,
-    Hit,
     SearchResponse,
     SimilarResponse,
     TitleMatchResponse,
@@ -70,16 +70,31 @@ def _line(mark: str, paper: Paper, note: str = "") -> Text:
 
 
 def show_search(response: SearchResponse) -> None:
-    console = _console()
-    least = "at least " if response.total_relation == "gte" else ""
     engine = f", {response.engine}" if response.engine else ""
     engine += f", reranked by {escape(response.rerank)}" if response.rerank else ""
-    console.print(
-        f"[dim]{least}{response.total:,} papers match ({response.mode}{engine}); snapshot {response.snapshot}[/dim]"
-    )
-    for failure in response.failed_legs:
-        console.print(f"[red]Without the leg {escape(failure.leg)}: {escape(failure.detail)}[/red]")
-    _show_hits(console, response.results, response.warnings)
+    failed = [
+        f"[red]Without the leg {escape(leg.leg)}: {escape(leg.detail)}[/red]" for leg in response.failed_legs
+    ]
+    _show_hits(response, f"papers match ({response.mode}{engine})", failed)
+
+
+def show_similar(response: SimilarResponse) -> None:
+    _show_hits(response, "similar papers")
+
+
+def _show_hits(response: SearchResponse | SimilarResponse, what: str, lines: Sequence[str] = ()) -> None:
+    console = _console()
+    least = "at least " if response.total_relation == "gte" else ""
+    console.print(f"[dim]{least}{response.total:,} {what}; snapshot {response.snapshot}[/dim]")
+    for line in (*lines, *(f"[yellow]Warning: {escape(text)}[/yellow]" for text in response.warnings)):
+        console.print(line)
+    for rank, hit in enumerate(response.results, 1):
+        console.print(_line(f"{rank}.", hit.paper, f" · score {hit.score:.4g}"))
+        for leg in hit.explain or ():
+            matching = f"; matches {escape(', '.join(leg.terms))}" if leg.terms else ""
+            console.print(
+                f"      [dim]{leg.leg}: rank {leg.rank}, score {leg.score:.4g}, share {leg.share:.4g}{matching}[/dim]"
+            )
 
 
 def show_facets(response: FacetsResponse) -> None:
@@ -106,25 +121,6 @@ def show_facets(response: FacetsResponse) -> None:
         console.print(table)
 
 
-def show_similar(response: SimilarResponse) -> None:
-    console = _console()
-    least = "at least " if response.total_relation == "gte" else ""
-    console.print(f"[dim]{least}{response.total:,} similar papers; snapshot {response.snapshot}[/dim]")
-    _show_hits(console, response.results, response.warnings)
-
-
-def _show_hits(console: Console, hits: Sequence[Hit], warnings: Sequence[str]) -> None:
-    for warning in warnings:
-        console.print(f"[yellow]Warning: {escape(warning)}[/yellow]")
-    for place, hit in enumerate(hits, 1):
-        console.print(_line(f"{place}.", hit.paper, f" · score {hit.score:.4g}"))
-        for leg in hit.explain or ():
-            matching = f"; matches {escape(', '.join(leg.terms))}" if leg.terms else ""
-            console.print(
-                f"      [dim]{leg.leg}: rank {leg.rank}, score {leg.score:.4g}, share {leg.share:.4g}{matching}[/dim]"
-            )
-
-
 def show_titles(response: TitleMatchResponse) -> None:
     console = _console()
     if not response.results:
@@ -143,12 +139,16 @@ def show_checked(response: CheckResponse) -> None:
     console.print(f"{counts_line(response.counts)}; snapshot {response.snapshot}")
 
 
-def show_citations(response: CitationsResponse) -> None:
+def show_papers(response: CitationsResponse | AuthorPapersResponse) -> None:
     console = _console()
     console.print(f"[dim]{response.total:,} in this library[/dim]")
-    for place, citation in enumerate(response.results, 1):
-        console.print(_line(f"{place}.", citation.paper, " · influential" if citation.is_influential else ""))
-        for context in citation.contexts[:1]:
+    results: Sequence[Paper | Citation] = response.results
+    for position, result in enumerate(results, 1):
+        if isinstance(result, Paper):
+            console.print(_line(f"{position}.", result))
+            continue
+        console.print(_line(f"{position}.", result.paper, " · influential" if result.is_influential else ""))
+        for context in result.contexts[:1]:
             console.print(Text(textwrap.shorten(f"“{context}”", 200), style="dim italic"))
 
 
@@ -161,13 +161,6 @@ def show_authors(response: AuthorsResponse) -> None:
         text.append(author.name, style="bold")
         text.append(f"\n      {' · '.join((author.id, papers, *author.affiliations))}", style="cyan")
         console.print(text)
-
-
-def show_author_papers(response: AuthorPapersResponse) -> None:
-    console = _console()
-    console.print(f"[dim]{response.total:,} in this library[/dim]")
-    for place, paper in enumerate(response.results, 1):
-        console.print(_line(f"{place}.", paper))
 
 
 def show_paper(paper: Paper) -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-import orjson
 
 from scholarbase.cli.groups import Commands
+from scholarbase.cli.options import json_option, print_json, setting_options
 from scholarbase.settings import Settings
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ def encoder_group() -> None:
 @encoder_group.command(short_help="Describe an encoder.")
 @click.argument("name")
 @click.option("--query-encoder", help="A second model, for queries: describe both.")
-@click.option("--device", help="Where the encoder runs, such as cpu or cuda:0. [env: SCHOLARBASE_DEVICE]")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@setting_options("device")
+@json_option
 @click.pass_obj
 def info(settings: Settings, name: str, query_encoder: str | None, device: str | None, as_json: bool) -> None:
     """Describe the encoder NAME, a name, path or URL as for ingest: what the manifest of a library has of it."""
@@ -36,7 +36,7 @@ def info(settings: Settings, name: str, query_encoder: str | None, device: str |
         assert encoder is not None
         spec = (encoder if queries is None else PairedEncoder(encoder, queries)).spec.to_dict()
     if as_json:
-        click.echo(orjson.dumps(spec, option=orjson.OPT_INDENT_2).decode())
+        print_json(spec)
         return
     from scholarbase.cli.display import show_facts
 

@@ -10,22 +10,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-import orjson
 
 from scholarbase.cli.groups import Commands
 from scholarbase.cli.options import (
     F,
+    json_option,
     open_source,
-    rerank_options,
+    print_json,
+    request_options,
     source_options,
 )
 from scholarbase.errors import InvalidRequest
-from scholarbase.models.document_requests import CHUNKINGS, Chunking
-from scholarbase.models.limits import ENGINES, MODES, SYNTAXES, Engine, Mode, Syntax
+from scholarbase.models.document_requests import CHUNKINGS
+from scholarbase.models.limits import MODES, SYNTAXES, Mode
+from scholarbase.models.requests import SearchRequest
 from scholarbase.settings import Settings
 
 if TYPE_CHECKING:
-    from scholarbase.evaluation.measures import Evaluation
+    from scholarbase.evaluation.imports import Imported
+    from scholarbase.evaluation.report.contents import Measured
+    from scholarbase.evaluation.requests import PassageSettings, SearchSettings
     from scholarbase.models.queries import QuerySet
     from scholarbase.models.runs import Run
 
@@ -102,34 +106,44 @@ def _read(path: Path, metadata: Path | None, skip_broken: bool) -> QuerySet:
     return queries
 
 
-def _measured(runs: Sequence[Run], measures: Sequence[str]) -> list[Evaluation]:
+def _measured(runs: Sequence[Run], measures: Sequence[str]) -> Measured:
     """Evaluate the runs by the requested measures, else by the default ones that each run is deep enough for."""
     from scholarbase.evaluation.measures import default_measures, evaluate
+    from scholarbase.evaluation.report.contents import Measured
+    from scholarbase.evaluation.routes import run_labels
 
-    return [evaluate(run, measures or default_measures(run)) for run in runs]
-
-
-def _show(runs: Sequence[Run], measures: Sequence[str], as_json: bool) -> list[Evaluation]:
-    from scholarbase.evaluation.display import figures, show_runs
-
-    evaluations = _measured(runs, measures)
-    if as_json:
-        result = {"runs": [figures(*pair) for pair in zip(runs, evaluations, strict=True)]}
-        click.echo(orjson.dumps(result, option=orjson.OPT_INDENT_2).decode())
-    else:
-        show_runs(runs, evaluations)
-    return evaluations
+    evaluations = tuple(evaluate(run, measures or default_measures(run)) for run in runs)
+    return Measured(tuple(runs), run_labels(runs), evaluations)
 
 
-def _report(runs: Sequence[Run], folder: Path | None, measures: Sequence[str], **options: Any) -> None:
-    if folder is None:
-        return
+def _common(runs: Sequence[Run], measures: Sequence[str]) -> list[str]:
+    """The requested measures, else the default ones that all runs are deep enough for."""
     from scholarbase.evaluation.measures import default_measures
+
+    names = map(default_measures, runs)
+    return list(measures) or [m for m in next(names) if all(m in default_measures(run) for run in runs)]
+
+
+def _figures(measured: Measured) -> dict[str, Any]:
+    from scholarbase.evaluation.display import figures
+
+    return {"runs": list(map(figures, measured.runs, measured.evaluations))}
+
+
+def _show(runs: Sequence[Run], measures: Sequence[str], as_json: bool) -> None:
+    from scholarbase.evaluation.display import show_runs
+
+    measured = _measured(runs, measures)
+    if as_json:
+        print_json(_figures(measured))
+    else:
+        show_runs(measured)
+
+
+def _report(runs: Sequence[Run], folder: Path, measures: Sequence[str], **options: Any) -> None:
     from scholarbase.evaluation.report import write_report
 
-    # The default measures that all runs are deep enough for.
-    common = [name for name in default_measures(runs[0]) if all(name in default_measures(r) for r in runs)]
-    page = write_report(runs, folder, measures=measures or common, **options)
+    page = write_report(runs, folder, measures=_common(runs, measures), **options)
     click.echo(f"The report is at {page}.", err=True)
 
 
@@ -149,7 +163,7 @@ def _modes(text: str | None) -> list[Mode | None]:
 @evaluation.command()
 @click.argument("queries", type=A_PATH)
 @click.option("--mode", help="Search mode: hybrid, sparse or dense, or several, separated by commas.")
-@click.option("--engine", type=click.Choice(ENGINES), help="The sparse leg.")
+@request_options(SearchRequest, "engine", "exact", "rerank", "rerank_depth")
 @click.option(
     "--syntax",
     type=click.Choice(SYNTAXES),
@@ -158,8 +172,6 @@ def _modes(text: str | None) -> list[Mode | None]:
     help="How queries are read: as words (plain), as query syntax (query), or as query syntax if they contain some.",
 )
 @click.option("--limit", default=1000, show_default=True, help="Results per query.")
-@click.option("--exact", is_flag=True, help="No approximation.")
-@rerank_options
 @click.option("--to", help="The latest date of a paper: YYYY[-MM[-DD]], or query for each query's own date.")
 @click.option("--pool", is_flag=True, help="Search within each query's candidate pool.")
 @click.option(
@@ -182,16 +194,7 @@ def run(
     /,
     queries: Path,
     mode: str | None,
-    engine: Engine | None,
-    syntax: Syntax,
     limit: int,
-    exact: bool,
-    rerank: str | None,
-    rerank_depth: int,
-    to: str | None,
-    pool: bool,
-    in_paper: bool,
-    chunker: Chunking | None,
     name: str | None,
     concurrency: int | None,
     report: Path | None,
@@ -201,7 +204,10 @@ def run(
     out: Path,
     restart: bool,
     as_json: bool,
-    **place: Any,
+    library: Path | None,
+    url: str | None,
+    encoder: str | None,
+    **options: Any,
 ) -> None:
     """Search for every query of QUERIES and measure the results.
 
@@ -211,21 +217,14 @@ def run(
     """
     from scholarbase.evaluation.answers import judge
     from scholarbase.evaluation.measures import parse_measure
-    from scholarbase.evaluation.searching import (
-        PassageSettings,
-        SearchSettings,
-        check_modes,
-        check_passage_mode,
-        default_name,
-        run_searches,
-    )
+    from scholarbase.evaluation.searching import default_name, run_searches
     from scholarbase.evaluation.targets import judge_passages
     from scholarbase.extras import check_installed
     from scholarbase.progress import reporter
 
     for feature in ("evaluation", "report") if report else ("evaluation",):
         check_installed(feature, "The evaluation")
-    requested_modes = _modes(mode)
+    modes = _modes(mode)
     for measure in map(parse_measure, measures):
         if measure.cutoff is not None and measure.cutoff > limit:
             raise InvalidRequest(
@@ -233,35 +232,20 @@ def run(
                 f"{measure.cutoff}, or use a lower cutoff."
             )
     query_set = _read(queries, metadata, skip_broken)
-    searches: list[SearchSettings | PassageSettings]
-    if query_set.has_passages:
-        given = {"--engine": engine, "--pool": pool, "--rerank": rerank, "--report": report}
-        _refuse([option for option, value in given.items() if value], query_set, "papers")
-        searches = [PassageSettings(m, limit, exact, to, syntax, in_paper, chunker) for m in requested_modes]
-    else:
-        _refuse(["--in-paper"] * in_paper + ["--chunker"] * (chunker is not None), query_set, "passages")
-        # With several modes, the engine is for those with a sparse leg.
-        engines = [None if m == "dense" and len(requested_modes) > 1 else engine for m in requested_modes]
-        searches = [
-            SearchSettings(m, sparse, limit, exact, to, pool, syntax, rerank, rerank_depth)
-            for m, sparse in zip(requested_modes, engines, strict=True)
-        ]
+    searches = _searches(query_set, modes, {**options, "limit": limit, "report": report})
     # Loading the library's model can take longer than all searches.
-    lexical = engine != "learned" and all(m == "sparse" for m in requested_modes)
-    encoder = "none" if lexical else None
-    with open_source(settings, **place, default_encoder=encoder, rerank=rerank) as source:
-        modes = [
-            check_modes(source, [search.mode], search.engine)[0]
-            if isinstance(search, SearchSettings)
-            else check_passage_mode(source, search.mode)
-            for search in searches
-        ]
+    lexical = options["engine"] != "learned" and all(m == "sparse" for m in modes)
+    default = "none" if lexical else None
+    rerank = options["rerank"]
+    with open_source(settings, library, url, encoder, default_encoder=default, rerank=rerank) as source:
+        used_modes = [search.check_mode(source) for search in searches]
         judged = judge_passages(source, query_set) if query_set.has_passages else judge(source, query_set)
         runs = []
-        for search, used_mode in zip(searches, modes, strict=True):
-            run_name = name if name and len(modes) == 1 else f"{name}-{used_mode}" if name else None
-            leg = search.engine if isinstance(search, SearchSettings) else "in-paper" if in_paper else None
-            run_name = run_name or default_name(query_set, used_mode, leg, chunker or rerank)
+        for search, used_mode in zip(searches, used_modes, strict=True):
+            leg = "in-paper" if options["in_paper"] else getattr(search, "engine", None)
+            run_name = default_name(query_set, used_mode, leg, options["chunker"] or rerank)
+            if name:
+                run_name = name if len(modes) == 1 else f"{name}-{used_mode}"
             completed = run_searches(
                 source,
                 query_set,
@@ -282,16 +266,43 @@ def run(
         f"{', '.join(run.name for run in runs)}.",
         err=True,
     )
-    _report(runs, report, measures)
+    if report is not None:
+        _report(runs, report, measures)
 
 
-def _refuse(options: Sequence[str], query_set: QuerySet, what: str) -> None:
-    """Raises InvalidRequest: options are given that do not apply to the query set."""
-    if options:
-        raise InvalidRequest(
-            f"{options[0]} applies to queries whose answers are {what}, and {query_set.name} ({query_set.format}) has "
-            "others: leave it out."
-        )
+_PAPERS = ("engine", "pool", "rerank", "rerank_depth")
+_PASSAGES = ("in_paper", "chunker")
+"""Options that apply to query sets whose answers are papers, or passages."""
+
+
+def _searches(
+    query_set: QuerySet, modes: Sequence[Mode | None], options: dict[str, Any]
+) -> Sequence[SearchSettings | PassageSettings]:
+    """The settings of the searches in each mode.
+
+    Raises:
+        InvalidRequest: options are given that do not apply to the query set.
+    """
+    from scholarbase.evaluation.requests import PassageSettings, SearchSettings
+
+    report = options.pop("report")
+    what, others = ("papers", _PAPERS) if query_set.has_passages else ("passages", _PASSAGES)
+    refused = {name: options.pop(name) for name in others}
+    refused.pop("rerank_depth", None)
+    if query_set.has_passages:
+        refused["report"] = report
+    for option, value in refused.items():
+        if value:
+            raise InvalidRequest(
+                f"--{option.replace('_', '-')} applies to queries whose answers are {what}, and {query_set.name} "
+                f"({query_set.format}) has others: leave it out."
+            )
+    if query_set.has_passages:
+        return [PassageSettings(mode=mode, **options) for mode in modes]
+    # With several modes, the engine is for those with a sparse leg.
+    engine = options.pop("engine")
+    engines = [None if mode == "dense" and len(modes) > 1 else engine for mode in modes]
+    return [SearchSettings(mode=m, engine=leg, **options) for m, leg in zip(modes, engines, strict=True)]
 
 
 # -- runs of other systems ------------------------------------------------------------------------------
@@ -299,13 +310,14 @@ def _refuse(options: Sequence[str], query_set: QuerySet, what: str) -> None:
 
 def _import_run(
     settings: Settings,
-    make: Callable[..., Run],
+    read: Callable[..., Imported],
     file: Path,
     queries: Path,
     options: dict[str, Any],
 ) -> Run:
-    """Write the results of another system as a run with ``make``, and show it."""
+    """Write what ``read`` finds in the results of another system as a run, and show it."""
     from scholarbase.evaluation.answers import judge
+    from scholarbase.evaluation.imports import import_run
     from scholarbase.extras import check_installed
 
     check_installed("evaluation", "The evaluation")
@@ -314,12 +326,13 @@ def _import_run(
     place = {key: options[key] for key in ("library", "url", "encoder")}
     with open_source(settings, **place, default_encoder="none") as source:
         judged = judge(source, query_set)
-        run = make(
+        run = import_run(
             source,
-            queries=query_set,
-            judged=judged.queries,
-            counts=judged.counts,
-            folder=options["out"] / name,
+            read,
+            query_set,
+            judged.queries,
+            judged.counts,
+            options["out"] / name,
             name=name,
             command=_command(),
             restart=options["restart"],
@@ -346,11 +359,11 @@ def _import_run(
 @click.pass_obj
 def trajectory(settings: Settings, /, calls: Path, queries: Path, ranking: Any, **options: Any) -> None:
     """Convert an agent's tool CALLS for QUERIES to a run. docs/trajectories.md describes the file."""
-    from scholarbase.evaluation.trajectories import run_from_trajectory
+    from scholarbase.evaluation.trajectories import read_calls
     from scholarbase.trajectories.calls import read_trajectory
 
-    make = partial(run_from_trajectory, calls=read_trajectory(calls), ranking=ranking)
-    _import_run(settings, make, calls, queries, options)
+    read = partial(read_calls, read_trajectory(calls), ranking=ranking)
+    _import_run(settings, read, calls, queries, options)
 
 
 @evaluation.command("import", short_help="Import the results of another system.")
@@ -366,15 +379,13 @@ def import_(settings: Settings, /, run_file: Path, queries: Path, **options: Any
 
     A line of JSON has query_id or query, and results: a list of objects with any of id, link, title and year.
     """
-    from scholarbase.evaluation.imports import run_from_trec
-    from scholarbase.evaluation.results import is_results, run_from_results
-    from scholarbase.extras import check_installed
+    from scholarbase.evaluation.imports import read_trec
+    from scholarbase.evaluation.results import is_results, read_results
 
-    check_installed("evaluation", "The evaluation")
     if not is_results(run_file):
-        _import_run(settings, partial(run_from_trec, path=run_file), run_file, queries, options)
+        _import_run(settings, partial(read_trec, run_file), run_file, queries, options)
         return
-    run = _import_run(settings, partial(run_from_results, path=run_file), run_file, queries, options)
+    run = _import_run(settings, partial(read_results, run_file), run_file, queries, options)
     facts = run.manifest.search or {}
     click.echo(
         f"{facts['results']:,} results: {facts['by_id']:,} found by id, {facts['by_title']:,} by title, "
@@ -401,7 +412,7 @@ def import_(settings: Settings, /, run_file: Path, queries: Path, **options: Any
     multiple=True,
     help="Show the answers of this query and the calls that found them; may be repeated.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
+@json_option
 @measure_option
 @average_option
 @across_option
@@ -416,52 +427,34 @@ def show(
 ) -> None:
     """Measure existing RUNS."""
     from scholarbase.evaluation.averages import average, chosen
-    from scholarbase.evaluation.cases import case_json, case_of
+    from scholarbase.evaluation.breakdown import parse_pair
     from scholarbase.evaluation.comparison import check_comparable
-    from scholarbase.evaluation.crossing import cross, parse_pair
-    from scholarbase.evaluation.display import (
-        average_json,
-        figures,
-        show_averages,
-        show_case,
-        show_crossing,
-        show_groups,
-        show_runs,
-    )
+    from scholarbase.evaluation.display import show_case, show_runs
+    from scholarbase.evaluation.routes import case_of
     from scholarbase.evaluation.runs import read_run
 
     if by and as_json:
         raise InvalidRequest("--by cannot be used with --json: eval report writes every table as CSV.")
-    pairs = [parse_pair(dimension) for dimension in by]
+    pairs = list(map(parse_pair, by))
     read = [read_run(path) for path in runs]
     if queries or any(pairs):
         for run in read[1:]:
             check_comparable(read[0], run, across_snapshots=across_snapshots)
     cases = [case_of(read, query) for query in queries]
-    evaluations = _measured(read, measures)
-    by_run = {id(run): evaluated for run, evaluated in zip(read, evaluations, strict=True)}
+    measured = _measured(read, measures)
     averaged = [
-        average(name, own, [by_run[id(run)] for run in own], across_snapshots=across_snapshots)
+        average(name, own, list(map(measured.evaluation, own)), across_snapshots=across_snapshots)
         for name, own in chosen(averages, read).items()
     ]
     if as_json:
-        result: dict[str, Any] = {"runs": [figures(*pair) for pair in zip(read, evaluations, strict=True)]}
+        result = _figures(measured)
         if averaged:
-            result["averages"] = [average_json(one) for one in averaged]
+            result["averages"] = [system.to_dict() for system in averaged]
         if cases:
-            result["queries"] = [case_json(case) for case in cases]
-        click.echo(orjson.dumps(result, option=orjson.OPT_INDENT_2).decode())
+            result["queries"] = [case.to_dict() for case in cases]
+        print_json(result)
         return
-    show_runs(read, evaluations)
-    show_averages(averaged)
-    for dimensions in filter(None, pairs):
-        common = [m for m in evaluations[0].measures if all(m in e.measures for e in evaluations)]
-        for measure in common:
-            show_crossing(cross(read, evaluations, *dimensions, measure), read)
-    for run, evaluated in zip(read, evaluations, strict=True):
-        for dimension, pair in zip(by, pairs, strict=True):
-            if pair is None:
-                show_groups(run, evaluated, dimension)
+    show_runs(measured, by, averaged)
     for case in cases:
         show_case(case)
 
@@ -489,14 +482,13 @@ def compare(
     from scholarbase.evaluation.comparison import compare as compare_runs
     from scholarbase.evaluation.comparison import side_by_side
     from scholarbase.evaluation.display import show_comparison, show_side_by_side
-    from scholarbase.evaluation.measures import default_measures
     from scholarbase.evaluation.runs import read_run
 
     if top < 0:
         raise InvalidRequest(f"--top is {top}: it must be 0 or more.")
     first, second = read_run(a), read_run(b)
-    common = [name for name in default_measures(first) if name in default_measures(second)]
-    comparison = compare_runs(first, second, list(measures) or common, across_snapshots=across_snapshots)
+    names = _common([first, second], measures)
+    comparison = compare_runs(first, second, names, across_snapshots=across_snapshots)
     rankings = {query: side_by_side(first, second, query, depth) for query in queries}
     show_comparison(comparison, top)
     for query, rows in rankings.items():
@@ -512,13 +504,7 @@ def compare(
 @average_option
 @across_option
 def report(
-    runs: Sequence[Path],
-    out: Path,
-    title: str | None,
-    drill_down: int,
-    measures: Sequence[str],
-    averages: Sequence[str],
-    across_snapshots: bool,
+    runs: Sequence[Path], out: Path, measures: Sequence[str], averages: Sequence[str], **options: Any
 ) -> None:
     """Write a report of RUNS: one page, and its tables as Markdown, CSV and LaTeX.
 
@@ -528,5 +514,4 @@ def report(
     from scholarbase.evaluation.runs import read_run
 
     read = [read_run(path) for path in runs]
-    options = {"title": title, "drill_down": drill_down, "across_snapshots": across_snapshots}
     _report(read, out, measures, **options, averages=chosen(averages, read))

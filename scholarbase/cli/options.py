@@ -4,19 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from types import NoneType
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, get_args, get_origin
 
 import click
+import orjson
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 
 from scholarbase.errors import InvalidRequest
-from scholarbase.models.limits import CITATION_SORTS, DEFAULT_RERANK_DEPTH, EXPORT_FORMATS
-from scholarbase.settings import Settings, cache_folder, is_url
+from scholarbase.models.limits import EXPORT_FORMATS
+from scholarbase.settings import PREFIX, Settings, cache_folder, is_url
 
 if TYPE_CHECKING:
     from scholarbase.client import Client
     from scholarbase.search.library import Library
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+_OPTIONS: Final = {"fields": "--field", "exclude_ids": "--exclude-id", "keep_libraries": "--keep"}
+"""Names of options that are not those of their fields."""
+_OMITTED: Final = ("max_tokens", "format", "exclude_seen", "timeout")
+"""Fields of requests that are no options: they are for callers of a server."""
 
 
 class _LibraryType(click.Path):
@@ -26,6 +35,77 @@ class _LibraryType(click.Path):
         if isinstance(value, str) and is_url(value):
             return value
         return super().convert(value, param, ctx)
+
+
+# -- options of models -----------------------------------------------------------------------------------
+
+
+def request_options(model: type[BaseModel], *names: str, without: Sequence[str] = ()) -> Callable[[F], F]:
+    """An option for each field of a request, or for those in ``names``, with its type, default and description."""
+    chosen = names or [name for name in model.model_fields if name not in (*_OMITTED, *without)]
+    return _options([_request_option(name, model.model_fields[name]) for name in chosen])
+
+
+def setting_options(*names: str) -> Callable[[F], F]:
+    """An option for each of these settings. Its value is None where the setting counts."""
+    return _options([_setting_option(name, Settings.model_fields[name]) for name in names])
+
+
+def _options(decorators: Sequence[Callable[[F], F]]) -> Callable[[F], F]:
+    def add(command: F) -> F:
+        for decorator in reversed(decorators):
+            command = decorator(command)
+        return command
+
+    return add
+
+
+def _request_option(name: str, field: FieldInfo) -> Callable[[F], F]:
+    text = _described(field)
+    if _kind(field) is tuple:
+        joined = "separated by commas" in (field.description or "")
+        return click.option(
+            *_names(name),
+            multiple=True,
+            callback=(lambda context, parameter, values: ",".join(values) or None) if joined else None,
+            help=f"{text} May be repeated.",
+        )
+    shown = field.default is not None and field.default is not False
+    return click.option(*_names(name), **_type(field), default=field.default, show_default=shown, help=text)
+
+
+def _setting_option(name: str, field: FieldInfo) -> Callable[[F], F]:
+    default = "" if field.default is None or field.default is False else f"; default: {field.default}"
+    text = f"{_described(field)} [env: {PREFIX}{name.upper()}{default}]"
+    return click.option(*_names(name), **_type(field), default=None, help=text)
+
+
+def _names(name: str) -> tuple[str, str]:
+    return _OPTIONS.get(name) or f"--{name.rstrip('_').replace('_', '-')}", name
+
+
+def _kind(field: FieldInfo) -> Any:
+    """The type of a field without None: ``tuple``, ``bool``, a Literal, ..."""
+    annotation = field.annotation
+    kind = next((part for part in get_args(annotation) if NoneType in get_args(annotation)), annotation)
+    return tuple if get_origin(kind) is tuple else kind
+
+
+def _type(field: FieldInfo) -> dict[str, Any]:
+    kind = _kind(field)
+    if kind is bool:
+        return {"is_flag": True}
+    return {"type": click.Choice(get_args(kind)) if get_origin(kind) is Literal else kind}
+
+
+def _described(field: FieldInfo) -> str:
+    """The description of a field, without the sentences on HTTP."""
+    sentences = (field.description or "").rstrip(".").split(". ")
+    kept = (text for text in sentences if not text.startswith(("In a string or a URL", "In a URL", "`/v1/")))
+    return f"{'. '.join(kept)}.".replace("`", "").replace("/v1/", "scholarbase ")
+
+
+# -- options of several commands -------------------------------------------------------------------------
 
 
 def library_option(command: F) -> F:
@@ -51,91 +131,30 @@ def as_of_option(command: F) -> F:
     )(command)
 
 
-def author_option(command: F) -> F:
-    return click.option("--author", multiple=True, help="An author's name or id; may be repeated.")(command)
-
-
-def status_option(command: F) -> F:
-    return click.option(
-        "--status", multiple=True, help="active, withdrawn or retracted papers only; may be repeated."
-    )(command)
-
-
-def page_options(command: F) -> F:
-    """The options of a page of papers in an order."""
-    for option in reversed(
-        (
-            click.option(
-                "--sort",
-                type=click.Choice(CITATION_SORTS),
-                help="Sort order. [default: -citation_count, or -date with --as-of]",
-            ),
-            click.option("--from", "from_", help="Earliest date: YYYY, YYYY-MM or YYYY-MM-DD."),
-            click.option("--to", help="Latest date."),
-            status_option,
-            as_of_option,
-        )
-    ):
-        command = option(command)
-    return command
-
-
-def filter_options(command: F) -> F:
-    """The options that select papers by their properties or ids."""
-    for option in reversed(
-        (
-            click.option("--from", "from_", help="Earliest date: YYYY, YYYY-MM or YYYY-MM-DD."),
-            click.option("--to", help="Latest date."),
-            click.option(
-                "--category",
-                multiple=True,
-                help="A category or archive, such as cs.CL or cs; may be repeated.",
-            ),
-            click.option("--venue", multiple=True, help="A venue by any of its names; may be repeated."),
-            author_option,
-            click.option("--min-citations", type=int, help="Minimum number of citations."),
-            status_option,
-            click.option(
-                "--exclude",
-                multiple=True,
-                help="Exclude papers with this phrase in the title or abstract; may be repeated.",
-            ),
-            click.option(
-                "--exclude-id",
-                "exclude_ids",
-                multiple=True,
-                help="The id of a paper to exclude; may be repeated.",
-            ),
-            click.option(
-                "--within",
-                multiple=True,
-                help="The id of a paper to search among, or set:NAME; may be repeated.",
-            ),
-            as_of_option,
-        )
-    ):
-        command = option(command)
-    return command
-
-
 def encoder_option(command: F) -> F:
+    return setting_options("encoder")(command)
+
+
+def sets_option(command: F) -> F:
     return click.option(
-        "--encoder", help="The query encoder: a name, a path, a URL, or none. [env: SCHOLARBASE_ENCODER]"
+        "--set",
+        "sets",
+        multiple=True,
+        metavar="NAME=SOURCE",
+        help="A source whose papers are the set NAME, which searches name as --within set:NAME; may be repeated.",
     )(command)
+
+
+def json_option(command: F) -> F:
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(command)
 
 
 def source_options(command: F) -> F:
     """The options of commands that use a local library or a server."""
-    for option in (
-        click.option(
-            "--url", help="A ScholarBase server to use instead of a library. [env: SCHOLARBASE_URL]"
-        ),
-        library_option,
-        encoder_option,
-        click.option("--json", "as_json", is_flag=True, help="Print the response as JSON."),
-    ):
-        command = option(command)
-    return command
+    url = click.option(
+        "--url", help="A ScholarBase server to use instead of a library. [env: SCHOLARBASE_URL]"
+    )
+    return json_option(encoder_option(library_option(url(command))))
 
 
 def export_option(command: F) -> F:
@@ -147,20 +166,12 @@ def export_option(command: F) -> F:
     )(command)
 
 
-def rerank_options(command: F) -> F:
-    for option in (
-        click.option(
-            "--rerank-depth",
-            default=DEFAULT_RERANK_DEPTH,
-            show_default=True,
-            help="Number of first papers that the reranker sorts.",
-        ),
-        click.option(
-            "--rerank", help="Sort the first papers by this reranker. [names: SCHOLARBASE_RERANKERS]"
-        ),
-    ):
-        command = option(command)
-    return command
+def print_json(value: Any) -> None:
+    """Print a value as indented JSON."""
+    click.echo(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode())
+
+
+# -- libraries -------------------------------------------------------------------------------------------
 
 
 def chosen_reranker(settings: Settings, name: str | None) -> dict[str, str]:

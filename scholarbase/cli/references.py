@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import click
-import orjson
 
-from scholarbase.cli.options import as_of_option, open_source, source_options
+from scholarbase.cli.options import as_of_option, open_source, print_json, source_options
 from scholarbase.errors import InvalidRequest
 from scholarbase.files import atomic_write, storage_errors
 from scholarbase.models.limits import REFERENCE_FORMATS, REFERENCE_STATUSES
@@ -71,7 +70,7 @@ def check(
         with storage_errors(report), atomic_write(report) as out:
             out.write(content.encode())
     if as_json:
-        click.echo(orjson.dumps(response.to_dict(), option=orjson.OPT_INDENT_2).decode())
+        print_json(response.to_dict())
     else:
         from scholarbase.cli.display import show_checked
 

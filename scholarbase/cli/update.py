@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from scholarbase.cli.encoders import open_encoders
-from scholarbase.cli.options import named_sources
+from scholarbase.cli.options import named_sources, sets_option, setting_options
 from scholarbase.errors import InvalidRequest
 from scholarbase.memory import INGEST_BYTES, check_address_space, with_cores
 from scholarbase.settings import Settings
@@ -23,20 +23,14 @@ from scholarbase.settings import Settings
     type=click.Path(path_type=Path),
     help="The folder of the new library. OLD does not change.",
 )
-@click.option(
-    "--set",
-    "sets",
-    multiple=True,
-    metavar="NAME=SOURCE",
-    help="More CHANGES, whose papers belong to the set NAME; may be repeated.",
-)
+@sets_option
 @click.option(
     "--encoder", help="Where the encoder of OLD is now: a name, a path or a URL. [default: as OLD says]"
 )
 @click.option(
     "--query-encoder", help="Where the query encoder of OLD is now, if it has one. [default: as OLD says]"
 )
-@click.option("--device", help="Where the encoder runs, such as cpu or cuda:0. [env: SCHOLARBASE_DEVICE]")
+@setting_options("device")
 @click.option(
     "--max-steps",
     type=click.IntRange(min=1),

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from scholarbase.errors import QueryFileError
 from scholarbase.evaluation.papers import BY_TITLE, resolve
 from scholarbase.identifiers import parse
-from scholarbase.models.checks import check_title_match, check_type
+from scholarbase.models.checks import check_title_match
 from scholarbase.models.papers import Paper
 from scholarbase.models.queries import Answer, Query, QuerySet
 from scholarbase.models.runs import Found, JudgedAnswer, JudgedQuery
@@ -55,12 +55,9 @@ def judge(source: Source, queries: QuerySet, *, min_title_score: float = MIN_SCO
 
     Raises:
         QueryFileError: the library holds none of the answers.
-        InvalidRequest: ``min_title_score`` is not above 0 and at most 1, an id has an unknown form, or an argument has
-            another type.
+        InvalidRequest: ``min_title_score`` is not above 0 and at most 1, or an id has an unknown form.
         ScholarBaseError: the library or its server fails.
     """
-    check_type(source, Source, "source", "an open library or a client")
-    check_type(queries, QuerySet, "queries", "a QuerySet")
     check_title_match(1, min_title_score)
     papers = find_papers(source, queries, min_title_score)
     judged = tuple(_judged(query, papers) for query in queries.queries)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from statistics import fmean, stdev
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from scholarbase.errors import InvalidRequest
 from scholarbase.evaluation.comparison import check_comparable
 from scholarbase.evaluation.efficiency import efficiency
 from scholarbase.evaluation.measures import Evaluation
-from scholarbase.models.checks import check_list, check_type, shown
+from scholarbase.models.checks import shown
 from scholarbase.models.runs import Run
 
 CALLS: Final = {
@@ -41,6 +41,11 @@ class Average(NamedTuple):
     runs: tuple[str, ...]
     figures: Mapping[str, Spread]
 
+    def to_dict(self) -> dict[str, Any]:
+        """The average for JSON."""
+        spreads = {figure: spread._asdict() for figure, spread in self.figures.items()}
+        return {"name": self.name, "runs": list(self.runs), "figures": spreads}
+
 
 def chosen(specs: Sequence[str], runs: Sequence[Run]) -> dict[str, tuple[Run, ...]]:
     """The runs of each ``NAME=RUN,RUN,...``, where RUN is a run's name.
@@ -49,8 +54,7 @@ def chosen(specs: Sequence[str], runs: Sequence[Run]) -> dict[str, tuple[Run, ..
         InvalidRequest: a text has another form, names a run that was not given, or too few runs.
     """
     found: dict[str, tuple[Run, ...]] = {}
-    for spec in check_list(specs, "averages", "texts such as react=react-1,react-2"):
-        check_type(spec, str, "An average", "a text such as react=react-1,react-2")
+    for spec in specs:
         name, equals, rest = spec.partition("=")
         name, members = name.strip(), [part.strip() for part in rest.split(",") if part.strip()]
         if not equals or not name or len(members) < 2:
@@ -96,7 +100,7 @@ def average(
     if all(run.manifest.kind == "trajectory" for run in runs):
         means = [efficiency(run).means for run in runs]
         for figure, shown_as in CALLS.items():
-            known = [one[figure] for one in means]
+            known = (of_run[figure] for of_run in means)
             values[shown_as] = [value for value in known if value is not None]
     spreads = {
         figure: Spread(fmean(each), stdev(each), min(each), max(each))

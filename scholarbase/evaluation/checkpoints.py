@@ -8,9 +8,9 @@ A killed process leaves at most one incomplete line, the last; it is removed, an
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
@@ -20,13 +20,11 @@ import orjson
 
 from scholarbase.errors import EvaluationError, InvalidRequest, RunDamaged, RunExists
 from scholarbase.evaluation.runs import MANIFEST
-from scholarbase.files import atomic_write, storage_errors, temporary_files
+from scholarbase.files import atomic_write, locked_folder, storage_errors, temporary_files
 from scholarbase.models.queries import sha256_of
 from scholarbase.models.runs import JudgedQuery, RankedId, RunManifest
 
 RESULTS: Final = "results.jsonl"
-_ATTEMPTS: Final = 100
-"""Attempts to lock a folder, which a process that ends may remove at the same time."""
 
 
 class QueryResult(NamedTuple):
@@ -35,14 +33,6 @@ class QueryResult(NamedTuple):
     query_id: str
     ranking: tuple[RankedId, ...]
     seconds: float
-
-
-def _facts(manifest: RunManifest, queries: Sequence[JudgedQuery]) -> dict[str, str]:
-    return {"identity": manifest.identity, "judged": sha256_of(queries)}
-
-
-def _same(stored: dict[str, Any], manifest: RunManifest, queries: Sequence[JudgedQuery]) -> bool:
-    return all(stored[name] == value for name, value in _facts(manifest, queries).items())
 
 
 class Checkpoint:
@@ -65,33 +55,13 @@ class Checkpoint:
         self.path: Final = folder.with_name(f".{folder.name}.partial")
         self.done: dict[str, QueryResult] = {}
         """The finished queries, by id."""
-        self._results: int | None = None
+        self._results = -1
         self._ids: dict[str, str] = {}
-        with storage_errors(self.path):
-            self._lock = self._acquire_lock()
-
-    def _acquire_lock(self) -> int:
-        for _ in range(_ATTEMPTS):
-            self.path.mkdir(parents=True, exist_ok=True)
-            try:
-                lock = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
-            except FileNotFoundError:
-                continue
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if os.fstat(lock).st_ino == self.path.stat().st_ino:
-                    return lock
-            except FileNotFoundError:
-                pass
-            except BlockingIOError as error:
-                os.close(lock)
-                raise EvaluationError(
-                    f"Another process is making the run at {self.folder}: wait for it, or stop it."
-                ) from error
-            os.close(lock)
-        raise EvaluationError(
-            f"{self.path} could not be locked in {_ATTEMPTS} attempts: stop the process that makes and removes it."
+        busy = EvaluationError(
+            f"Another process is making the run at {self.folder}: wait for it, or stop it."
         )
+        self._stack = ExitStack()
+        self._stack.enter_context(locked_folder(self.path, busy))
 
     def __enter__(self) -> Self:
         return self
@@ -99,14 +69,12 @@ class Checkpoint:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._results is not None:
-            os.close(self._results)
-        if not any(self.path.iterdir()):
-            self.path.rmdir()
-        os.close(self._lock)
+        with self._stack:
+            if not any(self.path.iterdir()):
+                self.path.rmdir()
 
-    def open(self, manifest: RunManifest, queries: Sequence[JudgedQuery], *, restart: bool) -> None:
-        """Read the finished queries of this run, and open the file of results. ``restart`` discards them.
+    def open(self, manifest: RunManifest, queries: Sequence[JudgedQuery]) -> None:
+        """Read the finished queries of this run, and open the file of results.
 
         Raises:
             RunExists: the checkpoint is of another run.
@@ -114,10 +82,9 @@ class Checkpoint:
             StorageError: the checkpoint cannot be written.
         """
         about = self.path / MANIFEST
-        if restart:
-            self.clear()
+        facts = {"identity": manifest.identity, "judged": sha256_of(queries)}
         if (stored := self._stored()) is not None:
-            if not _same(stored, manifest, queries):
+            if any(stored[name] != value for name, value in facts.items()):
                 raise RunExists(
                     f"{self.folder} has an unfinished run of other settings, queries or another snapshot "
                     f"({stored['manifest']['command']}): finish it, give another name or folder, or start again "
@@ -126,33 +93,19 @@ class Checkpoint:
             self._read({query.id for query in queries})
         else:
             self.clear()
-            with storage_errors(about):
-                facts = _facts(manifest, queries) | {"replace": restart, "manifest": asdict(manifest)}
-                with atomic_write(about) as file:
-                    file.write(orjson.dumps(facts))
+            with storage_errors(about), atomic_write(about) as file:
+                file.write(orjson.dumps(facts | {"manifest": asdict(manifest)}))
         with storage_errors(self.path / RESULTS):
             self._results = os.open(
                 self.path / RESULTS, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644
             )
-
-    def matches(
-        self, manifest: RunManifest, queries: Sequence[JudgedQuery], *, replacing: bool = False
-    ) -> bool:
-        """Whether the checkpoint is of this run; ``replacing``: and the run was started to replace another.
-
-        Raises:
-            RunDamaged: the checkpoint cannot be read.
-        """
-        stored = self._stored()
-        return (
-            stored is not None and _same(stored, manifest, queries) and (stored["replace"] or not replacing)
-        )
+        self._stack.callback(os.close, self._results)
 
     def _stored(self) -> dict[str, Any] | None:
         about = self.path / MANIFEST
         try:
             stored = orjson.loads(about.read_bytes())
-            _ = stored["identity"], stored["judged"], stored["replace"], stored["manifest"]["command"]
+            _ = stored["identity"], stored["judged"], stored["manifest"]["command"]
         except FileNotFoundError:
             return None
         except (OSError, ValueError, KeyError, TypeError) as error:
@@ -196,7 +149,6 @@ class Checkpoint:
 
     def append(self, results: Sequence[QueryResult]) -> None:
         """Store results. Raises StorageError: they cannot be written; earlier results are kept."""
-        assert self._results is not None, "call open() first"
         lines = b"".join(
             orjson.dumps(
                 {

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from statistics import fmean
 from typing import Any, Literal, NamedTuple
 
 from scholarbase.errors import InvalidRequest, RunMismatch
 from scholarbase.evaluation import evidence
-from scholarbase.evaluation.measures import Evaluation, Over, check_over, evaluate, ranked_ids
+from scholarbase.evaluation.measures import Evaluation, evaluate, ranked_ids
 from scholarbase.evaluation.statistics import PairedTest, paired_test
-from scholarbase.models.checks import check_type
 from scholarbase.models.runs import Run
 
 Mark = Literal["same", "up", "down", "new", "gone"]
@@ -52,8 +52,6 @@ class Comparison:
 
     a: str
     b: str
-    over: Over
-    snapshots: tuple[str, str]
     measures: tuple[MeasureComparison, ...]
     differing: Mapping[str, tuple[Any, Any]]
     evaluations: tuple[Evaluation, Evaluation]
@@ -75,31 +73,24 @@ class Comparison:
         raise InvalidRequest(f"{measure} was not compared: use one of {names}.")
 
 
-def compare(
-    a: Run, b: Run, measures: Sequence[str], *, across_snapshots: bool = False, over: Over = "all"
-) -> Comparison:
-    """Compare run ``b`` with run ``a``, query by query.
+def compare(a: Run, b: Run, measures: Sequence[str], *, across_snapshots: bool = False) -> Comparison:
+    """Compare run ``b`` with run ``a``, query by query, over all answers.
 
     Raises:
         RunMismatch: the query sets differ, or the snapshots differ and ``across_snapshots`` is off.
         InvalidRequest, EvaluationError: as ``evaluate``.
     """
-    check_type(a, Run, "a", "a Run")
-    check_type(b, Run, "b", "a Run")
     check_comparable(a, b, across_snapshots=across_snapshots)
-    check_over(over)
     first, second = evaluate(a, measures), evaluate(b, measures)
     texts = {query.id: query.text for query in a.queries}
-    compared = tuple(_compare(name, first, second, texts, over) for name in first.measures)
+    compared = tuple(_compare(name, first, second, texts) for name in first.measures)
     return Comparison(
         a=a.name,
         b=b.name,
-        over=over,
-        snapshots=(a.manifest.snapshot, b.manifest.snapshot),
         measures=compared,
         differing=_differing(a, b),
         evaluations=(first, second),
-        notes=_notes(first, second, over, a, b),
+        notes=_notes(first, second, a, b),
     )
 
 
@@ -120,9 +111,9 @@ def check_comparable(a: Run, b: Run, *, across_snapshots: bool = False) -> None:
 
 
 def _compare(
-    measure: str, first: Evaluation, second: Evaluation, texts: Mapping[str, str], over: Over
+    measure: str, first: Evaluation, second: Evaluation, texts: Mapping[str, str]
 ) -> MeasureComparison:
-    a, b = first.values(measure, over), second.values(measure, over)
+    a, b = first.values(measure), second.values(measure)
     changes = [
         Change(query_id, texts[query_id], a[query_id], b[query_id], b[query_id] - a[query_id])
         for query_id in a
@@ -149,16 +140,19 @@ def _differing(a: Run, b: Run) -> dict[str, tuple[Any, Any]]:
     }
 
 
-def _notes(first: Evaluation, second: Evaluation, over: Over, a: Run, b: Run) -> tuple[str, ...]:
+def _notes(first: Evaluation, second: Evaluation, a: Run, b: Run) -> tuple[str, ...]:
     notes = list(dict.fromkeys((*first.notes, *second.notes)))
     name = first.measures[0]
-    one_sided = set(first.values(name, over)) ^ set(second.values(name, over))
+    one_sided = set(first.values(name)) ^ set(second.values(name))
     if one_sided:
         notes.append(
             f"Queries with a relevant answer in only one of the runs are left out: {len(one_sided):,}."
         )
-    ours, theirs = _answers(a, over), _answers(b, over)
-    other = sum(ours[query_id] != theirs.get(query_id) for query_id in ours)
+    ours, theirs = (
+        {query.id: {(answer.paper_id, answer.grade) for answer in query.relevant} for query in run.queries}
+        for run in (a, b)
+    )
+    other = sum(answers != theirs.get(query_id) for query_id, answers in ours.items())
     if other:
         notes.append(
             f"Queries whose answers differ between the runs: {other:,}. Part of the difference may come from the "
@@ -171,46 +165,27 @@ def _notes(first: Evaluation, second: Evaluation, over: Over, a: Run, b: Run) ->
     return tuple(notes)
 
 
-def _answers(run: Run, over: Over) -> dict[str, set[tuple[str, int]]]:
-    """The relevant answers, with their grades, by query."""
-    return {
-        query.id: {(found.paper_id, found.grade) for found in query.relevant if found.held or over == "all"}
-        for query in run.queries
-    }
-
-
 # -- rankings -------------------------------------------------------------------------------------------
 
 
 class Place(NamedTuple):
-    """A paper at a rank of one run. ``other`` is its rank in the other run, None if it is not ranked there; ``mark`` is
-    the change from the first run to the second."""
+    """A paper in a ranking of one run; ``mark`` is the change of its rank from the first run to the second."""
 
     id: str
     title: str | None
-    year: int | None
     answer: bool
-    other: int | None
     mark: Mark
 
 
-class Row(NamedTuple):
-    """The papers of both runs at a ``rank``, counted from 1; None past the end of a ranking."""
-
-    rank: int
-    a: Place | None
-    b: Place | None
-
-
-def side_by_side(a: Run, b: Run, query_id: str, depth: int = 10) -> list[Row]:
-    """Both rankings of a query, rank by rank to ``depth`` or the end of the longer one.
+def side_by_side(a: Run, b: Run, query_id: str, depth: int = 10) -> list[tuple[Place | None, Place | None]]:
+    """Both rankings of a query, rank by rank to ``depth`` or the end of the longer one; None past the end of one.
 
     Raises:
         InvalidRequest: a run lacks the query, or the depth is below 1.
     """
     if depth < 1:
         raise InvalidRequest(f"depth is {depth}: it must be 1 or more.")
-    ids = []
+    orders = []
     answers: set[str] = set()
     for run in (a, b):
         query = next((query for query in run.queries if query.id == query_id), None)
@@ -218,30 +193,21 @@ def side_by_side(a: Run, b: Run, query_id: str, depth: int = 10) -> list[Row]:
             raise InvalidRequest(
                 f"The run {run.name!r} has no query {query_id!r}: give the id of one of its queries."
             )
-        ids.append(ranked_ids(run.rankings.get(query_id, ())))
+        orders.append(ranked_ids(run.rankings.get(query_id, ())))
         relevant = [answer.paper_id for answer in query.relevant]
         answers.update(relevant)
         if run.manifest.kind == "passages":
-            answers |= evidence.holding(ids[-1], relevant)
-    ranks = [{paper_id: rank for rank, paper_id in enumerate(order, 1)} for order in ids]
+            answers |= evidence.holding(orders[-1], relevant)
+    ranks = [{paper_id: rank for rank, paper_id in enumerate(order)} for order in orders]
+    notes = ({**b.papers, **a.papers}, {**a.papers, **b.papers})
 
-    def place(side: int, rank: int) -> Place | None:
-        if rank > len(ids[side]):
-            return None
-        paper_id = ids[side][rank - 1]
-        runs = (a, b) if side == 0 else (b, a)
-        note = next((run.papers[paper_id] for run in runs if paper_id in run.papers), None)
-        return Place(
-            id=paper_id,
-            title=note.title if note else None,
-            year=note.year if note else None,
-            answer=paper_id in answers,
-            other=ranks[1 - side].get(paper_id),
-            mark=_mark(ranks[0].get(paper_id), ranks[1].get(paper_id)),
-        )
+    def place(side: int, paper_id: str) -> Place:
+        note = notes[side].get(paper_id)
+        mark = _mark(ranks[0].get(paper_id), ranks[1].get(paper_id))
+        return Place(paper_id, note.title if note else None, paper_id in answers, mark)
 
-    last = min(depth, max(map(len, ids)))
-    return [Row(rank, place(0, rank), place(1, rank)) for rank in range(1, last + 1)]
+    first, second = ([place(side, i) for i in order[:depth]] for side, order in enumerate(orders))
+    return list(zip_longest(first, second))
 
 
 def _mark(before: int | None, after: int | None) -> Mark:

@@ -1,8 +1,6 @@
-"""Import the TREC run of another system as a run folder.
+"""Import what other systems found as run folders.
 
-A line has six fields, separated by white space: ``query_id Q0 paper_id rank score tag``. Results are ordered as in
-trec_eval (https://github.com/usnistgov/trec_eval): by descending score, read as a 32-bit float, then by descending id;
-the rank column is ignored.
+:func:`read_trec` reads TREC runs, :mod:`.results` JSON lines, and :mod:`.trajectories` the tool calls of agents.
 """
 
 from __future__ import annotations
@@ -11,25 +9,91 @@ import hashlib
 import math
 import sys
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
 
 from scholarbase.errors import InvalidRequest, QueryFileError, RunExists
 from scholarbase.evaluation.checkpoints import Checkpoint
 from scholarbase.evaluation.measures import rank_ties
-from scholarbase.evaluation.papers import noted_papers, paper_notes, resolve
+from scholarbase.evaluation.papers import paper_notes, resolve
 from scholarbase.evaluation.runs import MANIFEST, check_place, read_manifest, repair, run_manifest, write_run
 from scholarbase.files import storage_errors, text_lines
 from scholarbase.identifiers import parse
 from scholarbase.models.queries import QuerySet
-from scholarbase.models.runs import Call, JudgedQuery, PaperNote, RankedId, Run, RunManifest
+from scholarbase.models.runs import Call, JudgedQuery, Kind, PaperNote, RankedId, Run, RunManifest
 from scholarbase.models.source import Source
 
 _MAX_FLOAT: Final = 3.4028234663852886e38
 """The largest 32-bit float."""
 _FIELDS: Final = "query_id Q0 paper_id rank score tag"
+
+
+@dataclass
+class Imported:
+    """What another system found: its rankings, and the facts of it for the manifest.
+
+    ``notes`` describe papers that the library lacks.
+    """
+
+    kind: Kind
+    search: dict[str, Any]
+    rankings: Mapping[str, tuple[RankedId, ...]]
+    calls: Sequence[Call] = ()
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    notes: Mapping[str, PaperNote] = field(default_factory=dict)
+
+
+def import_run(
+    source: Source,
+    read: Callable[[Source, QuerySet, Sequence[JudgedQuery]], Imported],
+    queries: QuerySet,
+    judged: Sequence[JudgedQuery],
+    counts: Mapping[str, int],
+    folder: Path,
+    *,
+    name: str,
+    command: str,
+    restart: bool = False,
+) -> Run:
+    """Write what ``read`` finds as a run folder.
+
+    Args:
+        judged, counts: the queries with resolved answers, and how they were found.
+        restart: replace another run at ``folder``.
+
+    Raises:
+        RunExists: ``folder`` has another run, and ``restart`` is off; or it has other files.
+        RunDamaged: ``folder`` has an unreadable run, and ``restart`` is off.
+        EvaluationError: another process is writing this run.
+        StorageError: the folder cannot be written. The errors of ``read`` are raised too.
+    """
+    found = read(source, queries, judged)
+    manifest = run_manifest(source.snapshot(), queries, counts, found.kind, name, command, found.search)
+    # Locks the folder against other processes, as a search does.
+    with Checkpoint(folder), storage_errors(folder):
+        repair(folder)
+        _check_free(folder, manifest, restart)
+        notes = paper_notes(source, judged, found.rankings, found.notes)
+        run = Run(manifest, tuple(judged), found.rankings, notes, found.seconds, tuple(found.calls))
+        return write_run(folder, run)
+
+
+def _check_free(folder: Path, manifest: RunManifest, restart: bool) -> None:
+    check_place(folder)
+    if restart or not (folder / MANIFEST).is_file():
+        return
+    existing = read_manifest(folder)
+    if existing.identity != manifest.identity:
+        raise RunExists(
+            f"{folder} has another run, {existing.name!r} of kind {existing.kind}: give another folder, or --restart "
+            "to replace it."
+        )
+
+
+# -- TREC runs ------------------------------------------------------------------------------------------
 
 
 class _TrecFile(NamedTuple):
@@ -41,38 +105,24 @@ class _TrecFile(NamedTuple):
     sha256: str
 
 
-def run_from_trec(
-    source: Source,
-    path: Path,
-    queries: QuerySet,
-    judged: Sequence[JudgedQuery],
-    counts: Mapping[str, int],
-    folder: Path,
-    *,
-    name: str,
-    command: str,
-    restart: bool = False,
-) -> Run:
-    """Read a TREC run, plain or packed, and write it as a run folder of kind ``import``.
+def read_trec(path: Path, source: Source, queries: QuerySet, judged: Sequence[JudgedQuery]) -> Imported:
+    """Read a TREC run, plain or packed.
+
+    A line has six fields, separated by white space: ``query_id Q0 paper_id rank score tag``. Results are ordered as in
+    trec_eval (https://github.com/usnistgov/trec_eval): by descending score, read as a 32-bit float, then by descending
+    id; the rank column is ignored.
 
     Ids of any form are resolved to the library's papers; a paper that it does not hold keeps its canonical id. If all
     answers of the query set are documents of a collection (``Doc:31715818``), the ids of the run are too, with or
     without the prefix. A duplicate paper counts at its best rank. Queries missing from the file get an empty ranking.
-    ``manifest.search`` has the counts of these.
-
-    Args:
-        judged, counts: the queries with resolved answers, and how they were found.
-        restart: replace another run at ``folder``.
 
     Raises:
         QueryFileError: the file is missing, empty or damaged, or a line is invalid.
-        RunExists: ``folder`` has another run or other files.
     """
-    known = {query.id for query in judged}
-    file = _read_trec(path, known, _is_about_documents(queries))
-    found = resolve(source, {paper_id for forms in file.forms.values() for paper_id in forms})
+    file = _read_trec(path, {query.id for query in judged}, _is_about_documents(queries))
+    held = resolve(source, {paper_id for forms in file.forms.values() for paper_id in forms})
     answer_ids = {answer.paper_id for query in judged for answer in query.answers}
-    ids = {written: _resolved_id(forms, found, answer_ids) for written, forms in file.forms.items()}
+    ids = {written: _resolved_id(forms, held, answer_ids) for written, forms in file.forms.items()}
     facts = Counter(lines=0, duplicates=0, papers=0, papers_absent=0, queries_without_results=0)
     rankings: dict[str, tuple[RankedId, ...]] = {}
     seen: set[str] = set()
@@ -86,10 +136,8 @@ def run_from_trec(
         facts.update(
             lines=len(results), duplicates=len(results) - len(ranked), queries_without_results=not ranked
         )
-    facts.update(papers=len(seen), papers_absent=len(seen.difference(found.values())))
-    search = {"file": path.name, "sha256": file.sha256, **facts}
-    manifest = run_manifest(source.snapshot(), queries, counts, "import", name, command, search)
-    return write_external_run(source, folder, manifest, judged, rankings, restart=restart)
+    facts.update(papers=len(seen), papers_absent=len(seen.difference(held.values())))
+    return Imported("import", {"file": path.name, "sha256": file.sha256, **facts}, rankings)
 
 
 def _read_trec(path: Path, known: set[str], documents: bool) -> _TrecFile:
@@ -151,11 +199,11 @@ def _forms(written: str, documents: bool) -> tuple[str, ...]:
     return tuple(forms)
 
 
-def _resolved_id(forms: Sequence[str], found: Mapping[str, str], answer_ids: Collection[str]) -> str:
+def _resolved_id(forms: Sequence[str], held: Mapping[str, str], answer_ids: Collection[str]) -> str:
     """The id of the library's paper, else of an absent answer, else the id as written."""
     for form in forms:
-        if form in found:
-            return found[form]
+        if form in held:
+            return held[form]
     return next((form for form in forms if form in answer_ids), forms[0])
 
 
@@ -163,49 +211,3 @@ def _is_about_documents(queries: QuerySet) -> bool:
     """Whether all answers are documents of a collection, whose ids other systems write without a prefix."""
     ids = [answer.id for query in queries.queries for answer in query.answers if answer.id is not None]
     return bool(ids) and all(paper_id.lower().startswith("doc:") for paper_id in ids)
-
-
-# -- writing imported runs ------------------------------------------------------------------------------
-
-
-def write_external_run(
-    source: Source,
-    folder: Path,
-    manifest: RunManifest,
-    judged: Sequence[JudgedQuery],
-    rankings: Mapping[str, tuple[RankedId, ...]],
-    *,
-    calls: Sequence[Call] = (),
-    seconds: Mapping[str, float] | None = None,
-    absent: Mapping[str, PaperNote] | None = None,
-    restart: bool = False,
-) -> Run:
-    """Write the folder of an imported run or a trajectory. ``absent`` describes papers that the library lacks.
-
-    Raises:
-        RunExists: ``folder`` has another run, and ``restart`` is off; or it has other files.
-        RunDamaged: ``folder`` has an unreadable run, and ``restart`` is off.
-        EvaluationError: another process is writing this run.
-        StorageError: the folder cannot be written.
-    """
-    # Locks the folder against other processes, as a search does.
-    with Checkpoint(folder), storage_errors(folder):
-        repair(folder)
-        _check_free(folder, manifest, restart)
-        noted, known = noted_papers(judged, rankings), absent or {}
-        notes = paper_notes(source, noted.difference(known)) | {
-            i: known[i] for i in noted.intersection(known)
-        }
-        return write_run(folder, Run(manifest, tuple(judged), rankings, notes, seconds or {}, tuple(calls)))
-
-
-def _check_free(folder: Path, manifest: RunManifest, restart: bool) -> None:
-    check_place(folder)
-    if restart or not (folder / MANIFEST).is_file():
-        return
-    existing = read_manifest(folder)
-    if existing.identity != manifest.identity:
-        raise RunExists(
-            f"{folder} has another run, {existing.name!r} of kind {existing.kind}: give another folder, or --restart "
-            "to replace it."
-        )

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scholarbase.errors import EvaluationError, InvalidRequest
 from scholarbase.evaluation import evidence
 from scholarbase.extras import require
-from scholarbase.models.checks import check_type, elements, shown
+from scholarbase.models.checks import shown
 from scholarbase.models.runs import JudgedQuery, RankedId, Run
 
 Over = Literal["all", "held"]
@@ -83,7 +83,7 @@ def parse_measure(name: str) -> Measure:
     Raises:
         InvalidRequest: the measure is unknown, lacks a required cutoff, or has an invalid one.
     """
-    match = _NAME.fullmatch(name) if isinstance(name, str) else None
+    match = _NAME.fullmatch(name)
     if match is None:
         raise _unknown(name)
     family, cutoff = match.groups()
@@ -161,7 +161,7 @@ class Evaluation:
 
 def check_over(over: str) -> None:
     """Raises InvalidRequest: ``over`` is neither ``all`` nor ``held``."""
-    if not isinstance(over, str) or over not in OVERS:
+    if over not in OVERS:
         raise InvalidRequest(f"over is {shown(over)}: it must be one of {', '.join(OVERS)}.")
 
 
@@ -186,13 +186,11 @@ def evaluate(run: Run, measures: Sequence[str] = DEFAULT_MEASURES) -> Evaluation
         InvalidRequest: a measure is unknown, none is given, or a cutoff is deeper than the search limit.
         EvaluationError: no query has a relevant answer, queries and rankings do not match, or ir_measures is missing.
     """
-    check_type(run, Run, "run", "a Run")
-    names = elements(measures)
-    if not names:
+    if not measures or isinstance(measures, str):
         raise InvalidRequest(
             f"measures is {shown(measures)}: give a list of names, such as {list(EXAMPLES[:3])}."
         )
-    parsed = tuple(dict.fromkeys(map(parse_measure, names)))
+    parsed = tuple(dict.fromkeys(map(parse_measure, measures)))
     notes = _check_cutoffs(run, parsed)
     judged = check_judged(run)
     over_all = {query.id: _grades(query) for query in judged}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
+from scholarbase.evaluation.evidence import span_of
 from scholarbase.models.papers import Paper
 from scholarbase.models.runs import JudgedQuery, PaperNote, RankedId
 from scholarbase.models.source import Source
@@ -21,19 +22,31 @@ def resolve(source: Source, ids: Iterable[str]) -> dict[str, str]:
     return {requested: paper.id for requested, paper in _papers(source, ids, ["id"])}
 
 
-def noted_papers(judged: Sequence[JudgedQuery], rankings: Mapping[str, Sequence[RankedId]]) -> set[str]:
-    """The papers whose title and year a run keeps: first results, and answers that the library holds."""
+def paper_notes(
+    source: Source,
+    judged: Sequence[JudgedQuery],
+    rankings: Mapping[str, Sequence[RankedId]],
+    known: Mapping[str, PaperNote] | None = None,
+    *,
+    passages: bool = False,
+) -> dict[str, PaperNote]:
+    """Title, year and primary category of a run's first results, and of the answers that the library holds.
+
+    ``known`` describes papers that the library lacks. With ``passages`` the ids are those of passages.
+
+    Raises:
+        EvaluationError: a paper is neither in the library nor known.
+    """
     ids = {result.id for ranking in rankings.values() for result in ranking[:NOTED_RESULTS]}
     ids.update(answer.paper_id for query in judged for answer in query.answers if answer.held)
-    return ids
-
-
-def paper_notes(source: Source, ids: Iterable[str]) -> dict[str, PaperNote]:
-    """Title, year and primary category of those papers that the library holds."""
-    return {
+    notes = {name: known[name] for name in ids if name in known} if known else {}
+    spans = {name: span_of(name) if passages else None for name in ids.difference(notes)}
+    papers = {name: name if span is None else span.paper for name, span in spans.items()}
+    found = {
         requested: PaperNote(paper.title, paper.year, next(iter(paper.categories or ()), None))
-        for requested, paper in _papers(source, ids, ["title", "year", "categories"])
+        for requested, paper in _papers(source, set(papers.values()), ["title", "year", "categories"])
     }
+    return notes | {name: found[paper] for name, paper in papers.items() if paper in found}
 
 
 def _papers(source: Source, ids: Iterable[str], fields: Sequence[str]) -> Iterator[tuple[str, Paper]]:

@@ -1,22 +1,30 @@
-"""Search settings of a run, and the search request of every query."""
+"""Settings of a run, and the request of every query: for papers, or for passages of full texts."""
 
 from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
-from scholarbase.errors import InvalidRequest, QueryFileError
-from scholarbase.evaluation.runs import run_manifest
+from scholarbase.errors import DocumentNotFound, InvalidRequest, PaperNotFound, QueryFileError
+from scholarbase.evaluation.evidence import span_of
 from scholarbase.indexes import query_syntax
-from scholarbase.models.checks import check_type, check_whole, date_bounds
-from scholarbase.models.document_requests import PaperPassagesBody, PassageSearch
-from scholarbase.models.limits import DEFAULT_RERANK_DEPTH, MAX_LIMIT, Engine, Mode, Syntax
+from scholarbase.models.checks import check_whole, date_bounds
+from scholarbase.models.document_requests import (
+    MAX_PASSAGE_DEPTH,
+    MAX_PASSAGES,
+    Chunking,
+    InPaperEngine,
+    PaperPassagesBody,
+    PassageSearch,
+)
+from scholarbase.models.limits import DEFAULT_RERANK_DEPTH, MAX_LIMIT, MODES, Engine, Mode, Syntax
 from scholarbase.models.queries import Query, QuerySet
-from scholarbase.models.requests import SearchRequest, search_request
-from scholarbase.models.runs import JudgedQuery, RunManifest
+from scholarbase.models.requests import SearchRequest
+from scholarbase.models.runs import JudgedQuery, Kind
 from scholarbase.models.source import Source
 from scholarbase.search.plan import check_reranker
 
@@ -26,6 +34,23 @@ MAX_DEPTH: Final = 10_000
 """Results of a query: the limit of paging."""
 QUERY_DATE: Final = "query"
 """Value of ``to``: each query's own date."""
+_ENGINES: Final[dict[Mode, InPaperEngine]] = {"sparse": "bm25", "dense": "dense", "hybrid": "hybrid"}
+
+
+class QueryRequest(NamedTuple):
+    """A query's request; None where nothing can be searched, such as an empty candidate pool."""
+
+    query_id: str
+    request: SearchRequest | PassageSearch | PaperPassagesBody | None
+
+
+@contextmanager
+def naming(query_id: str) -> Iterator[None]:
+    """Name the query in the error of its request."""
+    try:
+        yield
+    except (InvalidRequest, PaperNotFound, DocumentNotFound) as error:
+        raise type(error)(f"Query {query_id!r} cannot be searched for: {error}") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +73,7 @@ class SearchSettings:
         InvalidRequest: a value is invalid.
     """
 
+    kind: ClassVar[Kind] = "search"
     mode: Mode | None = None
     engine: Engine | None = None
     limit: int = 1000
@@ -59,146 +85,177 @@ class SearchSettings:
     rerank_depth: int = DEFAULT_RERANK_DEPTH
 
     def __post_init__(self) -> None:
-        # The request checks these six.
-        SearchRequest(
-            q="a query",
+        self._request("a query", self.mode)
+        check_whole(self.limit, "limit", 1, MAX_DEPTH)
+        _check_date(self.to)
+
+    def check_mode(self, source: Source) -> Mode:
+        """Search once. Returns the mode used, None resolved to the best mode of the library.
+
+        Raises:
+            UnsupportedMode: the library lacks the mode. Other errors of a search are raised too.
+        """
+        return source.search("search", mode=self.mode, engine=self.engine, limit=1, fields=["id"]).mode
+
+    def facts(self, judged: Sequence[JudgedQuery], mode: Mode, about: Mapping[str, Any]) -> dict[str, Any]:
+        """The settings as in the run's manifest, with the ranking settings and the reranker of ``about``, a snapshot.
+
+        Raises:
+            InvalidRequest: the syntax of a query is malformed, or the reranker is unknown.
+        """
+        facts = self.to_dict() | {"mode": mode}
+        if self.rerank is not None:
+            check_reranker(self.rerank, about.get("rerankers", {}))
+            facts["reranker"] = about["rerankers"][self.rerank]
+        by_syntax = mode != "dense" and self.engine in (None, "fts5") and self.syntax != "plain"
+        queries = _syntax_queries(judged, self.syntax) if by_syntax else []
+        if queries:
+            log.warning(
+                "%d of %d queries are read as query syntax, such as %r (syntax plain reads every query as words).",
+                len(queries),
+                len(judged),
+                queries[0],
+            )
+        ranking = {"ranking": about["ranking"]} if "ranking" in about else {}
+        return facts | {"syntax_queries": len(queries)} | ranking
+
+    def to_dict(self) -> dict[str, Any]:
+        """The settings, those of the reranker only if there is one."""
+        reranking = ("rerank", "rerank_depth") if self.rerank is None else ()
+        return {name: value for name, value in asdict(self).items() if name not in reranking}
+
+    def requests(self, judged: Sequence[JudgedQuery], mode: Mode) -> list[QueryRequest]:
+        """The requests of all queries, in order.
+
+        Raises:
+            QueryFileError: a query lacks the date or the pool that the settings require.
+            InvalidRequest: the request of a query is invalid; the message names the query.
+        """
+        without = [query.id for query in judged if query.pool is None] if self.pool else []
+        if without:
+            which = "No query has" if len(without) == len(judged) else f"Query {without[0]!r} does not have"
+            raise QueryFileError(
+                f"{which} a candidate pool, and the searches are limited to pools: add the pools, or search without "
+                "them."
+            )
+        requests = []
+        for query in judged:
+            to, within = _date_of(query, self.to), query.pool if self.pool else None
+            with naming(query.id):
+                request = self._request(
+                    query.text, mode, limit=min(self.limit, MAX_LIMIT), to=to, within=within
+                )
+            requests.append(QueryRequest(query.id, None if within == () else request))
+        return requests
+
+    def _request(self, text: str, mode: Mode | None, **options: Any) -> SearchRequest:
+        return SearchRequest(
+            q=text,
             syntax=self.syntax,
-            mode=self.mode,
+            mode=mode,
             engine=self.engine,
             exact=self.exact,
             rerank=self.rerank,
             rerank_depth=self.rerank_depth,
+            fields=("id",),
+            **options,
         )
-        check_whole(self.limit, "limit", 1, MAX_DEPTH)
-        if self.to is not None and not (isinstance(self.to, str) and self.to == QUERY_DATE):
-            date_bounds(self.to, "to")
-        check_type(self.pool, bool, "pool", "true or false")
-
-    def to_dict(self) -> dict[str, Any]:
-        """The settings as in the run's manifest, those of the reranker only if there is one."""
-        reranking = ("rerank", "rerank_depth") if self.rerank is None else ()
-        return {name: value for name, value in asdict(self).items() if name not in reranking}
 
 
-class QueryRequest(NamedTuple):
-    """A query's search request; None where nothing can be searched, such as an empty candidate pool."""
+@dataclass(frozen=True, slots=True)
+class PassageSettings:
+    """Settings of all searches of a run that ranks passages.
 
-    query_id: str
-    request: SearchRequest | PassageSearch | PaperPassagesBody | None
+    Args:
+        mode: None is the best mode of the library. In a paper, ``sparse`` is the engine ``bm25``.
+        limit: passages of each query, 1 to 1,000.
+        exact, to, syntax: as in :class:`SearchSettings`, over all papers only.
+        in_paper: search only the paper that has the query's evidence.
+        chunker: how that paper is cut; None is as in the library's index.
+
+    Raises:
+        InvalidRequest: a value is invalid.
+    """
+
+    kind: ClassVar[Kind] = "passages"
+    mode: Mode | None = None
+    limit: int = 1000
+    exact: bool = False
+    to: str | None = None
+    syntax: Syntax = "plain"
+    in_paper: bool = False
+    chunker: Chunking | None = None
+
+    def __post_init__(self) -> None:
+        PassageSearch(q="a query", syntax=self.syntax, mode=self.mode, exact=self.exact)
+        check_whole(self.limit, "limit", 1, MAX_PASSAGE_DEPTH)
+        if self.in_paper:
+            PaperPassagesBody(paper_id="arXiv:1706.03762", q="a query", chunker=self.chunker)
+            if self.exact or self.to is not None or self.syntax != "plain":
+                raise InvalidRequest(
+                    "exact, to and syntax apply to searches over all papers: leave them out, or in_paper."
+                )
+        elif self.chunker is not None:
+            raise InvalidRequest(
+                f"chunker {self.chunker!r} needs in_paper: over all papers the passages are those of the index."
+            )
+        _check_date(self.to)
+
+    def check_mode(self, source: Source) -> Mode:
+        """Search the passages once. Returns the mode used. Raises as a search of passages."""
+        used = source.search_passages("search", mode=self.mode, limit=1, fields=["id"]).mode
+        return next(known for known in MODES if known == used)
+
+    def facts(self, judged: Sequence[JudgedQuery], mode: Mode, about: Mapping[str, Any]) -> dict[str, Any]:
+        """The settings as in the run's manifest."""
+        chunker = self.chunker or about["manifest"]["documents"]["chunker"]
+        return asdict(self) | {"mode": mode, "chunker": chunker}
+
+    def requests(self, judged: Sequence[JudgedQuery], mode: Mode) -> list[QueryRequest]:
+        """The requests of all queries, in order; in a paper None where the library holds none of the evidence.
+
+        Raises:
+            QueryFileError: a query lacks the date that the settings require, or its evidence is not in one paper.
+            InvalidRequest: the request of a query is invalid; the message names the query.
+        """
+        requests = []
+        for query in judged:
+            with naming(query.id):
+                make = self._in_paper if self.in_paper else self._over_all
+                requests.append(QueryRequest(query.id, make(query, mode)))
+        return requests
+
+    def _over_all(self, query: JudgedQuery, mode: Mode) -> PassageSearch:
+        return PassageSearch.of(
+            q=query.text,
+            syntax=self.syntax,
+            mode=mode,
+            limit=min(self.limit, MAX_PASSAGES),
+            exact=self.exact,
+            to=_date_of(query, self.to),
+            fields=("id",),
+        )
+
+    def _in_paper(self, query: JudgedQuery, mode: Mode) -> PaperPassagesBody | None:
+        paper = _paper_of_evidence(query)
+        if paper is None:
+            return None
+        return PaperPassagesBody.of(
+            paper_id=paper,
+            q=query.text,
+            limit=min(self.limit, MAX_PASSAGES),
+            engine=_ENGINES[mode],
+            chunker=self.chunker,
+            fields=("id",),
+        )
 
 
 def default_name(
     queries: QuerySet, mode: Mode | None, engine: str | None = None, rerank: str | None = None
 ) -> str:
     """A run's default name, safe as a file name: query set, mode, and engine and reranker if specified."""
-    parts = [queries.name, mode or "best", *([engine] if engine else []), *([rerank] if rerank else [])]
+    parts = [queries.name, mode or "best", *filter(None, (engine, rerank))]
     return re.sub(r"[^A-Za-z0-9._]+", "-", "-".join(parts)).strip("-.") or "run"
-
-
-def check_modes(source: Source, modes: Sequence[Mode | None], engine: Engine | None = None) -> list[Mode]:
-    """Search once in each mode. Returns the modes used, None resolved to the best mode of the library.
-
-    Raises:
-        UnsupportedMode: the library lacks a mode. Other errors of a search are raised too.
-    """
-    return [source.search("search", mode=mode, engine=engine, limit=1, fields=["id"]).mode for mode in modes]
-
-
-def search_manifest(
-    source: Source,
-    queries: QuerySet,
-    judged: Sequence[JudgedQuery],
-    counts: Mapping[str, int],
-    settings: SearchSettings,
-    name: str,
-    command: str,
-) -> RunManifest:
-    """The manifest of a run before its searches, with the mode and the reranker's model that they will use.
-
-    Raises:
-        InvalidRequest: the syntax of a query is malformed, or the reranker is unknown.
-        UnsupportedMode: the library lacks the mode.
-    """
-    [mode] = check_modes(source, [settings.mode], settings.engine)
-    about = source.snapshot()
-    if settings.rerank is not None:
-        check_reranker(settings.rerank, about.get("rerankers", {}))
-    syntax = (
-        [] if mode == "dense" or settings.engine not in (None, "fts5") else _syntax_queries(judged, settings)
-    )
-    if syntax:
-        log.warning(
-            "%d of %d queries are read as query syntax, such as %r (syntax plain reads every query as words).",
-            len(syntax),
-            len(judged),
-            syntax[0],
-        )
-    search = settings.to_dict() | {"mode": mode, "syntax_queries": len(syntax)}
-    if "ranking" in about:
-        search["ranking"] = about["ranking"]
-    if settings.rerank is not None:
-        search["reranker"] = about["rerankers"][settings.rerank]
-    return run_manifest(about, queries, counts, "search", name, command, search)
-
-
-def _syntax_queries(judged: Sequence[JudgedQuery], settings: SearchSettings) -> list[str]:
-    """The ids of queries in query syntax that is well-formed: with ``syntax`` query all.
-
-    Raises:
-        InvalidRequest: the syntax of a query is malformed, and ``syntax`` is query.
-    """
-    if settings.syntax == "plain":
-        return []
-    found = []
-    for query in judged:
-        if settings.syntax == "auto" and not query_syntax.is_syntax(query.text):
-            continue
-        try:
-            query_syntax.compile(query.text)
-            found.append(query.id)
-        except InvalidRequest as error:
-            if settings.syntax == "query":
-                raise InvalidRequest(
-                    f"Query {query.id!r} is read as query syntax, which is malformed: {error} "
-                    "Syntax plain reads every query as words."
-                ) from error
-    return found
-
-
-def search_requests(
-    judged: Sequence[JudgedQuery], manifest: RunManifest, settings: SearchSettings
-) -> list[QueryRequest]:
-    """The search requests of all queries, in order.
-
-    Raises:
-        QueryFileError: a query lacks the date or the pool that the settings require.
-        InvalidRequest: the request of a query is invalid; the message names the query.
-    """
-    assert manifest.search is not None
-    if settings.pool:
-        _check_pools(judged)
-    requests = []
-    for query in judged:
-        within = query.pool if settings.pool else None
-        to = last_date(query) if settings.to == QUERY_DATE else settings.to
-        try:
-            request = search_request(
-                query.text,
-                syntax=settings.syntax,
-                mode=manifest.search["mode"],
-                engine=settings.engine,
-                limit=min(settings.limit, MAX_LIMIT),
-                fields=("id",),
-                exact=settings.exact,
-                rerank=settings.rerank,
-                rerank_depth=settings.rerank_depth,
-                to=to,
-                within=within,
-            )
-        except InvalidRequest as error:
-            raise InvalidRequest(f"Query {query.id!r} cannot be searched for: {error}") from error
-        requests.append(QueryRequest(query.id, None if within == () else request))
-    return requests
 
 
 def last_date(query: JudgedQuery | Query) -> str:
@@ -211,10 +268,49 @@ def last_date(query: JudgedQuery | Query) -> str:
     return query.date
 
 
-def _check_pools(judged: Sequence[JudgedQuery]) -> None:
-    without = [query.id for query in judged if query.pool is None]
-    if without:
-        which = "No query has" if len(without) == len(judged) else f"Query {without[0]!r} does not have"
+def _date_of(query: JudgedQuery, to: str | None) -> str | None:
+    return last_date(query) if to == QUERY_DATE else to
+
+
+def _check_date(to: str | None) -> None:
+    if to is not None and to != QUERY_DATE:
+        date_bounds(to, "to")
+
+
+def _syntax_queries(judged: Sequence[JudgedQuery], syntax: Syntax) -> list[str]:
+    """The ids of queries in query syntax that is well-formed: with ``syntax`` query all.
+
+    Raises:
+        InvalidRequest: the syntax of a query is malformed, and ``syntax`` is query.
+    """
+    read = []
+    for query in judged:
+        if syntax == "auto" and not query_syntax.is_syntax(query.text):
+            continue
+        try:
+            query_syntax.compile(query.text)
+            read.append(query.id)
+        except InvalidRequest as error:
+            if syntax == "query":
+                raise InvalidRequest(
+                    f"Query {query.id!r} is read as query syntax, which is malformed: {error} "
+                    "Syntax plain reads every query as words."
+                ) from error
+    return read
+
+
+def _paper_of_evidence(query: JudgedQuery) -> str | None:
+    """The paper that has a query's evidence, None if the library holds none of it."""
+    spans = [span_of(answer.paper_id) for answer in query.relevant if answer.held]
+    if None in spans:
         raise QueryFileError(
-            f"{which} a candidate pool, and the searches are limited to pools: add the pools, or search without them."
+            f"The evidence of query {query.id!r} is a whole paper, so that any passage of it is right: search over all "
+            "papers."
         )
+    papers = list(dict.fromkeys(span.paper for span in spans if span is not None))
+    if len(papers) > 1:
+        raise QueryFileError(
+            f"The evidence of query {query.id!r} is in {len(papers)} papers ({papers[0]}, {papers[1]}), and a search "
+            "in a paper has one: search over all papers."
+        )
+    return papers[0] if papers else None

@@ -1,4 +1,4 @@
-"""Import the results of another system, JSON lines with ids or titles alone, as a run folder.
+"""Read the results of another system, JSON lines with ids or titles alone.
 
     {"query": "the question's text", "results": [{"title": "...", "year": 2019}, {"link": "https://arxiv.org/abs/..."}]}
 
@@ -18,14 +18,13 @@ from typing import Any, Final, NamedTuple
 from scholarbase.errors import InvalidRequest, QueryFileError
 from scholarbase.evaluation.answers import MIN_SCORE, absent_title, folded_title, title_candidates
 from scholarbase.evaluation.formats import streams
-from scholarbase.evaluation.imports import write_external_run
+from scholarbase.evaluation.imports import Imported
 from scholarbase.evaluation.papers import resolve
-from scholarbase.evaluation.runs import run_manifest
 from scholarbase.identifiers import parse
 from scholarbase.models.checks import check_title, shown
 from scholarbase.models.papers import Paper
 from scholarbase.models.queries import QuerySet
-from scholarbase.models.runs import JudgedQuery, PaperNote, RankedId, Run
+from scholarbase.models.runs import JudgedQuery, PaperNote, RankedId
 from scholarbase.models.source import Source
 
 MAX_RESULTS: Final = 10_000
@@ -48,33 +47,21 @@ def is_results(path: Path) -> bool:
     return _shape(path) in ("lines", "array")
 
 
-def run_from_results(
-    source: Source,
-    path: Path,
-    queries: QuerySet,
-    judged: Sequence[JudgedQuery],
-    counts: Mapping[str, int],
-    folder: Path,
-    *,
-    name: str,
-    command: str,
-    restart: bool = False,
-) -> Run:
-    """Read results, match them to the library's papers, and write them as a run folder of kind ``import``.
+def read_results(path: Path, source: Source, queries: QuerySet, judged: Sequence[JudgedQuery]) -> Imported:
+    """Read results, and match them to the library's papers.
 
     A result is matched by its id, then by its title: with a similarity of at least 0.95, the same numbers and, where
     both have a year, years at most one apart; of several papers the one of the nearest year. A result that the library
     lacks keeps its rank: as the absent answer with its id or title, else under an id of its own. A paper that is
-    returned twice counts at its first rank. ``manifest.search`` has the counts.
+    returned twice counts at its first rank.
 
     Raises:
         QueryFileError: the file is missing, empty or damaged, or a line is invalid.
-        RunExists: ``folder`` has another run or other files.
     """
-    found, sha256 = _read(path, queries)
-    every = [one for results in found.values() for one in results]
-    held = resolve(source, {one.id for one in every if one.id is not None})
-    titles = {folded_title(one.title): one.title for one in every if one.title and one.id not in held}
+    by_query, sha256 = _read(path, queries)
+    every = [result for results in by_query.values() for result in results]
+    held = resolve(source, {result.id for result in every if result.id is not None})
+    titles = {folded_title(r.title): r.title for r in every if r.title and r.id not in held}
     candidates = title_candidates(source, titles, MIN_SCORE, ("id", "title", "year"))
     absent = _absent_answers(queries, judged)
     facts = Counter(
@@ -84,19 +71,18 @@ def run_from_results(
     notes: dict[str, PaperNote] = {}
     for query in judged:
         papers: dict[str, None] = {}
-        for one in found.get(query.id, ()):
-            paper, how = _matched(one, held, candidates)
+        for result in by_query.get(query.id, ()):
+            paper, how = _matched(result, held, candidates)
             facts.update(("results", how, *(["absent"] if how == "other_year" else [])))
             if paper is None:
-                paper = _absent(one, absent.get(query.id, {}))
-                notes.setdefault(paper, PaperNote(one.title, one.year))
+                paper = _absent(result, absent.get(query.id, {}))
+                notes.setdefault(paper, PaperNote(result.title, result.year))
             facts["duplicates"] += paper in papers
             papers.setdefault(paper)
         facts["queries_without_results"] += not papers
         rankings[query.id] = tuple(RankedId(p, float(len(papers) - n)) for n, p in enumerate(papers))
     search = {"file": path.name, "sha256": sha256, **facts}
-    manifest = run_manifest(source.snapshot(), queries, counts, "import", name, command, search)
-    return write_external_run(source, folder, manifest, judged, rankings, absent=notes, restart=restart)
+    return Imported("import", search, rankings, notes=notes)
 
 
 # -- reading --------------------------------------------------------------------------------------------
@@ -196,17 +182,17 @@ def _year(value: Any) -> int | None:
 
 
 def _matched(
-    one: Result, held: Mapping[str, str], candidates: Mapping[str, Sequence[Paper]]
+    result: Result, held: Mapping[str, str], candidates: Mapping[str, Sequence[Paper]]
 ) -> tuple[str | None, str]:
     """The library's paper, and ``by_id``, ``by_title``, ``other_year`` (only a paper of another year) or ``absent``."""
-    if one.id is not None and one.id in held:
-        return held[one.id], "by_id"
-    papers = candidates.get(folded_title(one.title), ()) if one.title else ()
+    if result.id is not None and result.id in held:
+        return held[result.id], "by_id"
+    papers = candidates.get(folded_title(result.title), ()) if result.title else ()
     if not papers:
         return None, "absent"
 
     def apart(paper: Paper) -> int:
-        return 0 if one.year is None or paper.year is None else abs(paper.year - one.year)
+        return 0 if result.year is None or paper.year is None else abs(paper.year - result.year)
 
     nearest = min(papers, key=apart)
     return (nearest.id, "by_title") if apart(nearest) <= YEARS_APART else (None, "other_year")
@@ -225,7 +211,7 @@ def _absent_answers(queries: QuerySet, judged: Iterable[JudgedQuery]) -> dict[st
     return found
 
 
-def _absent(one: Result, answers: Mapping[str, str]) -> str:
+def _absent(result: Result, answers: Mapping[str, str]) -> str:
     """The id of a result that the library lacks."""
-    by_title = answers.get(folded_title(one.title)) if one.title else None
-    return by_title or one.id or absent_title(one.title or "")
+    by_title = answers.get(folded_title(result.title)) if result.title else None
+    return by_title or result.id or absent_title(result.title or "")

@@ -7,9 +7,9 @@ and the settings, not on the concurrency, the batches, or whether the library is
 from __future__ import annotations
 
 import logging
+import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -26,49 +26,45 @@ from scholarbase.errors import (
     ScholarBaseError,
 )
 from scholarbase.evaluation.checkpoints import Checkpoint, QueryResult
-from scholarbase.evaluation.papers import noted_papers, paper_notes
-from scholarbase.evaluation.passages import (
-    PassageSettings,
-    check_passage_mode,
-    passage_manifest,
-    passage_notes,
-    passage_requests,
-    passage_searcher,
-)
+from scholarbase.evaluation.evidence import Span
+from scholarbase.evaluation.papers import paper_notes
 from scholarbase.evaluation.requests import (
+    PassageSettings,
     QueryRequest,
     SearchSettings,
-    check_modes,
     default_name,
-    search_manifest,
-    search_requests,
+    naming,
 )
-from scholarbase.evaluation.runs import MANIFEST, check_place, read_manifest, read_run, write_run
+from scholarbase.evaluation.runs import (
+    MANIFEST,
+    check_place,
+    read_manifest,
+    read_run,
+    run_manifest,
+    write_run,
+)
 from scholarbase.files import storage_errors
-from scholarbase.models.checks import check_list, check_path, check_text, check_type, check_whole
-from scholarbase.models.limits import MAX_LIMIT
+from scholarbase.models.checks import check_whole
+from scholarbase.models.document_requests import PaperPassagesBody, PassageSearch
+from scholarbase.models.document_responses import PassageHit, PassagesResponse
 from scholarbase.models.queries import QuerySet
 from scholarbase.models.requests import SearchRequest
-from scholarbase.models.responses import SearchResponse
-from scholarbase.models.runs import JudgedQuery, PaperNote, RankedId, Run, RunManifest
+from scholarbase.models.responses import Hit, SearchResponse
+from scholarbase.models.runs import JudgedQuery, RankedId, Run, RunManifest
 from scholarbase.models.source import Source
 from scholarbase.progress import Reporter, SilentReporter, Tracker
 from scholarbase.search.library import Library
 
-__all__ = [
-    "PassageSettings",
-    "SearchSettings",
-    "check_modes",
-    "check_passage_mode",
-    "default_name",
-    "run_searches",
-]
+__all__ = ["PassageSettings", "SearchSettings", "default_name", "run_searches"]
 
 log = logging.getLogger("scholarbase.evaluation")
 
+Request = SearchRequest | PassageSearch | PaperPassagesBody
+Response = SearchResponse | PassagesResponse
+
 
 class Load(NamedTuple):
-    """The number of threads, and the queries of one call of ``search_batch``."""
+    """The number of threads, and the searches of one request."""
 
     concurrency: int
     batch: int
@@ -106,77 +102,24 @@ def run_searches(
 
     Args:
         judged: the queries, in order, with their answers resolved in the library of ``source``.
-        settings: :class:`.passages.PassageSettings` for queries whose answers are passages.
+        settings: :class:`PassageSettings` for queries whose answers are passages.
         counts: counts of the answers, for the manifest.
         folder: the run's folder; made, or replaced if ``restart`` is on.
         name: the run's name, which is also the tag of its TREC file.
         command: the command that makes the run.
         concurrency: number of threads; None is the fastest for this kind of source.
-        restart: discard finished queries, and replace another run.
+        restart: remove the run in the folder and its finished queries first.
 
     Raises:
         QueryFileError: a query lacks the date or the pool that the settings require.
-        InvalidRequest: an argument has another type, or the request of a query is invalid; the message names the query.
+        InvalidRequest: the request of a query is invalid; the message names the query.
         RunExists: the folder has another run, or is not a run.
         RunDamaged: the run in the folder does not match its manifest.
         EvaluationError: another process makes this run, or the library changed during the run.
         StorageError: the folder cannot be written.
         EncoderError, VectorIndexError, LibraryCorrupt, ClientError: a search failed; finished queries are kept.
     """
-    check_type(source, Source, "source", "an open library or a client")
-    check_type(queries, QuerySet, "queries", "a QuerySet")
-    if not isinstance(settings, PassageSettings):
-        check_type(settings, SearchSettings, "settings", "a SearchSettings or a PassageSettings")
-    check_type(counts, Mapping, "counts", "the counts of the judged queries")
-    judged = check_list(judged, "judged", "judged queries")
-    for query in judged:
-        check_type(query, JudgedQuery, "A judged query", "a JudgedQuery")
-    folder = check_path(folder, "folder")
-    for value, what in ((name, "name"), (command, "command")):
-        check_type(value, str, what, "a text")
-        check_text(value, what)
-    check_type(restart, bool, "restart", "true or false")
-    _check_arguments(queries, judged, concurrency)
-    if isinstance(settings, PassageSettings):
-        manifest = passage_manifest(source, queries, counts, settings, name, command)
-        requests = passage_requests(judged, manifest, settings)
-    else:
-        manifest = search_manifest(source, queries, judged, counts, settings, name, command)
-        requests = search_requests(judged, manifest, settings)
-    with Checkpoint(folder) as checkpoint:
-        # An interrupted run with --restart still replaces the other run when it resumes.
-        replacing = restart or checkpoint.matches(manifest, judged, replacing=True)
-        finished = None if replacing else _finished(folder, manifest, judged)
-        if finished is not None:
-            if checkpoint.matches(manifest, judged):
-                checkpoint.clear()
-            log.info("The run at %s is finished: nothing to search for.", folder)
-            return finished
-        check_place(folder)
-        checkpoint.open(manifest, judged, restart=restart)
-        load = IN_PROCESS if isinstance(source, Library) else OVER_HTTP
-        load = load if concurrency is None else load._replace(concurrency=concurrency)
-        if isinstance(source, Library):
-            source.forget_queries()  # of an earlier run: this run's times would be too short
-        try:
-            _search(source, requests, manifest, checkpoint, load, reporter or SilentReporter())
-        except ScholarBaseError as error:
-            raise type(error)(f"{error} {_resume_hint(checkpoint, requests, restart)}") from error
-        except KeyboardInterrupt:
-            log.warning("Interrupted: %s", _resume_hint(checkpoint, requests, restart))
-            raise
-        results = [checkpoint.done[query.id] for query in judged]
-        rankings = {result.query_id: result.ranking for result in results}
-        notes = _notes(source, manifest, judged, rankings)
-        seconds = {result.query_id: result.seconds for result in results}
-        run = Run(manifest, tuple(judged), rankings, notes, seconds)
-        with storage_errors(folder):
-            run = write_run(folder, run)
-        checkpoint.clear()
-    return run
-
-
-def _check_arguments(queries: QuerySet, judged: Sequence[JudgedQuery], concurrency: int | None) -> None:
+    folder = Path(folder)
     if concurrency is not None:
         check_whole(concurrency, "concurrency", 1)
     if not judged:
@@ -185,6 +128,39 @@ def _check_arguments(queries: QuerySet, judged: Sequence[JudgedQuery], concurren
         raise InvalidRequest(
             f"The judged queries are not those of the query set {queries.name}: resolve its own answers."
         )
+    mode, about = settings.check_mode(source), source.snapshot()
+    facts = settings.facts(judged, mode, about)
+    manifest = run_manifest(about, queries, counts, settings.kind, name, command, facts)
+    requests = settings.requests(judged, mode)
+    with Checkpoint(folder) as checkpoint:
+        if restart:
+            check_place(folder)
+            checkpoint.clear()
+            shutil.rmtree(folder, ignore_errors=True)
+        finished = _finished(folder, manifest, judged)
+        if finished is not None:
+            log.info("The run at %s is finished: nothing to search for.", folder)
+            return finished
+        checkpoint.open(manifest, judged)
+        if isinstance(source, Library):
+            source.forget_queries()  # of an earlier run: this run's times would be too short
+        try:
+            _search(source, requests, manifest, checkpoint, concurrency, reporter or SilentReporter())
+        except ScholarBaseError as error:
+            raise type(error)(f"{error} {_resume_hint(checkpoint, requests, restart)}") from error
+        except KeyboardInterrupt:
+            log.warning("Interrupted: %s", _resume_hint(checkpoint, requests, restart))
+            raise
+        results = [checkpoint.done[query.id] for query in judged]
+        rankings = {result.query_id: result.ranking for result in results}
+        seconds = {result.query_id: result.seconds for result in results}
+        notes = paper_notes(source, judged, rankings, passages=manifest.kind == "passages")
+        _check_unchanged(source.snapshot()["snapshot"], manifest)
+        run = Run(manifest, tuple(judged), rankings, notes, seconds)
+        with storage_errors(folder):
+            run = write_run(folder, run)
+        checkpoint.clear()
+    return run
 
 
 def _finished(folder: Path, manifest: RunManifest, judged: Sequence[JudgedQuery]) -> Run | None:
@@ -202,7 +178,7 @@ def _finished(folder: Path, manifest: RunManifest, judged: Sequence[JudgedQuery]
         if stored.identity == manifest.identity:
             run = read_run(folder)
             if run.queries == tuple(judged):
-                return run if run.name == manifest.name else _renamed(folder, run, manifest)
+                return run
     except RunDamaged as error:
         check_place(folder)
         raise RunDamaged(f"{error} Give --restart to replace it.") from error
@@ -210,11 +186,6 @@ def _finished(folder: Path, manifest: RunManifest, judged: Sequence[JudgedQuery]
         f"{folder} has a run of other settings, queries or another snapshot ({stored.command}): "
         "give another name or folder, or replace it with --restart."
     )
-
-
-def _renamed(folder: Path, run: Run, manifest: RunManifest) -> Run:
-    with storage_errors(folder):
-        return write_run(folder, replace(run, manifest=manifest))
 
 
 # -- searching --------------------------------------------------------------------------------------------
@@ -225,21 +196,19 @@ def _search(
     requests: Sequence[QueryRequest],
     manifest: RunManifest,
     checkpoint: Checkpoint,
-    load: Load,
+    concurrency: int | None,
     reporter: Reporter,
 ) -> None:
     """Search for the queries that are not finished, and store each result in the checkpoint."""
     left = [request for request in requests if request.query_id not in checkpoint.done]
     if done := len(requests) - len(left):
         log.info("%s: %d of %d queries are done already.", manifest.name, done, len(requests))
-    batches = [left[at : at + load.batch] for at in range(0, len(left), load.batch)]
-    search = _searcher(source, manifest, checkpoint.intern)
-    if manifest.kind == "passages":
-        search = passage_searcher(
-            source, manifest, checkpoint.intern, partial(_check_unchanged, manifest=manifest)
-        )
+    load = IN_PROCESS if isinstance(source, Library) else OVER_HTTP
+    size = load.batch if manifest.kind == "search" else 1
+    batches = [left[at : at + size] for at in range(0, len(left), size)]
+    search = partial(_search_batch, source, manifest, checkpoint.intern)
     with reporter.stage(f"search {manifest.name}", "queries", len(requests), len(checkpoint.done)) as tracker:
-        _search_batches(search, batches, checkpoint, load.concurrency, tracker)
+        _search_batches(search, batches, checkpoint, concurrency or load.concurrency, tracker)
 
 
 def _resume_hint(checkpoint: Checkpoint, requests: Sequence[QueryRequest], restart: bool) -> str:
@@ -314,59 +283,69 @@ def _search_batches(
         raise failed
 
 
-def _searcher(
-    source: Source, manifest: RunManifest, intern: Callable[[str], str]
-) -> Callable[[Sequence[QueryRequest]], list[QueryResult]]:
-    """A function that searches for a batch. Its seconds are divided equally among its queries."""
+def _search_batch(
+    source: Source, manifest: RunManifest, intern: Callable[[str], str], batch: Sequence[QueryRequest]
+) -> list[QueryResult]:
+    """Search for a batch. Its seconds are divided equally among its queries."""
     assert manifest.search is not None
-    limit: int = manifest.search["limit"]
-
-    def search(batch: Sequence[QueryRequest]) -> list[QueryResult]:
-        began = time.perf_counter()
-        requests = [request for _, request in batch if isinstance(request, SearchRequest)]
-        responses = iter(_responses(source, requests) if len(batch) > 1 else map(source.run, requests))
-        rankings: list[tuple[RankedId, ...]] = []
-        for query_id, request in batch:
-            if not isinstance(request, SearchRequest):
-                rankings.append(())
-                continue
-            try:
-                scores = _ranking(source, request, next(responses), limit, manifest)
-            except (InvalidRequest, PaperNotFound) as error:
-                raise type(error)(f"Query {query_id!r} cannot be searched for: {error}") from error
-            rankings.append(tuple(RankedId(intern(i), score) for i, score in scores.items()))
-        seconds = (time.perf_counter() - began) / len(batch)
-        return [
-            QueryResult(query_id, ranking, seconds)
-            for (query_id, _), ranking in zip(batch, rankings, strict=True)
-        ]
-
-    return search
+    began = time.perf_counter()
+    responses = _first_pages(source, [request for _, request in batch if request is not None])
+    rankings: list[tuple[RankedId, ...]] = []
+    for query_id, request in batch:
+        with naming(query_id):
+            scores = {}
+            if request is not None:
+                scores = _ranking(source, request, next(responses), manifest.search["limit"], manifest)
+        rankings.append(tuple(RankedId(intern(name), score) for name, score in scores.items()))
+    seconds = (time.perf_counter() - began) / len(batch)
+    return [
+        QueryResult(query_id, ranking, seconds)
+        for (query_id, _), ranking in zip(batch, rankings, strict=True)
+    ]
 
 
-def _responses(source: Source, requests: Sequence[SearchRequest]) -> Iterator[SearchResponse]:
-    try:
-        yield from source.search_batch(requests)
-    except (InvalidRequest, PaperNotFound):
-        # One by one, so that the error is raised where the query's id is known.
-        for request in requests:
-            yield source.run(request)
+def _first_pages(source: Source, requests: Sequence[Request]) -> Iterator[Response]:
+    searches = [request for request in requests if isinstance(request, SearchRequest)]
+    if len(searches) > 1:
+        try:
+            yield from source.search_batch(searches)
+        except (InvalidRequest, PaperNotFound):
+            pass  # one by one, so that the error is raised where the query's id is known
+        else:
+            return
+    for request in requests:
+        yield _run(source, request)
+
+
+def _run(source: Source, request: Request) -> Response:
+    if isinstance(request, SearchRequest):
+        return source.run(request)
+    if isinstance(request, PassageSearch):
+        return source.run_passage_search(request)
+    return source.run_paper_passages(request)
 
 
 def _ranking(
-    source: Source, request: SearchRequest, response: SearchResponse, limit: int, manifest: RunManifest
+    source: Source, request: Request, response: Response, limit: int, manifest: RunManifest
 ) -> dict[str, float]:
-    """The ids and scores of all pages up to the limit, best first, each paper once: pages of an approximate search may
+    """The ids and scores of all pages up to the limit, best first, each id once: pages of an approximate search may
     overlap."""
     scores: dict[str, float] = {}
     while True:
-        _check_unchanged(response.snapshot, manifest)
+        _check_unchanged(str(response.snapshot), manifest)
         for hit in response.results:
-            scores.setdefault(hit.paper.id, hit.score)
+            scores.setdefault(_id_of(hit), hit.score)
         if len(scores) >= limit or response.next_offset is None:
             return scores
-        size = min(MAX_LIMIT, limit - len(scores))
-        response = source.run(request.model_copy(update={"offset": response.next_offset, "limit": size}))
+        size = min(request.limit, limit - len(scores))
+        page = request.model_copy(update={"offset": response.next_offset, "limit": size})
+        response = _run(source, page)
+
+
+def _id_of(hit: Hit | PassageHit) -> str:
+    if isinstance(hit, Hit):
+        return hit.paper.id
+    return Span(hit.paper.id, hit.passage.start, hit.passage.end).id
 
 
 def _check_unchanged(snapshot: str, manifest: RunManifest) -> None:
@@ -375,24 +354,3 @@ def _check_unchanged(snapshot: str, manifest: RunManifest) -> None:
             f"The library changed during the run, from snapshot {manifest.snapshot} to {snapshot}: serve the first "
             "snapshot again, or start again with --restart."
         )
-
-
-def _notes(
-    source: Source,
-    manifest: RunManifest,
-    judged: Sequence[JudgedQuery],
-    rankings: Mapping[str, tuple[RankedId, ...]],
-) -> dict[str, PaperNote]:
-    if manifest.kind == "passages":
-        found = passage_notes(source, judged, rankings)
-        _check_unchanged(source.snapshot()["snapshot"], manifest)
-        return found
-    ids = noted_papers(judged, rankings)
-    notes = paper_notes(source, ids)
-    _check_unchanged(source.snapshot()["snapshot"], manifest)
-    if missing := ids - notes.keys():
-        raise EvaluationError(
-            f"The library does not hold {min(missing)}, a search result or an answer of the run: resolve the answers "
-            "in the library that is searched."
-        )
-    return notes

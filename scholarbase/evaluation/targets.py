@@ -10,7 +10,6 @@ from typing import Final, NamedTuple
 from scholarbase.errors import DocumentNotFound, QueryFileError
 from scholarbase.evaluation.answers import Judged, counts_of, find_papers, none_held, resolved
 from scholarbase.evaluation.evidence import Span
-from scholarbase.models.checks import check_type
 from scholarbase.models.queries import PassageTarget, QuerySet
 from scholarbase.models.runs import JudgedAnswer, JudgedQuery
 from scholarbase.models.source import Source
@@ -31,8 +30,6 @@ def judge_passages(source: Source, queries: QuerySet) -> Judged:
         QueryFileError: the library holds none of the evidence.
         ScholarBaseError: the library or its server fails.
     """
-    check_type(source, Source, "source", "an open library or a client")
-    check_type(queries, QuerySet, "queries", "a QuerySet")
     papers = find_papers(source, queries)
     found: dict[PassageTarget, JudgedAnswer] = {}
     by_paper: dict[str, list[PassageTarget]] = {}

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable
 from typing import Any
 
 from rich.console import Console
-from rich.table import Column, Table
+from rich.markup import escape
+from rich.table import Column
+from rich.table import Table as Grid
 
+from scholarbase.evaluation.report.tables import Cell, Table
 from scholarbase.evaluation.statistics import Interval, PairedTest
 
 
@@ -17,6 +19,22 @@ def open_console() -> Console:
     """Standard output."""
     # Without a terminal, rich would wrap at 80 columns.
     return Console(width=None if sys.stdout.isatty() else 130, highlight=False, soft_wrap=False)
+
+
+def print_table(console: Console, table: Table) -> None:
+    """Print a table of a report, its notes below it."""
+    grid = new_table(*(names_column(escape(column.heading)) for column in table.columns))
+    for row in table.rows:
+        grid.add_row(*map(_shown, row))
+    console.print(f"\n[bold]{escape(table.caption)}[/bold]")
+    console.print(grid)
+    for note in table.notes:
+        console.print(f"[dim]{escape(note)}[/dim]")
+
+
+def _shown(cell: Cell) -> str:
+    text = f"[bold]{escape(cell.shown)}[/bold]" if cell.best else escape(cell.shown)
+    return f"{text}{cell.mark}\n[dim]{escape(cell.interval)}[/dim]" if cell.interval else text + cell.mark
 
 
 def number_cell(value: float | None) -> str:
@@ -31,26 +49,16 @@ def difference_cell(test: PairedTest) -> str:
     return f"{test.difference:+.3f} [dim]{test.low:+.3f} to {test.high:+.3f}[/dim]"
 
 
-def interval_cell(interval: Interval, narrow: bool = False) -> str:
-    """A mean with its interval, in two lines, or three if ``narrow``."""
-    if not interval.n:
-        return "–"
-    if interval.n == 1:  # no interval for one query
-        return f"{interval.mean:.3f}"
-    dash = "–\n" if narrow else "–"
-    return f"{interval.mean:.3f}\n[dim]{interval.low:.3f}{dash}{interval.high:.3f}[/dim]"
+def interval_cell(interval: Interval) -> str:
+    """A mean with its interval in a second line."""
+    if interval.n < 2:  # no interval for one value
+        return number_cell(interval.mean)
+    return f"{interval.mean:.3f}\n[dim]{escape(f'[{interval.low:.3f}, {interval.high:.3f}]')}[/dim]"
 
 
-def print_table(console: Console, build: Callable[[bool], Table]) -> None:
-    """Print a table, with narrow cells if the console is not wide enough: rich would truncate figures."""
-    table = build(False)
-    width = console.measure(table, options=console.options.update_width(1_000)).maximum
-    console.print(table if width <= console.width else build(True))
-
-
-def new_table(*headings: str | Column, **options: Any) -> Table:
-    """An empty table."""
-    return Table(*headings, **{"box": None, "header_style": "bold", "pad_edge": False} | options)
+def new_table(*headings: str | Column, **options: Any) -> Grid:
+    """An empty table of rich."""
+    return Grid(*headings, **{"box": None, "header_style": "bold", "pad_edge": False} | options)
 
 
 def names_column(heading: str) -> Column:

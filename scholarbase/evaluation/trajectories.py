@@ -1,7 +1,4 @@
-"""Convert the tool calls of an agent to a run folder; docs/trajectories.md describes the file and the ranking.
-
-:mod:`scholarbase.evaluation.efficiency` computes what the calls cost and found.
-"""
+"""The tool calls of an agent as a run; docs/trajectories.md describes the file and the ranking."""
 
 from __future__ import annotations
 
@@ -9,17 +6,15 @@ import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Final, Literal, get_args
 
 import orjson
 
 from scholarbase.errors import EvaluationError, InvalidRequest, QueryFileError
-from scholarbase.evaluation.imports import write_external_run
+from scholarbase.evaluation.imports import Imported
 from scholarbase.evaluation.papers import resolve
-from scholarbase.evaluation.runs import run_manifest
 from scholarbase.models.queries import QuerySet
-from scholarbase.models.runs import Call, JudgedQuery, RankedId, Run
+from scholarbase.models.runs import Call, JudgedQuery, RankedId
 from scholarbase.models.source import Source
 from scholarbase.trajectories.calls import RawCall, moment
 from scholarbase.trajectories.figures import LOOKING, total
@@ -28,20 +23,15 @@ Ranking = Literal["answer", "answer-only", "observed"]
 RANKINGS: Final[tuple[Ranking, ...]] = get_args(Ranking)
 
 
-def run_from_trajectory(
-    source: Source,
+def read_calls(
     calls: Sequence[RawCall],
+    source: Source,
     queries: QuerySet,
     judged: Sequence[JudgedQuery],
-    counts: Mapping[str, int],
-    folder: Path,
     *,
-    name: str,
-    command: str,
     ranking: Ranking = "answer",
-    restart: bool = False,
-) -> Run:
-    """Write an agent's calls as a run folder of kind ``trajectory``.
+) -> Imported:
+    """Number an agent's calls, and make its rankings.
 
     The candidates of a query are the papers that its search and expand calls found, in the order of first appearance.
     ``ranking`` is one of:
@@ -53,16 +43,10 @@ def run_from_trajectory(
     - ``observed``: the candidates, without regard to the answer.
 
     Failed ``answer`` calls are ignored. A paper that the library does not hold keeps its canonical id and is counted.
-    ``manifest.search`` has all counts, and the hash of the calls.
-
-    Args:
-        judged, counts: the queries with resolved answers, and how they were found.
-        restart: replace another run at ``folder``.
 
     Raises:
         QueryFileError: a query is not in the set, or the calls of a query are inconsistent.
         EvaluationError: the calls were made on several snapshots, or not on this library's.
-        RunExists: ``folder`` has another run or other files.
     """
     if ranking not in RANKINGS:
         raise InvalidRequest(f"Unknown ranking {ranking!r}: use one of {', '.join(RANKINGS)}.")
@@ -74,8 +58,7 @@ def run_from_trajectory(
                 "the query file that the agent worked on."
             )
         by_query[call.query_id].append(call)
-    info = source.snapshot()
-    _check_snapshot(calls, info["snapshot"])
+    _check_snapshot(calls, source.snapshot()["snapshot"])
     listed = {paper_id for call in calls for paper_id in call.ids}
     held = resolve(source, listed)
     facts = _facts(calls, by_query, {query.id: query.text for query in queries.queries})
@@ -94,10 +77,7 @@ def run_from_trajectory(
     # Without any answer, the ranking "answer" is the observed one.
     observed = ranking == "answer" and not facts["answered_queries"]
     search = {"ranking": "observed" if observed else ranking, "calls_sha256": digest, **facts}
-    manifest = run_manifest(info, queries, counts, "trajectory", name, command, search)
-    return write_external_run(
-        source, folder, manifest, judged, rankings, calls=resolved, seconds=seconds, restart=restart
-    )
+    return Imported("trajectory", search, rankings, resolved, seconds)
 
 
 def _check_snapshot(calls: Sequence[RawCall], snapshot: str) -> None:

@@ -104,32 +104,25 @@ def test_a_less_similar_title_is_not_a_match(source: Source, titled: dict[str, s
             judge(source, shortened, min_title_score=score)
 
 
-@pytest.mark.parametrize(
-    ("held", "answer", "found"),
-    [
-        (
-            "Decorated Box Diagrams in Bhabha Scattering. (II)",
-            "Decorated box diagrams in Bhabha scattering. (I)",
-            0,
-        ),
-        ("NELA-GT-2022: A Large News Dataset", "NELA-GT-2018: A Large News Dataset", 0),
-        ("Anti-spoofing Systems for ASVspoof 2015", "Antispoofing Systems for ASVspoof2015", 1),
-        ("On the Equivalence for LPMLN Programs, IV", "On the Equivalence of LPMLN Programs, IV", 1),
-    ],
-)
-def test_another_part_or_year_of_a_title_matched_the_paper(
-    held: str, answer: str, found: int, tmp_path: Path
-) -> None:
-    papers = {"2401.00001": held, "2401.00002": "Neutrino Physics"}
+def test_another_part_or_year_of_a_title_matched_the_paper(tmp_path: Path) -> None:
+    same = {
+        "Anti-spoofing Systems for ASVspoof 2015": "Antispoofing Systems for ASVspoof2015",
+        "On the Equivalence for LPMLN Programs, IV": "On the Equivalence of LPMLN Programs, IV",
+    }
+    other = {
+        "Decorated Box Diagrams in Bhabha Scattering. (II)": "Decorated box diagrams in Bhabha scattering. (I)",
+        "NELA-GT-2022: A Large News Dataset": "NELA-GT-2018: A Large News Dataset",
+    }
     rows = [
-        {"id": arxiv_id, "title": title, "abstract": "An abstract.", "categories": "cs.CL"}
-        for arxiv_id, title in papers.items()
+        {"id": f"2401.{n:05}", "title": title, "abstract": "An abstract.", "categories": "cs.CL"}
+        for n, title in enumerate((*same, *other), 1)
     ]
     (tmp_path / "arxiv.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     ingest([tmp_path / "arxiv.jsonl"], tmp_path / "library")
+    titles = (*same.values(), *other.values())
     with Library.open(tmp_path / "library") as library:
-        counts = judge(library, query_set(Answer(None, "Neutrino physics"), Answer(None, answer))).counts
-    assert (counts["by_title"], counts["absent"]) == (1 + found, 1 - found)
+        judged = judge(library, query_set(*(Answer(None, title) for title in titles)))
+    assert [answer.found for answer in judged.queries[0].answers] == ["title", "title", "absent", "absent"]
 
 
 def test_two_ids_of_one_paper_count_once_with_the_higher_grade(

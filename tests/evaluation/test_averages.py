@@ -100,7 +100,7 @@ def test_the_report_and_the_command_show_averages(tmp_path: Path) -> None:
     )
     assert shown.returncode == 0, shown.stderr
     row = next(line for line in shown.stdout.splitlines() if line.startswith("react "))
-    assert row.split() == ["react", "3", "R@All", "0.667", "0.382", "0.250", "1.000"]
+    assert row.split() == ["react", "R@All", "3", "0.667", "0.382", "0.250", "1.000"]
     as_json = run_cli(
         *("eval", "show", *paths, "--average", "react=react-1,react-3", "--measure", "R@All", "--json")
     )

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from scholarbase.errors import InvalidRequest
-from scholarbase.evaluation.breakdown import DIMENSIONS, break_down, dimensions, group_label, summary
+from scholarbase.evaluation.breakdown import DIMENSIONS, dimensions, group_label, groups, summary
 from scholarbase.evaluation.measures import evaluate
+from scholarbase.evaluation.report.contents import Measured, grouped
 from scholarbase.models.runs import JudgedAnswer, JudgedQuery, PaperNote, RankedId, Run, RunManifest
 
 MANIFEST = RunManifest(
@@ -42,59 +42,27 @@ def test_groups_add_up_to_all_queries_and_hold_their_means() -> None:
         query("q4", 10),
         query("q5", 0, intent="survey"),
     )
-    groups = break_down(run, evaluate(run, ["R@All"]), "intent")
-    shown = [(group.label, group.n, group.values["R@All"].n) for group in groups]
-    assert shown == [("method", 2, 2), ("survey", 2, 1), ("(none)", 1, 1)]
-    means = [group.values["R@All"].mean for group in groups]
-    assert means == pytest.approx([(1 / 2 + 1 / 4) / 2, 1.0, 1 / 10])
+    rows = grouped(Measured.of([run], ["R@All"]), "intent").rows
+    assert [(row[0].text, row[2].value) for row in rows] == [("method", 2), ("survey", 2), ("(none)", 1)]
+    assert [row[3].value for row in rows] == pytest.approx([(1 / 2 + 1 / 4) / 2, 1.0, 1 / 10])
 
 
 def test_the_largest_group_comes_first_and_equal_ones_by_name() -> None:
     run = made(*(query(f"q{i}", intent=intent) for i, intent in enumerate(["b", "a", "c", "c"])), query("q9"))
-    assert [group.label for group in break_down(run, evaluate(run, ["RR"]), "intent")] == [
-        "c",
-        "a",
-        "b",
-        "(none)",
-    ]
+    assert list(groups(run, "intent")) == ["c", "a", "b", "(none)"]
 
 
-@pytest.mark.parametrize(
-    ("count", "label"),
-    [
-        (0, "(none)"),
-        (1, "1-4"),
-        (4, "1-4"),
-        (5, "5-25"),
-        (25, "5-25"),
-        (26, "26-50"),
-        (50, "26-50"),
-        (51, "51-100"),
-        (100, "51-100"),
-        (101, "101-150"),
-        (150, "101-150"),
-        (151, "151-200"),
-        (200, "151-200"),
-        (201, "201+"),
-        (999, "201+"),
-    ],
-)
-def test_the_classes_of_answer_set_size(count: int, label: str) -> None:
-    assert group_label(query("q", count), "answers", {}) == label
+def test_the_classes_of_answer_set_size() -> None:
+    ends = {"1-4": (1, 4), "5-25": (5, 25), "26-50": (26, 50), "51-100": (51, 100), "101-150": (101, 150)}
+    for label, counts in (ends | {"151-200": (151, 200), "201+": (201, 999), "(none)": (0,)}).items():
+        for count in counts:
+            assert group_label(query("q", count), "answers", {}) == label
 
 
 def test_classes_of_answer_set_size_are_ordered_by_size() -> None:
     run = made(*(query(f"q{n}", n) for n in (220, 0, 120, 6, 60, 1, 30, 160)))
-    groups = break_down(run, evaluate(run, ["R@All"]), "answers")
-    assert [group.label for group in groups] == [
-        "1-4",
-        "5-25",
-        "26-50",
-        "51-100",
-        "101-150",
-        "151-200",
-        "201+",
-        "(none)",
+    assert list(groups(run, "answers")) == [
+        *("1-4", "5-25", "26-50", "51-100", "101-150", "151-200", "201+", "(none)")
     ]
 
 
@@ -108,19 +76,8 @@ def test_years_are_those_of_the_dates_in_order() -> None:
     run = made(
         query("q1", date="2024-01-31"), query("q2", date="2019"), query("q3"), query("q4", date="2024-05")
     )
-    groups = break_down(run, evaluate(run, ["RR"]), "year")
-    assert [(group.label, group.n) for group in groups] == [("2019", 1), ("2024", 2), ("(none)", 1)]
-
-
-def test_a_group_whose_answers_the_library_lacks_has_no_mean_over_held() -> None:
-    run = made(query("q1", 1, absent=1, intent="lacking"), query("q2", 2, absent=1, intent="held"))
-    groups = {
-        group.label: group for group in break_down(run, evaluate(run, ["R@All"]), "intent", over="held")
-    }
-    assert groups["held"].values["R@All"] == (1.0, 1.0, 1.0, 1)
-    assert groups["lacking"].n == 1
-    assert groups["lacking"].values["R@All"].n == 0
-    assert np.isnan(groups["lacking"].values["R@All"].mean)
+    counts = {label: len(queries) for label, queries in groups(run, "year").items()}
+    assert list(counts.items()) == [("2019", 1), ("2024", 2), ("(none)", 1)]
 
 
 def test_dimensions_of_one_group_are_not_listed() -> None:
@@ -138,10 +95,8 @@ def test_a_query_belongs_to_the_category_that_most_of_its_answers_have() -> None
     categories = {"a1": "cs.CV", "a2": "cs.CL", "a3": "cs.CL", "other": "math.CO"}
     notes = {name: PaperNote(None, None, category) for name, category in categories.items()}
     run = replace(run, papers=notes | {"a0": PaperNote(None, None)})
-    groups = break_down(run, evaluate(run, ["R@All"]), "answer-category")
-    assert [(group.label, group.n) for group in groups] == [("cs.CL", 2), ("cs.CV", 1), ("(none)", 2)]
-    # q1 finds one of three answers, q3 one of four.
-    assert groups[0].values["R@All"].mean == pytest.approx((1 / 3 + 1 / 4) / 2)
+    members = {label: [q.id for q in queries] for label, queries in groups(run, "answer-category").items()}
+    assert list(members.items()) == [("cs.CL", ["q1", "q3"]), ("cs.CV", ["q2"]), ("(none)", ["q4", "q5"])]
     assert dimensions(run) == ["answers", "answer-category"]
 
 
@@ -158,10 +113,4 @@ def test_an_unknown_dimension_is_an_error() -> None:
     with pytest.raises(
         InvalidRequest, match=f"Unknown dimension 'venue': it is one of {', '.join(DIMENSIONS)}"
     ):
-        break_down(run, evaluate(run, ["RR"]), "venue")
-
-
-def test_the_evaluation_of_another_run_is_an_error() -> None:
-    run, other = made(query("q1")), made(query("q1"), query("q2"))
-    with pytest.raises(InvalidRequest, match="is of other queries"):
-        break_down(run, evaluate(other, ["RR"]), "answers")
+        groups(run, "venue")

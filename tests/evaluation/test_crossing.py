@@ -7,10 +7,8 @@ import csv
 import pytest
 
 from scholarbase.errors import InvalidRequest
-from scholarbase.evaluation.crossing import OVERALL, cross, parse_pair
-from scholarbase.evaluation.measures import evaluate
-from scholarbase.evaluation.report.analysis import crossed
-from scholarbase.evaluation.report.contents import Measured
+from scholarbase.evaluation.breakdown import parse_pair
+from scholarbase.evaluation.report.contents import Measured, by_group, crossed
 from scholarbase.evaluation.report.tables import to_csv
 from scholarbase.models.runs import JudgedAnswer, JudgedQuery, RankedId, Run, RunManifest
 
@@ -59,16 +57,15 @@ def agents() -> list[Run]:
 
 def test_table_3_weighs_table_7_to_table_2(agents: list[Run]) -> None:
     measured = Measured.of(agents, ["R@100"])
-    [table] = crossed(measured)
-    rows = {row["Answers"]: row for row in csv.DictReader(to_csv(table).splitlines())}
-    assert {bucket: int(row["Queries"]) for bucket, row in rows.items()} == {
+    table = by_group(measured)[-1]
+    rows = list(csv.DictReader(to_csv(table).splitlines()))
+    assert {row["Number of answers"]: int(row["Queries"]) for row in rows[::3]} == {
         **{bucket: count for bucket, (count, _) in TABLE_3.items()},
         "Overall": 1111,
     }
-    for place, bucket in enumerate(TABLE_3):
-        for name, means in TABLE_7.items():
-            assert round(float(rows[bucket][f"Overall: {name}"]), 3) == means[place]
-    assert {name: round(float(rows["Overall"][f"Overall: {name}"]), 3) for name in TABLE_7} == TABLE_2
+    for name, means in TABLE_7.items():
+        found = [round(float(row["Overall"]), 3) for row in rows if row["Run"] == name]
+        assert found == [*means, TABLE_2[name]]
 
 
 def query(name: str, answers: int, intent: str | None) -> JudgedQuery:
@@ -84,21 +81,15 @@ def test_cells_are_counted_by_hand() -> None:
         query("q5", 0, "y"),
     ]
     run = a_run("one", queries, {"q1": 1, "q2": 1, "q3": 1, "q4": 5, "q5": 3})
-    crossing = cross([run], [evaluate(run, ["R@All"])], "answers", "intent", "R@All")
-    assert crossing.rows == ("1-4", "5-25", "(none)", OVERALL)
-    assert crossing.columns == ("x", "y", "(none)", OVERALL)
-    shown = {key: (cells[0].mean, cells[0].n) for key, cells in crossing.cells.items() if cells[0].n}
-    assert shown == {
-        ("1-4", "x"): (pytest.approx(0.375), 2),
-        ("1-4", OVERALL): (pytest.approx(0.375), 2),
-        ("5-25", "x"): (pytest.approx(0.1), 1),
-        ("5-25", "(none)"): (pytest.approx(0.5), 1),
-        ("5-25", OVERALL): (pytest.approx(0.3), 2),
-        (OVERALL, "x"): (pytest.approx(0.85 / 3), 3),
-        (OVERALL, "(none)"): (pytest.approx(0.5), 1),
-        (OVERALL, OVERALL): (pytest.approx(1.35 / 4), 4),
-    }
-    assert crossing.cells["(none)", "y"][0] == (None, 0)
+    table = crossed(Measured.of([run], ["R@All"]), "answers", "intent", "R@All")
+    headings = [column.heading for column in table.columns]
+    assert headings == ["Number of answers", "Run", "Queries", "x", "y", "(none)", "Overall"]
+    assert [[cell.shown for cell in row] for row in table.rows] == [
+        ["1-4", "one", "2", "0.375", "–", "–", "0.375"],
+        ["5-25", "one", "2", "0.100", "–", "0.500", "0.300"],
+        ["(none)", "one", "0", "–", "–", "–", "–"],
+        ["Overall", "one", "4", "0.283", "–", "0.500", "0.338"],
+    ]
 
 
 def test_pairs_of_dimensions() -> None:

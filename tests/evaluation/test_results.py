@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,9 @@ import pytest
 from scholarbase.errors import QueryFileError, RunExists
 from scholarbase.evaluation.answers import judge
 from scholarbase.evaluation.formats import read_queries
+from scholarbase.evaluation.imports import import_run
 from scholarbase.evaluation.measures import evaluate
-from scholarbase.evaluation.results import run_from_results
+from scholarbase.evaluation.results import read_results
 from scholarbase.evaluation.runs import read_run
 from scholarbase.ingest.job import ingest
 from scholarbase.models.runs import Run
@@ -68,8 +70,8 @@ def imported(library: Library, folder: Path, rows: list[Any] | str, **options: A
         path.write_text(rows)
     else:
         write(path, rows)
-    return run_from_results(
-        *(library, path, queries, judged.queries, judged.counts, folder / "run"),
+    return import_run(
+        *(library, partial(read_results, path), queries, judged.queries, judged.counts, folder / "run"),
         name="theirs",
         command="scholarbase eval import theirs.jsonl queries.jsonl",
         **options,

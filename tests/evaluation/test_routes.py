@@ -10,73 +10,54 @@ from pathlib import Path
 import pytest
 
 from scholarbase.errors import InvalidRequest
-from scholarbase.evaluation.efficiency import efficiency
 from scholarbase.evaluation.report import write_report
-from scholarbase.evaluation.report.analysis import Found, call_files, route_table, shared_failures
+from scholarbase.evaluation.report.agents import Agents, call_files, route_table, shared_failures
 from scholarbase.evaluation.report.contents import Measured
 from scholarbase.evaluation.report.tables import Table, to_csv
-from scholarbase.evaluation.routes import gains, routes, subject
+from scholarbase.evaluation.routes import all_gains, calls_of, gains, routes, subject
 from scholarbase.models.runs import Call, JudgedAnswer, JudgedQuery, Kind, RankedId, Run, RunManifest
 from tests.conftest import run_cli
 
-# (call, kind, query or seed, answers found for the first time, answers found so far)
-TABLE_10 = {
-    "PaperScout": (
-        20,
-        [
-            (1, "search", "deep reinforcement learning AND video summarization", "2001.05864", 1),
-            (
-                2,
-                "search",
-                "reinforcement learning AND video summarization",
-                "2007.14552 2106.10528 2109.01309",
-                4,
-            ),
-            (
-                3,
-                "search",
-                "deep reinforcement learning AND action selection AND video summarization",
-                "1801.00054 1807.03089 2005.09531 2407.04258",
-                8,
-            ),
-            (
-                4,
-                "search",
-                "reinforcement learning AND keyframe selection AND video summarization",
-                "2505.23268",
-                9,
-            ),
-            (6, "expand", "1801.00054", "2002.03740 2105.06441", 11),
-            (20, "expand", "1805.02792", "1807.09418", 12),
-        ],
-    ),
-    "SPAR": (
-        47,
-        [
-            (1, "search", "Literature review of application domains", "2407.04258", 1),
-            (2, "expand", "2405.08890", "1801.00054 2001.05864", 3),
-            (3, "expand", "2101.06072", "1807.03089 2005.09531", 5),
-            (7, "expand", "2407.04258", "2505.23268", 6),
-            (14, "search", "State-of-the-art in deep reinforcement learning", "2105.06441", 7),
-            (32, "expand", "2412.08357", "2106.10528", 8),
-        ],
-    ),
-    "PaSa": (
-        60,
-        [
-            (
-                1,
-                "search",
-                "Survey papers on video summarization using deep reinforcement learning",
-                "1801.00054 1807.03089 2005.09531 2407.04258 2505.23268",
-                5,
-            ),
-            (8, "expand", "2101.06072", "2001.05864", 6),
-            (10, "expand", "2410.04449", "2106.10528", 7),
-            (50, "expand", "2105.04066", "2002.03740", 8),
-        ],
-    ),
-}
+# Call, kind, query or seed, answers found for the first time, answers found so far.
+_TABLE_10 = """
+PaperScout 20
+1 | search | deep reinforcement learning AND video summarization | 2001.05864 | 1
+2 | search | reinforcement learning AND video summarization | 2007.14552 2106.10528 2109.01309 | 4
+3 | search | deep reinforcement learning AND action selection AND video summarization | \
+1801.00054 1807.03089 2005.09531 2407.04258 | 8
+4 | search | reinforcement learning AND keyframe selection AND video summarization | 2505.23268 | 9
+6 | expand | 1801.00054 | 2002.03740 2105.06441 | 11
+20 | expand | 1805.02792 | 1807.09418 | 12
+SPAR 47
+1 | search | Literature review of application domains | 2407.04258 | 1
+2 | expand | 2405.08890 | 1801.00054 2001.05864 | 3
+3 | expand | 2101.06072 | 1807.03089 2005.09531 | 5
+7 | expand | 2407.04258 | 2505.23268 | 6
+14 | search | State-of-the-art in deep reinforcement learning | 2105.06441 | 7
+32 | expand | 2412.08357 | 2106.10528 | 8
+PaSa 60
+1 | search | Survey papers on video summarization using deep reinforcement learning | \
+1801.00054 1807.03089 2005.09531 2407.04258 2505.23268 | 5
+8 | expand | 2101.06072 | 2001.05864 | 6
+10 | expand | 2410.04449 | 2106.10528 | 7
+50 | expand | 2105.04066 | 2002.03740 | 8
+"""
+
+
+def table_10() -> dict[str, tuple[int, list[tuple[int, str, str, str, int]]]]:
+    """The number of calls of each agent, and those that raised recall."""
+    table: dict[str, tuple[int, list[tuple[int, str, str, str, int]]]] = {}
+    for line in _TABLE_10.strip().splitlines():
+        if "|" not in line:
+            name, length = line.split()
+            table[name] = (int(length), [])
+        else:
+            call, kind, text, new, found = map(str.strip, line.split("|"))
+            table[name][1].append((int(call), kind, text, new, int(found)))
+    return table
+
+
+TABLE_10 = table_10()
 TABLE_11 = {
     "2505.23268": ("S4", "E7", "S1"),
     "2407.04258": ("S3", "S1", "S1"),
@@ -183,7 +164,7 @@ def test_runs_are_shown_side_by_side_by_two_properties(three: Path) -> None:
     # 12 answers of one query, and one of the other, which no agent searched for.
     assert ["5-25", "PaperScout", "1", "1.000", "–", "1.000"] in lines
     assert ["PaSa", "1", "0.667", "–", "0.667"] in lines
-    assert ["overall", "PaperScout", "2", "1.000", "0.000", "0.500"] in lines
+    assert ["Overall", "PaperScout", "2", "1.000", "0.000", "0.500"] in lines
     refused = run_cli("eval", "show", *runs, "--by", "answers,size")
     assert refused.returncode != 0
     assert "two different dimensions" in refused.stderr
@@ -224,7 +205,7 @@ def test_answers_failures_and_inspections() -> None:
         Call("q", 5, "match_titles", "match", {"titles": ["B"]}, ("b", "a"), 5),
         Call("q", 6, "answer", "answer", {}, ("a", "d"), 6),
     )
-    found = gains(run, one)
+    found = gains(one, calls_of(run)["q"])
     assert [(gain.label, gain.new, gain.found, gain.recall) for gain in found] == [
         ("S1 search: x y", ("a",), 1, 0.25),
         ("M5 match: B", ("b",), 2, 0.5),
@@ -237,10 +218,10 @@ def test_a_plain_search_is_one_call_and_an_import_has_none() -> None:
     one = query("q", "a", "b")
     calls = Call("q", 1, "search", "search", {}, ("z", "a"), 1)
     search = made("plain", [one], calls, kind="search")
-    assert [(gain.label, gain.new) for gain in gains(search, one)] == [("S1 search: question q", ("a",))]
+    assert [(gain.label, gain.new) for gain in all_gains(search)["q"]] == [("S1 search: question q", ("a",))]
     with pytest.raises(InvalidRequest, match="is imported and its calls are unknown"):
-        gains(made("other", [one], calls, kind="import"), one)
-    assert gains(search, query("empty")) == []
+        all_gains(made("other", [one], calls, kind="import"))
+    assert gains(query("empty"), calls_of(search)["q"]) == []
 
 
 def test_subjects_of_other_tools() -> None:
@@ -285,8 +266,7 @@ def test_failures_that_all_agents_share_are_counted_by_intent() -> None:
     """Both find nothing for q1 and q5; first finds part of q2, second q3; q4 has no answer to find."""
     plain = made("plain", QUERIES, Call("q1", 1, "s", "search", {}, ("a",), 1), kind="search")
     runs = [*two_agents(), plain]
-    measured = Measured.of(runs, ["R@All"])
-    summary, listed = shared_failures(measured, [efficiency(run) for run in runs])
+    summary, listed = shared_failures(Agents(Measured.of(runs, ["R@All"])))
     assert rows(summary) == [
         {"Intent": "scope", "Failures": "1", "Candidates: first": "2.0", "Candidates: second": "4.0"},
         {"Intent": "(none)", "Failures": "1", "Candidates: first": "4.0", "Candidates: second": "0.0"},
@@ -298,12 +278,11 @@ def test_failures_that_all_agents_share_are_counted_by_intent() -> None:
         ("q5", "4", "0"),
     ]
     one = [*two_agents()[:1], plain]
-    assert shared_failures(Measured.of(one, ["R@All"]), [efficiency(run) for run in one]) == []
+    assert shared_failures(Agents(Measured.of(one, ["R@All"]))) == []
 
 
 def test_routes_are_counted_by_kind_and_written_one_by_one() -> None:
-    measured = Measured.of(two_agents(), ["R@All"])
-    found = Found(measured)
+    found = Agents(Measured.of(two_agents(), ["R@All"]))
     first, second = rows(route_table(found))
     assert (first["Calls"], first["Raised recall"], float(first["Share"])) == ("4", "1", 0.25)
     assert (first["Answers"], first["Search"], first["Expansion"], first["Missed"]) == ("5", "0", "1", "4")

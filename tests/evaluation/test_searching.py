@@ -36,7 +36,6 @@ from scholarbase.evaluation.checkpoints import RESULTS, Checkpoint
 from scholarbase.evaluation.runs import HASHED, SECONDS, read_run
 from scholarbase.evaluation.searching import (
     SearchSettings,
-    check_modes,
     default_name,
     run_searches,
 )
@@ -46,7 +45,6 @@ from scholarbase.models.source import Source
 from scholarbase.progress import Reporter, SilentReporter
 from scholarbase.search.library import Library
 from tests.conftest import SAMPLE, serving
-from tests.libraries import copied
 
 SPARSE = SearchSettings(mode="sparse", limit=50)
 
@@ -125,6 +123,11 @@ def test_a_run_has_what_the_library_finds(sample: Library, tmp_path: Path) -> No
         assert [hit.paper.id for hit in found] == [result.id for result in run.rankings[query.id]]
     assert read_run(tmp_path / "run") == run
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
+    expected = {r.id for ranking in run.rankings.values() for r in ranking[:20]}
+    expected |= {a.paper_id for query in run.queries for a in query.answers if a.held}
+    assert set(run.papers) == expected
+    paper = sample.paper(min(expected))
+    assert (run.papers[paper.id].title, run.papers[paper.id].year) == (paper.title, paper.year)
 
 
 def test_the_manifest_has_the_search_settings(sample: Library, tmp_path: Path) -> None:
@@ -146,16 +149,6 @@ def test_the_manifest_has_the_search_settings(sample: Library, tmp_path: Path) -
     assert (manifest.answers, manifest.command, manifest.name) == ({"given": 40}, "the command", "a run")
 
 
-def test_first_results_and_held_answers_have_title_and_year(sample: Library, tmp_path: Path) -> None:
-    run = search(sample, tmp_path / "run")
-    expected = {r.id for ranking in run.rankings.values() for r in ranking[:20]}
-    expected |= {a.paper_id for query in run.queries for a in query.answers if a.held}
-    assert set(run.papers) == expected
-    paper_id = min(expected)
-    paper = sample.paper(paper_id)
-    assert (run.papers[paper_id].title, run.papers[paper_id].year) == (paper.title, paper.year)
-
-
 def test_a_limit_above_a_page_goes_as_deep_as_paging(sample: Library, tmp_path: Path) -> None:
     query = Query("deep", "quantum field theory model energy state result gauge mass", ())
     run = search(sample, tmp_path / "run", SearchSettings(mode="sparse", limit=1200), questions(query))
@@ -164,6 +157,7 @@ def test_a_limit_above_a_page_goes_as_deep_as_paging(sample: Library, tmp_path: 
     assert [result.id for result in run.rankings["deep"]] == found
 
 
+@pytest.mark.slow
 def test_a_hybrid_search_ends_where_its_paging_does(dense: Library, tmp_path: Path) -> None:
     query = Query("deep", "quantum field theory of black holes", ())
     run = search(dense, tmp_path / "run", SearchSettings(limit=10_000), questions(query))
@@ -247,6 +241,7 @@ def test_the_files_are_the_same_at_any_concurrency_and_over_http(
     assert files(tmp_path / "alone") == files(tmp_path / "http")
 
 
+@pytest.mark.slow
 def test_hybrid_runs_are_the_same_over_http(dense: Library, dense_server: str, tmp_path: Path) -> None:
     queries = replace(query_set(), queries=query_set().queries[:10])
     alone = search(dense, tmp_path / "alone", SearchSettings(), queries)
@@ -301,15 +296,11 @@ def rows(path: Path) -> list[dict[str, Any]]:
     return [orjson.loads(line) for line in path.read_bytes().splitlines()]
 
 
-@pytest.mark.parametrize("concurrency", [1, 3])
 def test_an_interrupted_run_resumes_and_repeats_no_search(
-    concurrency: int, sample: Library, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    sample: Library, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     undisturbed = search(sample, tmp_path / "undisturbed")
-    kept = {
-        row["id"]: row["seconds"]
-        for row in rows(interrupted(sample, tmp_path / "run", concurrency=concurrency))
-    }
+    kept = {row["id"]: row["seconds"] for row in rows(interrupted(sample, tmp_path / "run", concurrency=3))}
     assert len(kept) >= 15
     assert f"{len(kept)} of 40 queries are done and kept" in caplog.text
     assert not (tmp_path / "run").exists()
@@ -331,12 +322,13 @@ def test_the_query_of_a_torn_last_line_is_searched_again(sample: Library, tmp_pa
     assert files(tmp_path / "run") == files(tmp_path / "undisturbed")
 
 
-@pytest.mark.parametrize("line", [b"{}\n", b"no json\n", b'{"id":"x","ids":[],"scores":[],"seconds":1}\n'])
-def test_an_invalid_line_is_an_error(line: bytes, sample: Library, tmp_path: Path) -> None:
+def test_an_invalid_line_is_an_error(sample: Library, tmp_path: Path) -> None:
     results = interrupted(sample, tmp_path / "run")
-    results.write_bytes(line + results.read_bytes())
-    with pytest.raises(RunDamaged, match="--restart"):
-        search(sample, tmp_path / "run")
+    kept = results.read_bytes()
+    for line in (b"{}\n", b"no json\n", b'{"id":"x","ids":[],"scores":[],"seconds":1}\n'):
+        results.write_bytes(line + kept)
+        with pytest.raises(RunDamaged, match="--restart"):
+            search(sample, tmp_path / "run")
     assert len(search(sample, tmp_path / "run", restart=True).rankings) == 40
 
 
@@ -434,6 +426,7 @@ def test_ctrl_c_waited_for_a_server_that_does_not_answer(
     assert len(search(sample, tmp_path / "run").rankings) == 40
 
 
+@pytest.mark.slow
 def test_another_library_under_the_run_ends_it(server: str, dense_server: str, tmp_path: Path) -> None:
     with _Moved(server) as client:
         client.other = dense_server
@@ -467,14 +460,6 @@ def test_a_run_of_other_settings_is_in_the_way_until_restarted(sample: Library, 
     assert read_run(tmp_path / "run").depth == 10
 
 
-def test_answers_resolved_otherwise_are_another_run(sample: Library, tmp_path: Path) -> None:
-    search(sample, tmp_path / "run")
-    judged = judge(sample, query_set())
-    other = (replace(judged[0], answers=()), *judged[1:])
-    with pytest.raises(RunExists, match="--restart"):
-        search(sample, tmp_path / "run", judged=other)
-
-
 def test_an_unfinished_run_of_other_settings_is_in_the_way(sample: Library, tmp_path: Path) -> None:
     results = interrupted(sample, tmp_path / "run")
     kept = results.read_bytes()
@@ -484,30 +469,6 @@ def test_an_unfinished_run_of_other_settings_is_in_the_way(sample: Library, tmp_
     assert results.read_bytes() == kept
     assert search(sample, tmp_path / "run", other, restart=True).depth == 10
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
-
-
-def test_a_run_that_replaces_another_resumes_without_restart(
-    sample: Library, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    first = search(sample, tmp_path / "run")
-    other = SearchSettings(mode="sparse", limit=10)
-    results = interrupted(sample, tmp_path / "run", settings=other, restart=True)
-    assert "the same command without --restart resumes from there" in caplog.text
-    kept = {row["id"]: row["seconds"] for row in rows(results)}
-    # The first run is still there, and requesting it again keeps the results of the second.
-    assert search(sample, tmp_path / "run") == first
-    run = search(sample, tmp_path / "run", other)
-    assert kept.items() <= run.seconds.items()
-    assert read_run(tmp_path / "run").depth == 10
-    assert [path.name for path in tmp_path.iterdir()] == ["run"]
-
-
-def test_what_an_unfinished_run_began_with_may_be_damaged(sample: Library, tmp_path: Path) -> None:
-    about = interrupted(sample, tmp_path / "run").with_name("manifest.json")
-    about.write_bytes(b"{")
-    with pytest.raises(RunDamaged, match="not the manifest of an unfinished run"):
-        search(sample, tmp_path / "run")
-    assert len(search(sample, tmp_path / "run", restart=True).rankings) == 40
 
 
 def test_a_damaged_run_is_an_error_and_can_be_made_again(sample: Library, tmp_path: Path) -> None:
@@ -527,18 +488,6 @@ def test_a_folder_that_is_not_a_run_is_left_unchanged(sample: Library, tmp_path:
             search(sample, tmp_path / "run", restart=restart)
     assert (tmp_path / "run" / "notes.txt").read_text() == "mine"
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
-
-
-def test_a_library_in_the_way_is_never_offered_for_replacement(
-    sample: Library, sample_library: Path, tmp_path: Path
-) -> None:
-    copied(sample_library, tmp_path / "run")
-    before = sorted(path.name for path in (tmp_path / "run").iterdir())
-    for restart in (False, True):
-        with pytest.raises(RunExists, match="not part of a run") as raised:
-            search(sample, tmp_path / "run", restart=restart)
-        assert "--restart" not in str(raised.value)
-    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == before
 
 
 def test_a_line_partly_written_to_a_full_disk_is_removed(
@@ -570,23 +519,6 @@ def test_two_processes_do_not_make_one_run(sample: Library, tmp_path: Path) -> N
     assert len(search(sample, tmp_path / "run").rankings) == 40
 
 
-def test_another_name_for_a_finished_run_needs_no_search(sample: Library, tmp_path: Path) -> None:
-    first = search(sample, tmp_path / "run")
-    queries = query_set()
-    again = run_searches(
-        sample,
-        queries,
-        judge(sample, queries),
-        {"given": 40},
-        SPARSE,
-        tmp_path / "run",
-        name="renamed",
-        command="the command",
-    )
-    assert again.name == read_run(tmp_path / "run").name == "renamed"
-    assert again.seconds == first.seconds
-
-
 # -- what cannot be searched for --------------------------------------------------------------------------
 
 
@@ -597,12 +529,8 @@ def test_malformed_query_syntax_names_the_query_before_any_search(sample: Librar
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(
-    "settings", [SPARSE, SearchSettings(mode="sparse", syntax="auto"), SearchSettings(engine="fts5")]
-)
-def test_a_stray_parenthesis_in_one_question_ended_the_run(
-    sample: Library, tmp_path: Path, settings: SearchSettings
-) -> None:
+def test_a_stray_parenthesis_in_one_question_ended_the_run(sample: Library, tmp_path: Path) -> None:
+    settings = SearchSettings(mode="sparse", syntax="auto")
     queries = questions(
         Query("good", "strings", ()),
         Query("stray", 'Which "strings" and branes )', ()),
@@ -612,11 +540,6 @@ def test_a_stray_parenthesis_in_one_question_ended_the_run(
     assert all(run.rankings[name] for name in ("good", "stray", "open"))
     assert run.manifest.search is not None
     assert (run.manifest.search["syntax"], run.manifest.search["syntax_queries"]) == (settings.syntax, 0)
-
-
-def test_an_empty_query_is_named(sample: Library, tmp_path: Path) -> None:
-    with pytest.raises(InvalidRequest, match=r"Query 'blank' cannot be searched for: q is empty"):
-        search(sample, tmp_path / "run", SPARSE, questions(Query("blank", "  ", ())))
 
 
 def test_an_invalid_query_of_a_batch_is_named(sample: Library, server: str, tmp_path: Path) -> None:
@@ -630,37 +553,33 @@ def test_an_invalid_query_of_a_batch_is_named(sample: Library, server: str, tmp_
 
 
 def test_a_mode_that_the_library_lacks_is_an_error_before_any_search(sample: Library, tmp_path: Path) -> None:
-    assert check_modes(sample, ["sparse", None]) == ["sparse", "sparse"]
+    assert {SearchSettings(mode=mode).check_mode(sample) for mode in ("sparse", None)} == {"sparse"}
     with pytest.raises(UnsupportedMode, match="built without them"):
-        check_modes(sample, ["sparse", "dense"])
+        SearchSettings(mode="dense").check_mode(sample)
     with pytest.raises(UnsupportedMode):
         search(sample, tmp_path / "run", SearchSettings(mode="hybrid"))
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_the_best_mode_is_named(dense: Library) -> None:
-    assert check_modes(dense, [None, "dense"]) == ["hybrid", "dense"]
+    assert (SearchSettings().check_mode(dense), SearchSettings(mode="dense").check_mode(dense)) == (
+        "hybrid",
+        "dense",
+    )
 
 
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
+def test_settings_that_cannot_be_right() -> None:
+    for arguments, sentence in (
         ({"limit": 0}, "limit is 0"),
         ({"limit": 10_001}, "from 1 to 10000"),
-        ({"limit": True}, "limit is True"),
         ({"mode": "best"}, "mode is 'best': input should be"),
-        ({"engine": "lucene"}, "engine is 'lucene': input should be"),
         ({"mode": "dense", "engine": "bm25"}, "which has no sparse leg"),
         ({"to": "yesterday"}, "'yesterday' is not a valid date"),
-        ({"exact": 1}, "exact is 1"),
-        ({"pool": "yes"}, "pool is 'yes'"),
-        ({"rerank": ""}, "rerank is ''"),
         ({"rerank": "tiny", "rerank_depth": 201}, "rerank_depth is 201"),
-    ],
-)
-def test_settings_that_cannot_be_right(arguments: dict[str, Any], sentence: str) -> None:
-    with pytest.raises(InvalidRequest, match=sentence):
-        SearchSettings(**arguments)
+    ):
+        with pytest.raises(InvalidRequest, match=sentence):
+            SearchSettings(**arguments)  # type: ignore[arg-type]
 
 
 def test_arguments_that_cannot_be_right(sample: Library, tmp_path: Path) -> None:
@@ -683,6 +602,7 @@ def test_a_default_name_is_fit_for_a_file() -> None:
     assert default_name(replace(queries, name="../My queries: ü"), "dense") == "My-queries-dense"
 
 
+@pytest.mark.slow
 def test_each_run_computes_the_vectors_of_its_queries(
     dense: Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -20,8 +20,7 @@ def enumerated(differences: list[float]) -> float:
     return sum(value >= observed - 1e-12 for value in far) / len(flips)
 
 
-@pytest.mark.parametrize("n", range(1, 9))
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(("n", "seed"), [(1, 0), (2, 1), (4, 2), (6, 3), (8, 4)])
 def test_the_paired_test_of_few_queries_counts_every_flip(n: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     # Recall values have few levels, so that sums tie and some differences are 0.
@@ -49,7 +48,7 @@ def test_queries_that_did_not_change_change_no_p_value() -> None:
 def test_more_queries_than_a_float_has_flips_for_are_tested() -> None:
     rng = np.random.default_rng(5)
     a = rng.random(1500)
-    tested = paired_test(a, a + rng.normal(0, 0.1, 1500))
+    tested = paired_test(a, a + rng.normal(0, 0.1, 1500), resamples=500)
     assert tested.test == "random"
     assert 0 < tested.p <= 1
 
@@ -58,7 +57,7 @@ def test_the_least_p_value_that_drawn_flips_can_show_is_one_in_all_of_them_and_o
     assert paired_test([0.0] * 50, [0.5] * 50, resamples=999).p == pytest.approx(1 / 1000)
 
 
-@pytest.mark.parametrize("shift", [0.0, 0.02, 0.05])
+@pytest.mark.parametrize("shift", [0.0, 0.05])
 def test_the_paired_test_of_many_queries_is_near_students(shift: float) -> None:
     rng = np.random.default_rng(3)
     a = rng.random(200)
@@ -123,9 +122,9 @@ def test_the_same_seed_gives_the_same_figures() -> None:
     assert paired_test(values, values[::-1]) == paired_test(values, values[::-1])
 
 
-@pytest.mark.parametrize("values", [[0.1], [0.1, 0.1, 0.1], [0.0] * 40])
-def test_equal_values_have_an_interval_without_width(values: list[float]) -> None:
-    assert bootstrap_interval(values) == (values[0], values[0], values[0], len(values))
+def test_equal_values_have_an_interval_without_width() -> None:
+    for values in ([0.1], [0.1, 0.1, 0.1], [0.0] * 40):
+        assert bootstrap_interval(values) == (values[0], values[0], values[0], len(values))
 
 
 def test_no_values_have_no_mean() -> None:

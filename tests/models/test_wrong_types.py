@@ -9,7 +9,7 @@ import asyncio
 import datetime
 import decimal
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -22,16 +22,9 @@ from hypothesis import strategies as st
 
 from scholarbase import AsyncClient, Client
 from scholarbase.errors import InvalidRequest, ScholarBaseError
-from scholarbase.evaluation.answers import judge
-from scholarbase.evaluation.comparison import compare
-from scholarbase.evaluation.formats import read_queries
-from scholarbase.evaluation.measures import evaluate
-from scholarbase.evaluation.searching import SearchSettings, run_searches
-from scholarbase.evaluation.statistics import bootstrap_interval, paired_test
 from scholarbase.models.source import EdgeArguments, PageArguments, SearchArguments, SimilarArguments, Source
 from scholarbase.search.library import Library
 from scholarbase.tools import Tools
-from tests.conftest import SAMPLE
 
 PAPER: Final = "arXiv:hep-th/9301068"
 REQUIRED: Final[dict[str, Any]] = {
@@ -352,68 +345,6 @@ def test_arguments_of_tools_reject_wrong_types(sample: Library) -> None:
         for make in WRONG.values():
             with suppress(InvalidRequest):
                 tools.call("search_papers", {"q": "string theory", name: make()})
-
-
-# -- evaluation ------------------------------------------------------------------------------------------
-
-
-def test_evaluation_rejects_wrong_types(sample: Library, tmp_path: Path) -> None:
-    queries = read_queries(SAMPLE / "queries.jsonl")
-    judged = judge(sample, queries)
-    valid: dict[Callable[..., Any], dict[str, Any]] = {
-        read_queries: {"path": SAMPLE / "queries.jsonl"},
-        judge: {"source": sample, "queries": queries},
-        bootstrap_interval: {"values": [0.5, 1.0]},
-        paired_test: {"a": [0.5, 1.0], "b": [0.25, 1.0]},
-        SearchSettings: {},
-        evaluate: {"run": None},
-        compare: {"a": None, "b": None, "measures": ["R@10"]},
-        run_searches: {
-            **{"source": sample, "queries": queries, "judged": judged.queries, "counts": judged.counts},
-            **{"settings": SearchSettings(mode="sparse"), "folder": tmp_path / "run", "name": "run"},
-            "command": "x",
-        },
-    }
-    accepted: Mapping[tuple[Any, str], set[str]] = {
-        (read_queries, "skip_broken"): TRUTH,
-        (read_queries, "metadata"): OPTIONAL,
-        (bootstrap_interval, "resamples"): NUMBERS,
-        (bootstrap_interval, "seed"): {"a number", "a huge number"},
-        (bootstrap_interval, "values"): {
-            "a list of numbers",
-            "a generator of numbers",
-            "an array of numbers",
-        },
-        (paired_test, "resamples"): NUMBERS,
-        (paired_test, "a"): {"an array of numbers"},
-        (paired_test, "b"): {"an array of numbers"},
-        (paired_test, "seed"): {"a number", "a huge number"},
-        (SearchSettings, "limit"): NUMBERS,
-        (SearchSettings, "mode"): OPTIONAL,
-        (SearchSettings, "engine"): OPTIONAL,
-        (SearchSettings, "to"): OPTIONAL,
-        (SearchSettings, "exact"): TRUTH,
-        (SearchSettings, "pool"): TRUTH,
-        (SearchSettings, "rerank"): TEXT | OPTIONAL,
-        (run_searches, "command"): TEXT,
-        (run_searches, "name"): TEXT,
-        (run_searches, "folder"): {"digits", "a path"},
-        (run_searches, "counts"): {"a dictionary"},
-        (run_searches, "concurrency"): NUMBERS | OPTIONAL,
-        (run_searches, "restart"): TRUTH,
-    }
-    for function, needed in valid.items():
-        for name in inspect.signature(function).parameters:
-            for wrong, make in WRONG.items():
-                if name == "reporter" or wrong in accepted.get((function, name), ()):
-                    continue
-                if (
-                    function is read_queries
-                    and name in ("path", "metadata")
-                    and wrong in ("digits", "a path")
-                ):
-                    continue
-                rejects(f"{function.__name__}({name}={wrong})", function, **needed | {name: make()})
 
 
 # -- anything ----------------------------------------------------------------------------------------------

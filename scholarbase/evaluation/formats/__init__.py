@@ -16,7 +16,6 @@ from scholarbase.evaluation.formats.reading import Format, Reading
 from scholarbase.evaluation.formats.scholarquest import SCHOLARQUEST
 from scholarbase.evaluation.formats.streams import Record
 from scholarbase.extensions import added_list
-from scholarbase.models.checks import check_path, check_type
 from scholarbase.models.queries import QuerySet
 
 __all__ = ["read_queries"]
@@ -55,13 +54,9 @@ def read_queries(path: Path, *, metadata: Path | None = None, skip_broken: bool 
         skip_broken: skip broken lines and report them in a note, instead of raising.
 
     Raises:
-        InvalidRequest: an argument has another type.
         QueryFileError: the file is missing, unreadable or of an unknown format, or one of its lines is broken.
         EvaluationError: the file is Parquet, and pyarrow is missing.
     """
-    path = check_path(path, "path")
-    metadata = None if metadata is None else check_path(metadata, "metadata")
-    check_type(skip_broken, bool, "skip_broken", "true or false")
     if not path.exists():
         raise QueryFileError(f"No query file at {path}: give a file or a folder. {_hint()}")
     if metadata is not None and not metadata.exists():

@@ -14,9 +14,8 @@ from typing import Final
 
 from scholarbase.errors import QueryFileError
 from scholarbase.evaluation.formats import fields
-from scholarbase.evaluation.formats.judgements import Collection
-from scholarbase.evaluation.formats.reading import Broken, Reading
-from scholarbase.evaluation.formats.streams import json_lines, plain_or_packed
+from scholarbase.evaluation.formats.reading import Broken, Reading, join
+from scholarbase.evaluation.formats.streams import Record, json_lines, plain_or_packed
 from scholarbase.files import opened
 from scholarbase.models.queries import Answer
 
@@ -55,22 +54,16 @@ def read(folder: Path, reading: Reading) -> None:
     others = [path for path in _splits(folder) if path != qrels]
     if others:
         reading.count(_OTHER, len(others))
-    collection = Collection(reading)
-    for record in reading.readable(json_lines(queries)):
-        where = f"{queries.name}, {record.where}"
+    records = ((f"{queries.name}, {record.where}", record) for record in json_lines(queries))
+
+    def text_of(record: Record) -> tuple[str, str]:
+        if record.problem is not None:
+            raise Broken(record.problem)
         reading.unread(name for name in record.fields if name not in _KNOWN)
-        try:
-            query_id = fields.query_id(fields.required(record.fields, "_id"), "_id")
-            collection.add_text(query_id, fields.query_text(record.fields, "text"), where)
-        except Broken as problem:
-            reading.broken(where, str(problem))
-    for where, cells in _rows(qrels):
-        reading.records += 1
-        try:
-            collection.add_judgement(*_judgement(cells), where)
-        except Broken as problem:
-            reading.broken(where, str(problem))
-    collection.join()
+        query_id = fields.query_id(fields.required(record.fields, "_id"), "_id")
+        return query_id, fields.query_text(record.fields, "text")
+
+    join(reading, records, text_of, _rows(qrels), _judgement)
 
 
 def _rows(path: Path) -> Iterator[tuple[str, list[str]]]:

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from scholarbase.errors import QueryFileError
 from scholarbase.evaluation.formats.streams import Record
-from scholarbase.models.queries import Query, QuerySet
+from scholarbase.models.queries import Answer, Query, QuerySet
+
+T = TypeVar("T")
+S = TypeVar("S")
 
 _SHOWN: Final = 3
 """Broken records whose reasons are in a note."""
+_UNJUDGED: Final = "Queries without a judgement, left out"
+_IRRELEVANT: Final = "Queries judged without a relevant document, left out"
 
 
 class Broken(Exception):
@@ -48,6 +54,14 @@ class Reading:
     def broken(self, where: str, reason: str) -> None:
         """Record a broken record."""
         self._broken.append((where, reason))
+
+    @contextmanager
+    def catching(self, where: str) -> Iterator[None]:
+        """Record a broken record where the block raises Broken."""
+        try:
+            yield
+        except Broken as problem:
+            self.broken(where, str(problem))
 
     def check_unique(self, query_id: str, where: str) -> None:
         """Raise Broken if another place of the file has the id."""
@@ -142,9 +156,42 @@ class Format:
         for record in reading.readable(records):
             if not record.fields.keys() <= self.names:
                 reading.unread(name for name in record.fields if name not in self.names)
-            try:
+            with reading.catching(record.where):
                 query = self.query(record, reading)
                 if query is not None:
                     reading.add(query, record.where)
-            except Broken as problem:
-                reading.broken(record.where, str(problem))
+
+
+def join(
+    reading: Reading,
+    texts: Iterable[tuple[str, T]],
+    text_of: Callable[[T], tuple[str, str]],
+    judgements: Iterable[tuple[str, S]],
+    judgement_of: Callable[[S], tuple[str, Answer]],
+) -> None:
+    """Read queries of one file with their judgements in another, as in BEIR and TREC. Each record comes with its place.
+
+    A query without a relevant document is left out and counted.
+    """
+    queries: dict[str, tuple[str, str]] = {}
+    for where, record in texts:
+        reading.records += 1
+        with reading.catching(where):
+            query_id, text = text_of(record)
+            reading.check_unique(query_id, where)
+            queries[query_id] = where, text
+    judged: dict[str, tuple[str, list[Answer]]] = {}
+    for where, row in judgements:
+        reading.records += 1
+        with reading.catching(where):
+            query_id, answer = judgement_of(row)
+            judged.setdefault(query_id, (where, []))[1].append(answer)
+    for query_id, (where, _) in judged.items():
+        if query_id not in queries:
+            reading.broken(where, f"it judges the query {query_id!r}, which has no text.")
+    for query_id, (where, text) in queries.items():
+        _, answers = judged.get(query_id, (where, []))
+        if any(answer.grade > 0 for answer in answers):
+            reading.add(Query(query_id, text, tuple(answers)), where)
+        else:
+            reading.count(_IRRELEVANT if answers else _UNJUDGED)

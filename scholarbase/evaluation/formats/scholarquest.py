@@ -37,7 +37,7 @@ def _read_metadata(path: Path, queries: Reading) -> dict[str, _Facts]:
     reading = Reading(path, queries.skip_broken)
     facts: dict[str, _Facts] = {}
     for record in reading.readable(json_lines(path)):
-        try:
+        with reading.catching(record.where):
             query_id = fields.query_id(fields.required(record.fields, "query_id"), "query_id")
             found = _Facts(
                 fields.optional_text(record.fields, "category"),
@@ -46,8 +46,6 @@ def _read_metadata(path: Path, queries: Reading) -> dict[str, _Facts]:
             )
             if facts.setdefault(query_id, found) != found:
                 raise Broken(f"the query id {query_id!r} is described twice, with different values.")
-        except Broken as problem:
-            reading.broken(record.where, str(problem))
     reading.check(bool(facts))
     if reading.broken_count:
         queries.count(_BROKEN, reading.broken_count)

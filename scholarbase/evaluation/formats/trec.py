@@ -19,8 +19,7 @@ from typing import Final, Literal, get_args
 
 from scholarbase.errors import QueryFileError
 from scholarbase.evaluation.formats import fields
-from scholarbase.evaluation.formats.judgements import Collection
-from scholarbase.evaluation.formats.reading import Broken, Reading
+from scholarbase.evaluation.formats.reading import Broken, Reading, join
 from scholarbase.evaluation.formats.streams import start_of
 from scholarbase.files import read_whole
 from scholarbase.models.queries import Answer
@@ -92,26 +91,15 @@ def _only(found: list[Path], kind: Kind, folder: Path) -> Path:
 
 def read(topics: Path, qrels: Path, reading: Reading) -> None:
     """Read both files into ``reading``. Raises QueryFileError: one of them is unreadable."""
-    collection = Collection(reading)
-    for where, number, text in _topics(topics):
-        reading.records += 1
-        try:
-            query_id = fields.query_id(number, "the topic's number")
-            collection.add_text(
-                query_id, fields.query_text({"the topic's text": text}, "the topic's text"), where
-            )
-        except Broken as problem:
-            reading.broken(where, str(problem))
-    for line_number, line in enumerate(_text(qrels).splitlines(), 1):
-        if not line.strip():
-            continue
-        reading.records += 1
-        where = f"{qrels.name}, line {line_number}"
-        try:
-            collection.add_judgement(*_judgement(line), where)
-        except Broken as problem:
-            reading.broken(where, str(problem))
-    collection.join()
+    lines = enumerate(_text(qrels).splitlines(), 1)
+    judgements = ((f"{qrels.name}, line {number}", line) for number, line in lines if line.strip())
+    join(reading, _topics(topics), _query, judgements, _judgement)
+
+
+def _query(topic: tuple[str, str]) -> tuple[str, str]:
+    number, text = topic
+    query_id = fields.query_id(number, "the topic's number")
+    return query_id, fields.query_text({"the topic's text": text}, "the topic's text")
 
 
 def _text(path: Path) -> str:
@@ -119,14 +107,14 @@ def _text(path: Path) -> str:
     return read_whole(path).decode(errors="replace")
 
 
-def _topics(path: Path) -> Iterator[tuple[str, str, str]]:
-    """Yield place, number and text of each topic."""
+def _topics(path: Path) -> Iterator[tuple[str, tuple[str, str]]]:
+    """Yield the place of each topic, and its number and text."""
     text = _text(path)
     if not text.lstrip().startswith("<"):
         for number, line in enumerate(text.splitlines(), 1):
             if line.strip():
                 query_id, _, query = line.partition("\t")
-                yield f"{path.name}, line {number}", query_id, " ".join(query.split())
+                yield f"{path.name}, line {number}", (query_id, " ".join(query.split()))
         return
     if len(_OPENED.findall(text)) != len(_TOPIC.findall(text)):
         raise QueryFileError(f"{path} has a topic that does not end: close each <top> with </top>.")
@@ -137,7 +125,7 @@ def _topics(path: Path) -> Iterator[tuple[str, str, str]]:
         parts = [part[1] for part in (pattern.search(topic[2]) for pattern in _PARTS) if part]
         whole = topic[2] if "<" not in topic[2] else ""
         query = next((part for part in (*parts, whole) if part.strip()), "")
-        yield where, found[1] if found else "", " ".join(html.unescape(query).split())
+        yield where, (found[1] if found else "", " ".join(html.unescape(query).split()))
 
 
 def _judgement(line: str) -> tuple[str, Answer]:

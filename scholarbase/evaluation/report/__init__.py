@@ -6,7 +6,7 @@
       tables/         each table as CSV (full precision) and LaTeX (booktabs)
       figures/        each plot as SVG and PDF
 
-The same runs give the same bytes. ``contents``, ``agents`` and ``analysis`` compute the tables and curves, ``tables``
+The same runs give the same bytes. ``contents`` and ``agents`` compute the tables and curves, ``tables``
 and ``plots`` render them, ``drilldown`` lists the queries, ``published`` has published figures.
 """
 
@@ -27,6 +27,7 @@ from scholarbase.evaluation.report.contents import Measured
 from scholarbase.evaluation.report.page import Report, build, to_html, to_markdown
 from scholarbase.evaluation.report.tables import to_csv, to_latex
 from scholarbase.files import atomic_write
+from scholarbase.models.checks import check_whole
 from scholarbase.models.runs import Run
 
 __all__ = ["write_report"]
@@ -87,14 +88,7 @@ def write_report(
 def _check(runs: Sequence[Run], drill_down: int, across_snapshots: bool) -> None:
     if not runs:
         raise InvalidRequest("No runs: a report needs at least one.")
-    if (
-        isinstance(drill_down, bool)
-        or not isinstance(drill_down, int)
-        or not 0 <= drill_down <= MAX_DRILL_DOWN
-    ):
-        raise InvalidRequest(
-            f"drill_down is {drill_down!r}: it must be a whole number from 0 to {MAX_DRILL_DOWN}."
-        )
+    check_whole(drill_down, "drill_down", 0, MAX_DRILL_DOWN)
     for run in runs:
         check_papers(run, "a report")
     for run in runs[1:]:

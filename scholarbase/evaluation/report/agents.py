@@ -1,15 +1,25 @@
-"""Tables and curves of a report about agents: the cost of their calls, and the failed queries."""
+"""Tables and curves of a report about agents: the cost of their calls, the queries that they failed, and the calls that
+found answers.
+
+ScholarQuest (arXiv:2606.20235) has these tables: 4 (failures), 10 (calls) and 11 (routes).
+"""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
 from statistics import fmean
 from typing import Final
 
+from scholarbase.evaluation.breakdown import group_label, group_order
 from scholarbase.evaluation.efficiency import Efficiency, efficiency, recall_by_call
-from scholarbase.evaluation.report.analysis import shared_failures
-from scholarbase.evaluation.report.contents import Measured, depths
+from scholarbase.evaluation.report.contents import OVERALL, Measured, depths
 from scholarbase.evaluation.report.plots import Curve
-from scholarbase.evaluation.report.tables import Cell, Table
+from scholarbase.evaluation.report.tables import MISSING, Cell, Table
+from scholarbase.evaluation.routes import KINDS, Gain, all_gains, route_counts, routes
+from scholarbase.models.runs import Run
 
 FIGURES: Final = {
     "rounds": ("Rounds", 2),
@@ -28,27 +38,50 @@ FIGURES: Final = {
 """Figures of :class:`Efficiency` to their headings and the digits shown."""
 
 
+class Agents:
+    """What the tables of agents are computed from, once for all of them."""
+
+    def __init__(self, measured: Measured) -> None:
+        self.measured = measured
+        self.computed = [efficiency(run) for run in measured.runs]
+
+    @cached_property
+    def gains(self) -> list[tuple[str, Run, dict[str, list[Gain]]]]:
+        """Label, run and gains of every run whose calls are known."""
+        pairs = zip(self.measured.labels, self.measured.runs, strict=True)
+        return [(label, run, all_gains(run)) for label, run in pairs if run.manifest.kind != "import"]
+
+    @property
+    def agents(self) -> list[tuple[str, Run, Efficiency]]:
+        """Label, run and figures of the agents."""
+        triples = zip(self.measured.labels, self.measured.runs, self.computed, strict=True)
+        return [triple for triple in triples if triple[1].manifest.kind == "trajectory"]
+
+
 def has_agents(measured: Measured) -> bool:
     """Whether any run is of an agent."""
     return any(run.manifest.kind == "trajectory" for run in measured.runs)
 
 
-def agent_tables(measured: Measured) -> list[Table]:
-    """The efficiency of all runs, their failures, and the queries for which agents found no answer."""
-    computed = [efficiency(run) for run in measured.runs]
-    tables = [_efficiency(measured, computed), _failures(measured, computed)]
-    failed = _failed_queries(measured, computed)
-    tables += [failed] if failed.rows else []
-    return [*tables, *shared_failures(measured, computed)]
+def agent_tables(found: Agents) -> list[Table]:
+    """The efficiency of all runs, their failures, and the calls that found answers."""
+    failed = _failed_queries(found)
+    return [
+        _efficiency(found),
+        _failures(found),
+        *([failed] if failed.rows else []),
+        *shared_failures(found),
+        route_table(found),
+    ]
 
 
-def _efficiency(measured: Measured, computed: list[Efficiency]) -> Table:
+def _efficiency(found: Agents) -> Table:
     # Columns without a value are omitted, as the table is wide.
     rare = ("inspect_calls", "failed_calls")
     shown = [
         name
         for name in FIGURES
-        if any(each.means[name] if name in rare else each.means[name] is not None for each in computed)
+        if any(each.means[name] if name in rare else each.means[name] is not None for each in found.computed)
     ]
     return Table.of(
         "efficiency",
@@ -57,38 +90,47 @@ def _efficiency(measured: Measured, computed: list[Efficiency]) -> Table:
         [FIGURES[name][0] for name in shown] + ["The same, pooled"],
         [
             [
-                Cell(label),
+                label,
                 *(Cell(value=each.means[name], digits=FIGURES[name][1]) for name in shown),
-                Cell(value=each.pooled_recall_100_per_100),
+                each.pooled_recall_100_per_100,
             ]
-            for label, each in zip(measured.labels, computed, strict=True)
+            for label, each in zip(found.measured.labels, found.computed, strict=True)
         ],
         [
             "A plain search counts as one search call per query. Candidates: distinct papers found by search and "
             "expansion calls. R@100 per 100 candidates is a mean over the queries with candidates; pooled, it is the "
             "mean R@100 divided by the mean number of candidates in hundreds. Inspections and failed calls are shown "
             "if there are any.",
-            depths(measured),
+            depths(found.measured),
         ],
     )
 
 
-def _failures(measured: Measured, computed: list[Efficiency]) -> Table:
+# -- failures -------------------------------------------------------------------------------------------
+
+
+def _failed(run: Run, figures: Efficiency) -> list[list[int | None]]:
+    """Candidates, calls, answers and held answers of each query with no answer found."""
+    queries = {query.id: query.relevant for query in run.queries}
+    return [
+        [
+            row.candidates,
+            figures.calls[row.query_id],
+            len(queries[row.query_id]),
+            sum(answer.held for answer in queries[row.query_id]),
+        ]
+        for row in figures.failures
+    ]
+
+
+def _failures(found: Agents) -> Table:
     rows = []
-    for label, each in zip(measured.labels, computed, strict=True):
-        failures = each.failures
-        calls = [failure.calls for failure in failures if failure.calls is not None]
-        rows.append(
-            [
-                Cell(label),
-                Cell(value=len(failures), digits=0),
-                Cell(value=len(failures) / len(each.queries) if each.queries else None),
-                Cell(value=fmean(f.candidates for f in failures) if failures else None, digits=1),
-                Cell(value=fmean(calls) if calls else None, digits=1),
-                Cell(value=fmean(f.answers for f in failures) if failures else None, digits=1),
-                Cell(value=fmean(f.held for f in failures) if failures else None, digits=1),
-            ]
-        )
+    for label, run, each in zip(found.measured.labels, found.measured.runs, found.computed, strict=True):
+        failed = _failed(run, each)
+        columns = ([n for n in column if n is not None] for column in zip(*failed, strict=True))
+        means = [fmean(column) if column else None for column in columns] or [None] * 4
+        share = len(failed) / len(each.queries) if each.queries else None
+        rows.append([label, len(failed), share, *(Cell(value=mean, digits=1) for mean in means)])
     return Table.of(
         "failures",
         "Queries without any answer found",
@@ -99,21 +141,12 @@ def _failures(measured: Measured, computed: list[Efficiency]) -> Table:
     )
 
 
-def _failed_queries(measured: Measured, computed: list[Efficiency]) -> Table:
-    rows = [
-        [
-            Cell(label),
-            Cell(failure.query_id),
-            Cell(failure.text),
-            *(
-                Cell(value=count, digits=0)
-                for count in (failure.candidates, failure.calls, failure.answers, failure.held)
-            ),
-        ]
-        for label, run, each in zip(measured.labels, measured.runs, computed, strict=True)
-        if run.manifest.kind == "trajectory"
-        for failure in each.failures
-    ]
+def _failed_queries(found: Agents) -> Table:
+    rows = []
+    for label, run, each in found.agents:
+        texts = {query.id: query.text for query in run.queries}
+        for row, counts in zip(each.failures, _failed(run, each), strict=True):
+            rows.append([label, row.query_id, texts[row.query_id], *counts])
     return Table.of(
         "failed-queries",
         "Queries for which an agent found no answer",
@@ -123,10 +156,123 @@ def _failed_queries(measured: Measured, computed: list[Efficiency]) -> Table:
     )
 
 
+def shared_failures(found: Agents) -> list[Table]:
+    """The queries for which no agent found an answer, by intent and one by one; nothing with a single agent."""
+    agents = found.agents
+    if len(agents) < 2:
+        return []
+    failed = set.intersection(*({row.query_id for row in each.failures} for _, _, each in agents))
+    queries = [query for query in found.measured.runs[0].queries if query.id in failed]
+    candidates = [{row.query_id: row.candidates for row in each.queries} for _, _, each in agents]
+    judged = sum(row.recall is not None for row in agents[0][2].queries)
+
+    def row_of(label: str, ids: Sequence[str]) -> list[Cell | str | int]:
+        means = (fmean(seen[i] for i in ids) if ids else None for seen in candidates)
+        return [label, len(ids), *(Cell(value=mean, digits=1) for mean in means)]
+
+    intents = Counter(group_label(query, "intent", {}) for query in queries)
+    by_intent = [
+        row_of(intent, [query.id for query in queries if group_label(query, "intent", {}) == intent])
+        for intent in group_order("intent", [intent for intent, _ in intents.most_common()])
+    ]
+    headings = [f"Candidates: {label}" for label, _, _ in agents]
+    share = f"{len(queries) / judged:.2%}" if judged else MISSING
+    summary = Table.of(
+        "shared-failures",
+        "Queries for which no agent found an answer, by intent",
+        ["Intent"],
+        ["Failures", *headings],
+        [*by_intent, row_of(OVERALL, [query.id for query in queries])],
+        [
+            f"{len(queries):,} of {judged:,} queries with answers ({share}). Candidates: means over these queries."
+        ],
+    )
+    listed = Table.of(
+        "shared-failed-queries",
+        "The queries for which no agent found an answer",
+        ["Intent", "Id", "Query"],
+        ["Answers", *headings],
+        [
+            [
+                group_label(query, "intent", {}),
+                query.id,
+                query.text,
+                len(query.relevant),
+                *(seen[query.id] for seen in candidates),
+            ]
+            for query in queries
+        ],
+    )
+    return [summary, listed] if queries else [summary]
+
+
+# -- calls ----------------------------------------------------------------------------------------------
+
+
 def call_curves(measured: Measured) -> list[Curve]:
     """Recall after each tool call, for the runs with known calls."""
     curves = []
-    for place, (label, run) in enumerate(zip(measured.labels, measured.runs, strict=True)):
+    for position, (label, run) in enumerate(zip(measured.labels, measured.runs, strict=True)):
         if run.manifest.kind != "import" and (recall := recall_by_call(run)):
-            curves.append(Curve(place, label, list(range(1, len(recall) + 1)), recall))
+            curves.append(Curve(position, label, list(range(1, len(recall) + 1)), recall))
     return curves
+
+
+def route_table(found: Agents) -> Table:
+    """How many calls raised recall, and by which kind of call the answers were found first."""
+    rows = []
+    for label, run, gains_of in found.gains:
+        counts = route_counts(run, gains_of)
+        share = counts.raising / counts.calls if counts.calls else None
+        first = (counts.by_kind.get(kind, 0) for kind in KINDS)
+        rows.append([label, counts.calls, counts.raising, share, counts.answers, *first, counts.missed])
+    return Table.of(
+        "routes-by-kind",
+        "The calls that raised recall, and the answers that each kind of call found first",
+        ["Run"],
+        [
+            *("Calls", "Raised recall", "Share", "Answers"),
+            *("Search", "Title match", "Expansion", "Answer only", "Missed"),
+        ],
+        rows,
+        [
+            "Calls: searches, title matches, expansions and answers. Answer only: named in the last answer, "
+            "returned by no call. tables/calls-that-raised-recall.csv and tables/routes.csv have each of them."
+        ],
+    )
+
+
+def call_files(found: Agents) -> list[Table]:
+    """Each call that raised recall, and each answer with its route in each run. These are files only: they are long."""
+    calls = Table.of(
+        "calls-that-raised-recall",
+        "The calls that raised recall",
+        ["Run", "Query", "Kind", "Tool", "Query or seeds", "New answers"],
+        ["Call", "Found", "Answers", "Recall"],
+        [
+            [
+                *(label, query_id, gain.kind, gain.tool, gain.subject, " ".join(gain.new)),
+                *(gain.call, gain.found, gain.total, gain.recall),
+            ]
+            for label, _, gains_of in found.gains
+            for query_id, raising in gains_of.items()
+            for gain in raising
+        ],
+    )
+    return [calls, _routes(found)]
+
+
+def _routes(found: Agents) -> Table:
+    rows: list[list[str]] = []
+    notes = [run.papers for _, run, _ in found.gains]
+    for query in found.gains[0][1].queries if found.gains else ():
+        by_run: list[Mapping[str, Gain]] = [
+            routes(gains_of.get(query.id, ())) for _, _, gains_of in found.gains
+        ]
+        for answer in query.relevant:
+            note = next((papers[answer.paper_id] for papers in notes if answer.paper_id in papers), None)
+            taken = (own[answer.paper_id].label if answer.paper_id in own else "missed" for own in by_run)
+            rows.append([query.id, answer.paper_id, (note.title if note else None) or MISSING, *taken])
+    labels = [label for label, _, _ in found.gains]
+    table = Table.of("routes", "The route to each answer", ["Query", "Answer", "Title", *labels], [], rows)
+    return replace(table, stubs=3)

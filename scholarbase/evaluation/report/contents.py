@@ -1,24 +1,26 @@
-"""Tables and curves of a report, as data without layout."""
+"""Tables and curves of a report, as data without layout. The first tables are those of ``eval show`` too."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from statistics import fmean
 from typing import Any, Final
 
 import numpy as np
 
 from scholarbase.errors import InvalidRequest
 from scholarbase.evaluation.averages import Average
-from scholarbase.evaluation.breakdown import break_down, dimensions, group_order
-from scholarbase.evaluation.measures import Evaluation, Over, evaluate, recall_curve
+from scholarbase.evaluation.breakdown import dimensions, group_label, group_order, groups
+from scholarbase.evaluation.measures import OVERS, Evaluation, Over, evaluate, recall_curve
 from scholarbase.evaluation.report.plots import MAX_PANELS, Curve, Panel
 from scholarbase.evaluation.report.published import published
 from scholarbase.evaluation.report.tables import MISSING, Cell, Table, holm, with_best
+from scholarbase.evaluation.routes import run_labels
 from scholarbase.evaluation.statistics import LEVEL, RESAMPLES, Interval, bootstrap_interval, paired_test
-from scholarbase.models.runs import Run
+from scholarbase.models.runs import JudgedQuery, Run
 
 NOTE_INTERVAL: Final = (
     f"In brackets: {LEVEL:.0%} bootstrap confidence interval of the mean over queries ({RESAMPLES:,} resamples, "
@@ -29,6 +31,9 @@ NOTE_TEST: Final = (
     "p-values corrected for the number of comparisons (Holm)."
 )
 NOTE_BEST: Final = "Bold: the best of each column."
+NOTE_BEST_OF_GROUP: Final = "Bold: the best run of each group."
+OVERALL: Final = "Overall"
+"""The row and column of all queries."""
 OVER: Final[Mapping[Over, str]] = {"all": "all answers", "held": "the answers that the library holds"}
 DIMENSIONS: Final = {
     "intent": "intent",
@@ -50,18 +55,19 @@ class Measured:
     @classmethod
     def of(cls, runs: Sequence[Run], measures: Sequence[str]) -> Measured:
         """Evaluate the runs. Raises as :func:`scholarbase.evaluation.measures.evaluate`."""
-        return cls(tuple(runs), labels(runs), tuple(evaluate(run, measures) for run in runs))
+        return cls(tuple(runs), run_labels(runs), tuple(evaluate(run, measures) for run in runs))
 
     def evaluation(self, run: Run) -> Evaluation:
         """The evaluation of one of the runs. Raises InvalidRequest: it is another run."""
-        for place, one in enumerate(self.runs):
-            if one is run:
-                return self.evaluations[place]
+        for evaluated, evaluation in zip(self.runs, self.evaluations, strict=True):
+            if evaluated is run:
+                return evaluation
         raise InvalidRequest(f"The run {run.name!r} is not among the runs of the report: add it.")
 
-    @property
+    @cached_property
     def measures(self) -> tuple[str, ...]:
-        return self.evaluations[0].measures
+        """The measures of any run."""
+        return tuple(dict.fromkeys(name for each in self.evaluations for name in each.measures))
 
     @cached_property
     def recall(self) -> str:
@@ -83,17 +89,6 @@ class Measured:
         return [self.heading(measure) for measure in self.measures]
 
 
-def labels(runs: Sequence[Run]) -> tuple[str, ...]:
-    """The runs' names; repeated names get a number."""
-    counts = Counter(run.name for run in runs)
-    seen: Counter[str] = Counter()
-    out = []
-    for run in runs:
-        seen[run.name] += 1
-        out.append(run.name if counts[run.name] == 1 else f"{run.name} ({seen[run.name]})")
-    return tuple(out)
-
-
 def cell(interval: Interval, p: float | None = None) -> Cell:
     """A mean with its interval; no value without queries, and no interval for a single query."""
     if interval.n == 1:
@@ -106,26 +101,23 @@ def cell(interval: Interval, p: float | None = None) -> Cell:
 # -- the results ----------------------------------------------------------------------------------------
 
 
-def results(measured: Measured, over: Over) -> Table:
-    """The main results: a row for each run, a column for each measure."""
-    columns = {measure: _column(measured, measure, over) for measure in measured.measures}
+def results(measured: Measured, over: Over, *, tested: bool = True) -> Table:
+    """The main results: a row for each run, a column for each measure; ``tested`` against the first run."""
+    columns = {measure: _column(measured, measure, over, tested) for measure in measured.measures}
     rows = with_best([{m: columns[m][i] for m in columns} for i in range(len(measured.runs))])
     notes = [NOTE_INTERVAL]
     if len(measured.runs) > 1:
-        notes += [NOTE_BEST, NOTE_TEST]
+        notes += [NOTE_BEST, *([NOTE_TEST] if tested else [])]
     notes += _depths(measured) + [note for e in measured.evaluations for note in e.notes]
     notes += _left_out(measured, over)
+    what = "evidence" if all(run.manifest.kind == "passages" for run in measured.runs) else "answers"
     return Table.of(
         f"results-{over}",
-        f"Results over {OVER[over]}",
+        f"Results over {OVER[over].replace('answers', what)}",
         ["Run"],
         ["Queries", *measured.headings()],
         [
-            [
-                Cell(label),
-                Cell(value=len(evaluation.values(measured.measures[0], over)), digits=0),
-                *(row[measure] for measure in measured.measures),
-            ]
+            [label, len(evaluation.values(evaluation.measures[0], over)), *row.values()]
             for label, evaluation, row in zip(measured.labels, measured.evaluations, rows, strict=True)
         ],
         list(dict.fromkeys(notes)),
@@ -140,29 +132,23 @@ def averages(computed: Sequence[Average]) -> Table:
         ["System", "Figure"],
         ["Runs", "Mean", "Standard deviation", "Lowest", "Highest"],
         [
-            [
-                Cell(one.name),
-                Cell(figure),
-                Cell(value=len(one.runs), digits=0),
-                *(Cell(value=v) for v in spread),
-            ]
-            for one in computed
-            for figure, spread in one.figures.items()
+            [system.name, figure, len(system.runs), *spread]
+            for system in computed
+            for figure, spread in system.figures.items()
         ],
         [
-            *(f"{one.name}: {', '.join(one.runs)}." for one in computed),
+            *(f"{system.name}: {', '.join(system.runs)}." for system in computed),
             "Each run's figure is its mean over queries; the standard deviation is that of the sample of runs (n - 1).",
         ],
     )
 
 
-def _column(measured: Measured, measure: str, over: Over) -> list[Cell]:
-    values = [evaluation.values(measure, over) for evaluation in measured.evaluations]
-    ps: list[float | None] = [None]
-    tested = [_p(values[0], other) for other in values[1:]]
-    corrected = iter(holm([p for p in tested if p is not None]))
-    ps += [None if p is None else next(corrected) for p in tested]
-    return [cell(bootstrap_interval(list(v.values())), p) for v, p in zip(values, ps, strict=True)]
+def _column(measured: Measured, measure: str, over: Over, tested: bool) -> list[Cell]:
+    values = [e.values(measure, over) if measure in e.measures else {} for e in measured.evaluations]
+    ps = [_p(values[0], other) if tested else None for other in values[1:]]
+    corrected = iter(holm([p for p in ps if p is not None]))
+    shown = [None, *(None if p is None else next(corrected) for p in ps)]
+    return [cell(bootstrap_interval(list(v.values())), p) for v, p in zip(values, shown, strict=True)]
 
 
 def _p(first: Mapping[str, float], other: Mapping[str, float]) -> float | None:
@@ -211,8 +197,8 @@ def query_set(measured: Measured) -> Table:
     """The query set: its name, format, hash and count."""
     facts = measured.runs[0].manifest.queries
     shown = {"name": "Name", "format": "Format", "sha256": "SHA-256", "count": "Queries"}
-    rows = [[Cell(shown[key]), _fact(facts[key])] for key in shown if key in facts]
-    rows += [[Cell("Notes" if i == 0 else ""), Cell(str(n))] for i, n in enumerate(facts.get("notes", ()))]
+    rows = [[heading, _fact(facts[key])] for key, heading in shown.items() if key in facts]
+    rows += [["Notes" if i == 0 else "", str(note)] for i, note in enumerate(facts.get("notes", ()))]
     return Table.of("query-set", "The query set", ["Fact", "Value"], [], rows)
 
 
@@ -241,45 +227,34 @@ def settings(measured: Measured) -> Table:
         "How each run was made",
         ["Fact", *measured.labels],
         [],
-        [[Cell(name), *map(_fact, values)] for name, values in rows.items()],
+        [[name, *map(_fact, values)] for name, values in rows.items()],
     )
 
 
-def _fact(value: Any) -> Cell:
-    if value is None:
-        return Cell(MISSING)
+def _fact(value: Any) -> str:
     if isinstance(value, bool):
-        return Cell("yes" if value else "no")
+        return "yes" if value else "no"
     if isinstance(value, int):
-        return Cell(f"{value:,}")
+        return f"{value:,}"
     if isinstance(value, Mapping):
-        return Cell(", ".join(f"{key} {_fact(v).shown}" for key, v in sorted(value.items())) or MISSING)
+        return ", ".join(f"{key} {_fact(fact)}" for key, fact in sorted(value.items())) or MISSING
     if isinstance(value, list | tuple):
-        return Cell(", ".join(_fact(v).shown for v in value) or MISSING)
-    return Cell(str(value))
+        return ", ".join(map(_fact, value)) or MISSING
+    return MISSING if value is None else str(value)
 
 
 def timing(measured: Measured) -> Table | None:
     """The times of the searches, None if no run has them."""
     if not any(run.seconds for run in measured.runs):
         return None
-    rows = []
+    rows: list[list[Cell | str | int]] = []
     for label, run in zip(measured.labels, measured.runs, strict=True):
         seconds = np.array(list(run.seconds.values()))
-        if not seconds.size:
-            rows.append([Cell(label), Cell(value=0, digits=0), Cell(), Cell(), Cell()])
-            continue
-        p50, p95 = np.percentile(seconds, [50, 95]) * 1000
         total = float(seconds.sum())
-        rows.append(
-            [
-                Cell(label),
-                Cell(value=seconds.size, digits=0),
-                Cell(value=seconds.size / total if total > 0 else None, digits=1),
-                Cell(value=float(p50), digits=1),
-                Cell(value=float(p95), digits=1),
-            ]
-        )
+        rate = seconds.size / total if total > 0 else None
+        p50, p95 = np.percentile(seconds, [50, 95]).tolist() if seconds.size else (None, None)
+        figures = (rate, p50 and p50 * 1000, p95 and p95 * 1000)
+        rows.append([label, int(seconds.size), *(Cell(value=figure, digits=1) for figure in figures)])
     return Table.of(
         "timing",
         "How long the searches took, cold: the vectors of each query computed anew",
@@ -302,20 +277,12 @@ def published_comparison(measured: Measured) -> Table | None:
     measures = [m for m in measured.measures if any(m in figure.values for figure in collection.figures)]
     if not measures:
         return None
-    rows = [
-        [
-            Cell(label),
-            *(Cell(value=evaluation.mean(measure)) for measure in measures),
-            Cell("this report"),
-        ]
+    rows: list[list[Cell | str | float | None]] = [
+        [label, *map(evaluation.mean, measures), "this report"]
         for label, evaluation in zip(measured.labels, measured.evaluations, strict=True)
     ]
     rows += [
-        [
-            Cell(figure.system),
-            *(Cell(value=figure.values.get(measure)) for measure in measures),
-            Cell(figure.source, url=figure.url),
-        ]
+        [figure.system, *map(figure.values.get, measures), Cell(figure.source, url=figure.url)]
         for figure in collection.figures
     ]
     result = Table.of(
@@ -337,29 +304,27 @@ def published_comparison(measured: Measured) -> Table | None:
 
 
 def by_group(measured: Measured) -> list[Table]:
-    """A table for each property of the queries with several groups."""
+    """A table for each property of the queries with several groups, and of the numbers of answers and intents."""
     shown = {by for run in measured.runs for by in dimensions(run)}
-    return [_grouped(measured, by) for by in DIMENSIONS if by in shown]
+    tables = [grouped(measured, by) for by in DIMENSIONS if by in shown]
+    if {"answers", "intent"} <= shown:
+        names = dict.fromkeys((measured.recall, *(["R@All"] if "R@All" in measured.measures else [])))
+        tables += [crossed(measured, "answers", "intent", name) for name in names]
+    return tables
 
 
-def _grouped(measured: Measured, by: str) -> Table:
-    grouped = [
-        {group.label: group for group in break_down(run, evaluation, by)}
-        for run, evaluation in zip(measured.runs, measured.evaluations, strict=True)
-    ]
-    rows = []
+def grouped(measured: Measured, by: str) -> Table:
+    """The results of all runs by group of the queries. Raises InvalidRequest: unknown dimension."""
+    members = [groups(run, by) for run in measured.runs]
+    rows: list[list[Cell | str | int]] = []
     # A group may be missing in another library, where two ids of one paper give a query fewer answers.
-    for group in group_order(by, dict.fromkeys(group for groups in grouped for group in groups)):
-        cells = with_best(
-            [
-                {m: cell(groups[group].values[m]) if group in groups else Cell() for m in measured.measures}
-                for groups in grouped
-            ]
-        )
-        for i, (label, row) in enumerate(zip(measured.labels, cells, strict=True)):
-            first = Cell(group if i == 0 or len(measured.runs) == 1 else "")
-            count = Cell(value=grouped[i][group].n if group in grouped[i] else 0, digits=0)
-            rows.append([first, Cell(label), count, *(row[m] for m in measured.measures)])
+    for group in group_order(by, dict.fromkeys(label for labels in members for label in labels)):
+        queries = [labels.get(group, []) for labels in members]
+        cells = [
+            {m: cell(bootstrap_interval(_values(each, m, of_run))) for m in measured.measures}
+            for each, of_run in zip(measured.evaluations, queries, strict=True)
+        ]
+        rows += _group_rows(measured, group, list(map(len, queries)), cells)
     return Table.of(
         f"by-{by}",
         f"By {DIMENSIONS[by]}, over all answers",
@@ -368,10 +333,58 @@ def _grouped(measured: Measured, by: str) -> Table:
         rows,
         [
             NOTE_INTERVAL,
-            *(["Bold: the best run of each group."] if len(measured.runs) > 1 else []),
+            *([NOTE_BEST_OF_GROUP] if len(measured.runs) > 1 else []),
             *_depths(measured),
         ],
     )
+
+
+def crossed(measured: Measured, by: str, columns: str, measure: str) -> Table:
+    """The means of all runs by two dimensions, as ScholarQuest (arXiv:2606.20235) has recall by number of answers and
+    intent in its table 7. The queries of a row are all of its group, whatever their column."""
+    members: list[dict[tuple[str, str], list[JudgedQuery]]] = []
+    for run in measured.runs:
+        by_labels: dict[tuple[str, str], list[JudgedQuery]] = {}
+        for query in run.queries:
+            row, column = (group_label(query, name, run.papers) for name in (by, columns))
+            # No group has an empty label: it stands for all queries.
+            for key in ((row, column), (row, ""), ("", column), ("", "")):
+                by_labels.setdefault(key, []).append(query)
+        members.append(by_labels)
+    keys = dict.fromkeys(key for by_labels in members for key in by_labels)
+    headings = [*group_order(columns, dict.fromkeys(column for _, column in keys if column)), ""]
+    rows: list[list[Cell | str | int]] = []
+    for group in (*group_order(by, dict.fromkeys(row for row, _ in keys if row)), ""):
+        values = [
+            {column: _values(each, measure, of_run.get((group, column), ())) for column in headings}
+            for each, of_run in zip(measured.evaluations, members, strict=True)
+        ]
+        cells = [{c: Cell(value=fmean(v) if v else None) for c, v in of_run.items()} for of_run in values]
+        rows += _group_rows(measured, group or OVERALL, [len(of_run[""]) for of_run in values], cells)
+    return Table.of(
+        f"by-{by}-and-{columns}-{measure.lower().replace('@', '-')}",
+        f"{measured.heading(measure)} by {DIMENSIONS[by]} and {DIMENSIONS[columns]}, over all answers",
+        [DIMENSIONS[by].capitalize(), "Run"],
+        ["Queries", *(column or OVERALL for column in headings)],
+        rows,
+        ["Means over queries.", *([NOTE_BEST_OF_GROUP] if len(measured.runs) > 1 else [])],
+    )
+
+
+def _group_rows(
+    measured: Measured, group: str, counts: Sequence[int], cells: Sequence[Mapping[str, Cell]]
+) -> Iterator[list[Cell | str | int]]:
+    """The rows of a group, one for each run; only the first names the group."""
+    rows = zip(measured.labels, counts, with_best(cells), strict=True)
+    for i, (label, count, row) in enumerate(rows):
+        yield [group if i == 0 or len(measured.runs) == 1 else "", label, count, *row.values()]
+
+
+def _values(evaluation: Evaluation, measure: str, queries: Sequence[JudgedQuery]) -> list[float]:
+    if measure not in evaluation.measures:
+        return []
+    by_query = evaluation.values(measure, "all")
+    return [by_query[query.id] for query in queries if query.id in by_query]
 
 
 # -- curves ---------------------------------------------------------------------------------------------
@@ -380,15 +393,15 @@ def _grouped(measured: Measured, by: str) -> Table:
 def depth_panels(measured: Measured) -> list[Panel]:
     """Recall against depth, over all answers, and over held answers if they differ."""
     panels = []
-    for over in ("all",) if measured.all_held else ("all", "held"):
+    for over in OVERS[:1] if measured.all_held else OVERS:
         curves = []
         for place, (label, run) in enumerate(zip(measured.labels, measured.runs, strict=True)):
             if over == "held" and not measured.evaluations[place].held[measured.measures[0]]:
                 continue
-            depths, recall = recall_curve(run, over)  # type: ignore[arg-type]
+            depths, recall = recall_curve(run, over)
             curves.append(Curve(place, label, depths.tolist(), recall.tolist()))
         if curves:
-            panels.append(Panel(f"over {OVER[over]}", tuple(curves)))  # type: ignore[index]
+            panels.append(Panel(f"over {OVER[over]}", tuple(curves)))
     return panels
 
 

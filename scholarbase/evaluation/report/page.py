@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from scholarbase.evaluation.averages import Average
-from scholarbase.evaluation.report import agents, analysis, contents, plots, tables
+from scholarbase.evaluation.report import agents, contents, plots, tables
 from scholarbase.evaluation.report.contents import Measured
 from scholarbase.evaluation.report.drilldown import drilldown, script_json
 from scholarbase.evaluation.report.plots import Plot
@@ -55,14 +55,14 @@ class Report:
 def build(measured: Measured, title: str | None, drill_down: int, averages: Sequence[Average] = ()) -> Report:
     """Compute the tables, plots and data of a report."""
     facts = measured.runs[0].manifest.queries
-    found = analysis.Found(measured) if agents.has_agents(measured) else None
+    found = agents.Agents(measured) if agents.has_agents(measured) else None
     return Report(
         title=title or f"Recall on {facts['name']}",
         lead=_lead(measured),
         sections=tuple(section for section in _sections(measured, found, averages) if section.parts),
         commands=tuple((", ".join(labels), command) for command, labels in _commands(measured).items()),
         data=drilldown(measured, drill_down),
-        files=() if found is None else tuple(analysis.call_files(found)),
+        files=() if found is None else tuple(agents.call_files(found)),
     )
 
 
@@ -78,7 +78,7 @@ def _lead(measured: Measured) -> str:
 
 
 def _sections(
-    measured: Measured, found: analysis.Found | None, averages: Sequence[Average]
+    measured: Measured, found: agents.Agents | None, averages: Sequence[Average]
 ) -> Iterator[Section]:
     held = (
         "The library holds every answer, so recall over held answers is the same."
@@ -93,13 +93,12 @@ def _sections(
     yield Section(
         "published", "Published figures", tuple(filter(None, [contents.published_comparison(measured)]))
     )
-    yield Section("groups", "By kind of query", (*contents.by_group(measured), *analysis.crossed(measured)))
+    yield Section("groups", "By kind of query", tuple(contents.by_group(measured)))
     yield Section("curves", "Where recall comes from", tuple(_curves(measured)))
     if found is not None:
         curves = agents.call_curves(measured)
         drawn = [plots.recall_by_call(curves)] if curves else []
-        counted = (*agents.agent_tables(measured), analysis.route_table(found))
-        yield Section("agents", "Tool calls", (*drawn, *counted))
+        yield Section("agents", "Tool calls", (*drawn, *agents.agent_tables(found)))
     yield Section("timing", "Timing", tuple(filter(None, [contents.timing(measured)])))
 
 

@@ -1,4 +1,4 @@
-"""Tables of a report, rendered as Markdown, CSV, LaTeX, and by the template as HTML.
+"""Tables of a report, rendered as Markdown, CSV, LaTeX, by the template as HTML, and for a terminal.
 
 Figures are rounded the same way everywhere (:meth:`Cell.shown`) except in CSV, which has full precision and separate
 columns for intervals and p-values.
@@ -90,12 +90,24 @@ class Table:
         caption: str,
         stubs: Sequence[str],
         headings: Sequence[str],
-        rows: Iterable[Sequence[Cell]],
+        rows: Iterable[Iterable[Cell | str | float | None]],
         notes: Sequence[str] = (),
     ) -> Table:
-        """A table with text columns, ``stubs``, followed by columns of numbers."""
+        """A table with text columns, ``stubs``, followed by columns of numbers.
+
+        Rows have cells, texts, counts (int) and figures (float); None is a missing value.
+        """
         columns = (*(Column(heading, False) for heading in stubs), *(Column(heading) for heading in headings))
-        return cls(name, caption, columns, tuple(map(tuple, rows)), len(stubs), tuple(notes))
+        cells = tuple(tuple(map(_cell, row)) for row in rows)
+        return cls(name, caption, columns, cells, len(stubs), tuple(notes))
+
+
+def _cell(value: Cell | str | float | None) -> Cell:
+    if isinstance(value, Cell):
+        return value
+    if isinstance(value, str):
+        return Cell(value)
+    return Cell(value=value, digits=0 if isinstance(value, int) else 3)
 
 
 def with_best(rows: Sequence[Mapping[str, Cell]]) -> list[dict[str, Cell]]:

@@ -71,24 +71,21 @@ def test_only_judged_queries_of_the_test_split_are_read(folder: Path) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("row", "sentence"),
-    [
+def test_a_broken_judgement_is_named_and_can_be_left_out(folder: Path) -> None:
+    file = folder / "qrels" / "test.tsv"
+    good = file.read_text()
+    for row, sentence in (
         ("9\td1\t1", r"test.tsv, line 5: it judges the query '9', which has no text"),
         ("1 d1 1", r"test.tsv, line 5: it has 1 columns, and must have query-id, corpus-id, score"),
         ("1\td1\tyes", r"test.tsv, line 5: score contains 'yes'"),
-        ("1\td 1\t1", r"test.tsv, line 5: corpus-id: 'd 1' in 'Doc:d 1' is not a valid Doc id"),
         ("1\t\t1", r"test.tsv, line 5: the query id or the document id is missing"),
-    ],
-)
-def test_a_broken_judgement_is_named_and_can_be_left_out(folder: Path, row: str, sentence: str) -> None:
-    with (folder / "qrels" / "test.tsv").open("a") as file:
-        file.write(row + "\n")
-    with pytest.raises(QueryFileError, match=sentence):
-        read_queries(folder)
-    queries = read_queries(folder, skip_broken=True)
-    assert len(queries.queries) == 1
-    assert queries.notes[-1].startswith("1 broken line was left out: test.tsv, line 5")
+    ):
+        file.write_text(f"{good}{row}\n")
+        with pytest.raises(QueryFileError, match=sentence):
+            read_queries(folder)
+        queries = read_queries(folder, skip_broken=True)
+        assert len(queries.queries) == 1
+        assert queries.notes[-1].startswith("1 broken line was left out: test.tsv, line 5")
 
 
 def test_a_folder_without_judgements_is_an_error(folder: Path) -> None:
@@ -98,21 +95,15 @@ def test_a_folder_without_judgements_is_an_error(folder: Path) -> None:
         read_queries(folder)
 
 
-def test_judgements_without_their_header_are_an_error(folder: Path) -> None:
-    (folder / "qrels" / "test.tsv").write_text("1\td1\t1\n")
-    with pytest.raises(QueryFileError, match=r"begins with \['1', 'd1', '1'\]"):
-        read_queries(folder)
-
-
 @pytest.mark.parametrize("topics", [TOPICS, XML, TABS], ids=["classic", "XML", "tabs"])
-@pytest.mark.parametrize("path", ["folder", "file"])
-def test_topics_of_each_form_are_read_alike(tmp_path: Path, topics: str, path: str) -> None:
+def test_topics_of_each_form_are_read_alike(tmp_path: Path, topics: str) -> None:
     folder = tmp_path / "robust"
     folder.mkdir()
     (folder / "topics.txt").write_text(topics)
     (folder / "README.md").write_text("Notes on the collection.\n")
     (folder / "judged").write_bytes(gzip.compress(QRELS.encode()))
-    queries = read_queries(folder if path == "folder" else folder / "topics.txt")
+    queries = read_queries(folder)
+    assert read_queries(folder / "topics.txt").sha256 == queries.sha256
     assert (queries.name, queries.format) == ("robust", "TREC")
     assert [(query.id, query.text) for query in queries.queries] == [
         ("301", "International Organized Crime"),
@@ -125,9 +116,8 @@ def test_topics_of_each_form_are_read_alike(tmp_path: Path, topics: str, path: s
     assert queries.notes == (("Queries without a judgement, left out: 1",) if topics is XML else ())
 
 
-@pytest.mark.parametrize(
-    ("topics", "qrels", "sentence"),
-    [
+def test_invalid_topics_are_an_error(tmp_path: Path) -> None:
+    for topics, qrels, sentence in (
         (TOPICS, "", r"has no TREC qrels file"),
         ("", QRELS, r"has no TREC topics file"),
         (TOPICS, QRELS + "303 0 CorpusId:9 1\n", r"qrels, line 4: it judges the query '303', which has no text"),
@@ -137,13 +127,11 @@ def test_topics_of_each_form_are_read_alike(tmp_path: Path, topics: str, path: s
         (TOPICS.replace("302", "301"), QRELS, r"line 10: the query id '301' is also the id of topics, line 1"),
         (TOPICS.replace("<num> Number: 302", ""), QRELS, r"line 10: the topic's number is empty"),
         (TOPICS.replace("<title> Topic: Polio", "<t> P"), QRELS, r"line 10: the topic's text is empty"),
-    ],
-)  # fmt: skip
-def test_invalid_topics_are_an_error(tmp_path: Path, topics: str, qrels: str, sentence: str) -> None:
-    (tmp_path / "topics").write_text(topics)
-    (tmp_path / "qrels").write_text(qrels)
-    with pytest.raises(QueryFileError, match=sentence):
-        read_queries(tmp_path)
+    ):  # fmt: skip
+        (tmp_path / "topics").write_text(topics)
+        (tmp_path / "qrels").write_text(qrels)
+        with pytest.raises(QueryFileError, match=sentence):
+            read_queries(tmp_path)
 
 
 def test_two_qrels_files_are_an_error(tmp_path: Path) -> None:

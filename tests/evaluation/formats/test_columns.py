@@ -73,42 +73,35 @@ BROKEN: list[tuple[str, Any, str]] = [
     ("null", None, "line 2: it is null"),
     ("no id", {"query": "q", "answers": ["2309.06180"]}, "line 2: it has no query_id or id"),
     ("empty id", GOOD | {"query_id": " "}, "line 2: query_id is empty"),
-    ("id of a wrong type", GOOD | {"query_id": 1.5}, "line 2: query_id is 1.5, and must be a text"),
     ("no text", {"query_id": "b", "answers": ["2309.06180"]}, "line 2: it has no query or text"),
     ("empty text", GOOD | {"query_id": "b", "query": " \n"}, "line 2: query is empty"),
-    ("text of a wrong type", GOOD | {"query_id": "b", "query": ["x"]}, "line 2: query is ..x.., and must be"),
     ("long text", GOOD | {"query_id": "b", "query": "x" * 10_001}, "line 2: query has 10,001 characters: .* 10,000"),
     ("duplicate id", GOOD, "line 2: the query id 'a' is also the id of line 1"),
     ("no answers", {"query_id": "b", "query": "q"}, "line 2: it has no answers"),
-    ("empty answers", GOOD | {"query_id": "b", "answers": []}, "line 2: it has no answers"),
     ("an empty answer", GOOD | {"query_id": "b", "answers": [""]}, "line 2: answers contains an empty answer"),
     ("only grade 0", GOOD | {"query_id": "b", "grades": [0]}, "line 2: it has no answer with a grade above 0"),
     ("no id form", GOOD | {"query_id": "b", "answers": ["x y"]}, "line 2: answers: 'x y' is not a valid paper id"),
     ("a damaged id", GOOD | {"query_id": "b", "answers": ["1910.0773"]}, "Perhaps arXiv:1910.07730 is"),
-    ("answers of a wrong type", GOOD | {"query_id": "b", "answers": "2309.06180"}, "answers is '2309.06180', and"),
     ("answer of wrong type", GOOD | {"query_id": "b", "answers": [7]}, "line 2: answers contains 7, and must contain"),
     ("titles too few", GOOD | {"query_id": "b", "titles": ["1", "2"]}, "titles has 2 values for 1 answers"),
     ("a grade that trec_eval read as 0", GOOD | {"query_id": "b", "grades": [2**63 - 1]}, "a grade is from"),
-    ("grades of wrong type", GOOD | {"query_id": "b", "grades": ["x"]}, "grades contains 'x', and must contain whole"),
     ("no date", GOOD | {"query_id": "b", "date": "2023-13"}, "date is '2023-13', and must be a date: YYYY"),
-    ("date of a wrong type", GOOD | {"query_id": "b", "date": True}, "date is True, and must be a date"),
     ("empty pool", GOOD | {"query_id": "b", "pool": []}, "line 2: pool is empty: list the candidates"),
     ("an empty id in a pool", GOOD | {"query_id": "b", "pool": [""]}, "line 2: pool has an empty id"),
-    ("pool of no form", GOOD | {"query_id": "b", "pool": ["x y"]}, "line 2: pool: 'x y' is not a valid paper id"),
     ("intent of a wrong type", GOOD | {"query_id": "b", "intent": 3}, "line 2: intent is 3, and must be a text"),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("line", "sentence"), [b[1:] for b in BROKEN], ids=[b[0] for b in BROKEN])
-def test_a_broken_line_is_named_and_can_be_left_out(tmp_path: Path, line: Any, sentence: str) -> None:
-    path = written(tmp_path / "q.jsonl", GOOD, line if isinstance(line, str) else json.dumps(line))
-    with pytest.raises(QueryFileError, match=sentence) as caught:
-        read_queries(path)
-    assert str(path) in str(caught.value)
-    assert "--skip-broken" in str(caught.value)
-    queries = read_queries(path, skip_broken=True)
-    assert [query.id for query in queries.queries] == ["a"]
-    assert queries.notes[-1].startswith("1 broken line was left out: line 2: ")
+def test_a_broken_line_is_named_and_can_be_left_out(tmp_path: Path) -> None:
+    for _, line, sentence in BROKEN:
+        path = written(tmp_path / "q.jsonl", GOOD, line if isinstance(line, str) else json.dumps(line))
+        with pytest.raises(QueryFileError, match=sentence) as caught:
+            read_queries(path)
+        assert str(path) in str(caught.value)
+        assert "--skip-broken" in str(caught.value)
+        queries = read_queries(path, skip_broken=True)
+        assert [query.id for query in queries.queries] == ["a"]
+        assert queries.notes[-1].startswith("1 broken line was left out: line 2: ")
 
 
 def test_the_number_of_broken_lines_is_reported_with_the_first(tmp_path: Path) -> None:
@@ -131,33 +124,27 @@ def test_only_broken_lines_are_an_error_even_with_skip_broken(tmp_path: Path) ->
 
 WHOLE: list[tuple[str, str, str]] = [
     ("empty", "", "is empty"),
-    ("blank", "\n  \n", "is empty"),
     ("unknown column", '{"query_id": "a", "query": "q", "answer": ["x"]}', "unknown column 'answer': .* 'answers'"),
     ("unknown column in CSV", "query_id,query,anwsers\na,b,c\n", "unknown column 'anwsers'.* mean 'answers'"),
-    ("no near column", "query_id,query,zzzz\na,b,c\n", r"unknown column 'zzzz': known columns are [^?]*$"),
     ("two columns of one name", "query_id,query,query\na,b,c\n", "two columns 'query'"),
     ("two names of one column", "query_id,id,query\na,b,c\n", "both 'query_id' and 'id'"),
     ("unrecognised keys", '{"name": "x", "size": 3}', "its line 1 has name, size. Known formats: ScholarQ"),
-    ("no fields", "{}", "has no fields"),
     ("one object over several lines", json.dumps(GOOD, indent=1), "no readable line.* one JSON object per line"),
     ("something else", "%PDF-1.4\n%abc\n", "unknown format: it begins with '%PDF-1.4'. Known formats: "),
-    ("empty array", "[]", "contains no queries"),
     ("broken array", '[{"query_id": "a",', "begins like a JSON array and is not valid JSON"),
     ("an open quote", 'query_id,query,answers\na,"b,2309.06180\n', "is not valid CSV or TSV after line"),
     ("markup", "<html><body>", "is markup without TREC topics"),
     ("qrels alone", "301 0 arXiv:2309.06180 1\n", "contains TREC qrels: give the topics file"),
-    ("header alone", "query_id,query,answers\n", "contains no queries"),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("content", "sentence"), [w[1:] for w in WHOLE], ids=[w[0] for w in WHOLE])
-@pytest.mark.parametrize("skip_broken", [False, True])
-def test_an_invalid_file_is_an_error(tmp_path: Path, content: str, sentence: str, skip_broken: bool) -> None:
+def test_an_invalid_file_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "q.txt"
-    path.write_text(content)
-    with pytest.raises(QueryFileError, match=sentence) as caught:
-        read_queries(path, skip_broken=skip_broken)
-    assert str(path) in str(caught.value)
+    for number, (_, content, sentence) in enumerate(WHOLE):
+        path.write_text(content)
+        with pytest.raises(QueryFileError, match=sentence) as caught:
+            read_queries(path, skip_broken=bool(number % 2))
+        assert str(path) in str(caught.value)
 
 
 def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
@@ -165,20 +152,17 @@ def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
         read_queries(tmp_path / "nowhere.jsonl")
 
 
-@pytest.mark.parametrize(
-    ("content", "sentence"),
-    [
+def test_bytes_that_are_not_text_are_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "q.csv"
+    for content, sentence in (
         ("query_id,query,answers\n".encode("utf-16"), "UTF-16"),
         (b"query_id,query,answers\na,caf\xe9,2309.06180\n", "not UTF-8"),
         (b"\x28\xb5\x2f\xfd", "zstd"),
         (b"\x00\x01\x02\x03", "unknown format"),
-    ],
-)
-def test_bytes_that_are_not_text_are_an_error(tmp_path: Path, content: bytes, sentence: str) -> None:
-    path = tmp_path / "q.csv"
-    path.write_bytes(content)
-    with pytest.raises(QueryFileError, match=sentence):
-        read_queries(path)
+    ):
+        path.write_bytes(content)
+        with pytest.raises(QueryFileError, match=sentence):
+            read_queries(path)
 
 
 def test_a_row_with_a_comma_too_many_is_broken(tmp_path: Path) -> None:
@@ -186,17 +170,6 @@ def test_a_row_with_a_comma_too_many_is_broken(tmp_path: Path) -> None:
     path.write_text("query_id,query,answers\na,serving, fast,2309.06180\nb,x,2309.06180\n")
     with pytest.raises(QueryFileError, match=r"line 2: it has 4 columns, and the header has 3"):
         read_queries(path)
-
-
-def test_one_broken_line_alone_is_named(tmp_path: Path) -> None:
-    path = written(tmp_path / "q.jsonl", GOOD | {"query": ""})
-    with pytest.raises(QueryFileError, match=r"q.jsonl, line 1: query is empty"):
-        read_queries(path, skip_broken=True)
-
-
-def test_the_longest_text_that_a_search_accepts_is_read(tmp_path: Path) -> None:
-    path = written(tmp_path / "q.jsonl", GOOD | {"query": " " + "x" * 10_000 + "\n"})
-    assert len(read_queries(path).queries[0].text) == 10_000
 
 
 def test_the_error_for_ids_separated_by_commas_names_the_separators(tmp_path: Path) -> None:
@@ -215,15 +188,15 @@ def test_a_pool_longer_than_the_csv_module_allows_is_read(tmp_path: Path) -> Non
     assert len(query.pool) == 10_000
 
 
-@pytest.mark.parametrize("start", ["query,answers\n", '{"query": "a", "answers": ["2309.06180"]}\n', "[\n"])
 def test_a_line_without_end_is_an_error_and_not_read_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, start: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(files, "MAX_LINE", 1_000_000)
     path = tmp_path / "q.gz"
-    path.write_bytes(gzip.compress(start.encode() + bytes(2_000_000)))
-    with pytest.raises(QueryFileError, match=r"q\.gz, line 2 has more than 1,000,000 bytes"):
-        read_queries(path)
+    for start in ("query,answers\n", '{"query": "a", "answers": ["2309.06180"]}\n', "[\n"):
+        path.write_bytes(gzip.compress(start.encode() + bytes(2_000_000)))
+        with pytest.raises(QueryFileError, match=r"q\.gz, line 2 has more than 1,000,000 bytes"):
+            read_queries(path)
 
 
 def test_a_json_array_of_any_size_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

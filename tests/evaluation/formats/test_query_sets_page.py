@@ -52,7 +52,7 @@ def test_values_of_any_type_are_read_or_an_error(tmp_path: Path, data: st.DataOb
 
 
 @settings(
-    max_examples=150,
+    max_examples=50,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

@@ -13,7 +13,6 @@ from scholarbase.evaluation.terminal import (
     names_column,
     new_table,
     open_console,
-    print_table,
 )
 from scholarbase_research.evaluation.qa.scoring import Group, Scores
 
@@ -24,22 +23,16 @@ def show_scores(scores: Scores) -> None:
     """One row for all examples, then one for each group."""
     output = open_console()
     names = list(scores.overall.values)
-
-    def build(narrow: bool) -> Any:
-        counts = ("examples", "missing", "unreadable", "errors")
-        built = new_table(names_column("by"), names_column(""), *counts, *names)
-        previous = ""
-        for group in (scores.overall, *scores.groups):
-            first = "" if group.dimension == previous else group.dimension
-            previous = group.dimension
-            values = (
-                interval_cell(group.values[name], narrow) if name in group.values else "–" for name in names
-            )
-            numbers = (f"{n:,}" for n in (group.n, group.missing, group.unreadable, group.errors))
-            built.add_row(first, "" if first == "all" else escape(group.label), *numbers, *values)
-        return built
-
-    print_table(output, build)
+    counts = ("examples", "missing", "unreadable", "errors")
+    table = new_table(names_column("by"), names_column(""), *counts, *map(names_column, names))
+    previous = ""
+    for group in (scores.overall, *scores.groups):
+        first = "" if group.dimension == previous else group.dimension
+        previous = group.dimension
+        values = (interval_cell(group.values[name]) if name in group.values else "–" for name in names)
+        numbers = (f"{n:,}" for n in (group.n, group.missing, group.unreadable, group.errors))
+        table.add_row(first, "" if first == "all" else escape(group.label), *numbers, *values)
+    output.print(table)
     output.print("[dim]Means over the examples without an error, with 95% bootstrap intervals.[/dim]")
     for note in scores.notes:
         output.print(f"[dim]{escape(note)}[/dim]")

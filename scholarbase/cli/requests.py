@@ -1,0 +1,174 @@
+"""Commands that send one request to a library or a server, and print the response.
+
+Their options are the fields of the request's model, so a new parameter is an option without a change here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+import click
+
+from scholarbase.cli.options import export_option, open_source, print_json, request_options, source_options
+from scholarbase.errors import InvalidRequest
+from scholarbase.models.author_requests import AuthorPapersBody, AuthorSearchParameters
+from scholarbase.models.facet_requests import FacetsParameters
+from scholarbase.models.limits import ExportFormat
+from scholarbase.models.requests import (
+    EdgeBody,
+    PaperBody,
+    PaperOptions,
+    Request,
+    SearchBody,
+    SimilarBody,
+    TitleParameters,
+)
+from scholarbase.settings import Settings
+
+
+class _Command(NamedTuple):
+    """A command: the method of a library or client, its request, and the function of ``display`` that prints it.
+
+    ``field`` of the request is the argument; the method has the same arguments as the request has fields.
+    """
+
+    name: str
+    method: str
+    request: type[Request]
+    field: str
+    show: str
+    summary: str
+    text: str | None = None
+    argument: str | None = None
+
+
+_COMMANDS: Final = (
+    _Command("search", "search", SearchBody, "q", "show_search", "Search for papers that match Q."),
+    _Command(
+        "facets",
+        "facets",
+        FacetsParameters,
+        "q",
+        "show_facets",
+        "Count papers by year, category and venue.",
+        "Count the papers that match the filters by year, category and venue; with Q the first 1,000 results of the "
+        "search.",
+    ),
+    _Command(
+        "title",
+        "match_title",
+        TitleParameters,
+        "title",
+        "show_titles",
+        "Find papers with TITLE or a similar title.",
+    ),
+    _Command(
+        "paper",
+        "paper",
+        PaperBody,
+        "paper_id",
+        "show_paper",
+        "Show a paper by an id of any form.",
+        "Show the paper PAPER_ID: an arXiv id, DOI, CorpusId, link, ...",
+    ),
+    _Command(
+        "authors",
+        "search_authors",
+        AuthorSearchParameters,
+        "q",
+        "show_authors",
+        "List the authors with a name.",
+        "List the authors with NAME, in any order of its words and with or without initials.",
+        "name",
+    ),
+    _Command(
+        "author",
+        "author_papers",
+        AuthorPapersBody,
+        "author_id",
+        "show_papers",
+        "List the papers of an author.",
+        'List the papers of the author AUTHOR_ID, an id that "scholarbase authors" lists.',
+    ),
+    _Command(
+        "similar",
+        "similar",
+        SimilarBody,
+        "paper_id",
+        "show_similar",
+        "List the papers similar to a paper.",
+        "List the papers similar to the paper PAPER_ID, by their vectors and by the papers that cite both.",
+    ),
+    *(
+        _Command(
+            edges, edges, EdgeBody, "paper_id", "show_papers", f"List the {edges} of the paper PAPER_ID."
+        )
+        for edges in ("citations", "references")
+    ),
+)
+
+
+def request_commands() -> Iterator[click.Command]:
+    """The commands of all requests."""
+    return map(_command, _COMMANDS)
+
+
+def _command(about: _Command) -> click.Command:
+    @click.pass_obj
+    def run(settings: Settings, /, **options: Any) -> None:
+        _run(settings, about, options.pop(about.argument or about.field), **options)
+
+    field = about.request.model_fields[about.field]
+    callback = source_options(run)
+    if issubclass(about.request, PaperOptions):
+        callback = export_option(callback)
+    callback = request_options(about.request, without=[about.field])(callback)
+    callback = click.argument(about.argument or about.field, required=field.is_required())(callback)
+    return click.command(about.name, help=about.text or about.summary, short_help=about.summary)(callback)
+
+
+def _run(
+    settings: Settings,
+    about: _Command,
+    argument: str | None,
+    *,
+    as_json: bool,
+    form: ExportFormat | None = None,
+    **options: Any,
+) -> None:
+    source = {name: options.pop(name) for name in ("library", "url", "encoder")}
+    if form is not None:
+        if as_json:
+            raise InvalidRequest(f"Give --json or --format {form}, not both.")
+        for name in ("explain", "partial"):
+            if options.get(name):
+                raise InvalidRequest(
+                    f"Give --{name} or --format {form}, not both: a bibliography has only papers."
+                )
+    default = None if _needs_encoder(settings, about, argument, options) else "none"
+    requested = {name: value for name, value in options.items() if value is not None and value != ()}
+    with open_source(settings, **source, default_encoder=default, rerank=options.get("rerank")) as opened:
+        response = getattr(opened, about.method)(argument, **requested)
+        if form is not None:
+            from scholarbase.bibliographies.writing import write_papers
+            from scholarbase.responses.text import papers_in
+
+            click.echo(write_papers(papers_in(response.to_dict()), form), nl=False)
+        elif as_json:
+            print_json(response.to_dict())
+        else:
+            from scholarbase.cli import display
+
+            getattr(display, about.show)(response)
+
+
+def _needs_encoder(
+    settings: Settings, about: _Command, argument: str | None, options: dict[str, Any]
+) -> bool:
+    """Whether the request may encode its text."""
+    if "engine" not in options:
+        return False
+    counts_words = about.method == "facets" and (argument is None or options["exact"])
+    by_words = counts_words or options["mode"] == "sparse"
+    return not by_words or (options["engine"] or settings.engine) == "learned"
