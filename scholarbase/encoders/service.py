@@ -26,7 +26,7 @@ from scholarbase.asgi import Embedded, options, serve_until_stopped
 from scholarbase.encoders.base import Encoder, Encodings
 from scholarbase.encoders.registry import open_encoder
 from scholarbase.errors import AddressError, InvalidRequest, ScholarBaseError
-from scholarbase.http import BACKLOG
+from scholarbase.http import BACKLOG, listen
 
 DEFAULT_HOST: Final = "127.0.0.1"
 DEFAULT_PORT: Final = 8790
@@ -116,13 +116,12 @@ def serve_encoder(
         AddressError: the socket or port is in use, or cannot be used.
         EncoderError: as :func:`scholarbase.encoders.open_encoder`.
     """
-    # Bind before loading the model, which takes long.
-    listener = _bind_port(host, port) if uds is None else _bind_socket(Path(uds))
+    # Before the model is loaded, which takes long. Clients that connect meanwhile wait.
+    listener = listen(host, port) if uds is None else _bind_socket(Path(uds))
     try:
         encoder = open_encoder(name, device=device, api_key=api_key, queries_only=queries_only)
         try:
             app = create_service(encoder, queries_only=queries_only)
-            listener.listen(BACKLOG)
             if ready is not None:
                 ready()
             asyncio.run(serve_until_stopped(Embedded(app, listener, **options(MAX_CONNECTIONS))))
@@ -132,20 +131,6 @@ def serve_encoder(
         listener.close()
         if uds is not None:
             Path(uds).unlink(missing_ok=True)
-
-
-def _bind_port(host: str, port: int) -> socket.socket:
-    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind((host, port))
-    except OSError as error:
-        listener.close()
-        raise AddressError(
-            f"The encoder service cannot listen on {host} port {port} ({error.strerror}): "
-            "choose another port, or stop the process that uses this one."
-        ) from error
-    return listener
 
 
 def _bind_socket(path: Path) -> socket.socket:
@@ -173,6 +158,7 @@ def _bind_socket(path: Path) -> socket.socket:
     try:
         listener.bind(str(path))
         path.chmod(0o600)
+        listener.listen(BACKLOG)
     except OSError as error:
         listener.close()
         raise AddressError(

@@ -168,5 +168,5 @@ def test_a_folder_that_does_not_exist(tmp_path: Path) -> None:
 def test_a_port_in_use() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(AddressError, match=rf"cannot listen on 127\.0\.0\.1 port {port}"):
+        with pytest.raises(AddressError, match=rf"Port {port} on 127\.0\.0\.1 is in use"):
             serve_encoder("http://127.0.0.1:9/v1", port=port)
