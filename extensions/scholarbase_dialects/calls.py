@@ -36,7 +36,8 @@ from scholarbase.models.responses import (
     Unfinished,
 )
 from scholarbase.search.library import Library
-from scholarbase.tools.definitions import SIMILAR, Tool, tool_named
+from scholarbase.tools.definitions import SIMILAR, tool_named
+from scholarbase.tools.tool import Tool
 from scholarbase_dialects.listing import lists
 from scholarbase_dialects.listing.conditions import Among, Condition, ListOrder, Text, every
 

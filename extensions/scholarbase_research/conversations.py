@@ -23,9 +23,8 @@ from scholarbase.errors import InvalidRequest, ReplayDiffers
 from scholarbase.responses.text import as_text
 from scholarbase.search.library import Library
 from scholarbase.sessions.session import Session
-from scholarbase.tools.definitions import schemas
+from scholarbase.tools.definitions import schemas, sets_of, tools_in
 from scholarbase.tools.replay import Replayed, differences, replay
-from scholarbase.tools.sets import sets_of, tools_in
 
 WINDOW: Final = 5
 

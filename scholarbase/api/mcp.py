@@ -59,8 +59,8 @@ from scholarbase.search.library import Library
 from scholarbase.sessions.progress import dumps
 from scholarbase.settings import Settings
 from scholarbase.tools.calling import Tools
-from scholarbase.tools.definitions import Tool, schemas
-from scholarbase.tools.sets import tool_in
+from scholarbase.tools.definitions import schemas, tool_named
+from scholarbase.tools.tool import Tool
 
 log = logging.getLogger("scholarbase.mcp")
 
@@ -111,7 +111,7 @@ def server_of(call: Call, list_schemas: ListSchemas, *, max_bytes: int, offered:
     async def call_tool(context: Any, params: CallToolRequestParams) -> CallToolResult:
         arguments = dict(params.arguments or {})
         try:
-            tool = retrieval_tool(params.name) if offered == "retrieval" else tool_in(offered, params.name)
+            tool = retrieval_tool(params.name) if offered == "retrieval" else tool_named(params.name, offered)
         except ToolNotFound as error:
             raise MCPError(INVALID_PARAMS, str(error)) from error
         try:
@@ -180,7 +180,7 @@ def over_http(state: Any, *, max_bytes: int, offered: Offered) -> StreamableHTTP
 
     async def call(context: Any, name: str, arguments: dict[str, Any]) -> tuple[dict[str, Any], int]:
         request: Request = context.request
-        tool = tool_in(tool_set, name)
+        tool = tool_named(name, tool_set)
         # The call may run on after its request.
         held = held_by(request.scope)
         held.share()
@@ -303,7 +303,7 @@ def serve_stdio(tools: Tools, *, max_bytes: int, offered: Offered) -> None:
         content = await to_thread.run_sync(
             lambda: tools.call(name, arguments, parent=meta.get("parent"), round=meta.get("round"))
         )
-        return content, tool_in(tools.tool_set, name).canonical(arguments).get("offset") or 0
+        return content, tool_named(name, tools.tool_set).canonical(arguments).get("offset") or 0
 
     async def list_schemas(context: Any) -> list[dict[str, Any]]:
         return await to_thread.run_sync(tools.schemas, "mcp")

@@ -39,8 +39,8 @@ from scholarbase.models.responses import Response
 from scholarbase.search.library import Library
 from scholarbase.sessions.recording import WRITE_SECONDS, Recording
 from scholarbase.settings import Settings
-from scholarbase.tools.definitions import Tool
 from scholarbase.tools.responding import CallResponse, apply_session, make_response, unchanged_response
+from scholarbase.tools.tool import Tool
 
 COMMA_SEPARATED: Final = frozenset({"fields", "category", "status"})
 """Parameters that accept values separated by commas in a URL, besides repetition."""

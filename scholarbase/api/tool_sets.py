@@ -9,8 +9,8 @@ from scholarbase.models.actions import QueryAction, Refused
 from scholarbase.models.limits import ToolSet
 from scholarbase.models.requests import Request
 from scholarbase.settings import Settings
-from scholarbase.tools.definitions import Tool
-from scholarbase.tools.sets import tools_in
+from scholarbase.tools.definitions import tools_in
+from scholarbase.tools.tool import Tool
 
 SQL_OFF = "This server runs no SQL statements: start it with SCHOLARBASE_SQL=true."
 

@@ -4,11 +4,12 @@
         tools = Tools(library)
         response = tools.call("search_papers", {"q": "speculative decoding", "max_tokens": 2000})
 
-``definitions`` has the tools, ``answering`` the responses, ``calling`` the Python interface, ``replay`` repeats
-recorded sessions, and ``conversations`` exports them as training data.
+``definitions`` has the tools and their sets, ``responding`` the responses, ``calling`` the Python interface, and
+``replay`` repeats recorded sessions.
 """
 
 from scholarbase.tools.calling import Tools
-from scholarbase.tools.definitions import TOOLS, Tool, tool_named
+from scholarbase.tools.definitions import TOOLS, tool_named
+from scholarbase.tools.tool import Tool
 
 __all__ = ["TOOLS", "Tool", "Tools", "tool_named"]

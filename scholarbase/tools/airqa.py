@@ -29,7 +29,7 @@ from scholarbase.models.responses import Response
 from scholarbase.models.sql import SqlBody, SqlResponse
 from scholarbase.search.library import Library
 from scholarbase.tools import arguments as written
-from scholarbase.tools.definitions import Tool
+from scholarbase.tools.tool import Tool
 
 PNG: Final = "image/png"
 MOST_ROWS: Final = 1_000

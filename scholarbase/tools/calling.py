@@ -16,9 +16,9 @@ from scholarbase.sessions.recording import BUDGET_SECONDS, WRITE_SECONDS, Record
 from scholarbase.sessions.session import Session, check_number, check_session_id
 from scholarbase.sessions.store import SessionStore
 from scholarbase.sessions.writer import wait_for
-from scholarbase.tools.definitions import Tool, schemas
+from scholarbase.tools.definitions import schemas, tool_named, tools_in
 from scholarbase.tools.responding import CallResponse, make_response
-from scholarbase.tools.sets import tool_in, tools_in
+from scholarbase.tools.tool import Tool
 
 log = logging.getLogger("scholarbase.tools")
 
@@ -147,7 +147,7 @@ class Tools:
         parent: int | None,
         round: int | None,
     ) -> CallResponse:
-        tool = tool_in(self.tool_set, name)
+        tool = tool_named(name, self.tool_set)
         parent, round = check_number(parent, "parent"), check_number(round, "round")
         if self.session is None or self._store is None:
             if parent is not None or round is not None:

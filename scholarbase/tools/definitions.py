@@ -1,4 +1,4 @@
-"""The nine tools: the schema that a model sees, and the native request of each.
+"""All tools by their sets: the nine tools, AirQA's actions, and those of extensions; and their schemas.
 
 A tool accepts every argument of its native request. The schema has only ``shown``, with short descriptions, because a
 model reads the whole list with every question. Arguments that the operator of an agent sets, such as ``as_of`` and
@@ -7,13 +7,12 @@ model reads the whole list with every question. Arguments that the operator of a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final, cast, get_args
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, cast
 
 from scholarbase.errors import InvalidRequest, ToolNotFound
+from scholarbase.extensions import added_names
 from scholarbase.identifiers import parse
-from scholarbase.indexes import query_syntax
 from scholarbase.models.check_requests import CheckBody
 from scholarbase.models.checks import check_type, shown
 from scholarbase.models.document_requests import (
@@ -32,22 +31,22 @@ from scholarbase.models.limits import (
     SCHEMA_FORMS,
     Mode,
     SchemaForm,
-    Syntax,
+    ToolSet,
 )
-from scholarbase.models.papers import PAPER_FIELDS, Paper
+from scholarbase.models.papers import Paper
 from scholarbase.models.requests import (
     EdgeBody,
     ExpandBody,
     PaperBatchBody,
-    Request,
     SearchBody,
     SimilarBody,
     TitleBatchBody,
 )
-from scholarbase.models.responses import InvalidId, PaperBatchResponse, Response
+from scholarbase.models.responses import InvalidId, PaperBatchResponse
 from scholarbase.models.sql import SqlBody
 from scholarbase.search.library import Library
-from scholarbase.tools import arguments as written
+from scholarbase.tools.airqa import ACTIONS
+from scholarbase.tools.tool import Tool
 
 _LISTED: Final = ["id", "title", "authors", "year", "venue", "status", "citation_count"]
 """The default fields of papers in lists."""
@@ -71,121 +70,6 @@ _READ: Final = [
 
 _ID: Final = "arXiv:1706.03762, DOI:..., CorpusId:... or a link"
 _MAX_TOKENS: Final = "size"
-
-
-@dataclass(frozen=True, slots=True)
-class Tool:
-    """A tool.
-
-    ``request`` is its native request, ``defaults`` override those of the request, and ``run`` runs it on a library.
-    """
-
-    name: str
-    description: str
-    request: type[Request]
-    run: Callable[[Library, Any], Response]
-    shown: Mapping[str, str]
-    defaults: Mapping[str, Any] = field(default_factory=dict)
-    arguments: tuple[tuple[str, str, Any], ...] = field(init=False)
-    """For each argument: field name, argument name, default in this tool."""
-    kinds: Mapping[str, Mapping[str, Any]] = field(init=False)
-    """For each argument its type in JSON Schema."""
-
-    def __post_init__(self) -> None:
-        properties = self.request.model_json_schema()["properties"]
-        object.__setattr__(self, "kinds", {name: _plain_type(kind) for name, kind in properties.items()})
-        fields = [(name, f.alias or name, f.default) for name, f in self.request.model_fields.items()]
-        arguments = tuple((name, key, self.defaults.get(key, default)) for name, key, default in fields)
-        object.__setattr__(self, "arguments", arguments)
-
-    def canonical(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """A model's arguments with the names and types of this tool (:mod:`scholarbase.tools.arguments`).
-
-        Raises:
-            InvalidRequest: an argument is unknown.
-        """
-        return written.canonical(arguments, self.kinds, self.name, self.shown)
-
-    def parse(self, arguments: Mapping[str, Any]) -> Request:
-        """Build the request of ``canonical`` arguments.
-
-        Raises:
-            InvalidRequest: an argument is missing or invalid.
-        """
-        return self.request.parse({**self.defaults, **arguments}, kind="argument")
-
-    def arguments_for(self, request: Request, **also: Any) -> dict[str, Any]:
-        """The arguments of this tool that return the same papers as a native request.
-
-        ``also`` overrides arguments that the request has in another form.
-        """
-        values = vars(request)
-        arguments: dict[str, Any] = {}
-        for name, key, default in self.arguments:
-            value = also[key] if key in also else values.get(name)
-            if key == "syntax" and value in get_args(Syntax) and not query_syntax.MARKS.search(values["q"]):
-                continue  # read alike with and without query syntax
-            if key == "fields":
-                # Fields change the papers only if the response is limited in size.
-                if values.get("max_tokens") is None:
-                    continue
-                value = PAPER_FIELDS if value is None else value
-            value = _as_list(value)
-            if value is not None and value != _as_list(default):
-                arguments[key] = value
-        return arguments
-
-    def schema(
-        self, *, modes: Sequence[Mode] = MODES, in_session: bool = True, strict: bool = False
-    ) -> dict[str, Any]:
-        """The JSON schema of the arguments that a model sees.
-
-        Args:
-            modes: the search modes that the library has.
-            in_session: whether calls are recorded in a session, which ``exclude_seen`` needs.
-            strict: require every argument, with null for one that is left out.
-        """
-        required = [name for name, f in self.request.model_fields.items() if f.is_required()]
-        properties = {
-            name: {**self.kinds[name], "description": description}
-            for name, description in self.shown.items()
-            if in_session or name != "exclude_seen"
-        }
-        if len(modes) == 1:
-            properties.pop("mode", None)
-        if not strict:
-            return {"type": "object", "properties": properties, "required": required}
-        properties = {
-            name: kind if name in required else _nullable(kind) for name, kind in properties.items()
-        }
-        return {
-            "type": "object",
-            "properties": properties,
-            "required": list(properties),
-            "additionalProperties": False,
-        }
-
-
-def _as_list(value: Any) -> Any:
-    """A value as JSON gives it, which has no tuples."""
-    return list(value) if isinstance(value, tuple) else value
-
-
-def _plain_type(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The type and choices of a property, without its other keys."""
-    options = [option for option in schema.get("anyOf", [schema]) if option.get("type") != "null"]
-    kept = {key: value for key, value in options[0].items() if key in ("type", "enum", "items")}
-    if "items" in kept:
-        kept["items"] = _plain_type(kept["items"])
-    return kept
-
-
-def _nullable(kind: Mapping[str, Any]) -> dict[str, Any]:
-    """A type that also accepts null."""
-    nullable = {**kind, "type": [kind["type"], "null"]}
-    if "enum" in kind:
-        nullable["enum"] = [*kind["enum"], None]
-    return nullable
 
 
 def _read_papers(library: Library, request: PaperBatchBody) -> PaperBatchResponse:
@@ -376,15 +260,53 @@ SQL: Final = Tool(
 RECORDED: Final = (SIMILAR, TEXT, FIND, PAPER_PASSAGES, CONTEXTS, SQL)
 """Not tools for models: what sessions record native calls as that have no tool."""
 
-_BY_NAME: Final = {tool.name: tool for tool in TOOLS}
+_SETS: Final[dict[ToolSet, Sequence[Tool]]] = {"scholarbase": TOOLS, "airqa": ACTIONS}
 
 
-def tool_named(name: str) -> Tool:
-    """Return the tool of this name, or raise ToolNotFound."""
-    try:
-        return _BY_NAME[name]
-    except (KeyError, TypeError):
-        raise ToolNotFound(f"There is no tool {shown(name)}: the tools are {', '.join(_BY_NAME)}.") from None
+def tools_in(tool_set: ToolSet) -> Sequence[Tool]:
+    """The tools of a set. Raises InvalidRequest: there is no such set."""
+    if isinstance(tool_set, str):
+        tools = _SETS.get(tool_set) or added_names("tool_sets").get(tool_set)
+        if tools is not None:
+            return tools
+    names = ", ".join((*_SETS, *added_names("tool_sets")))
+    raise InvalidRequest(f"Unknown set of tools {shown(tool_set)}: use one of {names}.")
+
+
+def tool_named(name: str, tool_set: ToolSet = "scholarbase") -> Tool:
+    """The tool of this name in a set.
+
+    Raises:
+        ToolNotFound: the set has no such tool.
+        InvalidRequest: there is no such set.
+    """
+    tools = tools_in(tool_set)
+    for tool in tools:
+        if isinstance(name, str) and tool.name == name:
+            return tool
+    raise ToolNotFound(
+        f"There is no tool {shown(name)}: the tools are {', '.join(one.name for one in tools)}."
+    )
+
+
+def recorded_tool(name: str) -> Tool:
+    """The tool that a session records calls under. Raises ToolNotFound: it records none so."""
+    every: list[Tool] = [*TOOLS, *ACTIONS, *RECORDED]
+    every += (tool for tools in added_names("tool_sets").values() for tool in tools)
+    for tool in every:
+        if tool.name == name:
+            return tool
+    return tool_named(name)
+
+
+def sets_of(names: Iterable[str]) -> list[ToolSet]:
+    """The sets whose schemas an agent read that called these tools, by default the first one. An ``answer`` may also be
+    what a session's owner recorded."""
+    called = set(names) - {"answer"}
+    sets = [
+        name for name in (*_SETS, *added_names("tool_sets")) if called & {one.name for one in tools_in(name)}
+    ]
+    return sets or ["scholarbase"]
 
 
 def schemas(

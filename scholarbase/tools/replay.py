@@ -15,7 +15,7 @@ from scholarbase.sessions.progress import NOT_RECORDED, Progress
 from scholarbase.sessions.recording import SessionCall
 from scholarbase.sessions.session import Session
 from scholarbase.tools.calling import call_tool
-from scholarbase.tools.sets import recorded_tool
+from scholarbase.tools.definitions import recorded_tool
 from scholarbase.trajectories.calls import KEYS, read_trajectory
 
 COMPARED: Final = ("error", "ids", "scores")

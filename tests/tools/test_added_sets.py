@@ -15,7 +15,7 @@ from scholarbase.search.library import Library
 from scholarbase.sessions.session import Session
 from scholarbase.sessions.store import SessionStore
 from scholarbase.tools import Tools
-from scholarbase.tools.definitions import Tool
+from scholarbase.tools.tool import Tool
 from tests.conftest import serving_in_thread
 
 ASK = Tool("ask", "Search for papers.", SearchBody, Library.run, {"q": "what to search for"}, {"limit": 2})

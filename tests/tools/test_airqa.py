@@ -23,9 +23,8 @@ from scholarbase.search.library import Library
 from scholarbase.sessions.session import Session
 from scholarbase.sessions.store import SessionStore
 from scholarbase.tools import Tools
-from scholarbase.tools.definitions import schemas
+from scholarbase.tools.definitions import schemas, tools_in
 from scholarbase.tools.replay import differences, replay
-from scholarbase.tools.sets import tools_in
 from tests.conftest import serving_in_thread
 from tests.fulltexts import ABSTRACT_ONLY, GRAPHS, MERGING, READS_PDFS, RED_SQUARE, SORTING
 

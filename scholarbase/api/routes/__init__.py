@@ -32,7 +32,7 @@ from scholarbase.errors import ScholarBaseError
 from scholarbase.models.requests import Request
 from scholarbase.search.library import Library
 from scholarbase.settings import Settings
-from scholarbase.tools.definitions import Tool
+from scholarbase.tools.tool import Tool
 
 __all__ = ["OpenLibrary", "cacheable", "call", "json_response", "problems", "recorded_as", "resource"]
 

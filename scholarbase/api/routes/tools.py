@@ -16,8 +16,7 @@ from scholarbase.api.tool_sets import offered, permitted
 from scholarbase.errors import EncoderError, LibraryError, PaperNotFound, ToolNotFound, VectorIndexError
 from scholarbase.models.limits import TOOL_SETS, SchemaForm, ToolSet
 from scholarbase.models.requests import EXAMPLE_QUESTION
-from scholarbase.tools.definitions import schemas
-from scholarbase.tools.sets import tool_in
+from scholarbase.tools.definitions import schemas, tool_named
 
 router = resource("/v1/tools", "tools")
 
@@ -73,7 +72,7 @@ async def list_tools(
 def _tool_of(request: Request) -> str:
     """The name of the tool that is called. Raises ToolNotFound: there is none."""
     tool_set: Any = request.query_params.get("set", "scholarbase")
-    return tool_in(tool_set, request.path_params["name"]).name
+    return tool_named(request.path_params["name"], tool_set).name
 
 
 @router.post(
@@ -99,7 +98,7 @@ async def call_tool(
     tool_set: Annotated[ToolSet, Query(alias="set", **_SET)] = "scholarbase",
 ) -> Response:
     """The response of the native route, with each paper's authors as one string."""
-    tool = tool_in(tool_set, name)
+    tool = tool_named(name, tool_set)
     arguments = tool.canonical(arguments)
     parsed = permitted(tool.parse(arguments), request.app.state.settings)
     return await call_of(tool, arguments).respond(request, parsed)
