@@ -15,7 +15,7 @@ from tenacity import Retrying
 
 from scholarbase import __version__, errors
 from scholarbase.client import Client, endpoints
-from scholarbase.client.responses import read_response
+from scholarbase.client.core import read_response
 from scholarbase.errors import (
     ClientError,
     EncoderError,
