@@ -215,7 +215,6 @@ class Swaps:
         self._settings = settings
         self._needs_encoder = not has_encoder and settings.encoder != "none"
         self._signals: SimpleQueue[None] = SimpleQueue()
-        self._refused: tuple[object, float] = (None, 0.0)
 
     def reload(self) -> Reloaded:
         """Serve the library that the path names now.
@@ -294,38 +293,32 @@ class Swaps:
         self._signals.put(None)
 
     def run(self) -> None:
-        """Reload when requested, and with ``--watch`` when the library of the path is another one."""
+        """Reload when requested, and with ``--watch`` when the library of the path is another one, but one that was
+        refused only after ``RETRY_SECONDS``."""
+        refused: object = None
+        until = 0.0
         while True:
+            is_requested = True
             try:
                 self._signals.get(timeout=WATCH_SECONDS if self._settings.watch else None)
-                self._try(reload=True)
             except Empty:
-                self._try(reload=False)
+                is_requested = False
+            named: object = None
+            try:
+                named = self._named()
+                is_old = named == self.runtime.served().current or (named == refused and monotonic() < until)
+                if is_requested or not is_old:
+                    reloaded = self.reload()
+                    if is_requested and reloaded.snapshot == reloaded.previous:
+                        log.info("Snapshot %s is the newest and is still served.", reloaded.snapshot)
+            except Exception as error:
+                if not isinstance(error, SwapFailed):  # which is in the log
+                    log.exception("The library cannot be reloaded.")
+                refused, until = named, monotonic() + RETRY_SECONDS
 
-    def _try(self, *, reload: bool) -> None:
-        """Reload; without ``reload``, only if the library is a new one that was not refused lately."""
-        found: object = None
-        try:
-            if not reload:
-                found = self._found()
-                if found == self.runtime.served().current or self._is_refused(found):
-                    return
-            reloaded = self.reload()
-            if reload and reloaded.snapshot == reloaded.previous:
-                log.info("Snapshot %s is the newest and is still served.", reloaded.snapshot)
-        except Exception as error:
-            if not isinstance(error, SwapFailed):  # which is in the log
-                log.exception("The library cannot be reloaded.")
-            if not reload:
-                self._refused = found, monotonic() + RETRY_SECONDS
-
-    def _found(self) -> object:
+    def _named(self) -> object:
         """The library that the path names, or the message why it names none."""
         try:
             return self._target()
         except ScholarBaseError as error:
             return str(error)
-
-    def _is_refused(self, found: object) -> bool:
-        refused, until = self._refused
-        return found == refused and monotonic() < until
