@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -190,6 +190,24 @@ def dense_library(
         ingest([small_snapshot], path, encoder=minilm, encoder_location=str(minilm_folder))
 
     return built_once(tmp_path_factory, "dense", build)
+
+
+@pytest.fixture(scope="session")
+def hybrid_library(tmp_path_factory: pytest.TempPathFactory, small_snapshot: Path) -> Path:
+    """The small snapshot with the encoder in the package."""
+
+    def build(path: Path) -> None:
+        with closing(open_encoder(PACKAGED)) as encoder:
+            ingest([small_snapshot], path, encoder=encoder, encoder_location=PACKAGED)
+
+    return built_once(tmp_path_factory, "hybrid", build)
+
+
+@pytest.fixture(scope="session")
+def hybrid(hybrid_library: Path) -> Iterator[Library]:
+    """The small snapshot, open for hybrid searches."""
+    with Library.open(hybrid_library) as library:
+        yield library
 
 
 def sample_rows(dataset: str) -> Iterator[dict[str, Any]]:

@@ -24,20 +24,20 @@ def http(sample: Library) -> TestClient:
     return TestClient(create_app(sample), base_url="http://127.0.0.1")
 
 
-@pytest.mark.parametrize("address", ADDRESSES)
-def test_every_file_has_a_strict_policy_and_a_tag(http: TestClient, address: str) -> None:
-    response = http.get(address)
-    assert response.status_code == 200
-    policy = dict(part.split(" ", 1) for part in response.headers["content-security-policy"].split("; "))
-    assert policy["default-src"] == "'none'"
-    assert policy["script-src"] == policy["style-src"] == policy["connect-src"] == "'self'"
-    assert "unsafe" not in response.headers["content-security-policy"]
-    assert response.headers["x-content-type-options"] == "nosniff"
-    assert response.headers["cache-control"] == "no-cache"
-    current = http.get(address, headers={"If-None-Match": response.headers["etag"]})
-    assert (current.status_code, current.content) == (304, b"")
-    assert http.head(address).status_code == 200
-    assert http.post(address).status_code == 405
+def test_every_file_has_a_strict_policy_and_a_tag(http: TestClient) -> None:
+    for address in ADDRESSES:
+        response = http.get(address)
+        assert response.status_code == 200
+        policy = dict(part.split(" ", 1) for part in response.headers["content-security-policy"].split("; "))
+        assert policy["default-src"] == "'none'"
+        assert policy["script-src"] == policy["style-src"] == policy["connect-src"] == "'self'"
+        assert "unsafe" not in response.headers["content-security-policy"]
+        assert response.headers["x-content-type-options"] == "nosniff"
+        assert response.headers["cache-control"] == "no-cache"
+        current = http.get(address, headers={"If-None-Match": response.headers["etag"]})
+        assert (current.status_code, current.content) == (304, b"")
+        assert http.head(address).status_code == 200
+        assert http.post(address).status_code == 405
 
 
 def test_every_file_that_the_page_names_is_there(http: TestClient) -> None:
@@ -49,9 +49,8 @@ def test_every_file_that_the_page_names_is_there(http: TestClient) -> None:
     assert http.get("/explorer/..%2F__init__.py").status_code == 404
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_no_file_has_inline_code_or_loads_from_other_hosts(name: str) -> None:
-    text = (FILES / name).read_text()
+def test_no_file_has_inline_code_or_loads_from_other_hosts() -> None:
+    text = "\n".join((FILES / name).read_text() for name in NAMES)
     assert not re.search(r"<script(?![^>]*\bsrc=)|\son\w+\s*=\s*\"|style=\"|javascript:", text)
     assert not re.search(r"innerHTML|outerHTML|insertAdjacent|document\.write|\beval\b|new Function", text)
     hosts = set(re.findall(r"https?://([\w.-]+)", text))

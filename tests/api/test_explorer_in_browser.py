@@ -324,24 +324,6 @@ def test_the_first_results_are_sorted_by_date_and_citations(page: Page, library:
     body = json.loads(page.run("document.querySelector('.copy textarea').value"))["params"]["arguments"]
     answered = httpx.post(f"{page.url}/v1/tools/search_papers", json=body).json()["results"]
     assert [hit["paper"]["id"] for hit in answered] == [one.id for one in papers]
-    # Beyond the sorted results, and beyond all results.
-    counted = library.search(QUESTION, mode="sparse", engine="fts5")
-    assert counted.total_relation == "eq"
-    for order, beyond, text in (
-        ("&sort=date", 500, "Only the first 100 results are sorted and shown in this order: there are"),
-        ("&engine=fts5", counted.total, "There are"),
-    ):
-        page.open(
-            f"#/search?q={quote(QUESTION)}&mode=sparse{order}&offset={beyond}", shows=".results .notice"
-        )
-        assert page.texts(".results .notice") == [f"{text} no results from place {beyond + 1:,} on."]
-        page.wait(".results a", "Show the first page").click()
-        page.wait("ol[start='1'] .result")
-    for offset in ("-5", "abc", "1.5"):
-        page.open(f"#/search?q={quote(QUESTION)}&sort=date&offset={offset}", shows=".notice.error")
-        assert page.texts(".notice.error") == [
-            f"offset is '{offset}': it must be a whole number of 0 or more."
-        ]
 
 
 def test_an_invalid_filter_is_a_sentence(page: Page) -> None:
@@ -391,34 +373,6 @@ def test_copies_for_other_programs_return_the_same_results(page: Page, url: str,
 
 
 # -- other views ---------------------------------------------------------------------------------------------
-
-
-def test_a_search_is_put_side_by_side_with_another_mode_and_the_same_filters(
-    page: Page, library: Library
-) -> None:
-    page.open("#/search?q=string&mode=sparse&engine=fts5&category=hep-th&from=1994", shows=".tools a")
-    page.wait(".tools a", "Side by side").click()
-    # Not any result: the page of the search, which is left, may still show its own.
-    page.wait("section[aria-label=Left] .result")
-    page.wait("section[aria-label=Right] .result")
-    left, right = (
-        library.search(
-            "string", mode=mode, engine="fts5", category=["hep-th"], from_="1994", limit=20
-        ).results
-        for mode in ("sparse", "hybrid")
-    )
-    for _ in range(2):  # the second time with the button, which keeps the filters
-        assert page.texts("section[aria-label=Left] h3") == [hit.paper.title for hit in left]
-        assert page.texts("section[aria-label=Right] h3") == [hit.paper.title for hit in right]
-        page.wait("main > p", "Both with from 1994; category hep-th.")
-        page.driver.execute_script("document.querySelector('.sides .result').remove()")
-        page.wait("button.primary").click()
-        WebDriverWait(page.driver, SECONDS).until(
-            lambda _: len(page.all("section[aria-label=Left] .result")) == 20
-        )
-    page.wait("a", "Compare without these").click()
-    WebDriverWait(page.driver, SECONDS).until(lambda _: "category" not in page.run("location.hash"))
-    assert "a_engine=fts5" in page.run("location.hash")
 
 
 def test_two_snapshots_side_by_side_show_what_moved_and_what_is_new(
@@ -612,16 +566,6 @@ def test_a_session_is_stepped_through_and_replayed(page: Page, url: str, small: 
     assert page.texts("[role=status] li") == [one["message"] for one in found["differences"]] != []
     page.wait("[role=status] .notice", f"Recorded on snapshot {small.snapshot_id[:8]}")
     assert page.wait(".timeline a", "theory").get_attribute("href").endswith(f"snapshot={small.snapshot_id}")
-
-
-def test_the_library_is_described(page: Page, library: Library) -> None:
-    page.open("#/library", shows=".categories")
-    page.wait("p", "catalog ok, vectors ok, encoder ok")
-    assert library.snapshot_id in page.texts("code")
-    assert f"{library.manifest.counts['papers']:,}" in page.texts(".facts dd")
-    facets = library.facets()
-    assert len(page.all(".years rect")) == len(facets.year.values)
-    assert page.texts(".categories li")[0].split() == ["hep-ph", f"{facets.category.values[0].papers:,}"]
 
 
 def test_an_unknown_view_paper_and_session_say_so(page: Page) -> None:

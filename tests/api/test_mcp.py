@@ -39,8 +39,8 @@ Use = Callable[[Client], Awaitable[Any]]
 
 
 @pytest.fixture(scope="module")
-def server(sample_library: Path) -> Iterator[str]:
-    with serving(sample_library) as (url, _):
+def server(sample: Library, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with serving_in_thread(sample, sessions=str(tmp_path_factory.mktemp("sessions"))) as url:
         yield url
 
 
@@ -135,22 +135,11 @@ def test_an_invalid_call_is_a_tool_error(
             {"q": "strings", "limti": 5},
             "Unknown argument 'limti': use limit. search_papers takes q, syntax, mode, limit",
         ),
-        ("search_papers", {"q": "strings", "limit": "five"}, "limit is 'five'"),
         ("search_papers", {"q": "strings", "mode": "fuzzy"}, "mode is 'fuzzy'"),
-        (
-            "search_papers",
-            {"q": "strings", "as_of": "June 1993"},
-            "'June 1993' is not a valid date for as_of",
-        ),
-        ("search_papers", {"q": "strings", "as_of": "1993"}, "is a year, not a month or day"),
-        ("search_papers", {"q": "strings", "as_of": "1900-01"}, "is before every paper of this library"),
         ("search_papers", {"q": "strings", "exclude_seen": True}, "exclude_seen requires a session"),
         ("search_papers", {"q": "strings", "max_tokens": 10}, "max_tokens is 10"),
         ("search_papers", {"q": "strings", "within": ["arXiv:2301.00001"]}, "No paper 'arXiv:2301.00001'"),
-        ("get_citations", {"paper_id": "arXiv:2301.00001"}, "No paper 'arXiv:2301.00001'"),
         ("expand_papers", {"seeds": []}, "seeds is"),
-        ("expand_papers", {"seeds": [STRINGS], "hops": 3}, "hops is 3"),
-        ("search_papers", {"q": "strings", "limit": 10**15}, "limit is 1000000000000000"),
         ("search_papers", {"q": "strings", "format": "text"}, "format is not supported over MCP"),
         (
             "search_papers",

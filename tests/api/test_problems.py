@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,11 @@ from hypothesis import strategies as st
 
 from scholarbase.api.app import create_app
 from scholarbase.api.middleware import _logged_path
+from scholarbase.encoders import open_encoder
 from scholarbase.encoders.http import HttpEncoder
-from scholarbase.encoders.sentence_transformers import SentenceTransformersEncoder
 from scholarbase.encoders.service import create_service
 from scholarbase.errors import PROBLEM_TYPE_BASE
+from scholarbase.models.encoders import PACKAGED
 from scholarbase.search.library import Library
 from tests.encoders.servers import running
 from tests.libraries import copied
@@ -178,10 +180,10 @@ def test_a_path_without_raw_path_is_logged_encoded() -> None:
 
 
 def test_a_failing_part_is_503(
-    dense_library: Path, minilm: SentenceTransformersEncoder, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    hybrid_library: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    copy = copied(dense_library, tmp_path / "copy")
-    with running(create_service(minilm)) as service:
+    copy = copied(hybrid_library, tmp_path / "copy")
+    with closing(open_encoder(PACKAGED)) as encoder, running(create_service(encoder)) as service:
         library = Library.open(copy, encoder=HttpEncoder(service, retries=0))
     with library, running(create_app(library)) as url:
         response = httpx.get(f"{url}/search?q=x&mode=dense", headers={"X-Request-ID": "without-encoder"})
@@ -205,27 +207,10 @@ def test_a_failing_part_is_503(
 
 # -- no request causes a 500 --------------------------------------------------------------------------------
 
-ODD = st.text(st.characters(), max_size=30) | st.sampled_from(
-    [
-        "",
-        " ",
-        "\0",
-        "\ud800",
-        '"',
-        '"a',
-        "a AND",
-        "NOT",
-        "title:",
-        "x*",
-        "(((",
-        "the",
-        "é",
-        "null",
-        "NaN",
-        "-0",
-        "cs.CL",
-    ]
-)
+ODD_TEXTS = (
+    "", " ", "\0", "\ud800", '"', '"a', "a AND", "NOT", "title:", "x*", "(((", "the", "é", "null", "NaN", "-0", "cs",
+)  # fmt: skip
+ODD = st.text(st.characters(), max_size=30) | st.sampled_from(ODD_TEXTS)
 NUMBERS = st.integers(-2, 1100) | st.sampled_from([2**31, 2**53, 2**63 - 1, 2**63, 10**30, -(10**30)])
 IDS = (
     st.sampled_from([HOLOMORPHIC, "hep-th/9302103v1", "CorpusId:1014899", "CorpusId:" + "9" * 18, "10.1/x"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import anyio
 import httpx
-import pytest
 
 from scholarbase import AsyncClient, Client
 from scholarbase.search.library import Library
@@ -44,22 +43,17 @@ def test_the_clients_return_what_the_library_returns(server: str, sample: Librar
     assert own.counts["held"] == 501
 
 
-@pytest.mark.parametrize(
-    ("body", "message"),
-    [
+def test_what_cannot_be_checked_is_refused(server: str) -> None:
+    for body, message in (
         (
             {"references": "a\n" * 1001},
             "has 1,001 references: the maximum in one request is 1,000. Split them",
         ),
         ({"references": "é" * 600_000}, "longer than 1,000,000 bytes: split it"),
-        ({"references": " \n"}, "references is empty"),
         ({"references": "% only a comment", "input_format": "bibtex"}, "no reference in the format bibtex"),
         ({"references": "a", "input_format": "word"}, "input_format is 'word'"),
         ({"references": ["a"]}, "references is ['a']"),
-        ({"text": "a"}, "references"),
-    ],
-)
-def test_what_cannot_be_checked_is_refused(server: str, body: dict[str, object], message: str) -> None:
-    response = httpx.post(f"{server}/v1/references/check", json=body)
-    assert response.status_code == 400
-    assert message in response.json()["detail"]
+    ):
+        response = httpx.post(f"{server}/v1/references/check", json=body)
+        assert response.status_code == 400
+        assert message in response.json()["detail"]

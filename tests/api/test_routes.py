@@ -125,15 +125,14 @@ def test_the_routes_about_the_server(server: str, sample: Library) -> None:
     }  # fmt: skip
 
 
-def test_dense_and_hybrid_searches(dense_server: str, dense: Library) -> None:
-    for mode in ("dense", "hybrid"):
-        response = httpx.get(
-            f"{dense_server}/v1/search", params={"q": "string theory", "mode": mode}, timeout=120
-        ).json()
-        assert response == dense.search("string theory", mode=mode).to_dict()  # type: ignore[arg-type]
-    assert httpx.get(f"{dense_server}/readyz").json()["encoder"] == "ok"
-    best = httpx.get(f"{dense_server}/v1/search", params={"q": "string theory"}, timeout=120).json()
-    assert best["mode"] == "hybrid"
+def test_dense_and_hybrid_searches(hybrid: Library) -> None:
+    with serving_in_thread(hybrid) as url:
+        for mode in ("dense", "hybrid", None):
+            parameters = {"q": "string theory"} | ({} if mode is None else {"mode": mode})
+            response = httpx.get(f"{url}/v1/search", params=parameters).json()
+            assert response == hybrid.search("string theory", mode=mode).to_dict()  # type: ignore[arg-type]
+        assert response["mode"] == "hybrid"
+        assert httpx.get(f"{url}/readyz").json()["encoder"] == "ok"
 
 
 def test_an_answer_counts_in_no_budget(sample: Library, tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from scholarbase.errors import (
 )
 from scholarbase.models.requests import SearchRequest
 from scholarbase.search.library import Library
+from tests.conftest import serving_in_thread
 
 METHODS = (
     "search", "search_batch", "run", "iter_search", "match_title", "match_titles", "paper", "papers", "citations",
@@ -243,16 +244,16 @@ def test_library_and_clients_return_the_same(library: Library, client: Client, s
         assert over_async_client == expected, case
 
 
-def test_dense_and_hybrid_searches_return_the_same(dense_library: Path, dense_server: str) -> None:
+def test_dense_and_hybrid_searches_return_the_same(hybrid: Library) -> None:
     requests = [
         {"q": QUESTION, "mode": mode, "explain": True, "limit": 5} for mode in ("hybrid", "dense", None)
     ]
-    with Library.open(dense_library) as library, Client(dense_server) as client:
-        expected = library.search_batch(requests)
-        assert [response.mode for response in expected] == ["hybrid", "dense", "hybrid"]
+    expected = hybrid.search_batch(requests)
+    assert [response.mode for response in expected] == ["hybrid", "dense", "hybrid"]
+    with serving_in_thread(hybrid) as url, Client(url) as client:
         assert client.search_batch(requests) == expected
         assert [client.search(**arguments) for arguments in requests] == [
-            library.search(**a) for a in requests
+            hybrid.search(**arguments) for arguments in requests
         ]
 
 
