@@ -232,7 +232,7 @@ def test_a_key_is_sent_to_its_own_service_only() -> None:
         ("arxiv", "https://export.arxiv.org/api/query", None),
     ):
         service = open_service(kind, url, settings)
-        assert service._http.headers.get("x-api-key") == header
+        assert service._service._http.headers.get("x-api-key") == header
         service.close()
     with pytest.raises(InvalidRequest, match="Unknown source 'bing'"):
         open_service("bing", "https://example.org", settings)
