@@ -96,8 +96,8 @@ def _reads_vectors(library: Library, request: SearchBody) -> bool:
             or not query_syntax.is_syntax(q)
         )
         and (
-            not STOP_WORDS.issuperset(_WORD.findall(q.lower()))
-            if q.isascii() and not query_syntax.SHORTENED.search(q)
+            not STOP_WORDS.issuperset(_WORD.findall(query_syntax.without_shortened(q).lower()))
+            if q.isascii()
             else library.has_bm25_terms(q)
         )
     )

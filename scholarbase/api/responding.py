@@ -146,11 +146,12 @@ class Call:
         """Run the work of a call, when it is admitted."""
         options = vars(request)
         is_whole = options.get("max_tokens") is None and not _excludes_seen(request)
+        short = is_whole and is_short(library, request, self.tool)
         result: Awaitable[T] = http.app.state.admission.execute(
             work,
             http=http,
-            short=is_whole and is_short(library, request, self.tool),
-            quick=is_quick(library, request),
+            short=short,
+            quick=short or is_quick(library, request),
             papers=papers_of(request),
             timeout=options.get("timeout"),
         )

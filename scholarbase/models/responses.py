@@ -9,6 +9,8 @@ pydantic model takes, and a page has up to a thousand.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
+from operator import attrgetter
 from typing import Annotated, Any, Final, Self, TypeVar
 
 import msgspec
@@ -92,7 +94,8 @@ class Response(msgspec.Struct, frozen=True, omit_defaults=True):
         if fields is PAPER_FIELDS:  # the default, which msgspec omits
             return self
         content = {name: getattr(self, name) for name in self.__struct_fields__ if name != "fields"}
-        content["results"] = [_selected(item, fields) for item in content["results"]]
+        select = _selector(tuple(fields))
+        content["results"] = [_selected(item, select) for item in content["results"]]
         return {name: value for name, value in content.items() if value or name not in _OMITTED_EMPTY}
 
     @classmethod
@@ -111,17 +114,29 @@ class Response(msgspec.Struct, frozen=True, omit_defaults=True):
         return msgspec.structs.replace(response, fields=check_fields(fields))
 
 
-def _selected(item: Any, fields: Sequence[str]) -> Any:
-    """A paper, or a struct or tuple of papers, with only these fields of each paper."""
+@lru_cache(maxsize=256)
+def _selector(fields: tuple[str, ...]) -> Callable[[Paper], msgspec.Struct]:
+    """A function that copies only these fields of a paper. A struct is encoded in a quarter of the time of a dict."""
+    selected = msgspec.defstruct("SelectedPaper", fields, frozen=True, gc=False)
+    values = attrgetter(*fields)
+    if len(fields) == 1:
+        return lambda paper: selected(values(paper))
+    return lambda paper: selected(*values(paper))
+
+
+def _selected(item: Any, select: Callable[[Paper], msgspec.Struct]) -> Any:
+    """A paper, or a struct or tuple of papers, with the selected fields of each paper."""
     if isinstance(item, Paper):
-        return {name: getattr(item, name) for name in fields}
+        return select(item)
     if isinstance(item, tuple):
-        return [_selected(one, fields) for one in item]
+        return [_selected(one, select) for one in item]
     if item is None or isinstance(item, InvalidId | Unfinished):
         return item
-    content = {name: getattr(item, name) for name in item.__struct_fields__}
-    content["paper"] = {name: getattr(item.paper, name) for name in fields}
-    return {name: value for name, value in content.items() if name != "explain" or value is not None}
+    content = msgspec.structs.asdict(item)
+    content["paper"] = select(item.paper)
+    if content.get("explain", ()) is None:
+        del content["explain"]
+    return content
 
 
 class SearchResponse(Response, frozen=True):
@@ -404,9 +419,9 @@ class CheckResponse(Response, frozen=True):
 
 
 def _selected_reference(one: CheckedReference, fields: Sequence[str]) -> dict[str, Any]:
-    content = {name: getattr(one, name) for name in one.__struct_fields__}
-    content["paper"] = None if one.paper is None else _selected(one.paper, fields)
-    content["matches"] = [_selected(match, fields) for match in one.matches]
+    content, select = msgspec.structs.asdict(one), _selector(tuple(fields))
+    content["paper"] = None if one.paper is None else select(one.paper)
+    content["matches"] = [_selected(match, select) for match in one.matches]
     optional = ("key", "paper", "differences", "matches")
     return {name: value for name, value in content.items() if value or name not in optional}
 

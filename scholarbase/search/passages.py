@@ -42,7 +42,7 @@ from scholarbase.search.cache import Cache
 from scholarbase.search.documents import Texts, in_document
 from scholarbase.search.fusion import fuse
 from scholarbase.search.lookup import Lookup
-from scholarbase.search.plan import FEW, INVALID_SYNTAX, few_match, free_text, plain_words
+from scholarbase.search.plan import FEW, INVALID_SYNTAX, few_match, free_text
 from scholarbase.search.words import Bm25Queries
 from scholarbase.timing import stages
 
@@ -308,7 +308,7 @@ def _by_words(
     check(*_SEARCH)
     start = perf_counter()
     day = None if request.as_of is None else as_of_day(request.as_of)
-    vector = index.queries.vector(plain_words(request.q), day)
+    vector = index.queries.vector(query_syntax.without_shortened(request.q), day)
     hits = []
     if len(vector.indices):
         hits = index.vectors.search_sparse(BM25, vector, depth + 1, filters)

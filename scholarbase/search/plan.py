@@ -104,7 +104,7 @@ class Planner:
 
     def has_terms(self, q: str) -> bool:
         """Whether ``q`` has words besides stop words."""
-        return len(self._bm25.query(plain_words(q)).indices) > 0
+        return len(self._bm25.query(query_syntax.without_shortened(q)).indices) > 0
 
     def plan(self, request: SearchRequest, filters: ResolvedFilters) -> tuple[Plan, tuple[str, ...]]:
         """The plan of a request, and warnings.
@@ -119,7 +119,7 @@ class Planner:
         self._check_options(request, mode)
         depth = self._depth(request, mode)
         filters, is_syntax, expression, warnings = self._read(request, mode, filters)
-        words = plain_words(request.q)
+        words = query_syntax.without_shortened(request.q)
         terms = tuple(self._bm25.query(words).indices)
         if is_syntax:
             engine = "fts5"
@@ -332,11 +332,6 @@ def check_reranker(name: str, known: Mapping[str, object]) -> None:
             f"Unknown reranker {shown(name)}: "
             + (f"use one of {', '.join(known)}." if known else "none is configured (SCHOLARBASE_RERANKERS).")
         )
-
-
-def plain_words(q: str) -> str:
-    """The text whose words BM25 ranks: ``q`` without what contractions and abbreviations leave."""
-    return query_syntax.without_shortened(q) if query_syntax.SHORTENED.search(q) else q
 
 
 def free_text(q: str) -> str | None:

@@ -27,7 +27,7 @@ from scholarbase.rerankers import Reranker
 from scholarbase.search.fusion import FIRST, combine, fuse_first, leg_weights, zero, zero_of_first
 from scholarbase.search.known_items import explain_known, put_first
 from scholarbase.search.legs import Legs
-from scholarbase.search.plan import Plan, plain_words
+from scholarbase.search.plan import Plan
 from scholarbase.search.reranking import Reranked, Reranking
 from scholarbase.search.words import WORD_LEGS, Ranking, append_scaled
 from scholarbase.settings import Settings
@@ -205,7 +205,7 @@ class Ranker:
         }
 
     def _matching_terms(self, plan: Plan, ids: Sequence[int]) -> dict[int, tuple[str, ...]]:
-        q = plain_words(plan.request.q)
+        q = query_syntax.without_shortened(plan.request.q)
         if plan.engine != "fts5" and plan.terms:
             numbers = {
                 word: set(self._bm25.query(word).indices)
