@@ -52,6 +52,10 @@ _OMITTED_EMPTY: Final = frozenset({"failed_legs", "warnings", "rerank"})
 """Keys of a response that its JSON has only with a value."""
 
 
+_Selector = Callable[[Paper], Any]
+"""Copies the requested fields of a paper, to a struct: msgspec encodes it in a quarter of the time of a dict."""
+
+
 class LegExplanation(msgspec.Struct, frozen=True):
     """The contribution of one leg to a result; of `title` or `id`, where `q` is the title or an id of the paper; of
     `syntax`, where `q` is prose that few papers match as query syntax; of `rerank`, where a reranker scored it."""
@@ -115,28 +119,24 @@ class Response(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 @lru_cache(maxsize=256)
-def _selector(fields: tuple[str, ...]) -> Callable[[Paper], msgspec.Struct]:
-    """A function that copies only these fields of a paper. A struct is encoded in a quarter of the time of a dict."""
-    selected = msgspec.defstruct("SelectedPaper", fields, frozen=True, gc=False)
-    values = attrgetter(*fields)
-    if len(fields) == 1:
-        return lambda paper: selected(values(paper))
+def _selector(fields: tuple[str, ...]) -> _Selector:
+    if len(fields) == 1:  # of one name, attrgetter returns the bare value
+        return lambda paper: {fields[0]: getattr(paper, fields[0])}
+    selected, values = msgspec.defstruct("SelectedPaper", fields, gc=False), attrgetter(*fields)
     return lambda paper: selected(*values(paper))
 
 
-def _selected(item: Any, select: Callable[[Paper], msgspec.Struct]) -> Any:
+def _selected(item: Any, select: _Selector) -> Any:
     """A paper, or a struct or tuple of papers, with the selected fields of each paper."""
-    if isinstance(item, Paper):
-        return select(item)
+    if (paper := getattr(item, "paper", None)) is not None:
+        content = msgspec.structs.asdict(item)
+        content["paper"] = select(paper)
+        if content.get("explain", ()) is None:
+            del content["explain"]
+        return content
     if isinstance(item, tuple):
         return [_selected(one, select) for one in item]
-    if item is None or isinstance(item, InvalidId | Unfinished):
-        return item
-    content = msgspec.structs.asdict(item)
-    content["paper"] = select(item.paper)
-    if content.get("explain", ()) is None:
-        del content["explain"]
-    return content
+    return select(item) if isinstance(item, Paper) else item
 
 
 class SearchResponse(Response, frozen=True):
