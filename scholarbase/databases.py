@@ -10,13 +10,15 @@ import os
 import sqlite3
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import sleep
 from typing import Final
 from urllib.parse import quote
+
+import orjson
 
 from scholarbase.deadlines import DEADLINE, Deadline
 from scholarbase.errors import LibraryCorrupt, LibraryError, StorageError
@@ -159,7 +161,12 @@ class ReadPool:
         deadline = DEADLINE.get()
         if deadline is not None:
             deadline.begin(activity, advice)
-        reader = self._take(deadline, activity, advice)
+        if self._is_closed:
+            raise LibraryError(f"The database {self.path} is closed: open the library again.")
+        try:
+            reader = self._idle.pop()
+        except IndexError:
+            reader = self._wait(activity, advice)
         try:
             if deadline is not None:
                 reader.deadline = deadline
@@ -188,13 +195,9 @@ class ReadPool:
         for reader in self._readers:
             reader.connection.close()
 
-    def _take(self, deadline: Deadline | None, activity: str, advice: str) -> _Reader:
-        if self._is_closed:
-            raise LibraryError(f"The database {self.path} is closed: open the library again.")
-        try:
-            return self._idle.pop()
-        except IndexError:
-            pass
+    def _wait(self, activity: str, advice: str) -> _Reader:
+        """Wait for a connection."""
+        deadline = DEADLINE.get()
         with self._freed:
             self._waiting += 1
             try:
@@ -253,3 +256,8 @@ class ReadPool:
                     with reader.lock, suppress(sqlite3.ProgrammingError):  # closed meanwhile
                         if reader.deadline is deadline:
                             reader.connection.interrupt()
+
+
+def json_list(values: Iterable[int] | Iterable[str]) -> str:
+    """Encode values as one parameter of ``json_each(?)``, which has no limit on their number as ``IN (?, ?)`` has."""
+    return orjson.dumps(list(values)).decode()

@@ -22,10 +22,9 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-from scholarbase.databases import open_for_writing
+from scholarbase.databases import json_list, open_for_writing
 from scholarbase.errors import LibraryCorrupt
 from scholarbase.indexes import author_names
-from scholarbase.indexes.filters import json_list
 from scholarbase.models.authors import NAMED
 from scholarbase.models.limits import MAX_NAME_LENGTH
 

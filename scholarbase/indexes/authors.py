@@ -12,7 +12,8 @@ from typing import Final, NamedTuple
 
 import orjson
 
-from scholarbase.indexes.filters import ResolvedFilters, filter_sql, json_list
+from scholarbase.databases import json_list
+from scholarbase.indexes.filters import ResolvedFilters, filter_sql
 from scholarbase.models.authors import AuthorProfile
 from scholarbase.models.limits import CitationSort
 

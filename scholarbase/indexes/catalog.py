@@ -16,7 +16,7 @@ from typing import Any, Concatenate, Final, ParamSpec, TypeVar, cast
 import msgspec
 import orjson
 
-from scholarbase.databases import ReadPool, open_immutable
+from scholarbase.databases import ReadPool, json_list, open_immutable
 from scholarbase.errors import LibraryCorrupt
 from scholarbase.identifiers import Identifier
 from scholarbase.indexes import (
@@ -31,7 +31,7 @@ from scholarbase.indexes import (
 from scholarbase.indexes import authors as author_rows
 from scholarbase.indexes.citations import Edge
 from scholarbase.indexes.facets import COUNTING
-from scholarbase.indexes.filters import VENUE_KEYS, ResolvedFilters, filter_sql, json_list, venue_key
+from scholarbase.indexes.filters import VENUE_KEYS, ResolvedFilters, filter_sql, venue_key
 from scholarbase.models.limits import CitationSort, Direction
 from scholarbase.models.papers import Author, Journal, Paper
 
@@ -126,8 +126,8 @@ def _reads(
     """
 
     @wraps(function)
-    def method(catalog: Catalog, /, *arguments: P.args, **options: P.kwargs) -> R:
-        with catalog.reading(*limited) as connection:
+    def method(self: Catalog, /, *arguments: P.args, **options: P.kwargs) -> R:
+        with self.reading(*limited) as connection:
             return function(connection, *arguments, **options)
 
     return method

@@ -16,8 +16,9 @@ import numpy.typing as npt
 import orjson
 
 from scholarbase import deadlines
+from scholarbase.databases import json_list
 from scholarbase.errors import InvalidRequest, LibraryCorrupt, TooManyEdges
-from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters, filter_sql, json_list
+from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters, filter_sql
 from scholarbase.indexes.vectors.base import ScoredId
 from scholarbase.models.checks import check_sort
 from scholarbase.models.limits import CitationSort, Direction

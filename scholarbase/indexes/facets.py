@@ -12,8 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from scholarbase.databases import json_list
 from scholarbase.indexes import fulltext
-from scholarbase.indexes.filters import ResolvedFilters, filter_sql, json_list
+from scholarbase.indexes.filters import ResolvedFilters, filter_sql
 
 COUNTING: Final = ("Counting papers", "use more filters, or fewer and longer words")
 """Activity and advice for the error at the time limit."""

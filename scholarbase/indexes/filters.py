@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-import orjson
-
+from scholarbase.databases import json_list
 from scholarbase.models.status import ACTIVE
 
 
@@ -77,11 +75,6 @@ VENUE_KEYS: Final = """
     )
 """
 """The keys in a list, and those of all other names of the venues that have one of them."""
-
-
-def json_list(values: Iterable[int] | Iterable[str]) -> str:
-    """Encode values as one parameter of ``json_each(?)``, which has no limit on their number as ``IN (?, ?)`` has."""
-    return orjson.dumps(list(values)).decode()
 
 
 def filter_sql(filters: ResolvedFilters, alias: str) -> tuple[str, list[int | str]]:

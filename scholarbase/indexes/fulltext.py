@@ -14,8 +14,9 @@ import sqlite3
 from collections.abc import Sequence
 from typing import Any, Final
 
+from scholarbase.databases import json_list
 from scholarbase.errors import InvalidRequest, LibraryCorrupt, LibraryError
-from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters, filter_sql, json_list
+from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters, filter_sql
 from scholarbase.indexes.vectors.base import ScoredId
 
 TITLE_WEIGHT: Final = 2.0

@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from scholarbase.databases import ReadPool, attach_immutable, open_immutable
+from scholarbase.databases import ReadPool, attach_immutable, json_list, open_immutable
 from scholarbase.documents.model import Document
 from scholarbase.documents.schema import FILE_NAME, decompress
 from scholarbase.documents.store import MAIN_ORDER, content_rows, passage_rows, read_document
 from scholarbase.errors import LibraryCorrupt
 from scholarbase.indexes import catalog, fulltext
 from scholarbase.indexes.content_hash import sum_of, vector_sums
-from scholarbase.indexes.filters import ResolvedFilters, filter_sql, json_list
+from scholarbase.indexes.filters import ResolvedFilters, filter_sql
 from scholarbase.indexes.frequencies import FrequencyCounter, document_frequencies
 from scholarbase.indexes.vectors.base import ScoredId
 from scholarbase.indexes.vectors.bm25 import Bm25Parameters

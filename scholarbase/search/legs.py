@@ -32,7 +32,7 @@ from scholarbase.models.encoders import STATIC
 from scholarbase.models.responses import FailedLeg
 from scholarbase.search.fusion import K
 from scholarbase.search.plan import Plan
-from scholarbase.search.words import ADVICE, MOST_COUNTED, Ranking, Words, without_long_list
+from scholarbase.search.words import ADVICE, MOST_COUNTED, Ranking, Words
 from scholarbase.settings import Settings
 from scholarbase.timing import stages
 
@@ -222,11 +222,7 @@ class Legs:
     ) -> list[ScoredId]:
         exact = exact or self._is_exact(plan)
         check(*(_EXACTLY if exact else _BY_MEANING))
-        return without_long_list(
-            lambda most, filters: self._vectors.search_dense(vector, most, filters, exact=exact, ef=ef),
-            limit,
-            plan.filters,
-        )
+        return self._vectors.search_dense(vector, limit, plan.filters, exact=exact, ef=ef)
 
     def _is_exact(self, plan: Plan) -> bool:
         # Comparing few papers with the query takes no longer than searching the graph, and misses none.

@@ -18,7 +18,7 @@ from scholarbase.models.requests import SimilarBody
 from scholarbase.models.responses import Hit, SimilarResponse
 from scholarbase.search.fusion import fuse_first
 from scholarbase.search.lookup import Lookup
-from scholarbase.search.words import Ranking, without_long_list
+from scholarbase.search.words import Ranking
 from scholarbase.settings import Settings
 from scholarbase.timing import stages
 
@@ -132,12 +132,8 @@ class Similarity:
         leg = _Leg([], False)
         if vector is not None:
             others = replace(filters, exclude=filters.exclude | {paper_id})
-            hits = without_long_list(
-                lambda limit, passing: self._vectors.search_dense(
-                    vector, limit, passing, exact=request.exact or self._exact
-                ),
-                self._depth + 1,
-                others,
+            hits = self._vectors.search_dense(
+                vector, self._depth + 1, others, exact=request.exact or self._exact
             )
             # A search of the graph may miss papers.
             has_more = len(hits) > self._depth or self._vectors.count(others, vector=DENSE) > len(hits)

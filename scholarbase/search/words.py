@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from time import perf_counter
 from types import MappingProxyType
 from typing import Final, NamedTuple
@@ -58,9 +57,6 @@ KEPT: Final = 10
 CACHED_COUNTS: Final = 1024
 MAX_CACHED_IDS: Final = 100
 """Ids in the filters of a count that is cached: long lists rarely repeat, and need much memory."""
-LONG_EXCLUSION: Final = 1000
-"""Above this many excluded ids, a search fetches more results and removes them itself."""
-MOST_FETCHED: Final = 20_000
 MOST_COUNTED: Final = 50_000
 """Matches that an exact search counts. Qdrant ranks them, and holds the GIL meanwhile: 0.1 s, for 200,000 0.4 s."""
 FEEDBACK: Final = "feedback"
@@ -165,9 +161,7 @@ class Words:
         self, name: str, vector: SparseVector | EngineVector, limit: int, filters: ResolvedFilters
     ) -> list[ScoredId]:
         check(*_SEARCH[name])
-        return without_long_list(
-            lambda most, passing: self._vectors.search_sparse(name, vector, most, passing), limit, filters
-        )
+        return self._vectors.search_sparse(name, vector, limit, filters)
 
     def counted(self, key: Hashable, filters: ResolvedFilters, count: Callable[[], int]) -> int:
         """A count of papers that pass the filters, cached by its key."""
@@ -272,22 +266,3 @@ def append_scaled(kept: Sequence[ScoredId], others: Sequence[ScoredId]) -> tuple
     # Rounding may put the product above the limit.
     appended = [scored_id((number, most if (s := score * scale) > most else s)) for number, score in rest]
     return [*kept, *appended], scale
-
-
-def without_long_list(
-    search: Callable[[int, ResolvedFilters], list[ScoredId]], limit: int, filters: ResolvedFilters
-) -> list[ScoredId]:
-    """The ``limit`` best papers. A long ``exclude`` is removed from a longer list of results, because an index skips a
-    hundred thousand ids more slowly than it finds some hundreds of papers more. The result is the same."""
-    excluded = filters.exclude
-    if len(excluded) <= LONG_EXCLUSION:
-        return search(limit, filters)
-    others = replace(filters, exclude=frozenset())
-    wanted = 2 * limit
-    while wanted <= MOST_FETCHED:
-        hits = search(wanted, others)
-        kept = [hit for hit in hits if hit.id not in excluded]
-        if len(kept) >= limit or len(hits) < wanted:
-            return kept[:limit]
-        wanted *= 4
-    return search(limit, filters)

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from scholarbase.errors import InvalidRequest
+from scholarbase.indexes.vectors import index
 from scholarbase.ingest.job import ingest
 from scholarbase.models.requests import Filters
-from scholarbase.search import lookup, words
+from scholarbase.search import lookup
 from scholarbase.search.library import Library
 from tests.conftest import run_cli, snapshot_of
 from tests.search.test_library import WAYS, ids
@@ -107,8 +108,8 @@ def test_a_long_list_is_left_out_as_a_short_one_is(
     """The index is told of a short list; of a long one it finds more, up to a limit, and they are left out after."""
     asked: dict[str, Any] = {"exclude": ["gauge theory"], "fields": ["title"], **way}
     told = [dense.search("gauge theory", limit=limit, **asked) for limit in (3, 20, 1000)]
-    monkeypatch.setattr(words, "LONG_EXCLUSION", 0)
-    monkeypatch.setattr(words, "MOST_FETCHED", most_fetched)
+    monkeypatch.setattr(index, "LONG_EXCLUSION", 0)
+    monkeypatch.setattr(index, "MOST_FETCHED", most_fetched)
     assert [dense.search("gauge theory", limit=limit, **asked) for limit in (3, 20, 1000)] == told
 
 

@@ -17,8 +17,9 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from scholarbase.databases import json_list
 from scholarbase.indexes import author_names, query_syntax
-from scholarbase.indexes.filters import VENUE_KEYS, category_forms, json_list, venue_key
+from scholarbase.indexes.filters import VENUE_KEYS, category_forms, venue_key
 from scholarbase.indexes.fulltext import TITLE_WEIGHT
 from scholarbase_dialects.listing.glob_patterns import comment_pattern, folded, word_pattern
 
