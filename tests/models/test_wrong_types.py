@@ -5,7 +5,6 @@ A parameter's annotation says which of the values below are valid; those of ``AC
 
 from __future__ import annotations
 
-import asyncio
 import datetime
 import decimal
 import inspect
@@ -187,23 +186,6 @@ def test_clients_reject_wrong_types_before_they_send(method: str) -> None:
                 )
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_async_clients_reject_wrong_types(method: str) -> None:
-    async def call(client: AsyncClient, name: str, wrong: str) -> Any:
-        found = getattr(client, method)(**arguments(method, name, wrong))
-        return [one async for one in found] if method in ITERATED else await found
-
-    async def main() -> None:
-        transport = httpx.MockTransport(refused)
-        async with AsyncClient("http://127.0.0.1:1", transport=transport, retries=0) as client:
-            for name, wrong in calls(method):
-                if wrong != "digits":
-                    with pytest.raises(InvalidRequest):
-                        await call(client, name, wrong)
-
-    asyncio.run(main())
-
-
 @pytest.mark.parametrize("method", RUNNING)
 def test_a_request_of_another_kind_is_no_attribute_error(sample: Library, method: str) -> None:
     for wrong, make in WRONG.items():
@@ -317,25 +299,6 @@ def test_clients_reject_wrong_types_of_tools_and_sessions(method: str) -> None:
                 rejects(f"{name}={wrong}", getattr(client, method), **needed | {name: make()})
                 by_server = name == "arguments" or method == "open_session"
                 assert not sent or by_server or wrong in TOOLS[name], f"{name}={wrong}"
-
-
-def test_tools_reject_wrong_types(sample: Library) -> None:
-    for wrong, make in WRONG.items():
-        for name, accepted in (("source", set()), ("session", OPTIONAL), ("store", OPTIONAL)):
-            if wrong not in accepted:
-                rejects(f"Tools({name}={wrong})", Tools, **{"source": sample, name: make()})
-    tools = Tools(sample)
-    for method in (tools.call, tools.call_as_text):
-        for name in inspect.signature(method).parameters:
-            for wrong, make in WRONG.items():
-                if name in ("parent", "round") and wrong == "nothing":
-                    continue
-                needed = {key: REQUIRED[key] for key in ("name", "arguments")}
-                rejects(f"{name}={wrong}", method, **needed | {name: make()})
-    for wrong, make in WRONG.items():
-        rejects(f"form={wrong}", tools.schemas, make())
-        if wrong != "a truth value":
-            rejects(f"strict={wrong}", tools.schemas, strict=make())
 
 
 def test_arguments_of_tools_reject_wrong_types(sample: Library) -> None:

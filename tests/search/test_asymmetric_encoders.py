@@ -13,9 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from scholarbase.encoders.static import StaticEncoder
-from scholarbase.errors import EncoderError, EncoderMismatch, InvalidRequest, UnsupportedMode
-from scholarbase.ingest.job import ingest
+from scholarbase.errors import EncoderError, EncoderMismatch, UnsupportedMode
 from scholarbase.search.library import Library
 from scholarbase.search.verification import verify
 from tests.conftest import run_cli, serving, snapshot_of
@@ -119,14 +117,6 @@ def test_another_query_model_is_an_error(pair: tuple[Path, npt.NDArray[np.float3
         EncoderMismatch, match=r"the query encoder queries .* the specified query encoder is others"
     ):
         Library.open(path, encoder=str(other))
-
-
-def test_a_query_model_needs_an_encoder(snapshot: Path, tmp_path: Path) -> None:
-    queries = make_model(tmp_path / "queries")
-    with pytest.raises(
-        InvalidRequest, match="A query encoder needs the encoder of the documents: give --encoder"
-    ):
-        ingest([snapshot], tmp_path / "library", query_encoder=StaticEncoder(queries))
 
 
 def test_models_of_other_dimensions_build_no_library(snapshot: Path, tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sqlite3
 from collections.abc import Iterator
@@ -13,10 +12,8 @@ from typing import Any
 import httpx
 import pytest
 
-from scholarbase.client import AsyncClient, Client
 from scholarbase.errors import AuthorNotFound, InvalidRequest, NothingLeft, VerificationFailed
 from scholarbase.ingest.job import ingest
-from scholarbase.models.limits import MAX_AUTHORS, MAX_NAME_LENGTH
 from scholarbase.search import lookup
 from scholarbase.search.library import Library
 from scholarbase.search.verification import verify
@@ -201,27 +198,6 @@ def test_an_author_filter_has_a_limit(library: Library, monkeypatch: pytest.Monk
         library.search("gravity", author=["11", "Doe"])  # of two authors with four papers
 
 
-@pytest.mark.parametrize(
-    ("call", "sentence"),
-    [
-        (lambda library: library.search_authors(" "), "q is empty"),
-        (lambda library: library.search_authors("J. S."), "q 'J. S.' has no word of two letters"),
-        (lambda library: library.search_authors("x" * (MAX_NAME_LENGTH + 1)), "the maximum is 500"),
-        (lambda library: library.search_authors("\ud800"), "half of a surrogate pair"),
-        (lambda library: library.search_authors("Smith", limit=1001), "limit 1001|limit is 1001"),
-        (lambda library: library.author(""), "author_id is empty"),
-        (lambda library: library.author("x" * 1000), "the maximum is 505"),
-        (lambda library: library.authors(["1"] * (MAX_AUTHORS + 1)), "the maximum is 500"),
-        (lambda library: library.authors([" "]), "ids is empty"),
-        (lambda library: library.search("gravity", author=["1"] * (MAX_AUTHORS + 1)), "the maximum is 500"),
-        (lambda library: library.search("gravity", author="J."), "author 'J.' has no word of two letters"),
-    ],
-)
-def test_invalid_requests_are_refused(library: Library, call: Any, sentence: str) -> None:
-    with pytest.raises(InvalidRequest, match=sentence):
-        call(library)
-
-
 # -- HTTP, clients and commands ------------------------------------------------------------------------------
 
 
@@ -244,58 +220,6 @@ def test_routes_return_what_the_library_does(library: Library, url: str) -> None
     assert batch["results"] == [{k: v for k, v in get("/22").items() if k != "snapshot"}, None]
     searched = httpx.get(f"{url}/v1/search", params={"q": "gravity", "author": ["22", "J. Smith"]}).json()
     assert searched == library.search("gravity", author=["22", "J. Smith"]).to_dict()
-
-
-@pytest.mark.parametrize(
-    ("route", "status", "slug"),
-    [
-        ("/v1/authors/99", 404, "author-not-found"),
-        ("/v1/authors/99/papers", 404, "author-not-found"),
-        ("/v1/authors", 400, "invalid-request"),
-        ("/v1/authors?q=J.", 400, "invalid-request"),
-        ("/v1/authors?q=Smith&sort=date", 400, "invalid-request"),
-        ("/v1/authors/11?fields=title", 400, "invalid-request"),
-    ],
-)
-def test_errors_are_problem_documents(url: str, route: str, status: int, slug: str) -> None:
-    response = httpx.get(url + route)
-    assert (response.status_code, response.json()["type"].rpartition("#")[2]) == (status, slug)
-
-
-def test_an_authors_papers_as_text_and_in_a_size(url: str) -> None:
-    text = httpx.get(f"{url}/v1/authors/11/papers", params={"format": "text"}).text
-    assert "Quantum gravity, part 1" in text
-    small = httpx.get(f"{url}/v1/authors/11/papers", params={"max_tokens": 150}).json()
-    assert small["tokens"] <= 150
-    assert small["left_out"]
-
-
-def test_both_clients_return_what_the_library_does(library: Library, url: str) -> None:
-    calls: list[tuple[str, Any, dict[str, Any]]] = [
-        ("search_authors", "Smith", {"limit": 2, "as_of": "2011-01"}),
-        ("author", "name:john smith", {}),
-        ("author", "11", {"as_of": "2005-01"}),
-        ("authors", ["11", "99"], {}),
-        ("author_papers", "11", {"sort": "-date", "fields": ["title"], "from_": "2002"}),
-    ]
-
-    async def ask(name: str, argument: Any, options: dict[str, Any]) -> Any:
-        async with AsyncClient(url) as client:
-            return await getattr(client, name)(argument, **options)
-
-    async def pages() -> list[Any]:
-        async with AsyncClient(url) as client:
-            return [one async for one in client.iter_author_papers("11", limit=2)]
-
-    with Client(url) as client:
-        for name, argument, options in calls:
-            expected = getattr(library, name)(argument, **options)
-            assert getattr(client, name)(argument, **options) == expected
-            assert asyncio.run(ask(name, argument, options)) == expected
-        assert list(client.iter_author_papers("11")) == list(library.iter_author_papers("11"))
-        assert asyncio.run(pages()) == list(library.iter_author_papers("11", limit=2))
-        with pytest.raises(AuthorNotFound, match="No author '99'"):
-            client.author("99")
 
 
 def test_commands(path: Path) -> None:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pytest
 
 from scholarbase.encoders import open_encoder
-from scholarbase.errors import InvalidRequest, LibraryExists, UnsupportedMode
+from scholarbase.errors import LibraryExists, UnsupportedMode
 from scholarbase.identifiers import parse
 from scholarbase.indexes.titles import normalize_title
 from scholarbase.ingest.job import ingest
@@ -256,24 +256,6 @@ def test_words_of_the_month_of_as_of_are_known(tmp_path: Path) -> None:
 
 def test_strange_words_are_searched_by_their_pieces_where_a_request_sets_the_floor(library: Library) -> None:
     assert library.search("asdkjhaskdjh zzzqqq", mode="dense", min_similarity=-1).total == 2440
-
-
-def test_without_the_setting_there_is_no_floor(default_library: Path) -> None:
-    with Library.open(default_library, settings=load_settings(similarity_floor=False)) as library:
-        assert library.search("string theory", mode="dense").total == 2440
-
-
-@pytest.mark.parametrize("value", [1.01, -2, float("nan"), True, "high"])
-def test_a_floor_is_a_cosine(library: Library, value: Any) -> None:
-    with pytest.raises(InvalidRequest, match="min_similarity"):
-        library.search("string theory", min_similarity=value)
-
-
-def test_a_floor_needs_vectors(library: Library, sample: Library) -> None:
-    with pytest.raises(InvalidRequest, match=r"min_similarity 0\.2 applies to dense vectors"):
-        library.search("string theory", mode="sparse", min_similarity=0.2)
-    with pytest.raises(InvalidRequest, match="min_similarity"):
-        sample.search("string theory", min_similarity=0.2)
 
 
 # -- profiles ---------------------------------------------------------------------------------------------

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from scholarbase.errors import LibraryNotFound
 from scholarbase.ingest.job import ingest
 from scholarbase.ingest.plans import IngestRules
 from scholarbase.search.difference import Change, differences
-from tests.conftest import run_cli, snapshot_of
+from tests.conftest import snapshot_of
 
 
 def row(corpus_id: int, title: str, **values: Any) -> dict[str, Any]:
@@ -81,17 +80,3 @@ def test_a_library_has_no_difference_to_itself(pair: tuple[Path, Path]) -> None:
     assert list(differences(pair[0], pair[0])) == []
     with pytest.raises(LibraryNotFound):
         list(differences(pair[0], pair[0] / "nowhere"))
-
-
-def test_the_command_counts_changes_or_prints_them(pair: tuple[Path, Path]) -> None:
-    done = run_cli("diff", *pair)
-    assert done.stdout == ("papers: 1 added, 1 removed, 4 changed\nedges: 1 added, 1 removed, 0 changed\n")
-    lines = [json.loads(line) for line in run_cli("diff", *pair, "--json").stdout.splitlines()]
-    assert lines[0] == {"kind": "paper", "change": "removed", "id": "CorpusId:3"}
-    assert {"kind": "paper", "change": "changed", "id": "CorpusId:2", "fields": ["title"]} in lines
-    assert lines[-1] == {
-        "kind": "edge",
-        "change": "added",
-        "citing": "CorpusId:7",
-        "cited": "arXiv:2401.00001",
-    }

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +15,7 @@ from scholarbase.ingest.job import ingest
 from scholarbase.models.requests import Filters
 from scholarbase.search import lookup
 from scholarbase.search.library import Library
-from tests.conftest import run_cli, snapshot_of
+from tests.conftest import snapshot_of
 from tests.search.test_library import WAYS, ids
 
 TEXTS = [
@@ -133,33 +132,6 @@ def test_neighbours_with_a_phrase_are_left_out_and_walked_over(small: Library) -
     assert small.expand(["CorpusId:4"], exclude=["local"], **asked).total == 0
 
 
-@pytest.mark.parametrize(
-    ("exclude", "said"),
-    [
-        ([""], "contains '', which has no word"),
-        (["fine", " ?! "], "which has no word"),
-        (["__"], "has no word"),
-        (["x"] * 21, "has 21 phrases: the maximum in one request is 20"),
-        (["x" * 501], "has 501 characters: the maximum is 500"),
-        ([5], "must be a list of strings"),
-        (["\ud800"], "half of a surrogate pair"),
-        (["arXiv:1706.03762"], "a paper id: .*exclude_ids"),
-        (["CorpusId:1"], "'CorpusId:1', a paper id: .*exclude_ids"),
-        ("DOI:10.1145/3292500.3330701", "exclude_ids"),
-        (["https://arxiv.org/abs/1706.03762"], "exclude_ids"),
-        (["hep-th/9302103"], "exclude_ids"),
-    ],
-)
-def test_what_is_no_phrase_is_refused(small: Library, exclude: Any, said: str) -> None:
-    for ask in (
-        lambda: Filters(exclude=exclude),
-        lambda: small.search("x", exclude=exclude),
-        lambda: small.expand(["CorpusId:1"], exclude=exclude),
-    ):
-        with pytest.raises(InvalidRequest, match=said):
-            ask()
-
-
 def test_phrases_with_a_colon_are_phrases() -> None:
     phrases = ("arXiv: a review", "BERT: pre-training", "ratio 1:10", "doi:", "10.1 tables")
     assert Filters(exclude=phrases).exclude == phrases
@@ -220,15 +192,3 @@ def test_too_many_papers_are_refused_by_name(small: Library, monkeypatch: pytest
         small.search("local", exclude=["databases."])  # not one that was looked for before
     # Papers that are not there yet are none of them.
     assert small.search("remote", exclude=["stores"], as_of="2003-12").total == 2
-
-
-def test_the_command_line_takes_phrases_and_ids(small: Library, tmp_path: Path) -> None:
-    place = ("--library", small.path, "--json")
-    done = run_cli("search", "databases", "--exclude", "local replication", "--exclude", "erdos", *place)
-    assert done.returncode == 0, done.stderr
-    assert '"total": 5' in done.stdout
-    refused = run_cli("search", "databases", "--exclude", "CorpusId:1", *place)
-    assert refused.returncode == 2
-    assert "exclude_ids" in refused.stderr
-    done = run_cli("search", "databases", "--exclude-id", "CorpusId:1", "--exclude-id", "0802.0001", *place)
-    assert '"total": 7' in done.stdout

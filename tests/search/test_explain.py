@@ -6,15 +6,13 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-import msgspec
-import orjson
 import pytest
 
 from scholarbase.indexes import query_syntax
 from scholarbase.ingest.job import ingest
-from scholarbase.models.responses import LegExplanation, SearchResponse
+from scholarbase.models.responses import SearchResponse
 from scholarbase.search.library import Library
-from tests.conftest import run_cli, snapshot_of
+from tests.conftest import snapshot_of
 
 TEXTS = [
     ("Graph networks", "Molecules and their graphs. We show naïve baselines."),
@@ -124,19 +122,7 @@ def test_only_legs_that_compare_words_name_them(dense: Library, engine: Any) -> 
     assert all(leg.terms == () for hit in alone.results for leg in hit.explain or ())
 
 
-def test_an_explanation_survives_its_json() -> None:
-    leg = LegExplanation("bm25", 1, 2.5, 0.5, ("a", "b"))
-    content = msgspec.json.encode(leg)
-    assert msgspec.json.decode(content, type=LegExplanation) == leg
-    assert orjson.loads(content)["terms"] == ["a", "b"]
-
-
 def test_the_terms_of_a_text() -> None:
     assert [t.word for t in query_syntax.terms("Which Graph graph", syntax=False)] == ["graph"]
     assert [t.word for t in query_syntax.terms('a NOT b c AND "d e*"', syntax=True)] == ["a", "d", "e"]
     assert query_syntax.terms("?!", syntax=False) == []
-
-
-def test_the_command_line_names_them(small: Library) -> None:
-    done = run_cli("search", "graph vision", "--explain", "--library", small.path)
-    assert "matches graph, vision" in done.stdout

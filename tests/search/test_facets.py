@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sqlite3
 from collections import Counter
@@ -16,12 +15,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scholarbase.client import AsyncClient, Client
-from scholarbase.errors import InvalidRequest, TimeLimit
+from scholarbase.errors import TimeLimit
 from scholarbase.ingest.job import ingest
-from scholarbase.models.responses import Facet, FacetsResponse
+from scholarbase.models.responses import Facet
 from scholarbase.search.library import Library
-from tests.conftest import run_cli, serving_in_thread, snapshot_of
+from tests.conftest import serving_in_thread, snapshot_of
 
 
 def counts(facet: Facet) -> dict[Any, int]:
@@ -190,68 +188,9 @@ def test_routes_return_what_the_library_does(sample: Library, url: str) -> None:
     assert httpx.post(f"{url}/v1/facets", json=body).json() == expected
 
 
-def test_both_clients_return_what_the_library_does(sample: Library, url: str) -> None:
-    async def ask(q: str | None, options: dict[str, Any]) -> FacetsResponse:
-        async with AsyncClient(url) as client:
-            return await client.facets(q, **options)
-
-    with Client(url) as client:
-        for q, options in (
-            (None, {}),
-            (None, {"within": []}),
-            ("gravity", {"exact": True, "limit": 1}),
-            ("gravity", {"min_citations": 10, "venue": ["Nucl.Phys.B"], "as_of": None}),
-            ("gravity " * 400, {"mode": "sparse"}),
-        ):
-            expected = sample.facets(q, **options)
-            assert client.facets(q, **options) == expected
-            assert asyncio.run(ask(q, options)) == expected
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"exact": True}, "exact true has no effect without q"),
-        ({"mode": "dense"}, "mode 'dense' has no effect without q"),
-        ({"min_similarity": 0.5}, r"min_similarity 0\.5 has no effect without q"),
-        ({"q": " "}, "q is empty"),
-        ({"q": "x" * 10_001}, "the maximum is 10000"),
-        ({"q": "x", "exact": True, "mode": "hybrid"}, "mode 'hybrid' cannot be combined with exact"),
-        ({"q": "x", "exact": True, "engine": "bm25"}, "engine 'bm25' cannot be combined with exact"),
-        ({"q": "x", "exact": True, "min_similarity": 0.1}, "cannot be combined with exact"),
-        ({"q": "x", "mode": "dense", "engine": "bm25"}, "cannot be combined with mode 'dense'"),
-        ({"q": 'title:"x', "syntax": "query", "engine": "bm25"}, "syntax 'query' cannot be combined"),
-        ({"limit": 0}, "limit"),
-        ({"limit": 1001}, "limit"),
-        ({"from_": "2003", "to": "2001"}, "later than to"),
-        ({"min_citations": 1, "as_of": "2001-01"}, "cannot be combined with as_of"),
-    ],
-)
-def test_invalid_requests_say_what_is_wrong(sample: Library, arguments: dict[str, Any], message: str) -> None:
-    with pytest.raises(InvalidRequest, match=message):
-        sample.facets(**arguments)
-
-
-def test_unknown_parameters_are_refused(url: str) -> None:
-    response = httpx.get(f"{url}/v1/facets", params={"offset": 1})
-    assert response.status_code == 400
-    assert "Unknown parameter 'offset'" in response.json()["detail"]
-
-
 def test_counting_has_a_time_limit(sample_library: Path) -> None:
     with (
         Library.open(sample_library) as library,
         pytest.raises(TimeLimit, match=r"the time limit of 1e-06 s"),
     ):
         library.facets(timeout=1e-6)
-
-
-def test_the_command_prints_what_the_library_counts(sample: Library) -> None:
-    done = run_cli(
-        "facets", "black holes", "--library", sample.path, "--from", "1999", "--json", "--limit", "2"
-    )
-    expected = sample.facets("black holes", from_="1999", limit=2).to_dict()
-    assert json.loads(done.stdout) == expected
-    shown = run_cli("facets", "--library", sample.path, "--limit", "1").stdout
-    assert f"{sample.facets().total:,} papers counted" in shown
-    assert f"and {sample.facets().category.distinct - 1:,} more" in shown

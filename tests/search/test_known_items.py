@@ -21,7 +21,6 @@ from scholarbase.models.responses import SearchResponse
 from scholarbase.search.known_items import KnownItem, put_first
 from scholarbase.search.library import Library
 from scholarbase.settings import load_settings
-from scholarbase.tools import Tools
 from tests.conftest import arxiv_rows, snapshot_of
 
 SPARSE: list[dict[str, Any]] = [
@@ -173,10 +172,6 @@ def test_a_name_that_many_titles_contain_is_first(phrases: Library) -> None:
         assert first_titles(phrases, q) == ["BERT: Pre-training of Deep Bidirectional Transformers"]
 
 
-def test_a_title_of_five_words_is_first_however_many_titles_contain_it(phrases: Library) -> None:
-    assert first_titles(phrases, "attention is all you need") == ["Attention Is All You Need"]
-
-
 def test_three_papers_may_share_what_is_before_the_colon(phrases: Library) -> None:
     response = phrases.search("Rare name", mode="sparse", limit=4, explain=True)
     legs = [[leg.leg for leg in hit.explain or ()] for hit in response.results]
@@ -293,15 +288,6 @@ def test_pasted_ids_and_links_found_nonsense(sample: Library, way: dict[str, Any
         assert ids(response) == [expected], q
         assert response.results[0].explain is not None
         assert response.results[0].explain[0].leg == "id"
-
-
-@pytest.mark.parametrize("way", DENSE, ids=str)
-def test_pasted_ids_and_links_found_nonsense_with_vectors(dense: Library, way: dict[str, Any]) -> None:
-    papers = dense._catalog.papers(numbers_of(dense)[:15], ["id"])
-    for paper in papers:
-        name = paper.id.removeprefix("arXiv:")
-        for q in (paper.id, f"https://arxiv.org/abs/{name}v2"):
-            assert ids(dense.search(q, limit=1, fields=["id"], **way)) == [paper.id]
 
 
 @pytest.mark.parametrize("q", [f"({QCD})", "hep-th/9301068.", "<https://arxiv.org/abs/hep-th/9301068>"])
@@ -450,15 +436,6 @@ def test_the_total_counts_a_paper_beyond_the_ranking_once(sample: Library) -> No
     known = (KnownItem(number, "title"),)
     ranking = sample._ranker.rank(replace(plan, known=known))
     assert (ranking.hits[0].id, ranking.total) == (number, total)
-
-
-def test_batches_and_tools_put_known_items_first(sample: Library) -> None:
-    batch = sample.search_batch(
-        [{"q": q, "mode": "sparse", "limit": 1} for q in (QCD, QCD_TITLE, "string theory")]
-    )
-    assert [ids(response) for response in batch[:2]] == [[QCD], [QCD]]
-    found = Tools(sample).call("search_papers", {"q": f"https://arxiv.org/abs/{QCD[6:]}", "limit": 1})
-    assert found["results"][0]["paper"]["id"] == QCD
 
 
 def test_the_setting_turns_known_items_off(sample: Library) -> None:

@@ -25,16 +25,13 @@ from scholarbase.errors import (
     EncoderError,
     EncoderMismatch,
     InvalidRequest,
-    LibraryCorrupt,
     LibraryNotFound,
     PaperNotFound,
     ScholarBaseError,
     TimeLimit,
     UnsupportedMode,
-    VectorIndexError,
 )
 from scholarbase.ingest.job import ingest
-from scholarbase.models.papers import PAPER_FIELDS
 from scholarbase.models.requests import SearchBatchBody, SearchRequest, TitleBatchBody
 from scholarbase.models.responses import SearchResponse
 from scholarbase.search import plan, ranking
@@ -412,22 +409,6 @@ def test_the_ranks_of_an_explanation_are_those_of_its_leg(dense: Library) -> Non
         assert ranks == {paper_id: rank for rank, paper_id in enumerate(ids(alone), 1)}
 
 
-def test_only_the_fields_asked_for_are_there(sample: Library) -> None:
-    found = sample.search("string theory", fields=["year", "title"], limit=1)
-    assert list(found.to_dict()["results"][0]["paper"]) == ["id", "title", "year"]
-    assert list(sample.search("string theory", limit=1).to_dict()["results"][0]["paper"]) == list(
-        PAPER_FIELDS
-    )
-    assert list(sample.search("x", fields=[], limit=1).to_dict()["results"][0]["paper"]) == ["id"]
-    assert sample.paper(HOLOMORPHIC, fields=["year"]).title is None
-    edges = sample.citations(HOLOMORPHIC, limit=1, fields=["abstract"]).to_dict()["results"]
-    assert list(edges[0]["paper"]) == ["id", "abstract"]
-    assert edges[0]["paper"]["abstract"]
-    for ask in (sample.search, sample.paper, sample.citations, sample.match_title):
-        with pytest.raises(InvalidRequest, match="'doi'"):
-            ask(HOLOMORPHIC, fields=["doi"])  # type: ignore[operator]
-
-
 def test_a_paper_is_what_both_sources_say(sample: Library) -> None:
     row = next(row for row in sample_rows("papers") if row["externalids"]["ArXiv"] == "hep-th/9302103")
     other = next(row for row in arxiv_rows() if row["id"] == "hep-th/9302103")
@@ -478,56 +459,6 @@ def test_stop_words_alone_are_looked_for(sample: Library, engine: Any) -> None:
     assert len(set(ids(answer)) ^ whole) <= 0.02 * len(whole)
 
 
-@pytest.mark.parametrize("q", ["", "   ", "\n\t", None, 5])
-def test_an_empty_query_is_refused(sample: Library, q: Any) -> None:
-    with pytest.raises(InvalidRequest, match="q is"):
-        sample.search(q)
-
-
-@pytest.mark.parametrize(
-    ("asked", "named"),
-    [
-        ({"q": "x" * 10_001}, "10001 characters"),
-        ({"q": "a\ud800"}, "character 2"),
-        ({"mode": "keyword"}, "'keyword'"),
-        ({"engine": "lucene"}, "'lucene'"),
-        ({"mode": "dense", "engine": "bm25"}, "'bm25'"),
-        ({"limit": 0}, "limit is 0"),
-        ({"limit": 1001}, "limit is 1001"),
-        ({"limit": True}, "limit is True"),
-        ({"limit": "5"}, "limit is '5'"),
-        ({"offset": -1}, "offset is -1"),
-        ({"offset": 2**63}, str(2**63)),
-        ({"from_": "2020-13"}, "'2020-13'"),
-        ({"from_": 2020}, "from_ is 2020"),
-        ({"to": "2023-02-29"}, "'2023-02-29'"),
-        ({"from_": "2020", "to": "2019-12"}, "'2020' is later than to '2019-12'"),
-        ({"min_citations": -1}, "min_citations is -1"),
-        ({"min_citations": 2**70}, str(2**70)),
-        ({"category": [""]}, "category"),
-        ({"venue": ["\ud800"]}, "venue"),
-        ({"fields": "titel"}, "'titel'"),
-        ({"fields": ["titel"]}, "'titel'"),
-        ({"exact": "false"}, "exact is 'false'"),
-        ({"within": 17}, "within must be a list"),
-        ({"exclude_ids": 17}, "exclude_ids must be a list"),
-        ({"exclude_ids": ["1706"]}, "'1706'"),
-        ({"within": ["x"] * 10_001}, "10001 ids"),
-        ({"q": '"unclosed phrase', "engine": "fts5", "category": ["cs"], "limit": -5}, "limit is -5"),
-        ({"q": "graph AND (network", "syntax": "query"}, "never closed"),
-    ],
-)
-def test_what_cannot_be_right_is_refused_by_name(sample: Library, asked: dict[str, Any], named: str) -> None:
-    with pytest.raises(InvalidRequest) as error:
-        sample.search(**{"q": "x", **asked})
-    assert named in str(error.value)
-    # A batch refuses it just so, and says in which search.
-    with pytest.raises(type(error.value)) as in_batch:
-        sample.search_batch([{"q": "fine"}, {"q": "x", **asked}])
-    assert str(in_batch.value).startswith("In the search ")
-    assert str(in_batch.value).endswith(str(error.value))
-
-
 def test_ids_that_the_library_does_not_hold_are_named(sample: Library) -> None:
     with pytest.raises(PaperNotFound, match=r"'arXiv:1111\.1111'"):
         sample.search("x", within=[HOLOMORPHIC, "arXiv:1111.1111"])
@@ -540,19 +471,6 @@ def test_ids_that_the_library_does_not_hold_are_named(sample: Library) -> None:
         sample.paper(HOLOMORPHIC),
     ]
     assert sample.papers([]) == []
-
-
-@pytest.mark.parametrize(
-    "q", ["a\0b", "\0", "!!!", "😀", "%", "'; DROP TABLE papers; --", "x" * 10_000, "ab " * 3333]
-)
-@pytest.mark.parametrize("way", WAYS)
-def test_odd_queries_are_answered(dense: Library, q: str, way: dict[str, Any]) -> None:
-    answer = dense.search(q, limit=1000, **way)
-    assert answer.total >= len(answer.results)
-    if not any(map(str.isalnum, q)):
-        assert (answer.total, answer.results) == (0, ())
-    elif way["mode"] != "sparse":
-        assert len(answer.results) == dense.manifest.counts["papers"]
 
 
 # -- batches, threads, the same again --------------------------------------------------------------------------
@@ -649,24 +567,6 @@ def test_neighbours_are_those_that_the_edges_reach(sample: Library) -> None:
     assert {n.paper.corpus_id for n in two.results if n.hops == 2} == further
 
 
-@pytest.mark.parametrize(
-    ("asked", "named"),
-    [
-        ({"seeds": []}, "seeds is empty"),
-        ({"seeds": 17}, "seeds must be a list"),
-        ({"direction": "up"}, "'up'"),
-        ({"hops": 3}, "hops is 3"),
-        ({"limit": 0}, "limit is 0"),
-        ({"within": "x"}, "'x' is not a valid paper id"),
-    ],
-)
-def test_an_expansion_that_cannot_be_right_is_refused(
-    sample: Library, asked: dict[str, Any], named: str
-) -> None:
-    with pytest.raises(InvalidRequest, match=named):
-        sample.expand(**{"seeds": [HOLOMORPHIC], **asked})
-
-
 @pytest.mark.parametrize("sort", ["citation_count", "-citation_count", "date", "-date"])
 def test_citations_come_in_the_order_asked_for(sample: Library, sort: Any) -> None:
     hub = 1014899
@@ -718,44 +618,6 @@ def copy(dense_library: Path, tmp_path: Path) -> Path:
     return copied(dense_library, tmp_path / "copy")
 
 
-def test_a_manifest_that_was_changed_is_found_out(copy: Path) -> None:
-    manifest = copy / "manifest.json"
-    manifest.write_bytes(manifest.read_bytes().replace(b'"k1": 1.0', b'"k1": 1.3'))
-    with pytest.raises(LibraryCorrupt, match=r"hashes to .* but files\.json is of snapshot"):
-        Library.open(copy)
-    relist(copy)
-    with pytest.raises(LibraryCorrupt, match=r"hashes to .* but its catalogue was built as"):
-        Library.open(copy)
-    manifest.write_text("{")
-    with pytest.raises(LibraryCorrupt, match="not a valid manifest"):
-        Library.open(copy)
-    manifest.write_text('{"format": 99}')
-    with pytest.raises(LibraryCorrupt, match="format 99"):
-        Library.open(copy)
-    manifest.write_text("[]")
-    with pytest.raises(LibraryCorrupt, match="not a valid manifest"):
-        Library.open(copy)
-
-
-@pytest.mark.parametrize("content", [b"", b"not SQLite at all" * 1000])
-def test_a_broken_catalogue_is_found_out(copy: Path, content: bytes) -> None:
-    (copy / "catalog.sqlite").write_bytes(content)
-    with pytest.raises(LibraryCorrupt, match=r"catalog\.sqlite"):
-        Library.open(copy)
-    (copy / "catalog.sqlite").unlink()
-    with pytest.raises(LibraryCorrupt, match="is missing: the copy is incomplete"):
-        Library.open(copy)
-
-
-def test_missing_vectors_are_found_out(copy: Path) -> None:
-    (copy / "vectors" / "edge_config.json").write_text("{")
-    with pytest.raises((VectorIndexError, LibraryCorrupt), match="vectors"):
-        Library.open(copy, encoder="none")
-    shutil.rmtree(copy / "vectors")
-    with pytest.raises((VectorIndexError, LibraryCorrupt), match="vectors"):
-        Library.open(copy, encoder="none")
-
-
 def test_another_librarys_vectors_are_found_out(copy: Path, sample_library: Path) -> None:
     shutil.rmtree(copy / "vectors")
     copied(sample_library / "vectors", copy / "vectors")
@@ -780,15 +642,6 @@ def test_an_encoder_that_is_not_there_is_an_error(dense_library: Path, copy: Pat
     relist(copy)
     with pytest.raises(EncoderError, match="moved-away"):
         Library.open(copy)
-
-
-def test_without_an_encoder_words_still_find(dense_library: Path) -> None:
-    with Library.open(dense_library, encoder="none") as library:
-        assert library.search("string theory").mode == "sparse"
-        for mode in ("dense", "hybrid"):
-            with pytest.raises(UnsupportedMode, match="--encoder"):
-                library.search("string theory", mode=mode)  # type: ignore[arg-type]
-        assert library.ready() == {"catalog": "ok", "vectors": "ok", "encoder": "absent"}
 
 
 def test_a_library_without_vectors_refuses_dense_searches(sample: Library) -> None:

@@ -19,14 +19,13 @@ from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
 from scholarbase.api.app import create_app
-from scholarbase.client import Client
 from scholarbase.encoders.sentence_transformers import SentenceTransformersEncoder
 from scholarbase.errors import InvalidRequest, NothingLeft, PaperNotFound
 from scholarbase.ingest.job import ingest
 from scholarbase.models.checks import check_sort
 from scholarbase.models.requests import Filters
 from scholarbase.search.library import Library
-from tests.conftest import run_cli, sample_edges, sample_rows, snapshot_of
+from tests.conftest import sample_edges, sample_rows, snapshot_of
 
 DATES = ["1992-06", "1993-03", "1993-12-31", "1994-07-15", "2001-01"]
 QUERIES = [
@@ -244,15 +243,6 @@ def test_walks_go_over_what_was_there(
     }
 
 
-def test_the_newest_neighbours_stand_first_among_equals(now: Library) -> None:
-    seeds = [name for name in HUBS if name in existing(19941231)]
-    found = now.expand(seeds, as_of="1994-12", limit=1000).results
-    assert len(found) > 50
-    first = [int((n.paper.publication_date or f"{n.paper.year}-01-01").replace("-", "")) for n in found]
-    order = [(-n.seeds, n.hops, -day) for n, day in zip(found, first, strict=True)]
-    assert order == sorted(order)
-
-
 @pytest.mark.slow
 def test_meaning_finds_what_was_there(
     dense: Library, minilm: SentenceTransformersEncoder, small_snapshot: Path, tmp_path: Path
@@ -448,55 +438,7 @@ def test_a_session_and_a_tool_give_what_the_call_with_the_date_gives(
         assert kept["arguments"].get("as_of") == as_of or "error" in kept or "searches" in kept["arguments"]
 
 
-def test_every_route_that_gives_papers_takes_as_of(http: TestClient) -> None:
-    document = http.get("/openapi.json").json()
-    routes = {path.replace("/x", "/{paper_id}") for _, path, _ in calls("1994-01", "x", "x", "x", [])}
-    for path in routes:
-        for operation in document["paths"][path].values():
-            taken = {parameter["name"] for parameter in operation.get("parameters", ())}
-            if "requestBody" in operation:
-                reference = operation["requestBody"]["content"]["application/json"]["schema"]["$ref"]
-                schema = document["components"]["schemas"][reference.rpartition("/")[2]]
-                taken |= set(schema["properties"])
-                if "searches" in taken:
-                    taken |= set(document["components"]["schemas"]["OneSearch"]["properties"])
-            assert "as_of" in taken, path
-
-
 # -- what is asked wrongly -----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("as_of", "said"),
-    [
-        (
-            "2020",
-            "as_of '2020' is a year, not a month or day: use YYYY-MM or YYYY-MM-DD, such as 2020-12",
-        ),
-        ("2020-13", "'2020-13' is not a valid date for as_of"),
-        ("2020-02-30", "not a valid date for as_of: use YYYY-MM or YYYY-MM-DD, such as 2023-06"),
-        ("", "not a valid date for as_of"),
-        ("now", "not a valid date for as_of"),
-        ("2020-1", "not a valid date for as_of"),
-        ("٢٠٢٠", "not a valid date for as_of"),
-        (20200101, "as_of is 20200101"),
-    ],
-)
-def test_a_date_that_cannot_be_right_is_refused(now: Library, as_of: Any, said: str) -> None:
-    name = HUBS[0]
-    asks: list[Callable[[], Any]] = [
-        lambda: now.search("gauge", as_of=as_of),
-        lambda: now.match_title("gauge", as_of=as_of),
-        lambda: now.match_titles(["gauge"], as_of=as_of),
-        lambda: now.paper(name, as_of=as_of),
-        lambda: now.papers([name], as_of=as_of),
-        lambda: now.citations(name, as_of=as_of),
-        lambda: now.references(name, as_of=as_of),
-        lambda: now.expand([name], as_of=as_of),
-    ]
-    for ask in asks:
-        with pytest.raises(InvalidRequest, match=said):
-            ask()
 
 
 def test_nothing_was_there_before_the_first_paper(now: Library) -> None:
@@ -593,51 +535,6 @@ def test_every_id_of_a_call_must_be_there(now: Library) -> None:
 
 
 # -- from outside --------------------------------------------------------------------------------------------------
-
-
-def test_a_client_says_what_the_library_says(now: Library, http: TestClient) -> None:
-    there = next(hub for hub in HUBS if hub in existing(19930630))
-    later = next(name for name in DAY if name not in existing(19930630))
-
-    def handle(request: httpx.Request) -> httpx.Response:
-        answer = http.request(
-            request.method, str(request.url), content=request.content, headers=dict(request.headers)
-        )
-        return httpx.Response(answer.status_code, content=answer.content, headers={"X-Request-ID": "1"})
-
-    with Client("http://testserver", transport=httpx.MockTransport(handle)) as client:
-        as_of = "1993-06"
-        assert client.search("gauge", as_of=as_of) == now.search("gauge", as_of=as_of)
-        assert client.match_titles(["gauge theory"], as_of=as_of) == now.match_titles(
-            ["gauge theory"], as_of=as_of
-        )
-        assert client.papers([there, later], as_of=as_of) == now.papers([there, later], as_of=as_of)
-        assert client.citations(there, as_of=as_of) == now.citations(there, as_of=as_of)
-        assert client.expand([there], hops=2, as_of=as_of) == now.expand([there], hops=2, as_of=as_of)
-        for ask in (client.paper, now.paper):
-            with pytest.raises(PaperNotFound, match="not exist as of 1993-06"):
-                ask(later, as_of=as_of)  # type: ignore[operator]
-            with pytest.raises(NothingLeft, match="before every paper"):
-                ask(later, as_of="1900-01")  # type: ignore[operator]
-
-
-def test_the_command_line_takes_a_date(now: Library) -> None:
-    there = next(hub for hub in HUBS if hub in existing(19930630))
-    later = next(name for name in DAY if name not in existing(19930630))
-    place = ("--as-of", "1993-06", "--library", now.path, "--json")
-    assert f'"id": "{there}"' in run_cli("paper", there, *place).stdout
-    refused = run_cli("paper", later, *place)
-    assert refused.returncode == 4
-    assert "not exist as of 1993-06" in refused.stderr
-    for command in (
-        ("search", "gauge"),
-        ("title", "gauge theory"),
-        ("citations", there),
-        ("references", there),
-    ):
-        done = run_cli(*command, *place)
-        assert done.returncode == 0, done.stderr
-        assert '"citation_count": ' not in done.stdout.replace('"citation_count": null', "")
 
 
 def test_what_authors_change_later_was_not_known(sample: Library) -> None:

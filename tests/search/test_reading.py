@@ -220,19 +220,6 @@ def test_malformed_syntax_is_an_error_where_syntax_is_requested(sample: Library,
         sample.search(q, mode="sparse", syntax="query")
 
 
-@pytest.mark.parametrize(
-    "way", [{"mode": "dense"}, {"engine": "bm25"}, {"engine": "feedback"}, {"engine": "learned"}]
-)
-def test_query_syntax_cannot_be_combined_with_what_has_none(sample: Library, way: dict[str, Any]) -> None:
-    with pytest.raises(InvalidRequest, match="syntax 'query' cannot be combined with"):
-        sample.search("strings", syntax="query", **way)
-
-
-def test_an_unknown_syntax_is_an_error(sample: Library) -> None:
-    with pytest.raises(InvalidRequest, match="syntax is 'strict'"):
-        sample.search("strings", syntax="strict")  # type: ignore[arg-type]
-
-
 def test_tools_read_plainly_unless_told_otherwise(sample: Library) -> None:
     tools = Tools(sample)
     q = '"tachyon vacuum" )'

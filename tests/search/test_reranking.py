@@ -24,7 +24,6 @@ from scholarbase.models.requests import SearchBody, SearchRequest
 from scholarbase.models.responses import SearchResponse
 from scholarbase.rerankers.base import Scores
 from scholarbase.rerankers.http import HttpReranker
-from scholarbase.responses.text import as_text
 from scholarbase.search import reranking
 from scholarbase.search.library import Library
 from scholarbase.settings import Settings
@@ -144,12 +143,6 @@ def test_the_first_papers_have_the_order_of_the_cross_encoder(
             assert leg.score == pytest.approx(order[hit.paper.id], abs=1e-5)
 
 
-def test_by_default_fifty_papers_are_reranked(library: Library, model: Path) -> None:
-    before = library.search(Q, mode="sparse", limit=100)
-    after = library.search(Q, mode="sparse", limit=100, rerank="tiny")
-    assert ids(after) == [*expected(model, before, 50), *ids(before)[50:]]
-
-
 def test_a_short_page_has_the_best_of_all_that_are_reranked(library: Library, model: Path) -> None:
     order = expected(model, library.search(Q, mode="hybrid", limit=100), 60)
     page = library.search(Q, mode="hybrid", limit=3, rerank="tiny", rerank_depth=60)
@@ -207,11 +200,6 @@ def test_query_syntax_is_reranked_by_its_words(library: Library, service: Script
     assert {body["query"] for body in service.bodies} == {"quantum string theory"}
 
 
-def test_a_search_without_results_needs_no_reranker(library: Library, service: ScriptedReranker) -> None:
-    response = library.search("zzyzx", mode="sparse", rerank="service")
-    assert (response.results, response.rerank, service.bodies) == ((), None, [])
-
-
 def test_the_depth_of_a_hybrid_search_is_that_of_its_pages(path: Path) -> None:
     rerankers = {"varying": Varying()}
     settings = Settings(fusion_depth=10)
@@ -223,40 +211,6 @@ def test_the_depth_of_a_hybrid_search_is_that_of_its_pages(path: Path) -> None:
 
 
 # -- invalid requests ----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        ({"rerank": "other"}, "Unknown reranker 'other': use one of tiny, service, constant, varying."),
-        ({"rerank": ""}, "rerank is '': it must be the name of a reranker, of 1 to 64 characters."),
-        ({"rerank": "x" * 65}, "it must be the name of a reranker, of 1 to 64 characters."),
-        ({"rerank": 3}, "rerank is 3: input should be a valid string."),
-        (
-            {"rerank": "tiny", "rerank_depth": 0},
-            "rerank_depth is 0: it must be a whole number from 1 to 200.",
-        ),
-        (
-            {"rerank": "tiny", "rerank_depth": 201},
-            "rerank_depth is 201: it must be a whole number from 1 to 200.",
-        ),
-        (
-            {"rerank_depth": 20},
-            "rerank_depth 20 has no effect without rerank: name a reranker, or leave it out.",
-        ),
-    ],
-)
-def test_an_invalid_request_is_an_error(library: Library, arguments: dict[str, Any], sentence: str) -> None:
-    with pytest.raises(InvalidRequest) as caught:
-        library.search(Q, partial=True, **arguments)
-    assert str(caught.value).endswith(sentence)
-
-
-def test_without_rerankers_the_error_says_so(path: Path) -> None:
-    with Library.open(path, encoder="none") as library:
-        with pytest.raises(InvalidRequest, match=r"none is configured \(SCHOLARBASE_RERANKERS\)"):
-            library.search(Q, rerank="tiny")
-        assert library.snapshot()["rerankers"] == {}
 
 
 # -- failures ------------------------------------------------------------------------------------------
@@ -346,22 +300,6 @@ def test_a_reranker_that_cannot_be_opened_ends_the_opening(path: Path, model: Pa
     assert closed == ["constant"] * 2
 
 
-@pytest.mark.parametrize(
-    ("rerankers", "sentence"),
-    [
-        (["tiny"], "rerankers is ['tiny']: it must be a mapping from names to rerankers, or None."),
-        (
-            {"tiny": 3},
-            "The reranker 'tiny' is 3: it must be an open reranker, or the folder, hub name or URL of one.",
-        ),
-    ],
-)
-def test_rerankers_of_another_type_are_rejected(path: Path, rerankers: Any, sentence: str) -> None:
-    with pytest.raises(InvalidRequest) as caught:
-        Library.open(path, rerankers=rerankers)
-    assert str(caught.value) == sentence
-
-
 # -- over HTTP, in commands and in evaluations -----------------------------------------------------------
 
 
@@ -396,29 +334,6 @@ def test_a_call_is_recorded_with_its_reranker_and_models_do_not_see_it() -> None
     body = SearchBody(q=Q, rerank="tiny", rerank_depth=20)
     assert tool_named("search_papers").arguments_for(body)["rerank"] == "tiny"
     assert "rerank" not in str(schemas())
-
-
-def test_a_text_names_the_reranker(library: Library) -> None:
-    response = library.search(Q, mode="sparse", rerank="tiny", limit=1)
-    assert "(sparse, bm25, reranked by tiny)" in as_text(response.to_dict()).splitlines()[0]
-
-
-def test_the_command_line(path: Path, model: Path, library: Library) -> None:
-    environment = {"SCHOLARBASE_RERANKERS": f"other=/nowhere,tiny={model}", "SCHOLARBASE_DEVICE": "cpu"}
-    arguments = ("search", Q, "--library", path, "--mode", "sparse")
-    done = run_cli(*arguments, "--rerank", "tiny", "--rerank-depth", "20", "--explain", **environment)
-    assert done.returncode == 0, done.stderr
-    assert "(sparse, bm25, reranked by tiny)" in done.stdout
-    assert "rerank: rank 1, score" in done.stdout
-    first = library.search(Q, mode="sparse", rerank="tiny", rerank_depth=20).results[0].paper
-    assert first.id in done.stdout.partition("2.  ")[0]
-    assert run_cli(*arguments, **environment).returncode == 0  # opens no reranker
-    unknown = run_cli(*arguments, "--rerank", "third", **environment)
-    assert unknown.returncode == 2
-    assert "Unknown reranker 'third': use one of other, tiny." in unknown.stderr
-    broken = run_cli(*arguments, "--rerank", "other", **environment)
-    assert broken.returncode == RerankerError.exit_code
-    assert "The reranker 'other' cannot be opened." in broken.stderr
 
 
 def test_doctor_opens_the_rerankers(path: Path, model: Path) -> None:

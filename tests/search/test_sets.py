@@ -15,7 +15,6 @@ from scholarbase.errors import InvalidRequest, LibraryExists, SourceError
 from scholarbase.ingest.job import ingest
 from scholarbase.search import lookup
 from scholarbase.search.library import Library
-from scholarbase.search.verification import verify
 from tests.conftest import SAMPLE, run_cli, serving_in_thread
 
 OWN = SAMPLE / "own"
@@ -106,10 +105,6 @@ def test_a_set_of_another_list_of_ids_is_not_an_id(library: Library) -> None:
         library.search("strings", exclude_ids=["set:zotero"])
 
 
-def test_the_library_is_verified_with_its_sets(path: Path) -> None:
-    assert any("sets" in line for line in verify(path))
-
-
 def test_sets_over_http(path: Path) -> None:
     with Library.open(path) as library, serving_in_thread(library, sessions="none") as url:
         own = library.search("strings", within=["set:shelf"])
@@ -128,23 +123,6 @@ def test_sets_over_http(path: Path) -> None:
         assert unknown.status_code == 400
         assert "Its sets: shelf, zotero." in unknown.json()["detail"]
         assert httpx.get(f"{url}/v1/snapshot").json()["manifest"]["sets"]["shelf"]["papers"] == 2
-
-
-def test_sets_of_the_command_line(path: Path, tmp_path: Path) -> None:
-    done = run_cli(
-        "search", "strings", "--library", path, "--within", "set:shelf", "--mode", "sparse", "--json"
-    )
-    assert len(orjson.loads(done.stdout)["results"]) == 2
-    for option, sentence in {
-        "zotero": "is not NAME=SOURCE",
-        "a b=x.bib": "is not a valid name of a set",
-        f"papers={SAMPLE / 's2ag' / 'citations'}": "a set takes files of papers",
-    }.items():
-        (tmp_path / "x.bib").write_text(BIB)
-        failed = run_cli("ingest", "--set", option, "--library", tmp_path / "l", cwd=tmp_path)
-        assert failed.returncode != 0
-        assert sentence in failed.stderr
-    assert "No sources" in run_cli("ingest", "--library", tmp_path / "l").stderr
 
 
 def test_other_sets_are_another_library(tmp_path: Path) -> None:

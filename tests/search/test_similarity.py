@@ -5,7 +5,6 @@ Expected co-citations are counted from the sample's own citations, cosines by nu
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 from collections import Counter
@@ -17,7 +16,7 @@ import httpx
 import numpy as np
 import pytest
 
-from scholarbase.client import AsyncClient, Client
+from scholarbase.client import Client
 from scholarbase.encoders import open_encoder
 from scholarbase.encoders.registry import PACKAGED
 from scholarbase.errors import (
@@ -33,7 +32,7 @@ from scholarbase.ingest.plans import IngestRules
 from scholarbase.models.responses import SimilarResponse
 from scholarbase.search.library import Library
 from scholarbase.settings import load_settings
-from tests.conftest import SAMPLE, run_cli, sample_edges, sample_rows, serving_in_thread, snapshot_of
+from tests.conftest import SAMPLE, sample_edges, sample_rows, serving_in_thread, snapshot_of
 
 SEED = "arXiv:hep-th/9301068"
 NUMBER = 1014785
@@ -236,14 +235,6 @@ def test_filters_apply_before_each_leg_takes_its_first_results(
         assert all(score == ranked[rank] for rank, score in found.values())
 
 
-def test_categories_and_venues_are_filters_too(library: Library) -> None:
-    some = library.similar(SEED, venue=["arXiv.org"], limit=1000, fields=["venue"])
-    assert {hit.paper.venue for hit in some.results} == {"arXiv.org"}
-    everything = library.similar(SEED, limit=1000, fields=["venue"]).results
-    assert some.total >= sum(hit.paper.venue == "arXiv.org" for hit in everything) > 0
-    assert library.similar(SEED, category="cs.CL").total == 0
-
-
 def test_the_paper_itself_is_never_in_the_results(library: Library) -> None:
     for options in ({}, {"within": [SEED]}, {"exact": True}):
         assert NUMBER not in numbers(library.similar(SEED, limit=1000, **options))  # type: ignore[arg-type]
@@ -344,33 +335,6 @@ def test_a_library_with_neither_is_an_error(tmp_path: Path) -> None:
 
 # -- odd input ------------------------------------------------------------------------------------------
 
-ODD: list[tuple[str, dict[str, Any], type[Exception], str]] = [
-    ("arXiv:2001.00001", {}, PaperNotFound, "No paper 'arXiv:2001.00001' in this library"),
-    ("no id", {}, InvalidRequest, "'no id'"),
-    ("", {}, InvalidRequest, "The paper id is empty"),
-    (SEED, {"limit": 0}, InvalidRequest, "limit is 0"),
-    (SEED, {"limit": 1001}, InvalidRequest, "limit is 1001"),
-    (SEED, {"offset": -1}, InvalidRequest, "offset is -1"),
-    (SEED, {"offset": DEPTH}, InvalidRequest, "offset 1000 is beyond result 1000, the last of the similar papers"),
-    (SEED, {"offset": 2**63}, InvalidRequest, "offset is"),
-    (SEED, {"fields": ["titel"]}, InvalidRequest, "Unknown field 'titel'"),
-    (SEED, {"from_": "1994", "to": "1993"}, InvalidRequest, "from '1994' is later than to '1993'"),
-    (SEED, {"min_citations": 1, "as_of": "1994-01"}, InvalidRequest, "min_citations 1 cannot be combined with as_of"),
-    (SEED, {"within": ["arXiv:2001.00001"]}, PaperNotFound, "No paper 'arXiv:2001.00001'"),
-    (SEED, {"exact": 1}, InvalidRequest, "exact is 1"),
-    (SEED, {"timeout": 0}, InvalidRequest, "timeout is 0"),
-    (SEED, {"exclude": ["?"]}, InvalidRequest, "exclude"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("paper", "options", "error", "sentence"), ODD, ids=lambda v: str(v)[:30])
-def test_odd_input_is_an_error_that_names_it(
-    library: Library, paper: str, options: dict[str, Any], error: type[Exception], sentence: str
-) -> None:
-    with pytest.raises(error) as raised:
-        library.similar(paper, **options)
-    assert sentence in str(raised.value)
-
 
 def test_it_stops_at_its_time_limit(library: Library) -> None:
     with pytest.raises(TimeLimit, match=r"was stopped at the time limit of 1e-09 s: "):
@@ -386,88 +350,9 @@ def url(library: Library, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         yield address
 
 
-OPTIONS: list[dict[str, Any]] = [
-    {},
-    {"limit": 7, "offset": 5, "explain": True, "fields": ["title", "year"]},
-    {"from_": "1993", "to": "1996", "category": "hep-th, gr-qc", "venue": ["arXiv.org"]},
-    {"min_citations": 3, "exclude": ["matrix model"], "exclude_ids": ["hep-th/9303046"], "exact": True},
-    {"within": []},
-    {"within": [f"CorpusId:{n}" for n in ROWS], "limit": 3},
-    {"as_of": "1994-06", "limit": 100},
-]
-
-
-@pytest.mark.parametrize("options", OPTIONS, ids=lambda o: str(o)[:40])
-def test_clients_return_the_same_as_the_library(library: Library, url: str, options: dict[str, Any]) -> None:
-    expected = library.similar(SEED, **options)
-
-    async def over_async() -> tuple[Any, Any]:
-        async with AsyncClient(url) as source:
-            pages = [hit async for hit in source.iter_similar(SEED, **options | {"limit": 120})]
-            return await source.similar(SEED, **options), pages
-
-    with Client(url) as client:
-        assert client.similar(SEED, **options) == expected
-        pages = list(library.iter_similar(SEED, **options | {"limit": 120}))
-        assert list(client.iter_similar(SEED, **options | {"limit": 120})) == pages
-    assert asyncio.run(over_async()) == (expected, pages)
-
-
-@pytest.mark.parametrize(("paper", "options", "error", "sentence"), ODD, ids=lambda v: str(v)[:30])
-def test_clients_raise_the_same_as_the_library(
-    library: Library, url: str, paper: str, options: dict[str, Any], error: type[Exception], sentence: str
-) -> None:
-    with pytest.raises(error) as expected:
-        library.similar(paper, **options)
-    with Client(url) as client, pytest.raises(error) as raised:
-        client.similar(paper, **options)
-    assert str(raised.value) == str(expected.value)
-
-
 def test_a_paper_whose_id_ends_like_the_route_can_be_looked_up(library: Library, url: str) -> None:
     with Client(url) as client, pytest.raises(PaperNotFound, match="1000/similar'"):
         client.paper("DOI:10.1000/similar")
-
-
-def test_url_and_body_return_the_same_bytes(library: Library, url: str) -> None:
-    parameters = {"limit": 3, "from": "1993", "fields": "title", "explain": True}
-    for name in (SEED, "hep-th/9301068v2", "DOI:10.1016/0550-3213(93)90403-C"):
-        by_url = httpx.get(f"{url}/v1/papers/{name}/similar", params=parameters)
-        by_body = httpx.post(f"{url}/v1/papers/{name}/similar", json=parameters)
-        expected = library.similar(SEED, limit=3, from_="1993", fields="title", explain=True).to_dict()
-        assert by_url.json() == expected
-        assert by_body.content == by_url.content
-
-
-@pytest.mark.parametrize(
-    ("method", "content", "status", "sentence"),
-    [
-        ("GET", {"q": "x"}, 400, "Unknown parameter 'q'"),
-        ("GET", {"paper_id": SEED}, 400, "Unknown parameter 'paper_id'"),
-        ("GET", {"exclude_seen": "true"}, 400, "exclude_seen requires a session"),
-        (
-            "POST",
-            {"paper_id": SEED},
-            400,
-            "The body has the key 'paper_id', which is in the path: leave it out.",
-        ),
-        ("POST", {"hops": 1}, 400, "Unknown key 'hops'"),
-        ("POST", [], 400, "The body is not a JSON object"),
-        ("GET", {"max_tokens": 1}, 400, "max_tokens is 1"),
-    ],
-)
-def test_invalid_requests_are_problems(
-    url: str, method: str, content: Any, status: int, sentence: str
-) -> None:
-    sent = {"params": content} if method == "GET" else {"json": content}
-    response = httpx.request(method, f"{url}/v1/papers/{SEED}/similar", **sent)
-    assert response.status_code == status
-    assert sentence in response.json()["detail"]
-
-
-def test_an_unknown_paper_is_404(url: str) -> None:
-    response = httpx.get(f"{url}/v1/papers/arXiv:2001.00001/similar")
-    assert (response.status_code, response.json()["type"].rpartition("#")[2]) == (404, "paper-not-found")
 
 
 def test_responses_of_a_size_and_as_text(library: Library, url: str) -> None:
@@ -483,33 +368,6 @@ def test_responses_of_a_size_and_as_text(library: Library, url: str) -> None:
         r"; dense: rank \d+, score 0\.\d+, share 0\.\d+; cocitation: rank \d+, score \d+, share 0\.\d+\n",
         text,
     )
-
-
-def test_the_stages_have_times(url: str) -> None:
-    header = httpx.get(f"{url}/v1/papers/{SEED}/similar").headers["Server-Timing"]
-    names = [part.partition(";")[0] for part in header.split(", ")]
-    assert names == ["queue", "filters", "dense", "cocitation", "fusion", "hydrate", "total"]
-
-
-def test_the_command_prints_the_same(library: Library, path: Path) -> None:
-    done = run_cli(
-        *("similar", SEED, "--library", path, "--limit", "2", "--from", "1993-02", "--exclude-id"),
-        *("hep-th/9305047", "--explain", "--json", "--field", "title"),
-    )
-    assert done.returncode == 0, done.stderr
-    expected = library.similar(
-        SEED, limit=2, from_="1993-02", exclude_ids="hep-th/9305047", explain=True, fields="title"
-    )
-    assert json.loads(done.stdout) == expected.to_dict()
-    shown = run_cli("similar", SEED, "--library", path, "--within", "hep-th/9303046", "--explain").stdout
-    assert shown.startswith(
-        f"1 similar papers; snapshot {library.snapshot_id}\n  1.  Twists and Wilson Loops in"
-    )
-    assert "      dense: rank 1, score 0." in shown
-    assert "      cocitation: rank 1, score 34, share 0.01639\n" in shown
-    missing = run_cli("similar", "arXiv:2001.00001", "--library", path)
-    assert missing.returncode == PaperNotFound.exit_code
-    assert "No paper 'arXiv:2001.00001'" in missing.stderr
 
 
 # -- sessions -------------------------------------------------------------------------------------------
@@ -540,16 +398,3 @@ def test_a_session_records_the_call_and_excludes_what_it_returned(url: str) -> N
     assert lines[0]["ids"] == found[:5]
     assert lines[0]["scores"] == [hit["score"] for hit in pages[0]["results"]]
     assert "0 are left" in lines[3]["error"]
-
-
-def test_the_session_s_date_applies(url: str) -> None:
-    opened = httpx.post(f"{url}/v1/sessions", json={"as_of": "1993-06"}).json()["session"]
-    path = f"{url}/v1/papers/{SEED}/similar"
-    inside = httpx.get(path, headers={"X-ScholarBase-Session": opened})
-    assert inside.json() == httpx.get(path, params={"as_of": "1993-06"}).json()
-
-
-def test_it_is_no_tool(url: str) -> None:
-    response = httpx.post(f"{url}/v1/tools/similar_papers", json={"paper_id": SEED})
-    assert (response.status_code, response.json()["type"].rpartition("#")[2]) == (404, "tool-not-found")
-    assert "similar_papers" not in httpx.get(f"{url}/v1/tools").text

@@ -106,13 +106,6 @@ def test_the_status_of_papers(library: Library) -> None:
     assert library.paper(WITHDRAWN).to_dict()["status"] == "withdrawn"
 
 
-def test_the_command_for_one_paper_did_not_say_that_it_is_withdrawn(path: Path) -> None:
-    for key, status in STATUS.items():
-        done = run_cli("paper", key, "--library", path)
-        first = f"Lattice photon {key}" + (f" {status.upper()}" if status else "")
-        assert done.stdout.splitlines()[0] == first, done.stderr
-
-
 @pytest.mark.parametrize(
     "wanted", [["active"], ["withdrawn"], ["retracted"], ["active", "withdrawn"], ["retracted", "active"]]
 )
