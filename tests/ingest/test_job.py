@@ -20,7 +20,7 @@ from tokenizers import Tokenizer
 from scholarbase.encoders import Encodings, LearnedSparse, open_encoder
 from scholarbase.encoders.registry import PACKAGED_FOLDER
 from scholarbase.encoders.sentence_transformers import SentenceTransformersEncoder
-from scholarbase.errors import EncoderMismatch, InvalidRequest, LibraryCorrupt, SourceError
+from scholarbase.errors import EncoderMismatch, InvalidRequest, SourceError
 from scholarbase.identifiers import arxiv_id
 from scholarbase.indexes.frequencies import FrequencyCounter
 from scholarbase.ingest.dense import DenseParts
@@ -489,45 +489,3 @@ def test_many_parts_take_few_open_files(tmp_path: Path) -> None:
         assert item[1] is not None
         assert item[1].indices == [number]
     assert lookup.get(601) == (None, None)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "damage",
-    [
-        pytest.param("cut short", marks=pytest.mark.slow),
-        "flipped bits",
-        pytest.param("missing", marks=pytest.mark.slow),
-    ],
-)
-def test_a_damaged_vectors_folder_is_detected(sample_library: Path, tmp_path: Path, damage: str) -> None:
-    """Qdrant does not detect a truncated file of a filter, and then finds nothing."""
-    library = copied(sample_library, tmp_path / "library")
-    file = next((library / "vectors").glob("segments/*/payload_index/*citation*numeric/point_to_values.bin"))
-    held = file.read_bytes()
-    if damage == "missing":
-        file.unlink()
-    else:
-        file.write_bytes(held[: len(held) // 2] if damage == "cut short" else bytes([held[0] ^ 1]) + held[1:])
-    assert run_cli("verify", "--library", library).returncode == 10
-    if damage != "flipped bits":  # opening compares sizes, verifying hashes
-        with pytest.raises(LibraryCorrupt, match=r"point_to_values\.bin"):
-            Library.open(library)
-
-
-@pytest.mark.slow
-def test_vectors_named_by_a_second_corpus_id_find_their_paper(
-    minilm: SentenceTransformersEncoder, tmp_path: Path
-) -> None:
-    release = lines(
-        tmp_path / "release",
-        papers=[
-            {"corpusid": 1, "title": "One paper", "externalids": {"ArXiv": "2001.00001"}},
-            {"corpusid": 2, "title": "One paper", "externalids": {"ArXiv": "2001.00001"}},
-        ],
-        abstracts=[{"corpusid": 1, "abstract": "Twice in the release."}],
-    )
-    np.save(tmp_path / "vectors.npy", minilm.encode_documents(["One paper\nTwice in the release."]).dense)
-    (tmp_path / "ids.txt").write_text("CorpusId:2\n")
-    manifest = ingest([release], tmp_path / "library", encoder=minilm, vectors=tmp_path / "vectors.npy")
-    assert (manifest.counts["dense_vectors"], manifest.counts["vectors_of_no_paper"]) == (1, 0)

@@ -20,11 +20,11 @@ import pytest
 
 from benchmarks.memory import process_tree
 from scholarbase.encoders import Encoder, open_encoder
-from scholarbase.errors import EncoderMismatch, InvalidRequest, OutOfMemory, VectorIndexError
+from scholarbase.errors import EncoderMismatch, InvalidRequest, VectorIndexError
 from scholarbase.indexes.filters import NO_FILTERS
 from scholarbase.indexes.vectors.base import BM25, VectorConfig
 from scholarbase.indexes.vectors.edge import EdgeIndex, EdgeWriter
-from scholarbase.ingest import partition, partitions
+from scholarbase.ingest import partition
 from scholarbase.ingest.job import ingest
 from scholarbase.manifest import Manifest
 from scholarbase.models.encoders import PACKAGED
@@ -180,12 +180,6 @@ def test_more_partitions_than_papers_are_refused_and_fewer_continue(tmp_path: Pa
     with pytest.raises(InvalidRequest, match="has 5 papers: give 5 or fewer"):
         ingest([source], tmp_path / "library", partitions=6)
     assert ingest([source], tmp_path / "library").counts["points"] == 5
-
-
-def test_partitions_that_do_not_fit_the_memory_are_refused() -> None:
-    with pytest.raises(OutOfMemory, match=r"--partitions 256 needs about .* GB of memory"):
-        partitions.check_memory(256, 10**9, VectorConfig(dimensions=16_384))
-    partitions.check_memory(1, 10**9, VectorConfig(dimensions=16_384))
 
 
 def test_an_encoder_that_changed_is_the_workers_error(default_library: Path, tmp_path: Path) -> None:

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import random
-from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from scholarbase.databases import open_immutable
 from scholarbase.encoders import Encoder, open_encoder
-from scholarbase.indexes.catalog import FILE_NAME
 from scholarbase.ingest.job import ingest
 from scholarbase.ingest.plans import IngestRules
 from scholarbase.manifest import read_manifest
@@ -23,7 +18,6 @@ from scholarbase.models.encoders import PACKAGED
 from scholarbase.search.verification import verify
 from scholarbase.updates.job import update
 from tests.ingest.contents import points, rows
-from tests.libraries import relist
 from tests.updates import releases
 
 
@@ -81,34 +75,6 @@ def test_an_update_gives_the_library_of_a_full_build(
         update(library, [changes], tmp_path / f"{step}" / "updated", encoder=encoder)
         library, before = tmp_path / f"{step}" / "updated", after
         assert_same(library, full(tmp_path / f"{step}", rng, after, **options))
-
-
-@pytest.mark.slow
-def test_new_papers_are_encoded_with_the_title_weight_of_the_library(tmp_path: Path) -> None:
-    """Libraries of older releases have vectors with each title once."""
-    rng = random.Random(4)
-    before = releases.first(rng)
-    after = releases.changed(rng, before, 40)
-    with closing(open_encoder(PACKAGED)) as encoder:
-        library = full(tmp_path / "0", rng, before, encoder=encoder, encoder_location=PACKAGED)
-        manifest = read_manifest(library)[0]
-        rules = {name: value for name, value in manifest.rules.items() if name != "title_weight"}
-        (library / "manifest.json").write_bytes(replace(manifest, rules=rules).to_bytes())
-        relist(library)
-        diff = releases.write_diff(rng, before, after, tmp_path / "diff")
-        updated = tmp_path / "updated"
-        update(library, [diff], updated, encoder=encoder)
-        with closing(open_immutable(updated / FILE_NAME)) as db:
-            texts = db.execute(
-                "SELECT id, title, abstract FROM papers JOIN abstracts ON paper_id = id"
-            ).fetchall()
-        old, new = points(library), points(updated)
-        encoded = [row for row in texts if row[0] not in old]
-        expected = encoder.encode_documents([f"{title}\n{abstract}" for _, title, abstract in encoded]).dense
-    assert encoded
-    assert "title_weight" not in read_manifest(updated)[0].rules
-    for (number, *_), vector in zip(encoded, expected, strict=True):
-        assert np.dot(new[number][2], vector) == pytest.approx(1, abs=1e-3)
 
 
 @pytest.mark.slow

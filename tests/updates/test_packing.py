@@ -12,30 +12,11 @@ from pathlib import Path
 import pytest
 
 from scholarbase.errors import InvalidRequest, LibraryCorrupt, LibraryNotFound, StorageError
-from scholarbase.search.library import Library
-from scholarbase.search.verification import verify
 from scholarbase.updates import packing
 from scholarbase.updates.packing import pack
 from scholarbase.updates.unpacking import unpack
-from tests.conftest import run_cli
 from tests.libraries import copied
 from tests.updates.archives import files, members
-
-
-@pytest.mark.slow
-def test_a_library_that_was_packed_and_unpacked_is_the_same(default_library: Path, tmp_path: Path) -> None:
-    file, library = tmp_path / "sample.tar.zst", tmp_path / "unpacked"
-    packed = run_cli("pack", default_library, file)
-    assert packed.returncode == 0, packed.stderr
-    unpacked = run_cli("unpack", file, "--library", library)
-    assert unpacked.returncode == 0, unpacked.stderr
-    assert files(library) == files(default_library)
-    assert len(list(verify(library))) > 5
-    with Library.open(library) as one, Library.open(default_library) as other:
-        for mode in ("sparse", "dense", "hybrid"):
-            found = one.search("string theory", mode=mode, exact=True)
-            assert found.results
-            assert found == other.search("string theory", mode=mode, exact=True)
 
 
 def test_other_tools_read_the_archive(sample_library: Path, tmp_path: Path) -> None:

@@ -138,18 +138,6 @@ def test_a_body_that_is_cut_goes_on_where_it_ended(archive: bytes, ranges: bool)
 
 
 @pytest.mark.slow
-def test_a_library_is_unpacked_from_a_body_that_is_cut(
-    archive: bytes, sample_library: Path, tmp_path: Path
-) -> None:
-    place = Place(archive)
-    place.cuts = [len(archive) // 5] * 4
-    with served(place) as url:
-        unpack(url, tmp_path / "library")
-    assert len(place.requests) == 5
-    assert files(tmp_path / "library") == files(sample_library)
-
-
-@pytest.mark.slow
 def test_a_cut_body_without_a_length_is_refused(archive: bytes, tmp_path: Path) -> None:
     """Then only the content shows that it is cut."""
     place = Place(archive)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import random
 import sqlite3
@@ -122,19 +121,6 @@ BROKEN_BIB = r"""@article{one,
 @article{two, title = {Another two}, doi = {10.1000/other}}
 @book without braces
 """
-
-
-@pytest.mark.slow
-def test_broken_bibtex_entries_are_counted_with_their_lines(tmp_path: Path) -> None:
-    path = written(tmp_path / "my.bib", BROKEN_BIB)
-    assert [record.title for record in papers(path)] == ["One é", "Two", "Another two"]
-    assert rejects(path) == [(6, "broken-entry"), (10, "no-title"), (13, "broken-entry")]
-    manifest = ingest([path], tmp_path / "library")
-    assert manifest.counts["papers"] == 3
-    assert manifest.rejects == {"broken-entry": 2, "no-title": 1}
-    with gzip.open(tmp_path / "library" / "rejects.jsonl.gz", "rt") as lines:
-        listed = [json.loads(line) for line in lines]
-    assert [(one["file"], one["line"]) for one in listed] == [("my.bib", 6), ("my.bib", 10), ("my.bib", 13)]
 
 
 def test_items_behind_a_broken_one_are_read(tmp_path: Path) -> None:
@@ -323,19 +309,6 @@ def test_the_order_of_entries_does_not_matter(
     entries = random.Random(seed).sample(ENTRIES, len(ENTRIES))
     assert _rows(tmp_path, entries) == in_order
     assert len(in_order["papers"]) == 3
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(2))
-def test_the_division_into_files_does_not_matter(
-    seed: int, in_order: dict[str, list[tuple[Any, ...]]], tmp_path: Path
-) -> None:
-    """Also of files of which each is read in its own transaction, and which hold one another's better ids."""
-    shuffled = random.Random(seed).sample(ENTRIES, len(ENTRIES))
-    files = [written(tmp_path / f"{number}.bib", entry) for number, entry in enumerate(shuffled)]
-    ingest(files, tmp_path / "library")
-    found = rows(tmp_path / "library")
-    assert {table: found[table] for table in in_order} == in_order
 
 
 def test_an_entry_that_gives_a_paper_an_arxiv_id_changes_its_number(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from scholarbase.errors import DownloadError, InvalidRequest, SourceChanged, StorageError
 from scholarbase.updates.download.s2 import download_s2
-from tests.updates.download.servers import QUICK, Reply, Request, Web, contents, run_killed
+from tests.updates.download.servers import QUICK, Reply, Request, Web, contents
 
 RELEASES = ["2026-06-02", "2026-07-14", "2026-06-30"]
 KEY = "secret-key"
@@ -167,14 +167,6 @@ def test_expired_links_are_listed_again(s2: S2, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_list_that_changes_under_the_reader_is_an_error(s2: S2, tmp_path: Path) -> None:
-    s2.download(tmp_path)
-    s2.files["/2026-07-14/papers/another.gz"] = jsonl(99)
-    with pytest.raises(SourceChanged, match="other files of papers"):
-        s2.download(tmp_path)
-
-
-@pytest.mark.slow
 def test_an_unfinished_release_is_completed_although_there_is_a_newer_one(
     s2: S2, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -225,20 +217,6 @@ def test_bodies_that_are_cut_off_at_ten_random_points(s2: S2, tmp_path: Path, ra
         assert s2.storage.sent < total + 20  # nothing was sent twice but the first bytes, for the sizes
 
 
-@pytest.mark.slow
-def test_a_download_killed_at_ten_random_points(s2: S2, tmp_path: Path) -> None:
-    expected = s2.expected("papers", "abstracts")
-    total = sum(map(len, expected.values()))
-    script = f"""
-from pathlib import Path
-from scholarbase.updates.download.s2 import download_s2
-download_s2(Path({str(tmp_path)!r}), datasets=["papers", "abstracts"], api_key={KEY!r}, base_url={s2.api.url + "/v1"!r})
-"""
-    points = random.Random(8).choices(range(1, total // 6), k=10)
-    assert run_killed(s2.storage, script, points) == 10
-    assert contents(tmp_path) == expected
-
-
 def test_a_disk_too_small_is_said_before_it_starts(s2: S2, tmp_path: Path) -> None:
     s2.claimed = 10**15  # 4 files of a petabyte
     with pytest.raises(StorageError, match=r"needs 4,000,000\.0 GB in .*, and .* GB are free: free .* GB"):
@@ -286,20 +264,6 @@ def test_differences_are_one_folder_a_step(s2: S2, tmp_path: Path) -> None:
     }
     assert json.loads(found.pop("2026-06-02..2026-06-30/diff.json"))["to_release"] == "2026-06-30"
     assert found == expected
-
-
-@pytest.mark.slow
-def test_differences_killed_at_ten_random_points(s2: S2, tmp_path: Path) -> None:
-    expected = diffs(s2)
-    script = f"""
-from pathlib import Path
-from scholarbase.updates.download.s2 import download_s2
-download_s2(Path({str(tmp_path)!r}), datasets=["papers", "citations"], since="2026-06-02", api_key={KEY!r},
-            base_url={s2.api.url + "/v1"!r})
-"""
-    total = sum(map(len, expected.values()))
-    assert run_killed(s2.storage, script, random.Random(9).choices(range(1, total // 6), k=10)) == 10
-    assert {name: body for name, body in contents(tmp_path).items() if name.endswith(".gz")} == expected
 
 
 @pytest.mark.slow
