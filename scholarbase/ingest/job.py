@@ -271,9 +271,10 @@ class _Job:
 
     def _index(self, bm25: Bm25Parameters) -> tuple[VectorConfig, dict[str, int]]:
         """Index authors and full text in a thread, and the vectors in partitions, and hash the tables meanwhile."""
-        # Free this connection's page cache: the other one needs the memory.
+        # Free the page caches: the other processes need the memory.
         self._db.execute("PRAGMA cache_size = -16384")
-        self._db.execute("PRAGMA shrink_memory")
+        for db in (self._db, self._store.db):
+            db.execute("PRAGMA shrink_memory")
         catalog = self.folder.catalog
         config = self._vector_config()
         check_memory(self.number, self._papers, config)

@@ -42,7 +42,6 @@ from scholarbase.ingest.vectors import point_of
 from scholarbase.progress import Reporter
 
 PASSAGES_PER_BATCH: Final = 2_000
-_CHARACTERS: Final = "SELECT coalesce(sum(characters), 0) FROM documents WHERE is_main AND paper"
 
 
 @dataclass(frozen=True, slots=True)
