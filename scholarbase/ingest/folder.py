@@ -50,6 +50,7 @@ class BuildFolder:
         self.documents = self.path / DOCUMENTS
         self.passages = self.path / PASSAGES
         self.dense = self.path / "dense"
+        self.partitions = self.path / "partitions"
         self.pending_manifest = self.path / "manifest.pending"
         self.pending_contents = self.path / "files.pending"
         if library.exists() and not library.is_dir():

@@ -33,7 +33,7 @@ from scholarbase.progress import Reporter
 from scholarbase.workers import pays_off, run_workers
 
 MOST: Final = 256
-FOLDER: Final = "partitions"
+_KEY: Final = "partitions"
 WORKER_BYTES: Final = 350 << 20
 """Memory of a worker besides the segment that it builds."""
 
@@ -65,8 +65,7 @@ class Partitions:
     def __init__(self, folder: BuildFolder, ranges: Sequence[Sequence[int]]) -> None:
         self._folder = folder
         self._all = [
-            Partition(folder.path / FOLDER / f"{number:03d}", Range(*ends))
-            for number, ends in enumerate(ranges)
+            Partition(folder.partitions / f"{number:03d}", Range(*ends)) for number, ends in enumerate(ranges)
         ]
 
     @classmethod
@@ -79,11 +78,11 @@ class Partitions:
         Raises:
             InvalidRequest: there are fewer papers than partitions.
         """
-        ranges = checkpoint.get(FOLDER)
+        ranges = checkpoint.get(_KEY)
         if ranges is None:
             ranges = _ranges(db, number)
             with checkpoint.transaction():
-                checkpoint.set(FOLDER, ranges)
+                checkpoint.set(_KEY, ranges)
         return cls(folder, ranges)
 
     def need_processes(self, papers: int) -> bool:

@@ -91,7 +91,8 @@ def publish(folder: BuildFolder, reporter: Reporter) -> Manifest:
             finish(folder.catalog)
             if folder.documents.exists():
                 finish_documents(folder.documents)
-            shutil.rmtree(folder.dense, ignore_errors=True)
+            for working in (folder.dense, folder.partitions):
+                shutil.rmtree(working, ignore_errors=True)
             data = folder.pending_manifest.read_bytes()
             if not Manifest.from_bytes(data, folder.pending_manifest).rules["records"]:
                 folder.records.unlink(missing_ok=True)
