@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from scholarbase.ingest import reading
+from scholarbase.ingest import folder, reading
 from scholarbase.ingest.job import ingest
 from scholarbase.ingest.records import CitationRecord, TldrRecord
 from scholarbase.ingest.sources import Dataset
@@ -64,3 +64,17 @@ def test_an_interrupted_job_stores_each_record_once(
     one, other = (stored(tmp_path / name / "records.sqlite") for name in ("whole", "library"))
     assert one == other
     assert all(one)
+
+
+def test_a_job_stopped_after_the_last_move_left_its_folder(
+    small_snapshot: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(folder, "sync_folder", stop)
+        with pytest.raises(KeyboardInterrupt):
+            ingest([small_snapshot], tmp_path / "library")
+    ingest([small_snapshot], tmp_path / "library")
+    assert not (tmp_path / "library" / "building").exists()
