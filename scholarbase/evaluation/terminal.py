@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from typing import Any
+from typing import Any, Final
 
 from rich.console import Console
 from rich.markup import escape
@@ -13,6 +13,8 @@ from rich.table import Table as Grid
 
 from scholarbase.evaluation.report.tables import Cell, Table
 from scholarbase.evaluation.statistics import Interval, PairedTest
+
+_INTERVAL: Final = len("[0.123,")
 
 
 def open_console() -> Console:
@@ -23,7 +25,10 @@ def open_console() -> Console:
 
 def print_table(console: Console, table: Table) -> None:
     """Print a table of a report, its notes below it."""
-    grid = new_table(*(names_column(escape(column.heading)) for column in table.columns))
+    has_interval = [any(row[i].interval for row in table.rows) for i in range(len(table.columns))]
+    kinds = [interval_column if intervals else names_column for intervals in has_interval]
+    headings = (escape(column.heading) for column in table.columns)
+    grid = new_table(*(kind(heading) for kind, heading in zip(kinds, headings, strict=True)))
     for row in table.rows:
         grid.add_row(*map(_shown, row))
     console.print(f"\n[bold]{escape(table.caption)}[/bold]")
@@ -50,7 +55,7 @@ def difference_cell(test: PairedTest) -> str:
 
 
 def interval_cell(interval: Interval) -> str:
-    """A mean with its interval in a second line."""
+    """A mean with its interval, for an :func:`interval_column`."""
     if interval.n < 2:  # no interval for one value
         return number_cell(interval.mean)
     return f"{interval.mean:.3f}\n[dim]{escape(f'[{interval.low:.3f}, {interval.high:.3f}]')}[/dim]"
@@ -64,6 +69,11 @@ def new_table(*headings: str | Column, **options: Any) -> Grid:
 def names_column(heading: str) -> Column:
     """A column that wraps long names instead of truncating them."""
     return Column(heading, overflow="fold")
+
+
+def interval_column(heading: str) -> Column:
+    """A column of means, each with its interval in the two lines below it: in one line they are too wide."""
+    return Column(heading, overflow="fold", max_width=max(_INTERVAL, *map(len, heading.split())))
 
 
 def interval_json(interval: Interval) -> dict[str, float | int | None]:
