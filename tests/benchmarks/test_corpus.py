@@ -66,13 +66,6 @@ def test_no_two_copies_share_an_id() -> None:
     assert len(set(shifted)) == len(names) * corpus.MAX_COPIES
 
 
-def test_there_are_as_many_records_as_requested(copies: Setting) -> None:
-    assert sum(1 for _ in records(copies.corpus / "arxiv")) == copies.papers
-    first, *_ = sorted((copies.corpus / "arxiv").iterdir())
-    with lzma.open(corpus.arxiv_source(SAMPLE)) as lines:
-        assert first.read_bytes() == lines.read()
-
-
 def test_texts_stay_and_names_change(copies: Setting) -> None:
     first, second, _ = (list(records(path)) for path in sorted((copies.corpus / "arxiv").iterdir()))
     named = {"id", "doi"}
@@ -103,19 +96,8 @@ def test_a_quarter_holds_the_first_quarter_of_every_file(copies: Setting, tmp_pa
                 assert lines.readlines() == whole[: -(-len(whole) // 4)]
 
 
-def test_a_corpus_is_made_once(copies: Setting) -> None:
-    before = {path: path.stat().st_mtime_ns for path in copies.corpus.rglob("*")}
-    corpus.make(copies)
-    assert {path: path.stat().st_mtime_ns for path in copies.corpus.rglob("*")} == before
-
-
 def test_more_papers_than_four_copies_hold_are_an_error(tmp_path: Path) -> None:
     most = sample_records() * corpus.MAX_COPIES
     with pytest.raises(ValueError, match=f"give {most:,} or fewer"):
         corpus.make(Setting(SAMPLE, most + 1, tmp_path))
     assert not Setting(SAMPLE, most + 1, tmp_path).corpus.exists()
-
-
-def test_a_data_folder_without_a_source_is_named(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match="No arXiv snapshot"):
-        corpus.make(Setting(tmp_path, 10, tmp_path))

@@ -11,12 +11,11 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from benchmarks.parts import cluster, filters, passages, sessions
 from benchmarks.rows import Setting
-from benchmarks.timing import BLOCK, interleaved, questions, summary
+from benchmarks.timing import BLOCK, interleaved
 from scholarbase.indexes.catalog import FILE_NAME, Catalog
 from scholarbase.indexes.filters import ResolvedFilters
 from scholarbase.indexes.vectors.bm25 import Bm25Text
@@ -45,16 +44,6 @@ def test_every_function_gets_every_question_and_is_warmed_by_the_first_block() -
     for name, called in calls.items():
         assert called == numbers[:BLOCK] + 2 * numbers
         assert len(times[name]) == 2 * len(numbers)
-
-
-def test_a_summary_is_of_all_times() -> None:
-    assert summary([4.0, 1.0, 2.0, 3.0, 10.0]) == {"p50": 3.0, "mean": 4.0, "p95": 4.0, "p99": 4.0}
-
-
-def test_a_sample_of_questions_is_evenly_spaced(setting: Setting) -> None:
-    every = questions(setting)
-    assert questions(setting, len(every) + 1) == every
-    assert questions(setting, 2) == [every[0], every[len(every) // 2]]
 
 
 class TestFilters:
@@ -198,36 +187,6 @@ class TestDense:
         assert speed.ratio == pytest.approx(speed.floor / speed.here)
         assert (recall.target, speed.target) == (0.98, 50)
         assert [row.reached for row in of_papers] == [None, None]
-
-    def test_no_two_vectors_are_equal_if_the_library_is_read_again(self, setting: Setting) -> None:
-        dense = pytest.importorskip("benchmarks.parts.dense")
-        weights = dense.term_weights(setting.library, 3000)
-        matrix = weights.matrix
-        assert matrix.shape[0] == 3000
-        assert (weights.first[:2440] == range(2440)).mean() > 0.99
-        assert (weights.first[2440:] == range(560)).mean() > 0.99
-        rows = {matrix[i].indices.tobytes() + matrix[i].data.tobytes() for i in range(3000)}
-        assert len(rows) > 2990
-
-    def test_no_query_is_among_the_vectors(self, setting: Setting) -> None:
-        dense = pytest.importorskip("benchmarks.parts.dense")
-        prepared = dense.prepare(setting)
-        cosines = prepared.held_out.astype(np.float32) @ prepared.vectors.astype(np.float32).T
-        assert len(prepared.vectors) == PAPERS
-        assert len(prepared.held_out) > 0
-        assert (cosines.max(axis=1) < 0.999).mean() > 0.95
-
-    def test_a_shard_of_other_vectors_is_an_error(self, setting: Setting) -> None:
-        dense = pytest.importorskip("benchmarks.parts.dense")
-        prepared = dense.prepare(setting)
-        dense.build(prepared)
-        assert np.allclose(np.linalg.norm(prepared.vectors.astype(np.float32), axis=1), 1, atol=1e-2)
-        other = replace(prepared, vectors=prepared.vectors[::-1])
-        with (
-            closing(EdgeIndex.open(prepared.folder / "shard")) as index,
-            pytest.raises(RuntimeError, match="does not hold the same vectors"),
-        ):
-            dense.check_exact(index, other)
 
 
 def test_every_part_names_modules_that_exist() -> None:

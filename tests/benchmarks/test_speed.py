@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
 import shutil
@@ -13,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from benchmarks import machine, page, speed
-from benchmarks.parts import PARTS
 from benchmarks.rows import Bound, Row, Setting
 from tests.conftest import ROOT
 
@@ -43,11 +41,6 @@ def ingested(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subprocess
     command += ["--work", str(work), "--parts", "ingest"]
     process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
     return work / "results-400", process
-
-
-@pytest.mark.parametrize("part", PARTS)
-def test_every_part_is_a_module(part: str) -> None:
-    assert importlib.util.find_spec(f"benchmarks.parts.{part}") is not None
 
 
 @pytest.mark.slow
@@ -168,8 +161,3 @@ def test_the_page_holds_the_table_and_every_plot(tmp_path: Path) -> None:
 def test_a_page_without_results_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert page.main(["--results", str(tmp_path)]) == page.BAD_USE
     assert "run `make bench` first" in capsys.readouterr().err
-
-
-def test_the_page_in_the_docs_has_the_markers() -> None:
-    text = page.PAGE.read_text()
-    assert 0 < text.index(page.BEGIN) < text.index(page.END)

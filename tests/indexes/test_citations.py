@@ -12,7 +12,6 @@ import pytest
 
 from scholarbase.errors import InvalidRequest, LibraryCorrupt, TooManyEdges
 from scholarbase.indexes import citations
-from scholarbase.indexes.catalog import Catalog
 from scholarbase.indexes.citations import Edge, EdgeRow, Most, NeighbourRow
 from scholarbase.indexes.filters import ResolvedFilters
 from scholarbase.indexes.schema import open_for_building
@@ -318,14 +317,6 @@ def test_check_finds_edges_without_a_paper(catalog: sqlite3.Connection) -> None:
     catalog.execute("INSERT INTO edges(citing, cited) VALUES (6, 77)")
     with pytest.raises(LibraryCorrupt, match="from paper 6 to paper 77"):
         citations.check(catalog)
-
-
-def test_a_missing_table_is_an_error_and_not_an_empty_list(
-    catalog: sqlite3.Connection, tmp_path: Path
-) -> None:
-    catalog.executescript("DROP TABLE edges; PRAGMA journal_mode = DELETE")
-    with pytest.raises(LibraryCorrupt, match="has no edges"):
-        Catalog(tmp_path / "catalog.sqlite")
 
 
 @pytest.mark.parametrize("direction", ["citations", "references", "both"])

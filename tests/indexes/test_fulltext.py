@@ -11,7 +11,6 @@ import pytest
 
 from scholarbase.errors import InvalidRequest, LibraryCorrupt, LibraryError
 from scholarbase.indexes import fulltext, query_syntax
-from scholarbase.indexes.catalog import Catalog
 from scholarbase.indexes.filters import ResolvedFilters
 from scholarbase.indexes.schema import open_for_building
 
@@ -160,22 +159,10 @@ def test_fault_5_a_malformed_expression_is_an_error_and_not_an_empty_list(
         fulltext.count(reader, expression)
 
 
-def test_fault_5_a_missing_index_is_an_error_and_not_an_empty_list(
-    writer: sqlite3.Connection, path: Path
-) -> None:
-    writer.execute("DROP TABLE fulltext")
-    with pytest.raises(LibraryCorrupt, match="has no fulltext"):
-        Catalog(path)
-
-
 def test_an_interrupted_search_is_not_a_corrupt_library(reader: sqlite3.Connection) -> None:
     reader.set_progress_handler(lambda: 1, 1)
     with pytest.raises(sqlite3.OperationalError, match="interrupted"):
         fulltext.search(reader, '"attention"', 10)
-
-
-def test_check_passes_a_whole_index(writer: sqlite3.Connection) -> None:
-    fulltext.check(writer)
 
 
 @pytest.mark.parametrize(

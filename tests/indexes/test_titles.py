@@ -14,9 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scholarbase.errors import InvalidRequest, LibraryCorrupt
+from scholarbase.errors import InvalidRequest
 from scholarbase.indexes import fulltext, titles
-from scholarbase.indexes.catalog import Catalog
 from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters
 from scholarbase.indexes.schema import open_for_building
 from scholarbase.indexes.title_spans import exact_titles
@@ -243,14 +242,6 @@ def test_min_score_out_of_range_is_rejected(catalog: sqlite3.Connection) -> None
     for wrong in (-0.1, 1.1, float("nan")):
         with pytest.raises(InvalidRequest, match="min_score"):
             titles.match(catalog, "Adam", 5, wrong)
-
-
-def test_a_missing_index_is_an_error_and_not_an_empty_list(
-    catalog: sqlite3.Connection, tmp_path: Path
-) -> None:
-    catalog.executescript("DROP TABLE title_words; PRAGMA journal_mode = DELETE")
-    with pytest.raises(LibraryCorrupt, match="has no title_words"):
-        Catalog(tmp_path / "catalog.sqlite")
 
 
 def test_a_filter_holds_before_every_cut(tmp_path: Path) -> None:

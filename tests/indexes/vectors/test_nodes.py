@@ -115,22 +115,6 @@ def test_a_node_that_hangs_is_avoided_until_it_answers(
     assert pair.urls[0].partition("?")[0] in caplog.text
 
 
-@pytest.mark.slow
-def test_a_node_hangs_before_the_other_one_was_found_to_answer_again(pair: Cluster, corpus: Corpus) -> None:
-    first, second = pair.nodes
-    vectors = [corpus.queries.vector(title) for title, _ in corpus.texts[:20]]
-    with opened(pair, read_seconds=600) as index:
-        first.fail(503)
-        for vector in vectors:
-            index.search_sparse(BM25, vector, 5, NO_FILTERS)
-        first.fail(None)
-        second.fail(HANG)
-        began = time.monotonic()
-        for vector in vectors:
-            index.search_sparse(BM25, vector, 5, NO_FILTERS)
-        assert time.monotonic() - began < 60
-
-
 def test_a_node_that_is_started_again_is_used_again(pair: Cluster, corpus: Corpus) -> None:
     vectors = [corpus.queries.vector(title) for title, _ in corpus.texts[:20]]
     node = pair.nodes[1]
@@ -245,15 +229,6 @@ def test_a_connection_that_was_cut_is_made_again(cluster: Cluster, edge: EdgeInd
             cluster.nodes[0].stop()
             cluster.nodes[0].start()
             assert index.count(NO_FILTERS) == 340
-
-
-def test_close_ends_the_thread(cluster: Cluster) -> None:
-    nodes = Nodes(cluster.urls)
-    nodes.read("be asked", lambda client: client.get_collections())
-    thread = nodes._thread
-    nodes.close()
-    nodes.close()
-    assert not thread.is_alive()
 
 
 @pytest.mark.slow
