@@ -31,7 +31,7 @@ log = logging.getLogger("scholarbase.sessions")
 
 FIND_SECONDS: Final = 2.0
 """How long a call waits for a database that does not respond."""
-KNOWN_SESSIONS: Final = 10_000
+KNOWN_SESSIONS: Final = 2_000
 FOLLOWED_SESSIONS: Final = 512
 """Sessions whose progress is remembered: some 200 kB for a thousand papers."""
 MEASURE_SECONDS: Final = 1.0
