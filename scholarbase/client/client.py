@@ -23,6 +23,7 @@ from scholarbase.client import endpoints
 from scholarbase.client.core import BaseClient
 from scholarbase.client.endpoints import Batch, Checked, Request, T
 from scholarbase.errors import ServerFailure
+from scholarbase.models.arguments import title_batches
 from scholarbase.models.author_requests import (
     AuthorBatchBody,
     AuthorBody,
@@ -55,7 +56,6 @@ from scholarbase.models.requests import (
     SearchRequest,
     SimilarBody,
     TitleParameters,
-    title_batches,
 )
 from scholarbase.models.responses import (
     AuthorPapersResponse,

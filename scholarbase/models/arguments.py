@@ -7,8 +7,10 @@ import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypedDict, TypeVar
 
+from scholarbase.models.checks import check_whole, listed
+from scholarbase.models.limits import MAX_PAPERS, MAX_TITLE_MATCHES, MAX_TITLES
 from scholarbase.models.papers import PAPER_FIELDS
-from scholarbase.models.requests import Request
+from scholarbase.models.requests import Request, TitleBatchBody
 
 WIDTH: Final = 116
 """Characters of a line of a description."""
@@ -81,6 +83,16 @@ def _described(text: str, request: type[Request], names: Sequence[str]) -> str:
             )
     before, raises, errors = text.partition("Raises:")
     return "\n".join((before.rstrip(), "", *lines, "", raises + errors)).rstrip()
+
+
+def title_batches(titles: Sequence[str], *, limit: int, **options: Any) -> list[TitleBatchBody]:
+    """Requests for these titles, each for as many as one takes."""
+    titles = listed(titles, "titles")
+    size = min(MAX_TITLES, MAX_PAPERS // check_whole(limit, "limit", 1, MAX_TITLE_MATCHES))
+    starts = range(0, len(titles), size)
+    return [
+        TitleBatchBody.of(titles=titles[start : start + size], limit=limit, **options) for start in starts
+    ]
 
 
 def arguments_of(method: Mapping[str, Any]) -> dict[str, Any]:

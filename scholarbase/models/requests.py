@@ -33,10 +33,8 @@ from scholarbase.models.checks import (
     check_text,
     check_title,
     check_type,
-    check_whole,
     date_bounds,
     in_batch,
-    listed,
     sent,
     shown,
 )
@@ -46,10 +44,8 @@ from scholarbase.models.limits import (
     DEFAULT_RERANK_DEPTH,
     DEFAULT_RESULTS,
     MAX_BATCH,
-    MAX_PAPERS,
     MAX_QUERY_LENGTH,
     MAX_TITLE_LENGTH,
-    MAX_TITLE_MATCHES,
     MAX_TITLES,
     MAX_TOKENS,
     MIN_TITLE_SCORE,
@@ -485,16 +481,6 @@ class TitleBatchBody(ResponseOptions, Timed):
     def _check_papers(self) -> Self:
         check_papers(self.limit * len(self.titles), "titles")
         return self
-
-
-def title_batches(titles: Sequence[str], *, limit: int, **options: Any) -> list[TitleBatchBody]:
-    """Requests for these titles, each for as many as one takes."""
-    titles = listed(titles, "titles")
-    size = min(MAX_TITLES, MAX_PAPERS // check_whole(limit, "limit", 1, MAX_TITLE_MATCHES))
-    starts = range(0, len(titles), size)
-    return [
-        TitleBatchBody.of(titles=titles[start : start + size], limit=limit, **options) for start in starts
-    ]
 
 
 class PaperParameters(PaperOptions, Timed):

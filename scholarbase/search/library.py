@@ -36,6 +36,7 @@ from scholarbase.indexes.vectors.base import BM25, SparseVector
 from scholarbase.indexes.vectors.bm25 import Bm25Parameters, Bm25Text
 from scholarbase.indexes.vectors.index import VectorIndex
 from scholarbase.manifest import Manifest, read_manifest
+from scholarbase.models.arguments import title_batches
 from scholarbase.models.author_requests import (
     AuthorBatchBody,
     AuthorBody,
@@ -82,7 +83,6 @@ from scholarbase.models.requests import (
     TitleBatchBody,
     TitleParameters,
     check_request,
-    title_batches,
 )
 from scholarbase.models.responses import (
     CheckedReference,
