@@ -403,7 +403,7 @@ def _relevance(item: Mapping[str, Any]) -> Iterator[str]:
     for leg in item.get("explain") or ():
         facts = [f"{name} {_number(leg[name])}" for name in ("rank", "score", "share") if name in leg]
         if leg.get("terms"):
-            facts.append(f"terms {_terms(leg['terms'])}")
+            facts.append(f"terms {', '.join(map(plain, leg['terms']))}")
         yield f"{plain(leg['leg'])}: {', '.join(facts)}"
     if item.get("seeds") is not None:
         yield f"reached by {_count(item['seeds'], 'seed')}"
@@ -413,14 +413,6 @@ def _relevance(item: Mapping[str, Any]) -> Iterator[str]:
         yield "influential"
     if item.get("intents"):
         yield f"intents: {', '.join(map(plain, item['intents']))}"
-
-
-def _terms(terms: Any) -> str:
-    """Terms with their scores: a mapping, a list of texts, or a list of objects."""
-    if isinstance(terms, Mapping):
-        return ", ".join(f"{plain(term)} {_number(value)}" for term, value in terms.items())
-    shown = (term.values() if isinstance(term, Mapping) else [term] for term in terms)
-    return ", ".join(" ".join(map(_number, values)) for values in shown)
 
 
 def _number(value: Any) -> str:
