@@ -141,8 +141,8 @@ def test_an_address_of_another_machine_is_an_address_error(sample_library: Path)
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("stop", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("workers", ["1", pytest.param("2", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize(("stop", "workers"), [(signal.SIGTERM, "1"), (signal.SIGINT, "2")])
 def test_a_signal_stops_it_cleanly(
     sample_library: Path, tmp_path: Path, stop: signal.Signals, workers: str
 ) -> None:

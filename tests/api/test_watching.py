@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import threading
 from pathlib import Path
 
 import httpx
 import pytest
 
+from scholarbase.api import worker
 from scholarbase.indexes.contents import OpenedFiles
+from scholarbase.search.library import Library
 from tests.conftest import run_cli, serving
 from tests.libraries import copied
 
@@ -31,6 +34,7 @@ def test_a_mapped_file_truncated_while_serving_stops_the_server(library: Path) -
     assert "inverted_index.dat" in text
 
 
+@pytest.mark.slow
 def test_a_title_written_in_place_was_served_under_the_old_snapshot_id(library: Path) -> None:
     said: list[str] = []
     with serving(library, said=said) as (url, process):
@@ -41,6 +45,23 @@ def test_a_title_written_in_place_was_served_under_the_old_snapshot_id(library: 
             file.write(b"TWO")
         assert process.wait(120) not in (0, -15)
     assert "catalog.sqlite was written after it was opened" in "".join(said)
+
+
+def test_a_written_library_stops_its_server(library: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker, "WATCH_SECONDS", 0.01)
+    stopped = threading.Event()
+    with Library.open(library) as opened:
+        watching = threading.Thread(
+            target=worker.watch, args=(opened.check_files, stopped.set, threading.Event())
+        )
+        watching.start()
+        assert not stopped.wait(0.1)
+        with (library / "catalog.sqlite").open("r+b") as file:
+            file.seek(file.read().index(b"Two Dimensional QCD is a String Theory"))
+            file.write(b"TWO")
+        assert stopped.wait(60)
+        watching.join(60)
+        assert not watching.is_alive()
 
 
 def test_replaced_and_deleted_files_are_still_open(library: Path, tmp_path: Path) -> None:
