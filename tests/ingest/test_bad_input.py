@@ -94,6 +94,7 @@ def test_edges_to_missing_papers_are_counted(release: Path, tmp_path: Path) -> N
     assert list(verify(library))
 
 
+@pytest.mark.slow
 def test_too_many_bad_lines_fail_the_job(release: Path, tmp_path: Path) -> None:
     add_lines(release / "papers" / "00000.gz", *[b"not JSON"] * 200)
     done = run_cli("ingest", release, "--library", tmp_path / "library")

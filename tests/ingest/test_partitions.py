@@ -118,6 +118,7 @@ def test_two_partitions_give_the_library_of_one(small: Path, parted: Path) -> No
     assert any(first), "no search found anything"
 
 
+@pytest.mark.slow
 def test_a_library_of_partitions_can_be_changed(parted: Path, tmp_path: Path) -> None:
     """Segments of different partitions have different numbers of operations."""
     shard = tmp_path / "vectors"

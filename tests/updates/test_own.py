@@ -224,6 +224,7 @@ def test_a_file_of_another_name_is_added_to_a_set_by_the_command_line(base: Path
     assert "No changes" in run_cli("update", base, "--library", tmp_path / "none").stderr
 
 
+@pytest.mark.slow
 def test_own_files_that_cannot_be_taken_are_refused(
     base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

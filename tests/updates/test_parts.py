@@ -186,6 +186,7 @@ def test_a_record_without_a_newer_date_replaces_the_stored_one(tmp_path: Path, d
         assert library.paper("0704.0001").title == "Short"
 
 
+@pytest.mark.slow
 def test_a_record_that_is_deleted_put_the_paper_of_another_source_into_a_set(tmp_path: Path) -> None:
     """In an update; an ingest of the same files did not."""
     paper = {"corpusid": 7, "title": "T", "externalids": {"ArXiv": "0704.0001"}}

@@ -170,6 +170,7 @@ def test_a_server_that_never_goes_on_is_given_up(archive: bytes, tmp_path: Path)
     assert len(place.requests) == 6
 
 
+@pytest.mark.slow
 def test_refusals(archive: bytes, sample_library: Path, tmp_path: Path) -> None:
     place = Place(archive)
     place.refusals = [503, 429]

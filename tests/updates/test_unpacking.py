@@ -227,6 +227,7 @@ def test_a_manifest_of_another_format_is_refused(content: list[Member], tmp_path
 # -- the folder -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_an_unpacked_library_is_left_as_it_is(packed: Path, tmp_path: Path) -> None:
     library = tmp_path / "library"
     unpack(packed, library)
@@ -236,6 +237,7 @@ def test_an_unpacked_library_is_left_as_it_is(packed: Path, tmp_path: Path) -> N
     assert not (library / "building").exists()
 
 
+@pytest.mark.slow
 def test_other_folders_are_left_as_they_are(packed: Path, sample_library: Path, tmp_path: Path) -> None:
     other = copied(sample_library, tmp_path / "other")
     before = files(other)
