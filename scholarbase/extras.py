@@ -23,7 +23,6 @@ PACKAGES: Final = {
     "zstd": ("zstandard",),
     "documents": ("pypdfium2",),
     "training": ("sentence_transformers", "torch"),
-    "bertscore": ("bert_score",),
     "tracing": ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http"),
 }
 """The packages that a feature needs, by its extra; those of a report are in the extra ``evaluation``."""

@@ -348,10 +348,7 @@ class Settings(ClientSettings):
 
     s2_api_key: SecretStr | None = Field(
         None,
-        description="The key of Semantic Scholar's interfaces, for downloads and answer sets. It is sent to them only.",
-    )
-    serper_api_key: SecretStr | None = Field(
-        None, description="The key of Serper's Google search, as a source of answer sets."
+        description="The key of Semantic Scholar's interfaces, for downloads. It is sent there only.",
     )
     s2_url: str = Field(
         "https://api.semanticscholar.org/datasets/v1",

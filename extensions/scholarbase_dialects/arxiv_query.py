@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Final, Literal
 
 from scholarbase import identifiers
@@ -23,17 +23,14 @@ from scholarbase.indexes.stop_words import STOP_WORDS
 from scholarbase.models.checks import shown
 from scholarbase_dialects.listing.conditions import (
     ArxivIds,
-    Author,
     Authors,
     Categories,
-    Category,
     Comment,
     Condition,
     Days,
     Either,
     Every,
     Text,
-    Updated,
     Venue,
     Without,
     either,
@@ -44,6 +41,8 @@ from scholarbase_dialects.listing.conditions import (
 
 MAX_WORDS: Final = 100
 """Words in a query."""
+MAX_PARENTHESES: Final = 100
+"""Nested parentheses, also those around one term, which change nothing."""
 MAX_RANGES: Final = 100
 """Ranges of ``submittedDate`` in a query."""
 MAX_NAMES: Final = 10
@@ -76,12 +75,6 @@ _MOST: Final = {
 }
 _CUT: Final = ("prefixes", "words", "journals and comments", _LISTS)
 """What alternatives may be cut for: ranges of dates, exclusions and what ``AND`` joins are never cut."""
-_KINDS: Final[dict[type[Condition], str]] = {
-    Venue: "journals and comments",
-    Comment: "journals and comments",
-    Days: "ranges of dates",
-    Updated: "ranges of lastUpdatedDate",
-}
 _PIECE: Final = re.compile(r'[^\s()"]+')
 _RANGE_LENGTH: Final = 100
 """Characters of a range of dates."""
@@ -102,7 +95,7 @@ class _Token:
     kind: Literal["term", "days", "operator", "open", "close", "end"]
     text: str = ""
     field: str = ""
-    days: Days | Updated | None = None
+    days: Days | None = None
 
 
 def read_query(text: str, *, updates: bool = True) -> Read:
@@ -115,7 +108,7 @@ def read_query(text: str, *, updates: bool = True) -> Read:
         InvalidRequest: a range of dates cannot be read, or the query is too complex even so. Read without what ``AND``
             and ``ANDNOT`` join, it would find papers that it excludes.
     """
-    tokens = _without_double_parentheses([*_tokens(text, updates), _Token("end")])
+    tokens = [*_tokens(text, updates), _Token("end")]
     _check_dates(tokens)
     terms = [token for token in tokens if token.kind == "term"]
     ignored = dict.fromkeys(one.field for one in terms if one.field in NOT_STORED)
@@ -127,8 +120,8 @@ def read_query(text: str, *, updates: bool = True) -> Read:
         found = [word for word in found[:MAX_WORDS] if word.lower() not in STOP_WORDS]
         words = either([one for word in found if (one := words_condition(word)) is not None])
         return Read(words, (f"words after the first {MAX_WORDS}",))
-    if _depth(tokens) > MAX_DEPTH:
-        raise _too_complex("nested parentheses", MAX_DEPTH)
+    if max(accumulate({"open": 1, "close": -1}.get(token.kind, 0) for token in tokens)) > MAX_PARENTHESES:
+        raise _too_complex("nested parentheses", MAX_PARENTHESES)
     if any(
         Counter(query_syntax.words(one.text)).most_common(1)[0][1] > MAX_REPEATED
         for one in terms
@@ -136,6 +129,8 @@ def read_query(text: str, *, updates: bool = True) -> Read:
     ):
         raise _too_complex("times the same word in a phrase", MAX_REPEATED)
     condition, cuts = _Parser(tokens).either(), dict[str, int]()
+    if condition is not None and _depth(condition) > 3 * MAX_DEPTH:  # a pair has alternatives of several of several
+        raise _too_complex("nested parentheses", MAX_DEPTH)
     for what in _CUT:
         if _complexity(condition)[what] > _MOST[what]:
             cuts[what] = _most_alternatives(tokens, cuts, what)
@@ -171,33 +166,14 @@ def _has_words(token: _Token) -> bool:
     return bool(query_syntax.words(token.text))
 
 
-def _depth(tokens: list[_Token]) -> int:
-    depth = deepest = 0
-    for token in tokens:
-        depth += {"open": 1, "close": -1}.get(token.kind, 0)
-        deepest = max(deepest, depth)
-    return deepest
-
-
-def _without_double_parentheses(tokens: list[_Token]) -> list[_Token]:
-    """Balanced tokens with one pair of parentheses for several around the same tokens."""
-    closing: dict[int, int] = {}
-    opened: list[int] = []
-    for at, token in enumerate(tokens):
-        if token.kind == "open":
-            opened.append(at)
-        elif token.kind == "close":
-            closing[opened.pop()] = at
-    dropped = set()
-    field = ""
-    found = list(tokens)
-    for at, end in sorted(closing.items()):
-        field = tokens[at].field or (field if at - 1 in dropped else "")
-        if closing.get(at + 1) == end - 1:
-            dropped |= {at, end}
-        else:
-            found[at] = replace(tokens[at], field=field)
-    return [token for at, token in enumerate(found) if at not in dropped]
+def _depth(condition: Condition) -> int:
+    """The levels of alternatives and of what ``AND`` joins; parentheses around one term are none."""
+    match condition:
+        case Every(parts) | Either(parts):
+            return 1 + max(map(_depth, parts), default=0)
+        case Without(part):
+            return _depth(part)
+    return 0
 
 
 def _check_dates(tokens: list[_Token]) -> None:
@@ -228,7 +204,11 @@ def _counts(condition: Condition) -> Counter[str]:
         case Text(expression):
             words = sum(len(quoted.split()) for quoted in expression.split('"')[1::2])
             return Counter({"words": words, "prefixes": expression.count("*")})
-    return Counter([_KINDS[type(condition)]] if type(condition) in _KINDS else [])
+        case Venue() | Comment():
+            return Counter(["journals and comments"])
+        case Days(changed=changed):
+            return Counter(["ranges of lastUpdatedDate" if changed else "ranges of dates"])
+    return Counter()
 
 
 def _lists(condition: Condition) -> Iterator[Condition]:
@@ -239,7 +219,7 @@ def _lists(condition: Condition) -> Iterator[Condition]:
                 yield from _lists(part)
         case Without(part):
             yield from _lists(part)
-        case Text() | Author() | Authors() | Category() | Categories() | ArxivIds():
+        case Text() | Authors() | Categories() | ArxivIds():
             yield condition
 
 
@@ -254,8 +234,7 @@ def _tokens(text: str, updates: bool) -> Iterator[_Token]:
             field, at = match[1].lower(), match.end()
             if field.endswith("date"):
                 days, at = _days_at(text, at)
-                is_update = updates and field.startswith("last")
-                yield _Token("days", days=Updated(days.first, days.last) if is_update else days)
+                yield _Token("days", days=replace(days, changed=updates and field.startswith("last")))
                 continue
         if text.startswith("(", at):
             at, opened = at + 1, opened + 1
@@ -423,20 +402,18 @@ def _distinct(parts: list[Condition]) -> list[Condition]:
     return list(dict.fromkeys(parts))
 
 
-_OF_WORDS: Final[dict[str, type[Author | Venue | Comment]]] = {"au": Author, "jr": Venue, "co": Comment}
-
-
 def _condition(token: _Token) -> Condition | None:
     """The papers of a term; None for a term without words, or in a field that is not stored."""
     text, name = token.text, token.field
     spaced = text.replace("_", " ")
     match name:
         case "au" | "jr" | "co":
-            words = name_words(spaced)
-            return _OF_WORDS[name](words) if words else None
+            if not (words := name_words(spaced)):
+                return None
+            return Authors((words,)) if name == "au" else Venue(words) if name == "jr" else Comment(words)
         case "cat":
             category = text.strip().rstrip("*").rstrip(".")
-            return Category(category) if category else None
+            return Categories((category,)) if category else None
         case "id":
             found = identifiers.arxiv_id(text.strip())
             return Either(()) if found is None else ArxivIds((found,))

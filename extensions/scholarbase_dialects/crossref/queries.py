@@ -17,7 +17,7 @@ from scholarbase_dialects.crossref.failures import failure
 from scholarbase_dialects.listing.conditions import (
     Among,
     ArxivIds,
-    Author,
+    Authors,
     Condition,
     Days,
     Either,
@@ -82,11 +82,6 @@ def condition(request: DialectRequest, held: Held) -> Condition:
     )
 
 
-def has_words(request: DialectRequest) -> bool:
-    """Whether a query compares words, so that papers have scores."""
-    return any(request.text(name).strip() for name in QUERIES[:3])
-
-
 def _query(name: str, text: str, most: int) -> Condition:
     """Any word of a title or text; all words of names. No paper has a text without words."""
     if name in ("query", "query.bibliographic", "query.title"):
@@ -94,7 +89,7 @@ def _query(name: str, text: str, most: int) -> Condition:
     words = tuple(dict.fromkeys(word.casefold() for word in name_words(text)))[:MAX_NAMES]
     if not words:
         return Either(())
-    return Venue(words) if name == "query.container-title" else every([Author((word,)) for word in words])
+    return Venue(words) if name == "query.container-title" else every([Authors(((word,),)) for word in words])
 
 
 def _filters(texts: Sequence[str], held: Held) -> list[Condition]:

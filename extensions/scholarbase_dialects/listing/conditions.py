@@ -49,23 +49,16 @@ class Text:
 
 
 @dataclass(frozen=True, slots=True)
-class Author:
-    """Papers with an author known by a name with all these words in any order. Case and accents are ignored, a single
-    letter is an initial, and ``*`` ends the beginning of a word."""
-
-    words: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Authors:
-    """Papers with any of several :class:`Author`, which are looked up together."""
+    """Papers with an author known by one of these names: all words of a name, in any order. Case and accents are
+    ignored, a single letter is an initial, and ``*`` ends the beginning of a word."""
 
     names: tuple[tuple[str, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Venue:
-    """Papers whose venue has all these words, read as those of :class:`Author`."""
+    """Papers whose venue has all these words, read as those of :class:`Authors`."""
 
     words: tuple[str, ...]
 
@@ -94,33 +87,20 @@ class Labels:
 
 
 @dataclass(frozen=True, slots=True)
-class Category:
-    """Papers of a category (``cs.CL``) or an archive (``cs``)."""
-
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
 class Categories:
-    """Papers of any of several categories or archives."""
+    """Papers of any of these categories (``cs.CL``) or archives (``cs``)."""
 
     names: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Days:
-    """Papers whose whole range of possible days is in a range of days ``yyyymmdd``."""
+    """Papers whose whole range of possible days is in a range of days ``yyyymmdd``; with ``changed``, those whose
+    record arXiv last changed in it, if that day is known."""
 
     first: int | None = None
     last: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Updated:
-    """Papers whose record arXiv last changed in a range of days ``yyyymmdd``; if the day is unknown, :class:`Days`."""
-
-    first: int | None = None
-    last: int | None = None
+    changed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,27 +179,9 @@ class Without:
 
 
 Condition: TypeAlias = (
-    Text
-    | Author
-    | Authors
-    | Venue
-    | Comment
-    | AtVenue
-    | Labels
-    | Category
-    | Categories
-    | Days
-    | Updated
-    | ArxivIds
-    | Number
-    | Has
-    | Among
-    | Value
-    | OneOf
-    | Every
-    | Either
-    | Without
-)
+    Text | Authors | Venue | Comment | AtVenue | Labels | Categories | Days | ArxivIds | Number | Has | Among | Value
+    | OneOf | Every | Either | Without
+)  # fmt: skip
 
 FIELDS: Final = {
     "id": "coalesce(p.arxiv_id, 'CorpusId:' || p.corpus_id, 'Doc:' || (p.external_ids ->> 'Doc'), "
@@ -244,13 +206,14 @@ _COMPARED: Final = {
     "has": "instr({}, ?)",
     "glob": "{} GLOB ?",
 }
+_CHANGED: Final = f"coalesce({_UPDATED}, p.first_day)"
 _SORTED: Final[dict[ListOrder, tuple[str, str]]] = {
     "-relevance": ("s.score DESC NULLS LAST", "p.first_day DESC NULLS LAST, p.id DESC"),
     "relevance": ("s.score NULLS FIRST", "p.first_day NULLS FIRST, p.id"),
     "-date": ("p.first_day DESC NULLS LAST, p.last_day DESC", "p.id DESC"),
     "date": ("p.first_day NULLS LAST, p.last_day", "p.id"),
-    "-updated": (f"coalesce({_UPDATED}, p.first_day) DESC NULLS LAST", "p.id DESC"),
-    "updated": (f"coalesce({_UPDATED}, p.first_day) NULLS LAST", "p.id"),
+    "-updated": (f"{_CHANGED} DESC NULLS LAST", "p.id DESC"),
+    "updated": (f"{_CHANGED} NULLS LAST", "p.id"),
     "id": ("p.arxiv_id NULLS LAST", "p.id"),
     "-id": ("p.arxiv_id DESC NULLS LAST", "p.id DESC"),
     "-citation_count": ("p.citation_count DESC NULLS LAST", "p.id"),
@@ -460,11 +423,9 @@ def condition_sql(condition: Condition) -> tuple[str, list[str | int]]:
             sql = f"{inner} IS NOT TRUE"
         case Has(what):
             sql = _PRESENT[what]
-        case Author(words):
-            sql, params = condition_sql(Authors((words,)))
         case Venue(words) | Comment(words) if max(map(len, words), default=0) > _MAX_WORD:
             sql = "0"
-        case Authors() | Venue() | Comment() | AtVenue() | Labels() | Category() | Categories():
+        case Authors() | Venue() | Comment() | AtVenue() | Labels() | Categories():
             sql, params = _name_sql(condition)
         case _:
             sql, params = _leaf_sql(condition)
@@ -472,7 +433,7 @@ def condition_sql(condition: Condition) -> tuple[str, list[str | int]]:
 
 
 def _name_sql(
-    condition: Authors | Venue | Comment | AtVenue | Labels | Category | Categories,
+    condition: Authors | Venue | Comment | AtVenue | Labels | Categories,
 ) -> tuple[str, list[str | int]]:
     params: list[str | int]
     match condition:
@@ -492,7 +453,7 @@ def _name_sql(
                 WHERE lower(replace(one.value, ' ', '')) IN (SELECT value FROM json_each(?))
             )"""
             params = [json_list(name.replace(" ", "").lower() for name in names)]
-        case Category(name):
+        case Categories((name,)):
             own = "instr(' ' || p.categories || ' ', ' ' || ? || ' ')"
             of_archive = "instr(' ' || p.categories, ' ' || ? || '.')"
             forms = sorted(category_forms(name))
@@ -520,26 +481,20 @@ def _leaf_sql(condition: Condition) -> tuple[str, list[str | int]]:
     match condition:
         case Text(expression):
             sql, params = "p.id IN (SELECT rowid FROM fulltext WHERE fulltext MATCH ?)", [expression]
-        case Days(first, last):
-            limits = [("p.first_day >= ?", first), ("p.last_day <= ?", last)]
-            sql = " AND ".join(limit for limit, day in limits if day is not None) or "1"
-            params = [day for _, day in limits if day is not None]
-        case Updated(first, last):
-            limits = [(f"coalesce({_UPDATED}, p.first_day) >= ?", first)]
-            limits += [(f"coalesce({_UPDATED}, p.last_day) <= ?", last)]
-            sql = " AND ".join(limit for limit, day in limits if day is not None) or "1"
-            params = [day for _, day in limits if day is not None]
+        case Days(first, last, changed):
+            columns = (
+                f"coalesce({_UPDATED}, p.{end})" if changed else f"p.{end}"
+                for end in ("first_day", "last_day")
+            )
+            sql, params = _between(*columns, first, last)
+            sql = sql or "1"
         case ArxivIds(None):
             sql = "p.arxiv_id IS NOT NULL"
         case ArxivIds(ids):
             sql, params = f"p.arxiv_id {_LISTED}", [json_list(ids or ())]
         case Number(field, low, high):
-            bounds = [(f"p.{field} >= ?", low), (f"p.{field} <= ?", high)]
-            sql = (
-                " AND ".join(limit for limit, number in bounds if number is not None)
-                or f"p.{field} IS NOT NULL"
-            )
-            params = [number for _, number in bounds if number is not None]
+            sql, params = _between(f"p.{field}", f"p.{field}", low, high)
+            sql = sql or f"p.{field} IS NOT NULL"
         case Among(relation, ids):
             sql, params = _AMONG[relation], [json_list(ids)]
         case OneOf(field, texts):
@@ -549,6 +504,15 @@ def _leaf_sql(condition: Condition) -> tuple[str, list[str | int]]:
             sql = _COMPARED[operator].format(FIELDS[field])
             params = [text] * sql.count("?")
     return sql, params
+
+
+def _between(first: str, last: str, low: int | None, high: int | None) -> tuple[str, list[str | int]]:
+    """Two columns in a range, which may be open."""
+    limits = [(f"{first} >= ?", low), (f"{last} <= ?", high)]
+    return (
+        " AND ".join(limit for limit, number in limits if number is not None),
+        [number for _, number in limits if number is not None],
+    )
 
 
 def _joined(parts: Sequence[Condition], operator: str, empty: str) -> tuple[str, list[str | int]]:
@@ -568,18 +532,11 @@ def every(parts: Sequence[Condition]) -> Condition:
 
 def either(parts: Sequence[Condition]) -> Condition:
     """Any part; those of words as one expression, and lists of names, categories and ids as one list."""
-    names = [part for part in parts if isinstance(part, Author | Authors)]
-    if len(names) > 1:
-        each = chain.from_iterable(
-            part.names if isinstance(part, Authors) else (part.words,) for part in names
-        )
-        parts = [*(part for part in parts if part not in names), Authors(tuple(each))]
-    categories = [part for part in parts if isinstance(part, Category | Categories)]
-    if len(categories) > 1:
-        found = chain.from_iterable(
-            part.names if isinstance(part, Categories) else (part.name,) for part in categories
-        )
-        parts = [*(part for part in parts if part not in categories), Categories(tuple(found))]
+    for kind in (Authors, Categories):
+        alike = [part for part in parts if isinstance(part, kind)]
+        if len(alike) > 1:
+            joined = kind(tuple(chain.from_iterable(part.names for part in alike)))  # type: ignore[arg-type]
+            parts = [*(part for part in parts if part not in alike), joined]
     listed = {part: part.ids for part in parts if isinstance(part, ArxivIds) and part.ids is not None}
     if len(listed) > 1:
         ids = ArxivIds(tuple(chain.from_iterable(listed.values())))
@@ -613,7 +570,7 @@ def words_condition(text: str, column: Literal["title", "abstract"] | None = Non
 
 
 def name_words(text: str) -> tuple[str, ...]:
-    """The words of a name for :class:`Author` and :class:`Venue`."""
+    """The words of a name for :class:`Authors` and :class:`Venue`."""
     spaced = "".join(c if c == "*" or c.isalnum() or unicodedata.category(c)[0] == "M" else " " for c in text)
     found = (word.split("*")[0] + ("*" if "*" in word else "") for word in spaced.split())
     return tuple(word for word in found if word != "*")

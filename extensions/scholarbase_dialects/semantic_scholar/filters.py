@@ -13,7 +13,7 @@ from scholarbase_dialects.base import DialectRequest, years_of
 from scholarbase_dialects.listing.conditions import (
     ArxivIds,
     AtVenue,
-    Category,
+    Categories,
     Condition,
     Days,
     Either,
@@ -21,7 +21,6 @@ from scholarbase_dialects.listing.conditions import (
     Labels,
     Number,
     Without,
-    either,
     every,
 )
 from scholarbase_dialects.semantic_scholar.papers import archives_of
@@ -100,8 +99,8 @@ def with_labels(request: DialectRequest, native: dict[str, Any]) -> Filters:
     others: dict[str, Condition] = {}
     values: dict[str, Any] = {}
     if fields := listed(request, "fieldsOfStudy", MAX_NAMES):
-        archives = tuple(map(Category, archives_of({one.casefold() for one in fields})))
-        of_categories = every([Without(Has("fields_of_study")), either(archives)])
+        archives = archives_of({one.casefold() for one in fields})
+        of_categories = every([Without(Has("fields_of_study")), Categories(archives)])
         values["fieldsOfStudy"] = fields
         others["fieldsOfStudy"] = Either((Labels("fields_of_study", tuple(fields)), of_categories))
     if types := listed(request, "publicationTypes", MAX_NAMES):

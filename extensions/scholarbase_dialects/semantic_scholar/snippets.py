@@ -14,7 +14,7 @@ from scholarbase_dialects.base import Answer, DialectRequest
 from scholarbase_dialects.calls import Calls
 from scholarbase_dialects.describing import names_of, pdf_of
 from scholarbase_dialects.listing import lists
-from scholarbase_dialects.listing.conditions import Among, Author, Either, every, name_words
+from scholarbase_dialects.listing.conditions import Among, Authors, Either, every, name_words
 from scholarbase_dialects.semantic_scholar import parameters
 from scholarbase_dialects.semantic_scholar.fields import requested
 from scholarbase_dialects.semantic_scholar.filters import filters_of
@@ -63,7 +63,7 @@ def search(request: DialectRequest, calls: Calls) -> Answer:
     for name in authors:
         by = name_words(name)
         filters.values[f"authors={name}"] = True
-        filters.others[f"authors={name}"] = Author(by) if by else Either(())
+        filters.others[f"authors={name}"] = Authors((by,)) if by else Either(())
     if ids := listed(request, "paperIds", MAX_IDS):
         found = calls.unrecorded().papers(ids, fields=())
         numbers = lists.held(calls.library, [paper.id for paper in found if paper is not None])

@@ -10,10 +10,8 @@ from __future__ import annotations
 
 import logging
 import os
-import threading
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import Any, Final
@@ -21,7 +19,7 @@ from typing import Any, Final
 import msgspec
 import orjson
 
-from scholarbase.errors import RunDamaged, RunExists, ScholarBaseError
+from scholarbase.errors import RunDamaged, RunExists
 from scholarbase.evaluation.requests import QUERY_DATE, last_date
 from scholarbase.files import atomic_write, locked_folder, storage_errors
 from scholarbase.models.checks import check_whole, date_bounds
@@ -30,7 +28,7 @@ from scholarbase.models.source import Source
 from scholarbase.progress import Reporter, SilentReporter
 from scholarbase.tools.calling import Tools
 from scholarbase_research.agents.base import Policy, Trace
-from scholarbase_research.folders import check_outputs
+from scholarbase_research.jobs import check_outputs, in_threads
 from scholarbase_research.llm.base import Price
 
 log = logging.getLogger("scholarbase_research.agents")
@@ -100,7 +98,7 @@ def run_agent(
 
         stage = (reporter or SilentReporter()).stage("agent", "questions", len(queries.queries), len(done))
         with stage as tracker:
-            for row in _rows(answer, left, concurrency, len(done), len(queries.queries)):
+            for row in in_threads(answer, left, concurrency, len(done), len(queries.queries)):
                 _append(folder / CHECKPOINT, row)
                 done[row["query_id"]] = row
                 tracker.advance(1)
@@ -108,38 +106,6 @@ def run_agent(
         rows = [done[query.id] for query in queries.queries]
         with storage_errors(folder):
             return _write(folder, rows, identity, queries, price)
-
-
-def _rows(
-    answer: Any, queries: Sequence[Query], concurrency: int, done: int, total: int
-) -> Iterator[dict[str, Any]]:
-    """The rows of finished questions, as they finish. After an error, those that run are finished first."""
-    ended = threading.Event()
-
-    def run(query: Query) -> dict[str, Any] | None:
-        return None if ended.is_set() else answer(query)
-
-    failed: BaseException | None = None
-    with ThreadPoolExecutor(concurrency, "agent") as pool:
-        waiting: set[Future[dict[str, Any] | None]] = {pool.submit(run, query) for query in queries}
-        try:
-            while waiting:
-                finished, waiting = wait(waiting, return_when=FIRST_COMPLETED)
-                for future in finished:
-                    if (error := future.exception()) is not None:
-                        failed = failed or error
-                        ended.set()
-                    elif (row := future.result()) is not None:
-                        done += 1
-                        yield row
-        finally:
-            ended.set()
-    if isinstance(failed, ScholarBaseError):
-        raise type(failed)(
-            f"{failed} {done} of {total} questions are done and kept: the same command continues."
-        ) from failed
-    if failed is not None:
-        raise failed
 
 
 def _opened(

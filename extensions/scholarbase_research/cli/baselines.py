@@ -97,7 +97,7 @@ def run(
     from scholarbase.progress import reporter
     from scholarbase.tools import Tools
     from scholarbase_research.agents.job import CHECKPOINT, OUTPUTS, TRAJECTORY, run_agent
-    from scholarbase_research.folders import check_inputs
+    from scholarbase_research.jobs import check_inputs
 
     check_whole(limit, "--limit", 1, MAX_LIMIT)
     if policy in POLICIES and (model_url is None) == (policy == "react"):

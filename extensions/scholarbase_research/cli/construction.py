@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from scholarbase.models.source import Source
     from scholarbase.rerankers.base import Reranker
     from scholarbase_research.construction.rewrites import Rewriter
-    from scholarbase_research.construction.sources import CandidateSource
     from scholarbase_research.llm.judges import Judge
     from scholarbase_research.llm.rubrics import Rubric
 
@@ -98,8 +97,8 @@ def _limits(command: F) -> F:
     "--source",
     "sources",
     multiple=True,
-    help="library, library:MODE, library:MODE:ENGINE, recorded:FILE, serper:URL, semantic-scholar:URL or arxiv:URL; "
-    "may be repeated. [default: library, in every mode]",
+    help="library, library:MODE, library:MODE:ENGINE or recorded:FILE; may be repeated. "
+    "[default: library, in every mode]",
 )
 @_limits
 @click.option("--concurrency", default=4, show_default=True, help="Questions at once.")
@@ -145,13 +144,15 @@ def answers(
     """
     from scholarbase.evaluation.display import show_notes
     from scholarbase.progress import reporter
-    from scholarbase_research.construction.job import Setup, construct_answers, known_answers
+    from scholarbase_research.construction.job import construct_answers, known_answers
     from scholarbase_research.construction.judging import Panel
     from scholarbase_research.construction.outputs import OUTPUTS, PAGE, QUERIES, page
     from scholarbase_research.construction.prefilter import PrefilterSettings
+    from scholarbase_research.construction.process import Setup
     from scholarbase_research.construction.questions import read_questions
     from scholarbase_research.construction.settings import Limits
-    from scholarbase_research.folders import check_inputs
+    from scholarbase_research.construction.sources import open_sources
+    from scholarbase_research.jobs import check_inputs
     from scholarbase_research.llm.rubrics import open_rubric
 
     wanted = Limits(
@@ -176,7 +177,7 @@ def answers(
             [_judge(opened, name, used_rubric, known) for name in adjudicators or _first_model(judges)],
         )
         setup = Setup(
-            _sources(settings, source, sources or ("library",)),
+            open_sources(source, sources or ("library",)),
             _rewriter(opened, source, rewriter),
             panel,
             wanted,
@@ -199,8 +200,6 @@ def answers(
                 reporter=reporter(settings.progress_seconds),
             )
         finally:
-            for one in setup.sources:
-                one.close()
             if relevance is not None:
                 relevance.close()
     if as_json:
@@ -246,22 +245,6 @@ def _rewriter(opened: Models, source: Source, name: str) -> Rewriter:
     if not _is_model(name):
         raise InvalidRequest(f"Unknown rewriter {name!r}: use rules, or a URL such as https://host/v1#name.")
     return ModelRewriter(opened.open(name), rules)
-
-
-def _sources(settings: Settings, source: Source, names: Sequence[str]) -> list[CandidateSource]:
-    from scholarbase_research.construction.services import open_service
-    from scholarbase_research.construction.sources import RecordedSource, open_library_sources
-
-    found: list[CandidateSource] = []
-    for name in names:
-        kind, _, rest = name.partition(":")
-        if kind == "library":
-            found += open_library_sources(source, name)
-        elif kind == "recorded":
-            found.append(RecordedSource(Path(rest)))
-        else:
-            found.append(open_service(kind, rest, settings))
-    return found
 
 
 def _relevance(settings: Settings, location: str | None) -> Reranker | None:
@@ -323,7 +306,7 @@ def queries(
         questions_folder,
         read_topics,
     )
-    from scholarbase_research.folders import check_inputs
+    from scholarbase_research.jobs import check_inputs
     from scholarbase_research.llm.base import Usage
 
     check_inputs(out, (*OUTPUTS, REPLIES), (topics,))

@@ -60,7 +60,7 @@ class Models:
         self._open: list[LanguageModel] = []
 
     def open(self, url: str) -> LanguageModel:
-        from scholarbase_research.llm.registry import open_model
+        from scholarbase_research.llm.http import open_model
 
         model = open_model(url, self._key, cassette=self.cassette, **self._options)
         self._open.append(model)

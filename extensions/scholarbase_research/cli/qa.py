@@ -3,33 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import click
 import orjson
 
-from scholarbase.errors import InvalidRequest
 from scholarbase.settings import Settings
 from scholarbase_research.cli.models import models
 
-if TYPE_CHECKING:
-    from scholarbase_research.evaluation.qa.judging import Judge, Messages
-    from scholarbase_research.llm.base import LanguageModel, Role
-
 A_PATH = click.Path(path_type=Path)
 JUDGEMENTS_AT_ONCE: Final = 8
-PATIENCE: Final = 10
-"""Failures of the judge's service in sequence that end the job."""
 
 
 @click.command("qa", short_help="Score predicted answers to questions.")
 @click.argument("predictions", type=A_PATH)
 @click.argument("examples", type=A_PATH)
 @click.option("--rows", type=A_PATH, help="Write the scores of each example to this file, as JSON lines.")
-@click.option(
-    "--bertscore", type=A_PATH, help="Compute BERTScore with the transformers model in this folder."
-)
-@click.option("--bertscore-layer", type=int, help="The layer of that model, from 1.")
 @click.option(
     "--judge",
     "judge_url",
@@ -51,8 +40,6 @@ def qa(
     predictions: Path,
     examples: Path,
     rows: Path | None,
-    bertscore: Path | None,
-    bertscore_layer: int | None,
     judge_url: str | None,
     cassette: Path | None,
     record: bool,
@@ -66,25 +53,16 @@ def qa(
     """
     from scholarbase.extras import check_installed
     from scholarbase.files import atomic_write, storage_errors
-    from scholarbase_research.evaluation.qa.bertscore import BertScorer
     from scholarbase_research.evaluation.qa.display import rows_jsonl, scores_json, show_scores
     from scholarbase_research.evaluation.qa.examples import read_examples, read_predictions
     from scholarbase_research.evaluation.qa.scoring import score
 
     check_installed("evaluation", "The evaluation")
-    if (bertscore is None) != (bertscore_layer is None):
-        raise InvalidRequest(
-            "--bertscore and --bertscore-layer belong together: give the model's folder and layer."
-        )
-    similar = None
-    if bertscore is not None and bertscore_layer is not None:
-        similar = BertScorer(bertscore, bertscore_layer)
     with models(settings, cassette, record, "none", model_timeout, JUDGEMENTS_AT_ONCE) as opened:
         scores = score(
             read_examples(examples, skip_broken=skip_broken),
             read_predictions(predictions, skip_broken=skip_broken),
-            judge=None if judge_url is None else _judge(opened.open(judge_url)),
-            similar_texts=similar,
+            judge=None if judge_url is None else opened.open(judge_url),
             concurrency=JUDGEMENTS_AT_ONCE,
         )
     if rows is not None:
@@ -94,33 +72,3 @@ def qa(
         click.echo(orjson.dumps(scores_json(scores), option=orjson.OPT_INDENT_2).decode())
     else:
         show_scores(scores)
-
-
-def _judge(model: LanguageModel) -> Judge:
-    """A model as the judge of answers. ``PATIENCE`` failures in sequence end the job, as does a wrong key."""
-    from scholarbase.errors import ModelError
-    from scholarbase_research.llm.base import Message, ModelRequest
-
-    failures = 0
-    last: ModelError | None = None
-
-    def reply(messages: Messages) -> str:
-        nonlocal failures, last
-        if last is not None:
-            raise last  # so that no thread asks again while the job ends
-        roles: dict[str, Role] = {"system": "system", "assistant": "assistant"}
-        sent = tuple(Message(roles.get(one["role"], "user"), one["content"]) for one in messages)
-        try:
-            text = model.complete(ModelRequest(sent, temperature=0.0)).text
-        except ModelError as error:
-            failures += 1
-            if not error.temporary:
-                last = error
-            elif failures >= PATIENCE:
-                last = ModelError(f"{error} These were {PATIENCE} failures in sequence.")
-                raise last from error
-            raise
-        failures = 0
-        return text
-
-    return reply

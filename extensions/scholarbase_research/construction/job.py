@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from scholarbase.errors import ConstructionError, InvalidRequest, QueryFileError, ScholarBaseError
+from scholarbase.errors import ConstructionError, QueryFileError
 from scholarbase.evaluation.answers import judge
 from scholarbase.evaluation.requests import QUERY_DATE, last_date
 from scholarbase.files import locked_folder, storage_errors
@@ -19,16 +19,10 @@ from scholarbase.models.checks import check_whole
 from scholarbase.models.queries import QuerySet
 from scholarbase.models.source import Source
 from scholarbase.progress import Reporter, SilentReporter
-from scholarbase.rerankers.base import Reranker
-from scholarbase_research.construction.judging import Panel
 from scholarbase_research.construction.outputs import OUTPUTS, write_outputs
-from scholarbase_research.construction.prefilter import PrefilterSettings
-from scholarbase_research.construction.process import Answered, Cancelled, Parts, construct
-from scholarbase_research.construction.rewrites import Rewriter
-from scholarbase_research.construction.settings import Limits
-from scholarbase_research.construction.sources import CandidateSource, RecordedSource
+from scholarbase_research.construction.process import Cancelled, Parts, Setup, construct
 from scholarbase_research.construction.store import Store
-from scholarbase_research.folders import check_outputs
+from scholarbase_research.jobs import check_outputs, in_threads
 from scholarbase_research.llm.base import Price
 from scholarbase_research.llm.cassette import Cassette
 
@@ -36,47 +30,6 @@ log = logging.getLogger("scholarbase_research.construction")
 
 DATABASE: Final = "construction.sqlite"
 MAX_CONCURRENCY: Final = 256
-
-
-@dataclass(frozen=True)
-class Setup:
-    """How the answers of questions are found and judged. ``prices`` are by the name of a model or judge."""
-
-    sources: Sequence[CandidateSource]
-    rewriter: Rewriter
-    panel: Panel
-    limits: Limits = field(default_factory=Limits)
-    prefilter: PrefilterSettings = field(default_factory=PrefilterSettings)
-    relevance: Reranker | None = None
-    prices: Mapping[str, Price] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        names = [source.name for source in self.sources]
-        if not names:
-            raise InvalidRequest("There are no sources of candidates: give --source.")
-        if len(set(names)) < len(names):
-            raise InvalidRequest(
-                f"--source names {max(names, key=names.count)} twice: name each source once."
-            )
-        if (self.relevance is None) != (self.prefilter.floor is None):
-            raise InvalidRequest(
-                "A relevance model needs the lowest score of papers that are kept, and the reverse: give --relevance "
-                "and --relevance-floor together."
-            )
-
-    @property
-    def identity(self) -> dict[str, Any]:
-        """What the rows depend on, besides the questions and the library."""
-        files = {one.name: one.sha256 for one in self.sources if isinstance(one, RecordedSource)}
-        return {
-            "sources": [source.name for source in self.sources],
-            **({"recorded": files} if files else {}),
-            "rewriter": self.rewriter.name,
-            "panel": self.panel.identity,
-            "limits": self.limits.to_dict(),
-            "prefilter": self.prefilter.to_dict(),
-            "relevance": None if self.relevance is None else self.relevance.name,
-        }
 
 
 def known_answers(source: Source, queries: QuerySet) -> dict[str, frozenset[str]]:
@@ -199,44 +152,20 @@ def _run(
 
     with (
         ThreadPoolExecutor(judge_concurrency, "judge") as judges,
-        ThreadPoolExecutor(concurrency, "question") as pool,
         reporter.stage("construct", "questions", len(queries.queries), len(done)) as tracker,
     ):
-        parts = Parts(
-            source,
-            setup.sources,
-            setup.rewriter,
-            setup.panel,
-            setup.limits,
-            setup.prefilter,
-            store,
-            judges,
-            setup.relevance,
-        )
-        parts = replace(parts, check=check)
-        waiting: set[Future[Answered]] = {pool.submit(construct, parts, query) for query in left}
-        try:
-            while waiting:
-                finished, waiting = wait(waiting, return_when=FIRST_COMPLETED)
-                for future in finished:
-                    found = future.result()
-                    tracker.advance(1)
-                    tracker.at(len(queries.queries) - len(waiting))
-                    log.info(
-                        "%d papers judged, %d answers (%s)%s",
-                        found.judged,
-                        found.answers,
-                        found.stop,
-                        cost_text(store, setup.prices),
-                    )
-        except BaseException as error:
-            ended.set()
-            for future in waiting:
-                future.cancel()
-            if isinstance(error, ScholarBaseError):
-                hint = f"{len(store.done())} of {len(queries.queries)} questions are done, and all verdicts are kept"
-                raise type(error)(f"{error} {hint}: the same command continues.") from error
-            raise
+        parts = Parts(source, setup, store, judges, check)
+
+        for number, found in enumerate(
+            in_threads(partial(construct, parts), left, concurrency, len(done), len(queries.queries), ended),
+            len(done) + 1,
+        ):
+            tracker.advance(1)
+            tracker.at(number)
+            log.info(
+                "%d papers judged, %d answers (%s)%s",
+                *(found.judged, found.answers, found.stop, cost_text(store, setup.prices)),
+            )
 
 
 def cost_text(store: Store, prices: Mapping[str, Price]) -> str:

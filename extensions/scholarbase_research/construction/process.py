@@ -10,9 +10,10 @@ import hashlib
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
+from scholarbase.errors import InvalidRequest
 from scholarbase.models.papers import Paper
 from scholarbase.models.queries import Query
 from scholarbase.models.source import Source
@@ -21,8 +22,9 @@ from scholarbase_research.construction.judging import Decision, Panel, Verdicts
 from scholarbase_research.construction.prefilter import Evidence, Filtered, Prefilter, PrefilterSettings
 from scholarbase_research.construction.rewrites import Rewriter
 from scholarbase_research.construction.settings import Limits
-from scholarbase_research.construction.sources import CandidateSource, matched
+from scholarbase_research.construction.sources import CandidateSource, RecordedSource, matched
 from scholarbase_research.construction.store import Expansion, Store
+from scholarbase_research.llm.base import Price
 
 CHUNK: Final = 32
 """Papers that are judged between two looks at the limits."""
@@ -37,20 +39,55 @@ class Cancelled(Exception):
 
 
 @dataclass(frozen=True)
-class Parts:
-    """What the questions of a job share."""
+class Setup:
+    """How the answers of questions are found and judged. ``prices`` are by the name of a model or judge."""
 
-    source: Source
     sources: Sequence[CandidateSource]
     rewriter: Rewriter
     panel: Panel
-    limits: Limits
-    prefilter: PrefilterSettings
+    limits: Limits = field(default_factory=Limits)
+    prefilter: PrefilterSettings = field(default_factory=PrefilterSettings)
+    relevance: Reranker | None = None
+    prices: Mapping[str, Price] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        names = [source.name for source in self.sources]
+        if not names:
+            raise InvalidRequest("There are no sources of candidates: give --source.")
+        if len(set(names)) < len(names):
+            raise InvalidRequest(
+                f"--source names {max(names, key=names.count)} twice: name each source once."
+            )
+        if (self.relevance is None) != (self.prefilter.floor is None):
+            raise InvalidRequest(
+                "A relevance model needs the lowest score of papers that are kept, and the reverse: give --relevance "
+                "and --relevance-floor together."
+            )
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What the rows depend on, besides the questions and the library."""
+        files = {one.name: one.sha256 for one in self.sources if isinstance(one, RecordedSource)}
+        return {
+            "sources": [source.name for source in self.sources],
+            **({"recorded": files} if files else {}),
+            "rewriter": self.rewriter.name,
+            "panel": self.panel.identity,
+            "limits": self.limits.to_dict(),
+            "prefilter": self.prefilter.to_dict(),
+            "relevance": None if self.relevance is None else self.relevance.name,
+        }
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What the questions of a job share. ``check`` raises Cancelled when the job ends."""
+
+    source: Source
+    setup: Setup
     store: Store
     executor: Executor
-    relevance: Reranker | None = None
-    check: Callable[[], None] = lambda: None
-    """Raises Cancelled when the job ends."""
+    check: Callable[[], None]
 
 
 class Answered(NamedTuple):
@@ -75,14 +112,14 @@ class _Question:
     def __init__(self, parts: Parts, query: Query) -> None:
         self._parts = parts
         self._query = query
-        self._to = parts.limits.latest(query.date)
+        self._to = parts.setup.limits.latest(query.date)
         self._papers: dict[str, Paper] = {}
         self._filtered: dict[str, Filtered] = {}
         self._decisions: dict[str, Decision] = {}
         self._stop: str | None = None
         item = {"question": query.text, "query_id": query.id}
         self._verdicts = Verdicts(
-            parts.panel,
+            parts.setup.panel,
             item,
             parts.store.verdicts(query.id),
             lambda paper, turn, verdict: parts.store.add_verdict(query.id, paper, turn, verdict),
@@ -93,10 +130,11 @@ class _Question:
         texts = self._rewrite()
         evidence = self._retrieve(texts)
         self._compare(len(evidence))
-        self._prefilter = Prefilter(self._parts.prefilter, [text for _, text in texts], self._parts.relevance)
+        setup = self._parts.setup
+        self._prefilter = Prefilter(setup.prefilter, [text for _, text in texts], setup.relevance)
         self._judge(evidence)
         seeds = self._strict(0)
-        for hop in range(1, self._parts.limits.hops + 1):
+        for hop in range(1, self._parts.setup.limits.hops + 1):
             if self._stop or not seeds:
                 break
             self._judge(self._expand(seeds, hop))
@@ -109,20 +147,20 @@ class _Question:
     # -- candidates -----------------------------------------------------------------------------------------
 
     def _rewrite(self) -> list[tuple[int, str]]:
-        store, limits = self._parts.store, self._parts.limits
+        store, limits = self._parts.store, self._parts.setup.limits
         found = store.rewrites(self._query.id)
         if not found:
-            rewritten = self._parts.rewriter.rewrite(self._query.text, limits.rewrites, self._to)
-            store.add_rewrites(self._query.id, self._parts.rewriter.name, rewritten)
+            rewritten = self._parts.setup.rewriter.rewrite(self._query.text, limits.rewrites, self._to)
+            store.add_rewrites(self._query.id, self._parts.setup.rewriter.name, rewritten)
             found = list(rewritten.rewrites)
         return [(one.number, one.text) for one in found]
 
     def _retrieve(self, texts: Sequence[tuple[int, str]]) -> dict[str, Evidence]:
         """The evidence of each paper of the pool."""
-        store, depth = self._parts.store, self._parts.limits.depth
+        store, depth = self._parts.store, self._parts.setup.limits.depth
         done = store.searched(self._query.id)
         for number, text in texts:
-            for source in self._parts.sources:
+            for source in self._parts.setup.sources:
                 if (number, source.name) in done:
                     continue
                 self._parts.check()
@@ -169,7 +207,7 @@ class _Question:
         return evidence
 
     def _neighbours(self, seed: str, direction: str) -> Expansion:
-        source, limit = self._parts.source, self._parts.limits.citations
+        source, limit = self._parts.source, self._parts.setup.limits.citations
         if direction == "citations" and limit == 0:
             return Expansion(seed, direction, 0, ())
         if direction == "citations":
@@ -204,13 +242,13 @@ class _Question:
         waiting = [row.paper for row in rows if row.kept]
         while waiting and self._stop is None:
             self._parts.check()
-            left = self._parts.limits.judged - len(self._decisions)
+            left = self._parts.setup.limits.judged - len(self._decisions)
             if left <= 0:
                 self._stop = JUDGED
                 return
             chunk, waiting = waiting[: min(CHUNK, left)], waiting[min(CHUNK, left) :]
             self._decide(chunk)
-            if self._answers() >= self._parts.limits.answers:
+            if self._answers() >= self._parts.setup.limits.answers:
                 self._stop = ANSWERS
 
     def _decide(self, papers: Sequence[str]) -> None:
@@ -230,7 +268,7 @@ class _Question:
 
     def _sample(self) -> None:
         """Judge some of the papers that the prefilter dropped, drawn by a hash."""
-        limits = self._parts.limits
+        limits = self._parts.setup.limits
         dropped = [paper for paper, row in self._filtered.items() if not row.kept]
         size = max(0, min(limits.sample, limits.judged - len(self._decisions)))
         drawn = sorted(dropped, key=lambda paper: _hash(limits.seed, self._query.id, paper))[:size]
@@ -242,7 +280,7 @@ class _Question:
         answers = 0
         decisions = []
         for place, one in enumerate(self._decisions.values(), 1):
-            is_answer = one.decision == "strict" and answers < self._parts.limits.answers
+            is_answer = one.decision == "strict" and answers < self._parts.setup.limits.answers
             answers += is_answer
             score = None if one.score is None else round(one.score, 6)
             decisions.append(

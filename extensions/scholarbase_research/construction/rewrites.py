@@ -12,7 +12,7 @@ from scholarbase.errors import ModelError
 from scholarbase.models.limits import MAX_QUERY_LENGTH
 from scholarbase.models.source import Source
 from scholarbase_research.construction.terms import stem, stems, unique, words
-from scholarbase_research.llm.asking import ask
+from scholarbase_research.llm.asking import Malformed, ask, json_object
 from scholarbase_research.llm.base import (
     Completion,
     LanguageModel,
@@ -21,7 +21,6 @@ from scholarbase_research.llm.base import (
     Usage,
     request_hash,
 )
-from scholarbase_research.llm.parsing import Malformed, json_object
 
 RewriteKind = Literal["original", "method", "task", "broader", "narrower", "terminology"]
 KINDS: Final[tuple[RewriteKind, ...]] = get_args(RewriteKind)[1:]

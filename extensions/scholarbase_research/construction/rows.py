@@ -13,9 +13,10 @@ from scholarbase.models.checks import check_path, shown
 
 
 def rows(
-    path: Path, names: Sequence[str], optional: Sequence[str] = ()
+    path: Path, names: Sequence[str], optional: Sequence[str] = (), *, others: bool = False
 ) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield each row with its place in the file. A row has each of ``names``, and may have the ``optional`` fields.
+    """Yield each row with its place in the file. A row has each of ``names``, of which only an ``abstract`` may be
+    null, and may have the ``optional`` fields, or with ``others`` any.
 
     Raises:
         QueryFileError: the file cannot be read, or a row lacks a field or has an unknown one.
@@ -28,12 +29,12 @@ def rows(
         raise QueryFileError(f"{path} is neither CSV nor JSON lines: it must have {', '.join(names)}.")
     known = frozenset((*names, *optional))
     described = ", ".join(names) + (f", and may have {', '.join(optional)}" if optional else "")
-    for place, row in _of_lines(path) if shape == "lines" else _of_table(path):
+    for place, row in _of_lines(path) if shape == "lines" else table_of(path):
         where = f"{path}, {place}"
         for name in names:
-            if row.get(name) is None:
+            if row.get(name) is None and not (name == "abstract" and name in row):
                 raise QueryFileError(f"{where} has no {name}: each line has {described}.")
-        for name in row:
+        for name in () if others else row:
             if name not in known:
                 raise QueryFileError(f"{where} has the unknown field {name!r}: each line has {described}.")
         yield where, row
@@ -46,7 +47,8 @@ def _of_lines(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
         yield record.where, record.fields
 
 
-def _of_table(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def table_of(path: Path) -> Iterator[tuple[str, Mapping[str, str]]]:
+    """Yield the rows of a CSV or TSV file, each with its place. Raises as :func:`rows`."""
     table = streams.table_rows(path)
     _, header = next(table)
     for place, cells in table:

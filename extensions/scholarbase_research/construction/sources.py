@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Protocol, get_args
+from typing import Any, Final, NamedTuple, TypeAlias, get_args
 
 from scholarbase.errors import ConstructionError, InvalidRequest, NothingLeft
 from scholarbase.evaluation.answers import MIN_SCORE, folded_title, match_titles
@@ -28,36 +28,17 @@ class Returned(NamedTuple):
     paper: str | None = None
 
 
-class CandidateSource(Protocol):
-    """Returns papers for a text, best first. Safe to share between threads."""
-
-    @property
-    def name(self) -> str: ...
-
-    def search(self, text: str, depth: int, to: str | None) -> list[Returned] | None:
-        """At most ``depth`` results, with dates up to ``to`` where the source can tell; None where it has no record.
-
-        Raises:
-            ScholarBaseError: the source fails.
-        """
-        ...
-
-    def close(self) -> None: ...
-
-
 class LibrarySource:
     """The library itself, in one mode, with one sparse engine."""
 
     def __init__(self, source: Source, mode: Mode, engine: Engine | None = None) -> None:
+        self.name = f"library:{mode}" + (f":{engine}" if engine else "")
         self._source = source
         self._mode: Mode = mode
         self._engine = engine
 
-    @property
-    def name(self) -> str:
-        return f"library:{self._mode}" + (f":{self._engine}" if self._engine else "")
-
     def search(self, text: str, depth: int, to: str | None) -> list[Returned]:
+        """At most ``depth`` results, best first, with dates up to ``to``. Raises as ``Library.search``."""
         found = self._source.search(
             text,
             syntax="plain",
@@ -69,9 +50,6 @@ class LibrarySource:
         )
         return [Returned(hit.paper.id, hit.paper.title, hit.paper.id) for hit in found.results]
 
-    def close(self) -> None:
-        pass
-
 
 class RecordedSource:
     """Recorded results of another system: JSON lines with ``query`` and ``results``, each with an id or a title.
@@ -80,7 +58,7 @@ class RecordedSource:
     """
 
     def __init__(self, path: Path) -> None:
-        self._name = f"recorded:{path.name.partition('.')[0]}"
+        self.name = f"recorded:{path.name.partition('.')[0]}"
         self._results: dict[str, list[Returned]] = {}
         digest = hashlib.sha256()
         for number, line in text_lines(path):
@@ -98,16 +76,27 @@ class RecordedSource:
             )
         self._results[_folded(query)] = [returned(one, where) for one in results]
 
-    @property
-    def name(self) -> str:
-        return self._name
-
     def search(self, text: str, depth: int, to: str | None) -> list[Returned] | None:
+        """The first recorded results; None where there is no record of the text."""
         found = self._results.get(_folded(text))
         return None if found is None else found[:depth]
 
-    def close(self) -> None:
-        pass
+
+CandidateSource: TypeAlias = LibrarySource | RecordedSource
+
+
+def open_sources(source: Source, names: Sequence[str]) -> list[CandidateSource]:
+    """The sources with these names. Raises as :func:`open_library_sources` and :class:`RecordedSource`."""
+    opened: list[CandidateSource] = []
+    for name in names:
+        kind, _, rest = name.partition(":")
+        if kind == "library":
+            opened += open_library_sources(source, name)
+        elif kind == "recorded":
+            opened.append(RecordedSource(Path(rest)))
+        else:
+            raise InvalidRequest(f"Unknown source {name!r}: use library or recorded:FILE.")
+    return opened
 
 
 def returned(row: Any, where: str) -> Returned:

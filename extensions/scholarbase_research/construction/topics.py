@@ -27,11 +27,10 @@ from scholarbase.models.checks import check_whole
 from scholarbase.models.limits import MAX_QUERY_LENGTH
 from scholarbase.progress import Reporter, SilentReporter
 from scholarbase_research.construction.terms import unique
-from scholarbase_research.folders import check_outputs
-from scholarbase_research.llm.asking import ask
+from scholarbase_research.jobs import check_outputs
+from scholarbase_research.llm.asking import Malformed, ask, json_object
 from scholarbase_research.llm.base import Completion, LanguageModel, Message, ModelRequest, Usage
 from scholarbase_research.llm.cassette import RecordedModel
-from scholarbase_research.llm.parsing import Malformed, json_object
 
 log = logging.getLogger("scholarbase_research.construction")
 T = TypeVar("T")

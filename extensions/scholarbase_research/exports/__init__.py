@@ -1,6 +1,6 @@
 """A library as the files of agents that read files instead of a service.
 
-``spar`` and ``pasa`` write one format each; docs/dialects.md describes them.
+docs/dialects.md describes the files.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import os
 import shutil
 import sqlite3
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -21,29 +21,11 @@ from scholarbase.indexes.catalog import Catalog
 from scholarbase.manifest import read_manifest
 from scholarbase.models.papers import Paper
 from scholarbase.progress import Reporter, SilentReporter
-from scholarbase_research.exports import pasa, spar
+from scholarbase_research.exports.formats import FORMATS
 
 BATCH: Final = 500
 """Papers whose references are read at once."""
 ADVICE: Final = "free some disk space, or choose another path"
-
-
-class Format(NamedTuple):
-    """A format: the fields of papers that it has, its files in a folder (none: it is one file), and what writes them.
-
-    ``write`` takes the papers in batches, a function for the titles that papers of a batch cite, and the temporary
-    paths of the files. It returns the number of papers written.
-    """
-
-    fields: Sequence[str]
-    files: Sequence[str]
-    write: Callable[[Iterator[Mapping[int, Paper]], pasa.Cited, Sequence[Path]], int]
-
-
-FORMATS: Final[Mapping[str, Format]] = {
-    "spar-cache": Format(spar.FIELDS, (), spar.write),
-    "pasa": Format(pasa.FIELDS, pasa.FILES, pasa.write),
-}
 
 
 class Exported(NamedTuple):

@@ -2,41 +2,112 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import msgspec
+import orjson
 
+from scholarbase.errors import CassetteMiss, ModelError
 from scholarbase_research.llm.base import Completion, LanguageModel, Message, ModelRequest, Usage
-from scholarbase_research.llm.parsing import Malformed
 
 T = TypeVar("T")
 
+PATIENCE: Final = 10
+_FENCE: Final = re.compile(r"\s*```(?:json)?\s*\n(.*?)\n\s*```\s*", re.S | re.I)
+
+
+class Malformed(Exception):
+    """A reply that cannot be parsed. The message completes "The reply ..."."""
+
+
+class Patience:
+    """Lets a job continue where its model fails now and then: ``most`` failures in sequence, a wrong key, or a reply
+    that a cassette lacks end it. Safe to share between threads."""
+
+    def __init__(self, most: int = PATIENCE) -> None:
+        self._most = most
+        self._failures = 0
+        self._last: ModelError | None = None
+
+    def check(self) -> None:
+        """Raise the error that ended the job, so that no thread asks again."""
+        if self._last is not None:
+            raise self._last
+
+    def succeeded(self) -> None:
+        self._failures = 0
+
+    def failed(self, error: ModelError) -> None:
+        """Raise ``error`` if it ends the job."""
+        self._failures += 1
+        if isinstance(error, CassetteMiss) or not error.temporary:
+            self._last = error
+        elif self._failures >= self._most:
+            self._last = ModelError(f"{error} These were {self._most} failures in sequence.")
+        self.check()
+
 
 class Asked(NamedTuple, Generic[T]):
-    """What was parsed; None with the ``error`` of the second reply. ``usage`` counts every reply."""
+    """What was parsed; None with the ``error`` of the second reply or of the model. ``usage`` counts every reply."""
 
     value: T | None
     error: str | None
     usage: Usage
 
 
-def ask(model: LanguageModel, request: ModelRequest, parse: Callable[[Completion], T]) -> Asked[T]:
-    """Ask a model. ``parse`` raises Malformed, whose message completes "The reply ...".
+def ask(
+    model: LanguageModel,
+    request: ModelRequest,
+    parse: Callable[[Completion], T],
+    patience: Patience | None = None,
+) -> Asked[T]:
+    """Ask a model. ``parse`` raises Malformed.
 
     Raises:
-        ModelError: the model fails.
+        ModelError: the model fails; with ``patience``, only if that ends the job.
     """
     usage = Usage()
     problem = ""
     for _ in range(2):
-        completion = model.complete(request)
+        try:
+            if patience is not None:
+                patience.check()
+            completion = model.complete(request)
+        except ModelError as error:
+            if patience is None:
+                raise
+            patience.failed(error)
+            return Asked(None, str(error), usage)
+        if patience is not None:
+            patience.succeeded()
         usage += completion.usage
         try:
             return Asked(parse(completion), None, usage)
         except Malformed as error:
-            problem = f"The reply {error}."
+            cut = ", and was cut at the limit of tokens" if completion.is_cut else ""
+            problem = f"The reply {error}{cut}."
         correction = Message("user", f"{problem} Reply again, in the requested form.")
         messages = (*request.messages, Message("assistant", completion.text), correction)
         request = msgspec.structs.replace(request, messages=messages)
     return Asked(None, problem, usage)
+
+
+def json_object(completion: Completion) -> dict[str, Any]:
+    """The JSON object of a reply, which may be in a fenced block. Raises Malformed: it is not one."""
+    text = completion.text
+    if fenced := _FENCE.fullmatch(text):
+        text = fenced[1]
+    try:
+        row: Any = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise Malformed(f"is {shortened(text)}, not a JSON object ({error})") from error
+    if not isinstance(row, dict):
+        raise Malformed(f"is {shortened(text)}, not a JSON object")
+    return row
+
+
+def shortened(text: str) -> str:
+    text = " ".join(text.split())
+    return repr(text if len(text) <= 60 else text[:60] + "...")

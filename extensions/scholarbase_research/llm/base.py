@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any, Final, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import msgspec
 import orjson
 
 Role = Literal["system", "user", "assistant", "tool"]
-
-MAX_OUTPUT_TOKENS: Final = 100_000
 
 
 class ToolCall(msgspec.Struct, frozen=True):

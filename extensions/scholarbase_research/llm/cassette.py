@@ -187,32 +187,28 @@ class RecordedModel:
     def __init__(
         self, cassette: Cassette, name: str, model: LanguageModel | None, *, renew: bool = False
     ) -> None:
+        self.name = name
         self._cassette = cassette
-        self._name = name
         self._model = model
         self._renew = renew
 
     def renewed(self) -> RecordedModel:
         """The same model, which asks again for replies that were recorded before the cassette was opened."""
-        return RecordedModel(self._cassette, self._name, self._model, renew=self._cassette.records)
-
-    @property
-    def name(self) -> str:
-        return self._name
+        return RecordedModel(self._cassette, self.name, self._model, renew=self._cassette.records)
 
     def complete(self, request: ModelRequest) -> Completion:
-        key = request_hash(self._name, request)
+        key = request_hash(self.name, request)
         found = self._cassette.find(key, renew=self._renew)
         if found is not None:
             return found
         if self._model is None or not self._cassette.records:
             last = request.messages[-1].content if request.messages else ""
             raise CassetteMiss(
-                f"The cassette {self._cassette.path} has no reply of {self._name} to the request {key[:12]} "
+                f"The cassette {self._cassette.path} has no reply of {self.name} to the request {key[:12]} "
                 f"({' '.join(last.split())[:80]!r}): use the library, the questions and the options that it was "
                 "recorded with, or record what is missing."
             )
-        return self._cassette.add(key, self._name, request, self._model.complete(request), renew=self._renew)
+        return self._cassette.add(key, self.name, request, self._model.complete(request), renew=self._renew)
 
     def close(self) -> None:
         if self._model is not None:

@@ -15,7 +15,15 @@ import orjson
 from scholarbase.errors import ModelError
 from scholarbase.http import SERVICE_STATUSES
 from scholarbase.services import JSON, Endpoint, ModelService, ResponseTooLarge
-from scholarbase_research.llm.base import Completion, Message, ModelRequest, ToolCall, Usage
+from scholarbase_research.llm.base import (
+    Completion,
+    LanguageModel,
+    Message,
+    ModelRequest,
+    ToolCall,
+    Usage,
+)
+from scholarbase_research.llm.cassette import Cassette
 
 log = logging.getLogger("scholarbase_research.llm")
 
@@ -29,7 +37,6 @@ _ROUTE: Final = "/chat/completions"
 
 Structured = Literal["schema", "object", "none"]
 """How a reply's JSON schema is sent: as ``json_schema``, as ``json_object`` (any object), or not at all."""
-STRUCTURED: Final[tuple[Structured, ...]] = ("schema", "object", "none")
 
 _ADVICE: Final = {
     400: "check the model's name, and whether it accepts JSON schemas and tools (--structured none).",
@@ -66,7 +73,7 @@ class HttpModel:
         concurrency: int = DEFAULT_CONCURRENCY,
         structured: Structured = "schema",
     ) -> None:
-        endpoint, self._model = parse_url(url)
+        endpoint, self.name = parse_url(url)
         self._url = endpoint.url
         self._structured = structured
         self._places = BoundedSemaphore(concurrency)
@@ -85,14 +92,10 @@ class HttpModel:
             headers=JSON,
         )
 
-    @property
-    def name(self) -> str:
-        return self._model
-
     def complete(self, request: ModelRequest) -> Completion:
         """See :meth:`LanguageModel.complete`. A response of status 200 that is not a completion is retried once."""
         if self._service.is_closed:
-            raise ModelError(f"The language model {self._model} is closed: open it again.")
+            raise ModelError(f"The language model {self.name} is closed: open it again.")
         content = orjson.dumps(self._body(request))
         with self._places, self._service.errors():
             try:
@@ -129,7 +132,7 @@ class HttpModel:
 
     def _body(self, request: ModelRequest) -> dict[str, Any]:
         body: dict[str, Any] = {
-            "model": self._model,
+            "model": self.name,
             "messages": [_message(one) for one in request.messages],
         }
         if request.tools:
@@ -170,6 +173,24 @@ class HttpModel:
             choice.get("finish_reason") == "length",
             name if isinstance(name, str) else None,
         )
+
+
+def open_model(
+    url: str, api_key: str | None = None, *, cassette: Cassette | None = None, **options: Any
+) -> LanguageModel:
+    """Open the model at ``https://host/v1#model-name``.
+
+    Args:
+        cassette: recorded replies. The service is asked only if the cassette records, for what it lacks.
+        options: those of :class:`HttpModel`.
+
+    Raises:
+        ModelError: the URL is not valid, or names no model.
+    """
+    if cassette is None:
+        return HttpModel(url, api_key, **options)
+    _, name = parse_url(url)
+    return cassette.model(name, HttpModel(url, api_key, **options) if cassette.records else None)
 
 
 class _Unreadable(Exception):

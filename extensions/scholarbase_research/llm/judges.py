@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
-from typing import Protocol
+from typing import Final, Protocol
 
 import msgspec
 
-from scholarbase.errors import CassetteMiss, ModelError
-from scholarbase_research.llm.base import LanguageModel, Message, Usage, request_hash
-from scholarbase_research.llm.parsing import Malformed, parse_reply
-from scholarbase_research.llm.rubrics import Rubric
+from scholarbase_research.llm.asking import PATIENCE, Malformed, Patience, ask, json_object, shortened
+from scholarbase_research.llm.base import Completion, LanguageModel, Usage, request_hash
+from scholarbase_research.llm.rubrics import Rubric, written
+
+MAX_REASON: Final = 2000
+"""Characters of a reason that are kept."""
+_TAGGED: Final = re.compile(r"^\W*score\W*[:=]\W*(-?\d+(?:\.\d+)?)\W*$", re.M | re.I)
+_NUMBER: Final = re.compile(r"\s*(-?\d+(?:\.\d+)?)\s*", re.ASCII)
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -45,52 +50,21 @@ class Judge(Protocol):
 
 
 class ModelJudge:
-    """A language model as a judge.
+    """A language model as a judge. A service that does not respond after all retries gives a verdict with an error;
+    ``patience`` such verdicts in sequence raise its ModelError, which ends the job. It can be resumed."""
 
-    A service that does not respond after all retries gives a verdict with an error; ``patience`` such verdicts in
-    sequence raise its ModelError, so that a service that is down ends the job, which can be resumed.
-    """
-
-    def __init__(
-        self, model: LanguageModel, rubric: Rubric, *, name: str | None = None, patience: int = 10
-    ) -> None:
+    def __init__(self, model: LanguageModel, rubric: Rubric, *, patience: int = PATIENCE) -> None:
+        self.name = model.name
         self._model = model
         self._rubric = rubric
-        self._name = name or model.name
-        self._patience = patience
-        self._failures = 0
-
-    @property
-    def name(self) -> str:
-        return self._name
+        self._patience = Patience(patience)
 
     def judge(self, item: Mapping[str, str], verdicts: str | None = None) -> Verdict:
         request = self._rubric.request(item, verdicts)
-        key = request_hash(self._model.name, request)
-        usage = Usage()
-        problem = ""
-        for _ in range(2):
-            try:
-                completion = self._model.complete(request)
-            except CassetteMiss:
-                raise
-            except ModelError as error:
-                self._failures += 1
-                if self._failures >= self._patience or not error.temporary:
-                    raise
-                return Verdict(self._name, None, "", str(error), key, usage)
-            self._failures = 0
-            usage += completion.usage
-            try:
-                score, reason = parse_reply(self._rubric, completion)
-            except Malformed as error:
-                problem = f"The reply {error}."
-                correction = Message("user", f"{problem} Reply again, in the requested form.")
-                reply = Message("assistant", completion.text)
-                request = msgspec.structs.replace(request, messages=(*request.messages, reply, correction))
-                continue
-            return Verdict(self._name, score, reason, None, key, usage)
-        return Verdict(self._name, None, "", problem, key, usage)
+        key = request_hash(self.name, request)
+        asked = ask(self._model, request, lambda reply: parse_reply(self._rubric, reply), self._patience)
+        score, reason = asked.value or (None, "")
+        return Verdict(self.name, score, reason, asked.error, key, asked.usage)
 
     def close(self) -> None:
         self._model.close()
@@ -100,16 +74,50 @@ class FunctionJudge:
     """A rule as a judge, for baselines and tests. ``rule`` returns a label and a reason."""
 
     def __init__(self, name: str, rule: Callable[[Mapping[str, str]], tuple[float, str]]) -> None:
-        self._name = name
+        self.name = name
         self._rule = rule
-
-    @property
-    def name(self) -> str:
-        return self._name
 
     def judge(self, item: Mapping[str, str], verdicts: str | None = None) -> Verdict:
         score, reason = self._rule(item)
-        return Verdict(self._name, score, reason, None, f"rule:{self._name}")
+        return Verdict(self.name, score, reason, None, f"rule:{self.name}")
 
     def close(self) -> None:
         pass
+
+
+def parse_reply(rubric: Rubric, completion: Completion) -> tuple[float, str]:
+    """The score and the reason of a reply.
+
+    Raises:
+        Malformed: the reply has no score, or one that is not a label of the rubric.
+    """
+    text = completion.text
+    if not text.strip():
+        raise Malformed("is empty")
+    if rubric.parser == "json":
+        value, reason = _json(completion)
+    elif rubric.parser == "tagged":
+        found = {match[1] for match in _TAGGED.finditer(text)}
+        if len(found) != 1:
+            raise Malformed(f"has {len(found)} different lines 'Score: ...', not one")
+        value, reason = float(found.pop()), text
+    else:
+        whole = _NUMBER.fullmatch(text)
+        if whole is None:
+            raise Malformed(f"is {shortened(text)}, not a label alone")
+        value, reason = float(whole[1]), ""
+    if value not in rubric.values:
+        labels = ", ".join(str(written(label)) for label in rubric.values)
+        raise Malformed(f"has the score {written(value)}, which is not one of {labels}")
+    return value, " ".join(reason.split())[:MAX_REASON]
+
+
+def _json(completion: Completion) -> tuple[float, str]:
+    row = json_object(completion)
+    score = row.get("score")
+    if isinstance(score, str) and (whole := _NUMBER.fullmatch(score)):
+        score = float(whole[1])
+    if isinstance(score, bool) or not isinstance(score, int | float):
+        raise Malformed(f"is {shortened(completion.text)}, without a score that is a number")
+    reason = row.get("reason")
+    return float(score), reason if isinstance(reason, str) else ""

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import math
-import tomllib
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
 from string import Template
-from typing import Any, Final, Literal, get_args
+from typing import Annotated, Any, Final, Literal
 
+import msgspec
 import orjson
 
 from scholarbase.errors import InvalidRequest
@@ -25,19 +25,31 @@ Aggregation = Literal["mean", "majority", "minimum"]
 
 MAX_LABELS: Final = 101
 _ADJUDICATION: Final = "Earlier verdicts on this item differ or are uncertain:\n$verdicts\nJudge it again."
-_KEYS: Final = (
-    *("adjudication", "aggregation", "borderline", "disagreement", "labels", "max_tokens", "name", "parser"),
-    *("prompt", "range", "system", "threshold"),
-)
 _PACKAGED: Final = files("scholarbase_research.llm") / "packaged"
 
 
-@dataclass(frozen=True)
-class Label:
+class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A label of the scale, and what it means."""
 
     value: float
     meaning: str = ""
+
+
+class _File(msgspec.Struct, forbid_unknown_fields=True):
+    """A rubric as its TOML file has it."""
+
+    prompt: str
+    parser: Parser
+    aggregation: Aggregation
+    threshold: float
+    labels: list[Label] | None = None
+    range: tuple[int, int] | None = None
+    name: str = ""
+    system: str = ""
+    adjudication: str = _ADJUDICATION
+    disagreement: Annotated[float, msgspec.Meta(gt=0)] = 1.0
+    borderline: tuple[float, float] | None = None
+    max_tokens: Annotated[int, msgspec.Meta(gt=0)] | None = None
 
 
 @dataclass(frozen=True)
@@ -70,7 +82,7 @@ class Rubric:
 
     @cached_property
     def sha256(self) -> str:
-        return hashlib.sha256(orjson.dumps(asdict(self))).hexdigest()
+        return hashlib.sha256(orjson.dumps(msgspec.to_builtins(self))).hexdigest()
 
     @property
     def values(self) -> tuple[float, ...]:
@@ -163,95 +175,35 @@ def open_rubric(name: str) -> Rubric:
             f"No rubric {name!r}: use {', '.join(packaged_rubrics())}, or the path of a TOML file."
         )
     try:
-        return _rubric(tomllib.loads(content.decode()), name)
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        row = msgspec.toml.decode(content, type=_File)
+    except msgspec.ValidationError as error:
+        raise InvalidRequest(f"The rubric {name}: {error}.") from error
+    except (UnicodeDecodeError, msgspec.DecodeError) as error:
         raise InvalidRequest(f"The rubric {name} is not valid TOML ({error}).") from error
-
-
-def _rubric(row: dict[str, Any], name: str) -> Rubric:
-    def wrong(what: str) -> InvalidRequest:
-        return InvalidRequest(f"The rubric {name}: {what}")
-
-    if unknown := sorted(row.keys() - set(_KEYS)):
-        raise wrong(f"unknown key {unknown[0]!r}; a rubric has {', '.join(_KEYS)}.")
-    for key in ("prompt", "parser", "aggregation", "threshold"):
-        if key not in row:
-            raise wrong(f"it lacks {key}.")
-    for key, (accepts, expected) in _CHECKS.items():
-        if key in row and not accepts(row[key]):
-            raise wrong(f"{key} is {row[key]!r}: it must be {expected}.")
-    labels = _labels(row, wrong)
+    labels = _labels(row, name)
     lowest, highest = labels[0].value, labels[-1].value
-    if not lowest < row["threshold"] <= highest:
-        raise wrong(f"threshold is {row['threshold']}: it must be above {lowest} and at most {highest}.")
-    borderline = row.get("borderline")
+    if not lowest < row.threshold <= highest:
+        raise InvalidRequest(
+            f"The rubric {name}: threshold is {row.threshold:g}: it must be above {lowest:g} and at most {highest:g}."
+        )
     return Rubric(
-        row.get("name", Path(name).stem),
+        row.name or Path(name).stem,
         labels,
-        row.get("system", ""),
-        row["prompt"],
-        row.get("adjudication", _ADJUDICATION),
-        row["parser"],
-        row["aggregation"],
-        float(row.get("disagreement", 1)),
-        None if borderline is None else (float(borderline[0]), float(borderline[1])),
-        float(row["threshold"]),
-        row.get("max_tokens"),
+        *(row.system, row.prompt, row.adjudication, row.parser, row.aggregation, row.disagreement),
+        *(row.borderline, row.threshold, row.max_tokens),
     )
 
 
-def _labels(row: dict[str, Any], wrong: Any) -> tuple[Label, ...]:
-    if ("labels" in row) == ("range" in row):
-        raise wrong("give either labels or range, such as range = [1, 10].")
-    if "range" in row:
-        bounds = row["range"]
-        if not (isinstance(bounds, list) and len(bounds) == 2 and all(type(one) is int for one in bounds)):
-            raise wrong(f"range is {bounds!r}: it must be two whole numbers.")
-        labels = tuple(
-            Label(float(value)) for value in range(bounds[0], min(bounds[1], bounds[0] + MAX_LABELS) + 1)
-        )
+def _labels(row: _File, name: str) -> tuple[Label, ...]:
+    if (row.labels is None) == (row.range is None):
+        raise InvalidRequest(f"The rubric {name}: give either labels or range, such as range = [1, 10].")
+    if row.range is not None:
+        first, last = row.range
+        labels = [Label(float(value)) for value in range(first, min(last, first + MAX_LABELS) + 1)]
     else:
-        rows = row["labels"]
-        if not isinstance(rows, list) or not all(
-            isinstance(one, dict)
-            and one.keys() <= {"value", "meaning"}
-            and _is_number(one.get("value"))
-            and isinstance(one.get("meaning", ""), str)
-            for one in rows
-        ):
-            raise wrong("each of its labels must have a value, a number, and may have a meaning, a text.")
-        labels = tuple(
-            sorted(
-                (Label(float(one["value"]), one.get("meaning", "")) for one in rows),
-                key=lambda one: one.value,
-            )
-        )
+        labels = sorted(row.labels or (), key=lambda one: one.value)
     if not 2 <= len({label.value for label in labels}) == len(labels) <= MAX_LABELS:
-        raise wrong(f"it has {len(labels)} labels: it must have 2 to {MAX_LABELS} that differ.")
-    return labels
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)
-
-
-def _is_pair(value: object) -> bool:
-    return isinstance(value, list) and len(value) == 2 and all(map(_is_number, value))
-
-
-_CHECKS: Final[dict[str, tuple[Callable[[Any], bool], str]]] = {
-    "name": (_is_text, "a text"),
-    "system": (_is_text, "a text"),
-    "prompt": (_is_text, "a text"),
-    "adjudication": (_is_text, "a text"),
-    "parser": (lambda v: v in get_args(Parser), f"one of {', '.join(get_args(Parser))}"),
-    "aggregation": (lambda v: v in get_args(Aggregation), f"one of {', '.join(get_args(Aggregation))}"),
-    "disagreement": (lambda v: _is_number(v) and v > 0, "a number above 0"),
-    "borderline": (_is_pair, "two numbers"),
-    "threshold": (_is_number, "a number"),
-    "max_tokens": (lambda v: type(v) is int and v > 0, "a whole number above 0"),
-}
+        raise InvalidRequest(
+            f"The rubric {name}: it has {len(labels)} labels: it must have 2 to {MAX_LABELS} that differ."
+        )
+    return tuple(labels)

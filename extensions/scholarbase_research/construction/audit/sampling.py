@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from scholarbase.databases import open_for_reading
 from scholarbase.errors import InvalidRequest, PaperNotFound, QueryFileError, RunExists
@@ -23,6 +23,7 @@ from scholarbase.models.limits import MAX_IDS
 from scholarbase.models.papers import Paper
 from scholarbase.models.source import Source
 from scholarbase_research.construction.audit.scales import Scale
+from scholarbase_research.construction.rows import rows
 
 FIELDS: Final = ("question", "paper", "title", "abstract", "score")
 ANNOTATORS: Final = 3
@@ -73,30 +74,18 @@ def read_judged(run: Path, scale: Scale) -> Iterator[Judged]:
     if streams.start_of(run).startswith(_SQLITE):
         yield from _decisions(run, scale)
         return
-    for where, row in _rows(run):
-        values = []
-        for name in FIELDS:
-            if name not in row:
-                raise QueryFileError(
-                    f"{run}, {where} has no {name}: every judged paper has {', '.join(FIELDS)}."
-                )
-            values.append(row[name])
-        *texts, score = values
-        for name, text in zip(FIELDS, texts, strict=False):
-            if text is None and name == "abstract":
-                continue
+    for where, row in rows(run, FIELDS, (), others=True):
+        texts = {name: row[name] or "" for name in FIELDS if name != "score"}
+        for name, text in texts.items():
             if not isinstance(text, str) or (not text.strip() and name in ("question", "paper")):
-                raise QueryFileError(f"{run}, {where}: {name} is {shown(text, 80)}, and must be a text.")
+                raise QueryFileError(f"{where}: {name} is {shown(text, 80)}, and must be a text.")
             if len(text) > _LONGEST:
-                raise QueryFileError(
-                    f"{run}, {where}: {name} has {len(text):,} characters: at most {_LONGEST:,}."
-                )
+                raise QueryFileError(f"{where}: {name} has {len(text):,} characters: at most {_LONGEST:,}.")
         try:
-            label = scale.label(score)
+            label = scale.label(row["score"])
         except InvalidRequest as error:
-            raise QueryFileError(f"{run}, {where}: score {error}") from error
-        question, paper, title, abstract = (text or "" for text in texts)
-        yield Judged(question, paper, title, abstract, label)
+            raise QueryFileError(f"{where}: score {error}") from error
+        yield Judged(**texts, score=label)
 
 
 def _decisions(database: Path, scale: Scale) -> Iterator[Judged]:
@@ -107,12 +96,12 @@ def _decisions(database: Path, scale: Scale) -> Iterator[Judged]:
     """
     try:
         with closing(open_for_reading(database)) as connection:
-            rows = connection.execute(
+            found = connection.execute(
                 "SELECT questions.text, decisions.paper, decisions.score, decisions.grade FROM decisions "
                 "JOIN questions USING (question) WHERE decisions.grade IS NOT NULL "
                 "ORDER BY decisions.question, decisions.paper"
             )
-            for question, paper, score, grade in rows:
+            for question, paper, score, grade in found:
                 if scale.place(score) != grade:
                     raise QueryFileError(
                         f"{database}: the score {shown(score, 80)} of {paper} is label {grade + 1} of its rubric, and "
@@ -121,26 +110,6 @@ def _decisions(database: Path, scale: Scale) -> Iterator[Judged]:
                 yield Judged(question, paper, "", "", scale.labels[grade])
     except sqlite3.DatabaseError as error:
         raise QueryFileError(f"{database} is not the database of a construction ({error}).") from error
-
-
-def _rows(run: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    shape = streams.shape_of(streams.start_of(run))
-    if shape == "lines":
-        for record in streams.json_lines(run):
-            if record.problem is not None:
-                raise QueryFileError(f"{run}, {record.where}: {record.problem}")
-            yield record.where, record.fields
-    elif shape == "table":
-        rows = streams.table_rows(run)
-        _, header = next(rows)
-        for where, cells in rows:
-            if len(cells) != len(header):
-                raise QueryFileError(f"{run}, {where} has {len(cells)} cells, and the header {len(header)}.")
-            yield where, dict(zip(header, cells, strict=True))
-    else:
-        raise QueryFileError(
-            f"{run} is neither CSV nor JSON lines: it must have the columns {', '.join(FIELDS)}."
-        )
 
 
 def draw(items: Iterable[Judged], per_score: int, seed: int) -> Sample:

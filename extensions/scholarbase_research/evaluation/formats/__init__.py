@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 from scholarbase.evaluation.formats.reading import Format
-from scholarbase_research.evaluation.formats.aim_sciqa import AIM_SCIQA
 from scholarbase_research.evaluation.formats.airqa import AIRQA
-from scholarbase_research.evaluation.formats.elaipbench import ELAIPBENCH
+from scholarbase_research.evaluation.formats.evidence_formats import AIM_SCIQA, ELAIPBENCH, SCIDQA
 from scholarbase_research.evaluation.formats.litsearch import LITSEARCH
 from scholarbase_research.evaluation.formats.pasa import PASA
 from scholarbase_research.evaluation.formats.scholargym import SCHOLARGYM
-from scholarbase_research.evaluation.formats.scidqa import SCIDQA
 
 FORMATS: Final[tuple[Format, ...]] = (ELAIPBENCH, SCIDQA, AIM_SCIQA, AIRQA, PASA, LITSEARCH, SCHOLARGYM)
 """In the order they are tried."""

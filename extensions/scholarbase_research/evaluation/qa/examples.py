@@ -20,7 +20,6 @@ T = TypeVar("T", "Example", "Prediction")
 
 TYPES: Final = ("single", "multiple", "retrieval", "comprehensive")
 ELEMENTS: Final = ("text", "table", "image", "formula", "metadata")
-EVALUATIONS: Final = ("objective", "subjective")
 DIMENSIONS: Final = ("type", "element", "evaluation", "difficulty", "discipline")
 """What examples are grouped by."""
 

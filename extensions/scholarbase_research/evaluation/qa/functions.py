@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, NamedTuple
 from scholarbase.errors import InvalidRequest
 from scholarbase.models.checks import shown
 from scholarbase_research.evaluation.qa import matching
-from scholarbase_research.evaluation.qa.judging import Judge, JudgeFailed, ask
+from scholarbase_research.evaluation.qa.judging import Judge, JudgeFailed
 from scholarbase_research.evaluation.qa.literals import as_list, check_answer
 from scholarbase_research.evaluation.qa.matching import ELEMENT_TYPES, FUZZ_METHODS, Options
 
@@ -183,59 +183,11 @@ def _options(arguments: Mapping[str, Any]) -> Options:
     return Options(**{name: arguments[name] for name in _OPTIONS if name in arguments})
 
 
-# -- functions of the judge -----------------------------------------------------------------------------
-
-
-def _order(arguments: Mapping[str, Any]) -> str:
-    return "in any order" if arguments["ignore_order"] else "in this order"
-
-
-def _reference(answer: Any, a: Mapping[str, Any], judge: Judge | None) -> bool:
-    task = "It is right if it says the same as the reference answer."
-    return ask(judge, a["question"], task, {"Reference answer": a["reference_answer"]}, answer)
-
-
-def _candidates(answer: Any, a: Mapping[str, Any], judge: Judge | None) -> bool:
-    task = "It is right if it says the same as any one of the reference answers."
-    return ask(judge, a["question"], task, {"Reference answers": a["candidate_reference_answers"]}, answer)
-
-
-def _points(answer: Any, a: Mapping[str, Any], judge: Judge | None) -> bool:
-    task = f"It is right if it has every one of the {len(a['scoring_points'])} required points, {_order(a)}."
-    return ask(judge, a["question"], task, {"Required points": a["scoring_points"]}, answer)
-
-
-def _some_points(answer: Any, a: Mapping[str, Any], judge: Judge | None) -> bool:
-    task = (
-        f"It is right if it has at least {a['count']} of the {len(a['scoring_points'])} points, {_order(a)}."
-    )
-    return ask(judge, a["question"], task, {"Points": a["scoring_points"]}, answer)
-
-
-def _reference_and_points(answer: Any, a: Mapping[str, Any], judge: Judge | None) -> bool:
-    task = (
-        "It is right if it agrees with the reference answer and has every one of the "
-        f"{len(a['scoring_points'])} required points, {_order(a)}."
-    )
-    parts = {"Reference answer": a["reference_answer"], "Required points": a["scoring_points"]}
-    return ask(judge, a["question"], task, parts, answer)
-
-
-def _formula(answer: Any, a: Mapping[str, Any], judge: Judge | None) -> bool:
-    formulas = a["formulas"] if isinstance(a["formulas"], list) else [a["formulas"]]
-    task = (
-        f"It is right if it gives all {len(formulas)} of these formulas in LaTeX, {_order(a)}, each one "
-        "mathematically equivalent; names of symbols count where the question fixes them."
-    )
-    return ask(judge, a["question"], task, {"Formulas": formulas}, answer)
-
-
 # -- the list -------------------------------------------------------------------------------------------
 
 
-def _titles(arguments: Mapping[str, Any]) -> list[str]:
-    given = arguments["reference_answer"]
-    return given if isinstance(given, list) else [given]
+def _as_texts(value: Any) -> list[str]:
+    return value if isinstance(value, list) else [value]
 
 
 def _objective(
@@ -244,9 +196,30 @@ def _objective(
     return Function(name, "objective", category, parameters, lambda answer, a, _: decide(answer, a))
 
 
-def _subjective(
-    category: str, name: str, parameters: Mapping[str, Parameter], decide: Callable[..., bool]
+def _judged(
+    category: str, name: str, parameters: Mapping[str, Parameter], task: str, **headings: str
 ) -> Function:
+    """A function of the judge.
+
+    Args:
+        task: when the answer is right. ``{n}`` is the number of texts in the last list, ``{order}`` their order.
+        headings: the headings of the parameters that the answer is compared with. Those in the plural are lists.
+    """
+
+    def decide(answer: Any, a: Mapping[str, Any], judge: Judge | None) -> bool:
+        if judge is None:
+            raise JudgeFailed(
+                "This function needs a judge, and none is set: give a language model as the judge."
+            )
+        parts = {
+            heading: _as_texts(a[parameter]) if heading.endswith("s") else a[parameter]
+            for parameter, heading in headings.items()
+        }
+        sizes = [len(value) for value in parts.values() if isinstance(value, list)]
+        order = "in any order" if a.get("ignore_order") else "in this order"
+        sentence = task.format(n=sizes[-1] if sizes else 1, order=order, count=a.get("count"))
+        return judge.decide(a["question"], f"It is right if {sentence}", parts, answer)
+
     return Function(name, "subjective", category, {**parameters, **_JUDGED}, decide)
 
 
@@ -319,35 +292,51 @@ _ALL: Final = (
             "question": Parameter(lambda v: isinstance(v, str), "a text", ""),
             "threshold": _ALWAYS_FUZZY["threshold"],
         },
-        lambda answer, a: matching.same_title(answer, _titles(a), a["threshold"]),
+        lambda answer, a: matching.same_title(answer, _as_texts(a["reference_answer"]), a["threshold"]),
     ),
-    _subjective("semantic", "eval_reference_answer_with_llm", {"reference_answer": _NOT_EMPTY}, _reference),
-    _subjective(
+    _judged(
+        "semantic",
+        "eval_reference_answer_with_llm",
+        {"reference_answer": _NOT_EMPTY},
+        "it says the same as the reference answer.",
+        reference_answer="Reference answer",
+    ),
+    _judged(
         "semantic",
         "eval_candidate_reference_answer_with_llm",
         {"candidate_reference_answers": _TEXTS},
-        _candidates,
+        "it says the same as any one of the reference answers.",
+        candidate_reference_answers="Reference answers",
     ),
-    _subjective(
-        "semantic", "eval_scoring_points_with_llm", {"scoring_points": _TEXTS, "ignore_order": _TRUE}, _points
+    _judged(
+        "semantic",
+        "eval_scoring_points_with_llm",
+        {"scoring_points": _TEXTS, "ignore_order": _TRUE},
+        "it has every one of the {n} required points, {order}.",
+        scoring_points="Required points",
     ),
-    _subjective(
+    _judged(
         "semantic",
         "eval_partial_scoring_points_with_llm",
         {"scoring_points": _TEXTS, "count": _COUNT, "ignore_order": _TRUE},
-        _some_points,
+        "it has at least {count} of the {n} points, {order}.",
+        scoring_points="Points",
     ),
-    _subjective(
+    _judged(
         "semantic",
         "eval_reference_answer_and_scoring_points_with_llm",
         {"reference_answer": _NOT_EMPTY, "scoring_points": _TEXTS, "ignore_order": _TRUE},
-        _reference_and_points,
+        "it agrees with the reference answer and has every one of the {n} required points, {order}.",
+        reference_answer="Reference answer",
+        scoring_points="Required points",
     ),
-    _subjective(
+    _judged(
         "formula",
         "eval_complex_math_formula_with_llm",
         {"formulas": _TEXT_OR_TEXTS, "ignore_order": _TRUE},
-        _formula,
+        "it gives all {n} of these formulas in LaTeX, {order}, each one mathematically equivalent; names of symbols "
+        "count where the question fixes them.",
+        formulas="Formulas",
     ),
     *(
         Function(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -16,10 +16,9 @@ from scholarbase_research.evaluation.qa.examples import DIMENSIONS, Example, Exa
 from scholarbase_research.evaluation.qa.judging import Judge
 from scholarbase_research.evaluation.qa.literals import check_answer
 from scholarbase_research.evaluation.qa.overlap import best_rouge, evidence_overlap, token_f1
+from scholarbase_research.llm.base import LanguageModel
 
 Status = Literal["scored", "missing", "unreadable", "error"]
-SimilarTexts = Callable[[Sequence[str], Sequence[Sequence[str]]], list[float]]
-"""Answers and the references of each to one value each, such as BERTScore."""
 
 MAX_CONCURRENCY: Final = 64
 MEASURES: Final = {
@@ -28,7 +27,6 @@ MEASURES: Final = {
     "text": ("token_f1", "rouge_1", "rouge_2", "rouge_l", "rouge_mean"),
 }
 """The measures of each kind of example. With evidence, ``evidence_f1`` comes after them."""
-SIMILARITY: Final = "bertscore"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,15 +76,13 @@ def score(
     examples: Examples,
     predictions: Predictions,
     *,
-    judge: Judge | None = None,
-    similar_texts: SimilarTexts | None = None,
+    judge: LanguageModel | None = None,
     concurrency: int = 4,
 ) -> Scores:
     """Score the predictions of the examples.
 
     Args:
-        judge: decides for the functions that need a language model; without one, their examples are errors.
-        similar_texts: computes ``bertscore`` for examples with reference texts.
+        judge: decides for the functions that need one; without it, their examples are errors.
         concurrency: judgements at once.
 
     Raises:
@@ -102,16 +98,14 @@ def score(
             f"example of {examples.name}, such as {unknown[0]!r}: give the predictions of these examples."
         )
     with ThreadPoolExecutor(concurrency) as threads:
-        decide = partial(_score, predictions.predictions, judge)
+        decide = partial(_score, predictions.predictions, None if judge is None else Judge(judge))
         rows = list(threads.map(decide, examples.examples))
-    if similar_texts is not None:
-        rows = _with_similarity(rows, predictions.predictions, similar_texts)
     groups = [
         _group(dimension, label, [row for row in rows if label in row.example.groups.get(dimension, ())])
         for dimension in DIMENSIONS
         for label in _labels(rows, dimension)
     ]
-    notes = _notes(rows, examples, predictions, judge)
+    notes = _notes(rows, examples, predictions, is_judged=judge is not None)
     return Scores(tuple(rows), _group("all", "all", rows), tuple(groups), notes)
 
 
@@ -153,23 +147,6 @@ def _overlap(answer: str, references: Sequence[str]) -> dict[str, float]:
     }
 
 
-def _with_similarity(
-    rows: Sequence[Row], predictions: Mapping[str, Prediction], similar_texts: SimilarTexts
-) -> list[Row]:
-    texts = [row for row in rows if row.example.kind == "text"]
-    given = [row for row in texts if row.status == "scored"]
-    answers = [str(predictions[row.example.id].answer) for row in given]
-    computed = similar_texts(answers, [row.example.references for row in given]) if given else []
-    values = {row.example.id: 0.0 for row in texts if row.status == "missing"}
-    values |= {row.example.id: value for row, value in zip(given, computed, strict=True)}
-    return [
-        Row(row.example, row.status, {**row.values, SIMILARITY: values[row.example.id]}, row.error)
-        if row.example.id in values
-        else row
-        for row in rows
-    ]
-
-
 # -- groups ---------------------------------------------------------------------------------------------
 
 
@@ -196,7 +173,7 @@ def _group(dimension: str, label: str, rows: Sequence[Row]) -> Group:
 
 
 def _notes(
-    rows: Sequence[Row], examples: Examples, predictions: Predictions, judge: Judge | None
+    rows: Sequence[Row], examples: Examples, predictions: Predictions, *, is_judged: bool
 ) -> tuple[str, ...]:
     notes = [f"{source.name}: {note}" for source in (examples, predictions) for note in source.notes]
     statuses = [row.status for row in rows]
@@ -207,6 +184,6 @@ def _notes(
     if errors := statuses.count("error"):
         notes.append(f"{errors:,} examples could not be scored, and are left out of the means.")
     named = sum(row.example.evaluator is not None and row.example.evaluator.names_model for row in rows)
-    if named and judge is not None:
+    if named and is_judged:
         notes.append(f"{named:,} examples name a model or a temperature: the judge decides these.")
     return tuple(notes)

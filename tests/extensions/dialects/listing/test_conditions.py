@@ -14,9 +14,8 @@ from scholarbase.search.library import Library
 from scholarbase_dialects.listing import conditions, lists
 from scholarbase_dialects.listing.conditions import (
     ArxivIds,
-    Author,
     Authors,
-    Category,
+    Categories,
     Condition,
     Days,
     Either,
@@ -84,31 +83,34 @@ def numbers(library: Library, condition: Condition, **options: Any) -> list[int]
 @pytest.mark.parametrize(
     ("condition", "expected"),
     [
-        (Author(("muller",)), {1, 3}),
-        (Author(("MÜLLER", "j")), {1, 3}),
-        (Author(("j",)), {1, 2, 3}),
-        (Author(("müller", "a")), set()),  # of one author, not of two
-        (Author(("mul*",)), {1, 3}),
-        (Author(("oneil",)), set()),
-        (Author(("o", "neil")), {1}),
-        (Author(("李明",)), {3}),
-        (Author(("[a-z]*",)), set()),
-        (Author(("a" * 200,)), set()),  # the longest pattern of SQLite
-        (Author(("a" * 10_000,)), set()),
+        (Authors((("muller",),)), {1, 3}),
+        (Authors((("MÜLLER", "j"),)), {1, 3}),
+        (Authors((("j",),)), {1, 2, 3}),
+        (Authors((("müller", "a"),)), set()),  # of one author, not of two
+        (Authors((("mul*",),)), {1, 3}),
+        (Authors((("oneil",),)), set()),
+        (Authors((("o", "neil"),)), {1}),
+        (Authors((("李明",),)), {3}),
+        (Authors((("[a-z]*",),)), set()),
+        (Authors((("a" * 200,),)), set()),  # the longest pattern of SQLite
+        (Authors((("a" * 10_000,),)), set()),
         (Authors((("muller", "j"), ("miller",))), {1, 3, 5}),
         (Authors((("a" * 10_000,), ("*",), ("mueller",))), {2}),
-        (conditions.either([Author(("miller",)), Days(20230105, 20230105), Author(("ann",))]), {1, 5}),
-        (conditions.every([Without(Author(("miller",))), Without(Author(("ann",)))]), {2, 3, 4}),
+        (
+            conditions.either([Authors((("miller",),)), Days(20230105, 20230105), Authors((("ann",),))]),
+            {1, 5},
+        ),
+        (conditions.every([Without(Authors((("miller",),))), Without(Authors((("ann",),)))]), {2, 3, 4}),
         (Venue(("o" * 10_000,)), set()),
         (Venue(("nature",)), {1, 2}),
         (Venue(("nature", "phys*")), {2}),
         (Days(20230106, 20230107), {2, 5}),
         (Days(20230101, 20231231), {1, 2, 3, 5}),
         (Without(Days(20230101, 20231231)), {4}),  # a paper without a date is not in the range
-        (Without(Author(("muller",))), {2, 4, 5}),
+        (Without(Authors((("muller",),))), {2, 4, 5}),
         (Without(Venue(("nature",))), {3, 4, 5}),
-        (Category("cs.CL"), set()),
-        (Without(Category("cs.CL")), {1, 2, 3, 4, 5}),
+        (Categories(("cs.CL",)), set()),
+        (Without(Categories(("cs.CL",))), {1, 2, 3, 4, 5}),
         (ArxivIds(("2301.00002", "2301.00009")), {2}),
         (ArxivIds(()), set()),
         (Every(()), {1, 2, 3, 4, 5}),
@@ -141,7 +143,7 @@ def test_orders(library: Library) -> None:
 def test_papers_without_the_words_come_last(library: Library) -> None:
     graph = words_condition("theory", "title")
     assert graph is not None
-    assert numbers(library, Either((graph, Author(("muller",))))) == [2, 1, 3]
+    assert numbers(library, Either((graph, Authors((("muller",),))))) == [2, 1, 3]
 
 
 def test_totals_count_all_pages(library: Library) -> None:

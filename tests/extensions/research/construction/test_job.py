@@ -19,13 +19,13 @@ from scholarbase.errors import ConstructionError, InvalidRequest, ModelError, Qu
 from scholarbase.evaluation.formats import read_queries
 from scholarbase.models.queries import Query, QuerySet
 from scholarbase.search.library import Library
-from scholarbase_research.construction.job import DATABASE, Setup, construct_answers
+from scholarbase_research.construction.job import DATABASE, construct_answers
 from scholarbase_research.construction.judging import Panel
 from scholarbase_research.construction.prefilter import PrefilterSettings
+from scholarbase_research.construction.process import Setup
 from scholarbase_research.construction.store import TABLES
 from scholarbase_research.llm.base import Completion, ModelRequest, Price, Usage
 from scholarbase_research.llm.cassette import Cassette
-from scholarbase_research.llm.functions import FunctionModel
 from scholarbase_research.llm.judges import FunctionJudge, ModelJudge
 from tests.conftest import ROOT, run_cli
 from tests.extensions.research.construction.toy import (
@@ -37,7 +37,7 @@ from tests.extensions.research.construction.toy import (
     toy_queries,
     toy_setup,
 )
-from tests.extensions.research.llm.model_server import Reply, in_order, model_server
+from tests.extensions.research.llm.model_server import FunctionModel, Reply, in_order, model_server
 
 
 def rows(folder: Path, sql: str) -> list[tuple[Any, ...]]:

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from scholarbase.search.library import Library
-from scholarbase_research.construction.job import Setup, construct_answers
+from scholarbase_research.construction.job import construct_answers
 from scholarbase_research.construction.judging import Panel
+from scholarbase_research.construction.process import Setup
 from scholarbase_research.llm.base import Price
 from scholarbase_research.llm.judges import ModelJudge
 from tests.extensions.research.construction.test_job import rows

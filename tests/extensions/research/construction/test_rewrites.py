@@ -12,8 +12,8 @@ from scholarbase_research.construction.questions import read_questions
 from scholarbase_research.construction.rewrites import KINDS, ModelRewriter, RuleRewriter, shares
 from scholarbase_research.construction.terms import overlap, stems
 from scholarbase_research.llm.base import Completion, ModelRequest, Usage
-from scholarbase_research.llm.functions import FunctionModel
 from tests.conftest import SAMPLE
+from tests.extensions.research.llm.model_server import FunctionModel
 
 QUESTION = "Which papers study black holes using conformal field theory?"
 

@@ -20,8 +20,9 @@ from scholarbase.ingest.job import ingest
 from scholarbase.models.encoders import PACKAGED
 from scholarbase.models.queries import Query, QuerySet
 from scholarbase.search.library import Library
-from scholarbase_research.construction.job import Setup, construct_answers
+from scholarbase_research.construction.job import construct_answers
 from scholarbase_research.construction.judging import Panel
+from scholarbase_research.construction.process import Setup
 from scholarbase_research.construction.rewrites import RuleRewriter
 from scholarbase_research.construction.settings import Limits
 from scholarbase_research.construction.sources import open_library_sources

@@ -17,7 +17,6 @@ import pytest
 
 from scholarbase.progress import SilentReporter
 from scholarbase_research.exports import export
-from scholarbase_research.exports.zip_file import ZipWriter
 from tests.conftest import run_cli, sample_rows
 from tests.libraries import copied
 
@@ -219,19 +218,3 @@ def test_a_full_disk_is_an_error_with_a_sentence(sample_library: Path, tmp_path:
     assert f"Cannot write {tmp_path / 'out'}" in done.stderr
     assert "Traceback" not in done.stderr
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
-
-
-def test_a_zip_of_more_members_than_zip_has_without_zip64(tmp_path: Path) -> None:
-    path = tmp_path / "many.zip"
-    with path.open("wb") as file, ZipWriter(file, tmp_path) as members:
-        for number in range(70_000):
-            members.add(f"é{number}", str(number).encode() * 5)
-    with zipfile.ZipFile(path) as read:
-        assert len(read.namelist()) == 70_000
-        assert read.read("é69999") == b"69999" * 5
-        assert read.getinfo("é3").date_time == (1980, 1, 1, 0, 0, 0)
-    empty = tmp_path / "empty.zip"
-    with empty.open("wb") as file, ZipWriter(file, tmp_path):
-        pass
-    with zipfile.ZipFile(empty) as read:
-        assert read.namelist() == []

@@ -10,7 +10,23 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from scholarbase_research.llm.base import Completion, ModelRequest, Usage
 from scholarbase_research.llm.http import HttpModel
+
+
+class FunctionModel:
+    """A model whose replies are those of ``function``, a text or a completion."""
+
+    def __init__(self, name: str, function: Callable[[ModelRequest], str | Completion]) -> None:
+        self.name = name
+        self._function = function
+
+    def complete(self, request: ModelRequest) -> Completion:
+        reply = self._function(request)
+        return reply if isinstance(reply, Completion) else Completion(reply, usage=Usage(1))
+
+    def close(self) -> None:
+        pass
 
 
 @dataclass

@@ -11,7 +11,7 @@ import pytest
 from scholarbase.errors import CassetteMiss, ModelError, QueryFileError
 from scholarbase_research.llm.base import Message, ModelRequest
 from scholarbase_research.llm.cassette import Cassette
-from scholarbase_research.llm.registry import open_model
+from scholarbase_research.llm.http import open_model
 from tests.extensions.research.llm.model_server import Reply, in_order, model_server
 
 ONE = ModelRequest((Message("user", "one"),))

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scholarbase.errors import InvalidRequest
+from scholarbase.errors import InvalidRequest, ModelError
 from scholarbase_research.evaluation.qa.functions import FUNCTIONS, Outcome, read_evaluator
 from scholarbase_research.evaluation.qa.judging import Judge, read_verdict
 from scholarbase_research.evaluation.qa.matching import FUZZ_METHODS
+from scholarbase_research.llm.base import Message, ModelRequest
+from tests.extensions.research.llm.model_server import FunctionModel
 
 LISTING_1 = (
     """{"eval_func": "eval_string_exact_match", "eval_kwargs": {"gold": "Italian", "lowercase": true}}"""
@@ -40,15 +41,16 @@ LISTING_3 = """{
 }"""  # noqa: E501
 
 
-class Scripted:
+class Scripted(Judge):
     """A judge with one reply after the other, which keeps what it was asked."""
 
     def __init__(self, *replies: str) -> None:
         self.replies = list(replies)
-        self.asked: list[Sequence[Mapping[str, str]]] = []
+        self.asked: list[tuple[Message, ...]] = []
+        super().__init__(FunctionModel("scripted", self._reply))
 
-    def __call__(self, messages: Sequence[Mapping[str, str]], /) -> str:
-        self.asked.append([dict(message) for message in messages])
+    def _reply(self, request: ModelRequest) -> str:
+        self.asked.append(request.messages)
         return self.replies.pop(0)
 
 
@@ -88,7 +90,7 @@ def test_listing_2_asks_the_judge() -> None:
     assert listing(LISTING_2, "Making machines do what needs intelligence.", judge) == Outcome(True)
     [[message]] = judge.asked
     for part in ("What is artificial intelligence?", "branch of computer science", "Making machines do"):
-        assert part in message["content"]
+        assert part in message.content
     assert listing(LISTING_2, "A kind of fruit.", Scripted(WRONG)) == Outcome(False)
 
 
@@ -190,7 +192,7 @@ def test_the_order_of_lists_is_ignored_where_sorting_as_text_would_pair_the_wron
     assert passes("eval_structured_object_exact_match", [1.01, 1.08], **arguments)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=25)
 @given(st.lists(st.sampled_from(["a", "b", "c", 1, 2.5, True]), max_size=6), st.randoms())
 def test_any_order_of_a_list_passes_without_order(gold: list[Any], random: Any) -> None:
     answer = list(gold)
@@ -209,7 +211,7 @@ JSON_VALUES = st.recursive(
 )
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=25)
 @given(JSON_VALUES)
 def test_every_value_equals_itself_also_as_text(gold: Any) -> None:
     assert passes("eval_structured_object_exact_match", gold, gold=gold)
@@ -218,7 +220,7 @@ def test_every_value_equals_itself_also_as_text(gold: Any) -> None:
         assert passes("eval_structured_object_exact_match", json.dumps(gold), gold=gold)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=25)
 @given(st.text(max_size=20), st.text(max_size=20), st.sampled_from(list(FUZZ_METHODS)))
 def test_ratios_are_those_of_thefuzz(a: str, b: str, method: str) -> None:
     fuzz = pytest.importorskip("thefuzz.fuzz")
@@ -270,7 +272,7 @@ def test_sets_and_titles(name: str, answer: Any, arguments: dict[str, Any], expe
     assert passes(name, answer, **arguments) is expected
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=25)
 @given(
     st.lists(st.sampled_from("abcd"), min_size=1, max_size=5),
     st.lists(st.sampled_from("abcd"), min_size=1, max_size=5),
@@ -299,7 +301,7 @@ def test_a_judge_sees_question_references_and_answer(name: str) -> None:
     judge = Scripted(RIGHT)
     arguments = {**JUDGED[name], "question": "Why?"}
     assert run(name, "because", judge, **arguments) == Outcome(True)
-    content = judge.asked[0][0]["content"]
+    content = judge.asked[0][0].content
     assert "Why?" in content
     assert "because" in content
     assert all(reference in content for reference in ("R1", "R2") if reference in json.dumps(arguments))
@@ -321,19 +323,20 @@ def test_the_list_of_judged_functions_is_whole() -> None:
 def test_prose_instead_of_a_verdict_is_asked_for_once_more() -> None:
     judge = Scripted("I think it is fine.", RIGHT)
     assert listing(LISTING_2, "x", judge) == Outcome(True)
-    assert [message["role"] for message in judge.asked[1]] == ["user", "assistant", "user"]
+    assert [message.role for message in judge.asked[1]] == ["user", "assistant", "user"]
     outcome = listing(LISTING_2, "x", Scripted("Fine.", "```txt\nCorrect\n```"))
     assert outcome.passed is None
-    assert "no verdict in two replies" in str(outcome.error)
+    assert "without a verdict" in str(outcome.error)
 
 
 def test_a_failing_judge_is_an_error() -> None:
-    def broken(messages: object, /) -> str:
-        raise TimeoutError("no reply in 60 s")
+    def broken(request: ModelRequest) -> str:
+        error = ModelError("no reply in 60 s")
+        error.temporary = True
+        raise error
 
-    outcome = listing(LISTING_2, "x", broken)
+    outcome = listing(LISTING_2, "x", Judge(FunctionModel("broken", broken)))
     assert outcome.passed is None
-    assert "TimeoutError" in str(outcome.error)
     assert "no reply in 60 s" in str(outcome.error)
 
 
@@ -455,10 +458,10 @@ def test_the_question_of_the_example_serves_its_functions() -> None:
     judge = Scripted(RIGHT)
     arguments = {"eval_func": BY_JUDGE, "eval_kwargs": {"reference_answer": "a"}}
     assert read_evaluator("eval_negation", arguments, question="Who?").score("a", judge) == Outcome(False)
-    assert "Who?" in judge.asked[0][0]["content"]
+    assert "Who?" in judge.asked[0][0].content
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=25)
 @given(st.text(max_size=40) | JSON_VALUES)
 def test_no_answer_raises(answer: Any) -> None:
     for name, arguments in [

@@ -9,7 +9,6 @@ import orjson
 import pytest
 
 from scholarbase.errors import ModelError
-from scholarbase_research.cli.qa import _judge
 from scholarbase_research.evaluation.qa.examples import read_examples, read_predictions
 from scholarbase_research.evaluation.qa.scoring import Scores, score
 from tests.conftest import run_cli
@@ -76,7 +75,7 @@ def test_a_cassette_without_the_reply_ends_the_job(tmp_path: Path) -> None:
 def test_ten_failures_of_a_judge_end_the_job(tmp_path: Path) -> None:
     def scored(count: int) -> Scores:
         predictions, examples = write(tmp_path, ["Thinking machines."] * count)
-        judge = _judge(server.model(retries=0))
+        judge = server.model(retries=0)
         return score(read_examples(examples), read_predictions(predictions), judge=judge, concurrency=1)
 
     with model_server(in_order(Reply(status=503, body=b""))) as server:
