@@ -178,6 +178,7 @@ def test_an_extension_that_raises_is_named_and_the_others_work(tmp_path: Path, s
     assert (search.returncode, search.stderr) == (0, "")
 
 
+@pytest.mark.slow
 def test_two_packages_with_one_name(tmp_path: Path) -> None:
     package(tmp_path / "one", "good", GOOD)
     two = package(tmp_path / "two", "good", GOOD)
@@ -190,70 +191,6 @@ def test_two_packages_with_one_name(tmp_path: Path) -> None:
         "extension good second 2: cannot be loaded (ValueError: good-package has an extension with this n"
         in found
     )
-
-
-COMMANDS = """
-class Mine(Extension):
-    def commands(self):
-        return {
-            "search": "wrong_package:fine",
-            "eval fine": "wrong_package:fine",
-            "nowhere": "wrong_package:nowhere",
-            "colon": "wrong_package",
-            "module": "no_such_package:fine",
-            "number": "wrong_package:number",
-            "group fine": "wrong_package:fine",
-            "hello": "wrong_package:fine",
-        }
-
-number = 1
-
-@click.command()
-def fine():
-    print("fine")
-"""
-
-
-@pytest.mark.slow
-def test_commands_that_cannot_be_used(tmp_path: Path, sample_library: Path) -> None:
-    package(tmp_path, "good", GOOD)
-    path = str(package(tmp_path, "wrong", COMMANDS))
-    [line] = [
-        one for one in run_process("doctor", PYTHONPATH=path).stdout.splitlines() if "wrong-package" in one
-    ]
-    assert line.startswith("warning  extension wrong wrong-package 1.5: commands (8); ")
-    for what in (
-        "its command 'search' is not used, since another one has these words, or its group does not exist",
-        "its command 'group fine' is not used",
-        "its command 'hello' is not used",  # the extension good comes first
-        "its command 'nowhere' cannot be loaded from wrong_package:nowhere (AttributeError: module 'wrong_package'",
-        "its command 'colon' cannot be loaded from wrong_package (ValueError: 'wrong_package' is not package",
-        "its command 'module' cannot be loaded from no_such_package:fine (ModuleNotFoundError: No module named",
-        "its command 'number' cannot be loaded from wrong_package:number (TypeError: it is a int, not a click comm",
-    ):
-        assert what in line, what
-    assert "eval fine" not in line
-
-    assert run_process("eval", "fine", PYTHONPATH=path).stdout == "fine\n"
-    hello = run_process("hello", PYTHONPATH=path)
-    assert hello.stdout == "hello\n"
-    assert (
-        "The extensions good and wrong both add 'hello' to the commands: that of good is used."
-        in hello.stderr
-    )
-    own = run_process("search", "strings", "--library", sample_library, PYTHONPATH=path)
-    assert (own.returncode, own.stderr) == (0, "")
-    for name in ("nowhere", "number"):
-        done = run_process(name, PYTHONPATH=path)
-        assert done.returncode == 27
-        assert (
-            f'The command "{name}" of an extension cannot be loaded from wrong_package:{name} ('
-            in done.stderr
-        )
-    assert run_process("group", "fine", PYTHONPATH=path).returncode == 2
-    listed = run_process("--help", PYTHONPATH=path)
-    assert listed.returncode == 0
-    assert re.search(r"^  number +Cannot be loaded\.$", listed.stdout, re.M)
 
 
 @pytest.mark.slow

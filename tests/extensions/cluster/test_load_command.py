@@ -71,6 +71,7 @@ def test_a_library_is_loaded_served_and_replaced(
     assert names(pair) == {new}
 
 
+@pytest.mark.slow
 def test_prune_removes_it_with_the_next_load(
     pair: Cluster, sample_library: Path, default_library: Path
 ) -> None:
@@ -83,29 +84,7 @@ def test_prune_removes_it_with_the_next_load(
     assert len(names(pair)) == 1
 
 
-def test_the_same_options_may_be_left_out_later(pair: Cluster, sample_library: Path) -> None:
-    placed = ("--shards", "3", "--replicas", "1", "--write-consistency", "1", "--parallel", "2")
-    assert command(pair, "load", "--library", sample_library, *placed)[0] == 0
-    assert command(pair, "load", "--library", sample_library)[0] == 0
-    status, _, error = command(pair, "load", "--library", sample_library, "--shards", "4")
-    assert status == 8
-    assert "has 3 as shards, not 4" in error
-    status, _, error = command(pair, "load", "--library", sample_library, "--replicas", "5")
-    assert status == 2
-    assert "--replicas is 5, but the cluster has 2 nodes" in error
-
-
-def test_addresses_are_required_and_checked(sample_library: Path) -> None:
-    done = run_cli("load", "--library", sample_library)
-    assert (done.returncode, done.stderr) == (
-        2,
-        "scholarbase: No Qdrant server: give --qdrant-url, or set SCHOLARBASE_QDRANT_URL.\n",
-    )
-    done = run_cli("load", "--library", sample_library, "--qdrant-url", "http://a,b")
-    assert done.returncode == 2
-    assert "--qdrant-url: 'b' is not the address of a Qdrant node" in done.stderr
-
-
+@pytest.mark.slow
 def test_callers_of_a_server_see_no_address_and_no_bytes(
     pair: Cluster, sample_library: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -138,6 +117,7 @@ def test_callers_of_a_server_see_no_address_and_no_bytes(
             assert pair.urls[0].partition("?")[0] in caplog.text
 
 
+@pytest.mark.slow
 def test_a_server_is_started_and_searched_while_a_node_hangs(pair: Cluster, sample_library: Path) -> None:
     assert command(pair, "load", "--library", sample_library)[0] == 0
     settings = load_settings(qdrant_url=pair.urls, qdrant_alias="papers", qdrant_read_seconds=600)
@@ -146,6 +126,7 @@ def test_a_server_is_started_and_searched_while_a_node_hangs(pair: Cluster, samp
         assert library.search("quark", mode="sparse", engine="feedback").results
 
 
+@pytest.mark.slow
 def test_the_folder_of_vectors_is_not_needed_to_serve(
     pair: Cluster, sample_library: Path, tmp_path: Path
 ) -> None:

@@ -22,19 +22,6 @@ def test_documents(server: str, sample: Library) -> None:
     ]
 
 
-@pytest.mark.parametrize("name", ["limit", "max_results"])
-def test_the_number_of_documents(server: str, name: str) -> None:
-    # GPT Researcher sends its settings RETRIEVER_ARG_* as texts, in lower case.
-    assert len(httpx.get(f"{server}/custom", params={"query": "strings", name: "3"}).json()) == 3
-
-
-@pytest.mark.parametrize("query", ["", " ", '"(((', "\x00", "a" * 12_000])
-def test_any_query_is_answered(server: str, query: str) -> None:
-    response = httpx.get(f"{server}/custom", params={"query": query})
-    assert response.status_code == 200, response.text
-    assert isinstance(response.json(), list)
-
-
 @pytest.mark.parametrize("parameters", [{}, {"query": "a", "limit": "0"}, {"query": "a", "limit": "many"}])
 def test_malformed_requests(server: str, parameters: dict[str, Any]) -> None:
     response = httpx.get(f"{server}/custom", params=parameters)

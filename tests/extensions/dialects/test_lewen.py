@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from scholarbase.api.access.keys import create_key
 from scholarbase.search.library import Library
-from tests.conftest import serving_in_thread
 
 TITLE = "Two Dimensional QCD is a String Theory"
 DOCUMENTED = {
@@ -67,13 +64,6 @@ def test_all_fields(server: str, fields: str) -> None:
     assert paper["citationCount"] > 0
 
 
-def test_chosen_fields(server: str) -> None:
-    found = listed(server, "/search", query="strings", fields="abstract, year", limit=2)
-    assert [set(one) for one in found["data"]] == [{"paperId", "title", "abstract", "year"}] * 2
-    response = get(server, "/search", query="strings", fields="tldr", sort="year")
-    assert response.headers["x-scholarbase-ignored"] == "sort, fields=tldr"
-
-
 def test_an_id_is_accepted_again(server: str) -> None:
     for one in listed(server, "/search", query="black holes", limit=50)["data"]:
         assert get(server, f"/{one['paperId']}").json() == one
@@ -105,13 +95,6 @@ def test_years(server: str, path: str, year: str, first: int, last: int) -> None
         == {one["year"] for one in every["data"] if first <= one["year"] <= last}
         != set()
     )
-
-
-def test_of_repeated_years_the_strictest_holds(server: str) -> None:
-    found = listed(server, "/search", query="string theory", year=["-1994", "-2003"], fields="year")
-    assert found["data"]
-    assert all(one["year"] <= 1994 for one in found["data"])
-    assert found == listed(server, "/search", query="string theory", year="-1994", fields="year")
 
 
 def test_filters(server: str) -> None:
@@ -174,37 +157,6 @@ def test_an_unknown_paper(server: str, path: str) -> None:
     assert set(response.json()) == {"detail"}
 
 
-@pytest.mark.parametrize(
-    "query", ["", " ", "\x00", '"(((', "a" * 10_000, "AND OR NOT", "title:", "𝔘", '"' * 300]
-)
-@pytest.mark.parametrize("path", ["/search", "/search/title"])
-def test_any_query_is_answered(server: str, path: str, query: str) -> None:
-    assert isinstance(listed(server, path, query=query, limit=2)["data"], list)
-
-
-@pytest.mark.parametrize(
-    "parameters",
-    [
-        {},
-        {"query": "a", "limit": 0},
-        {"query": "a", "limit": 1001},
-        {"query": "a", "limit": "many"},
-        {"query": "a", "offset": -1},
-        {"query": "a", "retrieval": "magic"},
-        *(
-            {"query": "a", "year": year}
-            for year in ("then", "-", "1993-94", "19931994", "1994-1993-", "0000")
-        ),
-        {"query": "a", "minCitationCount": "some"},
-        {"query": "a", "minCitationCount": -1},
-    ],
-)
-def test_malformed_requests(server: str, parameters: dict[str, Any]) -> None:
-    response = get(server, "/search", **parameters)
-    assert response.status_code == 422
-    assert response.json()["detail"].endswith(".")
-
-
 def test_retrieval(server: str, dense_server: str, dense: Library) -> None:
     sparse = get(server, "/search", query="strings", retrieval="hybrid")
     assert sparse.json() == get(server, "/search", query="strings", retrieval="sparse").json()
@@ -214,16 +166,6 @@ def test_retrieval(server: str, dense_server: str, dense: Library) -> None:
         native = dense.search("string theory", mode=retrieval, syntax="plain")
         found = listed(dense_server, "/search", query="string theory", retrieval=retrieval)
         assert [one["paperId"] for one in found["data"]] == [hit.paper.id for hit in native.results]
-
-
-def test_keys(sample: Library, tmp_path: Path) -> None:
-    keys = tmp_path / "keys.json"
-    key, _ = create_key(keys, "agent")
-    with serving_in_thread(sample, keys=str(keys)) as url:
-        denied = get(url, "/search", query="strings")
-        assert (denied.status_code, set(denied.json())) == (401, {"detail"})
-        path = f"{url}/scholarbase/paper/search?query=strings"
-        assert httpx.get(path, headers={"X-API-Key": key}).json()["data"]
 
 
 def test_no_paper_is_later_than_the_date_of_the_request(server: str) -> None:

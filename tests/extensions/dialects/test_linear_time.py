@@ -17,6 +17,7 @@ PARSERS: dict[str, Callable[[str], Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("parser", PARSERS.values(), ids=PARSERS)
 @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
 def test_a_text_eight_times_as_long_takes_linear_time(

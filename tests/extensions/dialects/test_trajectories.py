@@ -99,16 +99,3 @@ def test_arguments_have_texts_and_filters(http: httpx.Client, path: str, paramet
     for key, value in parameters.items():
         expected = renamed.get(key, {key: value})
         assert {one: arguments.get(one) for one in expected} == expected, arguments
-
-
-@pytest.mark.parametrize("path", ["author/name:edward witten", "author/search"])
-def test_papers_of_authors_count(http: httpx.Client, path: str) -> None:
-    session = {"session": f"budget-{path[-6:]}", "limits": {"candidates": 5}}
-    http.post("/v1/sessions", json=session).raise_for_status()
-    headers = {"X-ScholarBase-Session": session["session"]}
-    plain = http.get(f"/graph/v1/{path}", params={"query": "edward witten"}, headers=headers)
-    assert "X-ScholarBase-Call" not in plain.raise_for_status().headers
-    fields = {"query": "edward witten", "fields": "papers.title"}
-    first = http.get(f"/graph/v1/{path}", params=fields, headers=headers)
-    assert first.raise_for_status().headers["X-ScholarBase-Call"] == "1"
-    assert http.get(f"/graph/v1/{path}", params=fields, headers=headers).status_code == 403

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.conftest import run_process
 
 EXTENSION = """
@@ -50,6 +52,7 @@ def extension(folder: Path) -> str:
     return str(folder)
 
 
+@pytest.mark.slow
 def test_a_baseline_of_another_extension_answers_questions_in_its_format(
     sample_library: Path, tmp_path: Path
 ) -> None:

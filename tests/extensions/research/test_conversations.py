@@ -52,27 +52,6 @@ def samples(library: Library, store: SessionStore, name: str = "s", **options: A
     return list(conversations(library, store.session(name).session, store.lines(name), **options))
 
 
-def test_one_sample_for_each_call_that_did_not_fail(sample_and_store: tuple[Library, SessionStore]) -> None:
-    made = samples(*sample_and_store)
-    assert [one["id"] for one in made] == [f"s:{place}" for place in (1, 2, 4, 5, 6, 7, 8, 9)]
-
-
-def test_roles_alternate(sample_and_store: tuple[Library, SessionStore]) -> None:
-    # LLaMA-Factory's data/converter.py: human and observation at odd places, gpt and function_call at even ones.
-    for one in samples(*sample_and_store):
-        roles = [message["from"] for message in one["conversations"]]
-        assert roles[0] == "human"
-        assert set(roles[0::2]) <= {"human", "observation"}
-        assert set(roles[1::2]) <= {"function_call", "gpt"}
-        assert len(roles) % 2 == 0, "the last is the target"
-        assert [message.get("weight") for message in one["conversations"][1::2]] == [
-            *[0] * (len(roles) // 2 - 1),
-            1,
-        ]
-        tools = json.loads(one["tools"])
-        assert tools[0]["function"]["name"] == "search_papers"
-
-
 @pytest.mark.parametrize("window", [1, 2, 5])
 def test_the_window_limits_the_turns_before_the_target(
     sample_and_store: tuple[Library, SessionStore], window: int
@@ -116,6 +95,7 @@ def test_sessions_that_cannot_be_exported(
         list(conversations(library, session, [json.dumps(line).encode() for line in lines]))
 
 
+@pytest.mark.slow
 def test_the_command_line_writes_one_object_per_line(
     sample_and_store: tuple[Library, SessionStore], sample_library: Path, tmp_path: Path
 ) -> None:
@@ -160,6 +140,7 @@ main(sys.argv[1:])
     assert not output.exists()
 
 
+@pytest.mark.slow
 def test_sessions_of_reading_are_exported(full_texts: Library, tmp_path: Path) -> None:
     with SessionStore(tmp_path) as store:
         opened, lines = recorded_reading(full_texts, store)

@@ -19,7 +19,7 @@ import pytest
 
 from scholarbase.encoders import Encoder, open_encoder
 from scholarbase.encoders.http import HttpEncoder
-from scholarbase.errors import EncoderMismatch, InvalidRequest, LibraryExists, SourceError
+from scholarbase.errors import EncoderMismatch, LibraryExists, SourceError
 from scholarbase.extras import is_installed
 from scholarbase.ingest.job import ingest
 from scholarbase.manifest import read_manifest
@@ -66,6 +66,7 @@ def wait_for(condition: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
+@pytest.mark.slow
 def test_a_library_of_these_vectors_is_the_one_that_an_ingest_encodes(
     vectors: Path, default_library: Path, packaged: Encoder, tmp_path: Path
 ) -> None:
@@ -104,6 +105,7 @@ def test_a_second_call_with_other_sources_or_another_encoder_is_refused(
     assert files(vectors) == before
 
 
+@pytest.mark.slow
 def test_the_weight_of_titles_is_that_of_the_vectors(
     vectors: Path, packaged: Encoder, tmp_path: Path
 ) -> None:
@@ -117,16 +119,6 @@ def test_the_weight_of_titles_is_that_of_the_vectors(
         SOURCES, tmp_path / "library", encoder=packaged, encoder_location=PACKAGED, vectors=folder
     )
     assert manifest.title_weight == 1
-
-
-def test_other_folders_and_sizes_are_refused(tmp_path: Path, packaged: Encoder) -> None:
-    (tmp_path / "mine.txt").touch()
-    with pytest.raises(
-        LibraryExists, match=r"is not empty and has no encoding\.json \(it contains 'mine.txt'\)"
-    ):
-        encode(SOURCES, tmp_path, packaged)
-    with pytest.raises(InvalidRequest, match="--papers 1000 is not a size of partitions"):
-        EncodeOptions(papers=1000)
 
 
 def test_an_ingest_refuses_vectors_that_are_incomplete_or_from_another_encoder(

@@ -33,12 +33,6 @@ def test_a_prediction_has_the_interval_of_a_new_measurement() -> None:
     assert found.low == 0.0
 
 
-def test_points_on_a_line_leave_no_doubt() -> None:
-    fit = Fit.of([1.0, 2.0, 4.0], [3.0, 5.0, 9.0])
-    assert fit.error == pytest.approx(0.0)
-    assert fit.at(1000.0) == pytest.approx((2001.0, 2001.0, 2001.0))
-
-
 def test_the_shipped_measurements_are_of_three_sizes_and_say_their_source() -> None:
     slopes = shipped()
     assert Slopes.from_bytes(slopes.to_bytes()) == slopes

@@ -44,6 +44,7 @@ def test_another_library_under_the_same_alias_leaves_the_searched_collection(
         ServerIndex.open(nodes, "papers", SNAPSHOT)
 
 
+@pytest.mark.slow
 def test_prune_removes_what_no_alias_names(cluster: Cluster, nodes: Nodes, edge: EdgeIndex) -> None:
     for name in ("papers-of-another-kind", "paperss-0123456789abcdef", "papers-0123456789abcdefff"):
         create(nodes, name)
@@ -57,6 +58,7 @@ def test_prune_removes_what_no_alias_names(cluster: Cluster, nodes: Nodes, edge:
     assert names(cluster) == others | {"papers-0011223344556677"}
 
 
+@pytest.mark.slow
 def test_a_collection_that_another_alias_names_is_not_removed(
     cluster: Cluster, nodes: Nodes, edge: EdgeIndex
 ) -> None:
@@ -96,12 +98,6 @@ def test_an_incomplete_load_is_not_served(nodes: Nodes) -> None:
         ServerIndex.open(nodes, "papers", SNAPSHOT)
     with pytest.raises(LibraryCorrupt, match="not completely loaded"):
         ServerIndex.open(nodes, "papers-0123456789abcdef", SNAPSHOT)
-
-
-def test_an_alias_that_is_a_collection_is_rejected(nodes: Nodes) -> None:
-    create(nodes, "papers")
-    with pytest.raises(VectorIndexError, match="collection named 'papers'"):
-        Collection.open(nodes, "papers", SNAPSHOT, CONFIG)
 
 
 def test_resuming_a_load_with_another_layout_is_rejected(nodes: Nodes) -> None:
@@ -144,13 +140,6 @@ def test_the_default_placement_fits_the_cluster(
     wanted: Placement, peers: int, expected: tuple[int, int, int]
 ) -> None:
     assert placed(wanted, peers) == expected
-
-
-def test_a_placement_that_the_cluster_cannot_have_is_rejected() -> None:
-    with pytest.raises(InvalidRequest, match="--replicas is 3, but the cluster has 2 nodes"):
-        placed(Placement(replicas=3), 2)
-    with pytest.raises(InvalidRequest, match="--write-consistency is 3, but a shard has 2 replicas"):
-        placed(Placement(write_consistency=3), 3)
 
 
 def test_the_size_of_the_cluster_is_asked_from_it() -> None:

@@ -58,6 +58,7 @@ def test_a_loaded_server_has_the_points_of_the_shard(edge: EdgeIndex, nodes: Nod
             assert mine.dense.tobytes() == theirs.dense.tobytes()
 
 
+@pytest.mark.slow
 def test_vectors_far_from_unit_length_are_stored_with_the_same_bits(tmp_path: Path, nodes: Nodes) -> None:
     """Rounded to float16, some of few dimensions are so far from unit length that scaling changes their numbers."""
     random = np.random.default_rng(7)
@@ -103,6 +104,7 @@ def test_an_interrupted_load_is_resumed(edge: EdgeIndex, nodes: Nodes, cluster: 
     assert reported[-1] == (340, 340)
 
 
+@pytest.mark.slow
 def test_several_processes_send_all_points(
     edge: EdgeIndex, three: tuple[Cluster, Nodes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -121,20 +123,6 @@ def test_several_processes_send_all_points(
         node.fail(None)
     load_into_server(edge, nodes, "papers", SNAPSHOT, CONFIG)
     assert list(ServerIndex.open(nodes, "papers", SNAPSHOT).ids()) == list(range(1, 341))
-
-
-def test_the_processes_of_a_load_have_the_time_limits_of_the_settings(
-    edge: EdgeIndex, nodes: Nodes, cluster: Cluster
-) -> None:
-    Collection.open(nodes, "papers", SNAPSHOT, CONFIG)
-    for node in cluster.nodes:
-        node.fail(HANG)
-    with closing(Nodes(cluster.urls, read_seconds=0.3)) as hasty:
-        collection = Collection(hasty, "papers", SNAPSHOT, CONFIG)
-        with pytest.raises(VectorIndexError, match="ReadTimeout"):
-            readers.send_from_processes(
-                edge, collection, lambda count: None, processes=1, at_once=1, size=7, block=100
-            )
 
 
 def test_a_gap_that_an_interrupted_load_left_is_filled(
@@ -160,14 +148,7 @@ def test_a_collection_with_additional_points_is_not_served(
         ServerIndex.open(nodes, "papers", SNAPSHOT)
 
 
-def test_batches_are_sent_to_all_nodes_in_parallel(edge: EdgeIndex, three: tuple[Cluster, Nodes]) -> None:
-    cluster, nodes = three
-    load_into_server(edge, nodes, "papers", SNAPSHOT, CONFIG)
-    sent = [sum(path.endswith("/Upsert") for path in node.calls) for node in cluster.nodes]
-    assert sum(sent) == len(cluster.upserts) == 49
-    assert min(sent) >= 15
-
-
+@pytest.mark.slow
 @pytest.mark.parametrize("failure", [404, 500, 503, "stop"])
 def test_a_node_that_fails_during_a_load_is_passed_over(
     edge: EdgeIndex, three: tuple[Cluster, Nodes], failure: int | str
@@ -187,6 +168,7 @@ def test_a_node_that_fails_during_a_load_is_passed_over(
     assert list(ServerIndex.open(nodes, "papers", SNAPSHOT).ids()) == list(range(1, 341))
 
 
+@pytest.mark.slow
 def test_a_batch_that_no_node_stores_ends_the_load(
     edge: EdgeIndex, nodes: Nodes, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -194,13 +176,6 @@ def test_a_batch_that_no_node_stores_ends_the_load(
     cluster.nodes[0].fail(503, on="/Upsert")
     with pytest.raises(VectorIndexError, match=r"could not add points.*UNAVAILABLE.*same command again"):
         load_into_server(edge, nodes, "papers", SNAPSHOT, CONFIG)
-
-
-def test_a_batch_that_is_refused_is_not_sent_again(edge: EdgeIndex, nodes: Nodes, cluster: Cluster) -> None:
-    cluster.nodes[0].fail(400, on="/Upsert")
-    with pytest.raises(VectorIndexError, match="INVALID_ARGUMENT"):
-        load_into_server(edge, nodes, "papers", SNAPSHOT, CONFIG, at_once=1)
-    assert sum(path.endswith("/Upsert") for path in cluster.nodes[0].calls) <= 2
 
 
 def test_a_closed_grpc_port_is_named(
@@ -250,6 +225,7 @@ def test_the_replicas_of_a_complete_load_are_listed(edge: EdgeIndex, three: tupl
     assert done.survey.unasked == []
 
 
+@pytest.mark.slow
 def test_a_dead_replica_is_an_error(
     edge: EdgeIndex, three: tuple[Cluster, Nodes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -260,6 +236,7 @@ def test_a_dead_replica_is_an_error(
     refused(edge, nodes, monkeypatch, "the replica of shard 1 on node 1002 is Dead")
 
 
+@pytest.mark.slow
 def test_a_replica_that_is_repaired_is_waited_for(edge: EdgeIndex, three: tuple[Cluster, Nodes]) -> None:
     cluster, nodes = three
     complete(edge, cluster, nodes)
@@ -280,15 +257,7 @@ def test_a_replica_that_is_repaired_is_waited_for(edge: EdgeIndex, three: tuple[
     assert aliases(nodes) == {"papers": NAME}
 
 
-def test_a_missing_replica_is_an_error(
-    edge: EdgeIndex, three: tuple[Cluster, Nodes], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cluster, nodes = three
-    complete(edge, cluster, nodes)
-    del cluster.collections[NAME].states[2, 1000]
-    refused(edge, nodes, monkeypatch, "shard 2 has 1 of 2 replicas")
-
-
+@pytest.mark.slow
 def test_replicas_with_different_numbers_of_points_are_an_error(
     edge: EdgeIndex, three: tuple[Cluster, Nodes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -303,6 +272,7 @@ def test_replicas_with_different_numbers_of_points_are_an_error(
     )
 
 
+@pytest.mark.slow
 def test_a_node_that_does_not_answer_is_an_error(
     edge: EdgeIndex, three: tuple[Cluster, Nodes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -312,6 +282,7 @@ def test_a_node_that_does_not_answer_is_an_error(
     refused(edge, nodes, monkeypatch, f"{cluster.urls[2].partition('?')[0]} does not answer")
 
 
+@pytest.mark.slow
 def test_indexing_on_every_node_is_waited_for(edge: EdgeIndex, three: tuple[Cluster, Nodes]) -> None:
     """A node's own green covers its own shards only."""
     cluster, nodes = three
@@ -327,6 +298,7 @@ def test_indexing_on_every_node_is_waited_for(edge: EdgeIndex, three: tuple[Clus
     assert waited == ["node 1002 is indexing (its status is yellow)"] * 3
 
 
+@pytest.mark.slow
 def test_a_node_that_waits_for_an_update_is_made_to_index(
     edge: EdgeIndex, three: tuple[Cluster, Nodes]
 ) -> None:
@@ -344,6 +316,7 @@ def test_a_node_that_waits_for_an_update_is_made_to_index(
     assert waited == ["node 1002 is indexing (its status is grey)"]
 
 
+@pytest.mark.slow
 def test_a_failed_optimizer_ends_the_load(edge: EdgeIndex, three: tuple[Cluster, Nodes]) -> None:
     cluster, nodes = three
     cluster.nodes[1].status = models.CollectionStatus.RED
@@ -352,13 +325,7 @@ def test_a_failed_optimizer_ends_the_load(edge: EdgeIndex, three: tuple[Cluster,
     assert aliases(nodes) == {}
 
 
-def test_nodes_without_an_address_are_named(edge: EdgeIndex, three: tuple[Cluster, Nodes]) -> None:
-    cluster, _ = three
-    with closing(Nodes(cluster.urls[:2])) as nodes:
-        done = load_into_server(edge, nodes, "papers", SNAPSHOT, CONFIG)
-    assert done.survey.unasked == ["http://qdrant-1002:6335/"]
-
-
+@pytest.mark.slow
 @pytest.mark.parametrize("changed", ["dense", "bm25", "payload", "gone"])
 def test_a_point_that_differs_is_an_error(
     edge: EdgeIndex, nodes: Nodes, cluster: Cluster, changed: str, corpus: Corpus
@@ -430,6 +397,7 @@ def test_a_load_killed_at_ten_instants_is_complete_at_the_end(
     assert len(set(sent)) > 5  # kills at different places
 
 
+@pytest.mark.slow
 def test_searches_go_on_during_a_load(edge: EdgeIndex, three: tuple[Cluster, Nodes], corpus: Corpus) -> None:
     _, nodes = three
     load_into_server(edge, nodes, "papers", SNAPSHOT, CONFIG)
@@ -449,6 +417,7 @@ def test_searches_go_on_during_a_load(edge: EdgeIndex, three: tuple[Cluster, Nod
     assert all(hits == expected for hits in found)
 
 
+@pytest.mark.slow
 def test_a_node_that_hangs_does_not_end_a_load(edge: EdgeIndex, three: tuple[Cluster, Nodes]) -> None:
     """Its batches are sent to the others when it has been silent for long."""
     cluster, nodes = three

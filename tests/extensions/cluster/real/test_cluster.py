@@ -17,17 +17,15 @@ from typing import Any
 import httpx
 import pytest
 
-from scholarbase.errors import InvalidRequest, LibraryCorrupt, VectorIndexError
+from scholarbase.errors import VectorIndexError
 from scholarbase.indexes.filters import NO_FILTERS
-from scholarbase.indexes.vectors.base import BM25, Payload, SparseVector, VectorConfig, VectorPoint
-from scholarbase.indexes.vectors.edge import EdgeIndex, EdgeWriter
+from scholarbase.indexes.vectors.edge import EdgeIndex
 from scholarbase.indexes.vectors.nodes import Nodes
-from scholarbase.indexes.vectors.server import ServerIndex
 from scholarbase.manifest import read_manifest
 from scholarbase.models.qdrant_addresses import Address
 from scholarbase.search.library import Library
 from scholarbase_cluster.qdrant import replicas
-from scholarbase_cluster.qdrant.collection import Placement, peers_of, prune, unload
+from scholarbase_cluster.qdrant.collection import Placement
 from scholarbase_cluster.qdrant.transfer import load_into_server
 from tests.conftest import SAMPLE, serving_in_thread
 from tests.extensions.cluster.real.conftest import API_KEY, eventually, load, named, served
@@ -96,33 +94,6 @@ def test_ids_and_scores_are_those_of_the_embedded_index(
         assert found > 20 * len(KINDS) * len(questions())
 
 
-def test_approximate_search_finds_what_the_embedded_index_finds(
-    here: Library, default_library: Path, urls: tuple[str, ...], nodes: Nodes, alias: str
-) -> None:
-    load(default_library, nodes, alias)
-    with served(default_library, urls, alias) as there:
-        shares = []
-        for q in questions():
-            mine = {paper for paper, _ in hits(here, q, mode="dense")}
-            theirs = {paper for paper, _ in hits(there, q, mode="dense")}
-            if mine:
-                shares.append(len(mine & theirs) / len(mine))
-        assert sum(shares) / len(shares) > 0.97
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_same_request_returns_the_same_bits_from_all_nodes(
-    default_library: Path, three: tuple[str, ...], nodes: Nodes, alias: str, kind: str
-) -> None:
-    load(default_library, nodes, alias, Placement(replicas=2))
-    for q in questions()[:20]:
-        answers = []
-        for url in three:  # each node prefers its own replicas
-            with served(default_library, (url,), alias) as there:
-                answers += [hits(there, q, **KINDS[kind]) for _ in range(2)]
-        assert all(one == answers[0] for one in answers)
-
-
 # -- loading ------------------------------------------------------------------------------------------------
 
 LOAD = """
@@ -173,73 +144,6 @@ def test_a_load_killed_at_ten_instants_is_complete_at_the_end(
     with served(default_library, urls, alias) as there:
         assert there._vectors.count(NO_FILTERS) == total
         assert hits(there, QUERY, mode="dense", exact=True) == hits(here, QUERY, mode="dense", exact=True)
-
-
-def test_another_library_under_the_alias_leaves_running_servers_alone(
-    here: Library,
-    default_library: Path,
-    sample_library: Path,
-    urls: tuple[str, ...],
-    nodes: Nodes,
-    alias: str,
-) -> None:
-    load(default_library, nodes, alias)
-    with served(default_library, urls, alias) as running:
-        expected = hits(running, QUERY, mode="sparse")
-        done = load(sample_library, nodes, alias)
-        assert done.before is not None
-        assert hits(running, QUERY, mode="sparse") == expected
-        assert prune(nodes, alias, [done.before]) == []
-        assert hits(running, QUERY, mode="sparse") == expected
-        with pytest.raises(LibraryCorrupt), served(default_library, urls, alias):
-            pass
-        with served(sample_library, urls, alias) as new:
-            assert hits(new, QUERY, mode="sparse")
-        with pytest.raises(InvalidRequest, match="names it"):
-            unload(nodes, alias, read_manifest(sample_library)[1])
-        unload(nodes, alias, here.snapshot_id)
-        with pytest.raises(VectorIndexError):
-            hits(running, QUERY, mode="sparse")
-
-
-def test_vectors_are_stored_with_the_same_bits(
-    tmp_path: Path, urls: tuple[str, ...], nodes: Nodes, alias: str
-) -> None:
-    import numpy as np
-
-    random = np.random.default_rng(7)
-    config = VectorConfig(dimensions=3)
-    writer = EdgeWriter.open(tmp_path / "vectors", config)
-    vectors = random.standard_normal((2000, 3)).astype(np.float32)
-    weights = SparseVector([1, 2], [1.99609375, 0.00390625])
-    writer.upsert(
-        [VectorPoint(n, Payload(), vector, {BM25: weights}) for n, vector in enumerate(vectors, start=1)]
-    )
-    writer.finish()
-    writer.close()
-    with closing(EdgeIndex.open(tmp_path / "vectors")) as edge:
-        load_into_server(edge, nodes, alias, "0123456789abcdef" * 2, config)
-        index = ServerIndex.open(nodes, alias, "0123456789abcdef" * 2)
-        theirs = index.dense_vectors(range(1, 2001))
-        for number, mine in edge.dense_vectors(range(1, 2001)).items():
-            assert theirs[number].tobytes() == mine.tobytes()
-        found = index.sparse_vectors(BM25, range(1, 2001))
-        assert len(found) == 2000
-        assert all(vector == weights for vector in found.values())
-
-
-def test_the_default_placement_is_that_of_the_cluster(
-    default_library: Path, three: tuple[str, ...], nodes: Nodes, alias: str
-) -> None:
-    peers = peers_of(nodes)
-    assert len(peers) >= 3
-    done = load(default_library, nodes, alias)
-    by_shard: dict[int, set[int]] = {}
-    for replica in done.survey.replicas:
-        by_shard.setdefault(replica.shard, set()).add(replica.peer)
-    assert len(by_shard) == len(peers)
-    assert all(len(copies) == 2 for copies in by_shard.values())
-    assert done.survey.unasked == [] or len(three) < len(peers)
 
 
 # -- nodes that fail ----------------------------------------------------------------------------------------
@@ -308,22 +212,6 @@ def test_searches_go_on_without_one_of_three_nodes(
             f"{action} {number}: median {seconds[len(seconds) // 2]:.3f} s, p99 {late:.3f} s, most {seconds[-1]:.3f}"
         )
         assert late <= 1.5
-
-
-@pytest.mark.parametrize("action", ["kill", "pause"])
-def test_a_library_is_opened_without_one_of_three_nodes(
-    default_library: Path,
-    three: tuple[str, ...],
-    nodes: Nodes,
-    alias: str,
-    stopped: Callable[[str, int], None],
-    action: str,
-) -> None:
-    wait_until_ready(three)
-    load(default_library, nodes, alias, Placement(replicas=2))
-    stopped(action, 1)
-    with served(default_library, three, alias) as there:
-        assert hits(there, QUERY, mode="sparse")
 
 
 def test_a_node_that_is_back_is_used_again(
@@ -407,69 +295,3 @@ def test_a_node_killed_during_a_load_is_no_success(
     monkeypatch.setattr(replicas, "REPAIR_SECONDS", 300.0)
     done = load(default_library, nodes, alias)
     assert {replica.state for replica in done.survey.replicas} == {"Active"}
-
-
-def test_a_node_killed_and_started_during_a_load_is_repaired(
-    here: Library,
-    default_library: Path,
-    three: tuple[str, ...],
-    nodes: Nodes,
-    alias: str,
-    control: Callable[[str, int], None],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    wait_until_ready(three)
-    monkeypatch.setattr(replicas, "REPAIR_SECONDS", 300.0)
-    _, snapshot = read_manifest(default_library)
-    steps: list[str] = []
-
-    def interrupt(done: int, total: int) -> None:
-        if done >= total // 3 and not steps:
-            steps.append("kill")
-            control("kill", 2)
-        elif done >= 2 * total // 3 and steps == ["kill"]:
-            steps.append("start")
-            control("start", 2)
-
-    try:
-        with closing(EdgeIndex.open(default_library / "vectors")) as edge:
-            done = load_into_server(edge, nodes, alias, snapshot, edge.config, interrupt, at_once=1)
-    finally:
-        if steps == ["kill"]:
-            control("start", 2)
-    assert {replica.state for replica in done.survey.replicas} == {"Active"}
-    wait_until_ready(three)
-    with served(default_library, three, alias) as there:
-        assert hits(there, QUERY, mode="dense", exact=True) == hits(here, QUERY, mode="dense", exact=True)
-
-
-def test_all_nodes_killed_during_a_load_and_started_again(
-    default_library: Path,
-    three: tuple[str, ...],
-    nodes: Nodes,
-    alias: str,
-    control: Callable[[str, int], None],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    wait_until_ready(three)
-    monkeypatch.setattr(replicas, "REPAIR_SECONDS", 300.0)
-    _, snapshot = read_manifest(default_library)
-    restarted = threading.Event()
-
-    def restart(done: int, total: int) -> None:
-        if done >= total // 2 and not restarted.is_set():
-            restarted.set()
-            for number in range(1, len(three) + 1):
-                control("kill", number)
-            for number in range(1, len(three) + 1):
-                control("start", number)
-
-    def complete() -> None:
-        # The requests at the end may meet a cluster without a leader.
-        with closing(EdgeIndex.open(default_library / "vectors")) as edge:
-            load_into_server(edge, nodes, alias, snapshot, edge.config, restart, at_once=1)
-
-    eventually(complete)
-    assert restarted.is_set()
-    with served(default_library, three, alias) as there:
-        assert hits(there, QUERY, mode="sparse")

@@ -165,6 +165,7 @@ def test_the_time_of_a_call_is_that_of_the_database(url: str, monkeypatch: pytes
 # -- a database that stops or hangs -----------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_restart_of_the_database_loses_no_call(postgres: Postgres, url: str) -> None:
     with SessionStore(url) as store:
         session = result(store.open(Session("s", limits=Limits(calls=50))))

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import httpx2
 import pytest
 from habanero import Crossref
-from habanero.exceptions import RequestError
 
 from scholarbase.search.library import Library
 
@@ -50,18 +48,3 @@ def test_a_cursor_reaches_the_end(crossref: Crossref, sample: Library) -> None:
     dois = [f"{item['URL']} {item['title']}" for page in pages for item in page["message"]["items"]]
     total = sample.search("string", engine="fts5", limit=1).total
     assert len(dois) == len(set(dois)) == total > 200
-
-
-def test_random_works(crossref: Crossref) -> None:
-    assert len(crossref.random_dois(sample=5)) == 5
-
-
-def test_errors(crossref: Crossref) -> None:
-    with pytest.raises(RequestError, match="no such filter"):
-        crossref.works(filter={"nonsense": "1"})
-    with pytest.raises(RequestError, match="less than or equal to 1000"):
-        crossref.works(query="string", limit=1001)
-    with pytest.raises(httpx2.HTTPStatusError, match="404"):
-        crossref.works(ids="10.1000/none")
-    with pytest.warns(UserWarning, match="404"):
-        assert crossref.works(ids="10.1000/none", warn=True) is None

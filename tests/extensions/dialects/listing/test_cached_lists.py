@@ -7,14 +7,13 @@ from pathlib import Path
 from threading import Event, Thread
 from weakref import ref
 
-import numpy as np
 import pytest
 
 from scholarbase.deadlines import time_limit
 from scholarbase.errors import TimeLimit
 from scholarbase.search.library import Library
 from scholarbase_dialects.listing import conditions, lists
-from scholarbase_dialects.listing.conditions import Days, Every, Listed, Number, Text
+from scholarbase_dialects.listing.conditions import Days, Every, Number, Text
 
 
 def test_lists_are_cached_by_their_bytes(sample: Library, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -34,14 +33,6 @@ def test_lists_are_cached_by_their_bytes(sample: Library, monkeypatch: pytest.Mo
     assert (Days(1991_01_01), ("id",)) in cache
 
 
-def test_the_cache_is_at_most_40_mb() -> None:
-    assert lists.CACHED_BYTES == 40 * 1024 * 1024
-    cache = lists.list_cache()
-    for number in range(100):
-        cache.get(number, lambda: Listed(np.empty(0, np.int64), None))
-    assert sum(n in cache for n in range(100)) == 40  # each counts a megabyte for its condition
-
-
 def test_few_lists_are_made_at_once(sample: Library) -> None:
     for _ in range(lists.LISTS_AT_ONCE):
         lists.kept_of(sample).making.acquire()
@@ -59,6 +50,7 @@ def test_few_lists_are_made_at_once(sample: Library) -> None:
     assert done.is_set()
 
 
+@pytest.mark.slow
 def test_nothing_is_kept_of_a_library_that_is_gone(sample_library: Path) -> None:
     with Library.open(sample_library) as library:
         lists.listed(library, Every(()), limit=1)

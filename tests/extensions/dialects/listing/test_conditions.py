@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from scholarbase.errors import LibraryError
 from scholarbase.ingest.job import ingest
 from scholarbase.search.library import Library
 from scholarbase_dialects.listing import conditions, lists
@@ -20,11 +18,9 @@ from scholarbase_dialects.listing.conditions import (
     Days,
     Either,
     Every,
-    Text,
     Value,
     Venue,
     Without,
-    name_words,
     words_condition,
 )
 from tests.conftest import snapshot_of
@@ -156,26 +152,9 @@ def test_no_paper_is_later_than_as_of(library: Library) -> None:
     assert set(numbers(library, Every(()), as_of="2023-01-06")) == {1, 5}
 
 
-def test_words_beside_each_other_are_one_expression() -> None:
-    joined = conditions.either([Text("a"), Days(1), Text("b")])
-    assert joined == Either((Text("(a) OR (b)"), Days(1)))
-
-
-def test_name_words() -> None:
-    assert name_words("del_maestro, A.") == ("del", "maestro", "A")
-    assert name_words("* ** a*b") == ("a*",)
-
-
 def test_many_words_are_one_expression_that_fts5_runs(library: Library) -> None:
     texts = [words_condition(f"word{number}") for number in range(255)]
     every = [one for one in texts if one is not None]
     graph = words_condition("graph")
     assert graph is not None
     assert len(numbers(library, conditions.either([*every, graph]))) == 3
-
-
-def test_a_closed_library(sample_library: Path) -> None:
-    closed = Library.open(sample_library)
-    closed.close()
-    with pytest.raises(LibraryError):
-        lists.listed(closed, Every(()))

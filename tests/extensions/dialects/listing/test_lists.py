@@ -101,11 +101,6 @@ def test_orders(sample: Library, rows: list[sqlite3.Row]) -> None:
     assert ids(sample, order=("citation_count", "title")) == [name(row) for row in both]
 
 
-def test_the_order_of_the_library(sample: Library, rows: list[sqlite3.Row]) -> None:
-    assert ids(sample, order="place") == [name(row) for row in rows]
-    assert ids(sample, order="-place") == [name(row) for row in rows][::-1]
-
-
 def test_words_or_their_absence(sample: Library) -> None:
     having = sample.search('"string"', syntax="query", limit=1000, fields=["id"]).results
     words = Text(query_syntax.compile('"string"'))

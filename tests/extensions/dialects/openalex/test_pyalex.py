@@ -77,10 +77,3 @@ def test_groups_and_fields() -> None:
     years = Works().search("string").group_by("publication_year").get()
     assert sum(year["count"] for year in years) > 100
     assert Works().select(["id", "doi"]).get(per_page=1)[0].keys() == {"id", "doi"}
-
-
-def test_an_error_is_the_one_of_the_original() -> None:
-    with pytest.raises(pyalex.api.QueryError, match="nonsense"):
-        Works().filter(nonsense=1).get()
-    with pytest.raises(requests.HTTPError, match="404"):
-        Works()["W2741809807"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scholarbase.errors import InvalidRequest
-from scholarbase_dialects.proxy.destinations import library_target, split_authority, split_target
+from scholarbase_dialects.proxy.destinations import library_target, split_target
 
 
 @pytest.mark.parametrize(
@@ -48,14 +48,3 @@ def test_targets(url: str, target: str | None) -> None:
 def test_what_is_no_whole_url_is_rejected(target: str) -> None:
     with pytest.raises(InvalidRequest):
         split_target(target)
-
-
-@pytest.mark.parametrize("text", ["arxiv.org", "", ":443", "a:99999", "a:b", "a:443/path", "[::1"])
-def test_what_is_no_host_and_port_is_rejected(text: str) -> None:
-    with pytest.raises(InvalidRequest):
-        split_authority(text)
-
-
-def test_hosts_and_ports() -> None:
-    assert split_authority("Example.org.:443") == ("example.org", 443)
-    assert split_authority("[::1]:80") == ("::1", 80)

@@ -27,7 +27,6 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from scholarbase.errors import InvalidRequest
 from scholarbase_dialects.proxy import serving as proxy_serving
 from scholarbase_dialects.proxy.authority import Authority
 from scholarbase_dialects.proxy.destinations import HOSTS
@@ -253,32 +252,6 @@ def test_an_unmodified_script_gets_its_answers_from_the_library(
     assert len(answers[0]) == 3
 
 
-@pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")
-def test_curl_gets_its_answers_from_the_library(proxy: str, authority: Authority) -> None:
-    environment = os.environ | variables(proxy, authority.bundle, {})
-    for url in (SERPER, SERPER.replace("https", "http")):
-        done = subprocess.run(
-            ["curl", "-sS", url, "-d", json.dumps({"q": TITLE})],
-            capture_output=True,
-            text=True,
-            env=environment,
-            timeout=300,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        assert json.loads(done.stdout)["organic"][0]["title"] == TITLE
-
-
-def test_paths_that_a_service_does_not_have_are_its_404(proxy: str, trusting: ssl.SSLContext) -> None:
-    with client(proxy, trusting) as http:
-        missing = http.post("https://google.serper.dev/scholar", json={"q": TITLE})
-        assert (missing.status_code, missing.json()["statusCode"]) == (404, 404)
-        invalid = http.post(SERPER, json={"q": 5})
-        assert invalid.status_code == 400
-        assert "q is 5" in invalid.json()["message"]
-        assert http.head(SERPER).status_code == 405
-
-
 def test_one_connection_has_many_requests(proxy: str, trusting: ssl.SSLContext) -> None:
     def pieces() -> Iterator[bytes]:
         text = json.dumps({"q": TITLE, "num": 1})
@@ -433,38 +406,7 @@ def test_a_site_with_an_untrusted_certificate_is_a_502(
     assert "No TLS connection to arxiv.org" in failed.text
 
 
-def test_a_proxy_that_cannot_be_used_is_an_error(authority: Authority) -> None:
-    for url in (
-        "socks5://127.0.0.1:1080",
-        "https://proxy:1",
-        "http://:80",
-        "http://proxy:x",
-        "http://u:secret@h:0",
-    ):
-        with pytest.raises(InvalidRequest, match=r"only http://host:port can be used") as raised:
-            Proxy(authority, Backend("http://127.0.0.1:1"), {"https": url})
-        assert "secret" not in str(raised.value)
-
-
 # -- what is refused ------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("request_", "status", "message"),
-    [
-        (b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", 400, b"'/' is not a whole URL: this is a proxy"),
-        (b"CONNECT arxiv.org HTTP/1.1\r\nHost: a\r\n\r\n", 400, b"'arxiv.org' is not a host and a port"),
-        (b"\x16\x03\x01 no http\r\n\r\n", 400, b"The request is not valid HTTP"),
-        (b"GET http://a/ HTTP/1.1\r\nHost: a\r\nX: " + b"x" * 70_000, 431, b"The request is not valid HTTP"),
-        (b"CONNECT 127.0.0.1:1 HTTP/1.1\r\nHost: a\r\n\r\n", 502, b"Cannot reach 127.0.0.1 port 1"),
-        (b"GET http://127.0.0.1:1/ HTTP/1.1\r\nHost: a\r\n\r\n", 502, b"Cannot reach 127.0.0.1 port 1"),
-        (b"GET http://" + b"a" * 64 + b".b/ HTTP/1.1\r\nHost: a\r\n\r\n", 502, b"Cannot reach"),
-    ],
-)
-def test_requests_that_cannot_be_passed_on(proxy: str, request_: bytes, status: int, message: bytes) -> None:
-    answer = raw(proxy, request_)
-    assert answer.startswith(f"HTTP/1.1 {status} ".encode())
-    assert message in answer
 
 
 def test_too_many_connections_are_refused(proxy: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -541,12 +483,6 @@ def test_the_authority_is_valid_for_its_hosts_alone(tmp_path: Path) -> None:
 # -- the command ----------------------------------------------------------------------------------------
 
 
-def test_the_variables_keep_hosts_without_a_proxy() -> None:
-    found = variables("http://127.0.0.1:1", Path("/bundle"), {"NO_PROXY": "a.example, 127.0.0.1"})
-    assert found["no_proxy"] == found["NO_PROXY"] == "a.example,127.0.0.1,localhost,::1"
-    assert found["https_proxy"] == found["HTTP_PROXY"] == "http://127.0.0.1:1"
-
-
 @contextmanager
 def command(*arguments: str, **environment: str) -> Iterator[subprocess.Popen[str]]:
     process = subprocess.Popen(
@@ -605,31 +541,6 @@ def test_a_script_with_the_urls_of_services_gets_its_answers_from_a_library(
         *("search", "search", "match", "expand", "expand"),
         *("search", "search", "inspect", "search", "inspect"),
     ]
-
-
-@pytest.mark.slow
-def test_exit_statuses_of_the_command(server: str, tmp_path: Path) -> None:
-    def run(*arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
-        return run_process("proxy", "--certificates", tmp_path, *arguments, **environment)
-
-    assert run("--url", server, "--", "true").returncode == 0
-    assert run("--url", server, "--", "sh", "-c", "kill -9 $$").returncode == 137
-    missing = run("--url", server, "--", "no-such-command")
-    assert missing.returncode == 127
-    assert "Cannot run no-such-command" in missing.stderr
-    assert run("--url", server, "--", str(tmp_path)).returncode == 126
-    for options, message in {
-        ("--url", "ftp://a"): "'ftp://a' is not the URL of a server",
-        ("--url", server, "--encoder", "none"): "--encoder none needs a local library",
-        ("--url", server, "--session", "two words"): "'two words' is not a valid session name",
-        ("--url", server, "--as-of", "June"): "June",
-    }.items():
-        refused = run(*options, "--", "true")
-        assert refused.returncode == 2
-        assert message in refused.stderr
-    failed = run("--library", tmp_path / "none", "--", "true")
-    assert failed.returncode != 0
-    assert "did not start" in failed.stderr
 
 
 @pytest.mark.slow

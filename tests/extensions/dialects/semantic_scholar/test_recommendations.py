@@ -63,43 +63,6 @@ def test_dates_are_obeyed(dense_server: str, dense: Library) -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "status", "message"),
-    [
-        ({}, 400, "positivePaperIds is empty"),
-        (None, 400, "positivePaperIds is empty"),
-        ({"positivePaperIds": [], "negativePaperIds": [QCD]}, 400, "positivePaperIds is empty"),
-        ({"positivePaperIds": QCD}, 400, "must be a list of strings"),
-        ({"positivePaperIds": [QCD], "negativePaperIds": [1]}, 400, "must be a list of strings"),
-        ({"positivePaperIds": [QCD] * 101}, 400, "the maximum is 100"),
-        ({"positivePaperIds": [QCD, "nonsense"]}, 404, "Input papers not found"),
-        (
-            {"positivePaperIds": [QCD], "negativePaperIds": ["arXiv:9901.00001"]},
-            404,
-            "Input papers not found",
-        ),
-    ],
-)
-def test_malformed_lists(server: str, body: Any, status: int, message: str) -> None:
-    response = from_lists(server, body)
-    assert response.status_code == status
-    assert message in response.json()["error"]
-
-
-@pytest.mark.parametrize(
-    ("query", "message"),
-    [
-        ("limit=501", "'limit' must be <= 500"),
-        ("limit=0", "Unacceptable query params: [limit=0]"),
-        ("from=old", "Unrecognized value 'old' for `from`. Restrict to: `['recent', 'all-cs']`"),
-        ("fields=age", "Unrecognized or unsupported fields: [age]"),
-    ],
-)
-def test_malformed_requests(server: str, query: str, message: str) -> None:
-    response = httpx.get(f"{server}/recommendations/v1/papers/forpaper/{QCD}?{query}")
-    assert (response.status_code, response.json()["error"]) == (400, message)
-
-
-@pytest.mark.parametrize(
     ("dialect", "path"),
     [
         ("semantic-scholar", f"/graph/v1/paper/{QCD}"),

@@ -89,16 +89,6 @@ def test_a_title_that_is_not_there_is_a_call_without_papers(http: httpx.Client) 
     assert (call["tool"], call["ids"], call.get("error_type")) == ("match_titles", [], None)
 
 
-def test_texts_without_words_are_calls(http: httpx.Client) -> None:
-    session = {"X-ScholarBase-Session": "wordless"}
-    for route in ("paper/search", "paper/search/bulk", "paper/autocomplete", "snippet/search"):
-        found = (
-            http.get(f"/graph/v1/{route}", params={"query": "()"}, headers=session).raise_for_status().json()
-        )
-        assert found.get("data", found.get("matches")) == []
-    assert [(call["arguments"]["q"], call["ids"]) for call in recorded(http, "wordless")] == [("()", [])] * 4
-
-
 def test_calls_can_be_replayed(http: httpx.Client, sample: Library) -> None:
     session = {"X-ScholarBase-Session": "again"}
     http.get(
@@ -145,8 +135,3 @@ def test_nothing_is_later_than_the_date(http: httpx.Client) -> None:
     assert ids_in(sorted_by_count["data"]) == ids_in(
         http.get("/graph/v1/paper/search/bulk", headers=early).json()["data"]
     )
-
-
-def test_sessions_do_not_change_answers(http: httpx.Client) -> None:
-    path = "/graph/v1/paper/search?query=string theory&fields=title,citationCount"
-    assert http.get(path, headers={"X-ScholarBase-Session": "same"}).content == http.get(path).content

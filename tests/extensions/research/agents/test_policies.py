@@ -7,13 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from scholarbase.errors import QueryFileError
-from scholarbase.models.queries import Query, QuerySet
 from scholarbase.search.library import Library
-from scholarbase.tools import Tools
 from scholarbase.trajectories.calls import read_trajectory
-from scholarbase_research.agents.job import run_agent
-from scholarbase_research.agents.policies import SearchPolicy, fused
+from scholarbase_research.agents.policies import fused
 from tests.conftest import SAMPLE, run_cli, serving_in_thread
 from tests.extensions.research.agents.test_react import END, SEARCH
 from tests.extensions.research.llm.model_server import in_order, model_server
@@ -101,32 +97,7 @@ def test_react_from_the_command_line(sample_library: Path, tmp_path: Path) -> No
     assert json.loads(again.stdout) == json.loads(done.stdout)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--policy", "react"], "react needs a model"),
-        (["--policy", "search", "--model", "http://host/v1#m"], "search has no model"),
-        (["--policy", "search", "--limit", "0"], "limit"),
-        (["--policy", "search", "--to", "never"], "never"),
-    ],
-)
-def test_wrong_options_are_refused(
-    sample_library: Path, tmp_path: Path, options: list[str], message: str
-) -> None:
-    done = run_cli(
-        "agent",
-        "run",
-        first_queries(tmp_path),
-        "--library",
-        sample_library,
-        "--out",
-        tmp_path / "a",
-        *options,
-    )
-    assert done.returncode != 0
-    assert message in done.stderr
-
-
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["trajectory.jsonl", "manifest.json", "agent.jsonl"])
 def test_agent_run_overwrote_files_that_it_did_not_write(
     sample_library: Path, tmp_path: Path, name: str
@@ -140,12 +111,3 @@ def test_agent_run_overwrote_files_that_it_did_not_write(
         assert done.returncode == 12, done.stderr
         assert f"{out / name} is not" in done.stderr
         assert [path.read_text() for path in out.iterdir()] == ['{"mine": 1}']
-
-
-def test_a_question_without_the_date_of_its_limit_is_refused(sample: Library, tmp_path: Path) -> None:
-    queries = QuerySet(
-        "few", "questions", (Query("q1", "strings", (), date="1994"), Query("q2", "branes", ()))
-    )
-    with pytest.raises(QueryFileError, match="Query 'q2' has no date"):
-        run_agent(sample, Tools(sample), queries, SearchPolicy(5), tmp_path / "agent", to="query")
-    assert not (tmp_path / "agent").exists()

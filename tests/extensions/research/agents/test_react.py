@@ -15,7 +15,6 @@ from scholarbase.search.library import Library
 from scholarbase.tools import Tools
 from scholarbase.trajectories.calls import read_trajectory
 from scholarbase_research.agents.job import run_agent
-from scholarbase_research.agents.policies import SearchPolicy
 from scholarbase_research.agents.react import ReactPolicy
 from scholarbase_research.llm.base import Price
 from tests.extensions.research.llm.model_server import ModelServer, Reply, in_order, model_server, tool_call
@@ -102,6 +101,7 @@ def test_a_wrong_action_stays_in_the_history_and_is_no_target(
         assert history[1] == {"from": "observation", "value": first.error}
 
 
+@pytest.mark.slow
 def test_the_twentieth_turn_ends(sample: Library, tmp_path: Path) -> None:
     with model_server(in_order(SEARCH)) as server:
         manifest = run(sample, server, tmp_path)
@@ -177,11 +177,3 @@ def test_a_model_that_fails_ends_the_job_which_continues(sample: Library, tmp_pa
     with model_server(in_order(SEARCH, END)) as server:
         run(sample, server, tmp_path)
     assert (tmp_path / "trajectory.jsonl").read_bytes() == trajectory
-
-
-def test_restart_left_the_conversations_of_the_earlier_agent(sample: Library, tmp_path: Path) -> None:
-    with model_server(in_order(SEARCH, END)) as server:
-        run(sample, server, tmp_path)
-    assert (tmp_path / "conversations.jsonl").exists()
-    run_agent(sample, Tools(sample), QUERIES, SearchPolicy(5), tmp_path, restart=True)
-    assert {path.name for path in tmp_path.iterdir()} == {"agent.jsonl", "trajectory.jsonl", "manifest.json"}

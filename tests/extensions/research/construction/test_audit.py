@@ -22,7 +22,7 @@ from sklearn.metrics import cohen_kappa_score
 from scholarbase.errors import InvalidRequest, QueryFileError, RunExists
 from scholarbase.search.library import Library
 from scholarbase_research.construction.audit import agreement
-from scholarbase_research.construction.audit.report import Audit, Figure, audit
+from scholarbase_research.construction.audit.report import Audit, audit
 from scholarbase_research.construction.audit.sampling import COLUMNS, Judged, draw, read_judged, write_sheet
 from scholarbase_research.construction.audit.scales import DEFAULT, Scale
 from scholarbase_research.construction.audit.sheets import read_sheets
@@ -131,19 +131,6 @@ def test_figures_are_those_of_scipy_and_scikit_learn(pairs: list[tuple[int, int]
     assert agreement.hit_rate(table) == pytest.approx(np.mean(np.array(a) == np.array(b)))
 
 
-def test_many_tables_at_once_have_the_figures_of_each() -> None:
-    tables = np.random.default_rng(0).integers(0, 9, (20, 3, 3)).astype(float)
-    labels = np.array([0.0, 1.0, 2.0])
-    for compute in (
-        agreement.hit_rate,
-        agreement.spearman,
-        agreement.gwet_ac1,
-        lambda t: agreement.pearson(t, labels),
-        lambda t: agreement.weighted_kappa(t, labels, 1),
-    ):
-        assert compute(tables) == pytest.approx(np.array([compute(table) for table in tables]))
-
-
 def test_gwets_example_of_four_raters() -> None:
     """Gwet, Handbook of Inter-Rater Reliability: 12 units, 4 raters, missing ratings. AC1 0.775, by irrCAC too."""
     missing = 0
@@ -192,16 +179,6 @@ def test_ties_and_blanks_are_named_and_left_out(tmp_path: Path) -> None:
     assert "1 of 6 items have no label: 5" in shown
 
 
-def test_one_score_alone_has_no_correlation(tmp_path: Path) -> None:
-    found = of(write(tmp_path / "sheet.csv", [row(1, 2, 2), row(2, 2, 1)]))
-    assert found.figures["pearson"] == Figure(None, None, None, 2)
-    assert found.figures["strict_precision"].value == 0.5
-    assert found.annotators == {}
-    shown = run_cli("construct", "audit", "report", tmp_path / "sheet.csv")
-    assert shown.returncode == 0
-    assert "Traceback" not in shown.stderr
-
-
 def test_annotators_may_have_a_sheet_each(tmp_path: Path) -> None:
     whole = table_6(tmp_path / "whole.csv")
     with whole.open(newline="") as file:
@@ -222,30 +199,6 @@ def test_sheets_that_contradict_are_refused(tmp_path: Path) -> None:
         read_sheets([first, write(tmp_path / "2.csv", [row(1, 2, 1)])], DEFAULT)
     with pytest.raises(QueryFileError, match="the score of item 1 is 1, and 2 in another"):
         read_sheets([first, write(tmp_path / "3.csv", [row(1, 1)])], DEFAULT)
-
-
-@pytest.mark.parametrize(
-    ("header", "rows", "message"),
-    [
-        (COLUMNS, [row(1, 2, 3)], "line 2: '3' is not on the scale 0, 1, 2"),
-        (COLUMNS, [row(1, "high")], "'high' is not on the scale"),
-        (COLUMNS, [row(1, 2, "nan")], "'nan' is not on the scale"),
-        (COLUMNS, [row(1, 2), row(1, 2)], "line 3 has the item '1' of line 2 again"),
-        (COLUMNS, [[1, 2]], "has 2 cells, and the header 10"),
-        (COLUMNS, [], "has no items"),
-        (COLUMNS[:5], [], "lacks the column score"),
-        ((*COLUMNS, "notes"), [], "unknown column 'notes'"),
-        (COLUMNS[:6], [], "has 0 annotators"),
-    ],
-)
-def test_invalid_sheets_are_refused(tmp_path: Path, header: Sequence[str], rows: Any, message: str) -> None:
-    with pytest.raises(QueryFileError, match=message):
-        read_sheets([write(tmp_path / "sheet.csv", rows, header)], DEFAULT)
-
-
-def test_an_unlabelled_sheet_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InvalidRequest, match="No item has a majority label"):
-        of(write(tmp_path / "sheet.csv", [row(1, 2), row(2, 0, 0, 1)]))
 
 
 def test_other_scales(tmp_path: Path) -> None:
@@ -289,14 +242,6 @@ def test_the_same_number_of_each_score_is_drawn_whatever_the_order() -> None:
     # The order does not tell the scores: there are about 40 changes of score in a random order of 60.
     scores = [item.score for item in sample.items]
     assert sum(a != b for a, b in pairwise(scores)) > 25
-
-
-def test_every_item_is_drawn_equally_often() -> None:
-    items = judged(30, (1,))
-    counts = Counter(item.paper for seed in range(300) for item in draw(items, 10, seed).items)
-    # 100 times each, with a standard deviation of 8.
-    assert len(counts) == 30
-    assert all(60 < count < 140 for count in counts.values())
 
 
 def test_scores_with_fewer_papers_are_drawn_whole(tmp_path: Path) -> None:
@@ -366,12 +311,6 @@ def construction(toy: Library, folder: Path, rubric: str, by_title: dict[str, fl
     return folder
 
 
-def test_a_sheet_has_the_score_and_not_the_place_of_its_label(toy: Library, tmp_path: Path) -> None:
-    run = construction(toy, tmp_path, "relevance-1-10", {"strict": 10.0, "partial": 7.0})
-    scores = {one.paper: one.score for one in read_judged(run, Scale.parse("1,2,3,4,5,6,7,8,9,10"))}
-    assert (scores[toy_id("S1")], scores[toy_id("P1")], scores[toy_id("R3")]) == (10, 7, 1)
-
-
 def test_the_scale_of_the_rubric_is_accepted_and_another_is_not(toy: Library, tmp_path: Path) -> None:
     run = construction(toy, tmp_path, "relevance-half", {"strict": 1.0, "partial": 0.5})
     scores = {one.paper: one.score for one in read_judged(run, Scale.parse("0,0.5,1"))}
@@ -379,24 +318,6 @@ def test_the_scale_of_the_rubric_is_accepted_and_another_is_not(toy: Library, tm
     for wrong in (DEFAULT, Scale.parse("1,2,3"), Scale.parse("0,1")):
         with pytest.raises(QueryFileError, match="give --scale with all labels of the rubric"):
             list(read_judged(run, wrong))
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("question,paper,title,score\nq,p,t,1\n", "line 2 has no abstract"),
-        ("question,paper,title,abstract,score\nq,p,t,a,3\n", "line 2: score '3' is not on the scale"),
-        ("question,paper,title,abstract,score\n,p,t,a,1\n", "question is '', and must be a text"),
-        ("question,paper,title,abstract,score\nq,p\n", "has 2 cells"),
-        ('{"question": "q", "paper": 5, "title": "t", "abstract": "a", "score": 1}\n', "paper is 5"),
-        ("[1, 2]", "neither CSV nor JSON lines"),
-        ("SQLite format 3\0" + "x" * 600, "not the database of a construction"),
-    ],
-)
-def test_invalid_runs_are_refused(tmp_path: Path, content: str, message: str) -> None:
-    (tmp_path / "run").write_text(content)
-    with pytest.raises(QueryFileError, match=message):
-        list(read_judged(tmp_path / "run", DEFAULT))
 
 
 def test_a_pair_judged_twice_is_refused() -> None:

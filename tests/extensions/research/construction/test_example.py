@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from scholarbase.search.library import Library
-from tests.conftest import ROOT, run_cli, serving_in_thread
+from tests.conftest import ROOT, run_cli
 from tests.extensions.research.construction.toy import toy_id
 
 
@@ -59,42 +58,7 @@ def test_the_command_line(toy_path: Path, tmp_path: Path) -> None:
     assert {f"arXiv:{one}" for one in query["answer_arxiv_ids"]} == {toy_id("S1"), toy_id("P1")}
 
 
-def test_a_server_gives_the_same_answers(toy: Library, toy_path: Path, tmp_path: Path) -> None:
-    questions = tmp_path / "questions.txt"
-    questions.write_text("alpha beta gamma\n")
-    options = ["--judge", "rule:words", "--source", "library:sparse", "--sample", "5"]
-    with serving_in_thread(toy) as url:
-        for name, place in (("here", ["--library", str(toy_path)]), ("there", ["--url", url])):
-            done = run_cli("construct", "answers", questions, "--out", tmp_path / name, *options, *place)
-            assert done.returncode == 0, done.stderr
-    for name in ("queries.jsonl", "qrels.tsv", "report.json", "manifest.json"):
-        assert (tmp_path / "here" / name).read_bytes() == (tmp_path / "there" / name).read_bytes()
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--judge", "words"], "Unknown judge 'words'"),
-        (["--judge", "rule:known"], "rule:known needs questions with answers"),
-        (["--judge", "rule:words", "--rewriter", "me"], "Unknown rewriter 'me'"),
-        (["--judge", "rule:words", "--hops", "3"], "hops"),
-        (["--judge", "rule:words", "--price", "m=1"], "--price m=1 is not MODEL=IN,OUT"),
-        (["--judge", "rule:words", "--record"], "--record needs the file"),
-        (["--judge", "http://host/v1"], "names no model"),
-        (["--judge", "rule:words", "--rubric", "none"], "No rubric 'none'"),
-        (["--judge", "rule:words", "--min-overlap", "2"], "min_overlap is 2.0"),
-    ],
-)
-def test_wrong_options_are_refused(toy_path: Path, tmp_path: Path, options: list[str], message: str) -> None:
-    questions = tmp_path / "questions.txt"
-    questions.write_text("alpha beta gamma\n")
-    done = run_cli(
-        "construct", "answers", questions, "--library", toy_path, "--out", tmp_path / "out", *options
-    )
-    assert done.returncode != 0
-    assert message in done.stderr
-
-
+@pytest.mark.slow
 def test_construct_answers_overwrote_its_own_questions_and_files_that_it_did_not_write(
     toy_path: Path, tmp_path: Path
 ) -> None:

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from scholarbase.databases import open_immutable
-from scholarbase.errors import ConstructionError, InvalidRequest, ModelError, QueryFileError
+from scholarbase.errors import ConstructionError, InvalidRequest, ModelError
 from scholarbase.evaluation.formats import read_queries
-from scholarbase.models.queries import Query, QuerySet
+from scholarbase.models.queries import QuerySet
 from scholarbase.search.library import Library
 from scholarbase_research.construction.job import DATABASE, construct_answers
 from scholarbase_research.construction.judging import Panel
@@ -84,20 +84,6 @@ def test_at_most_thirty_citing_papers_and_all_references(toy: Library, tmp_path:
     assert sum(name.startswith("C") for name in papers(tmp_path / "few", table="candidates")) == 3
 
 
-def test_no_second_hop_where_the_first_has_no_strict_match(toy: Library, tmp_path: Path) -> None:
-    run(toy, tmp_path, citations=0)
-    assert papers(tmp_path, "answer") == {"S1"}
-    assert {hop for (hop,) in rows(tmp_path, "SELECT hop FROM expansions")} == {1}
-    assert stop_of(tmp_path) == "no seed left"
-
-
-@pytest.mark.parametrize(("hops", "answers"), [(0, {"S1"}), (1, {"S1", "C01"})])
-def test_fewer_hops(toy: Library, tmp_path: Path, hops: int, answers: set[str]) -> None:
-    run(toy, tmp_path, hops=hops)
-    assert papers(tmp_path, "answer") == answers
-    assert stop_of(tmp_path) == "last hop"
-
-
 def test_the_answer_limit_stops_and_is_kept(toy: Library, tmp_path: Path) -> None:
     figures = run(toy, tmp_path, answers=1)
     assert papers(tmp_path, "answer") == {"S1"}
@@ -111,12 +97,6 @@ def test_the_judged_limit_is_exact(toy: Library, tmp_path: Path, judged: int) ->
     run(toy, tmp_path, judged=judged, sample=20)
     assert rows(tmp_path, "SELECT COUNT(*) FROM decisions") == [(judged,)]
     assert stop_of(tmp_path) == "judged limit"
-
-
-def test_a_question_without_the_date_of_its_limit_is_refused(toy: Library, tmp_path: Path) -> None:
-    with pytest.raises(QueryFileError, match="Query 'q1' has no date"):
-        run(toy, tmp_path / "out", to="query")
-    assert not (tmp_path / "out").exists()
 
 
 def test_rewrites_by_rules_in_place_of_a_models_are_shown(toy_path: Path, tmp_path: Path) -> None:
@@ -137,12 +117,6 @@ def test_rewrites_by_rules_in_place_of_a_models_are_shown(toy_path: Path, tmp_pa
     )
     assert text in done.stdout
     assert text in (tmp_path / "out" / "report.md").read_text()
-
-
-def test_the_mean_pool_counts_questions_without_results(toy: Library, tmp_path: Path) -> None:
-    queries = QuerySet("toy", "questions", (Query("q1", QUESTION, ()), Query("q2", "zzz", ())))
-    pool = construct_answers(toy, queries, tmp_path, toy_setup(toy, hops=0))["pool"]
-    assert pool["papers_mean"] == 1.0  # 2 and 0
 
 
 # -- the prefilter --------------------------------------------------------------------------------------
@@ -171,22 +145,6 @@ def test_a_loss_without_a_sample_is_not_zero(toy: Library, tmp_path: Path, chang
     page = (tmp_path / "report.md").read_text()
     assert "5 of 7 candidates were dropped. Their loss is not measured" in page
     assert "lost answers" not in page
-
-
-def test_a_sample_without_valid_verdicts_measures_nothing(toy: Library, tmp_path: Path) -> None:
-    def reply(prompt: str) -> str:
-        score = 2 if "alpha beta gamma strict" in prompt else 0
-        return (
-            "prose"
-            if " reference " in prompt.partition("Title: ")[2][:20]
-            else f'{{"reason": "", "score": {score}}}'
-        )
-
-    setup = toy_setup(toy, Panel(RUBRIC, [scripted("judge", reply)]), citations=0, sample=20)
-    strict = Setup(setup.sources, setup.rewriter, setup.panel, setup.limits, PrefilterSettings(1.0))
-    figures = construct_answers(toy, toy_queries(), tmp_path, strict)["prefilter"]
-    assert (figures["dropped"], figures["sampled"]) == (5, 0)
-    assert (figures["lost"], figures["loss"]) == (None, None)
 
 
 def test_a_prefilter_that_drops_all_without_every_word(toy: Library, tmp_path: Path) -> None:
@@ -331,22 +289,6 @@ def test_errors_are_judged_anew_on_request(toy: Library, tmp_path: Path) -> None
     assert retried == whole
 
 
-def test_the_cost_of_errors_is_not_forgotten(toy: Library, tmp_path: Path) -> None:
-    left = [4]
-
-    def first_prose(prompt: str) -> str:
-        left[0] -= 1
-        return "prose" if left[0] >= 0 else '{"reason": "", "score": 0}'
-
-    setup = toy_setup(toy, Panel(RUBRIC, [scripted("m", first_prose)]), hops=0)
-    cost = construct_answers(toy, toy_queries(), tmp_path, setup, judge_concurrency=1)["cost"]
-    assert cost["models"][0]["replies"] == 4  # two for each of two papers
-    again = construct_answers(toy, toy_queries(), tmp_path, setup, retry_errors=True)["cost"]["models"][0]
-    assert (again["replies"], again["input_tokens"], again["output_tokens"]) == (6, 600, 60)
-    none_left = construct_answers(toy, toy_queries(), tmp_path, setup, retry_errors=True)["cost"]["models"][0]
-    assert none_left == again
-
-
 def test_errors_are_asked_again_and_not_replayed(toy: Library, tmp_path: Path) -> None:
     def run(script: Any, record: bool) -> tuple[dict[str, Any], int]:
         with model_server(script) as server, Cassette(tmp_path / "tape", record=record) as cassette:
@@ -464,16 +406,6 @@ def test_a_failed_judge_keeps_the_verdicts_so_far(toy: Library, tmp_path: Path) 
     construct_answers(toy, toy_queries(), tmp_path, toy_setup(toy, panel), judge_concurrency=1)
     assert calls.count(first) == 1
     assert papers(tmp_path, "answer") == {"S1", "C01", "H1"}
-
-
-def test_wrong_setups_are_refused(toy: Library) -> None:
-    setup = toy_setup(toy)
-    with pytest.raises(InvalidRequest, match="names library:sparse twice"):
-        Setup([*setup.sources, *setup.sources], setup.rewriter, setup.panel)
-    with pytest.raises(InvalidRequest, match="--judge names by-title twice"):
-        Panel(RUBRIC, [*setup.panel.judges, *setup.panel.judges])
-    with pytest.raises(InvalidRequest, match="give --relevance and --relevance-floor together"):
-        Setup(setup.sources, setup.rewriter, setup.panel, prefilter=PrefilterSettings(floor=0.5))
 
 
 def content_of(folder: Path) -> dict[str, Any]:

@@ -7,6 +7,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from scholarbase.search.library import Library
 from scholarbase_research.construction.job import construct_answers
 from scholarbase_research.construction.judging import Panel
@@ -49,6 +51,7 @@ LOCK = threading.Lock()
 SENT: Counter[str] = Counter()
 
 
+@pytest.mark.slow
 def test_a_model_server_that_fails_in_every_way(toy: Library, tmp_path: Path) -> None:
     SENT.clear()
     with model_server(script) as server:

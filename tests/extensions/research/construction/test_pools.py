@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scholarbase.errors import InvalidRequest, QueryFileError
-from scholarbase_research.construction.pools import Pool, Relation, make_pools, read_keywords, read_relations
+from scholarbase.errors import InvalidRequest
+from scholarbase_research.construction.pools import Pool, Relation, make_pools
 from tests.conftest import SAMPLE, run_cli
 
 
@@ -51,11 +50,6 @@ def test_many_papers_that_share_keywords_are_capped_the_most_shared_first() -> N
     assert len({n for n in numbers if n % 2}) == 9
 
 
-def test_a_target_that_shares_keywords_counts_once() -> None:
-    pool = pool_of(100, 10, target=5)
-    assert (pool.overlapping, pool.padded, len(set(pool.papers))) == (9, 20, 30)
-
-
 def test_the_smallest_corpus_is_taken_whole() -> None:
     assert set(pool_of(31, 3, target=20).papers) == {paper(n) for n in range(1, 31)}
     with pytest.raises(InvalidRequest, match="There are 30 papers: pools of 30 need 31 or more"):
@@ -69,12 +63,6 @@ def test_a_seed_gives_the_same_pools_in_any_order_of_the_files() -> None:
     first = {pool.relation.query_id: pool for pool in make_pools(relations, own, seed=5)}
     assert first == {pool.relation.query_id: pool for pool in make_pools(relations[::-1], backwards, seed=5)}
     assert first != {pool.relation.query_id: pool for pool in make_pools(relations, own, seed=6)}
-
-
-def test_the_place_of_the_target_is_random() -> None:
-    places = Counter(pool_of(100, 10, seed=seed).papers.index(paper(90)) // 10 for seed in range(150))
-    # 50 in each third, with a standard deviation of 6.
-    assert all(25 < places[third] < 75 for third in range(3))
 
 
 @settings(deadline=None, max_examples=60)
@@ -125,34 +113,3 @@ def test_a_search_within_the_pools_is_measured(tmp_path: Path, sample_library: P
     again = run_cli("construct", "pools", relations, papers, "--out", out)
     assert again.returncode != 0
     assert "already exists" in again.stderr
-
-
-@pytest.mark.parametrize(
-    ("row", "message"),
-    [
-        ({"query_id": "q", "query": "?", "source": paper(1)}, "line 1 has no target"),
-        ({"query_id": "q", "query": "?", "source": paper(1), "target": paper(1)}, "they must differ"),
-        ({"query_id": "q", "query": "?", "source": "nothing", "target": paper(1)}, "line 1: source: "),
-        ({"query_id": 1, "query": "?", "source": paper(1), "target": paper(2)}, "query_id is 1"),
-        (
-            {"query_id": "q", "query": "?", "source": paper(1), "target": paper(2), "k": 1},
-            "unknown field 'k'",
-        ),
-    ],
-)
-def test_invalid_relations_are_refused(tmp_path: Path, row: dict[str, Any], message: str) -> None:
-    with pytest.raises(QueryFileError, match=message):
-        read_relations(write(tmp_path / "relations.jsonl", [row]))
-
-
-def test_invalid_keywords_and_unknown_papers_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(QueryFileError, match="must be a list or a text"):
-        read_keywords(write(tmp_path / "a.jsonl", [{"paper": paper(1), "keywords": 5}]))
-    with pytest.raises(QueryFileError, match="again"):
-        read_keywords(write(tmp_path / "b.jsonl", [{"paper": paper(1), "keywords": []}] * 2))
-    with pytest.raises(InvalidRequest, match=r"target arXiv:2101\.00999 .* is not among the papers"):
-        pool_of(100, 3, target=999)
-    read = read_keywords(
-        write(tmp_path / "c.jsonl", [{"paper": "2101.00001", "keywords": [" Deep  Nets", "", "A"]}])
-    )
-    assert read == {paper(1): frozenset({"deep nets", "a"})}

@@ -11,9 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from scholarbase.client import Client
 from scholarbase.encoders.base import Encodings
-from scholarbase.errors import DocumentNotFound, InvalidRequest, QueryFileError, RunExists
+from scholarbase.errors import DocumentNotFound, QueryFileError, RunExists
 from scholarbase.ingest.job import ingest
 from scholarbase.models.encoders import EncoderSpec
 from scholarbase.search.library import Library
@@ -29,7 +28,7 @@ from scholarbase_research.construction.relations import (
     write_relations,
 )
 from tests import fulltexts
-from tests.conftest import run_cli, serving_in_thread
+from tests.conftest import run_cli
 
 A, B, C = (f"arXiv:2101.0000{n}" for n in range(1, 4))
 
@@ -135,16 +134,6 @@ def test_the_order_of_questions_and_the_size_of_blocks_change_nothing(
     assert related(many, threshold=0.9) == first
 
 
-def test_invalid_arguments_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    for options in ({"threshold": 1}, {"threshold": -0.1}, {"threshold": float("nan")}, {"top_sections": 0}):
-        with pytest.raises(InvalidRequest, match=next(iter(options))):
-            related(QUESTIONS, **options)
-    monkeypatch.setattr("scholarbase_research.construction.relations.MAX_PER_PAPER", 2)
-    with pytest.raises(InvalidRequest, match=r"arXiv:2101\.00001 has 3 questions"):
-        related(QUESTIONS)
-    assert related([]) == []
-
-
 def test_files_of_questions(tmp_path: Path) -> None:
     path = tmp_path / "questions.jsonl"
     lines = [
@@ -238,6 +227,7 @@ def sentences(library: object, **options: int) -> tuple[list[CitationRelation], 
     return list(found), dict(found.counts)
 
 
+@pytest.mark.slow
 def test_only_sentences_with_one_mark_of_a_held_paper_are_relations(surveyed: Library) -> None:
     found, counts = sentences(surveyed)
     survey, text = "arXiv:2303.00005", surveyed.text("arXiv:2303.00005", from_offset=0).text or ""
@@ -254,25 +244,6 @@ def test_only_sentences_with_one_mark_of_a_held_paper_are_relations(surveyed: Li
         **{"papers": 4, "papers_left_out": 3, "sentences": 7},
         **{"several": 1, "not_held": 1, "unlinked": 1, "short": 1, "own": 1, "relations": 2},
     }
-
-
-def test_papers_that_cite_few_are_kept_on_request(surveyed: Library) -> None:
-    found, counts = sentences(surveyed, min_cited=1)
-    assert counts["papers_left_out"] == 1
-    assert [(one.source, one.query) for one in found][:3] == [
-        (fulltexts.SORTING, "Sorting networks compare keys in a fixed order."),
-        (fulltexts.MERGING, "The sorting networks of earlier work need more comparators."),
-        (fulltexts.MERGING, "Unlike them, we keep a zebra."),
-    ]
-    assert len(found) == 5
-    assert sentences(surveyed, min_cited=4)[0] == []
-    with pytest.raises(InvalidRequest, match="min_cited"):
-        sentences(surveyed, min_cited=0)
-
-
-def test_a_server_gives_the_same_relations(surveyed: Library) -> None:
-    with serving_in_thread(surveyed, sql=True) as url, Client(url) as client:
-        assert sentences(client, min_cited=1) == sentences(surveyed, min_cited=1)
 
 
 def test_a_library_without_full_texts_is_named(sample_library: Path) -> None:

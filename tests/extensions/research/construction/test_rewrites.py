@@ -6,21 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from scholarbase.errors import QueryFileError
 from scholarbase.search.library import Library
 from scholarbase_research.construction.questions import read_questions
-from scholarbase_research.construction.rewrites import KINDS, ModelRewriter, RuleRewriter, shares
+from scholarbase_research.construction.rewrites import KINDS, ModelRewriter, RuleRewriter
 from scholarbase_research.construction.terms import overlap, stems
 from scholarbase_research.llm.base import Completion, ModelRequest, Usage
 from tests.conftest import SAMPLE
 from tests.extensions.research.llm.model_server import FunctionModel
 
 QUESTION = "Which papers study black holes using conformal field theory?"
-
-
-def test_ten_rewrites_of_five_kinds() -> None:
-    assert shares(10) == dict.fromkeys(KINDS, 2)
-    assert list(shares(12).values()) == [3, 3, 2, 2, 2]
 
 
 def test_rules_rewrite_without_a_model(sample: Library) -> None:
@@ -46,13 +40,6 @@ def test_every_rewrite_by_rules_has_the_questions_words(sample: Library) -> None
         wanted = stems(question) - stems("which how do for by example")
         for one in RuleRewriter(sample).rewrite(question, 10, None).rewrites[1:]:
             assert wanted <= stems(one.text), one
-
-
-@pytest.mark.parametrize("question", ["?", "Which papers?", "the", "量子 重力", "a" * 900, "LHC"])
-def test_rules_rewrite_every_question(sample: Library, question: str) -> None:
-    found = RuleRewriter(sample).rewrite(question, 10, None)
-    assert found.rewrites[0].text == question
-    assert len(found.rewrites) <= 11
 
 
 REPLY = (
@@ -116,19 +103,3 @@ def test_questions_with_and_without_answers(tmp_path: Path) -> None:
     )
     query = read_questions(rows).queries[0]
     assert (query.id, query.text, query.date, query.intent) == ("a", "What?", "2020-05", "method_capability")
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ('{"query_id": "a", "question": "x"}\n{"query_id": "a", "question": "y"}\n', "query id 'a' twice"),
-        ('{"query_id": "a", "question": "x"}\n{"query_id": "b"}\n', "line 2"),
-        ('{"query_id": "a", "question": "x", "date": "May"}\n', "line 1: date is 'May'"),
-        ('{"query_id": "a", "question": "x"}\nnot JSON\n', "line 2 is not valid JSON"),
-    ],
-)
-def test_wrong_questions_are_refused(tmp_path: Path, content: str, message: str) -> None:
-    path = tmp_path / "mine.jsonl"
-    path.write_text(content)
-    with pytest.raises(QueryFileError, match=message):
-        read_questions(path)

@@ -8,10 +8,8 @@ from typing import Any
 
 import pytest
 
-from scholarbase.errors import QueryFileError
 from scholarbase.files import locked_folder
 from scholarbase_research.construction.questions import read_questions
-from scholarbase_research.construction.topics import INTENTS, categories, read_topics
 from tests.conftest import run_cli
 from tests.extensions.research.llm.model_server import Reply, in_order, model_server
 
@@ -100,16 +98,7 @@ def test_quotas(tmp_path: Path) -> None:
     assert manifest["reasons"]["quota of method_capability"] == 2
 
 
-def test_a_model_that_fails_ends_the_job(tmp_path: Path) -> None:
-    (tmp_path / "topics.txt").write_text("strings\n")
-    with model_server(in_order(Reply(status=401, body=b""))) as server:
-        command = ["construct", "queries", tmp_path / "topics.txt", "--model", server.url]
-        done = run_cli(*command, "--out", tmp_path / "out")
-    assert done.returncode == 25
-    assert "returned 401" in done.stderr
-    assert not (tmp_path / "out" / "questions.jsonl").exists()
-
-
+@pytest.mark.slow
 def test_malformed_replies_gave_no_questions_without_an_error_and_were_final(tmp_path: Path) -> None:
     (tmp_path / "topics.txt").write_text("graph neural networks\nquantum compilers\n")
     command = ["construct", "queries", tmp_path / "topics.txt", "--out", tmp_path / "out", "--model"]
@@ -146,19 +135,3 @@ def test_construct_queries_took_a_folder_in_use_or_with_files_of_others(tmp_path
     assert done.returncode == 26
     assert "questions.jsonl is not of an earlier run" in done.stderr
     assert [path.read_text() for path in out.iterdir()] == ["mine"]
-
-
-def test_the_forty_categories_and_four_intents() -> None:
-    found = categories()
-    assert len(found) == 40  # Table 8 of the ScholarQuest paper
-    assert found["cs.CL"] == "Computation and Language"
-    assert set(INTENTS) == {"method_capability", "setting_anchor", "claim_comparison", "scope_control"}
-
-
-def test_topics_of_a_file(tmp_path: Path) -> None:
-    path = tmp_path / "topics.txt"
-    path.write_text("a b\n\n A  B \nc\n")
-    assert read_topics(path) == ["a b", "c"]
-    path.write_text("\n")
-    with pytest.raises(QueryFileError, match="has 0 topics"):
-        read_topics(path)

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.evaluation.test_cli import QUERIES, check_extra_is_missing, evaluate, mean_by_trec_eval, work
+from tests.evaluation.test_cli import QUERIES, evaluate, mean_by_trec_eval, work
 
 __all__ = ["work"]
 
 
+@pytest.mark.slow
 def test_oracle_shows_ceilings_at_least_as_high_as_the_runs(work: Path, sample_library: Path) -> None:
     done = evaluate(
         "oracle", "runs/bm25", "runs/fts5", "--library", sample_library, "--hops", "1", "--json", cwd=work
@@ -42,10 +43,3 @@ def test_a_sweep_reports_on_the_test_half(work: Path, sample_library: Path) -> N
     with (work / "sweep" / "grid.csv").open() as lines:
         rows = [line for line in csv.reader(lines) if line and not line[0].startswith("#")]
     assert len(rows) == 1 + 2
-
-
-@pytest.mark.slow
-def test_a_missing_extra_is_an_error_before_any_search(tmp_path: Path, sample_library: Path) -> None:
-    (tmp_path / "sweep.toml").write_text(f"queries = {str(QUERIES)!r}\n[grid]\nrrf_k = [20, 60]\n")
-    check_extra_is_missing(tmp_path, "sweep", "sweep.toml", "--library", sample_library)
-    assert not (tmp_path / "sweep").exists()

@@ -164,25 +164,6 @@ def test_of_papers_with_the_same_letters_the_first_is_written(sample_library: Pa
     pasa.papers.close()
 
 
-@pytest.mark.parametrize(("form", "file"), [("spar-cache", "out"), ("pasa", "out/id2paper.json")])
-def test_files_are_replaced_only_with_force(
-    sample_library: Path, tmp_path: Path, form: str, file: str
-) -> None:
-    path = tmp_path / file
-    path.parent.mkdir(exist_ok=True)
-    path.write_text("mine")
-    arguments = ("export", "--library", sample_library, "--format", form, tmp_path / "out")
-    refused = run_cli(*arguments)
-    assert refused.returncode == 2
-    assert f"{path} exists: choose another path, or replace the file with --force." in refused.stderr
-    assert path.read_text() == "mine"
-    assert run_cli(*arguments, "--force").returncode == 0
-    assert path.stat().st_size > 100_000
-    missing = run_cli("export", "--library", tmp_path / "none", "--format", form, tmp_path / "other")
-    assert missing.returncode == 3
-    assert not (tmp_path / "other").exists()
-
-
 class _Interrupted(SilentReporter):
     """Ctrl-C in the first batch."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 from pathlib import Path
 
 import orjson
@@ -55,19 +54,6 @@ def test_a_cassette_that_a_killed_process_left_is_continued(tmp_path: Path) -> N
     assert path.read_bytes() == whole
 
 
-def test_a_compressed_cassette_is_read_and_not_recorded_to(tmp_path: Path) -> None:
-    path = tmp_path / "tape.jsonl.gz"
-    url = recorded(tmp_path / "tape.jsonl")
-    packed = gzip.compress((tmp_path / "tape.jsonl").read_bytes())
-    path.write_bytes(packed + b"\n")
-    with pytest.raises(ModelError, match="is not a recorded reply"):
-        Cassette(path, record=True)
-    assert path.read_bytes() == packed + b"\n"
-    path.write_bytes(packed)
-    with Cassette(path) as cassette:
-        assert open_model(url, cassette=cassette).complete(ONE).text == "first"
-
-
 def test_a_changed_or_missing_cassette_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "tape.jsonl"
     recorded(path)
@@ -99,13 +85,3 @@ def test_a_cassette_whose_first_line_was_cut_is_continued(tmp_path: Path, size: 
     path.write_bytes((tmp_path / "tape.jsonl").read_bytes()[:size])
     recorded(path)
     assert path.read_bytes() == (tmp_path / "tape.jsonl").read_bytes()
-
-
-def test_a_cassette_without_its_last_line_end_keeps_the_last_reply(tmp_path: Path) -> None:
-    path = tmp_path / "tape.jsonl"
-    recorded(path)
-    whole = path.read_bytes()
-    path.write_bytes(whole[:-1])
-    with Cassette(path, record=True) as cassette:
-        assert len(cassette) == 2
-    assert path.read_bytes() == whole

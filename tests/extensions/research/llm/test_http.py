@@ -97,26 +97,12 @@ def test_a_wrong_key_is_not_retried_and_not_shown() -> None:
     assert "127.0.0.1" not in caught.value.for_clients
 
 
-def test_something_else_than_completions_is_an_error() -> None:
-    with (
-        model_server(in_order(Reply(body=b'{"hello": 1}'))) as server,
-        pytest.raises(ModelError, match=r"not a chat completion .*twice"),
-    ):
-        server.model().complete(ASK)
-    assert len(server.requests) == 2
-
-
 def test_no_more_requests_at_once_than_allowed() -> None:
     with model_server(in_order(Reply("Hi."))) as server:
         model = server.model(concurrency=2)
         with ThreadPoolExecutor(8) as pool:
             assert {c.text for c in pool.map(model.complete, [ASK] * 24)} == {"Hi."}
     assert 1 <= server.most <= 2
-
-
-def test_replies_without_counts_are_counted_as_such() -> None:
-    with model_server(in_order(Reply("Hi.", tokens=None))) as server:
-        assert server.model().complete(ASK).usage == Usage(1, uncounted=1)
 
 
 def test_the_cost_of_tokens() -> None:

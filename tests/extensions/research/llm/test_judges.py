@@ -10,7 +10,7 @@ from scholarbase.errors import InvalidRequest, ModelError
 from scholarbase_research.llm.asking import Malformed
 from scholarbase_research.llm.base import Completion, Usage
 from scholarbase_research.llm.judges import ModelJudge, parse_reply
-from scholarbase_research.llm.rubrics import open_rubric, packaged_rubrics
+from scholarbase_research.llm.rubrics import open_rubric
 from tests.extensions.research.llm.model_server import (
     FunctionModel,
     ModelServer,
@@ -122,16 +122,6 @@ def test_aggregation_disagreement_and_grades() -> None:
     assert [open_rubric("relevance-half").grade(score) for score in (0, 0.5, 1)] == [0, 1, 2]
 
 
-def test_the_scales_of_the_package() -> None:
-    scales = {name: open_rubric(name).values for name in packaged_rubrics()}
-    assert scales == {
-        "relevance-0-2": (0, 1, 2),
-        "relevance-1-10": tuple(range(1, 11)),
-        "relevance-binary": (0, 1),
-        "relevance-half": (0, 0.5, 1),
-    }
-
-
 RUBRIC = """
 prompt = "Is $title about $question? Costs $$5."
 parser = "label"
@@ -168,12 +158,3 @@ def test_a_wrong_rubric_is_refused(tmp_path: Path) -> None:
         path.write_text(RUBRIC.replace(old, new))
         with pytest.raises(InvalidRequest, match=message):
             open_rubric(str(path))
-
-
-def test_a_rubric_that_names_an_unknown_field(tmp_path: Path) -> None:
-    path = tmp_path / "mine.toml"
-    path.write_text(RUBRIC.replace("$title", "$heading"))
-    with pytest.raises(InvalidRequest, match=r"'heading'.*may name .*title"):
-        open_rubric(str(path)).request(ITEM)
-    with pytest.raises(InvalidRequest, match="No rubric 'nothing': use relevance-0-2"):
-        open_rubric("nothing")

@@ -7,17 +7,14 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from scholarbase.encoders.registry import PACKAGED_FOLDER
 from scholarbase.encoders.static import FILES, StaticEncoder
-from scholarbase.errors import EncoderError, InvalidRequest, MissingExtra
-from scholarbase.extras import PACKAGES
+from scholarbase.errors import EncoderError
 from scholarbase_research.training import TrainingOptions, job, steps, train
 from scholarbase_research.training.options import TrainingOptions as Options
 from scholarbase_research.training.pairs import Pairs, write_tokens
@@ -55,13 +52,6 @@ def test_the_result_is_a_static_encoder(trained: Path) -> None:
     assert encoder.vocabulary_size <= 700
     facts = json.loads((trained / "config.json").read_bytes())["training"]
     assert (facts["steps"], facts["papers"], facts["seed"]) == (7, 200, 0)
-
-
-def test_model2vec_reads_the_result(trained: Path) -> None:
-    model2vec = pytest.importorskip("model2vec")
-    texts = [text for pair in PAPERS[:20] for text in pair]
-    theirs = model2vec.StaticModel.from_pretrained(trained).encode(texts)
-    np.testing.assert_allclose(StaticEncoder(trained).encode_documents(texts).dense, theirs, atol=1e-6)
 
 
 def test_quantized_rows_keep_their_directions_and_lengths() -> None:
@@ -157,6 +147,7 @@ def test_a_vocabulary_does_not_depend_on_the_process() -> None:
     assert {other.stdout for other in others} == {one.stdout}
 
 
+@pytest.mark.slow
 def test_stopped_at_any_write_and_resumed_it_gives_the_same_bytes(
     tmp_path: Path, trained: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -252,39 +243,6 @@ def test_other_options_or_papers_are_refused(tmp_path: Path, trained: Path) -> N
     assert json.loads((folder / "config.json").read_bytes())["training"]["papers"] == 100
 
 
-def test_a_folder_with_other_files_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "thesis.tex").touch()
-    with pytest.raises(EncoderError, match=r"is not empty and not an encoder \(it contains 'thesis.tex'\)"):
-        train(lambda: PAPERS, tmp_path, SMALL)
-
-
-def test_two_trainings_in_one_folder(tmp_path: Path) -> None:
-    def reading() -> Iterable[tuple[str, str]]:
-        with pytest.raises(EncoderError, match="Another process trains an encoder in"):
-            train(lambda: PAPERS, tmp_path / "small", SMALL)
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        train(reading, tmp_path / "small", SMALL)
-
-
-@pytest.mark.parametrize("count", [0, 1])
-def test_too_few_papers(tmp_path: Path, count: int) -> None:
-    with pytest.raises(
-        EncoderError, match=f"has {count} papers with a title and an abstract: training needs 2"
-    ):
-        train(lambda: PAPERS[:count], tmp_path / "small", SMALL)
-
-
-@pytest.mark.parametrize(
-    ("name", "value"), [("steps", 0), ("dimensions", 0), ("batch", 1), ("rate", 0), ("dropped", 1)]
-)
-def test_an_option_out_of_range(tmp_path: Path, name: str, value: float) -> None:
-    with pytest.raises(InvalidRequest, match=f"{name} is {value}: it must be from "):
-        train(lambda: PAPERS, tmp_path / "small", Options(**(SMALL.to_dict() | {name: value})))
-    assert not (tmp_path / "small").exists()
-
-
 def test_a_loss_that_is_not_finite(tmp_path: Path) -> None:
     options = Options(**(SMALL.to_dict() | {"scale": 1000.0, "deviation": 10.0, "rate": 10.0, "steps": 2}))
 
@@ -297,12 +255,6 @@ def test_a_loss_that_is_not_finite(tmp_path: Path) -> None:
             EncoderError, match=r"The loss of step 1 is .*: start again with --restart and a lower"
         ):
             train(lambda: PAPERS, tmp_path / "small", options)
-
-
-def test_without_the_extra_the_error_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(PACKAGES, "training", ("a_package_that_nobody_has",))
-    with pytest.raises(MissingExtra, match=r'Training an encoder needs .*pip install "\.\[training\]"'):
-        train(lambda: PAPERS, tmp_path / "small", SMALL)
 
 
 # -- the pairs of a step --------------------------------------------------------------------------------
@@ -346,19 +298,7 @@ def _texts(bag: Any) -> list[Any]:
     return np.split(bag.ids, bag.offsets[1:])
 
 
-def test_its_training_is_that_of_the_default_options() -> None:
-    facts = json.loads((PACKAGED_FOLDER / "config.json").read_bytes())["training"]
-    assert {name: facts[name] for name in TrainingOptions().to_dict()} == TrainingOptions().to_dict()
-    assert facts["papers"] == 334_917
-    assert facts["texts"] in (ROOT / "docs" / "model-card.md").read_text(encoding="utf-8")
-
-
-def test_encoder_train_needs_a_library(tmp_path: Path) -> None:
-    done = run_cli("encoder", "train", tmp_path / "nothing", "--out", tmp_path / "encoder")
-    assert done.returncode == 3
-    assert not (tmp_path / "encoder").exists()
-
-
+@pytest.mark.slow
 def test_encoder_train_gives_an_encoder(tmp_path: Path, small_snapshot: Path) -> None:
     pytest.importorskip("sentence_transformers")
     run_cli("ingest", small_snapshot, "--library", tmp_path / "library")

@@ -103,13 +103,6 @@ def test_litsearch_reads_from_parquet(tmp_path: Path) -> None:
         read_queries(path)
 
 
-def test_an_invalid_specificity_is_an_error_and_not_a_crash(tmp_path: Path) -> None:
-    for value in ([1], 2, True, "broad"):
-        path = lines(tmp_path / "l.jsonl", LITSEARCH_LINE | {"specificity": value})
-        with pytest.raises(QueryFileError, match=r"line 1: specificity is .*, and must be 0 for broad or 1"):
-            read_queries(path)
-
-
 # -- ScholarGym -----------------------------------------------------------------------------------------
 
 
@@ -139,26 +132,7 @@ def test_scholargym_in_its_second_form(tmp_path: Path) -> None:
     assert (queries.format, only(queries).answers) == ("ScholarGym", (Answer("arXiv:2101.00002"),))
 
 
-def test_scholargym_labels_must_be_as_many_as_papers(tmp_path: Path) -> None:
-    path = lines(tmp_path / "g.jsonl", SCHOLARGYM_LINE | {"gt_label": [1]})
-    with pytest.raises(QueryFileError, match="1 labels for the 2 papers"):
-        read_queries(path)
-
-
 # -- all of them ----------------------------------------------------------------------------------------
-
-
-def test_metadata_for_another_format_is_an_error(tmp_path: Path) -> None:
-    path = lines(tmp_path / "pasa.jsonl", PASA_LINE)
-    with pytest.raises(QueryFileError, match=r"in the format PaSa, which has no metadata file"):
-        read_queries(path, metadata=path)
-
-
-def test_unknown_columns_are_listed_in_a_note(tmp_path: Path) -> None:
-    path = lines(
-        tmp_path / "b.jsonl", PASA_LINE | {"foo": 1}, PASA_LINE | {"qid": "2", "foo": 2, "bar": None}
-    )
-    assert read_queries(path).notes == ("2 columns were not read: foo, bar",)
 
 
 def test_an_error_lists_the_formats_of_the_core_and_of_extensions(tmp_path: Path) -> None:

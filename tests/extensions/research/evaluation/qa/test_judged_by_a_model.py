@@ -62,16 +62,7 @@ def test_a_wrong_key_ends_the_job(tmp_path: Path) -> None:
     assert not done.stdout
 
 
-def test_a_cassette_without_the_reply_ends_the_job(tmp_path: Path) -> None:
-    files = write(tmp_path, ["Thinking machines."])
-    (tmp_path / "tape").write_bytes(b"")
-    done = run_cli(
-        "eval", "qa", *files, "--judge", "http://127.0.0.1:9/v1#j", "--cassette", tmp_path / "tape"
-    )
-    assert done.returncode == ModelError.exit_code, done.stderr
-    assert "has no reply of j" in done.stderr
-
-
+@pytest.mark.slow
 def test_ten_failures_of_a_judge_end_the_job(tmp_path: Path) -> None:
     def scored(count: int) -> Scores:
         predictions, examples = write(tmp_path, ["Thinking machines."] * count)

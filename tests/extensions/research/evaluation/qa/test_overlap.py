@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from scholarbase_research.evaluation.qa.overlap import best_rouge, evidence_overlap, rouge, token_f1
 
 EPOCHS = "The model was trained with the Adam optimizer for 10 epochs at a learning rate of 1e-4."
-WORDS = st.lists(st.sampled_from(["a", "cat", "Sat", "on", "the", "mat.", "42%", "é"]), max_size=12).map(
-    " ".join
-)
 
 
 @pytest.mark.parametrize(
@@ -60,15 +55,6 @@ def test_the_best_reference_counts_for_each_measure() -> None:
 )
 def test_token_f1(answer: str, reference: str, expected: float) -> None:
     assert token_f1(answer, reference) == pytest.approx(expected)
-
-
-@settings(deadline=None, max_examples=60)
-@given(WORDS, WORDS)
-def test_overlap_is_symmetric_and_between_0_and_1(a: str, b: str) -> None:
-    assert token_f1(a, b) == token_f1(b, a)
-    assert rouge(a, b) == rouge(b, a)
-    assert all(0 <= value <= 1 for value in (token_f1(a, b), *rouge(a, b)))
-    assert token_f1(a, a) == 1
 
 
 def test_evidence_counts_passages_as_sets() -> None:

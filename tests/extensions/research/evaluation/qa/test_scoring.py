@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from scholarbase.errors import InvalidRequest, QueryFileError, RunMismatch
+from scholarbase.errors import QueryFileError, RunMismatch
 from scholarbase_research.evaluation.qa.examples import read_examples, read_predictions
 from scholarbase_research.evaluation.qa.scoring import Scores, score
 from tests.conftest import run_cli
@@ -168,11 +168,6 @@ def test_predictions_of_other_examples_are_refused(files: tuple[Path, Path], tmp
     assert "e9" in done.stderr
 
 
-def test_unknown_columns_are_noted(files: tuple[Path, Path]) -> None:
-    write(files[0], [{**row, "tokens": 5} for row in PREDICTIONS])
-    assert "predictions.jsonl: 1 column was not read: tokens" in scored(files).notes
-
-
 def test_invalid_lines_are_refused_with_their_place(tmp_path: Path) -> None:
     for row, message in (
         (
@@ -198,27 +193,6 @@ def test_invalid_lines_are_refused_with_their_place(tmp_path: Path) -> None:
             read_predictions(write(tmp_path / "p.jsonl", [PREDICTIONS[0], row]))
 
 
-def test_files_that_are_not_json_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(QueryFileError, match="No file at"):
-        read_examples(tmp_path / "nothing.jsonl")
-    (tmp_path / "empty.jsonl").write_text("")
-    with pytest.raises(QueryFileError, match="is empty"):
-        read_examples(tmp_path / "empty.jsonl")
-    (tmp_path / "table.csv").write_text("id,answer\n1,2\n")
-    with pytest.raises(QueryFileError, match="is not JSON"):
-        read_predictions(tmp_path / "table.csv")
-
-
-def test_an_array_is_read_like_lines(tmp_path: Path) -> None:
-    (tmp_path / "examples.json").write_text(json.dumps(EXAMPLES))
-    assert len(read_examples(tmp_path / "examples.json").examples) == len(EXAMPLES)
-
-
 def test_a_huge_answer_is_an_error_of_its_example(files: tuple[Path, Path]) -> None:
     write(files[0], [{"id": "t1", "answer": "x" * 200_000}])
     assert "at most 100,000 are compared" in scored(files).errors["t1"]
-
-
-def test_concurrency_has_a_range(files: tuple[Path, Path]) -> None:
-    with pytest.raises(InvalidRequest, match="concurrency is 0"):
-        scored(files, concurrency=0)
