@@ -129,7 +129,9 @@ def read_query(text: str, *, updates: bool = True) -> Read:
     ):
         raise _too_complex("times the same word in a phrase", MAX_REPEATED)
     condition, cuts = _Parser(tokens).either(), dict[str, int]()
-    if condition is not None and _depth(condition) > 3 * MAX_DEPTH:  # a pair has alternatives of several of several
+    if (
+        condition is not None and _depth(condition) > 3 * MAX_DEPTH
+    ):  # a pair has alternatives of several of several
         raise _too_complex("nested parentheses", MAX_DEPTH)
     for what in _CUT:
         if _complexity(condition)[what] > _MOST[what]:

@@ -206,6 +206,7 @@ _COMPARED: Final = {
     "has": "instr({}, ?)",
     "glob": "{} GLOB ?",
 }
+_DAYS: Final = ("first_day", "last_day")
 _CHANGED: Final = f"coalesce({_UPDATED}, p.first_day)"
 _SORTED: Final[dict[ListOrder, tuple[str, str]]] = {
     "-relevance": ("s.score DESC NULLS LAST", "p.first_day DESC NULLS LAST, p.id DESC"),
@@ -482,11 +483,8 @@ def _leaf_sql(condition: Condition) -> tuple[str, list[str | int]]:
         case Text(expression):
             sql, params = "p.id IN (SELECT rowid FROM fulltext WHERE fulltext MATCH ?)", [expression]
         case Days(first, last, changed):
-            columns = (
-                f"coalesce({_UPDATED}, p.{end})" if changed else f"p.{end}"
-                for end in ("first_day", "last_day")
-            )
-            sql, params = _between(*columns, first, last)
+            begin, end = (f"coalesce({_UPDATED}, p.{name})" if changed else f"p.{name}" for name in _DAYS)
+            sql, params = _between(begin, end, first, last)
             sql = sql or "1"
         case ArxivIds(None):
             sql = "p.arxiv_id IS NOT NULL"
@@ -532,11 +530,14 @@ def every(parts: Sequence[Condition]) -> Condition:
 
 def either(parts: Sequence[Condition]) -> Condition:
     """Any part; those of words as one expression, and lists of names, categories and ids as one list."""
-    for kind in (Authors, Categories):
-        alike = [part for part in parts if isinstance(part, kind)]
-        if len(alike) > 1:
-            joined = kind(tuple(chain.from_iterable(part.names for part in alike)))  # type: ignore[arg-type]
-            parts = [*(part for part in parts if part not in alike), joined]
+    authors = [part for part in parts if isinstance(part, Authors)]
+    categories = [part for part in parts if isinstance(part, Categories)]
+    if len(authors) > 1:
+        names = tuple(chain.from_iterable(part.names for part in authors))
+        parts = [*(part for part in parts if part not in authors), Authors(names)]
+    if len(categories) > 1:
+        of_any = tuple(chain.from_iterable(part.names for part in categories))
+        parts = [*(part for part in parts if part not in categories), Categories(of_any)]
     listed = {part: part.ids for part in parts if isinstance(part, ArxivIds) and part.ids is not None}
     if len(listed) > 1:
         ids = ArxivIds(tuple(chain.from_iterable(listed.values())))

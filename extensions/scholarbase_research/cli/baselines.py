@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 import orjson
@@ -67,24 +67,8 @@ def run(
     policy: str,
     out: Path,
     model_url: str | None,
-    limit: int,
-    turns: int,
-    window: int,
-    observation_tokens: int,
-    to: str | None,
-    concurrency: int,
-    cassette: Path | None,
-    record: bool,
-    prices: Sequence[str],
-    structured: str,
-    model_timeout: float,
-    metadata: Path | None,
-    skip_broken: bool,
-    restart: bool,
-    library: Path | None,
-    url: str | None,
-    encoder: str | None,
     as_json: bool,
+    **options: Any,
 ) -> None:
     """Run an agent on the questions of a query file, and write its trajectory to --out.
 
@@ -99,23 +83,21 @@ def run(
     from scholarbase_research.agents.job import CHECKPOINT, OUTPUTS, TRAJECTORY, run_agent
     from scholarbase_research.jobs import check_inputs
 
-    check_whole(limit, "--limit", 1, MAX_LIMIT)
+    check_whole(options["limit"], "--limit", 1, MAX_LIMIT)
     if policy in POLICIES and (model_url is None) == (policy == "react"):
         raise InvalidRequest(
             "--policy react needs a model: give --model https://host/v1#name."
             if policy == "react"
             else f"--policy {policy} has no model: leave out --model."
         )
-    priced = read_prices(prices)
+    priced = read_prices(options["prices"])
+    metadata = options["metadata"]
     check_inputs(out, (CHECKPOINT, *OUTPUTS), (questions, metadata))
-    queries = read_queries(questions, metadata=metadata, skip_broken=skip_broken)
+    queries = read_queries(questions, metadata=metadata, skip_broken=options["skip_broken"])
     show_notes(queries.notes)
-    with ExitStack() as stack:
-        opened = stack.enter_context(
-            models(settings, cassette, record, structured, model_timeout, concurrency)
-        )
-        chosen = _policy(opened, policy, model_url, limit, turns, window, observation_tokens)
-        source = open_source(settings, library, url, encoder)
+    with models(settings, options, options["concurrency"]) as opened, ExitStack() as stack:
+        chosen = _policy(opened, policy, model_url, options)
+        source = open_source(settings, options["library"], options["url"], options["encoder"])
         stack.enter_context(source)
         manifest = run_agent(
             source,
@@ -123,10 +105,8 @@ def run(
             queries,
             chosen,
             out,
-            to=to,
-            concurrency=concurrency,
             price=priced.get((model_url or "").partition("#")[2]),
-            restart=restart,
+            **{name: options[name] for name in ("to", "concurrency", "restart")},
             reporter=reporter(settings.progress_seconds),
         )
     if as_json:
@@ -142,22 +122,15 @@ def run(
     click.echo(f"The trajectory is {out / TRAJECTORY}.", err=True)
 
 
-def _policy(
-    opened: Models,
-    name: str,
-    model_url: str | None,
-    limit: int,
-    turns: int,
-    window: int,
-    observation_tokens: int,
-) -> Policy:
+def _policy(opened: Models, name: str, model_url: str | None, options: Mapping[str, Any]) -> Policy:
     from scholarbase_research.agents.policies import SearchExpandPolicy, SearchPolicy
     from scholarbase_research.agents.react import ReactPolicy
 
     model = None if model_url is None else opened.open(model_url)
+    limit = options["limit"]
     if name in ADDED:
         added: Policy = ADDED[name](limit, model)
         return added
     if model is not None:
-        return ReactPolicy(model, turns=turns, window=window, observation_tokens=observation_tokens)
+        return ReactPolicy(model, **{one: options[one] for one in ("turns", "window", "observation_tokens")})
     return SearchPolicy(limit) if name == "search" else SearchExpandPolicy(limit)

@@ -15,8 +15,7 @@ from scholarbase.errors import InvalidRequest
 from scholarbase.settings import Settings
 from scholarbase_research.cli.audit import audit
 from scholarbase_research.cli.models import Models, model_options, models, read_prices
-from scholarbase_research.cli.pools import pools
-from scholarbase_research.cli.relations import relations
+from scholarbase_research.cli.relations import pools, relations
 
 if TYPE_CHECKING:
     from scholarbase.models.source import Source
@@ -110,33 +109,7 @@ def _limits(command: F) -> F:
 @click.option("--restart", is_flag=True, help="Discard what the folder has, and start again.")
 @source_options
 @click.pass_obj
-def answers(
-    settings: Settings,
-    /,
-    questions: Path,
-    out: Path,
-    judges: Sequence[str],
-    adjudicators: Sequence[str],
-    rubric: str,
-    rewriter: str,
-    sources: Sequence[str],
-    concurrency: int,
-    judge_concurrency: int,
-    cassette: Path | None,
-    record: bool,
-    prices: Sequence[str],
-    structured: str,
-    model_timeout: float,
-    metadata: Path | None,
-    skip_broken: bool,
-    retry_errors: bool,
-    restart: bool,
-    library: Path | None,
-    url: str | None,
-    encoder: str | None,
-    as_json: bool,
-    **limits: Any,
-) -> None:
+def answers(settings: Settings, /, questions: Path, out: Path, as_json: bool, **options: Any) -> None:
     """Find and judge the answers of QUESTIONS, and write them as a query file, qrels and a report to --out.
 
     QUESTIONS is a query file of any known format, JSON lines with a question on each, or a text file with one on each
@@ -156,29 +129,29 @@ def answers(
     from scholarbase_research.llm.rubrics import open_rubric
 
     wanted = Limits(
-        *(limits[name] for name in ("rewrites", "depth", "hops", "citations", "max_answers", "max_judged")),
-        *(limits[name] for name in ("sample", "to", "seed")),
+        *(options[name] for name in ("rewrites", "depth", "hops", "citations", "max_answers", "max_judged")),
+        *(options[name] for name in ("sample", "to", "seed")),
     )
-    filtering = PrefilterSettings(limits["min_overlap"], floor=limits["relevance_floor"])
-    used_rubric = open_rubric(rubric)
-    priced = read_prices(prices)
+    filtering = PrefilterSettings(options["min_overlap"], floor=options["relevance_floor"])
+    rubric, judges, metadata = open_rubric(options["rubric"]), options["judges"], options["metadata"]
+    priced = read_prices(options["prices"])
     check_inputs(out, OUTPUTS, (questions, metadata))
-    query_set = read_questions(questions, metadata=metadata, skip_broken=skip_broken)
+    query_set = read_questions(questions, metadata=metadata, skip_broken=options["skip_broken"])
     show_notes(query_set.notes)
-    relevance = _relevance(settings, limits["relevance"])
+    relevance = _relevance(settings, options["relevance"])
     with (
-        models(settings, cassette, record, structured, model_timeout, judge_concurrency) as opened,
-        open_source(settings, library, url, encoder) as source,
+        models(settings, options, options["judge_concurrency"]) as opened,
+        open_source(settings, options["library"], options["url"], options["encoder"]) as source,
     ):
         known = known_answers(source, query_set)
         panel = Panel(
-            used_rubric,
-            [_judge(opened, name, used_rubric, known) for name in judges],
-            [_judge(opened, name, used_rubric, known) for name in adjudicators or _first_model(judges)],
+            rubric,
+            [_judge(opened, name, rubric, known) for name in judges],
+            [_judge(opened, name, rubric, known) for name in options["adjudicators"] or _first_model(judges)],
         )
         setup = Setup(
-            open_sources(source, sources or ("library",)),
-            _rewriter(opened, source, rewriter),
+            open_sources(source, options["sources"] or ("library",)),
+            _rewriter(opened, source, options["rewriter"]),
             panel,
             wanted,
             filtering,
@@ -192,12 +165,12 @@ def answers(
                 out,
                 setup,
                 known=known,
-                concurrency=concurrency,
-                judge_concurrency=judge_concurrency,
-                retry_errors=retry_errors,
                 cassette=opened.cassette,
-                restart=restart,
                 reporter=reporter(settings.progress_seconds),
+                **{
+                    name: options[name]
+                    for name in ("concurrency", "judge_concurrency", "retry_errors", "restart")
+                },
             )
         finally:
             if relevance is not None:
@@ -273,22 +246,7 @@ def _relevance(settings: Settings, location: str | None) -> Reranker | None:
 @click.option("--json", "as_json", is_flag=True, help="Print the manifest as JSON.")
 @click.pass_obj
 def queries(
-    settings: Settings,
-    /,
-    topics: Path,
-    model_url: str,
-    out: Path,
-    encoder: str | None,
-    cosine: float,
-    per_intent: int | None,
-    per_category: int | None,
-    concurrency: int,
-    cassette: Path | None,
-    record: bool,
-    prices: Sequence[str],
-    structured: str,
-    model_timeout: float,
-    as_json: bool,
+    settings: Settings, /, topics: Path, model_url: str, out: Path, as_json: bool, **options: Any
 ) -> None:
     """Write four questions about each of TOPICS, one of each intent, and leave out those with flaws.
 
@@ -311,25 +269,22 @@ def queries(
 
     check_inputs(out, (*OUTPUTS, REPLIES), (topics,))
     found = read_topics(topics)
-    priced = read_prices(prices)
-    tape, recorded = (cassette, record) if cassette else (out / REPLIES, True)
+    priced = read_prices(options["prices"])
+    recorded = options if options["cassette"] else {**options, "cassette": out / REPLIES, "record": True}
     with (
         questions_folder(out),
-        models(settings, tape, recorded, structured, model_timeout, concurrency) as opened,
-        open_encoders(settings, None, encoder or PACKAGED, None) as (used_encoder, _),
+        models(settings, recorded, options["concurrency"]) as opened,
+        open_encoders(settings, None, options["encoder"] or PACKAGED, None) as (encoder, _),
     ):
-        assert used_encoder is not None
+        assert encoder is not None
         model = opened.open(model_url)
         manifest = construct_queries(
             found,
             model,
-            used_encoder,
+            encoder,
             out,
-            cosine=cosine,
-            per_intent=per_intent,
-            per_category=per_category,
-            concurrency=concurrency,
             reporter=reporter(settings.progress_seconds),
+            **{name: options[name] for name in ("cosine", "per_intent", "per_category", "concurrency")},
         )
     if as_json:
         click.echo(orjson.dumps(manifest, option=orjson.OPT_INDENT_2).decode())

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -72,25 +72,19 @@ class Models:
 
 
 @contextmanager
-def models(
-    settings: Settings,
-    cassette: Path | None,
-    record: bool,
-    structured: str,
-    timeout: float,
-    concurrency: int,
-) -> Iterator[Models]:
-    """The models of a command, closed at the end of the block."""
+def models(settings: Settings, options: Mapping[str, Any], concurrency: int) -> Iterator[Models]:
+    """The models of a command with the options of ``model_options``, closed at the end of the block."""
     from contextlib import nullcontext
 
     from scholarbase_research.llm.cassette import Cassette
 
+    cassette, record, timeout = (options[name] for name in ("cassette", "record", "model_timeout"))
     if record and cassette is None:
         raise InvalidRequest("--record needs the file to record to: give --cassette FILE.")
     if not 0 < timeout <= 3600:
         raise InvalidRequest(f"--model-timeout is {timeout}: it must be above 0 and at most 3600 seconds.")
     with nullcontext() if cassette is None else Cassette(cassette, record=record) as opened:
-        found = Models(settings, opened, structured, timeout, concurrency)
+        found = Models(settings, opened, options.get("structured", "none"), timeout, concurrency)
         try:
             yield found
         finally:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import click
 import orjson
@@ -41,11 +41,9 @@ def qa(
     examples: Path,
     rows: Path | None,
     judge_url: str | None,
-    cassette: Path | None,
-    record: bool,
-    model_timeout: float,
     skip_broken: bool,
     as_json: bool,
+    **options: Any,
 ) -> None:
     """Score the answers in PREDICTIONS by the functions, options or reference answers in EXAMPLES.
 
@@ -58,7 +56,7 @@ def qa(
     from scholarbase_research.evaluation.qa.scoring import score
 
     check_installed("evaluation", "The evaluation")
-    with models(settings, cassette, record, "none", model_timeout, JUDGEMENTS_AT_ONCE) as opened:
+    with models(settings, options, JUDGEMENTS_AT_ONCE) as opened:
         scores = score(
             read_examples(examples, skip_broken=skip_broken),
             read_predictions(predictions, skip_broken=skip_broken),

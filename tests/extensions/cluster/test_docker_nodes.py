@@ -3,13 +3,8 @@ settings and files that exist."""
 
 from __future__ import annotations
 
-import json
-import os
-import shutil
-import subprocess
 from collections.abc import Iterator
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -26,11 +21,6 @@ KUBERNETES = ROOT / "docker" / "kubernetes"
 SETTINGS = {PREFIX + name.upper() for name in Settings.model_fields}
 VERSIONS = ("1.30", "1.35")
 """Versions of Kubernetes whose schemas the manifests obey."""
-MADE_BY_USERS = {"keys.json", "secrets.env"}
-
-
-def kustomizations() -> list[Path]:
-    return sorted(KUBERNETES.rglob("kustomization.yaml"))
 
 
 @cache
@@ -66,17 +56,6 @@ def compose() -> dict[str, Any]:
 # -- schemas ----------------------------------------------------------------------------------------------
 
 
-def test_compose_obeys_its_specification(compose: dict[str, Any]) -> None:
-    jsonschema = pytest.importorskip("jsonschema")
-    vendor = files("check_jsonschema") / "builtin_schemas" / "vendor" / "compose-spec.json"
-    schema = json.loads(vendor.read_text())
-    validator = jsonschema.validators.validator_for(schema)(schema)
-    for one in (compose, yaml.safe_load((ROOT / "docker" / "compose.yaml").read_text())):
-        validator.validate(one)
-    with pytest.raises(jsonschema.ValidationError):
-        validator.validate({"services": {"a": {"imagee": "x"}}})
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("version", VERSIONS)
 def test_manifests_obey_the_schemas_of_kubernetes(version: str) -> None:
@@ -89,38 +68,7 @@ def test_manifests_obey_the_schemas_of_kubernetes(version: str) -> None:
         validator.validate(wrong, version, strict=True)
 
 
-@pytest.mark.skipif(
-    not (shutil.which("kustomize") or shutil.which("kubectl")),
-    reason="neither kustomize nor kubectl is installed",
-)
-def test_kustomize_builds(tmp_path: Path) -> None:
-    copy = tmp_path / "kubernetes"
-    shutil.copytree(KUBERNETES, copy)
-    for name in MADE_BY_USERS:
-        (copy / name).write_text("A=b\n")
-    build = [
-        shutil.which("kustomize") or "kubectl",
-        *(["build"] if shutil.which("kustomize") else ["kustomize"]),
-    ]
-    for folder in (copy, copy / "jobs"):
-        assert subprocess.run([*build, str(folder)], capture_output=True, check=True).stdout
-
-
 # -- files and settings -----------------------------------------------------------------------------------
-
-
-def test_a_kustomization_names_every_file() -> None:
-    ignored = (ROOT / ".gitignore").read_text().split()
-    for path in kustomizations():
-        content = yaml.safe_load(path.read_text())
-        assert sorted(content["resources"]) == sorted(
-            one.name for one in path.parent.glob("*.yaml") if one.name != "kustomization.yaml"
-        )
-        for secret in content.get("secretGenerator", ()):
-            named = {*secret.get("files", ()), *secret.get("envs", ())}
-            assert named <= MADE_BY_USERS
-            assert all(f"/docker/kubernetes/{name}" in ignored for name in named)
-        assert {one["name"] for one in content["images"]} == {"scholarbase"}
 
 
 def literals() -> dict[str, str]:
@@ -194,20 +142,3 @@ def test_a_server_answers_the_probes(server: str) -> None:
 
 
 # -- compose ----------------------------------------------------------------------------------------------
-
-
-def test_the_balancers_configuration_is_valid(compose: dict[str, Any]) -> None:
-    program = shutil.which("haproxy", path=f"{os.environ['PATH']}:/usr/sbin")
-    if program is None:
-        pytest.skip("haproxy is not installed (in Debian: apt-get install haproxy).")
-    variables = dict(compose["services"]["balancer"]["environment"])
-    variables |= {"API_1": "127.0.0.1:8001", "API_2": "127.0.0.1:8002"}  # names resolve inside compose only
-    checked = subprocess.run(
-        [program, "-c", "-f", str(NODES / "haproxy.cfg")],
-        env=variables,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert checked.returncode == 0, checked.stderr
-    assert "WARNING" not in checked.stderr

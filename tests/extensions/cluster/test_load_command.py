@@ -13,7 +13,6 @@ from scholarbase.manifest import read_manifest
 from scholarbase.search.library import Library
 from scholarbase.settings import load_settings
 from tests.conftest import run_cli, serving_in_thread
-from tests.libraries import copied
 from tests.qdrant.cluster import HANG, Cluster, qdrant_cluster
 
 
@@ -124,14 +123,3 @@ def test_a_server_is_started_and_searched_while_a_node_hangs(pair: Cluster, samp
     pair.nodes[0].fail(HANG)
     with Library.open(sample_library, settings=settings) as library:
         assert library.search("quark", mode="sparse", engine="feedback").results
-
-
-@pytest.mark.slow
-def test_the_folder_of_vectors_is_not_needed_to_serve(
-    pair: Cluster, sample_library: Path, tmp_path: Path
-) -> None:
-    assert command(pair, "load", "--library", sample_library)[0] == 0
-    copy = copied(sample_library, tmp_path / "library", "vectors")
-    settings = load_settings(qdrant_url=pair.urls, qdrant_alias="papers")
-    with Library.open(copy, settings=settings) as library:
-        assert library.search("quark", mode="sparse").results

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from typing import Any
 from xml.etree import ElementTree
 
@@ -15,7 +14,7 @@ from scholarbase.models.papers import Paper
 from scholarbase.search.library import Library
 from scholarbase_dialects.atom import feed
 from scholarbase_dialects.listing import conditions as listing
-from tests.conftest import arxiv_rows, serving_in_thread
+from tests.conftest import arxiv_rows
 
 ATOM = "{http://www.w3.org/2005/Atom}"
 ARXIV = "{http://arxiv.org/schemas/atom}"
@@ -137,12 +136,6 @@ def test_the_whole_result_is_sorted_by_date(client: arxiv.Client, sample: Librar
     assert dates == sorted(dates, reverse=descending)
 
 
-def test_an_archive_has_the_papers_of_its_categories(server: str) -> None:
-    archive = request(server, search_query="cat:math", max_results=0)
-    assert total(archive) > total(request(server, search_query="cat:math.QA", max_results=0)) > 0
-    assert total(request(server, search_query="cat:MATH.*", max_results=0)) == total(archive)
-
-
 @pytest.mark.parametrize(
     ("limit", "first", "last"),
     [
@@ -246,34 +239,6 @@ def test_a_list_that_is_cut_leaves_the_others_whole(server: str) -> None:
         assert found(request(server, search_query=query, max_results=2000)) == found(expected)
 
 
-def test_many_names_joined_by_or_do_not_reach_the_time_limit(server: str, sample: Library) -> None:
-    """Each was compared with the authors of every paper: 16 of them took 5 seconds among 335,000 papers."""
-    held = sample.papers([f"arXiv:{row['id']}" for row in arxiv_rows()])
-    names = sorted({author.name for paper in held if paper is not None for author in paper.authors})
-    words = list(dict.fromkeys(name.split()[-1].lower() for name in names if name.isascii()))
-    surnames = [word for word in words if word.isalpha() and len(word) > 1][:500]
-    assert len(surnames) == 500
-    wanted = set(surnames)
-    expected = {
-        paper.external_ids["arXiv"]
-        for paper in held
-        if paper is not None
-        and any(wanted & set(re.sub(r"[^\w]", " ", fold(author.name)).split()) for author in paper.authors)
-    }
-    query = " OR ".join(f"au:{one}" for one in surnames)
-    listed = set(found(request(server, search_query=query, max_results=2000)))
-    assert expected <= listed
-    assert len(query) < 10_000
-    none = " OR ".join(f"au:{one}zzq" for one in surnames)
-    assert total(request(server, search_query=none)) == 0
-
-
-def fold(text: str) -> str:
-    """A text in lower case without accents."""
-    decomposed = unicodedata.normalize("NFKD", text.lower())
-    return "".join(c for c in decomposed if not unicodedata.combining(c))
-
-
 def test_many_categories_joined_by_or_are_one_list(server: str) -> None:
     unknown = " OR ".join(f"cat:zz.{number}" for number in range(600))
     assert len(unknown) < 10_000
@@ -343,13 +308,6 @@ def test_comments_are_shown_and_searched(client: arxiv.Client) -> None:
     assert set(ids(client, query="cat:hep-lat")) - set(ids(client, query="co:latex")) == without
 
 
-def test_later_changes_are_not_shown_at_a_date(server: str) -> None:
-    url = f"{server}/api/query?id_list=hep-ph/0005274&search_query=lastUpdatedDate:2000"
-    for headers, day in (({}, "2000-08-02"), ({"X-ScholarBase-As-Of": "2000-06-30"}, "2000-05-26")):
-        root = ElementTree.fromstring(httpx.get(url, headers=headers).content)
-        assert root.findtext(f"{ATOM}entry/{ATOM}updated") == f"{day}T00:00:00Z"
-
-
 def authors_with(*ends: str) -> set[str]:
     """The ids of the records with an author whose name has one of these ends."""
     lists = {row["id"]: (row["authors"] or "").replace(" and ", ", ").split(", ") for row in arxiv_rows()}
@@ -378,19 +336,6 @@ def test_authors(client: arxiv.Client, papers: dict[str, Paper], query: str, end
 def test_a_list_of_ids_has_the_order_of_the_list(client: arxiv.Client) -> None:
     wanted = ["hep-th/9302103v2", "0000.0000", "hep-th/9301068", "1201.56789", "hep-th/9302103"]
     assert ids(client, id_list=wanted) == ["hep-th/9302103", "hep-th/9301068"]
-
-
-def test_pages_of_a_list(server: str) -> None:
-    wanted = "hep-th/9302103,0000.0000,hep-th/9301068,"
-    second = request(server, id_list=wanted, start=1, max_results=1)
-    assert found(second) == ["hep-th/9301068"]
-    assert (total(second), second.findtext(f"{SEARCHED}startIndex")) == (2, "1")
-
-
-def test_a_query_and_a_list_find_what_is_in_both(client: arxiv.Client) -> None:
-    both = {"id_list": ["hep-th/9302103", "hep-th/9301068"], "query": "ti:QCD"}
-    assert ids(client, **both) == ["hep-th/9301068"]
-    assert ids(client, id_list=["0000.0000"], query="ti:QCD") == []
 
 
 ODD = [
@@ -457,39 +402,6 @@ def test_a_form_and_a_url_are_the_same(server: str) -> None:
     assert posted.content == httpx.get(f"{server}/api/query", params=parameters).content
     fields = "&".join(f"a{number}=1" for number in range(200))
     assert httpx.post(f"{server}/api/query", content=fields).status_code == 400
-
-
-def test_pages_past_the_end_have_the_true_total(server: str) -> None:
-    first = request(server, search_query="ti:monopole")
-    past = request(server, search_query="ti:monopole", start=100_000)
-    assert found(past) == []
-    assert total(past) == total(first) > 0
-
-
-def test_no_paper_is_later_than_the_date_of_the_request(server: str) -> None:
-    headers = {"X-ScholarBase-As-Of": "1993-06"}
-    response = httpx.get(f"{server}/api/query?search_query=cat:hep-th&max_results=2000", headers=headers)
-    dates = [
-        element.text or "" for element in ElementTree.fromstring(response.content).iter(f"{ATOM}published")
-    ]
-    assert len(dates) > 10
-    assert max(dates) < "1993-07"
-    response = httpx.get(f"{server}/api/query?id_list=hep-th/9412236,hep-th/9301068", headers=headers)
-    assert found(ElementTree.fromstring(response.content)) == ["hep-th/9301068"]
-
-
-def test_calls_of_a_session(sample: Library, tmp_path_factory: pytest.TempPathFactory) -> None:
-    sessions = str(tmp_path_factory.mktemp("sessions"))
-    with serving_in_thread(sample, sessions=sessions) as url:
-        headers = {"X-ScholarBase-Session": "atom"}
-        response = httpx.get(f"{url}/api/query?search_query=ti:monopole&max_results=3", headers=headers)
-        listed = found(ElementTree.fromstring(response.content))
-        [call] = [
-            httpx.Response(200, text=line).json()
-            for line in httpx.get(f"{url}/v1/sessions/atom").text.splitlines()
-        ]
-    assert call["arguments"]["q"] == "ti:monopole"
-    assert call["ids"] == [f"arXiv:{one}" for one in listed]
 
 
 def test_a_feed_of_any_text_is_well_formed() -> None:

@@ -6,7 +6,6 @@ from html.parser import HTMLParser
 from typing import Any
 
 import httpx
-import pytest
 
 from scholarbase.search.library import Library
 from tests.conftest import arxiv_rows
@@ -87,15 +86,6 @@ def test_a_title_in_quotation_marks_is_a_phrase(server: str) -> None:
     assert not get(server, query='"string a is QCD"').results
 
 
-@pytest.mark.parametrize(
-    "query", ["total garbage nonsense", "", " ", "\x00", '"', '"(((', "𝔘", "a" * 5000, "<b>x</b>"]
-)
-def test_a_title_that_is_not_held_is_a_page_with_a_warning(server: str, query: str) -> None:
-    page = get(server, query=query)
-    assert not page.results
-    assert page.warning.strip().startswith("Sorry, your query for title: ")
-
-
 def test_pages_do_not_overlap_and_follow_the_order(server: str, sample: Library) -> None:
     orders = {"submitted_date": 1, "-announced_date_first": -1}
     for order, step in orders.items():
@@ -125,11 +115,3 @@ def test_abstracts_authors_and_days_are_shown(server: str) -> None:
     assert one["is-size-7"].startswith("Submitted")
     assert "January" in one["is-size-7"]
     assert not any("abstract mathjax" in one for one in get(server, query=TITLE).results)
-
-
-def test_later_papers_are_not_shown_at_a_date(server: str) -> None:
-    headers = {"X-ScholarBase-As-Of": "1993-12-31"}
-    parameters = {"query": TITLE, "searchtype": "title", "unknown": "1"}
-    response = httpx.get(f"{server}/arxiv-search", params=parameters, headers=headers)
-    assert set(Page(response.text).titles) == {"hep-th/9301068"}
-    assert response.headers["X-ScholarBase-Ignored"] == "unknown"

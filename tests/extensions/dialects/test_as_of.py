@@ -115,11 +115,3 @@ def test_years_are_not_counted_after_the_date(http: httpx.Client) -> None:
     years = [int(one["key"]) for one in http.get(path, headers=AS_OF).json()["group_by"]]
     assert max(years) == 1995
     assert max(int(one["key"]) for one in http.get(path).json()["group_by"]) > 1995
-
-
-def test_a_least_count_of_0_is_no_limit(http: httpx.Client) -> None:
-    """Agents send it with every search; counts of a past date are unknown."""
-    path = "/graph/v1/paper/search?query=string&fields=year"
-    found = http.get(f"{path}&minCitationCount=0", headers=AS_OF)
-    assert found.json() == http.get(path, headers=AS_OF).json()
-    assert http.get(f"{path}&minCitationCount=1", headers=AS_OF).status_code == 400

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import httpx
-import pytest
 
 from scholarbase.search.library import Library
 
@@ -20,10 +17,3 @@ def test_documents(server: str, sample: Library) -> None:
     assert [paper and paper.id for paper in sample.papers([d["url"] for d in documents])] == [
         p.id for p in native
     ]
-
-
-@pytest.mark.parametrize("parameters", [{}, {"query": "a", "limit": "0"}, {"query": "a", "limit": "many"}])
-def test_malformed_requests(server: str, parameters: dict[str, Any]) -> None:
-    response = httpx.get(f"{server}/custom", params=parameters)
-    assert response.status_code == 400
-    assert response.json()["detail"].endswith(".")

@@ -64,11 +64,6 @@ def test_all_fields(server: str, fields: str) -> None:
     assert paper["citationCount"] > 0
 
 
-def test_an_id_is_accepted_again(server: str) -> None:
-    for one in listed(server, "/search", query="black holes", limit=50)["data"]:
-        assert get(server, f"/{one['paperId']}").json() == one
-
-
 def test_pages_continue(server: str) -> None:
     whole = listed(server, "/search", query="gauge theory", limit=60)
     pages: list[Any] = []
@@ -102,15 +97,6 @@ def test_filters(server: str) -> None:
     assert cited
     assert all(one["citationCount"] >= 100 for one in cited)
     assert listed(server, "/search", query="theory", venue="No venue,neither")["data"] == []
-
-
-def test_title_search(server: str, sample: Library) -> None:
-    found = listed(server, "/search/title", query="two dimensional qcd string", limit=5)
-    assert TITLE in [one["title"] for one in found["data"]]
-    native = sample.search("title:(monopole AND theory)", syntax="query", limit=1000)
-    found = listed(server, "/search/title", query="monopole theory", limit=3, offset=1)
-    assert found["total"] == native.total
-    assert [one["paperId"] for one in found["data"]] == [hit.paper.id for hit in native.results[1:4]]
 
 
 def test_a_title_with_errors_is_found(server: str) -> None:
@@ -148,15 +134,6 @@ def test_forms_of_an_id(server: str, sample: Library) -> None:
     assert {get(server, f"/{form}").json()["title"] for form in forms} == {TITLE}
 
 
-@pytest.mark.parametrize(
-    "path", ["/2404.00001", "/no such paper", "/2404.00001/citations", "/???/references"]
-)
-def test_an_unknown_paper(server: str, path: str) -> None:
-    response = get(server, path)
-    assert response.status_code == 404
-    assert set(response.json()) == {"detail"}
-
-
 def test_retrieval(server: str, dense_server: str, dense: Library) -> None:
     sparse = get(server, "/search", query="strings", retrieval="hybrid")
     assert sparse.json() == get(server, "/search", query="strings", retrieval="sparse").json()
@@ -166,15 +143,6 @@ def test_retrieval(server: str, dense_server: str, dense: Library) -> None:
         native = dense.search("string theory", mode=retrieval, syntax="plain")
         found = listed(dense_server, "/search", query="string theory", retrieval=retrieval)
         assert [one["paperId"] for one in found["data"]] == [hit.paper.id for hit in native.results]
-
-
-def test_no_paper_is_later_than_the_date_of_the_request(server: str) -> None:
-    headers = {"X-ScholarBase-As-Of": "1993-06"}
-    for path in ("search?query=theory", "search/title?query=theory", "hep-th/9301068/citations?"):
-        url = f"{server}/scholarbase/paper/{path}&fields=publicationDate&limit=500"
-        data = httpx.get(url, headers=headers).json()["data"]
-        assert data
-        assert max(one.get("citingPaper", one)["publicationDate"] for one in data) < "1993-07"
 
 
 @pytest.mark.parametrize("retrieval", ["sparse", "hybrid"])
@@ -189,15 +157,3 @@ def test_filters_by_labels_hold_for_all_pages(server: str, retrieval: str) -> No
         pages += page["data"]
         offset = page["next"]
     assert pages == whole["data"] != []
-
-
-def test_titles_with_labels(server: str) -> None:
-    [paper] = listed(server, "/search", query="gauge theory", fieldsOfStudy="Mathematics", limit=1)["data"]
-    for label, expected in (("mathematics,Art", [paper["paperId"]]), ("Art", [])):
-        found = listed(server, "/search/title", query=paper["title"], fieldsOfStudy=label)
-        assert [one["paperId"] for one in found["data"]] == expected
-        assert (found["total"], found["next"]) == (len(expected), None)
-    found = listed(server, "/search/title", query="gauge", fieldsOfStudy="physics", limit=60)
-    page = listed(server, "/search/title", query="gauge", fieldsOfStudy="physics", limit=5, offset=20)
-    assert (found["next"], page["next"]) == (60, 25)
-    assert page["data"] == found["data"][20:25]

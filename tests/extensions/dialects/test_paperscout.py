@@ -118,13 +118,6 @@ def test_a_filter_alone_lists_papers(server: str) -> None:
     assert one.authors == "David J. Gross, Washington Taylor"
 
 
-def test_lookup_by_title(server: str) -> None:
-    found = records(server, "/lookup", title="two-dimensional qcd is a string theory")
-    assert {one.arxiv_id for one in found} == {"hep-th/9301068", "hep-th/9408140"}
-    assert records(server, "/lookup", title="Two Dimensional QCD is a String") == []
-    assert records(server, "/lookup", title="") == records(server, "/lookup", title="\x00") == []
-
-
 def test_a_paper(server: str) -> None:
     for paper_id in ("hep-th/9301068", "hep-th/9301068v2", "arXiv:hep-th/9301068"):
         one = Record.model_validate(get(server, f"/paper/{paper_id}").json())
@@ -157,25 +150,3 @@ def test_health_and_the_queue(server: str) -> None:
     assert after.processed_total == before.processed_total + 1
     assert (after.queue_size, after.task_done) == (0, True)
     assert after.max_queue_size > 0
-
-
-def test_no_paper_is_later_than_the_date_of_the_request(server: str) -> None:
-    headers = {"X-ScholarBase-As-Of": "1993-06"}
-    for path in ("/search?q=string+theory&top_k=500&filter=id+>+%22a%22", "/query?filter=&top_k=500"):
-        dates = [
-            one["update_date"] for one in httpx.get(f"{server}/paperscout{path}", headers=headers).json()
-        ]
-        assert len(dates) > 20
-        assert max(dates) < "1993-07"
-
-
-def test_calls_of_a_session(sample: Library, tmp_path_factory: pytest.TempPathFactory) -> None:
-    with serving_in_thread(sample, sessions=str(tmp_path_factory.mktemp("sessions"))) as url:
-        headers = {"X-ScholarBase-Session": "scout"}
-        path = "/paperscout/search?q=gauge&top_k=3&filter=id+like+%22hep-th/93%25%22"
-        found = [one["arxiv_id"] for one in httpx.get(url + path, headers=headers).json()]
-        httpx.get(f"{url}/paperscout/health", headers=headers)
-        lines = httpx.get(f"{url}/v1/sessions/scout").text.splitlines()
-    [call] = [httpx.Response(200, text=line).json() for line in lines]
-    assert call["arguments"] == {"q": "gauge", "filter": 'id like "hep-th/93%"', "limit": 3}
-    assert call["ids"] == [f"arXiv:{one}" for one in found]

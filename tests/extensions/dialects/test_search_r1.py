@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
@@ -28,12 +27,6 @@ def test_documents_with_scores(server: str, sample: Library) -> None:
         # The trainer takes the first line of the contents as the title.
         titles = [one["document"]["contents"].split("\n")[0] for one in documents]
         assert titles == [hit.paper.title for hit in native.results]
-
-
-def test_bare_documents_and_the_default_topk(server: str) -> None:
-    result = retrieve(server, queries=QUERIES[:1], topk=None).json()["result"]
-    assert [set(document) for document in result[0]] == [{"id", "contents"}] * 3
-    assert retrieve(server, queries=[]).json() == {"result": []}
 
 
 @pytest.mark.slow
@@ -75,13 +68,3 @@ def test_malformed_requests(server: str, body: Any, kind: str, loc: list[Any]) -
     assert (error["type"], error["loc"]) == (kind, loc)
     assert set(error) == {"type", "loc", "msg", "input"}
     assert len(response.content) < 1000
-
-
-@pytest.mark.slow
-def test_two_hundred_clients_at_once(server: str) -> None:
-    body = {"queries": QUERIES, "topk": 3, "return_scores": True}
-    limits = httpx.Limits(max_connections=200)
-    with httpx.Client(timeout=600, limits=limits) as http, ThreadPoolExecutor(200) as clients:
-        responses = list(clients.map(lambda _: http.post(f"{server}/retrieve", json=body), range(200)))
-    assert {response.status_code for response in responses} == {200}
-    assert len({response.text for response in responses}) == 1

@@ -9,7 +9,6 @@ import httpx
 import pytest
 
 from scholarbase.search.library import Library
-from tests.conftest import serving_in_thread
 
 
 def search(server: str, **parameters: Any) -> dict[str, Any]:
@@ -46,12 +45,6 @@ def test_pages_continue(server: str, sample: Library) -> None:
     assert search(server, q="string theory", pageno="9" * 20)["results"] == []
 
 
-def test_a_form_is_the_same_search(server: str) -> None:
-    form = {"q": "string theory", "format": "json", "pageno": "2"}
-    posted = httpx.post(f"{server}/searxng/search?q=other", data=form)
-    assert posted.json() == search(server, q="string theory", pageno=2)
-
-
 def test_the_start_page_redirects_to_the_search(server: str) -> None:
     # STORM sends its requests to the URL as it is configured.
     found = httpx.get(
@@ -59,14 +52,6 @@ def test_the_start_page_redirects_to_the_search(server: str) -> None:
     )
     assert found.json() == search(server, q="string theory")
     assert httpx.get(f"{server}/searxng/").status_code == 403
-
-
-def test_alone_the_start_page_is_the_root(sample: Library) -> None:
-    with serving_in_thread(sample, dialect="searxng") as url:
-        parameters = {"q": "string theory", "format": "json"}
-        found = httpx.get(url, params=parameters, follow_redirects=True)
-        assert found.json()["results"]
-        assert httpx.get(f"{url}/search", params=parameters).json() == found.json()
 
 
 @pytest.mark.parametrize(("name", "days"), [("day", 1), ("week", 7), ("month", 30), ("year", 365)])
@@ -100,19 +85,3 @@ def _all(sample: Library) -> list[Any]:
         for year in range(1990, 2026)
         for hit in sample.search("theory model field", from_=str(year), to=str(year), limit=1000).results
     ]
-
-
-@pytest.mark.parametrize(
-    ("parameters", "error"),
-    [
-        ({"q": ""}, "No query"),
-        ({}, "No query"),
-        ({"q": "a", "pageno": "0"}, 'Invalid value "0" for parameter pageno'),
-        ({"q": "a", "pageno": "two"}, 'Invalid value "two" for parameter pageno'),
-        ({"q": "a", "time_range": "decade"}, 'Invalid value "decade" for parameter time_range'),
-        ({"q": "a", "language": "English"}, 'Invalid value "English" for parameter language'),
-    ],
-)
-def test_malformed_requests(server: str, parameters: dict[str, str], error: str) -> None:
-    response = httpx.get(f"{server}/searxng/search", params={"format": "json", **parameters})
-    assert (response.status_code, response.json()) == (400, {"error": error})

@@ -20,7 +20,6 @@ from scholarbase.sessions.store import SessionStore
 from scholarbase.tools import Tools
 from scholarbase_research.conversations import conversations
 from tests.conftest import run_cli
-from tests.tools.test_airqa import recorded_actions
 from tests.tools.test_reading import CALLS, NATIVE, recorded_reading
 
 QUESTION = "How is two-dimensional QCD related to string theory?"
@@ -151,16 +150,3 @@ def test_sessions_of_reading_are_exported(full_texts: Library, tmp_path: Path) -
     assert observed["value"].startswith("Merging sorted lists\n")
     named = [tool["function"]["name"] for tool in json.loads(samples[0]["tools"])]
     assert named[-2:] == ["search_passages", "read_paper"]
-
-
-def test_sessions_of_actions_are_exported(full_texts: Library, tmp_path: Path) -> None:
-    with SessionStore(tmp_path) as store:
-        recorded, lines = recorded_actions(full_texts, store)
-        samples = list(conversations(full_texts, recorded, lines))
-    assert [sample["id"] for sample in samples] == ["qa:1", "qa:3", "qa:4"]
-    named = [tool["function"]["name"] for tool in json.loads(samples[0]["tools"])]
-    assert named == ["retrieve", "query", "view", "answer"]
-    assert samples[-1]["conversations"][-1] == {"from": "gpt", "value": '["Old graphs"]', "weight": 1}
-    observations = [m["value"] for m in samples[-1]["conversations"] if m["from"] == "observation"]
-    assert "nothing" in observations[1]
-    assert "Old graphs" in observations[2]

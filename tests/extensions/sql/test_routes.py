@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Iterator
 from pathlib import Path
-from time import monotonic
 from typing import Any, Final
 
 import httpx
@@ -17,11 +15,9 @@ from scholarbase.errors import InvalidSql, SqlOff
 from scholarbase.search.library import Library
 from scholarbase.search.sql_views import NAMES
 from scholarbase.settings import load_settings
-from tests.conftest import run_cli, serving, serving_in_thread
+from tests.conftest import run_cli, serving_in_thread
 from tests.sql_libraries import LATER, STRINGS, with_texts
 
-ENDLESS: Final = "WITH RECURSIVE r(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM r) SELECT max(x) FROM r"
-LARGE: Final = "SELECT json_group_array(a.abstract) FROM papers a, papers b"
 TITLES: Final = "SELECT paper_id, title FROM papers ORDER BY paper_id"
 
 
@@ -113,17 +109,6 @@ def test_rows_fit_into_max_tokens(url: str) -> None:
     assert (whole["row_count"], "left_out" in whole) == (3, False)
 
 
-def test_rows_as_text(url: str, library: Library) -> None:
-    query = "SELECT 'a | b' AS first, 'two\nlines' AS second, NULL AS third"
-    text = post(url, query, format="text").text
-    assert (
-        text == f"1 row, snapshot {library.snapshot_id}\n\nfirst | second | third\na \\| b | two lines | null"
-    )
-    cut = post(url, TITLES, format="text", max_tokens=300).text
-    assert "rows are left out" in cut
-    assert "Nothing matched" not in post(url, "SELECT 1 WHERE 0", format="text").text
-
-
 def test_a_session_records_statements_and_counts_them(url: str) -> None:
     limits = {"session": "few", "limits": {"calls": 2, "tokens": 100_000}, "as_of": "1993-12"}
     httpx.post(f"{url}/v1/sessions", json=limits).raise_for_status()
@@ -156,45 +141,3 @@ def test_a_recorded_statement_is_replayed(url: str, library: Library, tmp_path: 
 
 
 # -- others are answered --------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-def test_others_are_answered_while_statements_are_cut_off(library: Library) -> None:
-    """Endless and large statements on a server with one worker process, and searches beside them."""
-    found: list[httpx.Response] = []
-
-    def attack(url: str, statement: str) -> None:
-        for _ in range(3):
-            found.append(post(url, statement))
-
-    environment = {"SCHOLARBASE_SQL": "true", "SCHOLARBASE_TIMEOUT": "2", "SCHOLARBASE_READERS": "8"}
-    with serving(library.path, **environment) as (url, _):
-        post(url, "SELECT 1").raise_for_status()
-        threads = [
-            threading.Thread(target=attack, args=(url, statement)) for statement in (ENDLESS, LARGE) * 4
-        ]
-        for thread in threads:
-            thread.start()
-        times = []
-        with httpx.Client(base_url=url, timeout=60) as client:
-            while any(thread.is_alive() for thread in threads):
-                start = monotonic()
-                for path in (
-                    "/v1/search?q=string+theory",
-                    f"/v1/papers/{STRINGS}",
-                    "/v1/search?q=gauge&engine=fts5",
-                ):
-                    assert client.get(path).status_code == 200
-                times.append(monotonic() - start)
-        for thread in threads:
-            thread.join()
-        end = monotonic() + 60
-        while post(url, "SELECT 1").status_code != 200:  # a new process may start slowly on a busy machine
-            assert monotonic() < end
-    assert {one.status_code for one in found} <= {400, 503, 504}
-    assert 504 in {one.status_code for one in found}
-    busy = [one for one in found if one.status_code == 503]
-    assert busy
-    assert all(one.headers["Retry-After"] == "1" for one in busy)
-    assert len(times) > 10
-    print(f"{len(times)} rounds of three requests, the longest {max(times):.2f} s")

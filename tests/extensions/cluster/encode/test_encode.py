@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -103,22 +102,6 @@ def test_a_second_call_with_other_sources_or_another_encoder_is_refused(
         encode(SOURCES, vectors, packaged)
     assert encode(SOURCES, vectors, packaged, SMALL).is_complete
     assert files(vectors) == before
-
-
-@pytest.mark.slow
-def test_the_weight_of_titles_is_that_of_the_vectors(
-    vectors: Path, packaged: Encoder, tmp_path: Path
-) -> None:
-    folder = shutil.copytree(vectors, tmp_path / "vectors")
-    record = json.loads((folder / "encoding.json").read_bytes())
-    assert record["title_weight"] == 4
-    (folder / "encoding.json").write_text(json.dumps(record | {"title_weight": 1}))
-    with pytest.raises(LibraryExists, match="other weight of titles:"):
-        encode(SOURCES, folder, packaged, SMALL)
-    manifest = ingest(
-        SOURCES, tmp_path / "library", encoder=packaged, encoder_location=PACKAGED, vectors=folder
-    )
-    assert manifest.title_weight == 1
 
 
 def test_an_ingest_refuses_vectors_that_are_incomplete_or_from_another_encoder(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing
-
 import pytest
 from qdrant_client import models
 
@@ -16,7 +14,7 @@ from scholarbase.indexes.vectors.server import ServerIndex
 from scholarbase_cluster.qdrant.collection import Collection, Placement, aliases, placed, prune, unload
 from scholarbase_cluster.qdrant.transfer import load_into_server
 from tests.indexes.vectors.conftest import CONFIG, SNAPSHOT, Corpus
-from tests.qdrant.cluster import Cluster, qdrant_cluster
+from tests.qdrant.cluster import Cluster
 
 LATER = "fedcba9876543210" * 2
 LAST = "00112233445566778899aabbccddeeff"
@@ -140,23 +138,3 @@ def test_the_default_placement_fits_the_cluster(
     wanted: Placement, peers: int, expected: tuple[int, int, int]
 ) -> None:
     assert placed(wanted, peers) == expected
-
-
-def test_the_size_of_the_cluster_is_asked_from_it() -> None:
-    # Three nodes, of which one address is known.
-    with qdrant_cluster(3) as cluster, closing(Nodes(cluster.urls[:1])) as nodes:
-        Collection.open(nodes, "papers", SNAPSHOT, CONFIG)
-        created = cluster.collections["papers-0123456789abcdef"]
-        assert (created.created.shard_number, created.created.replication_factor) == (3, 2)
-        assert created.created.write_consistency_factor == 1
-        [change] = [change for change in created.changes if change.params is not None]
-        assert change.params is not None
-        assert change.params.read_fan_out_delay_ms == 200
-
-
-def test_another_placement_than_that_of_the_collection_is_rejected() -> None:
-    with qdrant_cluster(3) as cluster, closing(Nodes(cluster.urls)) as nodes:
-        Collection.open(nodes, "papers", SNAPSHOT, CONFIG, Placement(shards=6))
-        assert Collection.open(nodes, "papers", SNAPSHOT, CONFIG).placement == (6, 2, 1)
-        with pytest.raises(VectorIndexError, match="has 6 as shards, not 3"):
-            Collection.open(nodes, "papers", SNAPSHOT, CONFIG, Placement(shards=3))

@@ -226,17 +226,6 @@ def test_the_replicas_of_a_complete_load_are_listed(edge: EdgeIndex, three: tupl
 
 
 @pytest.mark.slow
-def test_a_dead_replica_is_an_error(
-    edge: EdgeIndex, three: tuple[Cluster, Nodes], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """``load`` reported success while 2 of 6 replicas were dead."""
-    cluster, nodes = three
-    complete(edge, cluster, nodes)
-    cluster.collections[NAME].states[1, 1002] = models.ReplicaState.DEAD
-    refused(edge, nodes, monkeypatch, "the replica of shard 1 on node 1002 is Dead")
-
-
-@pytest.mark.slow
 def test_a_replica_that_is_repaired_is_waited_for(edge: EdgeIndex, three: tuple[Cluster, Nodes]) -> None:
     cluster, nodes = three
     complete(edge, cluster, nodes)
@@ -270,16 +259,6 @@ def test_replicas_with_different_numbers_of_points_are_an_error(
         monkeypatch,
         r"shard 0 have different numbers of points \(113 on node 1000, 108 on node 1001\)",
     )
-
-
-@pytest.mark.slow
-def test_a_node_that_does_not_answer_is_an_error(
-    edge: EdgeIndex, three: tuple[Cluster, Nodes], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cluster, nodes = three
-    complete(edge, cluster, nodes)
-    cluster.nodes[2].stop()
-    refused(edge, nodes, monkeypatch, f"{cluster.urls[2].partition('?')[0]} does not answer")
 
 
 @pytest.mark.slow

@@ -174,24 +174,6 @@ def test_formats(server: str, sample: Library) -> None:
     assert httpx.get(f"{path}/text/turtle").status_code == 406
 
 
-def test_nothing_is_later_than_the_date_of_the_request(server: str) -> None:
-    early = {"X-ScholarBase-As-Of": "1994-06"}
-    found = httpx.get(f"{server}/crossref/works?rows=1000", headers=early).json()["message"]
-    assert found["items"]
-    assert max(item["issued"]["date-parts"][0] for item in found["items"]) <= [1994, 6, 30]
-    by_count = httpx.get(f"{server}/crossref/works?sort=is-referenced-by-count", headers=early)
-    assert (by_count.status_code, by_count.json()["status"]) == (400, "failed")
-
-
-@pytest.mark.parametrize(
-    "query", ["", " ", "\x00", '"(((', "AND OR NOT", "title:x*", "日本語", "x" * 9000,
-              " ".join(f"w{n}" for n in range(1500))]
-)  # fmt: skip
-def test_any_query_is_answered(server: str, query: str) -> None:
-    for name in ("query", "query_bibliographic", "query_title", "query_author", "query_container-title"):
-        assert isinstance(get(server, **{name: query})["items"], list)
-
-
 @pytest.mark.parametrize(
     ("parameters", "kind"),
     [
@@ -212,10 +194,3 @@ def test_invalid_requests_have_the_error_of_the_original(
     [message] = content["message"]
     assert message["type"] == kind
     assert message["message"]
-
-
-@pytest.mark.parametrize("doi", ["10.1000/none", "nonsense", "10.1000/none/transform/application/x-bibtex"])
-def test_an_unknown_work(server: str, doi: str) -> None:
-    response = httpx.get(f"{server}/crossref/works/{doi}")
-    assert (response.status_code, response.text) == (404, "Resource not found.")
-    assert response.headers["content-type"].startswith("text/plain")

@@ -148,10 +148,6 @@ def test_totals_count_all_pages(library: Library) -> None:
     assert lists.listed(library, Every(()), limit=0) == (5, [])
 
 
-def test_no_paper_is_later_than_as_of(library: Library) -> None:
-    assert set(numbers(library, Every(()), as_of="2023-01-06")) == {1, 5}
-
-
 def test_many_words_are_one_expression_that_fts5_runs(library: Library) -> None:
     texts = [words_condition(f"word{number}") for number in range(255)]
     every = [one for one in texts if one is not None]

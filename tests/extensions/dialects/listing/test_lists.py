@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -154,24 +153,6 @@ def test_relevance_is_that_of_the_full_text(sample: Library) -> None:
     # A paper without the words may be among the results, with a score of 0.
     either = lists.listed(sample, Either((text, Among("id", lists.held(sample, [CITED])))))[1]
     assert {hit.paper.id: hit.score for hit in either} == {**by_id, CITED: by_id.get(CITED, 0.0)}
-
-
-def test_years(sample: Library, rows: list[sqlite3.Row]) -> None:
-    counted = Counter(row["year"] for row in rows if row["year"] is not None)
-    found = lists.count_years(sample, Every(()))
-    assert dict(found) == counted
-    assert [papers for _, papers in found] == sorted(counted.values(), reverse=True)
-
-
-def test_nothing_is_later_than_as_of(sample: Library) -> None:
-    found = ids(sample, order="-date", as_of="1994-06")
-    papers = [paper for paper in sample.papers(found) if paper is not None]
-    assert len(papers) == len(found) > 0
-    assert max(paper.publication_date or "" for paper in papers) <= "1994-06-30"
-    latest = ids(sample, order="-date")[0]
-    assert lists.held(sample, [latest], as_of="1994-06") == ()
-    early = ids(sample, Has("references"), as_of="1994-06")[0]
-    assert set(lists.reference_ids(sample, [early], as_of="1994-06").get(early, ())) <= set(found)
 
 
 @pytest.mark.parametrize(

@@ -37,11 +37,6 @@ def test_dois() -> None:
     assert paper_id(work) == "DOI:10.1109/cvpr.2016.90"
 
 
-def test_numbers_of_openalex_are_those_of_mag() -> None:
-    assert paper_id("https://openalex.org/W2741809807") == "OpenAlex:W2741809807"
-    assert paper_id("W9999999999") == "OpenAlex:W9999999999"  # ten digits
-
-
 @pytest.mark.parametrize(
     "text", ["", "W", "W0", "A5023888391", "W99999999999", "W99113130001", "W9929900000000", "nonsense"]
 )

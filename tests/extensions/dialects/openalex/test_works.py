@@ -247,15 +247,6 @@ def test_orders(server: str) -> None:
     assert cited == [one["cited_by_count"] for one in get(server, per__page=200)["results"]]
 
 
-def test_pages_are_parts_of_one_list(server: str) -> None:
-    whole = every(server, search="string", select="id")
-    pages = [
-        one for page in range(1, 5) for one in get(server, search="string", select="id", page=page)["results"]
-    ]
-    assert pages == whole[:100]
-    assert get(server, page=50, per_page=200)["results"] == []
-
-
 def test_groups(server: str, tables: sqlite3.Connection) -> None:
     years = Counter(row[0] for row in tables.execute("SELECT year FROM papers WHERE year IS NOT NULL"))
     for name in ("group_by", "group-by"):
@@ -266,54 +257,6 @@ def test_groups(server: str, tables: sqlite3.Connection) -> None:
         assert found["results"] == []
     some = get(server, group_by="publication_year", search="string", filter="publication_year:1993-1994")
     assert {one["key"] for one in some["group_by"]} == {"1993", "1994"}
-
-
-def test_select(server: str) -> None:
-    names = "id,title,relevance_score"
-    assert set(get(server, search="strings", select=names)["results"][0]) == {
-        "id",
-        "title",
-        "relevance_score",
-    }
-    assert set(get(server, select=names)["results"][0]) == {"id", "title"}
-    everything = ",".join(get(server, "/arXiv:hep-th/9301068"))
-    assert get(server, "/arXiv:hep-th/9301068", select=everything) == get(server, "/arXiv:hep-th/9301068")
-
-
-def test_nothing_is_later_than_the_date_of_the_request(server: str) -> None:
-    early = {"X-ScholarBase-As-Of": "1994-06"}
-    found = httpx.get(f"{server}/openalex/works", params={"per-page": 200}, headers=early).json()
-    assert found["results"]
-    assert max(one["publication_date"] for one in found["results"]) <= "1994-06-30"
-    assert {one["cited_by_count"] for one in found["results"]} == {None}
-    dates = {one["id"]: one["publication_date"] for one in every(server, select="id,publication_date")}
-    cited = {link for one in found["results"] for link in one["referenced_works"]}
-    assert cited
-    assert max(dates[link] for link in cited) <= "1994-06-30"
-    sorted_by_count = httpx.get(
-        f"{server}/openalex/works", params={"sort": "cited_by_count:desc"}, headers=early
-    )
-    assert sorted_by_count.status_code == 400
-
-
-def test_a_session_records_what_a_list_returns(server: str) -> None:
-    headers = {"X-ScholarBase-Session": "openalex-list"}
-    parameters = {
-        "search": "string theory",
-        "filter": "publication_year:1993,cites:W99213 9302103".replace(" ", ""),
-    }
-    httpx.get(f"{server}/openalex/works", params=parameters, headers=headers)
-    response = httpx.get(f"{server}/openalex/works", params={"search": "string theory"}, headers=headers)
-    assert response.headers["x-scholarbase-call"] == "2"
-
-
-@pytest.mark.parametrize(
-    "search", ["", " ", "\x00", '"(((', "AND", "NOT x", "a | b", "!x", "C++ & C#", "日本語", "x" * 9000, '""',
-               "title:abstract:", "* ? ~", " ".join(f"word{n}" for n in range(1500))]
-)  # fmt: skip
-def test_any_search_is_answered(server: str, search: str) -> None:
-    assert isinstance(get(server, search=search)["results"], list)
-    assert isinstance(get(server, filter=f"title.search:{search}")["results"], list)
 
 
 @pytest.mark.parametrize(

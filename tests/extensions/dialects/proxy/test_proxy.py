@@ -27,12 +27,11 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from scholarbase_dialects.proxy import serving as proxy_serving
 from scholarbase_dialects.proxy.authority import Authority
 from scholarbase_dialects.proxy.destinations import HOSTS
 from scholarbase_dialects.proxy.environment import variables
 from scholarbase_dialects.proxy.serving import Backend, Proxy
-from tests.conftest import run_process, sample_edges, sample_rows
+from tests.conftest import run_process
 from tests.sessions.agents import wait_recorded
 
 SERPER: Final = "https://google.serper.dev/search"
@@ -53,37 +52,6 @@ print(json.dumps([[one["title"] for one in answer["organic"]] for answer in foun
 raise SystemExit(7)
 """
 """A program that knows nothing of the proxy."""
-SERVICES: Final = """
-import json, re, urllib.parse, urllib.request
-import requests
-
-title = "A Strong Coupling Test of S-Duality"
-query = urllib.parse.quote(title)
-
-def get(url):
-    return requests.get(url, timeout=120).json()
-
-s2, arxiv = "https://api.semanticscholar.org/graph/v1/paper/", "https://export.arxiv.org/api/query?search_query="
-with urllib.request.urlopen(f'{arxiv}ti:"{query}"'.replace('"', "%22"), timeout=120) as response:
-    feed = response.read().decode()
-found = {
-    "search": [one["title"] for one in get(f"{s2}search?query={query}&limit=1")["data"]],
-    "match": [one["title"] for one in get(f"{s2}search/match?query={query}")["data"]],
-    "references": [one["citedPaper"]["paperId"] for one in get(f"{s2}arXiv:hep-th/9408074/references")["data"]],
-    "legacy": [get("https://api.semanticscholar.org/v1/paper/arXiv:hep-th/9408074")["title"]],
-    "arxiv": re.findall("<entry>.*?<title>(.*?)</title>", feed, re.DOTALL),
-    "plain": re.findall(
-        "<entry>.*?<title>(.*?)</title>",
-        requests.get("http://export.arxiv.org/api/query?id_list=hep-th/9408074", timeout=120).text,
-        re.DOTALL,
-    ),
-    "openalex": [one["title"] for one in get(f"https://api.openalex.org/works?filter=title.search:{query}")["results"]],
-    "openalex_doi": [get("https://api.openalex.org/works/https://doi.org/10.1016/0550-3213(94)90097-3")["title"]],
-    "crossref": get(f"https://api.crossref.org/works?query.title={query}&rows=1")["message"]["items"][0]["title"],
-    "crossref_doi": get("https://api.crossref.org/works/10.1016%2F0550-3213(94)90097-3")["message"]["title"],
-}
-print(json.dumps(found))
-"""
 
 
 @contextmanager
@@ -219,17 +187,6 @@ def tunnel(proxy: str, target: str) -> tuple[socket.socket, bytes]:
     return connection, head
 
 
-def raw(proxy: str, request: bytes) -> bytes:
-    """The whole response to bytes."""
-    address = httpx.URL(proxy)
-    with socket.create_connection((address.host, address.port or 0), timeout=60) as connection:
-        connection.sendall(request)
-        answer = b""
-        while data := connection.recv(65536):
-            answer += data
-    return answer
-
-
 # -- answers of the library -----------------------------------------------------------------------------
 
 
@@ -267,16 +224,6 @@ def test_one_connection_has_many_requests(proxy: str, trusting: ssl.SSLContext) 
     assert len(first.json()["organic"]) == 100
     assert chunked.json() == waiting.json()
     assert chunked.json()["organic"][0]["title"] == TITLE
-
-
-def test_a_body_that_is_too_large_gets_the_library_s_error(proxy: str, trusting: ssl.SSLContext) -> None:
-    with client(proxy, trusting) as http:
-        refused = http.post(SERPER, content=b" " * 9_000_000, headers={"Content-Type": "application/json"})
-        large = {"q": TITLE, "num": 1, "unknown": "x" * 4_000_000}
-        accepted = http.post(SERPER, json=large)
-    assert refused.status_code == 413
-    assert "8,388,608" in refused.json()["message"]
-    assert accepted.json()["organic"][0]["title"] == TITLE
 
 
 def test_everything_that_passes_is_in_the_session(
@@ -409,17 +356,6 @@ def test_a_site_with_an_untrusted_certificate_is_a_502(
 # -- what is refused ------------------------------------------------------------------------------------
 
 
-def test_too_many_connections_are_refused(proxy: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(proxy_serving, "MAX_CONNECTIONS", 1)
-    with socket.create_server(("127.0.0.1", 0)) as other:
-        connection, head = tunnel(proxy, f"127.0.0.1:{other.getsockname()[1]}")
-        with connection:
-            assert head.startswith(b"HTTP/1.1 200 ")
-            answer = raw(proxy, b"GET http://arxiv.org/ HTTP/1.1\r\nHost: arxiv.org\r\n\r\n")
-    assert answer.startswith(b"HTTP/1.1 503 ")
-    assert b"1 connections are open" in answer
-
-
 # -- certificates ---------------------------------------------------------------------------------------
 
 
@@ -437,20 +373,6 @@ def test_the_private_key_is_the_user_s_alone_and_stays(tmp_path: Path) -> None:
     key.write_bytes(b"damaged")
     Authority(folder, HOSTS, {})
     assert b"PRIVATE KEY" in key.read_bytes()
-
-
-def test_the_bundle_has_the_user_s_roots_once(tmp_path: Path) -> None:
-    own = own_certificate(tmp_path, "corporate.example")
-    environ = {"SSL_CERT_FILE": str(own), "CURL_CA_BUNDLE": str(own), "REQUESTS_CA_BUNDLE": "/nowhere"}
-    first = Authority(tmp_path / "authority", HOSTS, environ).bundle
-    text = first.read_text()
-    certificate = own.read_text().partition("-----END PRIVATE KEY-----")[2].strip()
-    assert text.count(certificate) == 1
-    assert "PRIVATE" not in text
-    assert text.count("BEGIN CERTIFICATE") > 50  # the usual roots
-    # In a shell with the variables of an earlier proxy.
-    again = Authority(tmp_path / "authority", HOSTS, {"SSL_CERT_FILE": str(first)}).bundle.read_text()
-    assert again.count("BEGIN CERTIFICATE") == text.count("BEGIN CERTIFICATE") - 1
 
 
 def handshake(authority: Authority, host: str, trusting: ssl.SSLContext) -> None:
@@ -516,31 +438,6 @@ def test_a_command_runs_under_the_proxy_of_a_library(sample_library: Path, tmp_p
     assert {row["arguments"]["as_of"] for row in rows} == {"1993-06"}
     replayed = run_process("session", "replay", "script", "--library", sample_library, "--sessions", sessions)
     assert replayed.returncode == 0, replayed.stderr
-
-
-@pytest.mark.slow
-def test_a_script_with_the_urls_of_services_gets_its_answers_from_a_library(
-    sample_library: Path, tmp_path: Path
-) -> None:
-    script, sessions = tmp_path / "script.py", tmp_path / "sessions"
-    script.write_text(SERVICES)
-    done = run_process(
-        *("proxy", "--library", sample_library, "--certificates", tmp_path / "ca", "--session", "services"),
-        *("--", sys.executable, script),
-        SCHOLARBASE_SESSIONS=str(sessions),
-    )
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    references = found.pop("references")
-    assert found == {service: ["A Strong Coupling Test of S-Duality"] for service in found}
-    ids = {row["corpusid"]: f"arXiv:{row['externalids']['ArXiv']}" for row in sample_rows("papers")}
-    assert set(references) == {ids[b] for a, b in sample_edges() if ids[a] == "arXiv:hep-th/9408074"}
-    shown = run_process("session", "show", "services", "--sessions", sessions)
-    kinds = [json.loads(line)["kind"] for line in shown.stdout.splitlines()]
-    assert kinds == [
-        *("search", "search", "match", "expand", "expand"),
-        *("search", "search", "inspect", "search", "inspect"),
-    ]
 
 
 @pytest.mark.slow

@@ -10,7 +10,6 @@ from tests.conftest import sample_edges, sample_rows
 
 pytest.importorskip("semanticscholar")
 from semanticscholar import AsyncSemanticScholar, SemanticScholar
-from semanticscholar.SemanticScholarException import ObjectNotFoundException
 
 QCD = "arXiv:hep-th/9301068"
 TITLE = "Two Dimensional QCD is a String Theory"
@@ -36,32 +35,6 @@ def test_a_bulk_search_to_its_end(client: SemanticScholar) -> None:
     assert len({paper.paperId for paper in papers}) == len(papers) == results.total > 1000
     counts = [paper.citationCount for paper in papers if paper.citationCount is not None]
     assert counts == sorted(counts, reverse=True)
-
-
-def test_filters(client: SemanticScholar) -> None:
-    results = client.search_paper(
-        "theory",
-        year="1993-1994",
-        open_access_pdf=True,
-        fields_of_study=["Physics"],
-        publication_date_or_year="1993-06-01:1994-06-30",
-        min_citation_count=5,
-    )
-    papers = list(results)
-    assert 0 < len(papers) == results.total
-    for paper in papers:
-        assert "1993-06-01" <= str(paper.publicationDate)[:10] <= "1994-06-30"
-        assert paper.citationCount >= 5
-
-
-def test_a_title(client: SemanticScholar) -> None:
-    found = client.search_paper("two dimensional QCD is a string theory.", match_title=True)
-    assert (found.title, found.paperId) == (TITLE, QCD)
-    with pytest.raises(ObjectNotFoundException, match="Title match not found"):
-        client.search_paper("total garbage nonsense", match_title=True)
-    with pytest.raises(ObjectNotFoundException, match="Title match not found"):
-        client.search_paper(TITLE, match_title=True, year="2000-")
-    assert client.search_paper(TITLE, match_title=True, year="1993").paperId == QCD
 
 
 def test_a_paper_with_all_fields(client: SemanticScholar) -> None:
@@ -107,16 +80,6 @@ def test_authors(client: SemanticScholar) -> None:
     several, missing = client.get_authors([taylor.authorId, "name:nobody"], return_not_found=True)
     assert [author.authorId for author in several] == [taylor.authorId]
     assert missing == ["name:nobody"]
-
-
-def test_a_search_of_authors_to_its_end(client: SemanticScholar) -> None:
-    results = client.search_author("J.", limit=3)
-    assert (results.total, len(results)) == (0, 0)
-    results = client.search_author("Taylor", fields=["name"], limit=2)
-    names = [author.name for author in results]
-    ids = [author.authorId for author in results]
-    assert len(ids) == len(set(ids)) == results.total > 2
-    assert all("Taylor" in name for name in names)
 
 
 def test_completions_and_snippets(client: SemanticScholar) -> None:

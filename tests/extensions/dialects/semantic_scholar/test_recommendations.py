@@ -5,12 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import httpx
-import pytest
 
 from scholarbase.search.library import Library
-from tests.conftest import serving_in_thread
-
-QCD = "arXiv:hep-th/9301068"
 
 
 def ids_in(response: httpx.Response) -> list[str]:
@@ -60,18 +56,3 @@ def test_dates_are_obeyed(dense_server: str, dense: Library) -> None:
         assert papers
         assert min(paper["year"] for paper in papers) >= middle
     assert ids_in(httpx.get(f"{url}&year=1995-1990")) == []
-
-
-@pytest.mark.parametrize(
-    ("dialect", "path"),
-    [
-        ("semantic-scholar", f"/graph/v1/paper/{QCD}"),
-        ("s2-recommendations", f"/recommendations/v1/papers/forpaper/{QCD}"),
-        ("s2-legacy", f"/v1/paper/{QCD}"),
-    ],
-)
-def test_alone(sample: Library, dialect: str, path: str) -> None:
-    with serving_in_thread(sample, dialect=dialect) as url:
-        assert httpx.get(url + path).status_code == 200
-        other = httpx.get(f"{url}/v1/search?q=strings")
-        assert other.status_code == 404

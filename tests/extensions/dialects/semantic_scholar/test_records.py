@@ -206,16 +206,6 @@ def test_filters_of_a_title(http: httpx.Client, filters: dict[str, str], found: 
         assert response.json()["error"] == "Title match not found"
 
 
-def test_ids_in_citations_can_be_looked_up(http: httpx.Client) -> None:
-    edges = http.get(f"/graph/v1/paper/{SHA[1]}/citations").json()["data"]
-    assert {edge["citingPaper"]["paperId"] for edge in edges} == {SHA[2], SHA[3]}
-    nested = http.get(f"/graph/v1/paper/{SHA[3]}?fields=references.externalIds,references.year").json()
-    assert nested["references"] == [
-        {"paperId": SHA[1], "externalIds": nested["references"][0]["externalIds"], "year": 2019},
-        {"paperId": SHA[2], "externalIds": {"ArXiv": "1905.00001", "CorpusId": 2}, "year": 2019},
-    ]
-
-
 def test_authors(http: httpx.Client) -> None:
     fields = "fields=url,paperCount,citationCount,hIndex,affiliations,externalIds,papers.year"
     author = http.get(f"/graph/v1/author/71?{fields}").json()
@@ -285,39 +275,3 @@ def test_the_interface_before_the_graph(http: httpx.Client) -> None:
     assert cited["url"] == f"https://www.semanticscholar.org/paper/{SHA[2]}"
     missing = http.get("/s2-legacy/v1/paper/arXiv:1905.99999")
     assert (missing.status_code, missing.json()["error"]) == (404, "Paper with id arXiv:1905.99999 not found")
-
-
-def test_the_public_scholarbase_has_labels_and_journals(http: httpx.Client) -> None:
-    fields = "fieldsOfStudy,publicationTypes,journal"
-    found = http.get("/scholarbase/paper/search", params={"query": "lamprey", "fields": fields}).json()[
-        "data"
-    ]
-    [paper] = [one for one in found if one["paperId"] == SHA[1]]
-    assert {name: paper[name] for name in fields.split(",")} == {
-        "fieldsOfStudy": ["Biology"],
-        "publicationTypes": ["JournalArticle", "Review"],
-        "journal": {"name": "Journal of Fish", "volume": "12", "pages": "1-9"},
-    }
-
-
-@pytest.mark.parametrize(
-    ("filters", "expected"),
-    [
-        ({"publicationTypes": "Journal Article,Conference"}, {1, 2}),
-        ({"fieldsOfStudy": "biology"}, {1}),
-        ({"fieldsOfStudy": "Art"}, set()),
-        ({"openAccessPdf": ""}, {2}),
-        ({"publicationTypes": "Journal Article,Conference", "venue": "Journal of Fish"}, {1}),
-    ],
-)
-@pytest.mark.parametrize("route", ["search", "search/title"])
-def test_filters_of_the_public_scholarbase(
-    http: httpx.Client, route: str, filters: dict[str, str], expected: set[int]
-) -> None:
-    every = http.get(f"/scholarbase/paper/{route}", params={"query": "lamprey"}).json()["data"]
-    expected = {number for number in expected if SHA[number] in {one["paperId"] for one in every}}
-    response = http.get(f"/scholarbase/paper/{route}", params={"query": "lamprey", **filters})
-    found = response.json()
-    assert "X-ScholarBase-Ignored" not in response.headers
-    assert {paper["paperId"] for paper in found["data"]} == {SHA[number] for number in expected}
-    assert found["total"] == len(expected)

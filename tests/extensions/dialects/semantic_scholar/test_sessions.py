@@ -81,14 +81,6 @@ def test_a_batch_and_lists_are_one_call(http: httpx.Client) -> None:
     assert (similar["tool"], similar["ids"]) == ("similar_papers", ids_in(found.json()["recommendedPapers"]))
 
 
-def test_a_title_that_is_not_there_is_a_call_without_papers(http: httpx.Client) -> None:
-    session = {"X-ScholarBase-Session": "missing"}
-    response = http.get("/graph/v1/paper/search/match", params={"query": "no such title"}, headers=session)
-    assert response.status_code == 404
-    [call] = recorded(http, "missing")
-    assert (call["tool"], call["ids"], call.get("error_type")) == ("match_titles", [], None)
-
-
 def test_calls_can_be_replayed(http: httpx.Client, sample: Library) -> None:
     session = {"X-ScholarBase-Session": "again"}
     http.get(
@@ -100,38 +92,3 @@ def test_calls_can_be_replayed(http: httpx.Client, sample: Library) -> None:
     assert [hit.paper.id for hit in sample.search(**search["arguments"]).results] == search["ids"]
     assert [one.id for one in sample.papers(**paper["arguments"]) if one] == paper["ids"]
     assert [one.paper.id for one in sample.citations(**edges["arguments"]).results] == edges["ids"]
-
-
-def test_nothing_is_later_than_the_date(http: httpx.Client) -> None:
-    http.post("/v1/sessions", json={"session": "early", "as_of": "1993-06"}).raise_for_status()
-    early = {"X-ScholarBase-Session": "early"}
-
-    def dates(path: str, key: str = "data", edge: str = "") -> list[str]:
-        found = http.get(path, headers=early).raise_for_status().json()[key]
-        papers = [one[edge] if edge else one for one in found]
-        assert papers, path
-        return [paper["publicationDate"] for paper in papers]
-
-    fields = "fields=publicationDate"
-    for path in (
-        f"search?query=theory&{fields}",
-        f"search/bulk?{fields}",
-        f"search/bulk?query=theory&{fields}",
-    ):
-        assert max(dates(f"/graph/v1/paper/{path}")) <= "1993-06-30"
-    assert max(dates(f"/graph/v1/paper/{QCD}/citations?{fields}", edge="citingPaper")) <= "1993-06-30"
-    assert (
-        max(dates(f"/recommendations/v1/papers/forpaper/{QCD}?{fields}", "recommendedPapers")) <= "1993-06-30"
-    )
-    nested = f"/graph/v1/paper/{QCD}?fields=citations.publicationDate,citationCount"
-    paper = http.get(nested, headers=early).json()
-    assert paper["citationCount"] is None
-    assert max(one["publicationDate"] for one in paper["citations"]) <= "1993-06-30"
-    legacy = http.get(f"/s2-legacy/v1/paper/{QCD}", headers=early).json()
-    assert len(legacy["citations"]) == len(paper["citations"])
-    later = http.get("/graph/v1/paper/arXiv:hep-th/9309140", headers=early)
-    assert later.status_code == 404
-    sorted_by_count = http.get("/graph/v1/paper/search/bulk?sort=citationCount:desc", headers=early).json()
-    assert ids_in(sorted_by_count["data"]) == ids_in(
-        http.get("/graph/v1/paper/search/bulk", headers=early).json()["data"]
-    )

@@ -56,32 +56,3 @@ def test_the_command_line(toy_path: Path, tmp_path: Path) -> None:
     assert json.loads(done.stdout)["questions"]["stops"] == {"no seed left": 1}
     query = json.loads((tmp_path / "out" / "queries.jsonl").read_text())
     assert {f"arXiv:{one}" for one in query["answer_arxiv_ids"]} == {toy_id("S1"), toy_id("P1")}
-
-
-@pytest.mark.slow
-def test_construct_answers_overwrote_its_own_questions_and_files_that_it_did_not_write(
-    toy_path: Path, tmp_path: Path
-) -> None:
-    questions = tmp_path / "queries.jsonl"
-    questions.write_text('{"query_id": "q", "query": "alpha beta gamma"}\n')
-    mine = questions.read_bytes()
-    command = ["construct", "answers", "queries.jsonl", "--library", toy_path, "--judge", "rule:words"]
-    done = run_cli(*command, "--out", ".", cwd=tmp_path)
-    assert done.returncode == 2
-    assert "queries.jsonl is read, and would be overwritten" in done.stderr
-    for option in ([], ["--restart"]):
-        (tmp_path / "out").mkdir(exist_ok=True)
-        (tmp_path / "out" / "queries.jsonl").write_text("mine")
-        done = run_cli(*command, "--out", "out", *option, cwd=tmp_path)
-        assert done.returncode == 26
-        assert "out/queries.jsonl is not of an earlier run, as out has no construction.sqlite" in done.stderr
-        assert [path.read_text() for path in (tmp_path / "out").iterdir()] == ["mine"]
-    (tmp_path / "out" / "queries.jsonl").unlink()
-    for _ in range(2):
-        done = run_cli(*command, "--out", "out", "--hops", "0", cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
-    command[2] = "out/queries.jsonl"
-    done = run_cli(*command, "--out", "out", "--restart", cwd=tmp_path)
-    assert done.returncode == 2
-    assert "alpha beta gamma" in (tmp_path / "out" / "queries.jsonl").read_text()
-    assert questions.read_bytes() == mine

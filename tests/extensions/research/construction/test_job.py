@@ -24,12 +24,11 @@ from scholarbase_research.construction.judging import Panel
 from scholarbase_research.construction.prefilter import PrefilterSettings
 from scholarbase_research.construction.process import Setup
 from scholarbase_research.construction.store import TABLES
-from scholarbase_research.llm.base import Completion, ModelRequest, Price, Usage
+from scholarbase_research.llm.base import Completion, ModelRequest, Usage
 from scholarbase_research.llm.cassette import Cassette
 from scholarbase_research.llm.judges import FunctionJudge, ModelJudge
-from tests.conftest import ROOT, run_cli
+from tests.conftest import ROOT
 from tests.extensions.research.construction.toy import (
-    QUESTION,
     RUBRIC,
     by_title,
     names_of,
@@ -99,26 +98,6 @@ def test_the_judged_limit_is_exact(toy: Library, tmp_path: Path, judged: int) ->
     assert stop_of(tmp_path) == "judged limit"
 
 
-def test_rewrites_by_rules_in_place_of_a_models_are_shown(toy_path: Path, tmp_path: Path) -> None:
-    (tmp_path / "questions.txt").write_text(f"{QUESTION}\nalpha reference\n")
-
-    def script(body: dict[str, Any]) -> Reply:
-        first = QUESTION in str(body["messages"][0])
-        return Reply("Of course!" if first else '{"rewrites": [{"kind": "task", "text": "beta number3"}]}')
-
-    with model_server(script) as server:
-        options = ["--rewriter", server.url, "--judge", "rule:words", "--rewrites", "2", "--hops", "0"]
-        place = ["--library", toy_path, "--out", tmp_path / "out"]
-        done = run_cli("construct", "answers", tmp_path / "questions.txt", *options, *place)
-    assert done.returncode == 0, done.stderr
-    text = (
-        "questions rewritten: 1 by rules, 1 by scripted. **1 of them by rules because the replies of the rewriter were "
-        "malformed.**"
-    )
-    assert text in done.stdout
-    assert text in (tmp_path / "out" / "report.md").read_text()
-
-
 # -- the prefilter --------------------------------------------------------------------------------------
 
 
@@ -145,17 +124,6 @@ def test_a_loss_without_a_sample_is_not_zero(toy: Library, tmp_path: Path, chang
     page = (tmp_path / "report.md").read_text()
     assert "5 of 7 candidates were dropped. Their loss is not measured" in page
     assert "lost answers" not in page
-
-
-def test_a_prefilter_that_drops_all_without_every_word(toy: Library, tmp_path: Path) -> None:
-    setup = toy_setup(toy, sample=20)
-    strict = Setup(setup.sources, setup.rewriter, setup.panel, setup.limits, PrefilterSettings(1.0))
-    figures = construct_answers(toy, toy_queries(), tmp_path, strict)["prefilter"]
-    # Of 37 candidates S1 and P1 are kept by their rank; 20 of the other 35 are judged.
-    assert (figures["candidates"], figures["dropped"], figures["sampled"]) == (37, 35, 20)
-    found = len(papers(tmp_path, "answer AND paper <> '" + toy_id("S1") + "'"))
-    assert figures["sampled_strict"] == found
-    assert figures["lost"] == pytest.approx(35 * found / 20)
 
 
 class Letters:
@@ -315,16 +283,6 @@ def test_errors_are_asked_again_and_not_replayed(toy: Library, tmp_path: Path) -
         judge = ModelJudge(cassette.model("m"), RUBRIC)
         setup = toy_setup(toy, Panel(RUBRIC, [judge]), hops=0)
         assert construct_answers(toy, toy_queries(), tmp_path / "new", setup)["questions"]["answers"] == 2
-
-
-def test_the_cost_counts_every_reply(toy: Library, tmp_path: Path) -> None:
-    replies = iter(["no", '{"reason": "", "score": 0}', '{"reason": "", "score": 0}'])
-    panel = Panel(RUBRIC, [scripted("m", lambda prompt: next(replies))])
-    setup = toy_setup(toy, panel, hops=0)
-    priced = Setup(setup.sources, setup.rewriter, panel, setup.limits, prices={"m": Price(10_000, 100_000)})
-    cost = construct_answers(toy, toy_queries(), tmp_path, priced, judge_concurrency=1)["cost"]
-    row = {"model": "m", "replies": 3, "uncounted": 0, "input_tokens": 300, "output_tokens": 30, "cost": 6.0}
-    assert cost == {"models": [row], "total": 6.0, "without_price": []}
 
 
 # -- files, resuming ------------------------------------------------------------------------------------

@@ -6,11 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scholarbase.errors import InvalidRequest
 from scholarbase_research.construction.pools import Pool, Relation, make_pools
 from tests.conftest import SAMPLE, run_cli
 
@@ -48,21 +46,6 @@ def test_many_papers_that_share_keywords_are_capped_the_most_shared_first() -> N
     # All 20 that share both keywords, and 9 of the 20 that share one.
     assert {n for n in numbers if n % 2 == 0} == set(range(2, 41, 2))
     assert len({n for n in numbers if n % 2}) == 9
-
-
-def test_the_smallest_corpus_is_taken_whole() -> None:
-    assert set(pool_of(31, 3, target=20).papers) == {paper(n) for n in range(1, 31)}
-    with pytest.raises(InvalidRequest, match="There are 30 papers: pools of 30 need 31 or more"):
-        pool_of(30, 3, target=20)
-
-
-def test_a_seed_gives_the_same_pools_in_any_order_of_the_files() -> None:
-    relations = [Relation(f"q{n}", "?", paper(0), paper(90 + n)) for n in range(3)]
-    own = corpus(100, 4)
-    backwards = dict(reversed(own.items()))
-    first = {pool.relation.query_id: pool for pool in make_pools(relations, own, seed=5)}
-    assert first == {pool.relation.query_id: pool for pool in make_pools(relations[::-1], backwards, seed=5)}
-    assert first != {pool.relation.query_id: pool for pool in make_pools(relations, own, seed=6)}
 
 
 @settings(deadline=None, max_examples=60)

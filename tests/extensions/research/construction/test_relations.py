@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from scholarbase.encoders.base import Encodings
-from scholarbase.errors import DocumentNotFound, QueryFileError, RunExists
+from scholarbase.errors import QueryFileError, RunExists
 from scholarbase.ingest.job import ingest
 from scholarbase.models.encoders import EncoderSpec
 from scholarbase.search.library import Library
@@ -78,12 +78,6 @@ def test_a_section_pair_is_the_sum_of_the_cosines_above_the_threshold() -> None:
     # Of the whole: A to C (2 degrees) before A to B, and B's far is 28 degrees from 88 only, so related to nothing.
     assert [(one.source, one.target) for one in found] == [(A, C), (A, B), (B, A), (C, A)]
     assert [one.query_id for one in found][:2] == [f"{A}#1", f"{A}#2"]
-
-
-def test_the_threshold_is_exclusive_and_without_it_all_pairs_count() -> None:
-    two = [PaperQuestion(A, "", "0 a"), PaperQuestion(B, "", "60 b")]
-    assert [one.score for one in related(two, threshold=0.49)] == [0.5, 0.5]
-    assert related(two, threshold=0.5) == []
 
 
 def test_section_pairs_and_relations_are_limited_to_the_first() -> None:
@@ -244,14 +238,6 @@ def test_only_sentences_with_one_mark_of_a_held_paper_are_relations(surveyed: Li
         **{"papers": 4, "papers_left_out": 3, "sentences": 7},
         **{"several": 1, "not_held": 1, "unlinked": 1, "short": 1, "own": 1, "relations": 2},
     }
-
-
-def test_a_library_without_full_texts_is_named(sample_library: Path) -> None:
-    with (
-        Library.open(sample_library, encoder="none") as library,
-        pytest.raises(DocumentNotFound, match="--documents"),
-    ):
-        sentences(library)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from scholarbase.search.library import Library
 from scholarbase_research.construction.questions import read_questions
 from scholarbase_research.construction.rewrites import KINDS, ModelRewriter, RuleRewriter
-from scholarbase_research.construction.terms import overlap, stems
+from scholarbase_research.construction.terms import stems
 from scholarbase_research.llm.base import Completion, ModelRequest, Usage
 from tests.conftest import SAMPLE
 from tests.extensions.research.llm.model_server import FunctionModel
@@ -79,14 +79,6 @@ def test_a_model_that_fails_twice_is_noted(sample: Library, reply: str) -> None:
     assert found.error is not None
     assert found.error.startswith("The reply ")
     assert found.rewrites == RuleRewriter(sample).rewrite(QUESTION, 10, None).rewrites
-
-
-def test_words_are_compared_by_their_stems() -> None:
-    assert stems("learning learned learns") == stems("learn")
-    assert overlap(stems("text-infilling models"), stems("We infill a text with a model")) == pytest.approx(
-        3 / 4
-    )
-    assert overlap(frozenset(), stems("x")) == 0
 
 
 def test_questions_with_and_without_answers(tmp_path: Path) -> None:

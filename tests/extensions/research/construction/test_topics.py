@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from scholarbase.files import locked_folder
 from scholarbase_research.construction.questions import read_questions
 from tests.conftest import run_cli
 from tests.extensions.research.llm.model_server import Reply, in_order, model_server
@@ -90,14 +89,6 @@ def test_questions_of_topics(tmp_path: Path) -> None:
     assert manifest["usage"]["replies"] == asked == 5 + 1 + 3 + 12
 
 
-def test_quotas(tmp_path: Path) -> None:
-    with model_server(script) as server:
-        manifest = run(tmp_path, server.url, "--cosine", "1", "--per-intent", "1", "--per-category", "3")
-    assert manifest["intents"] == {"claim_comparison": 1, "method_capability": 1, "setting_anchor": 1}
-    assert manifest["reasons"]["quota of cs.LG"] == 2
-    assert manifest["reasons"]["quota of method_capability"] == 2
-
-
 @pytest.mark.slow
 def test_malformed_replies_gave_no_questions_without_an_error_and_were_final(tmp_path: Path) -> None:
     (tmp_path / "topics.txt").write_text("graph neural networks\nquantum compilers\n")
@@ -118,20 +109,3 @@ def test_malformed_replies_gave_no_questions_without_an_error_and_were_final(tmp
     # The last reply to a request counts, offline too.
     tape = ["--cassette", tmp_path / "out" / "replies.jsonl", "--json", "--cosine", "1"]
     assert run_cli(*command, "http://127.0.0.1:1/v1#scripted", *tape).stdout == done.stdout
-
-
-def test_construct_queries_took_a_folder_in_use_or_with_files_of_others(tmp_path: Path) -> None:
-    topics = tmp_path / "topics.txt"
-    topics.write_text("strings\n")
-    out = tmp_path / "out"
-    out.mkdir()
-    command = ["construct", "queries", topics, "--model", "http://127.0.0.1:1/v1#m", "--out", out]
-    with locked_folder(out, RuntimeError("not locked")):
-        done = run_cli(*command)
-    assert done.returncode == 26
-    assert "Another process is writing questions to" in done.stderr
-    (out / "questions.jsonl").write_text("mine")
-    done = run_cli(*command)
-    assert done.returncode == 26
-    assert "questions.jsonl is not of an earlier run" in done.stderr
-    assert [path.read_text() for path in out.iterdir()] == ["mine"]

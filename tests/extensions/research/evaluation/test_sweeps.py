@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from statistics import fmean
@@ -18,7 +17,7 @@ from typing import Any
 import pytest
 
 from scholarbase.encoders.sentence_transformers import SentenceTransformersEncoder
-from scholarbase.errors import EvaluationError, RunExists
+from scholarbase.errors import EvaluationError
 from scholarbase.evaluation.formats import read_queries
 from scholarbase.identifiers import parse
 from scholarbase.models.runs import JudgedQuery
@@ -240,27 +239,6 @@ def test_a_killed_sweep_continues(tmp_path: Path, sample_library: Path) -> None:
         assert (tmp_path / "killed" / name).read_bytes() == (tmp_path / "undisturbed" / name).read_bytes()
 
 
-@pytest.mark.slow
-def test_another_sweeps_folder_is_not_overwritten(tmp_path: Path, sample_library: Path) -> None:
-    def file(values: str) -> Path:
-        return sweep_file(
-            tmp_path,
-            f'queries = "{SAMPLE / "queries.jsonl"}"\n[grid]\nlibrary = ["{sample_library}"]\nengine = ["fts5"]\n'
-            f"fts5_title_weight = {values}\n",
-        )
-
-    out = tmp_path / "out"
-    run_sweep(read_sweep(file("[1, 2]")), out)
-    other = read_sweep(file("[1, 2, 3]"))
-    with pytest.raises(RunExists, match="another grid, measure or query set"):
-        run_sweep(other, out)
-    assert len(run_sweep(other, out, restart=True).tune) == 3
-    (tmp_path / "full").mkdir()
-    (tmp_path / "full" / "thesis.tex").write_text("years of work")
-    with pytest.raises(RunExists, match=r"'thesis\.tex', which is not part of a sweep"):
-        run_sweep(other, tmp_path / "full", restart=True)
-
-
 def test_ties_go_to_the_point_closest_to_the_baseline(tmp_path: Path, sample_library: Path) -> None:
     # A sparse search is not fused, so k and the weights have no effect.
     path = sweep_file(
@@ -326,32 +304,3 @@ def test_an_invalid_sweep_file_is_an_error(
     with pytest.raises(EvaluationError, match=part) as caught:
         read_sweep(sweep_file(tmp_path, text), library=sample_library)
     assert str(caught.value).startswith("sweep.toml: ")
-
-
-@pytest.mark.slow
-def test_a_sweep_interrupted_while_replacing_another_continues(
-    tmp_path: Path, sample_library: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The old result remained, so the sweep could not continue without --restart."""
-    text = f'queries = "{SAMPLE / "queries.jsonl"}"\n[grid]\nengine = ["bm25"]\n'
-    out = tmp_path / "out"
-    run_sweep(read_sweep(sweep_file(tmp_path, text), library=sample_library), out)
-    other = read_sweep(sweep_file(tmp_path, f"seed = 1\n{text}"), library=sample_library)
-
-    def stop(*_: Any, **__: Any) -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patched:
-        patched.setattr("scholarbase_research.evaluation.sweeps._means", stop)
-        with pytest.raises(KeyboardInterrupt):
-            run_sweep(other, out, restart=True)
-    assert (out / "legs").is_dir()
-    assert run_sweep(other, out).sweep.seed == 1
-
-
-@pytest.mark.slow
-def test_a_sweep_of_term_weights_is_sparse(learned: tuple[Path, Sequence[str]], tmp_path: Path) -> None:
-    path, _ = learned
-    (tmp_path / "sweep.toml").write_text('queries = "q.jsonl"\n[grid]\nengine = ["learned"]\n')
-    sweep = read_sweep(tmp_path / "sweep.toml", library=path)
-    assert {point.mode for point in sweep.points} == {"sparse"}

@@ -67,17 +67,6 @@ def test_a_changed_or_missing_cassette_is_refused(tmp_path: Path) -> None:
         Cassette(tmp_path / "missing.jsonl")
 
 
-@pytest.mark.parametrize("lines", [0, 1])
-def test_recording_emptied_a_file_that_was_not_a_cassette(tmp_path: Path, lines: int) -> None:
-    path = tmp_path / "n.txt"
-    recorded(tmp_path / "tape.jsonl")
-    notes = b"".join((tmp_path / "tape.jsonl").read_bytes().splitlines(keepends=True)[:lines]) + b"my notes"
-    path.write_bytes(notes)
-    with pytest.raises(ModelError, match=f"n.txt, line {lines + 1} is not a recorded reply"):
-        Cassette(path, record=True)
-    assert path.read_bytes() == notes
-
-
 @pytest.mark.parametrize("size", [1, 5, 14, 40])
 def test_a_cassette_whose_first_line_was_cut_is_continued(tmp_path: Path, size: int) -> None:
     recorded(tmp_path / "tape.jsonl")

@@ -14,12 +14,11 @@ import numpy as np
 import pytest
 
 from scholarbase.encoders.static import FILES, StaticEncoder
-from scholarbase.errors import EncoderError
 from scholarbase_research.training import TrainingOptions, job, steps, train
 from scholarbase_research.training.options import TrainingOptions as Options
 from scholarbase_research.training.pairs import Pairs, write_tokens
 from scholarbase_research.training.vocabulary import train_tokenizer
-from tests.conftest import ROOT, SAMPLE, run_cli
+from tests.conftest import SAMPLE, run_cli
 
 SMALL = TrainingOptions(steps=7, dimensions=16, vocabulary=700, batch=64)
 
@@ -131,23 +130,6 @@ def test_the_same_seed_gives_the_same_bytes(tmp_path: Path, trained: Path) -> No
 
 
 @pytest.mark.slow
-def test_a_vocabulary_does_not_depend_on_the_process() -> None:
-    """Python and Rust seed their hash tables anew in each process."""
-    code = (
-        "import sys; from tests.extensions.research.training.test_training import papers;"
-        "from scholarbase_research.training.vocabulary import train_tokenizer;"
-        "texts = [text for pair in papers(2000) for text in pair];"
-        "sys.stdout.write(train_tokenizer(lambda: texts, 6000).to_str())"
-    )
-    one, *others = (
-        subprocess.run([sys.executable, "-c", code], capture_output=True, cwd=ROOT, timeout=300, check=True)
-        for _ in range(3)
-    )
-    assert len(json.loads(one.stdout)["model"]["vocab"]) == 6000
-    assert {other.stdout for other in others} == {one.stdout}
-
-
-@pytest.mark.slow
 def test_stopped_at_any_write_and_resumed_it_gives_the_same_bytes(
     tmp_path: Path, trained: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -228,33 +210,6 @@ def test_a_training_that_has_ended_is_not_repeated(
 
 
 # -- refusals -------------------------------------------------------------------------------------------
-
-
-def test_other_options_or_papers_are_refused(tmp_path: Path, trained: Path) -> None:
-    folder = shutil.copytree(trained, tmp_path / "small")
-    with pytest.raises(
-        EncoderError, match=r"\(steps 7, now 8\): use the same, choose another folder, or give --restart"
-    ):
-        train(lambda: PAPERS, folder, Options(**(SMALL.to_dict() | {"steps": 8})))
-    with pytest.raises(EncoderError, match=r"papers 200, now 100; texts '\w+', now '\w+'"):
-        train(lambda: PAPERS[:100], folder, SMALL)
-    assert contents(folder) == contents(trained)
-    train(lambda: PAPERS[:100], folder, SMALL, restart=True)
-    assert json.loads((folder / "config.json").read_bytes())["training"]["papers"] == 100
-
-
-def test_a_loss_that_is_not_finite(tmp_path: Path) -> None:
-    options = Options(**(SMALL.to_dict() | {"scale": 1000.0, "deviation": 10.0, "rate": 10.0, "steps": 2}))
-
-    pytest.importorskip("sentence_transformers")
-    import torch
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(torch, "isfinite", lambda loss: torch.tensor(False))
-        with pytest.raises(
-            EncoderError, match=r"The loss of step 1 is .*: start again with --restart and a lower"
-        ):
-            train(lambda: PAPERS, tmp_path / "small", options)
 
 
 # -- the pairs of a step --------------------------------------------------------------------------------

@@ -71,13 +71,6 @@ def test_sparbench_answers_without_an_arxiv_id_are_titles(tmp_path: Path) -> Non
     assert queries.name == "spar_bench"
 
 
-def test_an_id_of_no_form_falls_back_to_its_title(tmp_path: Path) -> None:
-    line = PASA_LINE | {"answer_arxiv_id": ["1904.05866", "not an id"]}
-    queries = read_queries(lines(tmp_path / "a.jsonl", line))
-    assert only(queries).answers[1] == Answer(None, "HuMoR")
-    assert queries.notes == ("Answers whose id has no known form, to be found by their title: 1",)
-
-
 # -- LitSearch ------------------------------------------------------------------------------------------
 
 
@@ -89,18 +82,6 @@ def test_litsearch_rows_are_named_by_their_number(tmp_path: Path) -> None:
     assert (second.id, second.intent, second.category) == ("litsearch-1", "manual_iclr", "specific")
     assert first.answers == (Answer("CorpusId:202719327"), Answer("CorpusId:257427629"))
     assert second.answers == (Answer("CorpusId:9"),)
-
-
-def test_litsearch_reads_from_parquet(tmp_path: Path) -> None:
-    pa = pytest.importorskip("pyarrow")
-    parquet = pytest.importorskip("pyarrow.parquet")
-    path = tmp_path / "full-00000-of-00001"
-    parquet.write_table(pa.Table.from_pylist([LITSEARCH_LINE]), path)
-    as_json = read_queries(lines(tmp_path / "l.jsonl", LITSEARCH_LINE))
-    assert read_queries(path).sha256 == as_json.sha256
-    path.write_bytes(path.read_bytes()[:-20])
-    with pytest.raises(QueryFileError, match="not a complete Parquet file"):
-        read_queries(path)
 
 
 # -- ScholarGym -----------------------------------------------------------------------------------------
@@ -124,12 +105,6 @@ def test_scholargym_papers_with_label_1_are_answers_and_others_are_judged(tmp_pa
         "Queries that the file marks as not valid, left out: 1",
         "Queries without a paper of label 1, left out: 1",
     )
-
-
-def test_scholargym_in_its_second_form(tmp_path: Path) -> None:
-    row = {"query_id": "q2", "query": "readme schema", "gt_arxiv_ids": ["2101.00002"]}
-    queries = read_queries(lines(tmp_path / "g.jsonl", row))
-    assert (queries.format, only(queries).answers) == ("ScholarGym", (Answer("arXiv:2101.00002"),))
 
 
 # -- all of them ----------------------------------------------------------------------------------------

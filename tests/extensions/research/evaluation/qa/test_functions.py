@@ -9,16 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scholarbase.errors import InvalidRequest, ModelError
+from scholarbase.errors import ModelError
 from scholarbase_research.evaluation.qa.functions import Outcome, read_evaluator
 from scholarbase_research.evaluation.qa.judging import Judge, read_verdict
 from scholarbase_research.evaluation.qa.matching import FUZZ_METHODS
 from scholarbase_research.llm.base import Message, ModelRequest
 from tests.extensions.research.llm.model_server import FunctionModel
 
-LISTING_1 = (
-    """{"eval_func": "eval_string_exact_match", "eval_kwargs": {"gold": "Italian", "lowercase": true}}"""
-)
 LISTING_2 = """{
   "eval_func": "eval_reference_answer_with_llm",
   "eval_kwargs": {
@@ -74,11 +71,6 @@ def listing(text: str, answer: Any, judge: Judge | None = None) -> Outcome:
 
 
 # -- the published listings -----------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("answer", ["italian", "ITALIAN", "ItAliAn", "Italian"])
-def test_listing_1_ignores_case(answer: str) -> None:
-    assert listing(LISTING_1, answer) == Outcome(True)
 
 
 def test_listing_2_asks_the_judge() -> None:
@@ -332,11 +324,6 @@ def test_logic_has_pythons_truth_table(a: str, b: str) -> None:
     assert passes("eval_negation", a, eval_func=EXACT, eval_kwargs={"gold": "a"}) is (a != "a")
 
 
-def test_a_list_of_another_length_fails() -> None:
-    assert not passes("eval_conjunction", ["a"], **pair())
-    assert not passes("eval_disjunction", ["a", "b", "c"], **pair())
-
-
 def test_what_decides_needs_no_judge() -> None:
     arguments = pair(first=BY_JUDGE)
     assert run("eval_conjunction", ["?", "x"], **arguments) == Outcome(False)
@@ -351,15 +338,6 @@ def test_what_decides_needs_no_judge() -> None:
 
 
 # -- what is refused ------------------------------------------------------------------------------------
-
-
-def test_unknown_functions_and_parameters_are_refused() -> None:
-    with pytest.raises(InvalidRequest, match="did you mean eval_string_exact_match"):
-        read_evaluator("eval_string_exactmatch", {"gold": "a"})
-    with pytest.raises(InvalidRequest, match="has no parameter 'lower_case': did you mean lowercase"):
-        read_evaluator(EXACT, {"gold": "a", "lower_case": True})
-    with pytest.raises(InvalidRequest, match=r"__import__"):
-        read_evaluator("__import__", {})
 
 
 def test_the_question_of_the_example_serves_its_functions() -> None:
