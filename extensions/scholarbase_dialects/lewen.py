@@ -20,8 +20,9 @@ from scholarbase_dialects.base import Answer, Dialect, DialectRequest, Operation
 from scholarbase_dialects.calls import Calls, plain_query
 from scholarbase_dialects.describing import pdf_of
 from scholarbase_dialects.listing.conditions import Text, every
+from scholarbase_dialects.semantic_scholar.fields import PAPER
 from scholarbase_dialects.semantic_scholar.filters import Filters, with_labels
-from scholarbase_dialects.semantic_scholar.papers import VALUES
+from scholarbase_dialects.semantic_scholar.papers import VALUES, paper_id_of
 
 DEFAULT_LIMIT: Final = 10
 RETRIEVALS: Final[tuple[Mode, ...]] = ("sparse", "dense", "hybrid")
@@ -38,26 +39,23 @@ def _pdf(paper: Paper) -> dict[str, str] | None:
     return None if link is None else {"url": link, "status": "GREEN"}
 
 
-FIELDS: Final[Mapping[str, tuple[tuple[str, ...], Callable[[Paper], Any]]]] = {
-    "paperId": (("external_ids",), lambda paper: paper.external_ids.get("sha") or paper.id),
-    "title": (("title",), lambda paper: paper.title),
-    "abstract": (("abstract",), lambda paper: paper.abstract),
-    "year": (("year",), lambda paper: paper.year),
+_OWN: Final[Mapping[str, tuple[tuple[str, ...], Callable[[Paper], Any]]]] = {
+    "paperId": (("external_ids",), paper_id_of),
     "authors": (
         ("authors",),
         lambda paper: [{"authorId": author.author_id, "name": author.name} for author in paper.authors],
     ),
     "venue": (("venue",), lambda paper: paper.venue),
-    "citationCount": (("citation_count",), lambda paper: paper.citation_count),
-    "referenceCount": (("reference_count",), lambda paper: paper.reference_count),
-    "fieldsOfStudy": (("fields_of_study", "categories"), VALUES["fieldsOfStudy"]),
-    "publicationTypes": (("publication_types",), VALUES["publicationTypes"]),
-    "publicationDate": (("publication_date",), lambda paper: paper.publication_date),
     "openAccessPdf": (("external_ids",), _pdf),
     "externalIds": (("external_ids",), _external_ids),
-    "journal": (("journal",), VALUES["journal"]),
     "url": (("external_ids", "url"), lambda paper: link_of(paper) or None),
 }
+"""The fields whose values are not those of Semantic Scholar's dialect."""
+_NAMES: Final = (
+    "paperId", "title", "abstract", "year", "authors", "venue", "citationCount", "referenceCount", "fieldsOfStudy",
+    "publicationTypes", "publicationDate", "openAccessPdf", "externalIds", "journal", "url",
+)  # fmt: skip
+FIELDS: Final = {name: _OWN[name] if name in _OWN else (PAPER[name], VALUES[name]) for name in _NAMES}
 """Of each field, the native fields that it needs, and its value."""
 ALWAYS: Final = ("paperId", "title")
 

@@ -29,14 +29,7 @@ from scholarbase.models.requests import MAX_KEYS
 from scholarbase.responses.sizing import estimate_tokens
 from scholarbase.sessions.recording import Recording, ReturnedPapers
 from scholarbase.tools.responding import CallResponse
-from scholarbase_dialects.base import (
-    Body,
-    Dialect,
-    DialectRequest,
-    Operation,
-    http_response,
-    ignored_header,
-)
+from scholarbase_dialects.base import Body, Dialect, DialectRequest, Operation, http_response, ignored_header
 from scholarbase_dialects.calls import Calls
 
 log = logging.getLogger("scholarbase.api")

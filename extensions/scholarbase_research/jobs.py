@@ -48,6 +48,8 @@ def in_threads(
     concurrency: int,
     done: int,
     total: int,
+    *,
+    kept: str = "done and kept",
     ended: Event | None = None,
 ) -> Iterator[T]:
     """Run a function on questions, several at once, and yield the results as they come.
@@ -55,7 +57,7 @@ def in_threads(
     After an error no further question is started, ``ended`` is set, and those that run are finished first.
 
     Raises:
-        ScholarBaseError: that of a question, with how many are done.
+        ScholarBaseError: that of a question, with how many are ``kept``.
     """
     failed: BaseException | None = None
     ended = ended or Event()
@@ -79,7 +81,7 @@ def in_threads(
             ended.set()
             pool.shutdown(wait=False, cancel_futures=True)
     if isinstance(failed, ScholarBaseError):
-        kept = f"{done} of {total} questions are done, and what is done is kept: the same command continues."
-        raise type(failed)(f"{failed} {kept}") from failed
+        hint = f"{done} of {total} questions are {kept}: the same command continues."
+        raise type(failed)(f"{failed} {hint}") from failed
     if failed is not None:
         raise failed

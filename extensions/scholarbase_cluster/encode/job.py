@@ -94,12 +94,7 @@ def encode(
 
 class _Job:
     def __init__(
-        self,
-        out: Path,
-        encoder: Encoder,
-        options: EncodeOptions,
-        runner: Runner | None,
-        reporter: Reporter,
+        self, out: Path, encoder: Encoder, options: EncodeOptions, runner: Runner | None, reporter: Reporter
     ) -> None:
         self._out = out
         self._encoder = encoder

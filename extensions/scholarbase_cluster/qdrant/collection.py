@@ -85,12 +85,7 @@ class Collection:
 
     @classmethod
     def open(
-        cls,
-        nodes: Nodes,
-        alias: str,
-        snapshot: str,
-        config: VectorConfig,
-        wanted: Placement = DEFAULT,
+        cls, nodes: Nodes, alias: str, snapshot: str, config: VectorConfig, wanted: Placement = DEFAULT
     ) -> Collection:
         """Create the snapshot's collection, or continue with the one that exists.
 

@@ -253,11 +253,7 @@ DIALECT: Final = Dialect(
     "OpenAlex's works",
     (
         Operation(
-            "GET",
-            "/works",
-            _list,
-            parameters=frozenset(PARAMETERS) - frozenset(NO_EFFECT),
-            papers=_per_page,
+            "GET", "/works", _list, parameters=frozenset(PARAMETERS) - frozenset(NO_EFFECT), papers=_per_page
         ),
         Operation(
             "GET",

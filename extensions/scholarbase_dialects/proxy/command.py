@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from types import FrameType
@@ -30,6 +30,8 @@ START_SECONDS = 600
 """Loading a large model or library from a slow disk takes minutes."""
 STOP_SECONDS = 15
 """When a server is killed that has not ended since SIGTERM."""
+LOCAL = ("localhost", "127.0.0.1", "::1")
+"""Hosts that need no proxy."""
 NOT_FOUND, NOT_EXECUTABLE = 127, 126
 """The exit status for a command that cannot be started, as shells have it."""
 
@@ -116,8 +118,6 @@ def _ending() -> list[signal.Signals]:
 
 
 async def _serve(server: Proxy, port: int, bundle: Path, command: Sequence[str]) -> int:
-    from scholarbase_dialects.proxy.environment import variables
-
     try:
         await server.start(port)
     except OSError as error:
@@ -166,6 +166,20 @@ async def _run(command: Sequence[str], environment: dict[str, str]) -> int:
 def _signal(process: asyncio.subprocess.Process, number: int) -> None:
     with suppress(ProcessLookupError):
         process.send_signal(number)
+
+
+def variables(url: str, bundle: Path, environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables for a proxy at ``url``. Those of lower case too, which take precedence in some clients."""
+    from scholarbase_dialects.proxy.authority import ROOT_VARIABLES
+
+    proxies = {name: url for one in ("HTTPS_PROXY", "HTTP_PROXY") for name in (one, one.lower())}
+    listed = (environ.get("no_proxy") or environ.get("NO_PROXY") or "").split(",")
+    direct = ",".join(dict.fromkeys([*(one.strip() for one in listed if one.strip()), *LOCAL]))
+    return {
+        **proxies,
+        **dict.fromkeys(("NO_PROXY", "no_proxy"), direct),
+        **dict.fromkeys(ROOT_VARIABLES, str(bundle)),
+    }
 
 
 @contextmanager

@@ -13,12 +13,7 @@ from scholarbase_dialects.base import Answer, DialectRequest
 from scholarbase_dialects.calls import Calls, plain_query
 from scholarbase_dialects.describing import author_id_of
 from scholarbase_dialects.semantic_scholar import parameters
-from scholarbase_dialects.semantic_scholar.fields import (
-    AuthorFields,
-    author_fields,
-    paper_fields,
-    requested,
-)
+from scholarbase_dialects.semantic_scholar.fields import AuthorFields, author_fields, paper_fields, requested
 from scholarbase_dialects.semantic_scholar.filters import dates_of
 from scholarbase_dialects.semantic_scholar.papers import Writer
 from scholarbase_dialects.semantic_scholar.parameters import ids_of, number, paper_of

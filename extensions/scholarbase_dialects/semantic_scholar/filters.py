@@ -28,13 +28,7 @@ from scholarbase_dialects.semantic_scholar.parameters import listed, unacceptabl
 
 DATES: Final = frozenset(("year", "publicationDateOrYear"))
 PARAMETERS: Final = DATES | frozenset(
-    (
-        "venue",
-        "fieldsOfStudy",
-        "minCitationCount",
-        "openAccessPdf",
-        "publicationTypes",
-    )
+    ("venue", "fieldsOfStudy", "minCitationCount", "openAccessPdf", "publicationTypes")
 )
 MAX_NAMES: Final = 100
 """Values of a list."""

@@ -135,13 +135,7 @@ DIALECT: Final = Dialect(
     "Semantic Scholar's Academic Graph",
     (
         Operation("GET", "/paper/search", _search, parameters=_PAGE | PARAMETERS | {"query"}),
-        Operation(
-            "GET",
-            "/paper/search/bulk",
-            bulk.search,
-            parameters=bulk.PARAMETERS,
-            papers=_one_page,
-        ),
+        Operation("GET", "/paper/search/bulk", bulk.search, parameters=bulk.PARAMETERS, papers=_one_page),
         Operation(
             "GET", "/paper/search/match", titles.match, "match_titles", PARAMETERS | {"query", "fields"}
         ),
@@ -167,12 +161,7 @@ DIALECT: Final = Dialect(
             papers=_one_page,
         ),
         Operation(
-            "GET",
-            "/paper/{paper_id:path}/authors",
-            authors.of_paper,
-            "get_papers",
-            _PAGE,
-            papers=_one_page,
+            "GET", "/paper/{paper_id:path}/authors", authors.of_paper, "get_papers", _PAGE, papers=_one_page
         ),
         _authors("GET", "/author/search", authors.search, _PAGE | {"query"}),
         _authors("POST", "/author/batch", authors.batch, _FIELDS),

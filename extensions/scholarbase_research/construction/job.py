@@ -157,7 +157,15 @@ def _run(
         parts = Parts(source, setup, store, judges, check)
 
         for number, found in enumerate(
-            in_threads(partial(construct, parts), left, concurrency, len(done), len(queries.queries), ended),
+            in_threads(
+                partial(construct, parts),
+                left,
+                concurrency,
+                len(done),
+                len(queries.queries),
+                kept="done, and all verdicts are kept",
+                ended=ended,
+            ),
             len(done) + 1,
         ):
             tracker.advance(1)

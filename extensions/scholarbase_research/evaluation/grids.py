@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
 import math
-import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from itertools import product
 from pathlib import Path
-from typing import Any, Final, cast, get_args
+from typing import Annotated, Any, Final, TypeVar, cast
+
+import msgspec
 
 from scholarbase.errors import EvaluationError, InvalidRequest
 from scholarbase.evaluation.measures import Measure, parse_measure
@@ -22,8 +22,6 @@ MAX_POINTS: Final = 10_000
 MAX_LIMIT: Final = 10_000
 AXES: Final = ("library", "mode", "engine", "rrf_k", "fusion_depth", "fts5_title_weight")
 """Axes of a grid, besides the legs' weights; the first axis varies slowest."""
-_TOP: Final = ("queries", "metadata", "measure", "seed", "limit", "to", "grid", "baseline")
-_CHOICES: Final = {"mode": get_args(Mode), "engine": get_args(Engine)}
 
 
 def shortest(number: float) -> str:
@@ -94,8 +92,45 @@ class Sweep:
     libraries: Mapping[str, Path]
 
 
+T = TypeVar("T")
+Values = Annotated[list[T], msgspec.Meta(min_length=1)]
+
+
+class _Grid(msgspec.Struct, forbid_unknown_fields=True):
+    """The values of each axis, and of each leg's weight."""
+
+    library: Values[str] | None = None
+    mode: Values[Mode] | None = None
+    engine: Values[Engine] | None = None
+    rrf_k: Values[int] | None = None
+    fusion_depth: Values[int] | None = None
+    fts5_title_weight: Values[float] | None = None
+    weights: dict[str, Values[float]] = {}
+
+
+class _Baseline(msgspec.Struct, forbid_unknown_fields=True):
+    library: str | None = None
+    mode: Mode | None = None
+    engine: Engine | None = None
+    rrf_k: int | None = None
+    fusion_depth: int | None = None
+    fts5_title_weight: float | None = None
+    weights: dict[str, float] = {}
+
+
+class _Content(msgspec.Struct, forbid_unknown_fields=True):
+    queries: Annotated[str, msgspec.Meta(min_length=1)]
+    grid: _Grid
+    metadata: str | None = None
+    measure: str = "R@100"
+    seed: Annotated[int, msgspec.Meta(ge=0)] = 0
+    limit: Annotated[int, msgspec.Meta(ge=1, le=MAX_LIMIT)] = 100
+    to: str | None = None
+    baseline: _Baseline = msgspec.field(default_factory=_Baseline)
+
+
 class _File:
-    """Checks the values of a sweep file; errors begin with the file's name."""
+    """A sweep file; errors begin with its name."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -103,72 +138,42 @@ class _File:
     def error(self, sentence: str) -> EvaluationError:
         return EvaluationError(f"{self.path.name}: {sentence}")
 
-    def load(self) -> dict[str, Any]:
+    def load(self) -> _Content:
         try:
-            return tomllib.loads(self.path.read_text(encoding="utf-8"))
+            content = msgspec.toml.decode(self.path.read_bytes(), type=_Content)
         except OSError as error:
             raise EvaluationError(
                 f"The sweep file {self.path} cannot be read: {error.strerror}. Check its path."
             ) from error
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        except msgspec.ValidationError as error:
+            raise self.error(f"{error}.") from error
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise self.error(f"it is not valid TOML ({error}): see https://toml.io.") from error
+        for name, table in (("grid", content.grid), ("baseline", content.baseline)):
+            for key, values in _set(table).items():
+                self._check(f"{name}.{key}", key, values if isinstance(values, list) else [values])
+            for leg, values in table.weights.items():
+                if leg not in LEGS:
+                    raise self.error(f"{name}.weights has the unknown leg {leg!r}: use {', '.join(LEGS)}.")
+                self._check(f"{name}.weights.{leg}", leg, values if isinstance(values, list) else [values])
+        return content
 
-    def check_keys(self, table: Mapping[str, Any], known: Iterable[str], where: str) -> None:
-        known = tuple(known)
-        for key in table:
-            if key not in known:
-                near = difflib.get_close_matches(key, known, n=1)
-                meant = f" Did you mean {near[0]}?" if near else ""
-                raise self.error(
-                    f"{where} has the unknown key {key!r}: known keys are {', '.join(known)}.{meant}"
-                )
+    def _check(self, name: str, key: str, values: list[Any]) -> None:
+        """Check the values of an axis as the setting of the same name."""
+        for place, value in enumerate(values):
+            if value in values[:place]:
+                raise self.error(f"{name} has the value {value!r} twice: list each value once.")
+            if key in ("library", "mode", "engine"):
+                continue
+            try:
+                load_settings(**({"fusion_weights": {key: value}} if key in LEGS else {key: value}))
+            except InvalidRequest as error:
+                raise self.error(f"{name} has the invalid value {value!r}: {error}") from error
 
-    def table(self, table: Mapping[str, Any], key: str) -> dict[str, Any]:
-        value = table.get(key, {})
-        if not isinstance(value, dict):
-            raise self.error(f"{key} is {value!r}: it must be a table, [{key}].")
-        return value
 
-    def text(self, table: Mapping[str, Any], key: str) -> str | None:
-        value = table.get(key)
-        if value is not None and (not isinstance(value, str) or not value.strip()):
-            raise self.error(f"{key} is {value!r}: it must be a text.")
-        return value
-
-    def whole(self, table: Mapping[str, Any], key: str, default: int, least: int, most: int) -> int:
-        value = table.get(key, default)
-        if type(value) is not int or not least <= value <= most:
-            raise self.error(f"{key} is {value!r}: it must be a whole number from {least} to {most:,}.")
-        return value
-
-    def axis(self, key: str, value: Any, where: str) -> Any:
-        """One value of an axis, checked like the setting of the same name."""
-        name = f"{where}{key}"
-        if key in ("library", *_CHOICES):
-            choices = _CHOICES.get(key)
-            if not isinstance(value, str) or not value or (choices and value not in choices):
-                expected = f"one of {', '.join(choices)}" if choices else "the path of a library, as a text"
-                raise self.error(f"{name} has the value {value!r}: it must be {expected}.")
-            return value
-        whole = key in ("rrf_k", "fusion_depth")
-        if isinstance(value, bool) or not isinstance(value, int if whole else int | float):
-            kind = "whole numbers" if whole else "numbers"
-            raise self.error(f"{name} has the value {value!r}: it takes {kind}.")
-        try:
-            load_settings(**({"fusion_weights": {key: value}} if key in LEGS else {key: value}))
-        except InvalidRequest as error:
-            raise self.error(f"{name} has the invalid value {value!r}: {error}") from error
-        return value if whole else float(value)
-
-    def values(self, key: str, values: Any, where: str) -> list[Any]:
-        """The values of an axis."""
-        if not isinstance(values, list) or not values:
-            raise self.error(f"{where}{key} is {values!r}: it must be a list of at least one value.")
-        checked = [self.axis(key, value, where) for value in values]
-        twice = [value for place, value in enumerate(checked) if value in checked[:place]]
-        if twice:
-            raise self.error(f"{where}{key} has the value {twice[0]!r} twice: list each value once.")
-        return checked
+def _set(table: _Grid | _Baseline) -> dict[str, Any]:
+    """The axes that a table sets."""
+    return {axis: value for axis in AXES if (value := getattr(table, axis)) is not None}
 
 
 def read_sweep(path: Path, *, library: Path | None = None, settings: Settings | None = None) -> Sweep:
@@ -185,51 +190,47 @@ def read_sweep(path: Path, *, library: Path | None = None, settings: Settings | 
     """
     file = _File(path)
     content = file.load()
-    file.check_keys(content, _TOP, "the file")
-    queries = file.text(content, "queries")
-    if queries is None:
-        raise file.error('it names no queries: add queries = "queries.jsonl".')
-    metadata = file.text(content, "metadata")
-    limit = file.whole(content, "limit", 100, 1, MAX_LIMIT)
-    grid = file.table(content, "grid")
-    baseline_table = file.table(content, "baseline")
-    libraries = _libraries(file, grid, baseline_table, library)
-    axes, weights = _grid(file, grid)
+    libraries = _libraries(file, content, library)
+    count = math.prod(map(len, (*_set(content.grid).values(), *content.grid.weights.values())))
+    if count > MAX_POINTS:
+        raise file.error(f"the grid has {count:,} points: the maximum is {MAX_POINTS:,}. Remove some values.")
+    if not _set(content.grid) and not content.grid.weights:
+        raise file.error(f"[grid] is empty: add lists of values for some of {', '.join(AXES)} or weights.")
     first = next(iter(libraries))
     manifests = {label: read_manifest(folder)[0] for label, folder in libraries.items()}
-    baseline = _baseline(file, baseline_table, first, manifests, settings or load_settings())
-    points = _points(file, axes, weights, baseline)
+    baseline = _baseline(content.baseline, first, manifests, settings or load_settings())
+    weights: dict[str, list[float]] = {
+        leg: content.grid.weights[leg] for leg in LEGS if leg in content.grid.weights
+    }
+    points = _points(_set(content.grid), weights, baseline)
     for point in (*points, baseline):
         _check_supported(file, point, manifests[point.library])
     return Sweep(
-        queries=path.parent / queries,
-        metadata=None if metadata is None else path.parent / metadata,
-        measure=_measure(file, content, limit),
-        seed=file.whole(content, "seed", 0, 0, 2**63),
-        limit=limit,
-        to=file.text(content, "to"),
+        queries=path.parent / content.queries,
+        metadata=None if content.metadata is None else path.parent / content.metadata,
+        measure=_measure(file, content),
+        seed=content.seed,
+        limit=content.limit,
+        to=content.to,
         points=points,
         baseline=baseline,
         libraries=libraries,
     )
 
 
-def _measure(file: _File, content: Mapping[str, Any], limit: int) -> Measure:
-    measure = parse_measure(file.text(content, "measure") or "R@100")
-    if measure.cutoff is not None and measure.cutoff > limit:
+def _measure(file: _File, content: _Content) -> Measure:
+    measure = parse_measure(content.measure)
+    if measure.cutoff is not None and measure.cutoff > content.limit:
         raise InvalidRequest(
             f"{measure.name} needs the first {measure.cutoff:,} results, and {file.path.name} has a limit of "
-            f"{limit:,}: raise the limit, or use a lower cutoff."
+            f"{content.limit:,}: raise the limit, or use a lower cutoff."
         )
     return measure
 
 
-def _libraries(
-    file: _File, grid: Mapping[str, Any], baseline: Mapping[str, Any], library: Path | None
-) -> dict[str, Path]:
-    labels = file.values("library", grid["library"], "grid.") if "library" in grid else []
-    if "library" in baseline:
-        labels = list(dict.fromkeys([*labels, file.axis("library", baseline["library"], "baseline.")]))
+def _libraries(file: _File, content: _Content, library: Path | None) -> dict[str, Path]:
+    named = [*(content.grid.library or ()), content.baseline.library]
+    labels = [label for label in dict.fromkeys(named) if label is not None]
     if labels:
         return {label: file.path.parent / label for label in labels}
     if library is None:
@@ -237,49 +238,24 @@ def _libraries(
     return {str(library): library}
 
 
-def _grid(file: _File, grid: Mapping[str, Any]) -> tuple[dict[str, list[Any]], dict[str, list[float]]]:
-    """The values of each axis, and of each leg's weight."""
-    file.check_keys(grid, (*AXES, "weights"), "[grid]")
-    axes = {axis: file.values(axis, grid[axis], "grid.") for axis in AXES if axis in grid}
-    table = file.table(grid, "weights")
-    file.check_keys(table, LEGS, "[grid.weights]")
-    weights: dict[str, list[float]] = {
-        leg: file.values(leg, table[leg], "grid.weights.") for leg in LEGS if leg in table
-    }
-    count = math.prod(map(len, (*axes.values(), *weights.values())))
-    if count > MAX_POINTS:
-        raise file.error(f"the grid has {count:,} points: the maximum is {MAX_POINTS:,}. Remove some values.")
-    if not axes and not weights:
-        raise file.error(f"[grid] is empty: add lists of values for some of {', '.join(AXES)} or weights.")
-    return axes, weights
-
-
-def _baseline(
-    file: _File, table: Mapping[str, Any], first: str, manifests: Mapping[str, Manifest], settings: Settings
-) -> Point:
+def _baseline(table: _Baseline, first: str, manifests: Mapping[str, Manifest], settings: Settings) -> Point:
     """The baseline of the file, completed from the settings and the library."""
-    file.check_keys(table, (*AXES, "weights"), "[baseline]")
-    values = {axis: file.axis(axis, table[axis], "baseline.") for axis in AXES if axis in table}
-    weights = file.table(table, "weights")
-    file.check_keys(weights, LEGS, "[baseline.weights]")
-    legs = {leg: file.axis(leg, weights[leg], "baseline.weights.") for leg in LEGS if leg in weights}
-    label = values.get("library", first)
-    mode: Mode = "sparse" if manifests[label].vectors["dimensions"] is None else "hybrid"
+    label = table.library or first
     settings = with_profile(settings, manifests[label].profile)
     default = Point(
         library=label,
-        mode=mode,
+        mode="sparse" if manifests[label].vectors["dimensions"] is None else "hybrid",
         engine=settings.engine or "bm25",
         rrf_k=settings.rrf_k,
         fusion_depth=settings.fusion_depth,
         fts5_title_weight=settings.fts5_title_weight,
-        weights=_weights((settings.fusion_weights or {}) | legs),
+        weights=_weights((settings.fusion_weights or {}) | table.weights),
     )
-    return replace(default, **values)
+    return replace(default, **_set(table))
 
 
 def _points(
-    file: _File, axes: Mapping[str, list[Any]], weights: Mapping[str, list[float]], baseline: Point
+    axes: Mapping[str, list[Any]], weights: Mapping[str, list[float]], baseline: Point
 ) -> tuple[Point, ...]:
     """Every combination of the grid, completed from the baseline."""
     points = []

@@ -399,9 +399,7 @@ class _Rankings:
         if self._key != key:
             self._tables = {
                 query_id: FusionTable(
-                    self._part.legs[sparse][query_id],
-                    self._part.legs[dense][query_id],
-                    point.fusion_depth,
+                    self._part.legs[sparse][query_id], self._part.legs[dense][query_id], point.fusion_depth
                 )
                 for query_id in self._query_ids
             }

@@ -15,14 +15,8 @@ import orjson
 from scholarbase.errors import ModelError
 from scholarbase.http import SERVICE_STATUSES
 from scholarbase.services import JSON, Endpoint, ModelService, ResponseTooLarge
-from scholarbase_research.llm.base import (
-    Completion,
-    LanguageModel,
-    Message,
-    ModelRequest,
-    ToolCall,
-    Usage,
-)
+from scholarbase_research.llm.base import Completion, LanguageModel, Message, ModelRequest, ToolCall, Usage
+from scholarbase_research.llm.cassette import Cassette
 from scholarbase_research.llm.cassette import Cassette
 
 log = logging.getLogger("scholarbase_research.llm")
@@ -131,10 +125,7 @@ class HttpModel:
             raise
 
     def _body(self, request: ModelRequest) -> dict[str, Any]:
-        body: dict[str, Any] = {
-            "model": self.name,
-            "messages": [_message(one) for one in request.messages],
-        }
+        body: dict[str, Any] = {"model": self.name, "messages": [_message(one) for one in request.messages]}
         if request.tools:
             body["tools"] = list(request.tools)
         if request.schema is not None and self._structured == "schema":

@@ -60,10 +60,7 @@ class TokenFile:
 
 
 def write_tokens(
-    folder: Path,
-    tokenizer: Tokenizer,
-    papers: Iterable[tuple[str, str]],
-    advance: Callable[[int], None],
+    folder: Path, tokenizer: Tokenizer, papers: Iterable[tuple[str, str]], advance: Callable[[int], None]
 ) -> None:
     """Write the tokens of all titles and abstracts into ``folder``."""
     unknown = tokenizer.token_to_id(UNKNOWN)

@@ -144,9 +144,7 @@ def draw(items: Iterable[Judged], per_score: int, seed: int) -> Sample:
         )
     drawn.sort(key=lambda item: _hash(seed, "order", item))
     return Sample(
-        tuple(drawn),
-        dict(sorted(available.items())),
-        {score: len(kept[score]) for score in sorted(kept)},
+        tuple(drawn), dict(sorted(available.items())), {score: len(kept[score]) for score in sorted(kept)}
     )
 
 

@@ -73,11 +73,7 @@ class Scores:
 
 
 def score(
-    examples: Examples,
-    predictions: Predictions,
-    *,
-    judge: LanguageModel | None = None,
-    concurrency: int = 4,
+    examples: Examples, predictions: Predictions, *, judge: LanguageModel | None = None, concurrency: int = 4
 ) -> Scores:
     """Score the predictions of the examples.
 

@@ -28,8 +28,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from scholarbase_dialects.proxy.authority import Authority
+from scholarbase_dialects.proxy.command import variables
 from scholarbase_dialects.proxy.destinations import HOSTS
-from scholarbase_dialects.proxy.environment import variables
 from scholarbase_dialects.proxy.serving import Backend, Proxy
 from tests.conftest import run_process
 from tests.sessions.agents import wait_recorded

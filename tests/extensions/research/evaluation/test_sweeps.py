@@ -291,9 +291,9 @@ def test_a_sweep_file_has_defaults(
     ("text", "part"),
     [
         ("queries = ", "it is not valid TOML"),
-        ('queries = "q"\nlimit = true', "from 1 to 10,000"),
-        ('queries = "q"\n[grid]\nrrf_k = [true]', "takes whole numbers"),
-        ('queries = "q"\n[grid]\nlibrary = [3]', "the path of a library"),
+        ('queries = "q"\nlimit = true\n[grid]', r"`\$.limit`"),
+        ('queries = "q"\n[grid]\nrrf_k = [true]', r"`\$.grid.rrf_k"),
+        ('queries = "q"\n[grid]\nrrf_k = [0]', "grid.rrf_k has the invalid value 0"),
         (f'queries = "q"\n[grid]\nrrf_k = {list(range(1, 102))}\nfusion_depth = {list(range(10, 110))}',
          "the grid has 10,100 points: the maximum is 10,000"),
     ],
