@@ -62,10 +62,6 @@ class Panel:
             "adjudicators": [judge.name for judge in self.adjudicators],
         }
 
-    def close(self) -> None:
-        for judge in (*self.judges, *self.adjudicators):
-            judge.close()
-
     def flag(self, verdicts: Sequence[Verdict]) -> str:
         """Why first verdicts need an adjudication; empty if they do not."""
         scores = [verdict.score for verdict in verdicts if verdict.score is not None]

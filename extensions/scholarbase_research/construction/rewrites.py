@@ -6,17 +6,15 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, Final, Literal, NamedTuple, Protocol, get_args
+from typing import Final, Literal, NamedTuple, Protocol, get_args
 
-from scholarbase.errors import ModelError
 from scholarbase.models.limits import MAX_QUERY_LENGTH
 from scholarbase.models.source import Source
 from scholarbase_research.construction.terms import stem, stems, unique, words
-from scholarbase_research.llm.asking import Malformed, ask, json_object
+from scholarbase_research.llm.asking import Malformed, ask, json_object, json_request, object_schema
 from scholarbase_research.llm.base import (
     Completion,
     LanguageModel,
-    Message,
     ModelRequest,
     Usage,
     request_hash,
@@ -74,8 +72,6 @@ class Rewriter(Protocol):
         """The question, and at most ``count`` rewrites; ``to`` is the latest date of a paper."""
         ...
 
-    def close(self) -> None: ...
-
 
 def numbered(question: str, found: Sequence[tuple[RewriteKind, str]], count: int) -> tuple[Rewrite, ...]:
     """The question and the first rewrites, each text once."""
@@ -104,12 +100,10 @@ class RuleRewriter:
     results of the question itself (``docs/construct.md``).
     """
 
+    name = "rules"
+
     def __init__(self, source: Source) -> None:
         self._source = source
-
-    @property
-    def name(self) -> str:
-        return "rules"
 
     def rewrite(self, question: str, count: int, to: str | None) -> Rewritten:
         found = self._source.search(
@@ -124,9 +118,6 @@ class RuleRewriter:
             chosen += [(kind, text) for text in texts[:share]]
             rest += [(kind, text) for text in texts[share:]]
         return Rewritten(numbered(question, chosen + rest, count), self.name)
-
-    def close(self) -> None:
-        pass
 
 
 def _by_rules(question: str, titles: Sequence[str]) -> dict[RewriteKind, list[str]]:
@@ -185,12 +176,9 @@ class ModelRewriter:
     """Rewrites by a language model. A malformed reply is retried once; after that the rules rewrite, which is noted."""
 
     def __init__(self, model: LanguageModel, rules: RuleRewriter) -> None:
+        self.name = model.name
         self._model = model
         self._rules = rules
-
-    @property
-    def name(self) -> str:
-        return self._model.name
 
     def rewrite(self, question: str, count: int, to: str | None) -> Rewritten:
         request = _request(question, count)
@@ -201,9 +189,6 @@ class ModelRewriter:
         by_rules = self._rules.rewrite(question, count, to)
         return Rewritten(by_rules.rewrites, by_rules.origin, key, asked.usage, asked.error)
 
-    def close(self) -> None:
-        self._model.close()
-
 
 def _request(question: str, count: int) -> ModelRequest:
     wanted = "\n".join(f"- {n} of kind {kind}: {_MEANINGS[kind]}" for kind, n in shares(count).items() if n)
@@ -212,19 +197,9 @@ def _request(question: str, count: int) -> ModelRequest:
         f"Keep its intent.\n\nQuestion: {question}\n\nWrite {count} queries of 2 to 12 words:\n{wanted}\n\n"
         'Reply with a JSON object: {"rewrites": [{"kind": "method", "text": "..."}, ...]}.'
     )
-    item = {
-        "type": "object",
-        "properties": {"kind": {"type": "string", "enum": list(KINDS)}, "text": {"type": "string"}},
-        "required": ["kind", "text"],
-        "additionalProperties": False,
-    }
-    schema: dict[str, Any] = {
-        "type": "object",
-        "properties": {"rewrites": {"type": "array", "items": item}},
-        "required": ["rewrites"],
-        "additionalProperties": False,
-    }
-    return ModelRequest((Message("user", prompt),), schema, temperature=0.0)
+    kind = {"type": "string", "enum": list(KINDS)}
+    item = object_schema({"kind": kind, "text": {"type": "string"}})
+    return json_request(prompt, {"rewrites": {"type": "array", "items": item}})
 
 
 def _parsed(completion: Completion) -> list[tuple[RewriteKind, str]]:
@@ -241,15 +216,3 @@ def _parsed(completion: Completion) -> list[tuple[RewriteKind, str]]:
     if not found:
         raise Malformed("has no rewrites")
     return found
-
-
-__all__ = [
-    "KINDS",
-    "ModelError",
-    "ModelRewriter",
-    "Rewrite",
-    "RewriteKind",
-    "Rewriter",
-    "Rewritten",
-    "RuleRewriter",
-]

@@ -79,21 +79,6 @@ CREATE TABLE IF NOT EXISTS forgotten (
 """What deleted verdicts used. Databases of earlier versions lack it."""
 _ERROR: Final = "(question, paper) IN (SELECT question, paper FROM verdicts WHERE error IS NOT NULL)"
 """Verdicts on papers with a verdict that is an error."""
-TABLES: Final = (
-    *(
-        "meta",
-        "questions",
-        "known",
-        "rewritten",
-        "rewrites",
-        "searches",
-        "results",
-        "plain",
-        "expansions",
-        "edges",
-    ),
-    *("verdicts", "candidates", "decisions"),
-)
 VerdictKey = tuple[str, str, str]
 """Paper, round and judge."""
 

@@ -28,8 +28,8 @@ from scholarbase.models.limits import MAX_QUERY_LENGTH
 from scholarbase.progress import Reporter, SilentReporter
 from scholarbase_research.construction.terms import unique
 from scholarbase_research.jobs import check_outputs
-from scholarbase_research.llm.asking import Malformed, ask, json_object
-from scholarbase_research.llm.base import Completion, LanguageModel, Message, ModelRequest, Usage
+from scholarbase_research.llm.asking import Malformed, ask, json_object, json_request
+from scholarbase_research.llm.base import Completion, LanguageModel, ModelRequest, Usage
 from scholarbase_research.llm.cassette import RecordedModel
 
 log = logging.getLogger("scholarbase_research.construction")
@@ -215,23 +215,13 @@ class _Generator:
         return tuple(dict.fromkeys(one for one in found if one in self._categories))
 
 
-def _request(prompt: str, properties: Mapping[str, Any]) -> ModelRequest:
-    schema = {
-        "type": "object",
-        "properties": dict(properties),
-        "required": list(properties),
-        "additionalProperties": False,
-    }
-    return ModelRequest((Message("user", prompt),), schema, temperature=0.0)
-
-
 def _categories_request(topic: str, known: Mapping[str, str]) -> ModelRequest:
     listed = "\n".join(f"{name}: {title}" for name, title in known.items())
     prompt = (
         f"Which of these arXiv categories does the topic belong to?\n\nTopic: {topic}\n\n{listed}\n\n"
         'Reply with a JSON object: {"categories": ["cs.LG", ...]}, the closest first; an empty list if none fits.'
     )
-    return _request(prompt, {"categories": {"type": "array", "items": {"type": "string"}}})
+    return json_request(prompt, {"categories": {"type": "array", "items": {"type": "string"}}})
 
 
 def _questions_request(topic: str, found: Sequence[str]) -> ModelRequest:
@@ -241,7 +231,7 @@ def _questions_request(topic: str, found: Sequence[str]) -> ModelRequest:
         f"answers it.\n\nTopic: {topic} ({', '.join(found)})\n\nIntents:\n{listed}\n\n"
         f"Reply with a JSON object with the keys {', '.join(INTENTS)}, each a question."
     )
-    return _request(prompt, {name: {"type": "string"} for name in INTENTS})
+    return json_request(prompt, {name: {"type": "string"} for name in INTENTS})
 
 
 def _parse_questions(completion: Completion) -> dict[str, str]:
@@ -260,7 +250,7 @@ def _filter_request(text: str) -> ModelRequest:
         f'Reply with a JSON object: {{"verdict": "{KEEP}" or the flaw, "reason": "one sentence"}}.'
     )
     verdict = {"type": "string", "enum": [KEEP, *FLAWS]}
-    return _request(prompt, {"verdict": verdict, "reason": {"type": "string"}})
+    return json_request(prompt, {"verdict": verdict, "reason": {"type": "string"}})
 
 
 def _parse_filter(completion: Completion) -> tuple[str, str]:

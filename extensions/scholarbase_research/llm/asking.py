@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import msgspec
@@ -92,6 +92,20 @@ def ask(
         messages = (*request.messages, Message("assistant", completion.text), correction)
         request = msgspec.structs.replace(request, messages=messages)
     return Asked(None, problem, usage)
+
+
+def json_request(prompt: str, properties: Mapping[str, Any]) -> ModelRequest:
+    """A request for a JSON object with these properties."""
+    return ModelRequest((Message("user", prompt),), object_schema(properties), temperature=0.0)
+
+
+def object_schema(properties: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": dict(properties),
+        "required": list(properties),
+        "additionalProperties": False,
+    }
 
 
 def json_object(completion: Completion) -> dict[str, Any]:

@@ -17,7 +17,6 @@ from scholarbase.http import SERVICE_STATUSES
 from scholarbase.services import JSON, Endpoint, ModelService, ResponseTooLarge
 from scholarbase_research.llm.base import Completion, LanguageModel, Message, ModelRequest, ToolCall, Usage
 from scholarbase_research.llm.cassette import Cassette
-from scholarbase_research.llm.cassette import Cassette
 
 log = logging.getLogger("scholarbase_research.llm")
 

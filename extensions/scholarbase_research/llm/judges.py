@@ -46,8 +46,6 @@ class Judge(Protocol):
         """
         ...
 
-    def close(self) -> None: ...
-
 
 class ModelJudge:
     """A language model as a judge. A service that does not respond after all retries gives a verdict with an error;
@@ -66,9 +64,6 @@ class ModelJudge:
         score, reason = asked.value or (None, "")
         return Verdict(self.name, score, reason, asked.error, key, asked.usage)
 
-    def close(self) -> None:
-        self._model.close()
-
 
 class FunctionJudge:
     """A rule as a judge, for baselines and tests. ``rule`` returns a label and a reason."""
@@ -80,9 +75,6 @@ class FunctionJudge:
     def judge(self, item: Mapping[str, str], verdicts: str | None = None) -> Verdict:
         score, reason = self._rule(item)
         return Verdict(self.name, score, reason, None, f"rule:{self.name}")
-
-    def close(self) -> None:
-        pass
 
 
 def parse_reply(rubric: Rubric, completion: Completion) -> tuple[float, str]:

@@ -23,7 +23,6 @@ from scholarbase_research.construction.job import DATABASE, construct_answers
 from scholarbase_research.construction.judging import Panel
 from scholarbase_research.construction.prefilter import PrefilterSettings
 from scholarbase_research.construction.process import Setup
-from scholarbase_research.construction.store import TABLES
 from scholarbase_research.llm.base import Completion, ModelRequest, Usage
 from scholarbase_research.llm.cassette import Cassette
 from scholarbase_research.llm.judges import FunctionJudge, ModelJudge
@@ -368,7 +367,10 @@ def test_a_failed_judge_keeps_the_verdicts_so_far(toy: Library, tmp_path: Path) 
 
 def content_of(folder: Path) -> dict[str, Any]:
     """The rows of all tables, and the bytes of all other files."""
-    found: dict[str, Any] = {table: rows(folder, f"SELECT * FROM {table}") for table in TABLES}
+    found: dict[str, Any] = {
+        table: rows(folder, f"SELECT * FROM {table}")
+        for (table,) in rows(folder, "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")
+    }
     return found | {
         path.name: path.read_bytes() for path in folder.iterdir() if path.is_file() and path.name != DATABASE
     }
