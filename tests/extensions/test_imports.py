@@ -10,6 +10,8 @@ from collections import defaultdict
 from importlib import import_module
 from pathlib import Path
 
+import pytest
+
 from tests.conftest import ROOT
 from tests.test_imports import HEAVY, imports
 
@@ -76,6 +78,7 @@ def test_the_core_imports_no_extension() -> None:
         assert not [module for module in imports(path) if module.startswith("scholarbase_")], path
 
 
+@pytest.mark.slow
 def test_what_is_optional_is_imported_where_it_is_used() -> None:
     clusters = EXTENSIONS / "scholarbase_cluster" / "qdrant"
     for path in set(files()) - WITH_RAY:
@@ -83,6 +86,7 @@ def test_what_is_optional_is_imported_where_it_is_used() -> None:
         assert heavy <= ({"qdrant_client"} if path.is_relative_to(clusters) else set()), path
 
 
+@pytest.mark.slow
 def test_sweeps_start_without_the_extra_of_evaluation() -> None:
     script = f"""
 import sys

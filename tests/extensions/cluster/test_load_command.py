@@ -33,6 +33,7 @@ def names(cluster: Cluster) -> set[str]:
     return {one.name for one in cluster.local.get_collections().collections}
 
 
+@pytest.mark.slow
 def test_a_library_is_loaded_served_and_replaced(
     pair: Cluster, sample_library: Path, default_library: Path
 ) -> None:

@@ -159,23 +159,21 @@ def test_dates_are_obeyed(
 
 
 @pytest.mark.parametrize(
-    ("words", "simple"),
+    ("words", "simple", "operator"),
     [
-        ("(" * 40 + "theory" + ")" * 40, "theory"),
-        ("ti:" + "(" * 40 + "theory" + ")" * 40, "ti:theory"),
-        ("(" + " OR ".join(["ti:theory", "au:witten"] * 150) + ")", "(ti:theory OR au:witten)"),
-        ("(" + " ".join(["theory"] * 300) + ")", "theory"),
+        ("ti:" + "(" * 40 + "theory" + ")" * 40, "ti:theory", "AND"),
+        ("(" + " OR ".join(["ti:theory", "au:witten"] * 150) + ")", "(ti:theory OR au:witten)", "ANDNOT"),
+        ("(" + " ".join(["theory"] * 300) + ")", "theory", "OR"),
     ],
 )
-@pytest.mark.parametrize("operator", ["AND", "ANDNOT", "OR"])
 def test_repeated_terms_and_parentheses_change_nothing(
     client: arxiv.Client, words: str, simple: str, operator: str
 ) -> None:
     limit = f" {operator} submittedDate:[1994 TO 2099]"
-    expected = ids(client, query=simple + limit)
+    expected = ids(client, query=simple + limit, max_results=50)
     assert expected
-    assert expected != ids(client, query=simple)
-    assert ids(client, query=words + limit) == expected
+    assert expected != ids(client, query=simple, max_results=50)
+    assert ids(client, query=words + limit, max_results=50) == expected
 
 
 @pytest.mark.parametrize(
@@ -205,17 +203,13 @@ def test_a_query_that_is_too_complex_is_an_error(server: str, query: str, what: 
         ("ti:monopole", "(ti:xqz{0} AND au:xqy{0})", "lists"),
     ],
 )
-@pytest.mark.parametrize(
-    "limit",
-    ["", " AND cat:hep-th", " ANDNOT cat:hep-ph", " AND submittedDate:[1994 TO 2099]"],
-)
-def test_many_alternatives_were_an_error(server: str, held: str, unknown: str, kind: str, limit: str) -> None:
+def test_many_alternatives_were_an_error(server: str, held: str, unknown: str, kind: str) -> None:
     """Clients stop at an error. Fewer alternatives find fewer papers, within the same dates and categories."""
-    expected = request(server, search_query=f"({held}){limit}", max_results=2000)
+    expected = request(server, search_query=f"({held}) ANDNOT cat:hep-ph", max_results=2000)
     assert found(expected)
     query = " OR ".join([held, *(unknown.format(number) for number in range(99))])
     response = httpx.post(
-        f"{server}/api/query", data={"search_query": f"({query}){limit}", "max_results": 2000}
+        f"{server}/api/query", data={"search_query": f"({query}) ANDNOT cat:hep-ph", "max_results": 2000}
     )
     assert response.status_code == 200
     ignored = response.headers["X-ScholarBase-Ignored"]
@@ -296,6 +290,7 @@ def test_ranges_and_orders_of_the_last_change(client: arxiv.Client) -> None:
         assert all(f"{listed[one].updated:%Y-%m-%d}" == rows[one] for one in expected)
 
 
+@pytest.mark.slow
 def test_comments_are_shown_and_searched(client: arxiv.Client) -> None:
     [result] = client.results(arxiv.Search(id_list=["hep-th/9301068"]))
     assert result.comment == "27 pages, PUPT-1376 LBL-33458"

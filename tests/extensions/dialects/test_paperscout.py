@@ -92,6 +92,7 @@ def test_a_filter_holds_for_the_whole_ranking(
     assert found == [one for one in ranked if is_met(one)][:top_k]
 
 
+@pytest.mark.slow
 def test_more_papers_than_ids_fit_in_a_request(sample: Library, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(calls_module, "MAX_IDS", 100)
     monkeypatch.setattr(calls_module, "MAX_LIMIT", 50)

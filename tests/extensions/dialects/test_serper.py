@@ -109,6 +109,7 @@ def test_sites(server: str) -> None:
     assert search(server, q="site:example.org string theory")["organic"] == []
 
 
+@pytest.mark.slow
 def test_papers_elsewhere_do_not_hide_those_at_arxiv(tmp_path: Path) -> None:
     """Only the first 1,000 results were compared with ``site:``."""
     rows = [

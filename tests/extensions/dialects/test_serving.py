@@ -147,6 +147,7 @@ with Library.open({str(sample_library)!r}) as library:
     assert done.stdout.split() == ["0", "True"]
 
 
+@pytest.mark.slow
 def test_the_extension_loads_without_the_packages_of_a_server() -> None:
     """``scholarbase doctor`` lists what every extension adds."""
     script = """

@@ -81,6 +81,7 @@ def test_library_and_clients_return_the_same(url: str, library: Library) -> None
     assert len(printed) == 4
 
 
+@pytest.mark.slow
 def test_the_command_prints_rows_and_the_schema(library: Library) -> None:
     query = f"SELECT paper_id, page_number FROM pages WHERE paper_id = '{STRINGS}' ORDER BY page_number"
     done = run_cli("sql", query, "--library", library.path)
@@ -131,6 +132,7 @@ def test_a_session_records_statements_and_counts_them(url: str) -> None:
     assert calls[1]["error"].startswith("There is no column")
 
 
+@pytest.mark.slow
 def test_a_recorded_statement_is_replayed(url: str, library: Library, tmp_path: Path) -> None:
     for body in ({}, {"max_tokens": 400}, {"format": "text"}):
         post(url, TITLES, "replayed", **body).raise_for_status()

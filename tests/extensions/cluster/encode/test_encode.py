@@ -104,6 +104,7 @@ def test_a_second_call_with_other_sources_or_another_encoder_is_refused(
     assert files(vectors) == before
 
 
+@pytest.mark.slow
 def test_an_ingest_refuses_vectors_that_are_incomplete_or_from_another_encoder(
     vectors: Path, packaged: Encoder, service: Service, tmp_path: Path
 ) -> None:

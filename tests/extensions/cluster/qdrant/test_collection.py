@@ -72,6 +72,7 @@ def test_a_collection_that_another_alias_names_is_not_removed(
         unload(nodes, "papers", SNAPSHOT)
 
 
+@pytest.mark.slow
 def test_unload_removes_one_snapshot(cluster: Cluster, nodes: Nodes, edge: EdgeIndex, corpus: Corpus) -> None:
     load_into_server(edge, nodes, "papers", SNAPSHOT, CONFIG)
     index = ServerIndex.open(nodes, "papers", SNAPSHOT)

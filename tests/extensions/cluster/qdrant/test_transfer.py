@@ -125,6 +125,7 @@ def test_several_processes_send_all_points(
     assert list(ServerIndex.open(nodes, "papers", SNAPSHOT).ids()) == list(range(1, 341))
 
 
+@pytest.mark.slow
 def test_a_gap_that_an_interrupted_load_left_is_filled(
     edge: EdgeIndex, nodes: Nodes, cluster: Cluster
 ) -> None:
@@ -178,6 +179,7 @@ def test_a_batch_that_no_node_stores_ends_the_load(
         load_into_server(edge, nodes, "papers", SNAPSHOT, CONFIG)
 
 
+@pytest.mark.slow
 def test_a_closed_grpc_port_is_named(
     edge: EdgeIndex, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -210,6 +212,7 @@ def refused(
     assert aliases(nodes) == {}
 
 
+@pytest.mark.slow
 def test_the_replicas_of_a_complete_load_are_listed(edge: EdgeIndex, three: tuple[Cluster, Nodes]) -> None:
     _, nodes = three
     done = load_into_server(edge, nodes, "papers", SNAPSHOT, CONFIG)

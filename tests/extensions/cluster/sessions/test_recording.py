@@ -13,6 +13,8 @@ from tests.extensions.cluster.postgres import Postgres
 from tests.sessions import test_recording
 from tests.sessions.test_recording import *  # noqa: F403
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def location(postgres: Postgres) -> str:

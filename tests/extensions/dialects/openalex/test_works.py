@@ -278,6 +278,7 @@ def test_invalid_requests_have_the_error_of_the_original(
     assert response.json()["message"]
 
 
+@pytest.mark.slow
 def test_access_and_journals(tmp_path: Path) -> None:
     rows = [
         {"isopenaccess": True, "journal": {"name": "Nature", "volume": "7", "pages": "12-20"}},

@@ -244,6 +244,7 @@ def test_everything_that_passes_is_in_the_session(
     assert httpx.get(f"{server}/v1/sessions/another").status_code == 404
 
 
+@pytest.mark.slow
 def test_keys_of_the_original_are_not_passed_on(authority: Authority, trusting: ssl.SSLContext) -> None:
     """The server that answers may be another machine."""
     with (
@@ -279,6 +280,7 @@ def test_a_server_that_is_gone_is_a_502(authority: Authority, trusting: ssl.SSLC
 # -- other hosts ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_another_host_is_tunnelled_untouched(proxy: str, tmp_path: Path) -> None:
     certificate = own_certificate(tmp_path, "elsewhere.example")
     with website(certificate) as site:
@@ -295,6 +297,7 @@ def test_another_host_is_tunnelled_untouched(proxy: str, tmp_path: Path) -> None
     assert json.loads(answer.partition(b"\r\n\r\n")[2])["headers"] == {"X-API-KEY": "mine"}
 
 
+@pytest.mark.slow
 def test_plain_requests_to_other_hosts_are_passed_on(proxy: str, trusting: ssl.SSLContext) -> None:
     with website() as site, client(proxy, trusting) as http:
         headers = {"X-API-KEY": "theirs", "Proxy-Authorization": "mine", "Connection": "X-Hop", "X-Hop": "1"}
@@ -307,6 +310,7 @@ def test_plain_requests_to_other_hosts_are_passed_on(proxy: str, trusting: ssl.S
     assert not {"Proxy-Authorization", "X-Hop"} & set(seen["headers"])
 
 
+@pytest.mark.slow
 def test_other_pages_of_arxiv_come_from_arxiv(
     server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -336,6 +340,7 @@ def test_other_pages_of_arxiv_come_from_arxiv(
         ]
 
 
+@pytest.mark.slow
 def test_a_site_with_an_untrusted_certificate_is_a_502(
     server: str,
     authority: Authority,

@@ -84,6 +84,7 @@ def http(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
         yield client
 
 
+@pytest.mark.slow
 def test_a_paper(http: httpx.Client) -> None:
     fields = (
         "corpusId,externalIds,url,venue,publicationVenue,journal,publicationTypes,isOpenAccess,openAccessPdf,"

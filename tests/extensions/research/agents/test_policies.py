@@ -66,6 +66,7 @@ def test_search_and_expansion(sample: Library, sample_library: Path, tmp_path: P
     assert len(calls[-1].ids) == 20
 
 
+@pytest.mark.slow
 def test_a_server_gives_the_same_trajectory(sample: Library, sample_library: Path, tmp_path: Path) -> None:
     queries = first_queries(tmp_path)
     with serving_in_thread(sample) as url:
@@ -82,6 +83,7 @@ def test_fusion_by_rank() -> None:
     assert fused([(1.0, ["a", "b"]), (0.5, ["b", "c"])]) == ["b", "a", "c"]
 
 
+@pytest.mark.slow
 def test_react_from_the_command_line(sample_library: Path, tmp_path: Path) -> None:
     queries = first_queries(tmp_path, 1)
     tape = tmp_path / "tape.jsonl"

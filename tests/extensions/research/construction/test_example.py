@@ -46,6 +46,7 @@ def test_the_example_runs_offline(
     assert "has no reply of" in failed.stderr
 
 
+@pytest.mark.slow
 def test_the_command_line(toy_path: Path, tmp_path: Path) -> None:
     questions = tmp_path / "questions.txt"
     questions.write_text("alpha beta gamma\n")

@@ -256,6 +256,7 @@ def test_errors_are_judged_anew_on_request(toy: Library, tmp_path: Path) -> None
     assert retried == whole
 
 
+@pytest.mark.slow
 def test_errors_are_asked_again_and_not_replayed(toy: Library, tmp_path: Path) -> None:
     def run(script: Any, record: bool) -> tuple[dict[str, Any], int]:
         with model_server(script) as server, Cassette(tmp_path / "tape", record=record) as cassette:

@@ -265,6 +265,7 @@ def test_marks_of_several_and_unlinked_marks_are_recognised(
     assert (found if isinstance(found, str) else None) == reason
 
 
+@pytest.mark.slow
 def test_the_command_writes_relations_and_pools_that_are_searched(surveyed: Library, tmp_path: Path) -> None:
     relations, pools = tmp_path / "relations.jsonl", tmp_path / "pools.jsonl"
     command = ("construct", "relations", "citations", "--library", surveyed.path, "--out", relations)

@@ -239,6 +239,7 @@ def test_a_killed_sweep_continues(tmp_path: Path, sample_library: Path) -> None:
         assert (tmp_path / "killed" / name).read_bytes() == (tmp_path / "undisturbed" / name).read_bytes()
 
 
+@pytest.mark.slow
 def test_ties_go_to_the_point_closest_to_the_baseline(tmp_path: Path, sample_library: Path) -> None:
     # A sparse search is not fused, so k and the weights have no effect.
     path = sweep_file(

@@ -73,6 +73,7 @@ def test_a_failure_that_passes_is_retried() -> None:
         assert len(server.requests) == 2
 
 
+@pytest.mark.slow
 def test_a_silent_service_is_asked_again_and_then_an_error() -> None:
     with model_server(in_order(Reply(silent=True), Reply("Hi."))) as server:
         assert server.model(timeout=0.3).complete(ASK).text == "Hi."
@@ -97,6 +98,7 @@ def test_a_wrong_key_is_not_retried_and_not_shown() -> None:
     assert "127.0.0.1" not in caught.value.for_clients
 
 
+@pytest.mark.slow
 def test_no_more_requests_at_once_than_allowed() -> None:
     with model_server(in_order(Reply("Hi."))) as server:
         model = server.model(concurrency=2)

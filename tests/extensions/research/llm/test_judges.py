@@ -60,6 +60,7 @@ def test_a_malformed_verdict_is_retried_once_and_then_no_zero() -> None:
         assert verdict.usage.replies == len(server.requests) == 2
 
 
+@pytest.mark.slow
 def test_a_service_that_recovers_gives_a_verdict() -> None:
     replies = (Reply(status=429, headers={"Retry-After": "0"}, body=b""), Reply(silent=True), Reply(GOOD))
     with model_server(in_order(*replies)) as server:

@@ -122,6 +122,7 @@ def _start(tokens: int, options: Options) -> Any:
 # -- the same bytes -------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_bytes(tmp_path: Path, trained: Path) -> None:
     train(lambda: PAPERS, tmp_path / "again", SMALL)
     assert contents(tmp_path / "again") == contents(trained)
