@@ -67,16 +67,14 @@ def in_threads(
             while waiting:
                 finished, waiting = wait(waiting, return_when=FIRST_COMPLETED)
                 for future in finished:
-                    if future.cancelled():
-                        continue
-                    if (error := future.exception()) is not None:
-                        if failed is None or isinstance(error, ScholarBaseError):
-                            failed = error
-                        ended.set()
-                        pool.shutdown(wait=False, cancel_futures=True)
-                    else:
+                    if (error := future.exception()) is None:
                         done += 1
                         yield future.result()
+                        continue
+                    if failed is None or isinstance(error, ScholarBaseError):
+                        failed = error
+                    ended.set()
+                    waiting = {other for other in waiting if not other.cancel()}
         finally:
             ended.set()
             pool.shutdown(wait=False, cancel_futures=True)
