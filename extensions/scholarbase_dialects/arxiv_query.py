@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from typing import Final, Literal
@@ -108,7 +108,7 @@ def read_query(text: str, *, updates: bool = True) -> Read:
         InvalidRequest: a range of dates cannot be read, or the query is too complex even so. Read without what ``AND``
             and ``ANDNOT`` join, it would find papers that it excludes.
     """
-    tokens = [*_tokens(text, updates), _Token("end")]
+    tokens = [*_without_empty_parentheses(_tokens(text, updates)), _Token("end")]
     _check_dates(tokens)
     terms = [token for token in tokens if token.kind == "term"]
     ignored = dict.fromkeys(one.field for one in terms if one.field in NOT_STORED)
@@ -166,6 +166,16 @@ def _too_complex(what: str, most: int) -> InvalidRequest:
 
 def _has_words(token: _Token) -> bool:
     return bool(query_syntax.words(token.text))
+
+
+def _without_empty_parentheses(tokens: Iterable[_Token]) -> list[_Token]:
+    kept: list[_Token] = []
+    for token in tokens:
+        if token.kind == "close" and kept and kept[-1].kind == "open":
+            kept.pop()
+        else:
+            kept.append(token)
+    return kept
 
 
 def _depth(condition: Condition) -> int:

@@ -163,7 +163,7 @@ def test_dates_are_obeyed(
     [
         ("ti:" + "(" * 40 + "theory" + ")" * 40, "ti:theory", "AND"),
         ("(" + " OR ".join(["ti:theory", "au:witten"] * 150) + ")", "(ti:theory OR au:witten)", "ANDNOT"),
-        ("(" + " ".join(["theory"] * 300) + ")", "theory", "OR"),
+        ("(" + " ".join(["theory"] * 300) + ")", "theory", "ANDNOT"),
     ],
 )
 def test_repeated_terms_and_parentheses_change_nothing(

@@ -370,7 +370,9 @@ def content_of(folder: Path) -> dict[str, Any]:
     """The rows of all tables, and the bytes of all other files."""
     found: dict[str, Any] = {
         table: rows(folder, f"SELECT * FROM {table}")
-        for (table,) in rows(folder, "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")
+        for (table,) in rows(
+            folder, "SELECT name FROM sqlite_master WHERE type = 'table' AND name <> 'forgotten'"
+        )
     }
     return found | {
         path.name: path.read_bytes() for path in folder.iterdir() if path.is_file() and path.name != DATABASE
