@@ -13,7 +13,6 @@ import pytest
 import pytrec_eval
 
 from scholarbase.encoders.sentence_transformers import SentenceTransformersEncoder
-from scholarbase.evaluation.runs import read_run
 from scholarbase.ingest.job import ingest
 from scholarbase.search.library import Library
 from tests.conftest import SAMPLE, run_cli, run_process
@@ -78,14 +77,6 @@ def test_the_same_command_again_searches_nothing(work: Path, sample_library: Pat
     done = evaluate("run", QUERIES, *where, "--name", "bm25", cwd=work)
     assert "nothing to search for" in done.stderr
     assert (work / "runs" / "bm25" / "manifest.json").read_bytes() == manifest
-
-
-def test_a_run_over_http_has_the_same_files(work: Path, server: str) -> None:
-    where = ["--url", server, "--mode", "sparse", "--engine", "bm25", "--out", "over-http"]
-    evaluate("run", QUERIES, *where, "--name", "bm25", cwd=work)
-    here, there = (read_run(work / folder / "bm25").manifest for folder in ("runs", "over-http"))
-    assert here.files == there.files
-    assert here.identity == there.identity
 
 
 def test_show_prints_the_figures_of_trec_eval(work: Path) -> None:
@@ -186,12 +177,9 @@ def test_a_folder_for_runs_that_is_a_file_is_one_clear_sentence(
 ) -> None:
     (tmp_path / "file").write_text("mine")
     where = ["--library", sample_library, "--out", "file"]
-    for command in (
-        ["run", QUERIES, "--mode", "sparse"],
-        ["import", work / "runs" / "bm25" / "run.trec.gz", QUERIES],
-    ):
-        done = evaluate(*command, *where, cwd=tmp_path, status=6)
-        assert "Not a directory" in done.stderr.splitlines()[-1]
+    run = work / "runs" / "bm25" / "run.trec.gz"
+    done = evaluate("import", run, QUERIES, *where, cwd=tmp_path, status=6)
+    assert "Not a directory" in done.stderr.splitlines()[-1]
     assert (tmp_path / "file").read_text() == "mine"
 
 
