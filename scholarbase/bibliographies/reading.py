@@ -1,11 +1,13 @@
-"""Reading a bibliography of any format, which its content shows."""
+"""Reading a bibliography of any format, which its content shows, and checking one of any length in several requests."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
+
+import msgspec
 
 from scholarbase.bibliographies import bibtex, ris
 from scholarbase.bibliographies.bibtex import read_bibtex
@@ -14,7 +16,9 @@ from scholarbase.bibliographies.lines import read_lines
 from scholarbase.bibliographies.references import Reference
 from scholarbase.bibliographies.ris import read_ris
 from scholarbase.errors import InvalidRequest
+from scholarbase.models.check_requests import CheckBody
 from scholarbase.models.limits import MAX_REFERENCE_BYTES, MAX_REFERENCES, ReferenceFormat
+from scholarbase.models.responses import CheckedReference, CheckResponse, count_statuses
 
 _MAX_BYTES: Final = 100_000_000
 """Bytes of a text that is read to be split into several requests."""
@@ -114,3 +118,50 @@ def _check_count(count: int, most: int) -> None:
             f"references has {count:,} references: the maximum in one request is {most:,}. Split them between two "
             "entries and send several requests, as the command line and the clients do."
         )
+
+
+# -- requests -----------------------------------------------------------------------------------------
+
+Placed = tuple[int, Reference]
+"""A reference and its position, from 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckRequests:
+    """A bibliography in parts that one request each takes."""
+
+    body: CheckBody
+    bibliography: Bibliography
+
+    @property
+    def parts(self) -> list[list[Placed]]:
+        placed = iter(enumerate(self.bibliography.references, 1))
+        return [[next(placed) for _ in part] for part in self.bibliography.parts()]
+
+    def body_of(self, part: Sequence[Placed]) -> CheckBody:
+        """The request for some of the references."""
+        if len(part) == len(self.bibliography.references):
+            return self.body
+        text = self.bibliography.text_of([reference for _, reference in part])
+        return self.body.model_copy(update={"references": text, "input_format": self.bibliography.format})
+
+    def response(self, snapshot: str, results: Sequence[CheckedReference]) -> CheckResponse:
+        """The response with the results of all references, in order."""
+        return CheckResponse(
+            snapshot, self.bibliography.format, count_statuses(results), tuple(results), self.body.fields
+        )
+
+
+def check_requests(**arguments: Any) -> CheckRequests:
+    """The requests for the arguments of ``check_references``.
+
+    Raises:
+        InvalidRequest: an argument is invalid.
+    """
+    body = CheckBody.of(**arguments)
+    return CheckRequests(body, read_bibliography(body.references, body.input_format, most=None))
+
+
+def placed(result: CheckedReference, at: Placed) -> CheckedReference:
+    """The result of a part with its place in the whole bibliography."""
+    return msgspec.structs.replace(result, position=at[0], line=at[1].line)

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import httpx
 from tenacity import Retrying
 
-from scholarbase.bibliographies.requests import CheckRequests, check_requests
+from scholarbase.bibliographies.reading import CheckRequests, check_requests
 from scholarbase.client import endpoints
 from scholarbase.client.core import BaseClient
 from scholarbase.client.endpoints import Batch, Checked, Request, T

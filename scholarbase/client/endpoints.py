@@ -15,7 +15,7 @@ from uuid import uuid4
 import msgspec
 import orjson
 
-from scholarbase.bibliographies.requests import CheckRequests, Placed, placed
+from scholarbase.bibliographies.reading import CheckRequests, Placed, placed
 from scholarbase.errors import InvalidRequest, PaperNotFound, ScholarBaseError, TimeLimit
 from scholarbase.identifiers import parse
 from scholarbase.models.author_requests import (

@@ -16,7 +16,7 @@ from typing import Any, Final, Self, TypeVar
 
 import orjson
 
-from scholarbase.bibliographies.requests import check_requests, placed
+from scholarbase.bibliographies.reading import check_requests, placed
 from scholarbase.deadlines import time_limit
 from scholarbase.encoders import Encoder
 from scholarbase.errors import (
