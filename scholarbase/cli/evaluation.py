@@ -381,7 +381,9 @@ def import_(settings: Settings, /, run_file: Path, queries: Path, **options: Any
     """
     from scholarbase.evaluation.imports import read_trec
     from scholarbase.evaluation.results import is_results, read_results
+    from scholarbase.extras import check_installed
 
+    check_installed("evaluation", "The evaluation")
     if not is_results(run_file):
         _import_run(settings, partial(read_trec, run_file), run_file, queries, options)
         return
