@@ -163,8 +163,8 @@ class Operation:
     tool: str | None = "search_papers"
     parameters: frozenset[str] = frozenset()
     calls: Callable[[DialectRequest], int] = lambda request: 1
-    papers: Callable[[DialectRequest], int] = lambda request: 100
-    short: Callable[[DialectRequest], bool] = lambda request: False
+    papers: Callable[[DialectRequest], int] | int = 100
+    short: bool = False
     form: bool = False
     recorded: Callable[[DialectRequest], bool] = lambda request: True
     parts: Parts | None = None

@@ -146,14 +146,6 @@ def _queue(request: DialectRequest, calls: Calls) -> Answer:
     }
 
 
-def _one(request: DialectRequest) -> int:
-    return 1
-
-
-def _always(request: DialectRequest) -> bool:
-    return True
-
-
 DIALECT: Final = Dialect(
     "paperscout",
     "/paperscout",
@@ -168,11 +160,11 @@ DIALECT: Final = Dialect(
             _full_text,
             "get_references",
             frozenset(("download",)),
-            papers=lambda request: MAX_LIMIT,
+            papers=MAX_LIMIT,
         ),
-        Operation("GET", "/paper/{arxiv_id:path}", _paper, "get_papers", papers=_one, short=_always),
-        Operation("GET", "/health", _health, None, papers=_one, short=_always),
-        Operation("GET", "/queue", _queue, None, papers=_one, short=_always),
+        Operation("GET", "/paper/{arxiv_id:path}", _paper, "get_papers", papers=1, short=True),
+        Operation("GET", "/health", _health, None, papers=1, short=True),
+        Operation("GET", "/queue", _queue, None, papers=1, short=True),
     ),
     statuses={400: 422},
 )

@@ -136,9 +136,11 @@ async def _respond(operation: Operation, prefix: str, request: Request) -> HttpR
         calls.begun.clear()  # of an attempt that took too long for the event loop
         return run(asked)
 
-    admission, papers = request.app.state.admission, operation.papers(asked)
+    admission, papers = request.app.state.admission, operation.papers
+    if not isinstance(papers, int):
+        papers = papers(asked)
     if operation.parts is None:
-        body = await admission.execute(run_again, http=request, short=operation.short(asked), papers=papers)
+        body = await admission.execute(run_again, http=request, short=operation.short, papers=papers)
     else:
         runs = [partial(run, part) for part in operation.parts.split(asked)]
         answers = await admission.execute_parts(runs, http=request, papers=papers)

@@ -66,13 +66,11 @@ GROWTH: Final[Mapping[str, Callable[[float], float]]] = {"cpu_seconds": log_line
 class Fit:
     """A line by ordinary least squares: ``intercept + slope * growth(papers)``.
 
-    ``error`` is the standard error of the slope, ``residual`` the standard deviation around the line; both are 0 with
-    two points. ``least`` is the least value of a point.
+    ``residual`` is the standard deviation around the line, 0 with two points; ``least`` is the least value of a point.
     """
 
     intercept: float
     slope: float
-    error: float
     residual: float
     mean: float
     spread: float
@@ -92,9 +90,7 @@ class Fit:
         intercept = middle - slope * mean
         squares = sum((y - intercept - slope * x) ** 2 for x, y in zip(places, values, strict=True))
         residual = math.sqrt(squares / (count - 2)) if count > 2 else 0.0
-        return cls(
-            intercept, slope, residual / math.sqrt(spread), residual, mean, spread, count, min(values), growth
-        )
+        return cls(intercept, slope, residual, mean, spread, count, min(values), growth)
 
     @property
     def t(self) -> float:

@@ -17,11 +17,11 @@ from scholarbase.models.responses import Hit
 from scholarbase_dialects.base import Answer, Body, Dialect, DialectRequest, Operation
 from scholarbase_dialects.calls import Calls
 from scholarbase_dialects.crossref import queries, works
-from scholarbase_dialects.crossref.failures import error, failure
+from scholarbase_dialects.crossref.queries import error, failure
 from scholarbase_dialects.crossref.works import FIELDS, SELECTABLE
-from scholarbase_dialects.cursors import cursor_at, offset_of
 from scholarbase_dialects.listing import lists
 from scholarbase_dialects.listing.conditions import Condition
+from scholarbase_dialects.listing.lists import cursor_at, offset_of
 
 MAX_ROWS: Final = 1000
 DEFAULT_ROWS: Final = 20
@@ -210,13 +210,7 @@ def _transform(request: DialectRequest, calls: Calls) -> Answer:
 
 def _single(path: str, answer: Any) -> Operation:
     return Operation(
-        "GET",
-        f"/works/{{doi:path}}{path}",
-        answer,
-        "get_papers",
-        frozenset(PARAMETERS),
-        papers=lambda request: 1,
-        short=lambda request: True,
+        "GET", f"/works/{{doi:path}}{path}", answer, "get_papers", frozenset(PARAMETERS), papers=1, short=True
     )
 
 

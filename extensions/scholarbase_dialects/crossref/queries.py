@@ -1,4 +1,4 @@
-"""The queries, filters and orders of lists of works, as conditions on papers.
+"""The queries, filters and orders of lists of works, as conditions on papers, and the original's errors.
 
 The checks and their messages are those of the original's server (cayenne.api.v1.validate).
 """
@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+import orjson
+
 from scholarbase.errors import InvalidRequest
 from scholarbase.identifiers import MAX_LENGTH, Identifier, parse
 from scholarbase.indexes.query_syntax import MAX_WORDS
 from scholarbase.models.checks import date_bounds
-from scholarbase_dialects.base import DialectRequest
-from scholarbase_dialects.crossref.failures import failure
+from scholarbase_dialects.base import Body, DialectRequest, invalid
 from scholarbase_dialects.listing.conditions import (
     Among,
     ArxivIds,
@@ -64,6 +65,33 @@ SORTS: Final[Mapping[str, tuple[ListOrder, ListOrder]]] = {
     "references-count": ("reference_count", "-reference_count"),
 }
 """The ascending and the descending order of each field."""
+
+
+NOT_FOUND = b"Resource not found."
+
+
+def failure(kind: str, value: object, message: str) -> InvalidRequest:
+    """The error of a parameter: its kind, the value and a sentence."""
+    shown = value[:200] if isinstance(value, str) else value
+    return invalid(message, _validation(kind, shown, message))
+
+
+def _validation(kind: str, value: object, message: str) -> Body:
+    content = {
+        "status": "failed",
+        "message-type": "validation-failure",
+        "message": [{"type": kind, "value": value, "message": message}],
+    }
+    return Body(orjson.dumps(content), status=400)
+
+
+def error(status: int, message: str) -> Body:
+    """Any other error: text, as the original's; of an invalid request, JSON."""
+    if status == 400:
+        return _validation("request-not-valid", None, message)
+    if status == 404:
+        return Body(NOT_FOUND, "text/plain", 404)
+    return Body(message.encode(), "text/plain", status)
 
 
 def condition(request: DialectRequest, held: Held) -> Condition:

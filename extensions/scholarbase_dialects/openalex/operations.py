@@ -14,9 +14,9 @@ from scholarbase.models.papers import Paper
 from scholarbase.models.responses import Hit
 from scholarbase_dialects.base import Answer, Body, Dialect, DialectRequest, Operation
 from scholarbase_dialects.calls import Calls
-from scholarbase_dialects.cursors import cursor_at, offset_of
 from scholarbase_dialects.listing import lists
 from scholarbase_dialects.listing.conditions import ListOrder
+from scholarbase_dialects.listing.lists import cursor_at, offset_of
 from scholarbase_dialects.openalex import filters, works
 from scholarbase_dialects.openalex.filters import Filters
 from scholarbase_dialects.openalex.ids import paper_id
@@ -256,13 +256,7 @@ DIALECT: Final = Dialect(
             "GET", "/works", _list, parameters=frozenset(PARAMETERS) - frozenset(NO_EFFECT), papers=_per_page
         ),
         Operation(
-            "GET",
-            "/works/{work_id:path}",
-            _work,
-            "get_papers",
-            frozenset(("select",)),
-            papers=lambda request: 1,
-            short=lambda request: True,
+            "GET", "/works/{work_id:path}", _work, "get_papers", frozenset(("select",)), papers=1, short=True
         ),
     ),
     _error,

@@ -7,8 +7,8 @@ from typing import Any, Final
 from scholarbase.models.limits import MAX_LIMIT
 from scholarbase_dialects.base import Answer, DialectRequest
 from scholarbase_dialects.calls import Calls, plain_query
-from scholarbase_dialects.cursors import cursor_at, offset_of
 from scholarbase_dialects.listing.conditions import ListOrder, Text, Without, every
+from scholarbase_dialects.listing.lists import cursor_at, offset_of
 from scholarbase_dialects.semantic_scholar import query
 from scholarbase_dialects.semantic_scholar.fields import paper_fields, requested
 from scholarbase_dialects.semantic_scholar.filters import PARAMETERS as FILTERS

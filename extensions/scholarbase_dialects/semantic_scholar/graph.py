@@ -113,15 +113,10 @@ def _batch(request: DialectRequest, calls: Calls) -> Answer:
     return [None if paper is None else writer.paper(paper, fields) for paper in papers]
 
 
-def _one_page(request: DialectRequest) -> int:
-    """The most papers of routes with the largest pages."""
-    return MAX_LIMIT
-
-
 def _authors(method: str, path: str, answer: Answerer, parameters: frozenset[str]) -> Operation:
     """A route of authors, which sessions record where it shows their papers."""
     return Operation(
-        method, path, answer, parameters=parameters, papers=_one_page, recorded=authors.shows_papers
+        method, path, answer, parameters=parameters, papers=MAX_LIMIT, recorded=authors.shows_papers
     )
 
 
@@ -135,22 +130,22 @@ DIALECT: Final = Dialect(
     "Semantic Scholar's Academic Graph",
     (
         Operation("GET", "/paper/search", _search, parameters=_PAGE | PARAMETERS | {"query"}),
-        Operation("GET", "/paper/search/bulk", bulk.search, parameters=bulk.PARAMETERS, papers=_one_page),
+        Operation("GET", "/paper/search/bulk", bulk.search, parameters=bulk.PARAMETERS, papers=MAX_LIMIT),
         Operation(
             "GET", "/paper/search/match", titles.match, "match_titles", PARAMETERS | {"query", "fields"}
         ),
         Operation("GET", "/paper/autocomplete", titles.autocomplete, parameters=frozenset(("query",))),
         Operation(
-            "GET", "/snippet/search", snippets.search, parameters=snippets.PARAMETERS, papers=_one_page
+            "GET", "/snippet/search", snippets.search, parameters=snippets.PARAMETERS, papers=MAX_LIMIT
         ),
-        Operation("POST", "/paper/batch", _batch, "get_papers", _FIELDS, papers=lambda request: MAX_IDS),
+        Operation("POST", "/paper/batch", _batch, "get_papers", _FIELDS, papers=MAX_IDS),
         Operation(
             "GET",
             "/paper/{paper_id:path}/citations",
             partial(_edges, are_citations=True),
             "get_citations",
             _EDGE_PAGE,
-            papers=_one_page,
+            papers=MAX_LIMIT,
         ),
         Operation(
             "GET",
@@ -158,18 +153,18 @@ DIALECT: Final = Dialect(
             partial(_edges, are_citations=False),
             "get_references",
             _EDGE_PAGE,
-            papers=_one_page,
+            papers=MAX_LIMIT,
         ),
         Operation(
-            "GET", "/paper/{paper_id:path}/authors", authors.of_paper, "get_papers", _PAGE, papers=_one_page
+            "GET", "/paper/{paper_id:path}/authors", authors.of_paper, "get_papers", _PAGE, papers=MAX_LIMIT
         ),
         _authors("GET", "/author/search", authors.search, _PAGE | {"query"}),
         _authors("POST", "/author/batch", authors.batch, _FIELDS),
         Operation(
-            "GET", "/author/{author_id:path}/papers", authors.papers, parameters=_EDGE_PAGE, papers=_one_page
+            "GET", "/author/{author_id:path}/papers", authors.papers, parameters=_EDGE_PAGE, papers=MAX_LIMIT
         ),
         _authors("GET", "/author/{author_id:path}", authors.author, _FIELDS),
-        Operation("GET", "/paper/{paper_id:path}", _paper, "get_papers", _FIELDS, papers=_one_page),
+        Operation("GET", "/paper/{paper_id:path}", _paper, "get_papers", _FIELDS, papers=MAX_LIMIT),
     ),
     parameters.error,
     parameters.STATUSES,

@@ -76,7 +76,7 @@ DIALECT: Final = Dialect(
             _paper,
             "get_references",
             frozenset(("include_unknown_references",)),
-            papers=lambda request: 2 * MAX_LIMIT,
+            papers=2 * MAX_LIMIT,
         ),
     ),
     parameters.error,

@@ -136,46 +136,27 @@ def _check_comparable(one: Run, other: Run) -> None:
 # -- expansion ------------------------------------------------------------------------------------------
 
 
-def expansion_ceiling(
-    source: Source,
-    run: Run,
-    n: int,
-    *,
-    hops: int = 1,
-    direction: Direction = "both",
-    concurrency: int | None = None,
-    reporter: Reporter | None = None,
-) -> OracleRow:
-    """Recall of the first ``n`` and everything within ``hops`` citation hops of them.
-
-    Raises:
-        InvalidRequest: the run has fewer than ``n`` results, or ``hops`` or ``direction`` is invalid.
-        EvaluationError: the run was made on another snapshot than this library's.
-        ScholarBaseError: ``expand`` fails. An expansion that is too large is counted instead.
-    """
-    ((name, reaches),) = _expansions(source, run, n, [(hops, direction)], concurrency, reporter).items()
-    return _row(name, run, reaches)
-
-
 def expansion_table(
     source: Source,
     run: Run,
     n: int,
     *,
     hops: int = 2,
-    concurrency: int | None = None,
     reporter: Reporter | None = None,
 ) -> OracleTable:
     """The first ``n`` alone; with their citations, references, and both; and with ``hops`` 2, within two hops.
 
-    Raises as ``expansion_ceiling``.
+    Raises:
+        InvalidRequest: the run has fewer than ``n`` results, or ``hops`` is not 1 or 2.
+        EvaluationError: the run was made on another snapshot than this library's.
+        ScholarBaseError: ``expand`` fails. An expansion that is too large is counted instead.
     """
     if hops not in (1, 2):
         raise InvalidRequest(f"hops is {hops!r}: it must be 1 or 2.")
     steps: list[tuple[int, Direction]] = [(1, "citations"), (1, "references"), (1, "both")]
     if hops == 2:
         steps.append((2, "both"))
-    found = _expansions(source, run, n, steps, concurrency, reporter)
+    found = _expansions(source, run, n, steps, reporter)
     rows = [_row(f"first {n} alone", run, _first([run], n))]
     rows += [_row(name, run, reaches) for name, reaches in found.items()]
     notes = [
@@ -202,17 +183,12 @@ def _expansions(
     run: Run,
     n: int,
     steps: Sequence[tuple[int, Direction]],
-    concurrency: int | None,
     reporter: Reporter | None,
 ) -> dict[str, dict[str, _Reach]]:
     """What each step reaches for each query, by the step's name and the query's id."""
     _check_depth(run, n)
     if n > MAX_IDS:
         raise InvalidRequest(f"n is {n}: an expansion starts from at most {MAX_IDS} papers.")
-    if concurrency is None:
-        concurrency = 1 if isinstance(source, Library) else OVER_HTTP
-    if concurrency < 1:
-        raise InvalidRequest(f"concurrency is {concurrency}: it must be 1 or more.")
     snapshot = source.snapshot()["snapshot"]
     if snapshot != run.manifest.snapshot:
         raise EvaluationError(
@@ -228,7 +204,7 @@ def _expansions(
     found: dict[str, dict[str, _Reach]] = {_step_name(*step): {} for step in steps}
     with (
         (reporter or SilentReporter()).stage(f"expand {run.name}", "queries", len(queries)) as tracker,
-        ThreadPoolExecutor(concurrency) as pool,
+        ThreadPoolExecutor(1 if isinstance(source, Library) else OVER_HTTP) as pool,
     ):
         try:
             for done, (query, reaches) in enumerate(zip(queries, pool.map(reach, queries), strict=True), 1):

@@ -15,7 +15,6 @@ from scholarbase.ingest.job import ingest
 from scholarbase.models.runs import JudgedAnswer, JudgedQuery, RankedId, Run, RunManifest
 from scholarbase.search.library import Library
 from scholarbase_research.evaluation.oracles import (
-    expansion_ceiling,
     expansion_table,
     reranking_ceiling,
     union_ceiling,
@@ -207,7 +206,7 @@ def test_an_expansion_that_is_too_large_is_counted_in_a_note(
             gained += (near.recall or 0.0) - (alone.recall or 0.0)
     assert gained > 0
     monkeypatch.setattr(citations, "MAX_STEPS", 0)
-    row = expansion_ceiling(sample, searched, 5)
+    row = expansion_table(sample, searched, 5, hops=1).rows[3]
     assert (row.recall, row.candidates, row.refused) == (whole.rows[0].recall, whole.rows[0].candidates, 5)
 
 
@@ -230,5 +229,5 @@ def test_absent_results_are_candidates_but_not_seeds(
     run = run_of(
         {"q1": [ABSENT, hub]}, {"q1": [sorted(citing)[0]]}, snapshot=sample.snapshot_id, kind="import"
     )
-    row = expansion_ceiling(sample, run, 2, direction="citations")
+    row = expansion_table(sample, run, 2, hops=1).rows[1]
     assert (row.recall, row.candidates) == (1.0, 2 + len(citing))
