@@ -180,6 +180,7 @@ def test_fusion_with_the_librarys_settings_gives_its_hybrid_rankings(
         library._catalog.close()
 
 
+@pytest.mark.slow
 def test_the_best_is_chosen_on_one_half_and_measured_on_the_other(swept: tuple[SweepResult, Path]) -> None:
     result, folder = swept
     assert sorted((*result.tune_queries, *result.test_queries)) == sorted(
