@@ -85,5 +85,5 @@ def test_the_modes_of_a_library_are_sources(toy: Library, tmp_path: Path) -> Non
         open_library_sources(toy, "library:dense")
     with pytest.raises(InvalidRequest, match="--source library:best: use library"):
         open_library_sources(toy, "library:best")
-    with pytest.raises(InvalidRequest, match="Unknown source 'bing'"):
+    with pytest.raises(InvalidRequest, match="Unknown source 'bing:https"):
         open_sources(toy, ["bing:https://example.org"])
