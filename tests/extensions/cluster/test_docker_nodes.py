@@ -133,6 +133,7 @@ def test_names_refer_to_what_exists() -> None:
     assert qdrant["spec"]["replicas"] == len(hosts)
 
 
+@pytest.mark.slow
 def test_a_server_answers_the_probes(server: str) -> None:
     [deployment] = of_kind("Deployment")
     [container] = deployment["spec"]["template"]["spec"]["containers"]

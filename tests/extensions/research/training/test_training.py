@@ -44,6 +44,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_the_result_is_a_static_encoder(trained: Path) -> None:
     assert sorted(contents(trained)) == sorted(FILES)
     encoder = StaticEncoder(trained)
@@ -66,6 +67,7 @@ def test_quantized_rows_keep_their_directions_and_lengths() -> None:
     assert errors.max() < 0.01
 
 
+@pytest.mark.slow
 def test_titles_come_nearer_to_their_abstracts(tmp_path: Path, trained: Path) -> None:
     def rank(folder: Path) -> float:
         encoder = StaticEncoder(folder)
@@ -79,6 +81,7 @@ def test_titles_come_nearer_to_their_abstracts(tmp_path: Path, trained: Path) ->
     assert rank(tmp_path / "longer") < 5 < rank(trained)
 
 
+@pytest.mark.slow
 def test_a_step_is_that_of_a_loop_in_numpy(tmp_path: Path) -> None:
     """One step by hand: the gradient of the loss by differences, and Adam's first step, rate x sign(gradient)."""
     pytest.importorskip("sentence_transformers")
