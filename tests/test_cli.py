@@ -35,6 +35,7 @@ def test_help_and_version() -> None:
     assert __version__ in run_process("--version").stdout
 
 
+@pytest.mark.slow
 def test_json_output_equals_the_librarys_response(sample_library: Path, sample: Library) -> None:
     expected_by_command = {
         ("search", "string theory", "--limit", "3", "--category", "hep-th", "--from", "1993"): sample.search(
@@ -54,6 +55,7 @@ def test_json_output_equals_the_librarys_response(sample_library: Path, sample: 
         assert json.loads(done.stdout) == expected
 
 
+@pytest.mark.slow
 def test_terminal_output_names_the_papers(sample_library: Path) -> None:
     for arguments in (
         ("search", "holomorphic anomaly"),
@@ -151,6 +153,7 @@ def test_a_repeated_option_is_a_list_and_one_with_commas_too(sample_library: Pat
     assert found == expected.to_dict()
 
 
+@pytest.mark.slow
 def test_a_closed_output_pipe_is_not_an_error(sample_library: Path) -> None:
     search = (
         f"{sys.executable} -m scholarbase.cli search theory --limit 200 --json --library {sample_library}"

@@ -440,6 +440,7 @@ def printed_commands() -> list[Any]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("command", "shown"), printed_commands())
 def test_commands_print_what_is_shown(
     command: str,

@@ -96,6 +96,7 @@ def passing(*, archive: str, to: str) -> set[str]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize(("archive", "to"), [("hep-lat", "1993"), ("gr-qc", "1993"), ("math", "2024")])
 def test_2_a_narrow_filter_loses_no_sparse_results(
@@ -299,6 +300,7 @@ def test_5_date_limits_are_honoured(dense: Library, mode: Any) -> None:
 # -- 6: at most a hundred references, in arbitrary order ---------------------------------------------------
 
 
+@pytest.mark.slow
 def test_6_more_than_a_hundred_citations_come_in_one_call_in_order(tmp_path: Path) -> None:
     rows = [row | {"abstract": "An abstract."} for row in list(sample_rows("papers"))[:151]]
     hub = rows[75]["corpusid"]

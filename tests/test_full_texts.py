@@ -52,6 +52,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
         yield opened
 
 
+@pytest.mark.slow
 def test_all_sources_become_one_library(library: Library) -> None:
     counts = library.manifest.counts
     expected = 3 + (49 if UNARXIVE.exists() else 0) + (8 if S2ORC.exists() else 0)
@@ -112,6 +113,7 @@ def test_passages_of_every_source_are_found(library: Library) -> None:
         assert library.search_passages(words, mode="sparse").results[0].paper.id == paper
 
 
+@pytest.mark.slow
 def test_a_name_of_several_sections_is_read_with_a_warning(tmp_path: Path) -> None:
     (tmp_path / "2301.00001v1.md").write_text(
         "# Twice\n\n## Proof\n\nBy hand.\n\n## Other\n\nText.\n\n## Proof\n\nBy machine.\n"
@@ -132,6 +134,7 @@ def test_a_name_of_several_sections_is_read_with_a_warning(tmp_path: Path) -> No
         )
 
 
+@pytest.mark.slow
 def test_a_version_without_a_pdf_is_named_where_another_version_has_one(tmp_path: Path) -> None:
     (tmp_path / "texts").mkdir()
     (tmp_path / "texts" / "2301.00001v1.md").write_text("# Two versions\n\nFirst.")

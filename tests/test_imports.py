@@ -9,6 +9,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 PACKAGE = Path(__file__).parent.parent / "scholarbase"
 PICTURE = Path(__file__).parent.parent / "docs" / "how-it-works.md"
 LINES = tuple(re.findall(r"^\d  ([a-z ]+)$", PICTURE.read_text(), re.MULTILINE))
@@ -96,6 +98,7 @@ def test_a_part_imports_only_what_it_may() -> None:
             assert not outside, f"{path} imports {sorted(outside)}"
 
 
+@pytest.mark.slow
 def test_what_is_optional_is_imported_where_it_is_used() -> None:
     for path in sorted(PACKAGE.rglob("*.py")):
         heavy = {module.split(".")[0] for module in imports(path, at_start=True)} & set(HEAVY)
@@ -104,6 +107,7 @@ def test_what_is_optional_is_imported_where_it_is_used() -> None:
         assert not heavy, path
 
 
+@pytest.mark.slow
 def test_a_library_without_dense_vectors_needs_nothing_heavy(sample_library: Path) -> None:
     script = f"""
 import sys
@@ -121,6 +125,7 @@ print(*sorted(set(sys.modules) & set({HEAVY!r})))
     assert done.stdout.split() == []
 
 
+@pytest.mark.slow
 def test_evaluation_starts_without_its_extra() -> None:
     script = f"""
 import sys

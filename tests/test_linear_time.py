@@ -107,6 +107,7 @@ def seconds(parser: Callable[[str], Any], text: str) -> float:
     return time.process_time() - began
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("parser", PARSERS.values(), ids=PARSERS)
 def test_a_text_eight_times_as_long_takes_linear_time(parser: Callable[[str], Any]) -> None:
     for name, text in TEXTS.items():

@@ -48,6 +48,7 @@ def test_on_a_terminal_each_stage_has_a_bar_with_its_rate(small_snapshot: Path, 
         assert re.search(rf"✓ {stage} .* 100% .*\d+ \w+ · [\d,]+/s", text), stage
 
 
+@pytest.mark.slow
 def test_without_a_terminal_each_stage_logs_a_line(small_snapshot: Path, tmp_path: Path) -> None:
     done = run_cli("ingest", small_snapshot, "--library", tmp_path / "l")
     assert "\x1b" not in done.stderr + done.stdout

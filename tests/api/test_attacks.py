@@ -195,6 +195,7 @@ def test_a_worker_that_started_slowly_was_replaced_for_ever(sample_library: Path
     assert "replaces it" not in "".join(said)
 
 
+@pytest.mark.slow
 def test_reading_a_truncated_file_killed_the_process(tmp_path: Path) -> None:
     """SIGBUS ended a server without a word and with a signal, before the check of the sizes."""
     script = """

@@ -121,6 +121,7 @@ def test_a_tool_call_keeps_the_authors_apart(url: str) -> None:
     assert items[0]["author"][0] == {"family": "Gross", "given": "David J."}
 
 
+@pytest.mark.slow
 def test_commands_print_bibliographies(sample: Library, tmp_path: Path) -> None:
     library = ["--library", str(sample.path)]
     papers = [hit.paper for hit in sample.search(**SEARCH).results]

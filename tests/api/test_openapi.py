@@ -85,6 +85,7 @@ def prefilled(operation: dict[str, Any]) -> dict[str, Any] | None:
     return {"path": values["path"], "params": values["query"], "headers": headers, "json": content}
 
 
+@pytest.mark.slow
 def test_every_prefilled_form_can_be_sent(sample: Library, tmp_path: Path) -> None:
     incomplete = []
     with serving_in_thread(sample, sessions=str(tmp_path), sql=True) as url:

@@ -5,12 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from scholarbase.api.placement import is_quick, is_short
 from scholarbase.models.requests import EdgeBody, SearchBody
 from scholarbase.search.library import Library
 from scholarbase.settings import load_settings
 
 
+@pytest.mark.slow
 def test_a_search_with_another_engine_than_bm25_is_not_short(hybrid_library: Path) -> None:
     for engine, expected in ((None, True), ("bm25", True), ("fts5", False), ("feedback", False)):
         with Library.open(hybrid_library, settings=load_settings(engine=engine)) as library:
@@ -33,6 +36,7 @@ def test_a_question_of_stop_words_is_not_short(sample: Library) -> None:
         assert is_short(sample, SearchBody(q=q, mode="sparse")) is expected, q
 
 
+@pytest.mark.slow
 def test_a_search_of_vectors_is_quick_and_one_that_may_take_long_is_not(hybrid_library: Path) -> None:
     """Default searches waited in one queue with long ones, for 18 s."""
     quick: list[dict[str, Any]] = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import anyio
 import httpx
+import pytest
 
 from scholarbase import AsyncClient, Client
 from scholarbase.search.library import Library
@@ -29,6 +30,7 @@ def test_a_list_is_checked_in_its_order(server: str) -> None:
     assert "paper" not in second
 
 
+@pytest.mark.slow
 def test_the_clients_return_what_the_library_returns(server: str, sample: Library) -> None:
     text = LINES * 501  # two requests
     own = sample.check_references(text, fields=FIELDS)

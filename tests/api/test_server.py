@@ -168,6 +168,7 @@ def test_a_folder_for_workers_that_cannot_be_used_is_an_error(sample_library: Pa
     assert "SCHOLARBASE_RUNTIME_DIR" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_server_that_stops_accepts_no_connections(sample_library: Path) -> None:
     """They waited in the sockets of other processes until the last request ended."""
     with serving(sample_library, "--workers", "2") as (url, process), connected(url) as client:

@@ -195,6 +195,7 @@ def following(follower: Follower) -> Iterator[None]:
         thread.join()
 
 
+@pytest.mark.slow
 def test_every_response_during_swaps_is_wholly_from_one_library(
     link: Path, libraries: tuple[Path, Path]
 ) -> None:
@@ -209,6 +210,7 @@ def test_every_response_during_swaps_is_wholly_from_one_library(
     assert set(answered) == set(expected)
 
 
+@pytest.mark.slow
 def test_a_held_library_is_closed_by_its_last_user(libraries: tuple[Path, Path]) -> None:
     one, two = (Library.open(path) for path in libraries)
     held = Libraries(one)
@@ -227,6 +229,7 @@ def test_a_held_library_is_closed_by_its_last_user(libraries: tuple[Path, Path])
     held.close()
 
 
+@pytest.mark.slow
 def test_a_request_names_a_snapshot_that_is_kept(link: Path, libraries: tuple[Path, Path]) -> None:
     old, new = map(snapshot_id, libraries)
     with swapping(link, keep_libraries=2) as (_, swaps, url):
@@ -251,6 +254,7 @@ def test_a_request_names_a_snapshot_that_is_kept(link: Path, libraries: tuple[Pa
         assert httpx.get(query, headers=twice).status_code == 400
 
 
+@pytest.mark.slow
 def test_a_session_records_the_snapshot_of_each_call(
     link: Path, libraries: tuple[Path, Path], tmp_path: Path
 ) -> None:

@@ -99,6 +99,7 @@ def collector() -> Iterator[tuple[str, list[bytes]]]:
             thread.join()
 
 
+@pytest.mark.slow
 def test_each_request_is_a_trace_with_a_span_for_each_stage(
     sample: Library, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -93,6 +93,7 @@ def test_each_client_sends_its_own_header() -> None:
         load(url, [get("/")], clients=2, headers=[b"X-Of: one"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("content", "message"),
     [

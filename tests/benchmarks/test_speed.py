@@ -103,6 +103,7 @@ def test_results_of_other_days_are_shown_with_their_date(
     assert "1 of 2 rows short of their targets, 0 parts failed." in shown
 
 
+@pytest.mark.slow
 def test_a_failed_part_is_named_and_its_earlier_rows_are_removed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -41,6 +41,7 @@ from tests.client.scripted import (
 STRINGS = "arXiv:hep-th/9301068"
 
 
+@pytest.mark.slow
 @both
 @pytest.mark.parametrize(
     "fault",
@@ -115,6 +116,7 @@ def test_an_unexpected_response_fails_without_a_retry(
     assert len(server.requests) == 1
 
 
+@pytest.mark.slow
 @both
 def test_a_timeout_counts_the_attempts(kind: str, script: Callable[..., ScriptedServer]) -> None:
     server = script(HANG)

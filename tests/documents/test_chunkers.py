@@ -164,6 +164,7 @@ def test_a_passage_is_of_the_section_around_a_subsection_that_has_ended() -> Non
     assert [passage.section for passage in cut(whole, "paragraphs")] == [0, 0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chunker", CHUNKERS)
 @pytest.mark.parametrize(
     "text",

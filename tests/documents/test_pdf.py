@@ -86,6 +86,7 @@ def test_bad_pdfs_are_refused_with_a_sentence(data: bytes, reason: str, sentence
     assert caught.value.reason == reason
 
 
+@pytest.mark.slow
 def test_a_pdf_that_takes_too_long_is_given_up_and_others_are_read() -> None:
     worker = PdfWorker()
     with pytest.raises(BadDocument, match=r"was not read within 0\.01 s"):

@@ -84,6 +84,7 @@ def test_a_long_sentence_is_divided_at_white_space() -> None:
     assert max(end - start for start, end in sentence_spans("x" * 12_000)) == LONGEST
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "unit", ["A sentence. ", "word ", "x", ". ", "A. ", "(a. ", '"a. ', "[1]. ", "!", "1. ", "é. ", " "]
 )

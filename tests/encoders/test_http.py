@@ -188,6 +188,7 @@ def test_a_temporary_failure_is_retried(service: ScriptedService) -> None:
     encoder.close()
 
 
+@pytest.mark.slow
 def test_retry_after_replaces_the_backoff(service: ScriptedService) -> None:
     encoder = service.open()
     times: list[float] = []

@@ -33,10 +33,12 @@ def _python(code: str, *arguments: str, **environment: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_a_folder_of_a_sentence_transformers_model(minilm_folder: Path) -> None:
     assert isinstance(open_encoder(str(minilm_folder), device="cpu"), SentenceTransformersEncoder)
 
 
+@pytest.mark.slow
 def test_a_folder_of_a_bge_m3_model(tiny_bge_m3_folder: Path) -> None:
     assert isinstance(open_encoder(str(tiny_bge_m3_folder), device="cpu"), BgeM3Encoder)
 
@@ -117,6 +119,7 @@ class Lettered(Extension):
         return {"letters": Letters, "http": Letters}
 
 
+@pytest.mark.slow
 def test_an_extension_opens_the_names_of_its_scheme(
     extension: Callable[..., None], small_snapshot: Path, tmp_path: Path
 ) -> None:

@@ -29,6 +29,7 @@ def test_the_spec_names_the_model_and_no_path(minilm: SentenceTransformersEncode
     assert len(spec.fingerprint) == 32
 
 
+@pytest.mark.slow
 def test_vectors_are_those_of_sentence_transformers(
     minilm: SentenceTransformersEncoder, minilm_folder: Path
 ) -> None:

@@ -89,6 +89,7 @@ def test_show_prints_the_figures_of_trec_eval(work: Path) -> None:
     assert dict(years) == {year: str(dates.count(year)) for year in dates}
 
 
+@pytest.mark.slow
 def test_compare_shows_two_rankings_side_by_side(work: Path) -> None:
     query = json.loads(QUERIES.read_text().splitlines()[0])
     done = evaluate(
@@ -109,6 +110,7 @@ def test_report_writes_every_format(work: Path) -> None:
     assert "Two engines" in (work / "both" / "report.md").read_text()
 
 
+@pytest.mark.slow
 def test_an_imported_run_has_the_same_figures(work: Path, sample_library: Path) -> None:
     shutil.copy(work / "runs" / "bm25" / "run.trec.gz", work / "theirs.trec.gz")
     done = evaluate("import", "theirs.trec.gz", QUERIES, "--library", sample_library, "--json", cwd=work)
@@ -140,6 +142,7 @@ def test_a_trajectory_becomes_a_run(work: Path, sample_library: Path) -> None:
 BAD = '{"query_id": "a", "final_query": "x", "answer_arxiv_ids": ["1706.03762"], "final_answer_count": 1}\n'
 
 
+@pytest.mark.slow
 def test_a_mistake_is_one_clear_sentence(work: Path, sample_library: Path) -> None:
     (work / "bad.jsonl").write_text(BAD + '{"query_id": "b", "final\n')
     (work / "other.jsonl").write_text(BAD.replace("1706.03762", "2401.99999"))
@@ -172,6 +175,7 @@ def test_a_cutoff_above_the_limit_was_rejected_only_after_all_searches(
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.slow
 def test_a_folder_for_runs_that_is_a_file_is_one_clear_sentence(
     work: Path, tmp_path: Path, sample_library: Path
 ) -> None:

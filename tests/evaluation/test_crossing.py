@@ -55,6 +55,7 @@ def agents() -> list[Run]:
     return [a_run(name, queries, found[name]) for name in TABLE_7]
 
 
+@pytest.mark.slow
 def test_table_3_weighs_table_7_to_table_2(agents: list[Run]) -> None:
     measured = Measured.of(agents, ["R@100"])
     table = by_group(measured)[-1]

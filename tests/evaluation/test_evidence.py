@@ -210,6 +210,7 @@ class TestRuns:
             with pytest.raises(QueryFileError, match=message):
                 search(full_texts, file, PassageSettings(mode="sparse", in_paper=True), tmp_path)
 
+    @pytest.mark.slow
     def test_the_command(self, full_text_library: Path, file: Path, tmp_path: Path) -> None:
         place = ["--library", full_text_library, "--mode", "sparse"]
         done = run_cli("eval", "run", file, *place, "--in-paper", "--json", cwd=tmp_path)

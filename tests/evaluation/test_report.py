@@ -275,6 +275,7 @@ def test_the_page_loads_nothing_and_ids_are_unique(two: list[Run]) -> None:
     assert "published" in page.tables
 
 
+@pytest.mark.slow
 def test_markup_in_texts_is_escaped() -> None:
     query = a_query(1, ["a"], text=NASTY, intent=NASTY)
     other = a_query(2, ["b"], intent="plain")

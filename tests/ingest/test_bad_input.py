@@ -46,6 +46,7 @@ def paper(**changes: Any) -> bytes:
     return json.dumps(record).encode()
 
 
+@pytest.mark.slow
 def test_bad_records_are_counted_and_kept_with_their_lines(release: Path, tmp_path: Path) -> None:
     bad = {
         b'{"corpusid": 12, "title"': "bad-json",
@@ -163,6 +164,7 @@ def test_missing_sources_and_other_files(tmp_path: Path) -> None:
     assert not (tmp_path / "library").exists()
 
 
+@pytest.mark.slow
 def test_a_truncated_shard_and_sources_that_changed_since_the_job_began(
     release: Path, tmp_path: Path
 ) -> None:
@@ -187,6 +189,7 @@ def test_a_truncated_shard_and_sources_that_changed_since_the_job_began(
     assert list(verify(library))
 
 
+@pytest.mark.slow
 def test_a_finished_library_is_not_built_again(release: Path, tmp_path: Path) -> None:
     library = tmp_path / "library"
     assert run_cli("ingest", release, "--library", library).returncode == 0

@@ -51,6 +51,7 @@ PACKED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "suffix", [pytest.param(suffix, marks=[pytest.mark.slow] * (suffix != "jsonl.gz")) for suffix in PACKED]
 )

@@ -31,6 +31,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "library"
 
 
+@pytest.mark.slow
 def test_the_texts_make_papers_passages_and_marks(whole: Path) -> None:
     manifest, _ = read_manifest(whole)
     counts = manifest.counts
@@ -47,6 +48,7 @@ def test_the_texts_make_papers_passages_and_marks(whole: Path) -> None:
     assert list(verify(whole))
 
 
+@pytest.mark.slow
 def test_stopped_at_a_commit_and_resumed_the_library_is_the_same(
     whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -86,6 +88,7 @@ def test_the_order_of_files_does_not_change_the_content(whole: Path, tmp_path: P
         assert manifest.content_hash == read_manifest(whole)[0].content_hash
 
 
+@pytest.mark.slow
 def test_a_text_of_no_paper_is_rejected_with_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "texts").mkdir()
     (tmp_path / "texts" / "2001.99999.txt").write_text("A text.\n\nIt has two paragraphs.")

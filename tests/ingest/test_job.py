@@ -242,6 +242,7 @@ def test_vectors_are_those_of_the_encoder(dense_library: Path, minilm: SentenceT
         )  # kept in half precision
 
 
+@pytest.mark.slow
 def test_titles_have_weight_four_in_vectors_of_a_static_encoder(tmp_path: Path) -> None:
     """The expected vectors are sums over the table in the package."""
     tokenizer = Tokenizer.from_file(str(PACKAGED_FOLDER / "tokenizer.json"))

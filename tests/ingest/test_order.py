@@ -15,6 +15,7 @@ from tests.ingest.contents import points, rows
 from tests.updates import releases
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("seed", "keep"), [(2, "title"), pytest.param(3, "abstract", marks=pytest.mark.slow)]
 )

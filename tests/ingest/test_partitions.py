@@ -183,6 +183,7 @@ def test_more_partitions_than_papers_are_refused_and_fewer_continue(tmp_path: Pa
     assert ingest([source], tmp_path / "library").counts["points"] == 5
 
 
+@pytest.mark.slow
 def test_an_encoder_that_changed_is_the_workers_error(default_library: Path, tmp_path: Path) -> None:
     """Errors of workers keep their class."""
     task = partition.Task(

@@ -66,6 +66,7 @@ def test_an_interrupted_job_stores_each_record_once(
     assert all(one)
 
 
+@pytest.mark.slow
 def test_a_job_stopped_after_the_last_move_left_its_folder(
     small_snapshot: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

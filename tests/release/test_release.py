@@ -71,6 +71,7 @@ def test_the_steps_of_a_readme_are_its_commands_and_examples() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_the_context_has_what_the_dockerfile_copies(tmp_path: Path) -> None:
     write_context(tmp_path / "one.tar.gz")
     write_context(tmp_path / "two.tar.gz")

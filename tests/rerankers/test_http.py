@@ -165,6 +165,7 @@ def test_a_slow_service_ends_at_the_time_limit(service: ScriptedReranker) -> Non
     reranker.close()
 
 
+@pytest.mark.slow
 def test_the_error_at_the_time_limit_did_not_name_the_failures_before(service: ScriptedReranker) -> None:
     reranker = service.open()
 

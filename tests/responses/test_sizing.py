@@ -346,6 +346,7 @@ def some_response(draw: st.DrawFn, kinds: tuple[str, ...] = KINDS) -> dict[str, 
     return {**response, "results": draw(results[kind])}
 
 
+@pytest.mark.slow
 @settings(max_examples=80, deadline=None)
 @given(some_response(), st.integers(100, 1500), st.booleans(), st.integers(0, 3000))
 def test_generated_responses_fit_and_report_what_was_left_out(

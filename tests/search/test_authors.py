@@ -222,6 +222,7 @@ def test_routes_return_what_the_library_does(library: Library, url: str) -> None
     assert searched == library.search("gravity", author=["22", "J. Smith"]).to_dict()
 
 
+@pytest.mark.slow
 def test_commands(path: Path) -> None:
     listed = run_cli("authors", "Smith, J.", "--library", path, "--limit", "1")
     assert "3 authors" in listed.stdout
@@ -238,6 +239,7 @@ def test_commands(path: Path) -> None:
 # -- the index -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "change",
     [

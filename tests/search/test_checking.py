@@ -184,6 +184,7 @@ def test_abstracts_of_withdrawn_papers(abstract: str | None, is_so: bool) -> Non
     assert is_withdrawn(abstract) is is_so
 
 
+@pytest.mark.slow
 def test_papers_with_more_words_of_a_line_do_not_hide_the_one_meant(tmp_path: Path) -> None:
     """Only the 20 papers with most of a line's words were compared, initials and the journal's name among them."""
     title = "Parameterized Regular Expressions and their Languages"

@@ -105,6 +105,7 @@ def test_the_total_of_a_search_within_few_papers_was_a_lower_bound(
     assert len(hybrid.results) > dense.total > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 def test_titles_ids_and_links_come_first(library: Library, papers: list[Paper], way: dict[str, Any]) -> None:
     titles = [paper.title or "" for paper in papers[:60]]
@@ -119,6 +120,7 @@ def test_titles_ids_and_links_come_first(library: Library, papers: list[Paper], 
             assert library.search(q, limit=1, **way).results[0].paper.id == paper.id
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 def test_an_abstract_finds_its_paper_first(
     library: Library, papers: list[Paper], way: dict[str, Any]
@@ -179,6 +181,7 @@ def test_pages_of_a_hybrid_search_have_no_overlaps_and_no_gaps(
         assert paged == whole[: len(paged)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("min_similarity", [None, 0.4, 0.5, 0.6])
 @pytest.mark.parametrize("q", ["string theory", "lattice quantum chromodynamics", "supernova"])
 def test_pages_of_a_hybrid_search_with_few_results_are_complete(
@@ -238,6 +241,7 @@ def test_as_many_papers_above_the_floor_as_a_search_fetches_have_no_next_page(
     assert (last.total, len(last.results), last.next_offset) == (depth, 10, None)
 
 
+@pytest.mark.slow
 def test_words_of_the_month_of_as_of_are_known(tmp_path: Path) -> None:
     """Frequencies are those of full months, so that in its first month a library seemed to have no words."""
     rows = [
@@ -298,6 +302,7 @@ def test_settings_take_precedence_over_the_profile(default_library: Path) -> Non
         assert (ranking["rrf_k"], ranking["engine"], ranking["fusion"]) == (10, "bm25", "rrf")
 
 
+@pytest.mark.slow
 def test_a_library_has_the_profile_that_it_was_built_for(small_snapshot: Path, tmp_path: Path) -> None:
     path = tmp_path / "library"
     ingest([small_snapshot], path, rules=IngestRules(profile="scholarquest"))

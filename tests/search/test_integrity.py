@@ -97,6 +97,7 @@ REWRITTEN = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", REWRITTEN)
 def test_rewritten_rows_are_found_where_the_list_of_files_is_rewritten_too(library: Path, what: str) -> None:
     with closing(sqlite3.connect(library / "catalog.sqlite")) as db, db:
@@ -111,6 +112,7 @@ def test_rewritten_rows_are_found_where_the_list_of_files_is_rewritten_too(libra
         list(verify(library))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "statement",
     [
@@ -203,6 +205,7 @@ def test_opening_finds_truncated_and_missing_files(library: Path) -> None:
     Library.open(library).close()
 
 
+@pytest.mark.slow
 def test_opening_in_full_finds_every_flipped_bit(library: Path) -> None:
     chance = random.Random(18)
     files = [path for path in large_files(library) if path.name != "manifest.json"]
@@ -254,6 +257,7 @@ def test_files_that_do_not_belong_to_a_library_are_named(library: Path) -> None:
         Library.open(library)
 
 
+@pytest.mark.slow
 def test_a_list_of_another_build_is_named(library: Path, tmp_path: Path) -> None:
     ingest([SAMPLE / "s2ag"], tmp_path / "other")
     shutil.copy(tmp_path / "other" / "files.json", library)

@@ -80,6 +80,7 @@ def test_pasted_titles_were_not_first(sample: Library, way: dict[str, Any]) -> N
     assert len(not_first(sample, titles, **way)) <= 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", DENSE, ids=str)
 def test_pasted_titles_were_not_first_with_vectors(dense: Library, way: dict[str, Any]) -> None:
     assert len(not_first(dense, titles_of(dense, TITLES), **way)) <= 2
@@ -278,6 +279,7 @@ def forms_of_ids(library: Library) -> list[tuple[str, str]]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", SPARSE, ids=str)
 def test_pasted_ids_and_links_found_nonsense(sample: Library, way: dict[str, Any]) -> None:
     queries = forms_of_ids(sample)

@@ -17,6 +17,7 @@ from scholarbase.search.library import Library
 from tests.encoders.servers import running
 
 
+@pytest.mark.slow
 def test_a_failed_request_waits_for_its_search_by_words(
     dense_library: Path, minilm: SentenceTransformersEncoder
 ) -> None:

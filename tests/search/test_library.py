@@ -115,6 +115,7 @@ def test_scores_fall_and_ties_go_by_id(dense: Library, way: dict[str, Any]) -> N
     assert order == sorted(order)
 
 
+@pytest.mark.slow
 def test_papers_of_equal_score_go_by_id(tmp_path: Path) -> None:
     rows = [
         {
@@ -192,6 +193,7 @@ def test_a_category_in_another_case_is_the_same(
     assert expected.results
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["bm25", "fts5"])
 @pytest.mark.parametrize(
     ("category", "chosen"),
@@ -367,6 +369,7 @@ def test_settings_decide_the_fusion(dense_library: Path, minilm: SentenceTransfo
     library._catalog.close()
 
 
+@pytest.mark.slow
 def test_the_title_weight_is_a_setting(tmp_path: Path) -> None:
     rows = [
         {"corpusid": 1, "title": "Gravity", "abstract": "Of waves and of much else, said at length.",
@@ -446,6 +449,7 @@ def test_a_paper_is_what_both_sources_say(sample: Library) -> None:
 # -- what may come in a request ------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", [None, "bm25", "fts5"])
 def test_stop_words_alone_are_looked_for(sample: Library, engine: Any) -> None:
     answer = sample.search("which", engine=engine, limit=1000, fields=["id"])
@@ -625,6 +629,7 @@ def test_another_librarys_vectors_are_found_out(copy: Path, sample_library: Path
         Library.open(copy, encoder="none").search("string theory", limit=1000)
 
 
+@pytest.mark.slow
 def test_another_encoder_is_refused(dense_library: Path, tmp_path: Path) -> None:
     encoder = BgeM3Encoder(make_tiny_bge_m3(tmp_path / "tiny-bge-m3"), device="cpu")
     with pytest.raises(EncoderMismatch, match="tiny-bge-m3"):
@@ -651,6 +656,7 @@ def test_a_library_without_vectors_refuses_dense_searches(sample: Library) -> No
             sample.search("x", **asked)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_vectors_computed_elsewhere_rank_as_they_say(
     tmp_path: Path, small_snapshot: Path, minilm: SentenceTransformersEncoder
 ) -> None:

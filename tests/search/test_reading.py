@@ -34,6 +34,7 @@ def abstracts(marked: bool) -> list[tuple[str, str]]:
 # -- abstracts as queries ---------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("marked", [False, True])
 @pytest.mark.parametrize("engine", ENGINES)
 def test_abstracts_that_found_nothing_find_their_papers(sample: Library, engine: Any, marked: bool) -> None:
@@ -47,6 +48,7 @@ def test_abstracts_that_found_nothing_find_their_papers(sample: Library, engine:
     assert missed == []
 
 
+@pytest.mark.slow
 def test_abstracts_find_their_papers_in_a_hybrid_search(dense: Library) -> None:
     held = [
         (paper.id, paper.abstract)

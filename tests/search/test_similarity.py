@@ -310,6 +310,7 @@ def test_a_library_without_vectors_has_only_cocitations(tmp_path: Path) -> None:
         assert library.similar("CorpusId:1", within=["CorpusId:4"]).warnings == ()
 
 
+@pytest.mark.slow
 def test_a_library_without_edges_has_only_vectors(tmp_path: Path) -> None:
     with small(tmp_path, edges=False, dense=True) as library:
         response = library.similar("CorpusId:1", explain=True)

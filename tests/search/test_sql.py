@@ -327,6 +327,7 @@ def test_a_statement_that_needs_much_memory_is_cut_off(library: Library, stateme
     assert rows(library, "SELECT 1") == [(1,)]
 
 
+@pytest.mark.slow
 def test_endless_statements_end_at_the_time_limit(library: Library) -> None:
     for statement in ENDLESS:
         start = monotonic()
@@ -368,6 +369,7 @@ def test_a_killed_process_is_replaced(library: Library) -> None:
     assert rows(library, "SELECT 2") == [(2,)]
 
 
+@pytest.mark.slow
 def test_more_statements_than_may_wait_are_rejected(path: Path) -> None:
     found: list[BaseException | None] = []
 

@@ -55,6 +55,7 @@ def wrong_by_beginning(library: Library, titles: Sequence[str]) -> list[tuple[st
     ]
 
 
+@pytest.mark.slow
 def test_on_the_sample(sample: Library) -> None:
     titles = [str(row["title"]) for row in sample_rows("papers")] + [
         str(row["title"]) for row in arxiv_rows()

@@ -437,6 +437,7 @@ def test_sessions_are_listed_and_deleted(url: str) -> None:
 # -- a file that cannot be written ----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_searches_answer_while_another_process_writes(
     url: str, location: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -137,6 +137,7 @@ def test_nothing_differs_of_any_route(url: str, folder: Path, sample: Library) -
     seen_to_be_same(sample, folder, agent, len(NATIVE) + 2)
 
 
+@pytest.mark.slow
 def test_nothing_differs_of_answers_of_a_size(url: str, folder: Path, sample: Library) -> None:
     agent = Agent(url, query=QUESTION, limits={"calls": 1000, "tokens": 10**7})
     for size, form in zip((*range(160, 420, 20), 1000, 3000), cycle(("json", "text")), strict=False):
@@ -267,6 +268,7 @@ def test_a_replay_ends_at_the_time_limit_of_the_server(url: str, folder: Path, s
 # -- the command line -------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_command_line_runs_a_session_again(
     url: str, folder: Path, sample_library: Path, other: Path, tmp_path: Path
 ) -> None:
@@ -301,6 +303,7 @@ def test_the_command_line_runs_a_session_again(
         assert (gone.returncode, "There is no session" in gone.stderr) == (15, True)
 
 
+@pytest.mark.slow
 def test_a_call_whose_arguments_were_too_long_says_so(sample: Library, url: str, folder: Path) -> None:
     agent = Agent(url)
     agent.search()

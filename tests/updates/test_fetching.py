@@ -164,6 +164,7 @@ def test_a_library_that_is_written_has_no_url() -> None:
     assert "is a URL, and the library is written" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_library_in_a_public_bucket(
     published: Path, sample_library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

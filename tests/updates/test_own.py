@@ -87,6 +87,7 @@ def check(folder: Path, seed: int, keep: Any, changes: int) -> None:
     assert content(folder / "again") == content(folder / "updated")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("seed", "keep"),
     [

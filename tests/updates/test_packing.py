@@ -19,6 +19,7 @@ from tests.libraries import copied
 from tests.updates.archives import files, members
 
 
+@pytest.mark.slow
 def test_other_tools_read_the_archive(sample_library: Path, tmp_path: Path) -> None:
     file = tmp_path / "sample.tar.zst"
     done = pack(sample_library, file)
@@ -68,6 +69,7 @@ def test_a_damaged_library_is_never_packed(sample_library: Path, tmp_path: Path,
     assert [path.name for path in tmp_path.iterdir()] == ["library"]
 
 
+@pytest.mark.slow
 def test_what_cannot_be_packed(sample_library: Path, tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("mine")

@@ -134,6 +134,7 @@ def test_parts_as_changes_give_the_library_of_a_full_build(tmp_path: Path, seed:
     assert_same(tmp_path / "reversed", tmp_path / "full")
 
 
+@pytest.mark.slow
 def test_an_older_record_does_not_replace_a_newer_one(tmp_path: Path) -> None:
     """Edges by OpenAlex ids do not depend on the order in which works come."""
     versions = [

@@ -77,6 +77,7 @@ def test_what_changed_is_found(base: Path, changes: Path, tmp_path: Path) -> Non
     assert again.content == manifest.content
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "where",
     ["points", pytest.param("papers", marks=pytest.mark.slow), pytest.param("move", marks=pytest.mark.slow)],
@@ -129,6 +130,7 @@ def test_changes_that_do_not_fit_are_refused(base: Path, changes: Path, tmp_path
     )
 
 
+@pytest.mark.slow
 def test_differences_without_a_dataset_gave_a_library_of_two_releases(
     base: Path, changes: Path, tmp_path: Path
 ) -> None:

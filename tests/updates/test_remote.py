@@ -110,6 +110,7 @@ def served(place: Place) -> Iterator[str]:
             thread.join(60)
 
 
+@pytest.mark.slow
 def test_a_library_is_unpacked_from_a_url(archive: bytes, sample_library: Path, tmp_path: Path) -> None:
     place = Place(archive)
     with served(place) as url:

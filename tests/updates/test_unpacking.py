@@ -92,6 +92,7 @@ def test_a_flipped_byte_is_refused(content: list[Member], tmp_path: Path) -> Non
         refused(bytes(changed), tmp_path, "damaged|cannot be read")
 
 
+@pytest.mark.slow
 def test_a_flipped_byte_that_is_compressed_again_is_refused(content: list[Member], tmp_path: Path) -> None:
     """zstd's own checksum does not help here, but the blocks' hashes do."""
     for number, (member, data) in enumerate(content):
@@ -102,6 +103,7 @@ def test_a_flipped_byte_that_is_compressed_again_is_refused(content: list[Member
             refused(archive_of(others), tmp_path, "damaged|changed|not a valid manifest|cannot be read")
 
 
+@pytest.mark.slow
 def test_the_hash_beside_the_file_is_compared(packed: Path, tiny: Path, tmp_path: Path) -> None:
     file, beside = tmp_path / "file", tmp_path / "file.sha256"
     shutil.copy(packed, file)
@@ -150,12 +152,14 @@ HOSTILE: dict[str, tuple[Callable[[list[Member]], list[Member]], str]] = {
 }
 
 
+@pytest.mark.slow
 def test_a_hostile_archive_is_refused(content: list[Member], tmp_path: Path) -> None:
     for change, match in HOSTILE.values():
         refused(archive_of(change(content)), tmp_path, match)
     assert not (tmp_path.parent / "evil").exists()
 
 
+@pytest.mark.slow
 def test_a_list_with_other_names_or_sizes_is_refused(content: list[Member], tmp_path: Path) -> None:
     """A list that was written for it, with the right hash of itself and of the file."""
     stored = json.loads(content[1][1])
@@ -202,6 +206,7 @@ def test_a_library_larger_than_the_disk_is_refused_before_it_is_written(
     refused(archive_of(head), tmp_path, "lacks")
 
 
+@pytest.mark.slow
 def test_data_after_the_end_is_refused(content: list[Member], tmp_path: Path) -> None:
     data = archive_of(content)
     refused(data + b"more", tmp_path, "cannot be decompressed")

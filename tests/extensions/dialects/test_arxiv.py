@@ -115,6 +115,7 @@ def test_queries(server: str, sample: Library, query: str, same: str) -> None:
     assert total(root) == len(expected)
 
 
+@pytest.mark.slow
 def test_the_best_comes_first(client: arxiv.Client) -> None:
     assert ids(client, query='"two dimensional QCD is a string theory"', max_results=1) == ["hep-th/9301068"]
     by_relevance = ids(client, query="all:string AND all:theory")
@@ -136,6 +137,7 @@ def test_the_whole_result_is_sorted_by_date(client: arxiv.Client, sample: Librar
     assert dates == sorted(dates, reverse=descending)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("limit", "first", "last"),
     [

@@ -51,6 +51,7 @@ def later(papers: set[str], days: dict[str, str], last: str = LAST_DAY) -> set[s
     return {one for one in papers if days[one] > last}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_no_answer_names_a_later_paper(
     http: httpx.Client, dois: dict[str, str], days: dict[str, str], dialect: str

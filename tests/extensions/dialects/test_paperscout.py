@@ -65,6 +65,7 @@ def test_search_has_the_native_ranking(server: str, sample: Library) -> None:
     assert all(one.categories and one.update_date for one in found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("top_k", [5, 300])
 @pytest.mark.parametrize(
     ("expression", "is_met"),

@@ -57,6 +57,7 @@ def test_look_ups_of_titles_are_matches() -> None:
     assert matches == TITLE_LOOKUPS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_the_trajectory_is_the_client_s_log(http: httpx.Client, dois: dict[str, str], dialect: str) -> None:
     log = []

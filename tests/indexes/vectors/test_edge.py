@@ -120,6 +120,7 @@ def segments(path: Path) -> int:
     return len(list(path.glob("segments/*/vector_index-bm25/inverted_index.dat")))
 
 
+@pytest.mark.slow
 def test_points_in_several_segments_are_found_as_in_one(tmp_path: Path) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
     for path, cuts in ((one, [100]), (two, [60, 100])):
@@ -132,6 +133,7 @@ def test_points_in_several_segments_are_found_as_in_one(tmp_path: Path) -> None:
     assert contents(one) == contents(two)
 
 
+@pytest.mark.slow
 def test_a_point_upserted_again_after_its_segment_was_sealed_counts_once(tmp_path: Path) -> None:
     path = tmp_path / "vectors"
     writer = EdgeWriter.open(path, VectorConfig(dimensions=16))

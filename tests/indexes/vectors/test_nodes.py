@@ -60,6 +60,7 @@ def pair(edge: EdgeIndex) -> Iterator[Cluster]:
         yield cluster
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("failure", "number"), FAILURES)
 def test_one_of_two_nodes_may_fail_at_any_call(
     pair: Cluster, edge: EdgeIndex, corpus: Corpus, failure: str | int, number: int
@@ -77,6 +78,7 @@ def test_one_of_two_nodes_may_fail_at_any_call(
         assert time.monotonic() - began < 60
 
 
+@pytest.mark.slow
 def test_an_index_is_opened_while_a_node_hangs(pair: Cluster) -> None:
     for node in pair.nodes:
         node.fail(HANG)
@@ -115,6 +117,7 @@ def test_a_node_that_hangs_is_avoided_until_it_answers(
     assert pair.urls[0].partition("?")[0] in caplog.text
 
 
+@pytest.mark.slow
 def test_a_node_that_is_started_again_is_used_again(pair: Cluster, corpus: Corpus) -> None:
     vectors = [corpus.queries.vector(title) for title, _ in corpus.texts[:20]]
     node = pair.nodes[1]

@@ -91,6 +91,7 @@ def end(process: subprocess.Popen[str]) -> None:
     assert process.returncode == 0
 
 
+@pytest.mark.slow
 def test_serving_does_not_change_a_library(library: Path, corpus: Corpus) -> None:
     before = fingerprint(library)
     index = EdgeIndex.open(library / "vectors")

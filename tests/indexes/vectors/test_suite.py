@@ -170,6 +170,7 @@ def test_filters_apply_before_the_limit(edge: EdgeIndex, corpus: Corpus) -> None
             assert {hit.id for hit in edge.search_dense(query, 400, filters)} == set(scored), name
 
 
+@pytest.mark.slow
 def test_both_indexes_return_the_same_results(edge: EdgeIndex, server: ServerIndex, corpus: Corpus) -> None:
     for question, filters in zip(QUESTIONS * 4, [NO_FILTERS, *FILTERS.values()], strict=False):
         vector = corpus.queries.vector(question)
@@ -204,6 +205,7 @@ def test_ties_break_by_lowest_id_at_every_limit(index: VectorIndex, corpus: Corp
         assert index.search_dense(dense, limit, NO_FILTERS, exact=True) == near[:limit]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["edge", "server"])
 def test_a_large_group_of_ties_is_limited_by_id(kind: str, tmp_path: Path, nodes: Nodes) -> None:
     numbers = np.random.default_rng(3).permutation(np.arange(1, 301)).tolist()

@@ -140,6 +140,7 @@ def test_an_update_replaces_the_file_and_needs_the_extension(install: Install, t
         discover([newer])
 
 
+@pytest.mark.slow
 def test_a_killed_ingest_continues(install: Install, tmp_path: Path, monkeypatch: Any) -> None:
     many = written(
         tmp_path / "papers.list", "#list\n" + "".join(f"Paper {n} | A B | 2000 |\n" for n in range(50))

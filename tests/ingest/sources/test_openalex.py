@@ -282,6 +282,7 @@ def test_a_library_of_works(tmp_path: Path) -> None:
         assert library.search("fox den").total == 2
 
 
+@pytest.mark.slow
 def test_parquet_and_json_lines_give_the_same_library(tmp_path: Path) -> None:
     one = write(tmp_path / "jsonl/part_0000.gz", WORKS)
     other = write_parquet(tmp_path / "parquet/part_0000.parquet", WORKS)
@@ -327,6 +328,7 @@ def test_bad_rows_are_counted_with_their_numbers(tmp_path: Path) -> None:
         ingest([many], tmp_path / "many", rules=TITLE_RULE)
 
 
+@pytest.mark.slow
 def test_the_newest_record_of_a_work_counts(tmp_path: Path) -> None:
     """A work moves to a newer partition when it changes. Whoever keeps the older ones has it twice."""
     old = work(11, title="An old and much longer title", referenced_works=["https://openalex.org/W13"])

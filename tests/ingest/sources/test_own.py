@@ -91,6 +91,7 @@ def test_bibtex_fields_are_read_without_latex() -> None:
     assert resnet.details["publication_types"] == ["Conference"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", [EXPORTS[0], *(pytest.param(name, marks=pytest.mark.slow) for name in EXPORTS[1:])]
 )
@@ -271,6 +272,7 @@ def test_an_entry_joins_the_paper_of_another_source(tmp_path: Path) -> None:
         ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", ["arxiv", "abstract"])
 def test_the_keep_rule_keeps_ones_own_papers_unless_it_asks_for_abstracts(rule: Any, tmp_path: Path) -> None:
     table = written(tmp_path / "my.csv", "title,abstract\nA,Words.\nB,\n")
@@ -311,6 +313,7 @@ def test_the_order_of_entries_does_not_matter(
     assert len(in_order["papers"]) == 3
 
 
+@pytest.mark.slow
 def test_an_entry_that_gives_a_paper_an_arxiv_id_changes_its_number(tmp_path: Path) -> None:
     papers = [
         {"corpusid": 7, "title": "One", "externalids": {"DOI": "10.1000/one"}},

@@ -201,6 +201,7 @@ def test_a_token_that_dies_loses_nothing_and_doubles_only_a_day(
     assert len(doubled) <= len(dead_at)
 
 
+@pytest.mark.slow
 def test_a_token_of_an_unsorted_list_that_dies_starts_over(repository: Repository, tmp_path: Path) -> None:
     repository.dead_at, repository.is_sorted = {4}, False
     repository.download(tmp_path)
@@ -226,6 +227,7 @@ def test_a_long_retry_after_is_not_waited_for(repository: Repository, tmp_path: 
         repository.download(tmp_path)
 
 
+@pytest.mark.slow
 def test_requests_have_a_pause_between_them(repository: Repository, tmp_path: Path) -> None:
     repository.page = 40
     repository.faults = [Reply(status=500)]
@@ -235,6 +237,7 @@ def test_requests_have_a_pause_between_them(repository: Repository, tmp_path: Pa
     assert all(later - earlier >= 0.29 for earlier, later in pairwise(times))
 
 
+@pytest.mark.slow
 def test_what_is_not_oai_pmh_is_an_error(repository: Repository, tmp_path: Path) -> None:
     for body, message in (
         (b"<html></html>", "first element is html"),

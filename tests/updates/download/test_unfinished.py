@@ -36,6 +36,7 @@ def refused(folder: Path, match: str) -> None:
         discover([folder])
 
 
+@pytest.mark.slow
 def test_a_release(tmp_path: Path) -> None:
     hosts, out = S2(), tmp_path / "out"
     with hosts.api.running(), hosts.storage.running():
@@ -65,6 +66,7 @@ def test_differences(tmp_path: Path) -> None:
         assert [step.datasets for step in find_steps([out])] == [{"papers", "citations"}] * 2
 
 
+@pytest.mark.slow
 def test_a_harvest(tmp_path: Path) -> None:
     repository, out = Repository(), tmp_path / "out"
     with repository.web.running():

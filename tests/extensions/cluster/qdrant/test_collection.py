@@ -28,6 +28,7 @@ def create(nodes: Nodes, name: str) -> None:
     nodes.change("create", lambda client: client.create_collection(name, vectors_config={}))
 
 
+@pytest.mark.slow
 def test_another_library_under_the_same_alias_leaves_the_searched_collection(
     cluster: Cluster, nodes: Nodes, edge: EdgeIndex, corpus: Corpus
 ) -> None:

@@ -42,6 +42,7 @@ def three() -> Iterator[tuple[Cluster, Nodes]]:
         yield cluster, nodes
 
 
+@pytest.mark.slow
 def test_a_loaded_server_has_the_points_of_the_shard(edge: EdgeIndex, nodes: Nodes) -> None:
     reported: list[tuple[int, int]] = []
     load_into_server(edge, nodes, "papers", SNAPSHOT, CONFIG, lambda *now: reported.append(now))
@@ -78,6 +79,7 @@ def test_vectors_far_from_unit_length_are_stored_with_the_same_bits(tmp_path: Pa
         assert all(found[n].tobytes() == vector.tobytes() for n, vector in stored.items())
 
 
+@pytest.mark.slow
 def test_an_interrupted_load_is_resumed(edge: EdgeIndex, nodes: Nodes, cluster: Cluster) -> None:
     class Stop(Exception):
         pass

@@ -21,6 +21,7 @@ def first_queries(tmp_path: Path, count: int = 3) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_one_search_is_what_eval_run_finds(sample: Library, sample_library: Path, tmp_path: Path) -> None:
     queries = first_queries(tmp_path)
     out = tmp_path / "agent"

@@ -77,6 +77,7 @@ WRONG = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wrong", WRONG.values(), ids=WRONG)
 def test_a_wrong_action_stays_in_the_history_and_is_no_target(
     sample: Library, tmp_path: Path, wrong: Reply

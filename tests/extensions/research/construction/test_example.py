@@ -20,6 +20,7 @@ def example() -> list[str]:
     return shlex.split(found[1].replace("\\\n", " "))
 
 
+@pytest.mark.slow
 def test_the_example_runs_offline(
     sample_library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

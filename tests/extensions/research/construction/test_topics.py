@@ -54,6 +54,7 @@ def run(folder: Path, url: str, *options: str) -> dict[str, Any]:
     return manifest
 
 
+@pytest.mark.slow
 def test_questions_of_topics(tmp_path: Path) -> None:
     with model_server(script) as server:
         manifest = run(tmp_path, server.url, "--cosine", "0.85")

@@ -289,6 +289,7 @@ def test_a_sweep_file_has_defaults(
     assert baseline == Point(str(sample_library), "sparse", "fts5", 30, 1000, 1.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "part"),
     [

@@ -67,6 +67,7 @@ def test_a_changed_or_missing_cassette_is_refused(tmp_path: Path) -> None:
         Cassette(tmp_path / "missing.jsonl")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [1, 5, 14, 40])
 def test_a_cassette_whose_first_line_was_cut_is_continued(tmp_path: Path, size: int) -> None:
     recorded(tmp_path / "tape.jsonl")

@@ -43,6 +43,7 @@ MALFORMED = (
 )
 
 
+@pytest.mark.slow
 def test_a_malformed_verdict_is_retried_once_and_then_no_zero() -> None:
     for malformed in MALFORMED:
         with model_server(in_order(malformed, Reply(GOOD))) as server:
