@@ -21,6 +21,8 @@ PYTHON ?= python3
 VENV ?= .venv
 DATA ?= ../shared/data
 BIN := $(VENV)/bin
+# Tests start hundreds of processes, which would compile every module again.
+unexport PYTHONDONTWRITEBYTECODE
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Each process has its own servers and takes up to 2 GB. Three keep two cores busy, since many tests wait for a process. The
 # tests of one file stay together, in the order of tests/conftest.py.

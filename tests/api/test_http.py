@@ -289,7 +289,7 @@ def is_cut(client: socket.socket, pause: float = 0.02) -> bool:
     """Whether the connection ends before the end of the response. Reads it, with pauses in seconds."""
     received = b""
     with suppress(ConnectionError):
-        while data := client.recv(1024):
+        while data := client.recv(65536):
             received += data
             time.sleep(pause)
     head, _, body = received.partition(b"\r\n\r\n")

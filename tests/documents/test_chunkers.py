@@ -46,7 +46,7 @@ def document(*blocks: str) -> Document:
     """Blocks that begin with # are headings, with ## those of subsections."""
     builder = DocumentBuilder()
     for block in blocks:
-        if block.startswith("#"):
+        if block.startswith(("# ", "## ")):
             marks, title = block.split(" ", 1)
             builder.heading(title, level=len(marks))
         else:
