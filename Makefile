@@ -47,8 +47,8 @@ types: $(VENV)/.dev
 	$(BIN)/mypy
 
 # The tests of extensions and of the whole run here, those of the core in a copy without extensions.
-check: lint types $(VENV)/.arxiv-1 core
-	ARXIV_1_PATH=$(abspath $(VENV)/arxiv-1) $(PYTEST) -m whole
+check: lint types core
+	$(PYTEST) -m whole
 
 core: $(VENV)/.dev
 	rm -rf build/core && mkdir -p build/core
@@ -109,11 +109,6 @@ $(VENV)/bin/python:
 $(VENV)/.demo: pyproject.toml | $(VENV)/bin/python
 	@echo "Installing ScholarBase into $(VENV): a minute or two."
 	@$(PIP) --editable ".[demo]"
-	@touch $@
-
-# The client of the arXiv API before version 2, beside the current one.
-$(VENV)/.arxiv-1: $(VENV)/.dev
-	@$(PIP) --upgrade --target $(VENV)/arxiv-1 'arxiv<2'
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
