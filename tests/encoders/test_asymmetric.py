@@ -33,6 +33,8 @@ from tests.encoders.tiny_pairs import (
     make_splade,
 )
 
+pytestmark = pytest.mark.slow
+
 TEXTS = ["dark matter in galaxies", "Graphs of neural networks", "the " * 40]
 
 
@@ -84,7 +86,6 @@ def test_each_side_takes_its_route(dense_router: SentenceTransformersEncoder, mo
     assert not np.allclose(documents, queries, atol=0.1)
 
 
-@pytest.mark.slow
 def test_the_spec_has_both_routes(dense_router: SentenceTransformersEncoder) -> None:
     spec = dense_router.spec
     assert (spec.kind, spec.name, spec.dimensions) == ("sentence-transformers", "dense-router", 8)
@@ -95,13 +96,11 @@ def test_the_spec_has_both_routes(dense_router: SentenceTransformersEncoder) -> 
     assert EncoderSpec.from_dict(json.loads(json.dumps(spec.to_dict()))) == spec
 
 
-@pytest.mark.slow
 def test_a_query_without_tokens_has_the_vector_zero(dense_router: SentenceTransformersEncoder) -> None:
     vectors = dense_router.encode_queries(["\u200b", "dark"]).dense
     assert np.linalg.norm(vectors, axis=1).tolist() == pytest.approx([0, 1])
 
 
-@pytest.mark.slow
 def test_term_weights_are_those_of_sentence_transformers(
     sparse_router: SentenceTransformersEncoder, models: Path
 ) -> None:
@@ -153,7 +152,6 @@ def test_the_fingerprint_covers_both_routes(models: Path, tmp_path: Path, name: 
     assert fingerprints()[1] != queries
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["dense-router", "sparse-router"])
 def test_serving_needs_only_the_route_of_queries(
     models: Path, tmp_path: Path, name: str, request: pytest.FixtureRequest
@@ -173,7 +171,6 @@ def test_serving_needs_only_the_route_of_queries(
         encoder.encode_documents(TEXTS)
 
 
-@pytest.mark.slow
 def test_a_router_without_a_query_route_is_refused(models: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(models / "dense-router", tmp_path / "one-route")
     config = json.loads((folder / "router_config.json").read_text())
@@ -185,7 +182,6 @@ def test_a_router_without_a_query_route_is_refused(models: Path, tmp_path: Path)
         open_encoder(str(folder), device="cpu")
 
 
-@pytest.mark.slow
 def test_route_mappings_are_followed(models: Path, tmp_path: Path) -> None:
     """A Router may name its routes otherwise and map tasks to them."""
     folder = shutil.copytree(models / "dense-router", tmp_path / "mapped")
@@ -207,7 +203,6 @@ def test_route_mappings_are_followed(models: Path, tmp_path: Path) -> None:
     np.testing.assert_allclose(full.encode_documents(TEXTS).dense, documents, atol=1e-6)
 
 
-@pytest.mark.slow
 def test_a_module_in_the_folder_of_the_router(
     models: Path, tmp_path: Path, sparse_router: SentenceTransformersEncoder
 ) -> None:
@@ -232,7 +227,6 @@ def test_a_module_in_the_folder_of_the_router(
     )
 
 
-@pytest.mark.slow
 def test_routes_of_other_dimensions_are_refused(tmp_path: Path) -> None:
     folder = make_dense_router(tmp_path / "uneven", width=8, query_width=6)
     with pytest.raises(EncoderError, match="returns 8 dimensions for documents and 6 for queries"):
@@ -246,7 +240,6 @@ def test_a_broken_router_is_refused(models: Path, tmp_path: Path) -> None:
         open_encoder(str(folder), device="cpu")
 
 
-@pytest.mark.slow
 def test_several_routers_are_refused(models: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(models / "dense-router", tmp_path / "two")
     modules = json.loads((folder / "modules.json").read_text())
@@ -257,7 +250,6 @@ def test_several_routers_are_refused(models: Path, tmp_path: Path) -> None:
         open_encoder(str(folder), device="cpu")
 
 
-@pytest.mark.slow
 def test_term_weights_for_another_similarity_are_refused(tmp_path: Path) -> None:
     folder = make_sparse_router(tmp_path / "cosine", similarity="cosine")
     with pytest.raises(EncoderError, match="compares term weights by cosine, and a library does by dot"):
@@ -267,7 +259,6 @@ def test_term_weights_for_another_similarity_are_refused(tmp_path: Path) -> None
 # -- two models -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 def test_documents_and_queries_have_their_own_models(pair: PairedEncoder, models: Path) -> None:
     from sentence_transformers import SentenceTransformer
 
@@ -279,7 +270,6 @@ def test_documents_and_queries_have_their_own_models(pair: PairedEncoder, models
     np.testing.assert_allclose(query, dark_matter / np.linalg.norm(dark_matter), atol=1e-6)
 
 
-@pytest.mark.slow
 def test_the_spec_of_a_pair_has_both_models(pair: PairedEncoder, models: Path) -> None:
     documents = SentenceTransformersEncoder(models / "documents", device="cpu").spec
     queries = StaticEncoder(models / "queries").spec
@@ -331,7 +321,6 @@ def test_models_of_other_vocabularies_are_refused() -> None:
         PairedEncoder(_Letters(True), _Letters(True, vocabulary_size=4))
 
 
-@pytest.mark.slow
 def test_two_models_of_term_weights(tmp_path: Path) -> None:
     one, other = (
         SentenceTransformersEncoder(make_splade(tmp_path / f"splade-{seed}", seed), device="cpu")
@@ -347,7 +336,6 @@ def test_two_models_of_term_weights(tmp_path: Path) -> None:
 # -- checks ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 def test_a_pair_is_opened_with_its_query_model(pair: PairedEncoder, models: Path) -> None:
     queries = StaticEncoder(models / "queries")
     check_spec(pair.spec, pair.spec)
@@ -355,7 +343,6 @@ def test_a_pair_is_opened_with_its_query_model(pair: PairedEncoder, models: Path
     check_probe(queries, probe(pair))
 
 
-@pytest.mark.slow
 def test_another_query_model_does_not_pass(pair: PairedEncoder, models: Path, tmp_path: Path) -> None:
     other = StaticEncoder(make_model(tmp_path / "others", {"embeddings": VECTORS[::-1].copy()}))
     message = r"built with the query encoder queries \(static\), and the specified query encoder is others \(static\)"
@@ -373,7 +360,6 @@ def test_another_query_model_does_not_pass(pair: PairedEncoder, models: Path, tm
         check_probe(other, probe(pair))
 
 
-@pytest.mark.slow
 def test_the_probe_is_a_query(models: Path, tmp_path: Path) -> None:
     """Of two models that differ only in the prompt of queries, one does not pass for the other."""
     encoders = []
@@ -389,7 +375,6 @@ def test_the_probe_is_a_query(models: Path, tmp_path: Path) -> None:
         check_probe(graph, probe(dark))
 
 
-@pytest.mark.slow
 def test_other_term_weights_do_not_pass(sparse_router: SentenceTransformersEncoder) -> None:
     stored = probe(sparse_router)
     check_probe(sparse_router, stored)
@@ -409,7 +394,6 @@ def test_a_manifest_without_a_query_model_reads() -> None:
 # -- services -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("queries_only", [False, True])
 def test_a_service_of_term_weights(
     models: Path, sparse_router: SentenceTransformersEncoder, queries_only: bool
@@ -430,7 +414,6 @@ def test_a_service_of_term_weights(
         encoder.close()
 
 
-@pytest.mark.slow
 def test_a_service_of_a_pair(pair: PairedEncoder) -> None:
     with running(create_service(pair)) as url:
         encoder = HttpEncoder(url)

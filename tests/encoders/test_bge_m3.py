@@ -11,6 +11,8 @@ from scholarbase.encoders.bge_m3 import BgeM3Encoder, is_bge_m3
 from scholarbase.errors import EncoderError, MissingExtra
 from tests.encoders.tiny_bge_m3 import HIDDEN_SIZE, MAX_POSITIONS, SENTENCES, make_tiny_bge_m3
 
+pytestmark = pytest.mark.slow
+
 TEXTS = [
     *SENTENCES,
     "the the the attention of attention",  # a token's greatest weight counts
@@ -29,7 +31,6 @@ def flag_embedding_output(tiny_bge_m3_folder: Path) -> dict:
     return model.encode(TEXTS, return_sparse=True, max_length=MAX_POSITIONS - 2)
 
 
-@pytest.mark.slow
 def test_the_spec_comes_from_the_models_configuration(tiny_bge_m3: BgeM3Encoder) -> None:
     spec = tiny_bge_m3.spec
     assert (spec.kind, spec.name, spec.learned_sparse) == ("bge-m3", "tiny-bge-m3", True)
@@ -37,7 +38,6 @@ def test_the_spec_comes_from_the_models_configuration(tiny_bge_m3: BgeM3Encoder)
     assert spec.max_tokens == MAX_POSITIONS - 2  # the model has fewer than 1024 positions
 
 
-@pytest.mark.slow
 def test_the_same_model_made_again_has_the_same_fingerprint(
     tiny_bge_m3: BgeM3Encoder, tmp_path: Path
 ) -> None:
@@ -67,7 +67,6 @@ def test_term_weights_are_those_of_flag_embedding(
         np.testing.assert_allclose(mine.values, expected, atol=1e-6)
 
 
-@pytest.mark.slow
 def test_small_batches_give_each_text_its_own_vector(
     tiny_bge_m3_folder: Path, flag_embedding_output: dict
 ) -> None:
@@ -77,7 +76,6 @@ def test_small_batches_give_each_text_its_own_vector(
     )
 
 
-@pytest.mark.slow
 def test_each_batch_runs_once(tiny_bge_m3_folder: Path) -> None:
     """FlagEmbedding's own loop runs the first batch of every call twice, which doubles a query's time."""
     encoder = BgeM3Encoder(tiny_bge_m3_folder, device="cpu")
@@ -88,7 +86,6 @@ def test_each_batch_runs_once(tiny_bge_m3_folder: Path) -> None:
     assert len(runs) == 1
 
 
-@pytest.mark.slow
 def test_no_texts_give_no_rows(tiny_bge_m3: BgeM3Encoder) -> None:
     nothing = tiny_bge_m3.encode_documents([])
     assert nothing.dense.shape == (0, HIDDEN_SIZE)
@@ -105,7 +102,6 @@ def test_a_missing_layer_would_be_random_and_is_refused(
         BgeM3Encoder(folder, device="cpu")
 
 
-@pytest.mark.slow
 def test_other_term_weights_are_another_model(
     tiny_bge_m3: BgeM3Encoder, tiny_bge_m3_folder: Path, tmp_path: Path
 ) -> None:
@@ -118,14 +114,12 @@ def test_other_term_weights_are_another_model(
     assert BgeM3Encoder(folder, device="cpu").spec.fingerprint != tiny_bge_m3.spec.fingerprint
 
 
-@pytest.mark.slow
 def test_another_architecture_is_refused(minilm_folder: Path) -> None:
     assert not is_bge_m3(minilm_folder)
     with pytest.raises(EncoderError, match="is not a BGE-M3 model"):
         BgeM3Encoder(minilm_folder, device="cpu")
 
 
-@pytest.mark.slow
 def test_without_the_extra_the_error_names_it(
     tiny_bge_m3_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -134,7 +128,6 @@ def test_without_the_extra_the_error_names_it(
         BgeM3Encoder(tiny_bge_m3_folder)
 
 
-@pytest.mark.slow
 def test_weights_that_are_not_finite_are_an_error(tiny_bge_m3_folder: Path, tmp_path: Path) -> None:
     import torch
 
@@ -145,7 +138,6 @@ def test_weights_that_are_not_finite_are_an_error(tiny_bge_m3_folder: Path, tmp_
         BgeM3Encoder(folder, device="cpu").encode_queries(["attention"])
 
 
-@pytest.mark.slow
 def test_a_closed_encoder_is_an_error(tiny_bge_m3_folder: Path) -> None:
     encoder = BgeM3Encoder(tiny_bge_m3_folder, device="cpu")
     encoder.close()

@@ -20,6 +20,8 @@ from tests.conftest import run_cli, serving, snapshot_of
 from tests.encoders.static_models import VECTORS, make_model
 from tests.encoders.tiny_pairs import make_bert, make_sparse_router
 
+pytestmark = pytest.mark.slow
+
 TITLES = [
     "Dark matter in galaxies",
     "Graphs of neural networks",
@@ -175,7 +177,6 @@ def test_modes_with_dense_vectors_say_why_not(learned: tuple[Path, Sequence[str]
         library.search(QUERY, mode=mode)
 
 
-@pytest.mark.slow
 def test_workers_share_the_table_of_queries(learned: tuple[Path, Sequence[str]]) -> None:
     path, ranking = learned
     with serving(path, "--workers", "2") as (url, _):

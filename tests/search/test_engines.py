@@ -28,6 +28,8 @@ from tests.packages import need
 from tests.qdrant.cluster import qdrant_cluster
 from tests.qdrant.loading import fill
 
+pytestmark = pytest.mark.slow
+
 FILTERS = ({}, {"category": ["cs.CL"]}, {"from_": "2018", "to": "2020-06"}, {"min_citations": 20})
 
 
@@ -121,7 +123,6 @@ def test_real_questions_find_more_than_by_plain_bm25(
     assert 0.3 < plain_recall < recall(found)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["sparse", "dense", "hybrid"])
 def test_both_vector_indexes_give_the_same_answers(
     dense: Library, over_a_server: Library, mode: Mode
@@ -162,7 +163,6 @@ def test_learned_weights_rank_by_their_dot_product(learned_library: Path) -> Non
         assert answer.total == len(expected)
 
 
-@pytest.mark.slow
 def test_learned_weights_take_part_in_a_hybrid_search(learned_library: Path) -> None:
     with Library.open(learned_library) as library:
         answer = library.search("heavy quark decay", mode="hybrid", engine="learned", explain=True, limit=5)

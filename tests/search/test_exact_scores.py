@@ -25,6 +25,8 @@ from tests.conftest import SAMPLE
 from tests.qdrant.cluster import qdrant_cluster
 from tests.qdrant.loading import fill
 
+pytestmark = pytest.mark.slow
+
 SEGMENTS = (1, 3)
 ENGINES: tuple[Engine, ...] = ("bm25", "feedback")
 FILTERS: tuple[dict[str, Any], ...] = (
@@ -91,7 +93,6 @@ def test_scores_are_the_same_in_any_number_of_segments(libraries: list[Library])
     check_equal(libraries, questions()[-3:])
 
 
-@pytest.mark.slow
 def test_scores_are_the_same_on_a_server(libraries: list[Library], sample_library: Path) -> None:
     """Of two nodes."""
     _, snapshot = read_manifest(sample_library)

@@ -34,6 +34,8 @@ from tests.evaluation.test_searching import search as evaluate
 from tests.rerankers.scripted import ScriptedReranker, Step, running_reranker
 from tests.rerankers.tiny_cross_encoder import make_tiny_cross_encoder
 
+pytestmark = pytest.mark.slow
+
 Q = "quantum field theories of strings and gauge fields"
 DEPTH = 30
 
@@ -232,7 +234,6 @@ def test_a_reranker_that_fails_is_an_error_or_named(library: Library, service: S
     )
 
 
-@pytest.mark.slow
 def test_a_slow_reranker_ends_at_the_time_limit(
     library: Library, service: ScriptedReranker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -337,7 +338,6 @@ def test_a_call_is_recorded_with_its_reranker_and_models_do_not_see_it() -> None
     assert "rerank" not in str(schemas())
 
 
-@pytest.mark.slow
 def test_doctor_opens_the_rerankers(path: Path, model: Path) -> None:
     found = run_cli("doctor", "--library", path, SCHOLARBASE_RERANKERS=f"tiny={model}")
     assert "ok       rerankers    tiny (tiny-cross-encoder)" in found.stdout
@@ -345,7 +345,6 @@ def test_doctor_opens_the_rerankers(path: Path, model: Path) -> None:
     assert "failed   rerankers    The reranker 'tiny' cannot be opened." in failed.stdout
 
 
-@pytest.mark.slow
 def test_a_run_records_its_reranker(library: Library, tmp_path: Path) -> None:
     settings = SearchSettings(mode="sparse", limit=60, rerank="tiny", rerank_depth=DEPTH)
     run = evaluate(library, tmp_path / "run", settings)

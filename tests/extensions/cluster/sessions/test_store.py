@@ -7,6 +7,8 @@ import pytest
 from tests.extensions.cluster.postgres import Postgres
 from tests.sessions.test_store import *  # noqa: F403
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def location(postgres: Postgres) -> str:
