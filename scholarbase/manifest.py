@@ -95,7 +95,7 @@ class Manifest:
             if content["format"] != FORMAT:
                 raise LibraryCorrupt(
                     f"The library at {where.parent} has format {content['format']!r}, and this ScholarBase reads "
-                    f'format {FORMAT}: try "scholarbase upgrade", ingest it again, or use the release that built it.'
+                    f"format {FORMAT}: ingest it again, or use the release that built it."
                 )
             encoder = content.pop("encoder")
             sources = tuple(SourceFact(**source) for source in content.pop("sources"))

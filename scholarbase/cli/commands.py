@@ -21,7 +21,7 @@ from scholarbase.cli.encoders import encoder_group, encoder_location, open_encod
 from scholarbase.cli.evaluation import evaluation
 from scholarbase.cli.groups import Commands
 from scholarbase.cli.keys import key
-from scholarbase.cli.libraries import diff, info, pack, snapshots, unpack, upgrade, verify
+from scholarbase.cli.libraries import diff, info, pack, snapshots, unpack, verify
 from scholarbase.cli.options import (
     json_option,
     library_option,
@@ -270,6 +270,6 @@ def doctor(settings: Settings, library: Path | None, as_json: bool) -> None:
 for _command in (
     *request_commands(),
     *(check, diff, download_group, encoder_group, evaluation, info, key, mcp, pack, session, snapshots),
-    *(unpack, update, upgrade, verify),
+    *(unpack, update, verify),
 ):
     main.add_command(_command)

@@ -101,22 +101,6 @@ def unpack(settings: Settings, source: str, library: Path | None, sha256: str | 
     click.echo(f"{path}: snapshot {manifest.snapshot}, {manifest.counts['papers']:,} papers.")
 
 
-@click.command(short_help="Write a library of an older format as one of the present format.")
-@click.argument("old", metavar="LIBRARY", type=click.Path(path_type=Path))
-@target_option
-@click.pass_obj
-def upgrade(settings: Settings, old: Path, library: Path | None) -> None:
-    """Write LIBRARY, which has an older format, as one of the present format to the folder --library.
-
-    Where that needs the sources, nothing is written, and the message names what is missing and the command that builds
-    the library again.
-    """
-    from scholarbase.updates.upgrading import upgrade as run
-
-    require_target(library, settings)
-    run(old)
-
-
 @click.command(short_help="List the libraries in a folder.")
 @click.argument("folder", type=click.Path(path_type=Path))
 @json_option
