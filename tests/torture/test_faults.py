@@ -107,7 +107,9 @@ def lane(preloaded: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("file", ["catalog.sqlite-wal", ".manifest.pending.*.tmp", "terms-*/*.npy"])
+@pytest.mark.parametrize(
+    "file", ["catalog.sqlite-wal", ".manifest.pending.*.tmp", "partitions/*/terms/*.npy"]
+)
 def test_an_input_output_error_of_an_ingest_ended_in_a_traceback(
     lane: Lane, tmp_path: Path, file: str
 ) -> None:
