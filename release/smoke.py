@@ -32,14 +32,14 @@ class Step(NamedTuple):
 
 
 def steps(readme: str) -> list[Step]:
-    """What the README shows, without ``make`` and ``pip``, which are for a checkout."""
+    """What the README shows, without ``git``, ``make`` and ``pip``, which are for a checkout."""
     found = []
     for match in re.finditer(r"^```(console|python)\n(.*?)^```\n(?:\n```\n(.*?)^```)?", readme, re.S | re.M):
         if match[1] == "python":
             found.append(Step("python", match[2], (match[3] or "").splitlines()))
             continue
         for command, shown in re.findall(r"^\$ ((?:.*\\\n)*.*)\n((?:(?!\$ ).*\n)*)", match[2], re.M):
-            if command.split()[0] not in ("make", "pip"):
+            if command.split()[0] not in ("git", "make", "pip"):
                 found.append(Step("console", command, shown.splitlines()))
     return found
 

@@ -83,7 +83,13 @@ def test_the_wheel_holds_the_package_and_nothing_else(artefacts: tuple[list[str]
         for name in ("0-2", "1-10", "binary", "half")
     }
     measured = {f"scholarbase_cluster/planning/{name}.json" for name in ("gpus", "slopes")}
-    data = {"scholarbase_research/construction/categories.toml", "scholarbase/py.typed", *typed, *measured}
+    data = {
+        "scholarbase_research/construction/categories.toml",
+        "scholarbase/py.typed",
+        "scholarbase/evaluation/report/published.toml",
+        *typed,
+        *measured,
+    }
     names = (
         "api",
         "author",
