@@ -89,6 +89,17 @@ def test_sorts_put_nulls_last_and_break_ties_by_id(
     assert [edge.paper_id for edge in page] == order
 
 
+@pytest.mark.parametrize("at_most", [None, 10])
+def test_of_equal_first_days_the_last_one_decides(catalog: sqlite3.Connection, at_most: int | None) -> None:
+    days = [(7, 20200101, 20201231), (8, 20200101, 20200101)]
+    catalog.executemany("INSERT INTO papers(id, title, first_day, last_day) VALUES (?, 'x', ?, ?)", days)
+    citations.insert_edges(catalog, [EdgeRow(7, 6), EdgeRow(8, 6)])
+    newest = citations.page(catalog, 6, "citations", 10, 0, "-date", at_most=at_most)
+    oldest = citations.page(catalog, 6, "citations", 10, 0, "date", at_most=at_most)
+    assert [edge.paper_id for edge in newest] == [7, 8]
+    assert [edge.paper_id for edge in oldest] == [8, 7]
+
+
 def test_a_page_is_cut_at_its_limit_however_few_edges_there_are(catalog: sqlite3.Connection) -> None:
     assert citations.few(catalog, 1, "citations") == 4
     assert [e.paper_id for e in citations.page(catalog, 1, "citations", 3, at_most=4)] == [2, 4, 5]

@@ -457,6 +457,9 @@ def test_scores_stay_in_order() -> None:
     assert [hit.id for hit in ranked] == [4, 9, 5, 3]
     assert ranked[0].score > ranked[1].score > ranked[2].score == 2.0
     assert put_first((KnownItem(5, "id"),), hits) == hits
+    tied = put_first((two,), [ScoredId(1, 0.5), ScoredId(9, 0.5)])
+    assert [hit.id for hit in tied] == [9, 1]
+    assert tied[0].score > tied[1].score
     assert put_first((two,), []) == [ScoredId(9, 1.0)]
     assert put_first((one,), [ScoredId(4, -0.5)]) == [ScoredId(4, -0.5)]
     assert math.isfinite(put_first((two,), [ScoredId(1, 0.0)])[0].score)
