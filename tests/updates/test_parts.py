@@ -201,3 +201,17 @@ def test_a_record_that_is_deleted_put_the_paper_of_another_source_into_a_set(tmp
     update(tmp_path / "library", [], tmp_path / "updated", sets={"new": [page]})
     assert_same(tmp_path / "updated", tmp_path / "full")
     assert read_manifest(tmp_path / "updated")[0].sets["new"]["papers"] == 1
+
+
+def test_a_rejected_line_removes_its_record_unless_a_later_one_is_valid(tmp_path: Path) -> None:
+    """A full release with these lines would have the same papers."""
+    first, second = (
+        {**KNOWN, "id": name, "title": name, "doi": None} for name in ("2101.00001", "2101.00002")
+    )
+    invalid = [{**first, "title": None}, {**second, "title": None}]
+    ingest([write_lines(tmp_path / "old.json", [first, second])], tmp_path / "old")
+    changes = write_lines(tmp_path / "new.json", [*invalid, {**second, "title": "Corrected"}])
+    update(tmp_path / "old", [changes], tmp_path / "new", max_reject_share=1.0)
+    with Library.open(tmp_path / "new") as library:
+        papers = library.papers(["2101.00001", "2101.00002"])
+    assert [paper and paper.title for paper in papers] == [None, "Corrected"]
