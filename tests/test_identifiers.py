@@ -243,6 +243,12 @@ def test_an_arxiv_id_stored_as_a_number_is_repaired(number: str, arxiv_id: str |
     assert identifiers.arxiv_id_from_number(number) == arxiv_id
 
 
+def test_ids_have_five_digits_from_january_2015_on() -> None:
+    """https://info.arxiv.org/help/arxiv_identifier.html."""
+    assert identifiers.arxiv_id_from_number("1412.123") == "1412.1230"
+    assert identifiers.arxiv_id_from_number("1501.1234") == "1501.12340"
+
+
 @given(st.integers(7, 30), st.integers(1, 12), st.integers(1, 99999))
 def test_every_arxiv_id_can_be_restored_from_a_number(year: int, month: int, serial: int) -> None:
     if year == 7 and month < 4:

@@ -101,6 +101,13 @@ def test_elaipbench_passages_of_512_tokens() -> None:
     ]
 
 
+def test_a_paragraph_of_as_many_tokens_as_fit_is_one_passage() -> None:
+    paper = document(" ".join(TWELVE[:2]))  # ten tokens
+    for most, sizes in ((10, [10]), (9, [5, 5])):
+        chunker = Chunker("paragraphs-9", "paragraph", tokens=most, across_paragraphs=False)
+        assert [passage.tokens for passage in cut(paper, chunker)] == sizes
+
+
 def test_a_sentence_above_the_limit_is_cut_and_more_follow_its_last_piece() -> None:
     paper = document(
         "Start here. One two three four five six seven eight nine ten eleven. End here. And so on."
