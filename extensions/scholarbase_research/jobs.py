@@ -57,7 +57,7 @@ def in_threads(
     After an error no further question is started, ``ended`` is set, and those that run are finished first.
 
     Raises:
-        ScholarBaseError: that of a question, with how many are ``kept``.
+        ScholarBaseError: a question failed. The message says how many are ``kept``.
     """
     failed: BaseException | None = None
     ended = ended or Event()

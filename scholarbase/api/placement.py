@@ -48,7 +48,7 @@ def is_short(library: Library, request: Any, tool: str | None = None) -> bool:
 
 
 def is_quick(library: Library, request: Any) -> bool:
-    """Whether a request is some queries of vectors, and a static encoder makes that of the query."""
+    """Whether a request only searches vectors, and needs no encoder or a static one."""
     if type(request) is PassageSearchBody:
         listed = len(request.within or ())
         return library.encodes_at_once and not request.exact and not request.author and listed <= SHORT_LIST

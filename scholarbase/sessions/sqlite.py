@@ -102,7 +102,7 @@ class SqliteStorage:
             self._connection.execute(f"PRAGMA user_version = {VERSION}")  # a small transaction
 
     def _connected(self) -> sqlite3.Connection:
-        """The connection; where the file was deleted or replaced, to the one that is now at the path."""
+        """The connection, a new one if the file at the path was deleted or replaced."""
         if self._connection is None or self._file != _identity(self.path):
             self._disconnect()
             self._connection = _connect(self.path)

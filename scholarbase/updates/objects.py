@@ -32,7 +32,7 @@ def stored_pieces(url: str) -> Iterator[bytes]:
 
 
 def small_object(url: str, limit: int) -> bytes | None:
-    """The first ``limit`` bytes of an object, None if there is no such object. Raises as :func:`stored_pieces`."""
+    """The first ``limit`` bytes of an object, None if it does not exist. Raises as :func:`stored_pieces`."""
     store, name = _store(url)
     try:
         return bytes(store.get(name).bytes())[:limit]

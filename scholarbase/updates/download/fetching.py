@@ -211,7 +211,7 @@ class Fetcher:
                     total, tag, is_part = _total(response), _validator(response), response.status_code == 206
                     is_same = tag in ("", validator) if is_part else tag == validator
                     if is_earlier and not (is_part or is_same):
-                        position = 0  # another file than that of the earlier call
+                        position = 0  # the file has changed at the server since the earlier call
                     if not position:
                         if size is not None and total not in (None, size):
                             raise SourceChanged(

@@ -27,7 +27,7 @@ class Judge:
         self._patience = Patience()
 
     def decide(self, question: str, task: str, parts: Mapping[str, Any], answer: Any) -> bool:
-        """The verdict on an answer. A reply without a verdict is asked for once more.
+        """The verdict on an answer. If a reply has no verdict, the model is asked once more.
 
         Args:
             task: when the answer is right, in a sentence.
