@@ -7,12 +7,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-import fpdf
-
-from scholarbase.documents import sources
 from scholarbase.encoders import open_encoder
 from scholarbase.ingest.job import ingest
 from scholarbase.models.encoders import PACKAGED
+from tests.documents.pdfs import new_pdf
 
 SORTING: Final = "arXiv:2301.00001"
 MERGING: Final = "arXiv:2302.00002"
@@ -187,15 +185,13 @@ RECORDS: Final = (
 )
 
 
-READS_PDFS: Final = hasattr(sources, "LINE_SOURCES")
-"""Whether PDFs can be ingested."""
 RED_SQUARE: Final = (50.0, 60.0, 40.0, 40.0)
 """The picture on page 2 of the PDF of ``MERGING``: x, y, width, height in points from the top left corner."""
 
 
 def pdf_of_merging() -> bytes:
     """Two pages of 400 by 600 points, the second one with a red square."""
-    pdf = fpdf.FPDF(unit="pt", format=(400, 600))
+    pdf = new_pdf(unit="pt", format=(400, 600))
     pdf.set_font("helvetica", size=11)
     pdf.add_page()
     pdf.multi_cell(0, text="Merging sorted lists")
@@ -215,11 +211,9 @@ def write_sources(folder: Path) -> tuple[Path, list[Path]]:
     about.write_text(json.dumps(other) + "\n")
     texts = folder / "unarxive.jsonl"
     texts.write_text("".join(json.dumps(one) + "\n" for one in RECORDS))
-    documents = [texts]
-    if READS_PDFS:
-        documents.append(folder / "2302.00002v1.pdf")
-        documents[-1].write_bytes(pdf_of_merging())
-    return about, documents
+    pdf = folder / "2302.00002v1.pdf"
+    pdf.write_bytes(pdf_of_merging())
+    return about, [texts, pdf]
 
 
 def build(folder: Path, *, dense: bool = True) -> Path:

@@ -14,7 +14,7 @@ from mcp import Client as McpClient
 
 from scholarbase.search.library import Library
 from tests.conftest import serving_in_thread
-from tests.fulltexts import GRAPHS, MERGING, READS_PDFS, SORTING
+from tests.fulltexts import GRAPHS, MERGING, SORTING
 
 VARYING = ("time", "ended", "seconds", "session")
 """Keys of a trajectory's line that differ from run to run."""
@@ -53,7 +53,7 @@ def answer(question: Question, call: Call) -> str:
     place = places["results"][0]["match_end"]
     read = call("scholarbase", "read_paper", {"paper_id": best, "offset": place, "max_tokens": 500})
     word: str = read["text"].split()[0].strip(".,")
-    if READS_PDFS and best == MERGING:
+    if best == MERGING:
         call("airqa", "view", {"paper_id": best, "page_number": 2})
     call("airqa", "view", {"paper_id": best, "page_number": 9})  # which is not there: an observation
     call("airqa", "answer", {"answer": word})

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import fpdf
+from collections.abc import Callable
+
 import pytest
 
 from scholarbase.documents.model import BadDocument
 from scholarbase.documents.pdf import read_pdf
 from scholarbase.documents.pdfium import PdfWorker
 from tests.documents.holding import check
-from tests.documents.pdfs import many_pages, two_pages
+from tests.documents.pdfs import many_pages, new_pdf, two_pages
 
 
 def test_a_pdf_becomes_text_by_page() -> None:
@@ -42,7 +43,7 @@ def test_a_pdf_becomes_text_by_page() -> None:
 
 
 def test_the_stamp_of_arxiv_says_which_paper_it_is() -> None:
-    pdf = fpdf.FPDF()
+    pdf = new_pdf()
     pdf.set_title("paper_final.tex")
     pdf.set_font("helvetica", size=11)
     pdf.add_page()
@@ -55,7 +56,7 @@ def test_the_stamp_of_arxiv_says_which_paper_it_is() -> None:
 
 
 def test_words_split_at_the_end_of_a_line_are_joined() -> None:
-    pdf = fpdf.FPDF()
+    pdf = new_pdf()
     pdf.set_font("helvetica", size=11)
     pdf.add_page()
     pdf.text(20, 30, "The state-of-the-")
@@ -74,15 +75,15 @@ def test_pages_without_text_are_pages() -> None:
 @pytest.mark.parametrize(
     ("data", "reason", "sentence"),
     [
-        (two_pages("secret"), "encrypted-pdf", "encrypted with a password"),
-        (b"%PDF-1.7 and nothing", "broken-pdf", "is broken"),
-        (b"", "broken-pdf", "is broken"),
-        (many_pages(5000), "too-many-pages", "has 5,000 pages: the maximum is 2,000"),
+        (lambda: two_pages("secret"), "encrypted-pdf", "encrypted with a password"),
+        (lambda: b"%PDF-1.7 and nothing", "broken-pdf", "is broken"),
+        (bytes, "broken-pdf", "is broken"),
+        (lambda: many_pages(2001), "too-many-pages", "has 2,001 pages: the maximum is 2,000"),
     ],
 )
-def test_bad_pdfs_are_refused_with_a_sentence(data: bytes, reason: str, sentence: str) -> None:
+def test_bad_pdfs_are_refused_with_a_sentence(data: Callable[[], bytes], reason: str, sentence: str) -> None:
     with pytest.raises(BadDocument, match=sentence) as caught:
-        read_pdf(data)
+        read_pdf(data())
     assert caught.value.reason == reason
 
 

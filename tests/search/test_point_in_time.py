@@ -7,6 +7,7 @@ alone.
 from __future__ import annotations
 
 import calendar
+from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import date
 from pathlib import Path
@@ -71,7 +72,8 @@ EDGES = sorted(sample_edges())
 DAY: dict[str, int | None] = {f"arXiv:{row['externalids']['ArXiv']}": last_day(row) for row in ROWS}
 NAME = {row["corpusid"]: f"arXiv:{row['externalids']['ArXiv']}" for row in ROWS}
 LINKS = [(NAME[a], NAME[b]) for a, b in EDGES if a in NAME and b in NAME]
-HUBS = sorted(DAY, key=lambda name: (-sum(name in link for link in LINKS), name))[:12]
+DEGREES = Counter(name for link in LINKS for name in link)
+HUBS = sorted(DAY, key=lambda name: (-DEGREES[name], name))[:12]
 
 
 def existing(day: int) -> set[str]:

@@ -26,11 +26,10 @@ from scholarbase.tools import Tools
 from scholarbase.tools.definitions import schemas, tools_in
 from scholarbase.tools.replay import differences, replay
 from tests.conftest import serving_in_thread
-from tests.fulltexts import ABSTRACT_ONLY, GRAPHS, MERGING, READS_PDFS, RED_SQUARE, SORTING
+from tests.fulltexts import ABSTRACT_ONLY, GRAPHS, MERGING, RED_SQUARE, SORTING
 
 NAMES = ["retrieve", "query", "view", "answer"]
 TITLES = "SELECT paper_id, title FROM papers WHERE year = 2021"
-needs_pdfs = pytest.mark.skipif(not READS_PDFS, reason="PDFs cannot be ingested yet")
 
 
 @pytest.fixture(scope="module")
@@ -136,7 +135,6 @@ class TestActions:
         for answer in (42, ["Results", "Discussion"], ["one"], "zebra", {"a": 1.5}, True):
             assert tools.call("answer", {"answer": answer})["answer"] == answer
 
-    @needs_pdfs
     def test_view_shows_a_page_or_a_part_of_it(self, tools: Tools) -> None:
         def image(**arguments: Any) -> Image.Image:
             content = tools.call("view", {"paper_id": MERGING, "page_number": 2, **arguments})
@@ -153,7 +151,6 @@ class TestActions:
         assert part.getpixel((part.width // 2, part.height // 2)) == (255, 0, 0)
         assert part.width == pytest.approx(part.height, abs=1)
 
-    @needs_pdfs
     def test_the_text_of_a_view_says_what_it_shows(self, tools: Tools) -> None:
         text = tools.call_as_text("view", {"paper_id": "2302.00002", "page_number": 2})
         assert text == f"Page 2 of {MERGING}."
@@ -219,13 +216,12 @@ class TestMcp:
             assert refused.is_error
             assert "has no PDF of" in refused.content[0].text
             assert call("retrieve", {"query": "zebra", "colour": 1}).is_error
-            if READS_PDFS:
-                seen = call("view", {"paper_id": MERGING, "page_number": 2})
-                text, image = seen.content
-                assert text.text == f"Page 2 of {MERGING}."
-                assert (image.type, image.mime_type) == ("image", "image/png")
-                assert base64.b64decode(image.data).startswith(b"\x89PNG")
-                assert "image" not in seen.structured_content
+            seen = call("view", {"paper_id": MERGING, "page_number": 2})
+            text, image = seen.content
+            assert text.text == f"Page 2 of {MERGING}."
+            assert (image.type, image.mime_type) == ("image", "image/png")
+            assert base64.b64decode(image.data).startswith(b"\x89PNG")
+            assert "image" not in seen.structured_content
 
 
 def recorded_actions(library: Library, store: SessionStore) -> tuple[Session, list[bytes]]:
@@ -258,7 +254,6 @@ class TestSessions:
             assert rows[3]["arguments"] == {"answer": ["Old graphs"]}
             assert differences(replay(full_texts, recorded, lines)) == []
 
-    @needs_pdfs
     def test_an_image_counts_no_tokens(self, full_texts: Library, tmp_path: Path) -> None:
         with SessionStore(tmp_path) as store:
             tools = Tools(full_texts, session=Session("seen"), store=store, tool_set="airqa")

@@ -16,8 +16,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import stats
-from sklearn.metrics import cohen_kappa_score
 
 from scholarbase.errors import QueryFileError, RunExists
 from scholarbase.search.library import Library
@@ -95,6 +93,9 @@ PAIRS = st.lists(st.tuples(st.sampled_from([0, 1, 2]), st.sampled_from([0, 1, 2]
 @settings(deadline=None, max_examples=60)
 @given(PAIRS)
 def test_figures_are_those_of_scipy_and_scikit_learn(pairs: list[tuple[int, int]]) -> None:
+    from scipy import stats  # takes a second
+    from sklearn.metrics import cohen_kappa_score
+
     a, b = map(list, zip(*pairs, strict=True))
     table = np.zeros((3, 3))
     for pair in pairs:
