@@ -313,9 +313,9 @@ def serving_in_thread(library: Library | Libraries, **settings: Any) -> Iterator
 
 
 @pytest.fixture(scope="session")
-def server(sample_library: Path) -> Iterator[str]:
+def server(sample: Library) -> Iterator[str]:
     """The URL of a server over the sample library."""
-    with serving(sample_library, SCHOLARBASE_SQL="true") as (url, _):
+    with serving_in_thread(sample, sql=True) as url:
         yield url
 
 

@@ -30,6 +30,7 @@ TARGET: Final = 0.92
 def run(setting: Setting) -> list[Row]:
     """The row of throughput with and without sessions."""
     requests = [mixed.request for mixed in mix(setting.library, free_questions(setting))]
+    requests = requests[: ROUNDS * ROUND_CALLS]
     workers = cores()
     with tempfile.TemporaryDirectory() as folder:
         with serving(setting.library, workers=workers, SCHOLARBASE_SESSIONS=folder) as server:

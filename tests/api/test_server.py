@@ -20,7 +20,7 @@ from scholarbase.http import listen
 from scholarbase.search.library import Library
 from tests.api.raw import connected
 from tests.api.test_attacks import workers_of
-from tests.conftest import ROOT, run_cli, run_process, serving
+from tests.conftest import ROOT, run_cli, serving
 from tests.sessions.agents import wait_until
 
 
@@ -98,17 +98,12 @@ def test_unknown_methods_share_one_metrics_series(server: str) -> None:
 
 
 @pytest.mark.slow
-def test_the_log_names_the_explorer_where_there_is_one(sample_library: Path) -> None:
+def test_a_server_logs_requests_and_stops_cleanly(sample_library: Path, tmp_path: Path) -> None:
     said: list[str] = []
-    with serving(sample_library, said=said) as (url, _):
+    at = {"TMPDIR": str(tmp_path), "SCHOLARBASE_RUNTIME_DIR": str(tmp_path)}
+    with serving(sample_library, said=said, **at) as (url, process):
         assert f" Open {url}/ in a browser, or try the API at {url}/docs." in "".join(said)
         assert httpx.get(f"{url}/").headers["content-type"].startswith("text/html")
-
-
-@pytest.mark.slow
-def test_request_ids_are_returned_and_logged(sample_library: Path) -> None:
-    said: list[str] = []
-    with serving(sample_library, said=said) as (url, _):
         mine = httpx.get(f"{url}/healthz", headers={"X-Request-ID": "asked-by-me-1"})
         assert mine.headers["x-request-id"] == "asked-by-me-1"
         generated = httpx.get(f"{url}/v1/papers/CorpusId:999").headers["x-request-id"]
@@ -116,47 +111,52 @@ def test_request_ids_are_returned_and_logged(sample_library: Path) -> None:
         # An id that could break the log line is replaced.
         odd = httpx.get(f"{url}/healthz", headers={"X-Request-ID": "two words"}).headers["x-request-id"]
         assert odd != "two words"
+        stop(process, signal.SIGTERM)
     lines = [line for line in said if " id=" in line]
     assert any("GET /healthz 200" in line and line.endswith("id=asked-by-me-1\n") for line in lines)
     assert any("GET /v1/papers/CorpusId:999 404" in line and generated in line for line in lines)
     assert sum(odd in line for line in lines) == 1
+    assert not [line for line in said if "Traceback" in line or "ERROR" in line]
+    assert not list(tmp_path.iterdir()), "temporary files were not removed"
 
 
 @pytest.mark.slow
-def test_a_port_in_use_is_an_address_error(sample_library: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        done = run_process("serve", "--library", sample_library, "--port", str(port))
-    assert done.returncode == 9
-    assert f"Port {port} on 127.0.0.1 is in use" in done.stderr
-    assert "--port" in done.stderr
-    assert "Traceback" not in done.stderr
-
-
-@pytest.mark.slow
-def test_an_address_of_another_machine_is_an_address_error(sample_library: Path) -> None:
-    done = run_process("serve", "--library", sample_library, "--port", "0", "--host", "192.0.2.1", "--public")
-    assert done.returncode == 9
-    assert "192.0.2.1" in done.stderr
-    assert "Traceback" not in done.stderr
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("stop", "workers"), [(signal.SIGTERM, "1"), (signal.SIGINT, "2")])
-def test_a_signal_stops_it_cleanly(
-    sample_library: Path, tmp_path: Path, stop: signal.Signals, workers: str
+def test_metrics_are_those_of_all_workers_and_a_signal_stops_them(
+    sample_library: Path, tmp_path: Path
 ) -> None:
     said: list[str] = []
     at = {"TMPDIR": str(tmp_path), "SCHOLARBASE_RUNTIME_DIR": str(tmp_path)}
-    with serving(sample_library, "--workers", workers, said=said, **at) as (url, process):
-        search(url)
-        process.send_signal(stop)
-        process.wait(timeout=120)
-    assert process.returncode == 0
+    with serving(sample_library, "--workers", "2", said=said, **at) as (url, process):
+        wait_until(lambda: len(workers_of(process.pid)) == 2)
+        for _ in range(40):  # new connections, which both workers accept
+            assert httpx.get(f"{url}/v1/papers/hep-th/9302103").status_code == 200
+        for _ in range(10):
+            text = httpx.get(f"{url}/metrics").text
+            counted = 'scholarbase_requests_total{method="GET",route="/v1/papers/{paper_id:path}",status="200"} 40.0'
+            assert counted in text
+        stop(process, signal.SIGINT)
     assert not [line for line in said if "Traceback" in line or "ERROR" in line]
     with pytest.raises(httpx.ConnectError):
         httpx.get(f"{url}/healthz")
     assert not list(tmp_path.iterdir()), "temporary files were not removed"
+
+
+def stop(process: subprocess.Popen[str], by: signal.Signals) -> None:
+    process.send_signal(by)
+    process.wait(timeout=120)
+    assert process.returncode == 0
+
+
+def test_addresses_that_cannot_be_used_are_errors(sample_library: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = run_cli("serve", "--library", sample_library, "--port", str(port))
+    assert done.returncode == 9
+    assert f"Port {port} on 127.0.0.1 is in use" in done.stderr
+    assert "--port" in done.stderr
+    done = run_cli("serve", "--library", sample_library, "--port", "0", "--host", "192.0.2.1", "--public")
+    assert done.returncode == 9
+    assert "192.0.2.1" in done.stderr
 
 
 def test_a_folder_for_workers_that_cannot_be_used_is_an_error(sample_library: Path, tmp_path: Path) -> None:
@@ -196,9 +196,6 @@ def test_several_servers_can_share_one_library(sample_library: Path) -> None:
         os.kill(process.pid, signal.SIGKILL)
         process.wait(timeout=120)
         assert search(one) == expected
-        with serving(sample_library) as (again, _):
-            assert search(again) == expected
-            assert search(one) == expected
     assert fingerprint(sample_library) == before
     assert "vectors/edge_config.json" in before
 
@@ -240,15 +237,12 @@ if __name__ == "__main__":
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("workers", ["1", "2"])
-def test_serving_from_python_enforces_the_callers_keys(
-    sample_library: Path, tmp_path: Path, workers: str
-) -> None:
+def test_serving_from_python_enforces_the_callers_keys(sample_library: Path, tmp_path: Path) -> None:
     """Two workers read their settings from the environment, so the caller's keys were not enforced."""
     key, _ = create_key(tmp_path / "keys.json", "ana")
     (tmp_path / "serve.py").write_text(FROM_PYTHON)
     with subprocess.Popen(
-        [sys.executable, tmp_path / "serve.py", sample_library, tmp_path / "keys.json", workers],
+        [sys.executable, tmp_path / "serve.py", sample_library, tmp_path / "keys.json", "2"],
         stderr=subprocess.PIPE,
         text=True,
         env=os.environ | {"PYTHONPATH": str(ROOT)},
@@ -267,15 +261,3 @@ def test_serving_from_python_enforces_the_callers_keys(
         finally:
             process.terminate()
             process.stderr.read()
-
-
-@pytest.mark.slow
-def test_metrics_are_those_of_all_workers(sample_library: Path) -> None:
-    with serving(sample_library, "--workers", "2") as (url, process):
-        wait_until(lambda: len(workers_of(process.pid)) == 2)
-        for _ in range(40):  # new connections, which both workers accept
-            assert httpx.get(f"{url}/v1/papers/hep-th/9302103").status_code == 200
-        for _ in range(10):
-            text = httpx.get(f"{url}/metrics").text
-            counted = 'scholarbase_requests_total{method="GET",route="/v1/papers/{paper_id:path}",status="200"} 40.0'
-            assert counted in text

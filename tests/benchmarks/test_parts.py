@@ -143,40 +143,6 @@ class TestPassages:
             assert row.ratio == pytest.approx(row.here / row.floor)
 
 
-class TestEngines:
-    @pytest.mark.parametrize("name", ["Tantivy", "Bm25s"])
-    def test_an_engine_finds_a_paper_by_its_title(self, setting: Setting, name: str, tmp_path: Path) -> None:
-        for module in ("tantivy", "bm25s", "Stemmer"):
-            pytest.importorskip(module)
-        from benchmarks import engines
-
-        engine = getattr(engines, name)
-        built = engines.built(tmp_path / name, engine.build, setting.library)
-        before = (built / engines.FACTS).stat().st_mtime_ns
-        opened = engine(engines.built(tmp_path / name, engine.build, setting.library))
-        assert (built / engines.FACTS).stat().st_mtime_ns == before
-        for paper, text in list(engines.texts(setting.library))[::500]:
-            found = opened.search(text.split("\n")[0], 100)
-            assert paper in [hit for hit, _ in found][:5]
-            scores = [score for _, score in found]
-            assert scores == sorted(scores, reverse=True)
-        assert opened.search("the of and", 100) == []
-
-    def test_the_whole_call_is_compared_with_fts5_and_the_index_with_the_engines(
-        self, setting: Setting
-    ) -> None:
-        for module in ("tantivy", "bm25s", "Stemmer"):
-            pytest.importorskip(module)
-        from benchmarks.parts import sparse
-
-        [row] = sparse.compare_fts5(setting)
-        assert (row.bound, row.target) == ("at least", 50)
-        assert row.ratio == pytest.approx(row.floor / row.here)
-        others = sparse.compare_engines(setting)
-        assert [row.target for row in others] == [1.0, 1.0, None, None]
-        assert min(others[0].notes["R@100"].values()) > 0.5
-
-
 class TestDense:
     @pytest.mark.slow
     def test_both_rows_are_of_the_same_vectors(self, setting: Setting) -> None:

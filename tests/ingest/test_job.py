@@ -7,7 +7,9 @@ import lzma
 import resource
 import shutil
 import sqlite3
+from collections.abc import Iterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +19,8 @@ import pytest
 from safetensors.numpy import load_file
 from tokenizers import Tokenizer
 
-from scholarbase.encoders import Encodings, LearnedSparse, open_encoder
+from scholarbase.encoders import Encoder, Encodings, LearnedSparse, open_encoder
 from scholarbase.encoders.registry import PACKAGED_FOLDER
-from scholarbase.encoders.sentence_transformers import SentenceTransformersEncoder
 from scholarbase.errors import EncoderMismatch, InvalidRequest, SourceError
 from scholarbase.identifiers import arxiv_id
 from scholarbase.indexes.frequencies import FrequencyCounter
@@ -34,6 +35,12 @@ from scholarbase.search.verification import verify
 from tests.conftest import SAMPLE, run_cli, sample_rows, snapshot_of
 from tests.ingest.contents import points, rows, same
 from tests.libraries import copied, relist
+
+
+@pytest.fixture(scope="module")
+def packaged() -> Iterator[Encoder]:
+    with closing(open_encoder(PACKAGED)) as encoder:
+        yield encoder
 
 
 def arxiv_rows() -> list[dict[str, Any]]:
@@ -230,19 +237,6 @@ def test_the_snapshot_id_is_the_hash_of_the_manifest(sample_library: Path, tmp_p
 
 
 @pytest.mark.slow
-def test_vectors_are_those_of_the_encoder(dense_library: Path, minilm: SentenceTransformersEncoder) -> None:
-    documents = query(
-        dense_library, "SELECT p.id, title, abstract FROM papers p JOIN abstracts ON paper_id = p.id"
-    )
-    encoded = minilm.encode_documents([f"{title}\n{abstract}" for _, title, abstract in documents[:20]]).dense
-    stored = points(dense_library)
-    for (paper_id, *_), vector in zip(documents, encoded, strict=False):
-        assert float(np.dot(stored[paper_id][2], vector)) == pytest.approx(
-            1, abs=2e-3
-        )  # kept in half precision
-
-
-@pytest.mark.slow
 def test_titles_have_weight_four_in_vectors_of_a_static_encoder(tmp_path: Path) -> None:
     """The expected vectors are sums over the table in the package."""
     tokenizer = Tokenizer.from_file(str(PACKAGED_FOLDER / "tokenizer.json"))
@@ -277,17 +271,13 @@ def test_titles_have_weight_four_in_vectors_of_a_static_encoder(tmp_path: Path) 
 
 @pytest.mark.slow
 def test_vectors_computed_elsewhere(
-    small_snapshot: Path,
-    dense_library: Path,
-    minilm: SentenceTransformersEncoder,
-    minilm_folder: Path,
-    tmp_path: Path,
+    small_snapshot: Path, hybrid_library: Path, packaged: Encoder, tmp_path: Path
 ) -> None:
     documents = query(
-        dense_library, "SELECT arxiv_id, title, abstract FROM papers JOIN abstracts ON paper_id = id"
+        hybrid_library, "SELECT arxiv_id, title, abstract FROM papers JOIN abstracts ON paper_id = id"
     )
     known = documents[:100]
-    vectors = minilm.encode_documents([f"{title}\n{abstract}" for _, title, abstract in known]).dense
+    vectors = packaged.encode_documents([f"{title}\n{abstract}" for _, title, abstract in known]).dense
     folder = tmp_path / "vectors"
     folder.mkdir()
     # One without a paper, one invalid id, one repeated.
@@ -295,17 +285,18 @@ def test_vectors_computed_elsewhere(
     np.save(folder / "vectors.npy", np.concatenate([vectors, vectors[:3]]))
     (folder / "ids.txt").write_text("\n".join(names) + "\n")
     library = tmp_path / "library"
-    manifest = ingest(
-        [small_snapshot], library, encoder=minilm, encoder_location=str(minilm_folder), vectors=folder
-    )
+    manifest = ingest([small_snapshot], library, encoder=packaged, encoder_location=PACKAGED, vectors=folder)
     assert manifest.counts["dense_vectors"] == 100
     assert manifest.counts["vectors_of_no_paper"] == 2
     assert manifest.counts["vectors_repeated"] == 1
     assert list(verify(library))
-    encoded_here, computed_elsewhere = points(dense_library), points(library)
-    for paper_id, (_, _, dense) in computed_elsewhere.items():
-        if dense is not None:
-            assert np.dot(dense, encoded_here[paper_id][2]) == pytest.approx(1, abs=2e-3)
+    stored, given = points(library), dict(zip((name for name, *_ in known), vectors, strict=True))
+    for paper_id, name in query(library, "SELECT id, arxiv_id FROM papers"):
+        if name in given:
+            # In half precision, and of length 1.
+            assert np.dot(stored[paper_id][2], given[name]) == pytest.approx(1, abs=2e-3)
+        else:
+            assert stored[paper_id][2] is None
     with Library.open(library) as opened:
         answer = opened.search(known[3][1], mode="dense", limit=1)
         assert (answer.results[0].paper.id, answer.total) == (f"arXiv:{known[3][0]}", 100)
@@ -317,33 +308,25 @@ def test_vectors_computed_elsewhere(
 
 @pytest.mark.slow
 def test_vectors_of_another_encoder_are_refused(
-    small_snapshot: Path, minilm: SentenceTransformersEncoder, tmp_path: Path
+    small_snapshot: Path, packaged: Encoder, tmp_path: Path
 ) -> None:
+    vectors = tmp_path / "vectors.npy"
+    refused = partial(
+        ingest, [small_snapshot], tmp_path / "library", encoder=packaged, vectors=vectors, restart=True
+    )
     ids = [str(row["externalids"]["ArXiv"]) for row in sample_rows("papers")][:50]
     rng = np.random.default_rng(0)
-    for dimensions, what in ((384, "are not from"), (256, "have 256 dimensions")):
-        np.save(tmp_path / "vectors.npy", rng.normal(size=(50, dimensions)).astype(np.float32))
+    for dimensions, what in ((256, "are not from"), (384, "have 384 dimensions")):
+        np.save(vectors, rng.normal(size=(50, dimensions)).astype(np.float32))
         (tmp_path / "ids.txt").write_text("\n".join(ids) + "\n")
         with pytest.raises(EncoderMismatch, match=what):
-            ingest(
-                [small_snapshot],
-                tmp_path / "library",
-                encoder=minilm,
-                vectors=tmp_path / "vectors.npy",
-                restart=True,
-            )
+            refused()
     with pytest.raises(InvalidRequest, match="need the encoder"):
-        ingest([small_snapshot], tmp_path / "library", vectors=tmp_path / "vectors.npy")
-    np.save(tmp_path / "vectors.npy", rng.normal(size=(1, 384)).astype(np.float32))
+        ingest([small_snapshot], tmp_path / "library", vectors=vectors)
+    np.save(vectors, rng.normal(size=(1, 256)).astype(np.float32))
     (tmp_path / "ids.txt").write_text("2401.99999\n")
     with pytest.raises(SourceError, match="no vector of a paper"):
-        ingest(
-            [small_snapshot],
-            tmp_path / "library",
-            encoder=minilm,
-            vectors=tmp_path / "vectors.npy",
-            restart=True,
-        )
+        refused()
 
 
 def test_a_paper_has_the_number_of_its_id(sample_library: Path) -> None:

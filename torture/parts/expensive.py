@@ -387,7 +387,7 @@ def run(setting: Setting) -> Iterator[Row]:
     yield from _timeouts(library, space, setting)
 
 
-IN_SLICE_ROUTES: Final = ("POST /v1/search", "POST /v1/expand")
+IN_SLICE_ROUTES: Final = ("POST /v1/expand",)
 
 
 def _route(attacked: Attacked, space: Space, route: str, setting: Setting) -> Row:

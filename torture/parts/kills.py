@@ -21,11 +21,11 @@ from benchmarks.memory import process_tree
 from benchmarks.servers import Server, serving
 from scholarbase.manifest import read_manifest
 from torture.judge import Judge
-from torture.libraries import SAMPLE, command, dense, environment, sample
+from torture.libraries import SAMPLE, dense, environment, sample
 from torture.requests import request
 from torture.rows import Row, Setting, say, shown
 
-INGESTS, SERVERS, WORKERS, ENCODERS = (130, 2), (40, 0), (20, 1), (10, 0)
+INGESTS, SERVERS, WORKERS, ENCODERS = (130, 0), (40, 0), (20, 1), (10, 0)
 """Kills in a whole run, 200 in all, and in a slice."""
 KILLS_PER_LIBRARY: Final = 10
 WAIT_SECONDS: Final = 120.0
@@ -46,20 +46,20 @@ main(sys.argv[1:])
 
 
 def run(setting: Setting) -> Iterator[Row]:
+    yield _servers(setting, "worker")
     if not setting.is_slice:
         yield _encoders(setting)
         yield _servers(setting, "server")
-    yield _servers(setting, "worker")
-    yield _ingests(setting)
+        yield _ingests(setting)
 
 
 # -- ingests ---------------------------------------------------------------------------------------------
 
 
-def _start(library: Path, setting: Setting) -> subprocess.Popen[bytes]:
+def _start(library: Path) -> subprocess.Popen[bytes]:
     arguments = ["ingest", *map(str, SAMPLE), "--library", str(library)]
     return subprocess.Popen(
-        command(*arguments) if setting.is_slice else [sys.executable, "-c", SMALL_BATCHES, *arguments],
+        [sys.executable, "-c", SMALL_BATCHES, *arguments],
         env=environment(),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -74,7 +74,7 @@ def _ingests(setting: Setting) -> Row:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     began = time.monotonic()
-    whole = _start(folder / "whole", setting)
+    whole = _start(folder / "whole")
     _wait_until_begun(whole, folder / "whole")
     working = time.monotonic()
     assert whole.wait(600) == 0
@@ -87,7 +87,7 @@ def _ingests(setting: Setting) -> Row:
             library, kills = folder / "library", min(KILLS_PER_LIBRARY, wanted - killed)
             shutil.rmtree(library, ignore_errors=True)
             for _ in range(kills):
-                process = _start(library, setting)
+                process = _start(library)
                 # From the start of the process on, so that some kills hit the beginning, and some the last moves.
                 _wait_until_begun(process, library)
                 time.sleep(chance.uniform(0, 2 * work / kills))
@@ -95,7 +95,7 @@ def _ingests(setting: Setting) -> Row:
                     os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
                 killed += 1
-            finished = _start(library, setting).wait(600)
+            finished = _start(library).wait(600)
             snapshot = read_manifest(library)[1] if finished == 0 else None
             verified = judge("verify", library) if finished == 0 else ""
             if snapshot == right and verified == "ok":

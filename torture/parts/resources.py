@@ -281,11 +281,8 @@ def _replaced(setting: Setting) -> list[Row]:
         "renamed": _rename_over,
         "copied into the folder": _copy_into,
         "removed": lambda served, other: shutil.rmtree(served),
+        "catalogue renamed over": lambda served, other: _rename_file(served, other, "catalog.sqlite"),
     }
-    if setting.is_slice:
-        ways = {"renamed": _rename_over}
-    else:
-        ways["catalogue renamed over"] = lambda served, other: _rename_file(served, other, "catalog.sqlite")
     for way, replace in ways.items():
         served = copy(sample(setting), setting.work / "served")
         other = copy(_other_library(setting), setting.work / "replacement")
@@ -635,4 +632,4 @@ PARTS: Final[tuple[Callable[[Setting], list[Row]], ...]] = (
     _refused_bodies,
     _gzip_bomb,
 )
-PARTS_IN_SLICE: Final = (_replaced, _truncated, _gzip_bomb)
+PARTS_IN_SLICE: Final = (_truncated, _gzip_bomb)
