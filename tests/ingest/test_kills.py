@@ -5,15 +5,20 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from scholarbase.encoders import open_encoder
+from scholarbase.ingest.job import ingest
 from scholarbase.manifest import FILE_NAME
 from scholarbase.search.verification import verify
 from tests.conftest import SAMPLE, run_cli
 from tests.encoders.tiny_bge_m3 import make_tiny_bge_m3
 from tests.ingest.contents import same
+from tests.libraries import copied
 from tests.packages import need
 
 pytestmark = pytest.mark.slow
@@ -35,8 +40,8 @@ main(sys.argv[1:])
 SOURCES = (SAMPLE / "s2ag", SAMPLE / "arxiv")
 
 
-def start(library: Path, *options: str | Path) -> subprocess.Popen[bytes]:
-    arguments = ["ingest", *map(str, SOURCES), "--library", str(library), *map(str, options)]
+def start(sources: Sequence[Path], library: Path, *options: str | Path) -> subprocess.Popen[bytes]:
+    arguments = ["ingest", *map(str, sources), "--library", str(library), *map(str, options)]
     return subprocess.Popen([sys.executable, "-c", SMALL_BATCHES, *arguments], stderr=subprocess.DEVNULL)
 
 
@@ -45,32 +50,26 @@ def wait_until_started(process: subprocess.Popen[bytes], library: Path) -> None:
         time.sleep(0.005)
 
 
-def test_killed_while_encoding_the_library_is_the_same(tmp_path: Path) -> None:
+def test_killed_while_encoding_the_library_is_the_same(small_snapshot: Path, tmp_path: Path) -> None:
     need("FlagEmbedding")
     model = make_tiny_bge_m3(tmp_path / "tiny-bge-m3")
     whole, broken = tmp_path / "whole", tmp_path / "broken"
-    assert start(whole, "--encoder", model).wait(timeout=300) == 0
-    process = start(broken, "--encoder", model)
+    with closing(open_encoder(str(model))) as encoder:
+        ingest([small_snapshot], whole, encoder=encoder, encoder_location=str(model))
+    process = start([small_snapshot], broken, "--encoder", model)
     while process.poll() is None and not list(broken.glob("building/dense/*.ids.npy")):
         time.sleep(0.005)
     process.kill()
     process.wait()
     assert not (broken / FILE_NAME).exists()
-    assert start(broken, "--encoder", model).wait(timeout=300) == 0
+    assert start([small_snapshot], broken, "--encoder", model).wait(timeout=300) == 0
     same(whole, broken)
 
 
-def test_a_killed_replacement_continues(tmp_path: Path) -> None:
-    """After a kill, an ingest with --restart is continued with and without --restart."""
-    library, whole = tmp_path / "library", tmp_path / "whole"
-    first = subprocess.run(
-        [sys.executable, "-m", "scholarbase.cli", "ingest", str(SAMPLE / "s2ag"), "--library", str(library)],
-        capture_output=True,
-        check=False,
-    )
-    assert first.returncode == 0
-    assert start(whole).wait(timeout=300) == 0
-    process = start(library, "--restart")
+def test_a_killed_replacement_continues(default_library: Path, hybrid_library: Path, tmp_path: Path) -> None:
+    """After a kill, an ingest with --restart is continued without --restart."""
+    library = copied(hybrid_library, tmp_path / "library")
+    process = start(SOURCES, library, "--restart")
     wait_until_started(process, library)
     catalog = library / "building" / "catalog.sqlite"
     while process.poll() is None and catalog.stat().st_size < 500_000:
@@ -80,11 +79,11 @@ def test_a_killed_replacement_continues(tmp_path: Path) -> None:
     begun = (library / "building" / "catalog.sqlite").stat().st_ino
     # Until the new library is complete, the old one is valid.
     assert list(verify(library))
-    process = start(library)
+    process = start(SOURCES, library)
     wait_until_started(process, library)
     assert (library / "building" / "catalog.sqlite").stat().st_ino == begun
     assert process.wait(timeout=300) == 0
-    same(whole, library)
+    same(default_library, library)
 
 
 def test_a_library_sealed_by_another_command_is_published_as_that_one(tmp_path: Path) -> None:

@@ -35,7 +35,6 @@ from tests.conftest import SAMPLE, run_cli
 from tests.ingest.contents import same
 from tests.libraries import copied
 
-SOURCES = (SAMPLE / "s2ag", SAMPLE / "arxiv")
 QUERIES = ("neural machine translation", "dark matter halos", "graph theory", '"black hole" AND entropy')
 SECONDS = 300
 
@@ -46,17 +45,10 @@ def encoder() -> Encoder:
 
 
 def build(
-    library: Path, encoder: Encoder | None, number: int, sources: Sequence[Path] = SOURCES, **options: Any
+    library: Path, encoder: Encoder | None, number: int, sources: Sequence[Path], **options: Any
 ) -> Manifest:
     location = PACKAGED if encoder is not None else None
-    return ingest(
-        sources,
-        library,
-        encoder=encoder,
-        encoder_location=location,
-        partitions=number,
-        **options,
-    )
+    return ingest(sources, library, encoder=encoder, encoder_location=location, partitions=number, **options)
 
 
 class Stages:
@@ -141,28 +133,29 @@ def test_a_library_of_partitions_can_be_changed(parted: Path, tmp_path: Path) ->
 
 
 @pytest.mark.slow
-def test_partitions_without_an_encoder(sample_library: Path, tmp_path: Path) -> None:
-    build(tmp_path / "library", None, 3)
-    same(sample_library, tmp_path / "library")
+def test_partitions_without_an_encoder(small_snapshot: Path, tmp_path: Path) -> None:
+    build(tmp_path / "one", None, 1, [small_snapshot])
+    build(tmp_path / "three", None, 3, [small_snapshot])
+    same(tmp_path / "one", tmp_path / "three")
 
 
 @pytest.mark.slow
 def test_partitions_with_vectors_computed_elsewhere(
-    encoder: Encoder, default_library: Path, tmp_path: Path
+    encoder: Encoder, small: Path, small_snapshot: Path, tmp_path: Path
 ) -> None:
     """One process reads the vectors, and each partition takes its own."""
-    with closing(EdgeIndex.open(default_library / "vectors")) as index:
+    with closing(EdgeIndex.open(small / "vectors")) as index:
         held = [
             (point.id, point.dense) for batch in index.points() for point in batch if point.dense is not None
         ]
-    with closing(sqlite3.connect(default_library / "catalog.sqlite")) as db:
+    with closing(sqlite3.connect(small / "catalog.sqlite")) as db:
         arxiv_ids = dict(db.execute("SELECT id, arxiv_id FROM papers"))
     folder = tmp_path / "vectors"
     folder.mkdir()
     np.save(folder / "vectors.npy", np.array([vector for _, vector in held], np.float32))
     (folder / "ids.txt").write_text("".join(f"{arxiv_ids[number]}\n" for number, _ in held))
-    build(tmp_path / "one", encoder, 1, vectors=folder)
-    build(tmp_path / "three", encoder, 3, vectors=folder)
+    build(tmp_path / "one", encoder, 1, [small_snapshot], vectors=folder)
+    build(tmp_path / "three", encoder, 3, [small_snapshot], vectors=folder)
     same(tmp_path / "one", tmp_path / "three")
 
 
@@ -184,10 +177,10 @@ def test_more_partitions_than_papers_are_refused_and_fewer_continue(tmp_path: Pa
 
 
 @pytest.mark.slow
-def test_an_encoder_that_changed_is_the_workers_error(default_library: Path, tmp_path: Path) -> None:
+def test_an_encoder_that_changed_is_the_workers_error(small: Path, tmp_path: Path) -> None:
     """Errors of workers keep their class."""
     task = partition.Task(
-        library=str(tmp_path), catalog=str(default_library / "catalog.sqlite"), path=str(tmp_path / "000"), first=1,
+        library=str(tmp_path), catalog=str(small / "catalog.sqlite"), path=str(tmp_path / "000"), first=1,
         last=10, config=VectorConfig(dimensions=256).to_dict(), bm25={}, dense=None, encoder=PACKAGED,
         fingerprint="another", tokenizer=False,
     )  # fmt: skip
@@ -264,10 +257,8 @@ main(sys.argv[1:])
     arguments = ["ingest", str(small_snapshot), "--library", str(library), "--partitions", "4"]
     done = subprocess.run([sys.executable, "-c", interrupt, *arguments], capture_output=True, check=False)
     assert done.returncode == -signal.SIGKILL, done.stderr
-    copied(library, tmp_path / "other")
-    for copy, number in ((library, 4), (tmp_path / "other", 1)):
-        finish(small_snapshot, copy, number)
-        same(small, copy)
+    finish(small_snapshot, library, 1)
+    same(small, library)
 
 
 @pytest.mark.slow
