@@ -68,15 +68,15 @@ def show(console: Console, url: str) -> None:
 
     with Client(url) as client:
         heading(f"“{QUESTION}”", f'client.search("{QUESTION}")')
-        display.show_search(client.search(QUESTION, limit=5, explain=True))
+        display.show(client.search(QUESTION, limit=5, explain=True))
         heading("A title, with a typo", f'client.match_title("{TITLE}")')
-        display.show_titles(client.match_title(TITLE, limit=1))
+        display.show(client.match_title(TITLE, limit=1))
         heading("A paper, by a link to it", f'client.paper("{PAPER}")')
-        display.show_paper(client.paper(PAPER))
+        display.show(client.paper(PAPER))
         heading("Who cites it", f'client.citations("{PAPER}", limit=5)')
-        display.show_citations(client.citations(PAPER, limit=5))
+        display.show(client.citations(PAPER, limit=5))
         heading("What a paper cites", 'client.references("hep-th/9401139", limit=5)')
-        display.show_citations(client.references("hep-th/9401139", limit=5))
+        display.show(client.references("hep-th/9401139", limit=5))
 
 
 def main() -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,19 +19,16 @@ from scholarbase.manifest import Manifest
 from scholarbase.models.encoders import EncoderSpec
 from scholarbase.models.papers import Paper
 from scholarbase.models.responses import (
-    AuthorPapersResponse,
     AuthorsResponse,
     CheckedReference,
     CheckResponse,
-    Citation,
-    CitationsResponse,
     FacetsResponse,
-    SearchResponse,
-    SimilarResponse,
-    TitleMatchResponse,
+    Response,
 )
-from scholarbase.responses.text import counts_line, plain, reference_lines
+from scholarbase.responses.text import as_text, counts_line, plain, reference_lines
 
+_UNLISTED: Final = ("abstract", "comment", "corpus_id", "external_ids", "tldr", "url")
+"""Fields that a list of papers leaves out."""
 _STATUS_STYLES: Final = {"held": "", "near": "yellow", "withdrawn": "yellow"} | dict.fromkeys(
     ("retracted", "not_in_snapshot", "unreadable"), "red"
 )
@@ -42,62 +39,26 @@ def _console() -> Console:
     return Console(width=None if sys.stdout.isatty() else 110, highlight=False, soft_wrap=False)
 
 
-def _authors(paper: Paper, most: int = 3) -> str:
-    names = [author.name for author in paper.authors]
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+def show(response: Response | Paper) -> None:
+    """Print a response as ``format=text`` of the API has it; papers in a list without their longest fields."""
+    if isinstance(response, FacetsResponse):
+        return _show_facets(response)
+    if isinstance(response, AuthorsResponse):
+        return _show_authors(response)
+    content = response.to_dict()
+    if "results" in content:
+        content["results"] = [item if "paper" in item else {"paper": item} for item in content["results"]]
+    for item in content.get("results", ()):
+        for name in _UNLISTED:
+            item["paper"].pop(name, None)
+        if item.get("contexts"):
+            item["contexts"] = [textwrap.shorten(item["contexts"][0], 200)]
+    text = Text(as_text(content))
+    text.highlight_regex(r"(?m)^\S.*$", "bold")
+    return _console().print(text)
 
 
-def _summary(paper: Paper) -> str:
-    count = paper.citation_count
-    cited = None if count is None else "cited once" if count == 1 else f"cited {count:,} times"
-    parts = (paper.id, str(paper.year or ""), paper.venue or " ".join(paper.categories), cited)
-    return " · ".join(part for part in parts if part)
-
-
-def _title(paper: Paper) -> Text:
-    """The title, and whether the paper was withdrawn or retracted."""
-    status = f" {paper.status.upper()}" if paper.status else ""
-    return Text(paper.title or paper.id, style="bold").append(status, style="bold red")
-
-
-def _line(mark: str, paper: Paper, note: str = "") -> Text:
-    text = Text()
-    text.append(f"{mark:>4}  ", style="dim")
-    text.append(_title(paper))
-    text.append(f"\n      {_authors(paper)}" if paper.authors else "")
-    text.append(f"\n      {_summary(paper)}{note}", style="cyan")
-    return text
-
-
-def show_search(response: SearchResponse) -> None:
-    engine = f", {response.engine}" if response.engine else ""
-    engine += f", reranked by {escape(response.rerank)}" if response.rerank else ""
-    failed = [
-        f"[red]Without the leg {escape(leg.leg)}: {escape(leg.detail)}[/red]" for leg in response.failed_legs
-    ]
-    _show_hits(response, f"papers match ({response.mode}{engine})", failed)
-
-
-def show_similar(response: SimilarResponse) -> None:
-    _show_hits(response, "similar papers")
-
-
-def _show_hits(response: SearchResponse | SimilarResponse, what: str, lines: Sequence[str] = ()) -> None:
-    console = _console()
-    least = "at least " if response.total_relation == "gte" else ""
-    console.print(f"[dim]{least}{response.total:,} {what}; snapshot {response.snapshot}[/dim]")
-    for line in (*lines, *(f"[yellow]Warning: {escape(text)}[/yellow]" for text in response.warnings)):
-        console.print(line)
-    for rank, hit in enumerate(response.results, 1):
-        console.print(_line(f"{rank}.", hit.paper, f" · score {hit.score:.4g}"))
-        for leg in hit.explain or ():
-            matching = f"; matches {escape(', '.join(leg.terms))}" if leg.terms else ""
-            console.print(
-                f"      [dim]{leg.leg}: rank {leg.rank}, score {leg.score:.4g}, share {leg.share:.4g}{matching}[/dim]"
-            )
-
-
-def show_facets(response: FacetsResponse) -> None:
+def _show_facets(response: FacetsResponse) -> None:
     console = _console()
     what = {"filters": "papers", "results": "results of the search", "matches": "matching papers"}
     more = ", and there may be more" if response.total_relation == "gte" else ""
@@ -121,14 +82,6 @@ def show_facets(response: FacetsResponse) -> None:
         console.print(table)
 
 
-def show_titles(response: TitleMatchResponse) -> None:
-    console = _console()
-    if not response.results:
-        console.print("No paper has this title or a similar one.")
-    for match in response.results:
-        console.print(_line(f"{match.score:.2f}", match.paper))
-
-
 def show_checked(response: CheckResponse) -> None:
     console = _console()
     for place, one in enumerate(response.results, 1):
@@ -139,20 +92,7 @@ def show_checked(response: CheckResponse) -> None:
     console.print(f"{counts_line(response.counts)}; snapshot {response.snapshot}")
 
 
-def show_papers(response: CitationsResponse | AuthorPapersResponse) -> None:
-    console = _console()
-    console.print(f"[dim]{response.total:,} in this library[/dim]")
-    results: Sequence[Paper | Citation] = response.results
-    for position, result in enumerate(results, 1):
-        if isinstance(result, Paper):
-            console.print(_line(f"{position}.", result))
-            continue
-        console.print(_line(f"{position}.", result.paper, " · influential" if result.is_influential else ""))
-        for context in result.contexts[:1]:
-            console.print(Text(textwrap.shorten(f"“{context}”", 200), style="dim italic"))
-
-
-def show_authors(response: AuthorsResponse) -> None:
+def _show_authors(response: AuthorsResponse) -> None:
     console = _console()
     console.print(f"[dim]{response.total:,} authors; snapshot {response.snapshot}[/dim]")
     for place, author in enumerate(response.results, 1):
@@ -161,20 +101,6 @@ def show_authors(response: AuthorsResponse) -> None:
         text.append(author.name, style="bold")
         text.append(f"\n      {' · '.join((author.id, papers, *author.affiliations))}", style="cyan")
         console.print(text)
-
-
-def show_paper(paper: Paper) -> None:
-    console = _console()
-    console.print(_title(paper))
-    console.print(Text(", ".join(author.name for author in paper.authors)))
-    console.print(Text(_summary(paper), style="cyan"))
-    for text in (paper.abstract, paper.tldr and f"In short: {paper.tldr}"):
-        if text:
-            console.print()
-            console.print(Text(text))
-    names = ", ".join(f"{scheme}:{value}" for scheme, value in paper.external_ids.items())
-    console.print()
-    console.print(Text(names, style="dim"))
 
 
 def show_info(path: Path, manifest: Manifest, snapshot: str) -> None:

@@ -28,7 +28,7 @@ from scholarbase.settings import Settings
 
 
 class _Command(NamedTuple):
-    """A command: the method of a library or client, its request, and the function of ``display`` that prints it.
+    """A command: the method of a library or client, and its request.
 
     ``field`` of the request is the argument; the method has the same arguments as the request has fields.
     """
@@ -37,20 +37,18 @@ class _Command(NamedTuple):
     method: str
     request: type[Request]
     field: str
-    show: str
     summary: str
     text: str | None = None
     argument: str | None = None
 
 
 _COMMANDS: Final = (
-    _Command("search", "search", SearchBody, "q", "show_search", "Search for papers that match Q."),
+    _Command("search", "search", SearchBody, "q", "Search for papers that match Q."),
     _Command(
         "facets",
         "facets",
         FacetsParameters,
         "q",
-        "show_facets",
         "Count papers by year, category and venue.",
         "Count the papers that match the filters by year, category and venue; with Q the first 1,000 results of the "
         "search.",
@@ -60,7 +58,6 @@ _COMMANDS: Final = (
         "match_title",
         TitleParameters,
         "title",
-        "show_titles",
         "Find papers with TITLE or a similar title.",
     ),
     _Command(
@@ -68,7 +65,6 @@ _COMMANDS: Final = (
         "paper",
         PaperBody,
         "paper_id",
-        "show_paper",
         "Show a paper by an id of any form.",
         "Show the paper PAPER_ID: an arXiv id, DOI, CorpusId, link, ...",
     ),
@@ -77,7 +73,6 @@ _COMMANDS: Final = (
         "search_authors",
         AuthorSearchParameters,
         "q",
-        "show_authors",
         "List the authors with a name.",
         "List the authors with NAME, in any order of its words and with or without initials.",
         "name",
@@ -87,7 +82,6 @@ _COMMANDS: Final = (
         "author_papers",
         AuthorPapersBody,
         "author_id",
-        "show_papers",
         "List the papers of an author.",
         'List the papers of the author AUTHOR_ID, an id that "scholarbase authors" lists.',
     ),
@@ -96,14 +90,11 @@ _COMMANDS: Final = (
         "similar",
         SimilarBody,
         "paper_id",
-        "show_similar",
         "List the papers similar to a paper.",
         "List the papers similar to the paper PAPER_ID, by their vectors and by the papers that cite both.",
     ),
     *(
-        _Command(
-            edges, edges, EdgeBody, "paper_id", "show_papers", f"List the {edges} of the paper PAPER_ID."
-        )
+        _Command(edges, edges, EdgeBody, "paper_id", f"List the {edges} of the paper PAPER_ID.")
         for edges in ("citations", "references")
     ),
 )
@@ -158,9 +149,9 @@ def _run(
         elif as_json:
             print_json(response.to_dict())
         else:
-            from scholarbase.cli import display
+            from scholarbase.cli.display import show
 
-            getattr(display, about.show)(response)
+            show(response)
 
 
 def _needs_encoder(
