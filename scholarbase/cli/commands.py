@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -43,6 +43,9 @@ from scholarbase.memory import INGEST_BYTES, SERVER_BYTES, check_address_space, 
 from scholarbase.models.document_requests import CHUNKINGS
 from scholarbase.models.encoders import PACKAGED
 from scholarbase.settings import Settings, load_settings
+
+if TYPE_CHECKING:
+    from scholarbase.cli.doctor import Finding
 
 INTERRUPTED = 130
 MERGED = ("arxiv_joined", "arxiv_ids_repeated", "openalex_joined", "own_joined")
@@ -254,15 +257,16 @@ def doctor(settings: Settings, library: Path | None, as_json: bool) -> None:
 
     The exit status is 1 if a check failed.
     """
-    from scholarbase.cli.doctor import examine, show
+    from scholarbase.cli.doctor import examine
 
-    findings = examine(settings, local_library(library, settings))
+    findings: list[Finding] = []
+    for finding in examine(settings, local_library(library, settings)):
+        findings.append(finding)
+        if not as_json:
+            click.echo(f"{finding.state:<8} {finding.name:<12} {finding.detail}")
     if as_json:
-        found = list(findings)
-        print_json([finding._asdict() for finding in found])
-        failed = sum(finding.state == "failed" for finding in found)
-    else:
-        failed = show(findings, click.echo)
+        print_json([finding._asdict() for finding in findings])
+    failed = sum(finding.state == "failed" for finding in findings)
     if failed:
         raise ScholarBaseError(f"Checks failed: {failed}.")
 

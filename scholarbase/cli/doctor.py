@@ -5,23 +5,25 @@ from __future__ import annotations
 import errno
 import os
 import platform
+import resource
 import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from itertools import starmap
 from pathlib import Path
-from typing import Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from scholarbase import __version__
 from scholarbase.cli.groups import find_command, load_command
 from scholarbase.databases import open_in_memory
 from scholarbase.errors import AddressError, ExtensionError, ScholarBaseError
-from scholarbase.extensions import KINDS, installed, reason
+from scholarbase.extensions import KINDS, Installed, installed, reason
 from scholarbase.extras import PACKAGES, install_command, is_installed
 from scholarbase.files import disk_size
 from scholarbase.http import listen
 from scholarbase.indexes.catalog import FILE_NAME as CATALOG
-from scholarbase.manifest import Manifest
+from scholarbase.manifest import Manifest, read_manifest
 from scholarbase.models.encoders import EncoderSpec
 from scholarbase.sessions.store import SessionStore
 from scholarbase.settings import Settings
@@ -31,6 +33,9 @@ State = Literal["ok", "warning", "failed"]
 SHOWN_PACKAGES: Final = (
     *("qdrant-edge-py", "sqlite-utils", "pydantic", "httpx", "fastapi", "granian", "mcp", "qdrant-client"),
     *("sentence-transformers", "FlagEmbedding", "torch"),
+)
+CHECKED_EXTRAS: Final = (
+    *("server", "mcp", "proxy", "qdrant", "evaluation", "parquet", "zstd", "storage", "documents", "tracing"),
 )
 MIN_SQLITE: Final = (3, 38, 0)
 """RETURNING, and JSON functions as a part of every build (https://sqlite.org/changes.html)."""
@@ -45,74 +50,68 @@ class Finding(NamedTuple):
     detail: str
 
 
+class _Warning(Exception):
+    """What a check warns of."""
+
+
+def _finding(name: str, check: Callable[..., str], *arguments: Any) -> Finding:
+    """Run a check, which returns what it found, or raises what is wrong."""
+    try:
+        return Finding(name, "ok", check(*arguments))
+    except _Warning as warning:
+        return Finding(name, "warning", str(warning))
+    except (ScholarBaseError, OSError) as error:
+        return Finding(name, "failed", str(error))
+
+
 def examine(settings: Settings, library: Path | None) -> Iterator[Finding]:
     """Run all checks; those of a library only if one is named."""
     yield Finding(
         "scholarbase", "ok", f"{__version__} on Python {platform.python_version()}, {platform.platform()}"
     )
     yield Finding("packages", "ok", ", ".join(_versions()))
-    yield from _extras()
-    yield from _extensions()
-    yield _sqlite()
-    yield _descriptors()
+    for extra in CHECKED_EXTRAS:
+        missing = ", ".join(package for package in PACKAGES[extra] if not is_installed(package))
+        if missing:
+            advice = f"{missing} not installed. If needed: {install_command(extra)}."
+            yield Finding(f"extra {extra}", "warning", advice)
+    for extension in installed():
+        yield _finding(f"extension {extension.name}", _extension, extension)
+    yield _finding("sqlite", _sqlite)
+    yield _finding("descriptors", _descriptors)
     if library is None:
         yield Finding("library", "warning", "No library is named: give --library DIR to check one.")
     else:
         yield from _library(library, settings)
-    yield _sessions(settings)
-    yield _port(settings)
+    yield _finding("sessions", _sessions, settings)
+    yield _finding("port", _port, settings)
 
 
 def _versions() -> Iterator[str]:
     for package in SHOWN_PACKAGES:
-        try:
+        with suppress(PackageNotFoundError):
             yield f"{package} {version(package)}"
-        except PackageNotFoundError:
+
+
+def _extension(extension: Installed) -> str:
+    added: list[str] = []
+    problems = [f"cannot be loaded ({extension.problem})"] if extension.problem else []
+    for kind in KINDS if extension.extension is not None else ():
+        word = kind.replace("_", " ")
+        try:
+            parts = extension.parts(kind)
+        except ExtensionError as error:
+            problems.append(f"cannot add its {word} ({reason(error.__cause__ or error)})")
             continue
-
-
-def _extras() -> Iterator[Finding]:
-    for extra in (
-        "server",
-        "mcp",
-        "proxy",
-        "qdrant",
-        "evaluation",
-        "parquet",
-        "zstd",
-        "storage",
-        "documents",
-        "tracing",
-    ):
-        missing = [package for package in PACKAGES[extra] if not is_installed(package)]
-        if missing:
-            yield Finding(
-                f"extra {extra}",
-                "warning",
-                f"{', '.join(missing)} not installed. If needed: {install_command(extra)}.",
-            )
-
-
-def _extensions() -> Iterator[Finding]:
-    for one in installed():
-        added: list[str] = []
-        problems = [f"cannot be loaded ({one.problem})"] if one.problem else []
-        for kind in KINDS if one.extension is not None else ():
-            word = kind.replace("_", " ")
-            try:
-                parts = one.parts(kind)
-            except ExtensionError as error:
-                problems.append(f"cannot add its {word} ({reason(error.__cause__ or error)})")
-                continue
-            if parts:
-                added.append(f"{word} ({len(parts)})")
-            if kind == "commands" and isinstance(parts, dict):
-                problems += filter(None, starmap(_command_problem, parts.items()))
-        what = ", ".join(added) or ("" if problems else "adds nothing")
-        if problems:
-            what = "; ".join(filter(None, (what, *problems))) + ": update or uninstall the package"
-        state: State = "warning" if problems else "ok"
-        yield Finding(f"extension {one.name}", state, f"{one.package} {one.version}: {what}")
+        if parts:
+            added.append(f"{word} ({len(parts)})")
+        if kind == "commands" and isinstance(parts, dict):
+            problems += filter(None, starmap(_command_problem, parts.items()))
+    about = f"{extension.package} {extension.version}: {', '.join(added)}"
+    if problems:
+        separator = "; " if added else ""
+        raise _Warning(f"{about}{separator}{'; '.join(problems)}: update or uninstall the package")
+    return about if added else f"{about}adds nothing"
 
 
 def _command_problem(words: str, place: str) -> str | None:
@@ -130,107 +129,84 @@ def _command_problem(words: str, place: str) -> str | None:
     )
 
 
-def _sqlite() -> Finding:
+def _sqlite() -> str:
     name = f"SQLite {sqlite3.sqlite_version}"
     if sqlite3.sqlite_version_info < MIN_SQLITE:
         least = ".".join(map(str, MIN_SQLITE))
-        return Finding(
-            "sqlite", "failed", f"{name} is too old: use a Python that is built with {least} or newer."
-        )
+        raise ScholarBaseError(f"{name} is too old: use a Python that is built with {least} or newer.")
     try:
         with open_in_memory() as connection:
             connection.execute("CREATE VIRTUAL TABLE t USING fts5(x, tokenize='porter unicode61')")
-            connection.execute("INSERT INTO t VALUES ('searching')")
-            found = connection.execute("SELECT bm25(t) FROM t WHERE t MATCH 'searches'").fetchall()
             connection.execute("SELECT json_patch('{}', '{}')")
     except sqlite3.Error as error:
-        return Finding(
-            "sqlite", "failed", f"{name} lacks FTS5 or JSON ({error}): use another build of Python."
-        )
-    return Finding("sqlite", "ok" if found else "failed", f"{name} with FTS5 and JSON")
+        raise ScholarBaseError(
+            f"{name} lacks FTS5 or JSON ({error}): use another build of Python."
+        ) from error
+    return f"{name} with FTS5 and JSON"
 
 
-def _descriptors() -> Finding:
-    import resource
-
+def _descriptors() -> str:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < MIN_DESCRIPTORS:
-        return Finding(
-            "descriptors",
-            "warning",
-            f"{soft} open files are allowed, {hard} at most: run ulimit -n {MIN_DESCRIPTORS}.",
-        )
-    return Finding("descriptors", "ok", f"{soft} open files are allowed")
+        raise _Warning(f"{soft} open files are allowed, {hard} at most: run ulimit -n {MIN_DESCRIPTORS}.")
+    return f"{soft} open files are allowed"
 
 
 def _library(path: Path, settings: Settings) -> Iterator[Finding]:
     from scholarbase.search.library import Library
 
-    try:
+    def opens() -> str:
         with Library.open(path, encoder="none", rerankers={}, settings=settings) as library:
-            manifest, snapshot = library.manifest, library.snapshot_id
+            papers = f"{library.manifest.counts['papers']:,} papers, snapshot {library.snapshot_id}"
             state = library.ready()
-    except (ScholarBaseError, OSError) as error:
-        yield Finding("library", "failed", str(error))
+        broken = [f"{part}: {what}" for part, what in state.items() if what not in ("ok", "absent")]
+        if broken:
+            raise ScholarBaseError(f"{'; '.join(broken)}. Run scholarbase verify, or restore a copy.")
+        return f"{path}: {papers}"
+
+    opened = _finding("library", opens)
+    yield opened
+    if opened.state == "failed":
         return
-    broken = [f"{part}: {what}" for part, what in state.items() if what not in ("ok", "absent")]
-    papers = f"{manifest.counts['papers']:,} papers, snapshot {snapshot}"
-    if broken:
-        yield Finding("library", "failed", f"{'; '.join(broken)}. Run scholarbase verify, or restore a copy.")
-    else:
-        yield Finding("library", "ok", f"{path}: {papers}")
-    yield _memory(path)
+    yield _finding("memory", _memory, path)
+    manifest = read_manifest(path)[0]
     if manifest.encoder is not None:
-        yield _encoder(path, manifest, manifest.encoder, settings)
+        yield _finding("encoder", _encoder, path, manifest, manifest.encoder, settings)
     if settings.rerankers:
-        yield _rerankers(settings)
+        yield _finding("rerankers", _rerankers, settings)
 
 
-def _rerankers(settings: Settings) -> Finding:
+def _rerankers(settings: Settings) -> str:
     from scholarbase.search.opening import open_rerankers
 
-    try:
-        opened = open_rerankers(None, settings)
-    except ScholarBaseError as error:
-        return Finding("rerankers", "failed", str(error))
+    opened = open_rerankers(None, settings)
     for reranker in opened.values():
         reranker.close()
-    return Finding("rerankers", "ok", ", ".join(f"{name} ({one.name})" for name, one in opened.items()))
+    return ", ".join(f"{name} ({reranker.name})" for name, reranker in opened.items())
 
 
-def _encoder(path: Path, manifest: Manifest, spec: EncoderSpec, settings: Settings) -> Finding:
+def _encoder(path: Path, manifest: Manifest, spec: EncoderSpec, settings: Settings) -> str:
     from scholarbase.search.opening import open_query_encoder
 
-    try:
-        encoder = open_query_encoder(path, manifest, None, settings)
-    except ScholarBaseError as error:
-        return Finding("encoder", "failed", str(error))
+    encoder = open_query_encoder(path, manifest, None, settings)
     if encoder is None:
-        return Finding(
-            "encoder",
-            "warning",
-            "SCHOLARBASE_ENCODER is none: dense and hybrid searches and engine 'learned' are off.",
-        )
+        raise _Warning("SCHOLARBASE_ENCODER is none: dense and hybrid searches and engine 'learned' are off.")
     encoder.close()
     name = (
         spec.name if spec.query is None else f"the query encoder {spec.query.name} (documents: {spec.name})"
     )
-    return Finding("encoder", "ok", f"{name} opens and encodes as when the library was built")
+    return f"{name} opens and encodes as when the library was built"
 
 
-def _memory(path: Path) -> Finding:
+def _memory(path: Path) -> str:
     size = disk_size((path / CATALOG, *(path / "vectors").rglob("*")))
     available = _available_memory()
     if available is None:
-        return Finding("memory", "ok", f"the library has {size / 1e9:.1f} GB")
+        return f"the library has {size / 1e9:.1f} GB"
     detail = f"{available / 1e9:.1f} GB available, and the library has {size / 1e9:.1f} GB"
     if available < size:
-        return Finding(
-            "memory",
-            "warning",
-            f"{detail}: searches will wait for the disk. Add memory, or stop other programs.",
-        )
-    return Finding("memory", "ok", detail)
+        raise _Warning(f"{detail}: searches will wait for the disk. Add memory, or stop other programs.")
+    return detail
 
 
 def _available_memory() -> int | None:
@@ -242,44 +218,26 @@ def _available_memory() -> int | None:
     return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable")), None)
 
 
-def _sessions(settings: Settings) -> Finding:
+def _sessions(settings: Settings) -> str:
     folder = settings.sessions_location
     if folder is None:
-        return Finding("sessions", "ok", "not recorded")
+        return "not recorded"
     if isinstance(folder, str):
-        return _database(folder)
+        with SessionStore(folder) as store:
+            return f"recorded in {store.name}, which has {store.sessions(limit=1)[0]:,}"
     existing = next(parent for parent in (folder, *folder.parents) if parent.exists())
     if not (existing.is_dir() and os.access(existing, os.W_OK)):
-        return Finding(
-            "sessions",
-            "failed",
-            f"{folder} cannot be written: name another folder by SCHOLARBASE_SESSIONS, or none.",
+        raise ScholarBaseError(
+            f"{folder} cannot be written: name another folder by SCHOLARBASE_SESSIONS, or none."
         )
-    return Finding("sessions", "ok", f"recorded in {folder}")
+    return f"recorded in {folder}"
 
 
-def _database(url: str) -> Finding:
-    try:
-        with SessionStore(url) as store:
-            count, _ = store.sessions(limit=1)
-    except ScholarBaseError as error:
-        return Finding("sessions", "failed", str(error))
-    return Finding("sessions", "ok", f"recorded in {store.name}, which has {count:,}")
-
-
-def _port(settings: Settings) -> Finding:
+def _port(settings: Settings) -> str:
     try:
         listen(settings.host, settings.port).close()
     except AddressError as error:
-        in_use = isinstance(error.__cause__, OSError) and error.__cause__.errno == errno.EADDRINUSE
-        return Finding("port", "warning" if in_use else "failed", str(error))
-    return Finding("port", "ok", f"{settings.host} port {settings.port} is free")
-
-
-def show(findings: Iterator[Finding], write: Callable[[str], object]) -> int:
-    """Write a line for each finding. Returns the number of failed checks."""
-    failed = 0
-    for finding in findings:
-        write(f"{finding.state:<8} {finding.name:<12} {finding.detail}")
-        failed += finding.state == "failed"
-    return failed
+        if isinstance(error.__cause__, OSError) and error.__cause__.errno == errno.EADDRINUSE:
+            raise _Warning(str(error)) from error
+        raise
+    return f"{settings.host} port {settings.port} is free"

@@ -464,37 +464,22 @@ def show(
 @evaluation.command()
 @click.argument("a", type=A_PATH)
 @click.argument("b", type=A_PATH)
-@click.option("--query", "queries", multiple=True, help="Show both rankings of this query; may be repeated.")
 @click.option(
     "--top", default=5, show_default=True, help="Queries to show with the largest gains and losses."
 )
-@click.option("--depth", default=10, show_default=True, help="Results to show per ranking.")
 @measure_option
 @across_option
-def compare(
-    a: Path,
-    b: Path,
-    queries: Sequence[str],
-    top: int,
-    depth: int,
-    measures: Sequence[str],
-    across_snapshots: bool,
-) -> None:
+def compare(a: Path, b: Path, top: int, measures: Sequence[str], across_snapshots: bool) -> None:
     """Show what run B gains and loses against run A, query by query."""
     from scholarbase.evaluation.comparison import compare as compare_runs
-    from scholarbase.evaluation.comparison import side_by_side
-    from scholarbase.evaluation.display import show_comparison, show_side_by_side
+    from scholarbase.evaluation.display import show_comparison
     from scholarbase.evaluation.runs import read_run
 
     if top < 0:
         raise InvalidRequest(f"--top is {top}: it must be 0 or more.")
-    first, second = read_run(a), read_run(b)
-    names = _common([first, second], measures)
-    comparison = compare_runs(first, second, names, across_snapshots=across_snapshots)
-    rankings = {query: side_by_side(first, second, query, depth) for query in queries}
+    runs = [read_run(a), read_run(b)]
+    comparison = compare_runs(*runs, _common(runs, measures), across_snapshots=across_snapshots)
     show_comparison(comparison, top)
-    for query, rows in rankings.items():
-        show_side_by_side(first, second, query, rows)
 
 
 @evaluation.command(short_help="Write a report of RUNS.")

@@ -1,17 +1,13 @@
-"""Checkpoint of an unfinished run: a folder beside the run's folder, to which results are appended query by query.
+"""Checkpoint of an unfinished run: a file in a folder beside the run's folder.
 
-    manifest.json    the manifest of the run, and the hash of its queries
-    results.jsonl    one line for each finished query, in the order in which they finished
-
-A killed process leaves at most one incomplete line, the last; it is removed, and its query searched again.
+Its first line identifies the run; the others have a finished query each, in the order in which they finished. A killed
+process leaves at most one incomplete line, the last; it is removed, and its query searched again.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, NamedTuple, Self
@@ -19,8 +15,7 @@ from typing import Any, Final, NamedTuple, Self
 import orjson
 
 from scholarbase.errors import EvaluationError, InvalidRequest, RunDamaged, RunExists
-from scholarbase.evaluation.runs import MANIFEST
-from scholarbase.files import atomic_write, locked_folder, storage_errors, temporary_files
+from scholarbase.files import locked_folder, storage_errors
 from scholarbase.models.queries import sha256_of
 from scholarbase.models.runs import JudgedQuery, RankedId, RunManifest
 
@@ -52,16 +47,16 @@ class Checkpoint:
                 f"{str(folder)!r} has no name of its own: give a named folder for the run, such as runs/sparse."
             )
         self.folder = folder
-        self.path: Final = folder.with_name(f".{folder.name}.partial")
+        self.path: Final = folder.with_name(f".{folder.name}.partial") / RESULTS
         self.done: dict[str, QueryResult] = {}
         """The finished queries, by id."""
-        self._results = -1
+        self._size = 0
         self._ids: dict[str, str] = {}
         busy = EvaluationError(
             f"Another process is making the run at {self.folder}: wait for it, or stop it."
         )
         self._stack = ExitStack()
-        self._stack.enter_context(locked_folder(self.path, busy))
+        self._stack.enter_context(locked_folder(self.path.parent, busy))
 
     def __enter__(self) -> Self:
         return self
@@ -70,78 +65,48 @@ class Checkpoint:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         with self._stack:
-            if not any(self.path.iterdir()):
-                self.path.rmdir()
+            if not self.path.exists():
+                self.path.parent.rmdir()
 
     def open(self, manifest: RunManifest, queries: Sequence[JudgedQuery]) -> None:
-        """Read the finished queries of this run, and open the file of results.
+        """Read the finished queries of this run, or start the file of results.
 
         Raises:
             RunExists: the checkpoint is of another run.
             RunDamaged: the checkpoint cannot be read.
             StorageError: the checkpoint cannot be written.
         """
-        about = self.path / MANIFEST
         facts = {"identity": manifest.identity, "judged": sha256_of(queries)}
-        if (stored := self._stored()) is not None:
-            if any(stored[name] != value for name, value in facts.items()):
-                raise RunExists(
-                    f"{self.folder} has an unfinished run of other settings, queries or another snapshot "
-                    f"({stored['manifest']['command']}): finish it, give another name or folder, or start again "
-                    "with --restart."
-                )
-            self._read({query.id for query in queries})
-        else:
-            self.clear()
-            with storage_errors(about), atomic_write(about) as file:
-                file.write(orjson.dumps(facts | {"manifest": asdict(manifest)}))
-        with storage_errors(self.path / RESULTS):
-            self._results = os.open(
-                self.path / RESULTS, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644
-            )
-        self._stack.callback(os.close, self._results)
+        known = {query.id for query in queries}
+        with storage_errors(self.path):
+            self.path.touch()
+            lines = self.path.read_bytes().splitlines(keepends=True)
+        for line in lines:
+            if not line.endswith(b"\n"):
+                break
+            try:
+                row = orjson.loads(line)
+                if self._size:
+                    self._add(row, known)
+                elif {name: row[name] for name in facts} != facts:
+                    raise RunExists(
+                        f"{self.folder} has an unfinished run of other settings, queries or another snapshot "
+                        f"({row['command']}): finish it, give another name or folder, or start again with --restart."
+                    )
+            except (ValueError, KeyError, TypeError) as error:
+                raise RunDamaged(
+                    f"{self.path} has a line that cannot be read ({error}): start again with --restart."
+                ) from error
+            self._size += len(line)
+        if not self._size:
+            self._write([facts | {"command": manifest.command}])
 
-    def _stored(self) -> dict[str, Any] | None:
-        about = self.path / MANIFEST
-        try:
-            stored = orjson.loads(about.read_bytes())
-            _ = stored["identity"], stored["judged"], stored["manifest"]["command"]
-        except FileNotFoundError:
-            return None
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise RunDamaged(
-                f"{about} is not the manifest of an unfinished run ({error}): start again with --restart."
-            ) from error
-        else:
-            return dict(stored)
-
-    def _read(self, known: set[str]) -> None:
-        path = self.path / RESULTS
-        if not path.is_file():
-            return
-        whole = 0
-        with path.open("rb") as lines:
-            for line in lines:
-                if not line.endswith(b"\n"):
-                    break
-                self._add(line, known)
-                whole += len(line)
-        with storage_errors(path):
-            os.truncate(path, whole)
-
-    def _add(self, line: bytes, known: set[str]) -> None:
-        try:
-            row = orjson.loads(line)
-            ids, scores = row["ids"], row["scores"]
-            ranking = tuple(RankedId(self.intern(i), s) for i, s in zip(ids, scores, strict=True))
-            result = QueryResult(row["id"], ranking, row["seconds"])
-            if result.query_id not in known or result.query_id in self.done:
-                raise ValueError(f"query {result.query_id!r} is not expected here")
-        except (ValueError, KeyError, TypeError) as error:
-            raise RunDamaged(
-                f"{self.path / RESULTS} has a line that cannot be read ({error}): start again with --restart."
-            ) from error
-        self.done[result.query_id] = result
+    def _add(self, row: dict[str, Any], known: set[str]) -> None:
+        scored = zip(row["ids"], row["scores"], strict=True)
+        ranking = tuple(RankedId(self.intern(name), score) for name, score in scored)
+        if row["id"] not in known or row["id"] in self.done:
+            raise ValueError(f"query {row['id']!r} is not expected here")
+        self.done[row["id"]] = QueryResult(row["id"], ranking, row["seconds"])
 
     def intern(self, paper_id: str) -> str:
         """The same id as one object in memory: a paper is found for many queries."""
@@ -149,34 +114,30 @@ class Checkpoint:
 
     def append(self, results: Sequence[QueryResult]) -> None:
         """Store results. Raises StorageError: they cannot be written; earlier results are kept."""
-        lines = b"".join(
-            orjson.dumps(
+        self._write(
+            [
                 {
                     "id": result.query_id,
                     "ids": [ranked.id for ranked in result.ranking],
                     "scores": [ranked.score for ranked in result.ranking],
                     "seconds": result.seconds,
-                },
-                option=orjson.OPT_APPEND_NEWLINE,
-            )
-            for result in results
+                }
+                for result in results
+            ]
         )
-        with storage_errors(self.path / RESULTS):
-            whole = os.fstat(self._results).st_size
-            try:
-                while lines:
-                    lines = lines[os.write(self._results, lines) :]
-            except OSError:
-                # Remove the partly written line, so that later lines do not follow it.
-                os.ftruncate(self._results, whole)
-                raise
         self.done |= {result.query_id: result for result in results}
+
+    def _write(self, rows: Sequence[dict[str, Any]]) -> None:
+        lines = b"".join(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in rows)
+        with storage_errors(self.path), self.path.open("r+b") as file:
+            # Overwrite a line that was written only in part.
+            file.seek(self._size)
+            file.truncate()
+            file.write(lines)
+        self._size += len(lines)
 
     def clear(self) -> None:
         """Remove all results."""
-        self.done = {}
-        manifest = self.path / MANIFEST
+        self.done, self._size = {}, 0
         with storage_errors(self.path):
-            # The manifest last: results without a manifest are discarded.
-            for path in (self.path / RESULTS, *temporary_files(manifest), manifest):
-                path.unlink(missing_ok=True)
+            self.path.unlink(missing_ok=True)

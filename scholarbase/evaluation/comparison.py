@@ -1,21 +1,16 @@
-"""Comparison of two runs of one query set: gains and losses by query, significance, and both rankings."""
+"""Comparison of two runs of one query set: gains and losses by query, and significance."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
 from statistics import fmean
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from scholarbase.errors import InvalidRequest, RunMismatch
-from scholarbase.evaluation import evidence
-from scholarbase.evaluation.measures import Evaluation, evaluate, ranked_ids
+from scholarbase.evaluation.measures import Evaluation, evaluate
 from scholarbase.evaluation.statistics import PairedTest, paired_test
 from scholarbase.models.runs import Run
-
-Mark = Literal["same", "up", "down", "new", "gone"]
-"""How a paper's rank changed from the first run to the second; ``up`` is nearer to the top."""
 
 
 class Change(NamedTuple):
@@ -163,56 +158,3 @@ def _notes(first: Evaluation, second: Evaluation, a: Run, b: Run) -> tuple[str, 
             f"R@All is to depth {first.depth:,} in {a.name!r} and to depth {second.depth:,} in {b.name!r}."
         )
     return tuple(notes)
-
-
-# -- rankings -------------------------------------------------------------------------------------------
-
-
-class Place(NamedTuple):
-    """A paper in a ranking of one run; ``mark`` is the change of its rank from the first run to the second."""
-
-    id: str
-    title: str | None
-    answer: bool
-    mark: Mark
-
-
-def side_by_side(a: Run, b: Run, query_id: str, depth: int = 10) -> list[tuple[Place | None, Place | None]]:
-    """Both rankings of a query, rank by rank to ``depth`` or the end of the longer one; None past the end of one.
-
-    Raises:
-        InvalidRequest: a run lacks the query, or the depth is below 1.
-    """
-    if depth < 1:
-        raise InvalidRequest(f"depth is {depth}: it must be 1 or more.")
-    orders = []
-    answers: set[str] = set()
-    for run in (a, b):
-        query = next((query for query in run.queries if query.id == query_id), None)
-        if query is None:
-            raise InvalidRequest(
-                f"The run {run.name!r} has no query {query_id!r}: give the id of one of its queries."
-            )
-        orders.append(ranked_ids(run.rankings.get(query_id, ())))
-        relevant = [answer.paper_id for answer in query.relevant]
-        answers.update(relevant)
-        if run.manifest.kind == "passages":
-            answers |= evidence.holding(orders[-1], relevant)
-    ranks = [{paper_id: rank for rank, paper_id in enumerate(order)} for order in orders]
-    notes = ({**b.papers, **a.papers}, {**a.papers, **b.papers})
-
-    def place(side: int, paper_id: str) -> Place:
-        note = notes[side].get(paper_id)
-        mark = _mark(ranks[0].get(paper_id), ranks[1].get(paper_id))
-        return Place(paper_id, note.title if note else None, paper_id in answers, mark)
-
-    first, second = ([place(side, i) for i in order[:depth]] for side, order in enumerate(orders))
-    return list(zip_longest(first, second))
-
-
-def _mark(before: int | None, after: int | None) -> Mark:
-    if before is None:
-        return "new"
-    if after is None:
-        return "gone"
-    return "same" if before == after else "up" if after < before else "down"

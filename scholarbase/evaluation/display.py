@@ -11,14 +11,14 @@ from rich.markup import escape
 
 from scholarbase.evaluation.averages import Average
 from scholarbase.evaluation.breakdown import parse_pair, summary
-from scholarbase.evaluation.comparison import Change, Comparison, Place
+from scholarbase.evaluation.comparison import Change, Comparison
 from scholarbase.evaluation.measures import OVERS, Evaluation
 from scholarbase.evaluation.report.contents import Measured, averages, crossed, grouped, results
+from scholarbase.evaluation.report.tables import Table
 from scholarbase.evaluation.routes import Case
 from scholarbase.evaluation.terminal import (
     difference_cell,
     interval_json,
-    names_column,
     new_table,
     number_cell,
     open_console,
@@ -26,7 +26,6 @@ from scholarbase.evaluation.terminal import (
 )
 from scholarbase.models.runs import Run, RunManifest
 
-_MARKS = {"same": "", "up": "↑", "down": "↓", "new": "new", "gone": "gone"}
 _MAX_NOTES = 5
 
 
@@ -79,21 +78,36 @@ def show_case(case: Case) -> None:
     facts = ", ".join(fact for fact in (query.intent, query.category, query.date) if fact)
     console.print(f"\n[bold]{escape(query.id)}[/bold]  {escape(query.text)}")
     console.print(f"[dim]{escape(facts + ', ' if facts else '')}{len(case.answers)} answers[/dim]")
-    table = new_table("", names_column("answer"), *(names_column(escape(name)) for name in case.names))
-    for answer in case.answers:
-        absent = "" if answer.held else " [dim]not in the library[/dim]"
-        title = f"{escape(answer.title)} " if answer.title else ""
-        taken = (escape(route) if route else "[dim]missed[/dim]" for route in answer.routes)
-        table.add_row(f"{answer.year or ''}", f"{title}[dim]{escape(answer.paper_id)}[/dim]{absent}", *taken)
-    console.print(table)
-    headings = ("run", "call", "tool", "query or seeds", "new answers", "recall")
-    gained = new_table(*map(names_column, headings))
-    for name, raising in case.gains.items():
-        for i, gain in enumerate(raising):
-            cells = (name if i == 0 else "", f"{gain.call:,}", gain.tool, gain.subject, ", ".join(gain.new))
-            gained.add_row(*map(escape, cells), f"{gain.found}/{gain.total}")
-    console.print("\n[bold]calls that raised recall[/bold]")
-    console.print(gained)
+    answers = Table.of(
+        "answers",
+        "Answers",
+        ["Year", "Answer", *case.names],
+        [],
+        [
+            [
+                str(answer.year or ""),
+                f"{answer.title or ''} {answer.paper_id}{'' if answer.held else ', not in the library'}".strip(),
+                *(route or "missed" for route in answer.routes),
+            ]
+            for answer in case.answers
+        ],
+    )
+    raising = Table.of(
+        "calls",
+        "Calls that raised recall",
+        ["Run", "Call", "Tool", "Query or seeds", "New answers", "Recall"],
+        [],
+        [
+            [
+                *(name if i == 0 else "", f"{gain.call:,}", gain.tool, gain.subject),
+                *(", ".join(gain.new), f"{gain.found}/{gain.total}"),
+            ]
+            for name, gains in case.gains.items()
+            for i, gain in enumerate(gains)
+        ],
+    )
+    for table in (answers, raising):
+        print_table(console, table)
 
 
 def show_comparison(comparison: Comparison, top: int) -> None:
@@ -132,39 +146,12 @@ def _names(a: str, b: str) -> tuple[str, str]:
 
 
 def _show_changes(console: Console, change_type: str, label: str, changes: Iterable[Change]) -> None:
-    table = new_table("query", "", "from", "to", header_style="dim")
-    for change in changes:
-        table.add_row(
-            escape(change.query_id), escape(change.text), number_cell(change.a), number_cell(change.b)
-        )
-    if not table.rows:
-        console.print(f"\n[dim]No query {change_type} by {label}.[/dim]")
+    rows = [[change.query_id, change.text, change.a, change.b] for change in changes]
+    if rows:
+        caption = f"{change_type} most by {label}"
+        print_table(console, Table.of(change_type, caption, ["Query", ""], ["From", "To"], rows))
     else:
-        console.print(f"\n[bold]{change_type} most by {label}[/bold]")
-        console.print(table)
-
-
-def show_side_by_side(
-    a: Run, b: Run, query_id: str, rows: Sequence[tuple[Place | None, Place | None]]
-) -> None:
-    """Both rankings of one query, with answers marked by a star."""
-    query = next(query for query in a.queries if query.id == query_id)
-    console = open_console()
-    held = sum(answer.held for answer in query.relevant)
-    console.print(f"\n[bold]{escape(query_id)}[/bold]  {escape(query.text)}")
-    console.print(f"[dim]{len(query.relevant)} answers, {held} of them in the library; ★ answer[/dim]")
-    table = new_table("", *_names(a.name, b.name))
-    for rank, places in enumerate(rows, 1):
-        table.add_row(f"{rank}.", *map(_place, places))
-    console.print(table)
-
-
-def _place(place: Place | None) -> str:
-    if place is None:
-        return ""
-    star = "[green]★[/green] " if place.answer else ""
-    mark = f" [dim]{_MARKS[place.mark]}[/dim]" if _MARKS[place.mark] else ""
-    return f"{star}{escape(place.title or place.id)} [dim]{escape(place.id)}[/dim]{mark}"
+        console.print(f"\n[dim]No query {change_type} by {label}.[/dim]")
 
 
 def show_notes(notes: Sequence[str]) -> None:

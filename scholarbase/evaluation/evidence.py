@@ -59,11 +59,6 @@ def first_places(passage_ids: Sequence[str], evidence: Iterable[str]) -> dict[st
     return places
 
 
-def holding(passage_ids: Sequence[str], evidence: Sequence[str]) -> set[str]:
-    """The passages that hold one of these parts."""
-    return {passage_id for passage_id in passage_ids if first_places([passage_id], evidence)}
-
-
 def value(family: str, cutoff: int | None, places: Mapping[str, int], count: int) -> float:
     """A measure of one query with ``count`` parts, of which those in ``places`` are held.
 

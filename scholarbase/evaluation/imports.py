@@ -19,7 +19,7 @@ from scholarbase.errors import InvalidRequest, QueryFileError, RunExists
 from scholarbase.evaluation.checkpoints import Checkpoint
 from scholarbase.evaluation.measures import rank_ties
 from scholarbase.evaluation.papers import paper_notes, resolve
-from scholarbase.evaluation.runs import MANIFEST, check_place, read_manifest, repair, run_manifest, write_run
+from scholarbase.evaluation.runs import MANIFEST, check_place, read_manifest, run_manifest, write_run
 from scholarbase.files import storage_errors, text_lines
 from scholarbase.identifiers import parse
 from scholarbase.models.queries import QuerySet
@@ -74,7 +74,6 @@ def import_run(
     manifest = run_manifest(source.snapshot(), queries, counts, found.kind, name, command, found.search)
     # Locks the folder against other processes, as a search does.
     with Checkpoint(folder), storage_errors(folder):
-        repair(folder)
         _check_free(folder, manifest, restart)
         notes = paper_notes(source, judged, found.rankings, found.notes)
         run = Run(manifest, tuple(judged), found.rankings, notes, found.seconds, tuple(found.calls))

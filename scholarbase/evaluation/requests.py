@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -11,7 +10,6 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 from scholarbase.errors import DocumentNotFound, InvalidRequest, PaperNotFound, QueryFileError
 from scholarbase.evaluation.evidence import span_of
-from scholarbase.indexes import query_syntax
 from scholarbase.models.checks import check_whole, date_bounds
 from scholarbase.models.document_requests import (
     MAX_PASSAGE_DEPTH,
@@ -27,8 +25,6 @@ from scholarbase.models.requests import SearchRequest
 from scholarbase.models.runs import JudgedQuery, Kind
 from scholarbase.models.source import Source
 from scholarbase.search.plan import check_reranker
-
-log = logging.getLogger("scholarbase.evaluation")
 
 MAX_DEPTH: Final = 10_000
 """Results of a query: the limit of paging."""
@@ -101,23 +97,14 @@ class SearchSettings:
         """The settings as in the run's manifest, with the ranking settings and the reranker of ``about``, a snapshot.
 
         Raises:
-            InvalidRequest: the syntax of a query is malformed, or the reranker is unknown.
+            InvalidRequest: the reranker is unknown.
         """
         facts = self.to_dict() | {"mode": mode}
         if self.rerank is not None:
             check_reranker(self.rerank, about.get("rerankers", {}))
             facts["reranker"] = about["rerankers"][self.rerank]
-        by_syntax = mode != "dense" and self.engine in (None, "fts5") and self.syntax != "plain"
-        queries = _syntax_queries(judged, self.syntax) if by_syntax else []
-        if queries:
-            log.warning(
-                "%d of %d queries are read as query syntax, such as %r (syntax plain reads every query as words).",
-                len(queries),
-                len(judged),
-                queries[0],
-            )
         ranking = {"ranking": about["ranking"]} if "ranking" in about else {}
-        return facts | {"syntax_queries": len(queries)} | ranking
+        return facts | ranking
 
     def to_dict(self) -> dict[str, Any]:
         """The settings, those of the reranker only if there is one."""
@@ -275,28 +262,6 @@ def _date_of(query: JudgedQuery, to: str | None) -> str | None:
 def _check_date(to: str | None) -> None:
     if to is not None and to != QUERY_DATE:
         date_bounds(to, "to")
-
-
-def _syntax_queries(judged: Sequence[JudgedQuery], syntax: Syntax) -> list[str]:
-    """The ids of queries in query syntax that is well-formed: with ``syntax`` query all.
-
-    Raises:
-        InvalidRequest: the syntax of a query is malformed, and ``syntax`` is query.
-    """
-    read = []
-    for query in judged:
-        if syntax == "auto" and not query_syntax.is_syntax(query.text):
-            continue
-        try:
-            query_syntax.compile(query.text)
-            read.append(query.id)
-        except InvalidRequest as error:
-            if syntax == "query":
-                raise InvalidRequest(
-                    f"Query {query.id!r} is read as query syntax, which is malformed: {error} "
-                    "Syntax plain reads every query as words."
-                ) from error
-    return read
 
 
 def _paper_of_evidence(query: JudgedQuery) -> str | None:

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import lru_cache
@@ -31,7 +30,6 @@ import orjson
 
 from scholarbase import __version__
 from scholarbase.errors import RunDamaged, RunExists, RunNotFound
-from scholarbase.evaluation import folders
 from scholarbase.files import atomic_write, gzip_writer
 from scholarbase.models.queries import QuerySet
 from scholarbase.models.runs import (
@@ -118,7 +116,7 @@ def strictly_decreasing(scores: Sequence[float]) -> list[float]:
 
 
 def write_run(folder: Path, run: Run) -> Run:
-    """Write a run folder atomically, replacing the run at its path.
+    """Write a run folder, replacing the run at its path. The manifest is the last file: a folder without one is no run.
 
     Returns: the run as :func:`read_run` reads it, with the hashes of its files and strictly decreasing scores.
 
@@ -126,12 +124,11 @@ def write_run(folder: Path, run: Run) -> Run:
         RunExists: the path is occupied by something other than a run.
         OSError: the folder cannot be written.
     """
-    repair(folder)
     check_place(folder)
     run = replace(run, rankings={query.id: _as_read(run.rankings.get(query.id, ())) for query in run.queries})
-    building = folders.building(folder)
-    shutil.rmtree(building, ignore_errors=True)
-    building.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in (MANIFEST, *HASHED):
+        (folder / name).unlink(missing_ok=True)
     files = {
         RUN: _trec_run(run),
         QRELS: _trec_qrels(run.queries),
@@ -142,12 +139,11 @@ def write_run(folder: Path, run: Run) -> Run:
     }
     if run.manifest.kind == "trajectory":
         files[CALLS] = (orjson.dumps(asdict(call)) for call in run.calls)
-    hashes = {name: _write_lines(building / name, lines) for name, lines in files.items()}
-    _write(building / SECONDS, orjson.dumps(run.seconds, option=orjson.OPT_SORT_KEYS))
-    manifest = replace(run.manifest, files=hashes)
-    written = manifest.to_bytes()
-    _write(building / MANIFEST, written)
-    folders.put(folder, MANIFEST)
+    hashes = {name: _write_lines(folder / name, lines) for name, lines in files.items()}
+    (folder / SECONDS).write_bytes(orjson.dumps(run.seconds, option=orjson.OPT_SORT_KEYS))
+    written = replace(run.manifest, files=hashes).to_bytes()
+    with atomic_write(folder / MANIFEST) as file:
+        file.write(written)
     # Read back, so that the facts have the order of the file: reports list them in this order.
     return replace(run, manifest=RunManifest(**orjson.loads(written)))
 
@@ -159,21 +155,16 @@ def check_place(folder: Path) -> None:
         RunExists: the path is not a run folder, or the run folder has other files. (A library has a
             ``manifest.json`` too.)
     """
-    if not folder.exists() and not folder.is_symlink():
+    if not folder.exists():
         return
     names = {path.name for path in folder.iterdir()} if folder.is_dir() else {""}
-    if names <= FILES and (MANIFEST in names or not names):
+    if names <= FILES:
         return
     if MANIFEST in names:
         raise RunExists(
             f"{folder} holds {min(names - FILES)}, which is not part of a run: give another folder, or move it away."
         )
     raise RunExists(f"{folder} exists and is not a run: give another folder, or move it away.")
-
-
-def repair(folder: Path) -> None:
-    """Finish the replacement of a run by a process that was killed."""
-    folders.repair(folder, MANIFEST)
 
 
 def _as_read(ranking: Sequence[RankedId]) -> tuple[RankedId, ...]:
@@ -183,14 +174,9 @@ def _as_read(ranking: Sequence[RankedId]) -> tuple[RankedId, ...]:
 
 def _write_lines(path: Path, lines: Iterable[bytes]) -> str:
     """Write a gzip file without timestamp or name. Returns its SHA-256."""
-    with atomic_write(path) as file, gzip_writer(file, LEVEL) as packed:
+    with path.open("wb") as file, gzip_writer(file, LEVEL) as packed:
         packed.writelines(b"\n".join([*some, b""]) for some in _chunks(lines))
     return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
-def _write(path: Path, content: bytes) -> None:
-    with atomic_write(path) as file:
-        file.write(content)
 
 
 def _chunks(lines: Iterable[bytes]) -> Iterator[list[bytes]]:
@@ -271,7 +257,6 @@ def read_manifest(folder: Path) -> RunManifest:
         RunNotFound: the folder is not a run.
         RunDamaged: the manifest cannot be read, or has another format.
     """
-    repair(folder)
     path = folder / MANIFEST
     if not path.is_file():
         below = sorted(found.parent.name for found in folder.glob(f"*/{RUN}"))

@@ -7,13 +7,11 @@ and the settings, not on the concurrency, the batches, or whether the library is
 from __future__ import annotations
 
 import logging
-import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from multiprocessing.pool import ThreadPool
 from pathlib import Path
-from queue import Empty, SimpleQueue
-from threading import Event, Thread
 from typing import Final, NamedTuple
 
 from scholarbase.errors import (
@@ -73,8 +71,6 @@ class Load(NamedTuple):
 IN_PROCESS: Final = Load(1, 1)
 """In the process a search holds the interpreter's lock, or runs a model on all cores: more threads are slower (50,000
 papers, two cores: 80 dense queries/s with one thread, 60 with two)."""
-JOIN_SECONDS: Final = 2.0
-"""How long a stopped run waits for searches in progress."""
 OVER_HTTP: Final = Load(4, 8)
 """Batches share the cost of a request, threads keep the server busy (the same library, two cores: 377 sparse queries/s
 one by one, 463 with four threads, 635 in batches of 8, 711 with both). A server with several workers needs the
@@ -136,7 +132,7 @@ def run_searches(
         if restart:
             check_place(folder)
             checkpoint.clear()
-            shutil.rmtree(folder, ignore_errors=True)
+            (folder / MANIFEST).unlink(missing_ok=True)
         finished = _finished(folder, manifest, judged)
         if finished is not None:
             log.info("The run at %s is finished: nothing to search for.", folder)
@@ -235,52 +231,10 @@ def _search_batches(
         for batch in batches:
             store(search(batch))
         return
-    waiting = SimpleQueue[Sequence[QueryRequest]]()
-    for batch in batches:
-        waiting.put(batch)
-    results = SimpleQueue[list[QueryResult] | Exception | None]()
-    stopped = Event()
-
-    def work() -> None:
-        try:
-            while not stopped.is_set():
-                try:
-                    batch = waiting.get_nowait()
-                except Empty:
-                    break
-                results.put(search(batch))
-        except Exception as error:
-            stopped.set()
-            results.put(error)
-        finally:
-            results.put(None)
-
-    # Daemon threads, so that Ctrl-C ends the process while a response is awaited.
-    threads = [Thread(target=work, name="search", daemon=True) for _ in range(min(concurrency, len(batches)))]
-    for thread in threads:
-        thread.start()
-    failed: Exception | None = None
-    working = len(threads)
-    try:
-        while working:
-            result = results.get()
-            try:
-                if result is None:
-                    working -= 1
-                elif isinstance(result, Exception):
-                    raise result
-                else:
-                    store(result)
-            except Exception as error:
-                failed = failed or error
-                stopped.set()  # no new batches; those in progress are finished and stored
-    finally:
-        stopped.set()
-        until = time.monotonic() + JOIN_SECONDS
-        for thread in threads:
-            thread.join(max(0.0, until - time.monotonic()))
-    if failed is not None:
-        raise failed
+    # Its threads are daemons, so that Ctrl-C ends the process while a response is awaited.
+    with ThreadPool(max(1, min(concurrency, len(batches)))) as pool:
+        for found in pool.imap_unordered(search, batches):
+            store(found)
 
 
 def _search_batch(

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import math
 import sys
-from typing import Any, Final
+from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Column
 from rich.table import Table as Grid
 
-from scholarbase.evaluation.report.tables import Cell, Table
+from scholarbase.evaluation.report.tables import Cell, Table, rounded
 from scholarbase.evaluation.statistics import Interval, PairedTest
-
-_INTERVAL: Final = len("[0.123,")
 
 
 def open_console() -> Console:
@@ -24,12 +21,18 @@ def open_console() -> Console:
 
 
 def print_table(console: Console, table: Table) -> None:
-    """Print a table of a report, its notes below it."""
-    has_interval = [any(row[i].interval for row in table.rows) for i in range(len(table.columns))]
-    kinds = [interval_column if intervals else names_column for intervals in has_interval]
-    headings = (escape(column.heading) for column in table.columns)
-    grid = new_table(*(kind(heading) for kind, heading in zip(kinds, headings, strict=True)))
-    for row in table.rows:
+    """Print a table of a report, its notes below it. Means with intervals have a row each, by measure."""
+    measured = [i for i in range(len(table.columns)) if any(row[i].interval for row in table.rows)]
+    others = [i for i in range(len(table.columns)) if i not in measured]
+    headings = [column.heading for column in table.columns]
+    if measured:
+        headings = ["Measure", *(headings[i] for i in others), "Mean", "95% interval"]
+    grid = new_table(*map(names_column, map(escape, headings)))
+    for i in measured:
+        for n, row in enumerate(table.rows):
+            name = escape(table.columns[i].heading) if n == 0 else ""
+            grid.add_row(name, *(_shown(row[k]) for k in others), _shown(row[i]), escape(row[i].interval))
+    for row in table.rows if not measured else ():
         grid.add_row(*map(_shown, row))
     console.print(f"\n[bold]{escape(table.caption)}[/bold]")
     console.print(grid)
@@ -39,12 +42,12 @@ def print_table(console: Console, table: Table) -> None:
 
 def _shown(cell: Cell) -> str:
     text = f"[bold]{escape(cell.shown)}[/bold]" if cell.best else escape(cell.shown)
-    return f"{text}{cell.mark}\n[dim]{escape(cell.interval)}[/dim]" if cell.interval else text + cell.mark
+    return text + cell.mark
 
 
 def number_cell(value: float | None) -> str:
     """A number with three decimals; a dash for none."""
-    return "–" if value is None or math.isnan(value) else f"{value:.3f}"
+    return rounded(value, 3)
 
 
 def difference_cell(test: PairedTest) -> str:
@@ -55,10 +58,10 @@ def difference_cell(test: PairedTest) -> str:
 
 
 def interval_cell(interval: Interval) -> str:
-    """A mean with its interval, for an :func:`interval_column`."""
+    """A mean with its interval."""
     if interval.n < 2:  # no interval for one value
         return number_cell(interval.mean)
-    return f"{interval.mean:.3f}\n[dim]{escape(f'[{interval.low:.3f}, {interval.high:.3f}]')}[/dim]"
+    return f"{interval.mean:.3f} [dim]{escape(f'[{interval.low:.3f}, {interval.high:.3f}]')}[/dim]"
 
 
 def new_table(*headings: str | Column, **options: Any) -> Grid:
@@ -69,11 +72,6 @@ def new_table(*headings: str | Column, **options: Any) -> Grid:
 def names_column(heading: str) -> Column:
     """A column that wraps long names instead of truncating them."""
     return Column(heading, overflow="fold")
-
-
-def interval_column(heading: str) -> Column:
-    """A column of means, each with its interval in the two lines below it: in one line they are too wide."""
-    return Column(heading, overflow="fold", max_width=max(_INTERVAL, *map(len, heading.split())))
 
 
 def interval_json(interval: Interval) -> dict[str, float | int | None]:

@@ -83,21 +83,16 @@ def test_show_prints_the_figures_of_trec_eval(work: Path) -> None:
     done = evaluate("show", "runs/bm25", "runs/fts5", "--measure", "nDCG@10", "--by", "year", cwd=work)
     for name in ("bm25", "fts5"):
         value = mean_by_trec_eval(work / "runs" / name, "ndcg_cut.10")
-        assert re.search(rf"^{name} +40 +{value:.3f}", done.stdout, re.M), done.stdout
-    years = re.findall(r"^(20\d\d) +bm25 +(\d+) ", done.stdout, re.M)
+        assert re.search(rf" {name} +40 +{value:.3f}", done.stdout, re.M), done.stdout
+    years = re.findall(r" (20\d\d) +bm25 +(\d+) ", done.stdout, re.M)
     dates = [json.loads(line)["date"][:4] for line in QUERIES.read_text().splitlines()]
     assert dict(years) == {year: str(dates.count(year)) for year in dates}
 
 
 @pytest.mark.slow
-def test_compare_shows_two_rankings_side_by_side(work: Path) -> None:
-    query = json.loads(QUERIES.read_text().splitlines()[0])
-    done = evaluate(
-        "compare", "runs/bm25", "runs/fts5", "--query", query["query_id"], "--depth", "3", cwd=work
-    )
+def test_compare_counts_gains_and_losses(work: Path) -> None:
+    done = evaluate("compare", "runs/bm25", "runs/fts5", cwd=work)
     assert "engine: bm25 → fts5" in done.stdout
-    assert query["final_query"][:40] in done.stdout
-    assert "★" in done.stdout
     gained, lost, same = map(int, re.findall(r"^R@100 .* (\d+) +(\d+) +(\d+) *$", done.stdout, re.M)[0])
     assert gained + lost + same == 40
 
@@ -152,7 +147,6 @@ def test_a_mistake_is_one_clear_sentence(work: Path, sample_library: Path) -> No
         ("show nowhere", 12, "No run at nowhere"),
         ("show runs/bm25 --measure R@1001", 2, "--limit"),
         ("show runs/bm25 --by colour", 2, "colour"),
-        ("compare runs/bm25 runs/fts5 --query no-such", 2, "no-such"),
         (f"run {QUERIES} --mode sparse,sparce", 2, "sparce"),
         (f"run {QUERIES} --mode dense", 2, "dense"),
         (f"run {QUERIES} --name bm25 --mode sparse --limit 7", 12, "--restart"),

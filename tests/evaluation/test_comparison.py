@@ -11,7 +11,7 @@ from rich.console import Console
 
 from scholarbase.errors import InvalidRequest, RunMismatch
 from scholarbase.evaluation import display
-from scholarbase.evaluation.comparison import check_comparable, compare, side_by_side
+from scholarbase.evaluation.comparison import check_comparable, compare
 from scholarbase.evaluation.display import show_comparison
 from scholarbase.evaluation.report.contents import Measured
 from scholarbase.evaluation.statistics import paired_test
@@ -127,32 +127,6 @@ def test_a_run_that_was_not_searched_deep_enough_is_named() -> None:
 def test_a_measure_that_was_not_compared_is_an_error() -> None:
     with pytest.raises(InvalidRequest, match=r"AP was not compared: use one of R@10\."):
         compare(A, B, ["R@10"]).of("AP")
-
-
-# -- rankings -------------------------------------------------------------------------------------------
-
-
-def test_both_rankings_side_by_side_with_what_moved() -> None:
-    left, right = zip(*side_by_side(A, B, "q1"), strict=True)
-    assert [(p.id, p.answer, p.mark) for p in left if p] == [
-        ("a", False, "down"), ("b", False, "gone"), ("x", True, "up"),
-    ]  # fmt: skip
-    assert [(p.id, p.answer, p.mark) for p in right if p] == [
-        ("x", True, "up"), ("y", True, "new"), ("a", False, "down"),
-    ]  # fmt: skip
-    assert [p.title for p in (right[0], left[0]) if p] == ["Paper X", None]
-    # The shorter ranking ends in gaps; what lies below the depth shown is not gone; a kept rank is the same.
-    assert [(a, b and b.id) for a, b in side_by_side(A, B, "q4")] == [(None, "a"), (None, "x")]
-    assert [(a and a.id, a and a.mark) for a, _ in side_by_side(A, B, "q1", depth=1)] == [("a", "down")]
-    assert [(a and a.mark, a == b) for a, b in side_by_side(A, B, "q3")] == [("same", True)]
-    assert [b and b.title for _, b in side_by_side(A, replace(B, papers={}), "q3")] == ["Paper X"]
-
-
-def test_a_query_of_neither_run_is_an_error() -> None:
-    with pytest.raises(InvalidRequest, match="The run 'a' has no query 'q9'"):
-        side_by_side(A, B, "q9")
-    with pytest.raises(InvalidRequest, match="depth is 0"):
-        side_by_side(A, B, "q1", depth=0)
 
 
 def test_recall_of_all_is_compared_with_its_depth(capsys: pytest.CaptureFixture[str]) -> None:

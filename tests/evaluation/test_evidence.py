@@ -10,7 +10,7 @@ import pytest
 from scholarbase.client import Client
 from scholarbase.errors import InvalidRequest, QueryFileError
 from scholarbase.evaluation.answers import judge
-from scholarbase.evaluation.evidence import Span, first_places, holding, span_of, value
+from scholarbase.evaluation.evidence import Span, first_places, span_of, value
 from scholarbase.evaluation.formats import read_queries
 from scholarbase.evaluation.measures import default_measures, evaluate
 from scholarbase.evaluation.report import write_report
@@ -59,7 +59,6 @@ class TestMeasures:
         # The middles are 110, in the third passage; 190, in the third and the fourth; and any passage of arXiv:2.
         places = first_places(self.RANKING, self.EVIDENCE)
         assert places == {"arXiv:1#90-130": 2, "arXiv:1#180-200": 2, "arXiv:2": 1}
-        assert holding(self.RANKING, self.EVIDENCE) == set(self.RANKING[1:])
 
     def test_values_by_hand(self) -> None:
         places = first_places(self.RANKING, self.EVIDENCE)
@@ -221,8 +220,5 @@ class TestRuns:
         refused = run_cli("eval", "run", file, *place, "--pool", cwd=tmp_path)
         assert refused.returncode != 0
         assert "--pool applies to queries whose answers are papers" in refused.stderr
-        again = run_cli(
-            "eval", "compare", "runs/zebras-sparse-in-paper", "runs/zebras-sparse-in-paper",
-            "--query", "depth", cwd=tmp_path,
-        )  # fmt: skip
-        assert "★ Sorting networks of small depth" in again.stdout
+        again = run_cli("eval", "compare", *["runs/zebras-sparse-in-paper"] * 2, cwd=tmp_path)
+        assert "No query gained by R@1." in again.stdout

@@ -386,18 +386,6 @@ def test_a_report_that_cannot_be_written_leaves_nothing(two: list[Run], tmp_path
 
 
 @pytest.mark.slow
-def test_a_report_is_restored_after_a_kill_during_its_replacement(
-    two: list[Run], written: Path, tmp_path: Path
-) -> None:
-    """Between the two renames the old report has a hidden name, and the next report started by deleting it."""
-    shutil.copytree(written, tmp_path / ".r.old")
-    with pytest.raises(InvalidRequest):
-        write_report(two, tmp_path / "r", measures=["R@1000"])
-    assert [path.name for path in tmp_path.iterdir()] == ["r"]
-    assert (tmp_path / "r" / "report.html").read_bytes() == (written / "report.html").read_bytes()
-
-
-@pytest.mark.slow
 def test_an_agent_is_compared_with_a_plain_search(two: list[Run]) -> None:
     calls = (
         Call("q1", 1, "search_papers", "search", {}, ("a", "x"), 1),

@@ -152,7 +152,7 @@ def test_table_10_and_11_are_shown(three: Path) -> None:
         "S4 search: reinforcement learning AND keyframe"
     )
     shown_text = run_cli("eval", "show", *runs, "--query", "BQ_002897").stdout
-    for text in ("calls that raised recall", "12/12", "missed", "E20", "not in the library"):
+    for text in ("Calls that raised recall", "12/12", "missed", "E20", "not in the library"):
         assert text in shown_text
 
 

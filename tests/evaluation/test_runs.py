@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -268,36 +267,12 @@ def test_an_empty_folder_becomes_a_run(tmp_path: Path) -> None:
     assert read_run_after(tmp_path, RUN_OF_ALL).name == "bm25 100%"
 
 
-class Killed(BaseException):
-    """Stands for the process's end: nothing in the code catches it."""
-
-
-@pytest.mark.parametrize("renames", range(3))
-def test_a_kill_between_the_renames_loses_no_run(
-    renames: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = tmp_path / "run"
-    write_run(folder, RUN_OF_ALL)
-    new = replace(RUN_OF_ALL, manifest=replace(MANIFEST_OF_ALL, name="new"))
-    rename, done = os.rename, []
-
-    def until_killed(*arguments: object, **options: object) -> None:
-        if len(done) == renames:
-            raise Killed
-        done.append(arguments)
-        rename(*arguments, **options)  # type: ignore[arg-type]
-
-    with monkeypatch.context() as patched:
-        patched.setattr(os, "rename", until_killed)
-        if renames < 2:
-            with pytest.raises(Killed):
-                write_run(folder, new)
-        else:
-            write_run(folder, new)
-    assert read_run(folder).name == ("bm25 100%" if renames == 0 else "new")
-    write_run(folder, RUN_OF_ALL)
-    assert read_run(folder).name == "bm25 100%"
-    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+def test_a_run_whose_writing_was_killed_is_written_again(tmp_path: Path) -> None:
+    write_run(tmp_path / "run", RUN_OF_ALL)
+    (tmp_path / "run" / MANIFEST).unlink()
+    with pytest.raises(RunNotFound):
+        read_run(tmp_path / "run")
+    assert read_run_after(tmp_path, RUN_OF_ALL).name == "bm25 100%"
 
 
 def test_identity_is_of_what_decides_the_results() -> None:

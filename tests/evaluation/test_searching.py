@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import logging
-import os
 import signal
 import subprocess
 import sys
@@ -29,10 +27,9 @@ from scholarbase.errors import (
     RunDamaged,
     RunExists,
     ServerUnreachable,
-    StorageError,
     UnsupportedMode,
 )
-from scholarbase.evaluation.checkpoints import RESULTS, Checkpoint
+from scholarbase.evaluation.checkpoints import RESULTS, Checkpoint, QueryResult
 from scholarbase.evaluation.runs import HASHED, SECONDS, read_run
 from scholarbase.evaluation.searching import (
     SearchSettings,
@@ -141,7 +138,6 @@ def test_the_manifest_has_the_search_settings(sample: Library, tmp_path: Path) -
         "to": "2010",
         "pool": False,
         "syntax": "plain",
-        "syntax_queries": 0,
     }
     assert manifest.search.items() >= expected.items()
     assert (manifest.kind, manifest.snapshot, manifest.papers) == ("search", sample.snapshot_id, 2440)
@@ -206,24 +202,6 @@ def test_missing_pools_are_an_error(sample: Library, tmp_path: Path) -> None:
     queries = questions(Query("a", "strings", (), pool=("arXiv:hep-th/9901001",)), Query("b", "strings", ()))
     with pytest.raises(QueryFileError, match="'b' does not have a candidate pool"):
         search(sample, tmp_path / "run", SearchSettings(pool=True), queries)
-
-
-def test_queries_in_query_syntax_are_counted(
-    sample: Library, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    queries = questions(
-        Query("free", "string theory", ()),
-        Query("phrase", '"string theory"', ()),
-        Query("operators", "string AND brane", ()),
-    )
-    run = search(sample, tmp_path / "run", SearchSettings(mode="sparse", syntax="auto"), queries)
-    assert run.manifest.search is not None
-    assert run.manifest.search["syntax_queries"] == 2
-    assert "2 of 3 queries are read as query syntax, such as 'phrase'" in caplog.text
-    as_text = search(sample, tmp_path / "text", SearchSettings(mode="sparse"), queries)
-    assert as_text.manifest.search is not None
-    assert as_text.manifest.search["syntax_queries"] == 0
-    assert as_text.rankings["free"] == as_text.rankings["phrase"]
 
 
 # -- the same run however it is made ----------------------------------------------------------------------
@@ -293,7 +271,9 @@ def interrupted(source: Source, folder: Path, count: int = 15, **options: Any) -
 
 
 def rows(path: Path) -> list[dict[str, Any]]:
-    return [orjson.loads(line) for line in path.read_bytes().splitlines()]
+    """The complete lines of finished queries."""
+    lines = path.read_bytes().splitlines(keepends=True)[1:]
+    return [orjson.loads(line) for line in lines if line.endswith(b"\n")]
 
 
 def test_an_interrupted_run_resumes_and_repeats_no_search(
@@ -326,7 +306,7 @@ def test_an_invalid_line_is_an_error(sample: Library, tmp_path: Path) -> None:
     results = interrupted(sample, tmp_path / "run")
     kept = results.read_bytes()
     for line in (b"{}\n", b"no json\n", b'{"id":"x","ids":[],"scores":[],"seconds":1}\n'):
-        results.write_bytes(line + kept)
+        results.write_bytes(kept + line)
         with pytest.raises(RunDamaged, match="--restart"):
             search(sample, tmp_path / "run")
     assert len(search(sample, tmp_path / "run", restart=True).rankings) == 40
@@ -362,16 +342,12 @@ def test_a_run_killed_again_and_again_is_the_undisturbed_one(
         assert process.wait(60) == -signal.SIGKILL
         sizes.append(results.stat().st_size)
     assert not folder.exists()
-    kept = {row["id"]: row["seconds"] for row in rows_but_torn(results)}
+    kept = {row["id"]: row["seconds"] for row in rows(results)}
     assert 0 < len(kept) < 1000
     run = search(sample, folder, queries=query_set(25))
     assert kept.items() <= run.seconds.items()
     assert run.manifest == undisturbed.manifest
     assert files(folder) == files(tmp_path / "undisturbed")
-
-
-def rows_but_torn(path: Path) -> list[dict[str, Any]]:
-    return [orjson.loads(line) for line in path.read_bytes().splitlines(keepends=True) if line[-1:] == b"\n"]
 
 
 @pytest.mark.slow
@@ -490,24 +466,18 @@ def test_a_folder_that_is_not_a_run_is_left_unchanged(sample: Library, tmp_path:
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
 
-def test_a_line_partly_written_to_a_full_disk_is_removed(
-    sample: Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    search(sample, tmp_path / "undisturbed")
-    write, calls = os.write, []
-
-    def in_part(file: int, content: bytes) -> int:
-        calls.append(file)
-        if len(calls) == 6:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        return write(file, content[:20] if len(calls) == 5 else content)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(os, "write", in_part)
-        with pytest.raises(StorageError, match="No space left"):
-            search(sample, tmp_path / "run", concurrency=3)
-    assert len(search(sample, tmp_path / "run").rankings) == 40
-    assert files(tmp_path / "run") == files(tmp_path / "undisturbed")
+def test_a_line_partly_written_to_a_full_disk_is_removed(sample: Library, tmp_path: Path) -> None:
+    run = search(sample, tmp_path / "run")
+    results = [QueryResult(query.id, run.rankings[query.id], 0.5) for query in run.queries]
+    with Checkpoint(tmp_path / "other") as checkpoint:
+        checkpoint.open(run.manifest, run.queries)
+        checkpoint.append(results[:1])
+        with checkpoint.path.open("ab") as file:
+            file.write(b'{"id": "no space le')
+        checkpoint.append(results[1:])
+    with Checkpoint(tmp_path / "other") as checkpoint:
+        checkpoint.open(run.manifest, run.queries)
+        assert list(checkpoint.done.values()) == results
 
 
 def test_two_processes_do_not_make_one_run(sample: Library, tmp_path: Path) -> None:
@@ -522,13 +492,6 @@ def test_two_processes_do_not_make_one_run(sample: Library, tmp_path: Path) -> N
 # -- what cannot be searched for --------------------------------------------------------------------------
 
 
-def test_malformed_query_syntax_names_the_query_before_any_search(sample: Library, tmp_path: Path) -> None:
-    queries = questions(Query("good", "strings", ()), Query("bad", "strings AND (branes", ()))
-    with pytest.raises(InvalidRequest, match=r"Query 'bad' is read as query syntax.*Syntax plain"):
-        search(sample, tmp_path / "run", SearchSettings(mode="sparse", syntax="query"), queries)
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_a_stray_parenthesis_in_one_question_ended_the_run(sample: Library, tmp_path: Path) -> None:
     settings = SearchSettings(mode="sparse", syntax="auto")
     queries = questions(
@@ -538,8 +501,8 @@ def test_a_stray_parenthesis_in_one_question_ended_the_run(sample: Library, tmp_
     )
     run = search(sample, tmp_path / "run", settings, queries)
     assert all(run.rankings[name] for name in ("good", "stray", "open"))
-    assert run.manifest.search is not None
-    assert (run.manifest.search["syntax"], run.manifest.search["syntax_queries"]) == (settings.syntax, 0)
+    with pytest.raises(InvalidRequest, match="Query 'stray' cannot be searched for"):
+        search(sample, tmp_path / "strict", replace(settings, syntax="query"), queries)
 
 
 def test_an_invalid_query_of_a_batch_is_named(sample: Library, server: str, tmp_path: Path) -> None:

@@ -229,7 +229,7 @@ def test_commands(path: Path) -> None:
     assert "name:j. smith · 1 paper\n" in listed.stdout
     papers = run_cli("author", "11", "--library", path, "--sort", "date", "--json")
     assert [one["corpus_id"] for one in json.loads(papers.stdout)["results"]] == [1, 4, 5]
-    assert "3 in this library" in run_cli("author", "11", "--library", path).stdout
+    assert "3 papers" in run_cli("author", "11", "--library", path).stdout
     searched = run_cli("search", "gravity", "--author", "22", "--library", path, "--json")
     assert [hit["paper"]["corpus_id"] for hit in json.loads(searched.stdout)["results"]] == [4]
     missing = run_cli("author", "99", "--library", path)

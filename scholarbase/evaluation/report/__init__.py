@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Final
 
 from scholarbase.errors import InvalidRequest, RunExists, StorageError
-from scholarbase.evaluation import folders
 from scholarbase.evaluation.averages import average
 from scholarbase.evaluation.comparison import check_comparable
 from scholarbase.evaluation.evidence import check_papers
@@ -50,9 +49,9 @@ def write_report(
 ) -> Path:
     """Write the report of runs of one query set to ``folder`` and return the page's path.
 
-    The folder is written completely or not at all, and replaces an earlier report. The other runs are tested against
-    the first one. The page lists the first ``drill_down`` results of each run for each query. ``averages`` are the runs
-    of each system that has several of them among ``runs``.
+    An earlier report at ``folder`` is replaced. The other runs are tested against the first one. The page lists the
+    first ``drill_down`` results of each run for each query. ``averages`` are the runs of each system that has several
+    of them among ``runs``.
 
     Raises:
         InvalidRequest: no runs, or an invalid argument.
@@ -63,7 +62,6 @@ def write_report(
     """
     _check(runs, drill_down, across_snapshots)
     folder = Path(folder).absolute()
-    folders.repair(folder, PAGE)
     _check_place(folder)
     measured = Measured.of(runs, measures)
     averaged = [
@@ -71,17 +69,10 @@ def write_report(
         for name, own in (averages or {}).items()
     ]
     report = build(measured, title, drill_down, averaged)
-    building = folders.building(folder)
     try:
-        shutil.rmtree(building, ignore_errors=True)
-        building.mkdir(parents=True)
-        _write(report, building)
-        folders.put(folder, PAGE)
+        _write(report, folder)
     except OSError as error:
         raise StorageError(f"The report cannot be written to {folder}: {error}.") from error
-    finally:
-        folders.repair(folder, PAGE)
-        shutil.rmtree(building, ignore_errors=True)
     return folder / PAGE
 
 
@@ -97,15 +88,16 @@ def _check(runs: Sequence[Run], drill_down: int, across_snapshots: bool) -> None
 
 def _check_place(folder: Path) -> None:
     """Raise RunExists if the folder is anything but a report or empty."""
-    if not folder.exists() and not folder.is_symlink():
+    if not folder.exists():
         return
     names = {path.name for path in folder.iterdir()} if folder.is_dir() else {folder.name}
-    if folder.is_symlink() or not folder.is_dir() or (names and (PAGE not in names or names - OWN)):
+    if names and (PAGE not in names or names - OWN):
         raise RunExists(f"{folder} is not a report, and only reports are replaced: give another folder.")
 
 
 def _write(report: Report, folder: Path) -> None:
-    files: dict[str, bytes] = {"report.md": to_markdown(report).encode()}
+    # The page is the first file and is never removed: by it the folder is known as a report.
+    files: dict[str, bytes] = {PAGE: to_html(report).encode(), "report.md": to_markdown(report).encode()}
     for table in report.tables:
         files[f"tables/{table.name}.csv"] = to_csv(table).encode()
         files[f"tables/{table.name}.tex"] = to_latex(table).encode()
@@ -114,9 +106,10 @@ def _write(report: Report, folder: Path) -> None:
     for plot in report.plots:
         files[f"figures/{plot.name}.svg"] = plot.svg
         files[f"figures/{plot.name}.pdf"] = plot.pdf()
-    files[PAGE] = to_html(report).encode()  # last, as it marks a complete report
+    for name in ("tables", "figures"):
+        shutil.rmtree(folder / name, ignore_errors=True)
     for name, content in files.items():
         path = folder / name
-        path.parent.mkdir(exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         with atomic_write(path) as file:
             file.write(content)

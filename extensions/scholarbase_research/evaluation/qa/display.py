@@ -9,7 +9,6 @@ from rich.markup import escape
 
 from scholarbase.evaluation.terminal import (
     interval_cell,
-    interval_column,
     interval_json,
     names_column,
     new_table,
@@ -25,7 +24,7 @@ def show_scores(scores: Scores) -> None:
     output = open_console()
     names = list(scores.overall.values)
     counts = ("examples", "missing", "unreadable", "errors")
-    table = new_table(names_column("by"), names_column(""), *counts, *map(interval_column, names))
+    table = new_table(names_column("by"), names_column(""), *counts, *map(names_column, names))
     previous = ""
     for group in (scores.overall, *scores.groups):
         first = "" if group.dimension == previous else group.dimension
