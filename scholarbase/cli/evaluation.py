@@ -76,16 +76,6 @@ def name_option(default: str) -> Callable[[F], F]:
     return click.option("--name", callback=_folder_name, help=f"The run's name; default: {default}.")
 
 
-def average_option(command: F) -> F:
-    return click.option(
-        "--average",
-        "averages",
-        multiple=True,
-        metavar="NAME=RUN,RUN",
-        help="Also show the mean and spread of these runs of one system, by their names; may be repeated.",
-    )(command)
-
-
 def across_option(command: F) -> F:
     return click.option("--across-snapshots", is_flag=True, help="Allow runs of different snapshots.")(
         command
@@ -416,7 +406,6 @@ def import_(settings: Settings, /, run_file: Path, queries: Path, **options: Any
 )
 @json_option
 @measure_option
-@average_option
 @across_option
 def show(
     runs: Sequence[Path],
@@ -424,11 +413,9 @@ def show(
     queries: Sequence[str],
     as_json: bool,
     measures: Sequence[str],
-    averages: Sequence[str],
     across_snapshots: bool,
 ) -> None:
     """Measure existing RUNS."""
-    from scholarbase.evaluation.averages import average, chosen
     from scholarbase.evaluation.breakdown import parse_pair
     from scholarbase.evaluation.comparison import check_comparable
     from scholarbase.evaluation.display import show_case, show_runs
@@ -444,19 +431,13 @@ def show(
             check_comparable(read[0], run, across_snapshots=across_snapshots)
     cases = [case_of(read, query) for query in queries]
     measured = _measured(read, measures)
-    averaged = [
-        average(name, own, list(map(measured.evaluation, own)), across_snapshots=across_snapshots)
-        for name, own in chosen(averages, read).items()
-    ]
     if as_json:
         result = _figures(measured)
-        if averaged:
-            result["averages"] = [system.to_dict() for system in averaged]
         if cases:
             result["queries"] = [case.to_dict() for case in cases]
         print_json(result)
         return
-    show_runs(measured, by, averaged)
+    show_runs(measured, by)
     for case in cases:
         show_case(case)
 
@@ -488,17 +469,12 @@ def compare(a: Path, b: Path, top: int, measures: Sequence[str], across_snapshot
 @click.option("--title", help="The report's title.")
 @click.option("--drill-down", default=10, show_default=True, help="Results to show per query and run.")
 @measure_option
-@average_option
 @across_option
-def report(
-    runs: Sequence[Path], out: Path, measures: Sequence[str], averages: Sequence[str], **options: Any
-) -> None:
-    """Write a report of RUNS: one page, and its tables as Markdown, CSV and LaTeX.
+def report(runs: Sequence[Path], out: Path, measures: Sequence[str], **options: Any) -> None:
+    """Write a report of RUNS: one page, and its tables as Markdown and CSV.
 
     The other runs are tested against the first one.
     """
-    from scholarbase.evaluation.averages import chosen
     from scholarbase.evaluation.runs import read_run
 
-    read = [read_run(path) for path in runs]
-    _report(read, out, measures, **options, averages=chosen(averages, read))
+    _report(list(map(read_run, runs)), out, measures, **options)

@@ -9,11 +9,10 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
-from scholarbase.evaluation.averages import Average
 from scholarbase.evaluation.breakdown import parse_pair, summary
 from scholarbase.evaluation.comparison import Change, Comparison
 from scholarbase.evaluation.measures import OVERS, Evaluation
-from scholarbase.evaluation.report.contents import Measured, averages, crossed, grouped, results
+from scholarbase.evaluation.report.contents import Measured, crossed, grouped, results
 from scholarbase.evaluation.report.tables import Table
 from scholarbase.evaluation.routes import Case
 from scholarbase.evaluation.terminal import (
@@ -29,9 +28,9 @@ from scholarbase.models.runs import Run, RunManifest
 _MAX_NOTES = 5
 
 
-def show_runs(measured: Measured, by: Sequence[str] = (), averaged: Sequence[Average] = ()) -> None:
+def show_runs(measured: Measured, by: Sequence[str] = ()) -> None:
     """The tables of a report for a terminal: each measure with its 95% interval, over all answers and over held
-    answers; the averages of systems; and the groups of the queries by each dimension, or pair of two, in ``by``."""
+    answers; and the groups of the queries by each dimension, or pair of two, in ``by``."""
     console = open_console()
     query_sets: dict[str, list[str]] = {}
     for run in measured.runs:
@@ -40,8 +39,6 @@ def show_runs(measured: Measured, by: Sequence[str] = (), averaged: Sequence[Ave
         console.print(line if len(query_sets) == 1 else f"[dim]{escape(', '.join(names))}:[/dim] {line}")
     differ = any(evaluation.held != evaluation.all for evaluation in measured.evaluations)
     tables = [results(measured, over, tested=False) for over in (OVERS if differ else OVERS[:1])]
-    if averaged:
-        tables.append(averages(averaged))
     for dimension in by:
         pair = parse_pair(dimension)
         if pair is None:

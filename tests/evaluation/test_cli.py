@@ -101,7 +101,7 @@ def test_compare_counts_gains_and_losses(work: Path) -> None:
 def test_report_writes_every_format(work: Path) -> None:
     evaluate("report", "runs/bm25", "runs/fts5", "--out", "both", "--title", "Two engines", cwd=work)
     names = {path.relative_to(work / "both").as_posix() for path in (work / "both").rglob("*.*")}
-    assert {"report.html", "report.md", "tables/results-all.csv", "tables/results-all.tex"} <= names
+    assert {"report.html", "report.md", "tables/results-all.csv", "figures/recall-by-depth.pdf"} <= names
     assert "Two engines" in (work / "both" / "report.md").read_text()
 
 

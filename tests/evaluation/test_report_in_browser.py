@@ -82,7 +82,7 @@ def test_the_page_opens_without_errors_and_requests_nothing_else(page: Any, addr
 
 
 def test_every_plot_has_a_size_and_a_name(page: Any) -> None:
-    plots = page.find_elements(By.CSS_SELECTOR, "figure.plot svg")
+    plots = page.find_elements(By.CSS_SELECTOR, "figure.plot img")
     assert len(plots) == 3
     for plot in plots:
         assert plot.size["width"] > 400
@@ -146,7 +146,7 @@ def test_the_printed_page_has_no_list(page: Any) -> None:
     page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
     try:
         assert not page.find_element(By.ID, "queries").is_displayed()
-        assert page.find_element(By.CSS_SELECTOR, "figure.plot svg").is_displayed()
+        assert page.find_element(By.CSS_SELECTOR, "figure.plot img").is_displayed()
     finally:
         page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
 
@@ -156,7 +156,7 @@ def test_tables_and_plots_are_visible_without_scripts(page: Any, address: str) -
     try:
         page.get(address)
         assert page.find_element(By.CSS_SELECTOR, "#table-results-all td").is_displayed()
-        assert page.find_element(By.CSS_SELECTOR, "figure.plot svg").is_displayed()
+        assert page.find_element(By.CSS_SELECTOR, "figure.plot img").is_displayed()
         assert "needs JavaScript" in page.find_element(By.ID, "queries").text
     finally:
         page.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})

@@ -3,7 +3,7 @@
     folder/
       report.html     tables, plots and every query, in one file that loads nothing
       report.md       the tables
-      tables/         each table as CSV (full precision) and LaTeX (booktabs)
+      tables/         each table as CSV (full precision)
       figures/        each plot as SVG and PDF
 
 The same runs give the same bytes. ``contents`` and ``agents`` compute the tables and curves, ``tables``
@@ -13,18 +13,17 @@ and ``plots`` render them, ``drilldown`` lists the queries, ``published`` has pu
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 from scholarbase.errors import InvalidRequest, RunExists, StorageError
-from scholarbase.evaluation.averages import average
 from scholarbase.evaluation.comparison import check_comparable
 from scholarbase.evaluation.evidence import check_papers
 from scholarbase.evaluation.measures import DEFAULT_MEASURES
 from scholarbase.evaluation.report.contents import Measured
 from scholarbase.evaluation.report.page import Report, build, to_html, to_markdown
-from scholarbase.evaluation.report.tables import to_csv, to_latex
+from scholarbase.evaluation.report.tables import to_csv
 from scholarbase.files import atomic_write
 from scholarbase.models.checks import check_whole
 from scholarbase.models.runs import Run
@@ -45,13 +44,11 @@ def write_report(
     measures: Sequence[str] = DEFAULT_MEASURES,
     drill_down: int = 10,
     across_snapshots: bool = False,
-    averages: Mapping[str, Sequence[Run]] | None = None,
 ) -> Path:
     """Write the report of runs of one query set to ``folder`` and return the page's path.
 
     An earlier report at ``folder`` is replaced. The other runs are tested against the first one. The page lists the
-    first ``drill_down`` results of each run for each query. ``averages`` are the runs of each system that has several
-    of them among ``runs``.
+    first ``drill_down`` results of each run for each query.
 
     Raises:
         InvalidRequest: no runs, or an invalid argument.
@@ -63,12 +60,7 @@ def write_report(
     _check(runs, drill_down, across_snapshots)
     folder = Path(folder).absolute()
     _check_place(folder)
-    measured = Measured.of(runs, measures)
-    averaged = [
-        average(name, own, [measured.evaluation(run) for run in own], across_snapshots=across_snapshots)
-        for name, own in (averages or {}).items()
-    ]
-    report = build(measured, title, drill_down, averaged)
+    report = build(Measured.of(runs, measures), title, drill_down)
     try:
         _write(report, folder)
     except OSError as error:
@@ -99,9 +91,6 @@ def _write(report: Report, folder: Path) -> None:
     # The page is the first file and is never removed: by it the folder is known as a report.
     files: dict[str, bytes] = {PAGE: to_html(report).encode(), "report.md": to_markdown(report).encode()}
     for table in report.tables:
-        files[f"tables/{table.name}.csv"] = to_csv(table).encode()
-        files[f"tables/{table.name}.tex"] = to_latex(table).encode()
-    for table in report.files:
         files[f"tables/{table.name}.csv"] = to_csv(table).encode()
     for plot in report.plots:
         files[f"figures/{plot.name}.svg"] = plot.svg

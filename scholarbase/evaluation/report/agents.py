@@ -7,8 +7,7 @@ ScholarQuest (arXiv:2606.20235) has these tables: 4 (failures), 10 (calls) and 1
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from functools import cached_property
 from statistics import fmean
 from typing import Final
@@ -18,7 +17,7 @@ from scholarbase.evaluation.efficiency import Efficiency, efficiency, recall_by_
 from scholarbase.evaluation.report.contents import OVERALL, Measured, depths
 from scholarbase.evaluation.report.plots import Curve
 from scholarbase.evaluation.report.tables import MISSING, Cell, Table
-from scholarbase.evaluation.routes import KINDS, Gain, all_gains, route_counts, routes
+from scholarbase.evaluation.routes import KINDS, Gain, all_gains, route_counts
 from scholarbase.models.runs import Run
 
 FIGURES: Final = {
@@ -237,42 +236,6 @@ def route_table(found: Agents) -> Table:
         rows,
         [
             "Calls: searches, title matches, expansions and answers. Answer only: named in the last answer, "
-            "returned by no call. tables/calls-that-raised-recall.csv and tables/routes.csv have each of them."
+            "returned by no call."
         ],
     )
-
-
-def call_files(found: Agents) -> list[Table]:
-    """Each call that raised recall, and each answer with its route in each run. These are files only: they are long."""
-    calls = Table.of(
-        "calls-that-raised-recall",
-        "The calls that raised recall",
-        ["Run", "Query", "Kind", "Tool", "Query or seeds", "New answers"],
-        ["Call", "Found", "Answers", "Recall"],
-        [
-            [
-                *(label, query_id, gain.kind, gain.tool, gain.subject, " ".join(gain.new)),
-                *(gain.call, gain.found, gain.total, gain.recall),
-            ]
-            for label, _, gains_of in found.gains
-            for query_id, raising in gains_of.items()
-            for gain in raising
-        ],
-    )
-    return [calls, _routes(found)]
-
-
-def _routes(found: Agents) -> Table:
-    rows: list[list[str]] = []
-    notes = [run.papers for _, run, _ in found.gains]
-    for query in found.gains[0][1].queries if found.gains else ():
-        by_run: list[Mapping[str, Gain]] = [
-            routes(gains_of.get(query.id, ())) for _, _, gains_of in found.gains
-        ]
-        for answer in query.relevant:
-            note = next((papers[answer.paper_id] for papers in notes if answer.paper_id in papers), None)
-            taken = (own[answer.paper_id].label if answer.paper_id in own else "missed" for own in by_run)
-            rows.append([query.id, answer.paper_id, (note.title if note else None) or MISSING, *taken])
-    labels = [label for label, _, _ in found.gains]
-    table = Table.of("routes", "The route to each answer", ["Query", "Answer", "Title", *labels], [], rows)
-    return replace(table, stubs=3)

@@ -11,8 +11,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from scholarbase.errors import InvalidRequest
-from scholarbase.evaluation.averages import Average
 from scholarbase.evaluation.breakdown import dimensions, group_label, group_order, groups
 from scholarbase.evaluation.measures import OVERS, Evaluation, Over, evaluate, recall_curve
 from scholarbase.evaluation.report.plots import MAX_PANELS, Curve, Panel
@@ -56,13 +54,6 @@ class Measured:
     def of(cls, runs: Sequence[Run], measures: Sequence[str]) -> Measured:
         """Evaluate the runs. Raises as :func:`scholarbase.evaluation.measures.evaluate`."""
         return cls(tuple(runs), run_labels(runs), tuple(evaluate(run, measures) for run in runs))
-
-    def evaluation(self, run: Run) -> Evaluation:
-        """The evaluation of one of the runs. Raises InvalidRequest: it is another run."""
-        for evaluated, evaluation in zip(self.runs, self.evaluations, strict=True):
-            if evaluated is run:
-                return evaluation
-        raise InvalidRequest(f"The run {run.name!r} is not among the runs of the report: add it.")
 
     @cached_property
     def measures(self) -> tuple[str, ...]:
@@ -121,25 +112,6 @@ def results(measured: Measured, over: Over, *, tested: bool = True) -> Table:
             for label, evaluation, row in zip(measured.labels, measured.evaluations, rows, strict=True)
         ],
         list(dict.fromkeys(notes)),
-    )
-
-
-def averages(computed: Sequence[Average]) -> Table:
-    """The figures of systems with several runs: means over the runs, and their spread."""
-    return Table.of(
-        "averages",
-        "Means over several runs of one system, over all answers",
-        ["System", "Figure"],
-        ["Runs", "Mean", "Standard deviation", "Lowest", "Highest"],
-        [
-            [system.name, figure, len(system.runs), *spread]
-            for system in computed
-            for figure, spread in system.figures.items()
-        ],
-        [
-            *(f"{system.name}: {', '.join(system.runs)}." for system in computed),
-            "Each run's figure is its mean over queries; the standard deviation is that of the sample of runs (n - 1).",
-        ],
     )
 
 

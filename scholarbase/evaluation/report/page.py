@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from scholarbase.evaluation.averages import Average
 from scholarbase.evaluation.report import agents, contents, plots, tables
 from scholarbase.evaluation.report.contents import Measured
 from scholarbase.evaluation.report.drilldown import drilldown, script_json
@@ -31,17 +30,13 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A computed report. ``data`` is the JSON of its queries; ``commands`` has labels and the commands of the runs.
-
-    ``files`` are tables that are written as CSV only.
-    """
+    """A computed report. ``data`` is the JSON of its queries; ``commands`` has labels and the commands of the runs."""
 
     title: str
     lead: str
     sections: tuple[Section, ...]
     commands: tuple[tuple[str, str], ...]
     data: bytes
-    files: tuple[Table, ...] = ()
 
     @property
     def tables(self) -> Iterator[Table]:
@@ -52,17 +47,16 @@ class Report:
         return (part for section in self.sections for part in section.parts if isinstance(part, Plot))
 
 
-def build(measured: Measured, title: str | None, drill_down: int, averages: Sequence[Average] = ()) -> Report:
+def build(measured: Measured, title: str | None, drill_down: int) -> Report:
     """Compute the tables, plots and data of a report."""
     facts = measured.runs[0].manifest.queries
     found = agents.Agents(measured) if agents.has_agents(measured) else None
     return Report(
         title=title or f"Recall on {facts['name']}",
         lead=_lead(measured),
-        sections=tuple(section for section in _sections(measured, found, averages) if section.parts),
+        sections=tuple(section for section in _sections(measured, found) if section.parts),
         commands=tuple((", ".join(labels), command) for command, labels in _commands(measured).items()),
         data=drilldown(measured, drill_down),
-        files=() if found is None else tuple(agents.call_files(found)),
     )
 
 
@@ -77,16 +71,13 @@ def _lead(measured: Measured) -> str:
     )
 
 
-def _sections(
-    measured: Measured, found: agents.Agents | None, averages: Sequence[Average]
-) -> Iterator[Section]:
+def _sections(measured: Measured, found: agents.Agents | None) -> Iterator[Section]:
     held = (
         "The library holds every answer, so recall over held answers is the same."
         if measured.all_held
         else contents.results(measured, "held")
     )
-    averaged = (contents.averages(averages),) if averages else ()
-    yield Section("results", "Results", (contents.results(measured, "all"), *averaged, held))
+    yield Section("results", "Results", (contents.results(measured, "all"), held))
     yield Section(
         "measured", "What was measured", (contents.query_set(measured), contents.settings(measured))
     )

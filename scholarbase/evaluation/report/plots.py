@@ -7,9 +7,8 @@ same values give the same bytes.
 
 from __future__ import annotations
 
-import html
+import base64
 import io
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -28,8 +27,7 @@ LINES: Final = ("-", (0, (5, 1.6)), (0, (1.2, 1.4)), (0, (6, 1.5, 1.2, 1.5)), (0
 MARKERS: Final = ("o", "s", "^", "D", "v", "P", "X")
 INK: Final = "#1c1d20"
 RULE: Final = "#d3d5da"
-PAPER: Final = "#fffffe"
-"""Colours that no curve uses; on the page they are replaced by those of the light or dark theme."""
+PAPER: Final = "#ffffff"
 WIDTH: Final = 6.4
 """Inches; the width of text on a page."""
 MAX_PANELS: Final = 12
@@ -55,14 +53,17 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """A plot. ``svg`` is the content of a file, ``pdf`` draws one; ``inline`` is the SVG element for the page."""
+    """A plot. ``svg`` is the content of a file, ``pdf`` draws one."""
 
     name: str
     caption: str
-    description: str
     svg: bytes
     pdf: Callable[[], bytes]
-    inline: str
+
+    @property
+    def url(self) -> str:
+        """The SVG as an address within the page."""
+        return f"data:image/svg+xml;base64,{base64.b64encode(self.svg).decode()}"
 
 
 def recall_by_depth(panels: Sequence[Panel], deepest: int) -> Plot:
@@ -85,7 +86,6 @@ def recall_by_depth(panels: Sequence[Panel], deepest: int) -> Plot:
             figure,
             "recall-by-depth",
             "Recall against depth: the share of a query's answers among the first k results, mean over queries.",
-            _ends(panels),
         )
 
 
@@ -108,7 +108,6 @@ def recall_distribution(panels: Sequence[Panel], measure: str, by: str) -> Plot:
             f"The distribution of {measure} over queries{by}: the share of queries with a value of at least x. "
             "Higher curves are better. The left end is the share of queries with any answer found, the right end with "
             "all answers found.",
-            "",
         )
 
 
@@ -133,7 +132,6 @@ def recall_by_call(curves: Sequence[Curve]) -> Plot:
             "recall-by-call",
             "Recall against tool calls: the share of a query's answers seen after each call, mean over queries. "
             "Queries with fewer calls keep their last value.",
-            _ends([panel]),
         )
 
 
@@ -244,53 +242,20 @@ def drawable(text: str, longest: int = 60) -> str:
     return "".join(letter if font.get_char_index(ord(letter)) else "□" for letter in line)
 
 
-def _ends(panels: Sequence[Panel]) -> str:
-    """The last values of the curves, for screen readers."""
-    parts = []
-    for panel in panels:
-        ends = ", ".join(f"{curve.label} {curve.y[-1]:.3f}" for curve in panel.curves if len(curve.y))
-        parts.append(f"{panel.title + ': ' if panel.title else ''}{ends}")
-    return "At the right end: " + "; ".join(parts) + "."
-
-
 # -- files ----------------------------------------------------------------------------------------------
 
 
-def _drawn(figure: Figure, name: str, caption: str, description: str) -> Plot:
+def _drawn(figure: Figure, name: str, caption: str) -> Plot:
     svg = _saved(figure, "svg", {"Date": None, "Creator": None})
 
     def pdf() -> bytes:
         with _style():
             return _saved(figure, "pdf", {"CreationDate": None, "Creator": None, "Producer": None})
 
-    return Plot(name, caption, description, svg, pdf, inline_svg(svg.decode(), name, caption, description))
+    return Plot(name, caption, svg, pdf)
 
 
 def _saved(figure: Figure, kind: str, metadata: Mapping[str, Any]) -> bytes:
     file = io.BytesIO()
     figure.savefig(file, format=kind, metadata=dict(metadata))
     return file.getvalue()
-
-
-_ID: Final = re.compile(r'(\bid="|url\(#|href="#)')
-
-
-def inline_svg(svg: str, name: str, title: str, description: str) -> str:
-    """An SVG file as an element of a page: without its head, with unique ids, with the page's colours for text, rules
-    and background, and with a title and a description for screen readers."""
-    element = svg[svg.index("<svg") :]
-    element = re.sub(r"<metadata>.*?</metadata>", "", element, flags=re.DOTALL)
-    element = re.sub(r"<!--.*?-->\n?", "", element, flags=re.DOTALL)
-    element = _ID.sub(lambda match: match[0] + name + "-", element)
-    for colour, page_colour in ((INK, "currentColor"), (RULE, "var(--rule)"), (PAPER, "none")):
-        element = element.replace(colour, page_colour)
-    box = re.search(r'viewBox="([^"]+)"', element)
-    assert box is not None
-    end = element.index(">") + 1
-    head = (
-        f'<svg xmlns:xlink="http://www.w3.org/1999/xlink" xmlns="http://www.w3.org/2000/svg" viewBox="{box[1]}" '
-        f'role="img" aria-labelledby="{name}-title {name}-description">'
-        f'<title id="{name}-title">{html.escape(title)}</title>'
-        f'<desc id="{name}-description">{html.escape(description or title)}</desc>'
-    )
-    return head + element[end:].strip()

@@ -1,4 +1,4 @@
-"""Tables of a report, rendered as Markdown, CSV, LaTeX, by the template as HTML, and for a terminal.
+"""Tables of a report, rendered as Markdown, CSV, by the template as HTML, and for a terminal.
 
 Figures are rounded the same way everywhere (:meth:`Cell.shown`) except in CSV, which has full precision and separate
 columns for intervals and p-values.
@@ -195,65 +195,3 @@ def to_csv(table: Table) -> str:
 
 def _exact(value: float | None) -> str:
     return "" if value is None or math.isnan(value) else repr(value)
-
-
-# -- LaTeX ----------------------------------------------------------------------------------------------
-
-_LATEX: Final = {
-    "\\": r"\textbackslash{}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "|": r"\textbar{}",
-    # \textquotedbl is not defined in LaTeX's default font encoding, OT1.
-    '"': r"\char34{}",
-    "–": "--",
-    "†": r"\textdagger{}",
-    "‡": r"\textdaggerdbl{}",
-    **{character: f"\\{character}" for character in "&%$#_{}"},
-}
-
-
-def latex_text(text: str) -> str:
-    """Escape a text for LaTeX, in one line; letters beyond ASCII stay in UTF-8."""
-    return "".join(_LATEX.get(character, character) for character in " ".join(text.split()))
-
-
-def to_latex(table: Table) -> str:
-    """The table for ``\\input``, with the rules of booktabs (``\\usepackage{booktabs}``)."""
-    alignment = "".join("r" if column.numeric else "l" for column in table.columns)
-    lines = [
-        r"\begin{table}",
-        r"  \centering",
-        f"  \\caption{{{latex_text(table.caption)}}}",
-        f"  \\label{{tab:{table.name}}}",
-        f"  \\begin{{tabular}}{{{alignment}}}",
-        r"    \toprule",
-        "    " + " & ".join(latex_text(column.heading) for column in table.columns) + r" \\",
-        r"    \midrule",
-        *(line for row in table.rows for line in _latex_row(row)),
-        r"    \bottomrule",
-        r"  \end{tabular}",
-        *(f"  \\par\\smallskip\\footnotesize {latex_text(note)}" for note in table.notes),
-        r"\end{table}",
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def _latex_row(row: Sequence[Cell]) -> list[str]:
-    """The row, with intervals in a second line: in one line they are too wide for a page."""
-    lines = ["    " + " & ".join(map(_latex_cell, row)) + r" \\"]
-    if any(cell.interval for cell in row):
-        below = (f"{{\\scriptsize {cell.interval}}}" if cell.interval else "" for cell in row)
-        lines.append("    " + " & ".join(below).strip() + r" \\[2pt]")
-    return lines
-
-
-def _latex_cell(cell: Cell) -> str:
-    shown = latex_text(cell.shown)
-    shown = f"\\textbf{{{shown}}}" if cell.best else shown
-    if cell.mark:
-        shown += f"\\textsuperscript{{{latex_text(cell.mark)}}}"
-    # A bracket at the start of a row would be parsed as an option of the previous line break.
-    return f"{{}}{shown}" if shown.startswith("[") else shown
