@@ -28,7 +28,6 @@ from scholarbase.settings import Settings
 
 if TYPE_CHECKING:
     from scholarbase.evaluation.imports import Imported
-    from scholarbase.evaluation.report.contents import Measured
     from scholarbase.evaluation.requests import PassageSettings, SearchSettings
     from scholarbase.models.queries import QuerySet
     from scholarbase.models.runs import Run
@@ -96,16 +95,6 @@ def _read(path: Path, metadata: Path | None, skip_broken: bool) -> QuerySet:
     return queries
 
 
-def _measured(runs: Sequence[Run], measures: Sequence[str]) -> Measured:
-    """Evaluate the runs by the requested measures, else by the default ones that each run is deep enough for."""
-    from scholarbase.evaluation.measures import default_measures, evaluate
-    from scholarbase.evaluation.report.contents import Measured
-    from scholarbase.evaluation.routes import run_labels
-
-    evaluations = tuple(evaluate(run, measures or default_measures(run)) for run in runs)
-    return Measured(tuple(runs), run_labels(runs), evaluations)
-
-
 def _common(runs: Sequence[Run], measures: Sequence[str]) -> list[str]:
     """The requested measures, else the default ones that all runs are deep enough for."""
     from scholarbase.evaluation.measures import default_measures
@@ -114,18 +103,13 @@ def _common(runs: Sequence[Run], measures: Sequence[str]) -> list[str]:
     return list(measures) or [m for m in next(names) if all(m in default_measures(run) for run in runs)]
 
 
-def _figures(measured: Measured) -> dict[str, Any]:
-    from scholarbase.evaluation.display import figures
-
-    return {"runs": list(map(figures, measured.runs, measured.evaluations))}
-
-
 def _show(runs: Sequence[Run], measures: Sequence[str], as_json: bool) -> None:
-    from scholarbase.evaluation.display import show_runs
+    from scholarbase.evaluation.display import figures, show_runs
+    from scholarbase.evaluation.report.contents import Measured
 
-    measured = _measured(runs, measures)
+    measured = Measured.of(runs, measures)
     if as_json:
-        print_json(_figures(measured))
+        print_json(figures(measured))
     else:
         show_runs(measured)
 
@@ -222,7 +206,7 @@ def run(
                 f"{measure.cutoff}, or use a lower cutoff."
             )
     query_set = _read(queries, metadata, skip_broken)
-    searches = _searches(query_set, modes, {**options, "limit": limit, "report": report})
+    searches = _searches(query_set, modes, report, {**options, "limit": limit})
     # Loading the library's model can take longer than all searches.
     lexical = options["engine"] != "learned" and all(m == "sparse" for m in modes)
     default = "none" if lexical else None
@@ -260,13 +244,8 @@ def run(
         _report(runs, report, measures)
 
 
-_PAPERS = ("engine", "pool", "rerank", "rerank_depth")
-_PASSAGES = ("in_paper", "chunker")
-"""Options that apply to query sets whose answers are papers, or passages."""
-
-
 def _searches(
-    query_set: QuerySet, modes: Sequence[Mode | None], options: dict[str, Any]
+    query_set: QuerySet, modes: Sequence[Mode | None], report: Path | None, options: dict[str, Any]
 ) -> Sequence[SearchSettings | PassageSettings]:
     """The settings of the searches in each mode.
 
@@ -275,24 +254,20 @@ def _searches(
     """
     from scholarbase.evaluation.requests import PassageSettings, SearchSettings
 
-    report = options.pop("report")
-    what, others = ("papers", _PAPERS) if query_set.has_passages else ("passages", _PASSAGES)
-    refused = {name: options.pop(name) for name in others}
-    refused.pop("rerank_depth", None)
+    settings = PassageSettings if query_set.has_passages else SearchSettings
+    known = {name: value for name, value in options.items() if name in settings.__dataclass_fields__}
+    refused = {name: value for name, value in options.items() if name not in (*known, "rerank_depth")}
     if query_set.has_passages:
         refused["report"] = report
-    for option, value in refused.items():
-        if value:
-            raise InvalidRequest(
-                f"--{option.replace('_', '-')} applies to queries whose answers are {what}, and {query_set.name} "
-                f"({query_set.format}) has others: leave it out."
-            )
-    if query_set.has_passages:
-        return [PassageSettings(mode=mode, **options) for mode in modes]
+    for option in filter(refused.get, refused):
+        what = "papers" if query_set.has_passages else "passages"
+        raise InvalidRequest(
+            f"--{option.replace('_', '-')} applies to queries whose answers are {what}, and {query_set.name} "
+            f"({query_set.format}) has others: leave it out."
+        )
     # With several modes, the engine is for those with a sparse leg.
-    engine = options.pop("engine")
-    engines = [None if mode == "dense" and len(modes) > 1 else engine for mode in modes]
-    return [SearchSettings(mode=m, engine=leg, **options) for m, leg in zip(modes, engines, strict=True)]
+    without = {"engine": None} if "engine" in known and len(modes) > 1 else {}
+    return [settings(**known | {"mode": m} | (without if m == "dense" else {})) for m in modes]
 
 
 # -- runs of other systems ------------------------------------------------------------------------------
@@ -418,7 +393,8 @@ def show(
     """Measure existing RUNS."""
     from scholarbase.evaluation.breakdown import parse_pair
     from scholarbase.evaluation.comparison import check_comparable
-    from scholarbase.evaluation.display import show_case, show_runs
+    from scholarbase.evaluation.display import figures, show_case, show_runs
+    from scholarbase.evaluation.report.contents import Measured
     from scholarbase.evaluation.routes import case_of
     from scholarbase.evaluation.runs import read_run
 
@@ -430,12 +406,10 @@ def show(
         for run in read[1:]:
             check_comparable(read[0], run, across_snapshots=across_snapshots)
     cases = [case_of(read, query) for query in queries]
-    measured = _measured(read, measures)
+    measured = Measured.of(read, measures)
     if as_json:
-        result = _figures(measured)
-        if cases:
-            result["queries"] = [case.to_dict() for case in cases]
-        print_json(result)
+        listed = {"queries": [case.to_dict() for case in cases]} if cases else {}
+        print_json(figures(measured) | listed)
         return
     show_runs(measured, by)
     for case in cases:
@@ -458,8 +432,9 @@ def compare(a: Path, b: Path, top: int, measures: Sequence[str], across_snapshot
 
     if top < 0:
         raise InvalidRequest(f"--top is {top}: it must be 0 or more.")
-    runs = [read_run(a), read_run(b)]
-    comparison = compare_runs(*runs, _common(runs, measures), across_snapshots=across_snapshots)
+    first, second = read_run(a), read_run(b)
+    names = _common([first, second], measures)
+    comparison = compare_runs(first, second, names, across_snapshots=across_snapshots)
     show_comparison(comparison, top)
 
 

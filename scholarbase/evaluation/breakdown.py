@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final, Literal, get_args
 
 from scholarbase.errors import InvalidRequest
-from scholarbase.evaluation.measures import Evaluation, Over
-from scholarbase.evaluation.statistics import Interval, bootstrap_interval
 from scholarbase.models.runs import JudgedQuery, PaperNote, Run
 
 Dimension = Literal["intent", "category", "year", "answers", "answer-category"]
@@ -20,14 +18,6 @@ NONE: Final = "(none)"
 """The label of queries without a value of the dimension."""
 BUCKETS: Final = ((1, 4), (5, 25), (26, 50), (51, 100), (101, 150), (151, 200), (201, None))
 """Classes of the number of answers, first and last: ScholarQuest's five, one below and one above."""
-
-
-def summary(evaluation: Evaluation, over: Over = "all") -> dict[str, Interval]:
-    """The mean of each measure over all queries, with its bootstrap confidence interval."""
-    return {
-        measure: bootstrap_interval(list(evaluation.values(measure, over).values()))
-        for measure in evaluation.measures
-    }
 
 
 def groups(run: Run, by: str) -> dict[str, list[JudgedQuery]]:

@@ -9,12 +9,13 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
-from scholarbase.evaluation.breakdown import parse_pair, summary
+from scholarbase.evaluation.breakdown import parse_pair
 from scholarbase.evaluation.comparison import Change, Comparison
 from scholarbase.evaluation.measures import OVERS, Evaluation
 from scholarbase.evaluation.report.contents import Measured, crossed, grouped, results
 from scholarbase.evaluation.report.tables import Table
 from scholarbase.evaluation.routes import Case
+from scholarbase.evaluation.statistics import bootstrap_interval
 from scholarbase.evaluation.terminal import (
     difference_cell,
     interval_json,
@@ -143,7 +144,7 @@ def _names(a: str, b: str) -> tuple[str, str]:
 
 
 def _show_changes(console: Console, change_type: str, label: str, changes: Iterable[Change]) -> None:
-    rows = [[change.query_id, change.text, change.a, change.b] for change in changes]
+    rows = [(change.query_id, change.text, change.a, change.b) for change in changes]
     if rows:
         caption = f"{change_type} most by {label}"
         print_table(console, Table.of(change_type, caption, ["Query", ""], ["From", "To"], rows))
@@ -159,8 +160,19 @@ def show_notes(notes: Sequence[str]) -> None:
         sys.stderr.write(f"note: and {len(notes) - _MAX_NOTES} more, in the runs' manifests\n")
 
 
-def figures(run: Run, evaluation: Evaluation) -> dict[str, Any]:
-    """A run's figures for JSON."""
+def figures(measured: Measured) -> dict[str, Any]:
+    """The figures of all runs for JSON."""
+    return {"runs": list(map(_figures, measured.runs, measured.evaluations))}
+
+
+def _figures(run: Run, evaluation: Evaluation) -> dict[str, Any]:
+    intervals = {
+        over: {
+            name: interval_json(bootstrap_interval(list(evaluation.values(name, over).values())))
+            for name in evaluation.measures
+        }
+        for over in OVERS
+    }
     return {
         "name": run.name,
         "snapshot": run.manifest.snapshot,
@@ -168,8 +180,5 @@ def figures(run: Run, evaluation: Evaluation) -> dict[str, Any]:
         "answers": run.manifest.answers,
         "search": run.manifest.search,
         "depth": run.depth,
-        "measures": {
-            over: {name: interval_json(interval) for name, interval in summary(evaluation, over).items()}
-            for over in OVERS
-        },
+        "measures": intervals,
     }

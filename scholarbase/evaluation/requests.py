@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -50,18 +51,57 @@ def naming(query_id: str) -> Iterator[None]:
 
 
 @dataclass(frozen=True, slots=True)
-class SearchSettings:
+class _Settings(ABC):
+    """What all searches of a run have in common."""
+
+    kind: ClassVar[Kind]
+    mode: Mode | None = None
+    limit: int = 1000
+    exact: bool = False
+    to: str | None = None
+    syntax: Syntax = "plain"
+
+    def _check(self, deepest: int) -> None:
+        check_whole(self.limit, "limit", 1, deepest)
+        if self.to not in (None, QUERY_DATE):
+            date_bounds(self.to, "to")
+
+    def requests(self, judged: Sequence[JudgedQuery], mode: Mode) -> list[QueryRequest]:
+        """The requests of all queries, in order.
+
+        Raises:
+            QueryFileError: a query lacks the date or the pool that the settings require, or with ``in_paper`` its
+                evidence is not in one paper.
+            InvalidRequest: the request of a query is invalid; the message names the query.
+        """
+        requests = []
+        for query in judged:
+            with naming(query.id):
+                requests.append(QueryRequest(query.id, self._request_of(query, mode)))
+        return requests
+
+    @abstractmethod
+    def _request_of(
+        self, query: JudgedQuery, mode: Mode
+    ) -> SearchRequest | PassageSearch | PaperPassagesBody | None: ...
+
+    def _last_date(self, query: JudgedQuery) -> str | None:
+        return last_date(query) if self.to == QUERY_DATE else self.to
+
+
+@dataclass(frozen=True, slots=True)
+class SearchSettings(_Settings):
     """Settings of all searches of a run.
 
     Args:
         mode: None is the best mode of the library.
-        engine: the sparse leg; None sends query syntax to FTS5 and free text to BM25.
         limit: results of each query, 1 to 10,000. A hybrid search ends at the server's ``fusion_depth``.
         exact: search dense vectors without approximation.
         to: latest date of papers (``YYYY``, ``YYYY-MM``, ``YYYY-MM-DD``), or ``"query"`` for each query's own date.
-        pool: search only in each query's candidate pool.
         syntax: how the queries are read, as words (``plain``) by default: quotation marks and parentheses in questions
             are seldom meant as operators.
+        engine: the sparse leg; None sends query syntax to FTS5 and free text to BM25.
+        pool: search only in each query's candidate pool.
         rerank: the name of a reranker that sorts the first results.
         rerank_depth: the number of first results that it sorts.
 
@@ -70,20 +110,14 @@ class SearchSettings:
     """
 
     kind: ClassVar[Kind] = "search"
-    mode: Mode | None = None
     engine: Engine | None = None
-    limit: int = 1000
-    exact: bool = False
-    to: str | None = None
     pool: bool = False
-    syntax: Syntax = "plain"
     rerank: str | None = None
     rerank_depth: int = DEFAULT_RERANK_DEPTH
 
     def __post_init__(self) -> None:
         self._request("a query", self.mode)
-        check_whole(self.limit, "limit", 1, MAX_DEPTH)
-        _check_date(self.to)
+        self._check(MAX_DEPTH)
 
     def check_mode(self, source: Source) -> Mode:
         """Search once. Returns the mode used, None resolved to the best mode of the library.
@@ -93,7 +127,7 @@ class SearchSettings:
         """
         return source.search("search", mode=self.mode, engine=self.engine, limit=1, fields=["id"]).mode
 
-    def facts(self, judged: Sequence[JudgedQuery], mode: Mode, about: Mapping[str, Any]) -> dict[str, Any]:
+    def facts(self, mode: Mode, about: Mapping[str, Any]) -> dict[str, Any]:
         """The settings as in the run's manifest, with the ranking settings and the reranker of ``about``, a snapshot.
 
         Raises:
@@ -103,37 +137,22 @@ class SearchSettings:
         if self.rerank is not None:
             check_reranker(self.rerank, about.get("rerankers", {}))
             facts["reranker"] = about["rerankers"][self.rerank]
-        ranking = {"ranking": about["ranking"]} if "ranking" in about else {}
-        return facts | ranking
+        return facts | ({"ranking": about["ranking"]} if "ranking" in about else {})
 
     def to_dict(self) -> dict[str, Any]:
         """The settings, those of the reranker only if there is one."""
         reranking = ("rerank", "rerank_depth") if self.rerank is None else ()
         return {name: value for name, value in asdict(self).items() if name not in reranking}
 
-    def requests(self, judged: Sequence[JudgedQuery], mode: Mode) -> list[QueryRequest]:
-        """The requests of all queries, in order.
-
-        Raises:
-            QueryFileError: a query lacks the date or the pool that the settings require.
-            InvalidRequest: the request of a query is invalid; the message names the query.
-        """
-        without = [query.id for query in judged if query.pool is None] if self.pool else []
-        if without:
-            which = "No query has" if len(without) == len(judged) else f"Query {without[0]!r} does not have"
+    def _request_of(self, query: JudgedQuery, mode: Mode) -> SearchRequest | None:
+        if self.pool and query.pool is None:
             raise QueryFileError(
-                f"{which} a candidate pool, and the searches are limited to pools: add the pools, or search without "
-                "them."
+                f"Query {query.id!r} has no candidate pool, and the searches are limited to pools: add the pools, or "
+                "search without them."
             )
-        requests = []
-        for query in judged:
-            to, within = _date_of(query, self.to), query.pool if self.pool else None
-            with naming(query.id):
-                request = self._request(
-                    query.text, mode, limit=min(self.limit, MAX_LIMIT), to=to, within=within
-                )
-            requests.append(QueryRequest(query.id, None if within == () else request))
-        return requests
+        within = query.pool if self.pool else None
+        to, limit = self._last_date(query), min(self.limit, MAX_LIMIT)
+        return None if within == () else self._request(query.text, mode, limit=limit, to=to, within=within)
 
     def _request(self, text: str, mode: Mode | None, **options: Any) -> SearchRequest:
         return SearchRequest(
@@ -150,7 +169,7 @@ class SearchSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class PassageSettings:
+class PassageSettings(_Settings):
     """Settings of all searches of a run that ranks passages.
 
     Args:
@@ -165,17 +184,12 @@ class PassageSettings:
     """
 
     kind: ClassVar[Kind] = "passages"
-    mode: Mode | None = None
-    limit: int = 1000
-    exact: bool = False
-    to: str | None = None
-    syntax: Syntax = "plain"
     in_paper: bool = False
     chunker: Chunking | None = None
 
     def __post_init__(self) -> None:
         PassageSearch(q="a query", syntax=self.syntax, mode=self.mode, exact=self.exact)
-        check_whole(self.limit, "limit", 1, MAX_PASSAGE_DEPTH)
+        self._check(MAX_PASSAGE_DEPTH)
         if self.in_paper:
             PaperPassagesBody(paper_id="arXiv:1706.03762", q="a query", chunker=self.chunker)
             if self.exact or self.to is not None or self.syntax != "plain":
@@ -186,51 +200,36 @@ class PassageSettings:
             raise InvalidRequest(
                 f"chunker {self.chunker!r} needs in_paper: over all papers the passages are those of the index."
             )
-        _check_date(self.to)
 
     def check_mode(self, source: Source) -> Mode:
         """Search the passages once. Returns the mode used. Raises as a search of passages."""
         used = source.search_passages("search", mode=self.mode, limit=1, fields=["id"]).mode
         return next(known for known in MODES if known == used)
 
-    def facts(self, judged: Sequence[JudgedQuery], mode: Mode, about: Mapping[str, Any]) -> dict[str, Any]:
+    def facts(self, mode: Mode, about: Mapping[str, Any]) -> dict[str, Any]:
         """The settings as in the run's manifest."""
         chunker = self.chunker or about["manifest"]["documents"]["chunker"]
         return asdict(self) | {"mode": mode, "chunker": chunker}
 
-    def requests(self, judged: Sequence[JudgedQuery], mode: Mode) -> list[QueryRequest]:
-        """The requests of all queries, in order; in a paper None where the library holds none of the evidence.
-
-        Raises:
-            QueryFileError: a query lacks the date that the settings require, or its evidence is not in one paper.
-            InvalidRequest: the request of a query is invalid; the message names the query.
-        """
-        requests = []
-        for query in judged:
-            with naming(query.id):
-                make = self._in_paper if self.in_paper else self._over_all
-                requests.append(QueryRequest(query.id, make(query, mode)))
-        return requests
-
-    def _over_all(self, query: JudgedQuery, mode: Mode) -> PassageSearch:
-        return PassageSearch.of(
-            q=query.text,
-            syntax=self.syntax,
-            mode=mode,
-            limit=min(self.limit, MAX_PASSAGES),
-            exact=self.exact,
-            to=_date_of(query, self.to),
-            fields=("id",),
-        )
-
-    def _in_paper(self, query: JudgedQuery, mode: Mode) -> PaperPassagesBody | None:
+    def _request_of(self, query: JudgedQuery, mode: Mode) -> PassageSearch | PaperPassagesBody | None:
+        limit = min(self.limit, MAX_PASSAGES)
+        if not self.in_paper:
+            return PassageSearch.of(
+                q=query.text,
+                syntax=self.syntax,
+                mode=mode,
+                limit=limit,
+                exact=self.exact,
+                to=self._last_date(query),
+                fields=("id",),
+            )
         paper = _paper_of_evidence(query)
         if paper is None:
             return None
         return PaperPassagesBody.of(
             paper_id=paper,
             q=query.text,
-            limit=min(self.limit, MAX_PASSAGES),
+            limit=limit,
             engine=_ENGINES[mode],
             chunker=self.chunker,
             fields=("id",),
@@ -253,15 +252,6 @@ def last_date(query: JudgedQuery | Query) -> str:
             "give one date for all queries, or search without a date."
         )
     return query.date
-
-
-def _date_of(query: JudgedQuery, to: str | None) -> str | None:
-    return last_date(query) if to == QUERY_DATE else to
-
-
-def _check_date(to: str | None) -> None:
-    if to is not None and to != QUERY_DATE:
-        date_bounds(to, "to")
 
 
 def _paper_of_evidence(query: JudgedQuery) -> str | None:

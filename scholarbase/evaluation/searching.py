@@ -125,7 +125,7 @@ def run_searches(
             f"The judged queries are not those of the query set {queries.name}: resolve its own answers."
         )
     mode, about = settings.check_mode(source), source.snapshot()
-    facts = settings.facts(judged, mode, about)
+    facts = settings.facts(mode, about)
     manifest = run_manifest(about, queries, counts, settings.kind, name, command, facts)
     requests = settings.requests(judged, mode)
     with Checkpoint(folder) as checkpoint:

@@ -7,8 +7,7 @@ from dataclasses import replace
 import pytest
 
 from scholarbase.errors import InvalidRequest
-from scholarbase.evaluation.breakdown import DIMENSIONS, dimensions, group_label, groups, summary
-from scholarbase.evaluation.measures import evaluate
+from scholarbase.evaluation.breakdown import DIMENSIONS, dimensions, group_label, groups
 from scholarbase.evaluation.report.contents import Measured, grouped
 from scholarbase.models.runs import JudgedAnswer, JudgedQuery, PaperNote, RankedId, Run, RunManifest
 
@@ -98,14 +97,6 @@ def test_a_query_belongs_to_the_category_that_most_of_its_answers_have() -> None
     members = {label: [q.id for q in queries] for label, queries in groups(run, "answer-category").items()}
     assert list(members.items()) == [("cs.CL", ["q1", "q3"]), ("cs.CV", ["q2"]), ("(none)", ["q4", "q5"])]
     assert dimensions(run) == ["answers", "answer-category"]
-
-
-def test_the_summary_is_the_mean_of_all_queries() -> None:
-    run = made(query("q1", 2), query("q2", 4), query("q3", 0))
-    found = summary(evaluate(run, ["R@All", "RR"]))
-    assert found["R@All"].mean == pytest.approx(3 / 8)
-    assert found["R@All"].n == 2
-    assert found["RR"] == (1.0, 1.0, 1.0, 2)
 
 
 def test_an_unknown_dimension_is_an_error() -> None:

@@ -197,10 +197,10 @@ def test_a_pool_of_papers_that_the_library_lacks_is_an_error(sample: Library, tm
 
 
 def test_missing_pools_are_an_error(sample: Library, tmp_path: Path) -> None:
-    with pytest.raises(QueryFileError, match="No query has a candidate pool"):
+    with pytest.raises(QueryFileError, match="has no candidate pool"):
         search(sample, tmp_path / "run", SearchSettings(pool=True))
     queries = questions(Query("a", "strings", (), pool=("arXiv:hep-th/9901001",)), Query("b", "strings", ()))
-    with pytest.raises(QueryFileError, match="'b' does not have a candidate pool"):
+    with pytest.raises(QueryFileError, match="'b' has no candidate pool"):
         search(sample, tmp_path / "run", SearchSettings(pool=True), queries)
 
 

@@ -12,7 +12,14 @@ from typing import Any, Final
 import numpy as np
 
 from scholarbase.evaluation.breakdown import dimensions, group_label, group_order, groups
-from scholarbase.evaluation.measures import OVERS, Evaluation, Over, evaluate, recall_curve
+from scholarbase.evaluation.measures import (
+    OVERS,
+    Evaluation,
+    Over,
+    default_measures,
+    evaluate,
+    recall_curve,
+)
 from scholarbase.evaluation.report.plots import MAX_PANELS, Curve, Panel
 from scholarbase.evaluation.report.published import published
 from scholarbase.evaluation.report.tables import MISSING, Cell, Table, holm, with_best
@@ -52,8 +59,12 @@ class Measured:
 
     @classmethod
     def of(cls, runs: Sequence[Run], measures: Sequence[str]) -> Measured:
-        """Evaluate the runs. Raises as :func:`scholarbase.evaluation.measures.evaluate`."""
-        return cls(tuple(runs), run_labels(runs), tuple(evaluate(run, measures) for run in runs))
+        """Evaluate the runs, without measures by the default ones that each run is deep enough for.
+
+        Raises as :func:`scholarbase.evaluation.measures.evaluate`.
+        """
+        evaluations = tuple(evaluate(run, measures or default_measures(run)) for run in runs)
+        return cls(tuple(runs), run_labels(runs), evaluations)
 
     @cached_property
     def measures(self) -> tuple[str, ...]:
