@@ -408,7 +408,7 @@ def show(
     cases = [case_of(read, query) for query in queries]
     measured = Measured.of(read, measures)
     if as_json:
-        listed = {"queries": [case.to_dict() for case in cases]} if cases else {}
+        listed = {"queries": cases} if cases else {}
         print_json(figures(measured) | listed)
         return
     show_runs(measured, by)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any, NamedTuple
 
-from scholarbase.errors import InvalidRequest, RunMismatch
+from scholarbase.errors import RunMismatch
 from scholarbase.evaluation.measures import Evaluation, evaluate
 from scholarbase.evaluation.statistics import PairedTest, paired_test
 from scholarbase.models.runs import Run
@@ -58,14 +58,6 @@ class Comparison:
         if len(labels) == 1:
             return next(iter(labels))
         return f"{measure} (depths {' and '.join(f'{each.depth:,}' for each in self.evaluations)})"
-
-    def of(self, measure: str) -> MeasureComparison:
-        """Raises InvalidRequest: the measure was not compared."""
-        for compared in self.measures:
-            if compared.measure == measure:
-                return compared
-        names = ", ".join(compared.measure for compared in self.measures)
-        raise InvalidRequest(f"{measure} was not compared: use one of {names}.")
 
 
 def compare(a: Run, b: Run, measures: Sequence[str], *, across_snapshots: bool = False) -> Comparison:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
@@ -14,7 +14,6 @@ from scholarbase.evaluation.comparison import Change, Comparison
 from scholarbase.evaluation.measures import OVERS, Evaluation
 from scholarbase.evaluation.report.contents import Measured, crossed, grouped, results
 from scholarbase.evaluation.report.tables import Table
-from scholarbase.evaluation.routes import Case
 from scholarbase.evaluation.statistics import bootstrap_interval
 from scholarbase.evaluation.terminal import (
     difference_cell,
@@ -69,41 +68,30 @@ def _query_set(manifest: RunManifest) -> str:
     )
 
 
-def show_case(case: Case) -> None:
-    """A query with its answers and the route to each, and the calls that raised recall."""
+def show_case(case: Mapping[str, Any]) -> None:
+    """A query with its answers and the route to each, and the calls that raised recall (:func:`.routes.case_of`)."""
     console = open_console()
-    query = case.query
-    facts = ", ".join(fact for fact in (query.intent, query.category, query.date) if fact)
-    console.print(f"\n[bold]{escape(query.id)}[/bold]  {escape(query.text)}")
-    console.print(f"[dim]{escape(facts + ', ' if facts else '')}{len(case.answers)} answers[/dim]")
-    answers = Table.of(
-        "answers",
-        "Answers",
-        ["Year", "Answer", *case.names],
-        [],
+    facts = ", ".join(case[name] for name in ("intent", "category", "date") if case[name])
+    console.print(f"\n[bold]{escape(case['id'])}[/bold]  {escape(case['text'])}")
+    console.print(f"[dim]{escape(facts + ', ' if facts else '')}{len(case['answers'])} answers[/dim]")
+    names = list(case["answers"][0]["routes"]) if case["answers"] else []
+    rows = []
+    for answer in case["answers"]:
+        paper = " ".join(filter(None, (answer["title"], answer["paper_id"])))
+        held = "" if answer["held"] else ", not in the library"
+        routes = (route or "missed" for route in answer["routes"].values())
+        rows.append([str(answer["year"] or ""), paper + held, *routes])
+    answers = Table.of("answers", "Answers", ["Year", "Answer", *names], [], rows)
+    rows = [
         [
-            [
-                str(answer.year or ""),
-                f"{answer.title or ''} {answer.paper_id}{'' if answer.held else ', not in the library'}".strip(),
-                *(route or "missed" for route in answer.routes),
-            ]
-            for answer in case.answers
-        ],
-    )
-    raising = Table.of(
-        "calls",
-        "Calls that raised recall",
-        ["Run", "Call", "Tool", "Query or seeds", "New answers", "Recall"],
-        [],
-        [
-            [
-                *(name if i == 0 else "", f"{gain.call:,}", gain.tool, gain.subject),
-                *(", ".join(gain.new), f"{gain.found}/{gain.total}"),
-            ]
-            for name, gains in case.gains.items()
-            for i, gain in enumerate(gains)
-        ],
-    )
+            *(name if i == 0 else "", f"{gain['call']:,}", gain["tool"], gain["subject"]),
+            *(", ".join(gain["new"]), f"{gain['found']}/{gain['total']}"),
+        ]
+        for name, gains in case["calls_that_raised_recall"].items()
+        for i, gain in enumerate(gains)
+    ]
+    headings = ["Run", "Call", "Tool", "Query or seeds", "New answers", "Recall"]
+    raising = Table.of("calls", "Calls that raised recall", headings, [], rows)
     for table in (answers, raising):
         print_table(console, table)
 

@@ -27,7 +27,7 @@ class Efficiency:
     """Figures of each query and of the run.
 
     ``means`` has the mean of each figure of :class:`QueryEfficiency` over the queries where it is known (None: no
-    query), ``counts`` the number of those queries, ``calls`` the number of each query's calls (None: unknown).
+    query), ``calls`` the number of each query's calls (None: unknown).
     ``pooled_recall_100_per_100`` is the mean R@100 divided by the mean hundreds of candidates, which is robust to
     queries with few candidates.
     """
@@ -35,7 +35,6 @@ class Efficiency:
     run: str
     queries: tuple[QueryEfficiency, ...]
     means: Mapping[str, float | None]
-    counts: Mapping[str, int]
     calls: Mapping[str, int | None]
     pooled_recall_100_per_100: float | None
 
@@ -56,10 +55,9 @@ def efficiency(run: Run) -> Efficiency:
         row = figures(query.id, calls[query.id], _relevant(query), ranking)
         rows.append(row if known else replace(row, **unknown))
     means: dict[str, float | None] = {}
-    counts: dict[str, int] = {}
     for name in FIGURES:
         values = [value for row in rows if (value := getattr(row, name)) is not None]
-        means[name], counts[name] = (fmean(values) if values else None), len(values)
+        means[name] = fmean(values) if values else None
     judged = [row for row in rows if row.recall_100 is not None]
     candidates = sum(row.candidates for row in judged)
     found = sum(row.recall_100 or 0.0 for row in judged)
@@ -67,7 +65,6 @@ def efficiency(run: Run) -> Efficiency:
         run.name,
         tuple(rows),
         means,
-        counts,
         {query_id: len(of_query) if known else None for query_id, of_query in calls.items()},
         found / (candidates / 100) if candidates else None,
     )

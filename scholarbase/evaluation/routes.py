@@ -14,7 +14,7 @@ import orjson
 
 from scholarbase.errors import InvalidRequest
 from scholarbase.models.checks import shown
-from scholarbase.models.runs import Call, CallKind, JudgedAnswer, JudgedQuery, Run
+from scholarbase.models.runs import Call, CallKind, JudgedAnswer, JudgedQuery, PaperNote, Run
 from scholarbase.trajectories.figures import LOOKING
 
 LETTERS: Final[Mapping[CallKind, str]] = {
@@ -104,13 +104,6 @@ def gains(query: JudgedQuery, calls: Sequence[Call]) -> list[Gain]:
     return raising
 
 
-def all_gains(run: Run) -> dict[str, list[Gain]]:
-    """The gains of each query by its id. Raises as :func:`check_known`."""
-    check_known(run)
-    calls = calls_of(run)
-    return {query.id: gains(query, calls[query.id]) for query in run.queries}
-
-
 def routes(found: Sequence[Gain]) -> dict[str, Gain]:
     """Each found answer with the call that found it first. Answers that are missing were missed."""
     return {paper_id: gain for gain in found for paper_id in gain.new}
@@ -146,57 +139,20 @@ class RouteCounts(NamedTuple):
         return self.answers - sum(self.by_kind.values())
 
 
-def route_counts(run: Run, gains_of: Mapping[str, Sequence[Gain]]) -> RouteCounts:
-    """Add up the gains of all queries, by query id."""
+def route_counts(run: Run) -> RouteCounts:
+    """The counts of a run. Raises as :func:`check_known`."""
+    check_known(run)
+    calls = calls_of(run)
+    raising = [gain for query in run.queries for gain in gains(query, calls[query.id])]
     by_kind: Counter[CallKind] = Counter()
-    for found in gains_of.values():
-        for gain in found:
-            by_kind[gain.kind] += len(gain.new)
-    calls = sum(call.kind in KINDS for of_query in calls_of(run).values() for call in of_query)
+    for gain in raising:
+        by_kind[gain.kind] += len(gain.new)
+    counted = sum(call.kind in KINDS for of_query in calls.values() for call in of_query)
     answers = sum(len({answer.paper_id for answer in query.relevant}) for query in run.queries)
-    return RouteCounts(calls, sum(map(len, gains_of.values())), answers, by_kind)
+    return RouteCounts(counted, len(raising), answers, by_kind)
 
 
 # -- single queries -------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class CaseAnswer:
-    """An answer. ``routes`` has a text for each run, such as ``S4 search: ...``; None where the run missed it."""
-
-    paper_id: str
-    title: str | None
-    year: int | None
-    held: bool
-    grade: int
-    routes: tuple[str | None, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """A query, its answers, the newest first, and by which call each run found them.
-
-    ``names`` are the runs'; ``gains`` the calls that raised recall, without imported runs.
-    """
-
-    query: JudgedQuery
-    names: tuple[str, ...]
-    answers: tuple[CaseAnswer, ...]
-    gains: Mapping[str, tuple[Gain, ...]]
-
-    def to_dict(self) -> dict[str, Any]:
-        """The case for JSON, with the routes of each answer by run."""
-        return {
-            **{name: getattr(self.query, name) for name in ("id", "text", "intent", "category", "date")},
-            "answers": [
-                {**asdict(answer), "routes": dict(zip(self.names, answer.routes, strict=True))}
-                for answer in self.answers
-            ],
-            "calls_that_raised_recall": {
-                name: [{**asdict(gain), "recall": gain.recall} for gain in raising]
-                for name, raising in self.gains.items()
-            },
-        }
 
 
 def run_labels(runs: Sequence[Run]) -> tuple[str, ...]:
@@ -210,12 +166,17 @@ def run_labels(runs: Sequence[Run]) -> tuple[str, ...]:
     return tuple(labels)
 
 
-def case_of(runs: Sequence[Run], query_id: str) -> Case:
-    """The query with this id in all runs. Raises InvalidRequest: a run does not have it."""
+def case_of(runs: Sequence[Run], query_id: str) -> dict[str, Any]:
+    """A query in all runs, for JSON: its facts; its ``answers``, the newest first; and ``calls_that_raised_recall`` by
+    run, without imported runs. ``routes`` of an answer are by run, such as ``S4 search: x``, None where it was missed.
+
+    Raises:
+        InvalidRequest: a run does not have the query.
+    """
     names = run_labels(runs)
     queries: list[JudgedQuery] = []
-    gained: dict[str, tuple[Gain, ...]] = {}
-    taken: list[Mapping[str, str]] = []
+    raising: dict[str, list[dict[str, Any]]] = {}
+    taken: dict[str, dict[str, str]] = {}
     for name, run in zip(names, runs, strict=True):
         query = next((query for query in run.queries if query.id == query_id), None)
         if query is None:
@@ -224,21 +185,22 @@ def case_of(runs: Sequence[Run], query_id: str) -> Case:
             )
         queries.append(query)
         if run.manifest.kind == "import":
-            taken.append({result.id: "in the ranking" for result in run.rankings.get(query_id, ())})
+            taken[name] = {result.id: "in the ranking" for result in run.rankings.get(query_id, ())}
             continue
-        gained[name] = tuple(gains(query, calls_of(run)[query_id]))
-        taken.append({paper_id: gain.label for paper_id, gain in routes(gained[name]).items()})
+        gained = gains(query, calls_of(run)[query_id])
+        raising[name] = [{**asdict(gain), "recall": gain.recall} for gain in gained]
+        taken[name] = {paper_id: gain.label for paper_id, gain in routes(gained).items()}
     answers: dict[str, JudgedAnswer] = {}
     for answer in (answer for query in queries for answer in query.relevant):
         if answer.paper_id not in answers or not answers[answer.paper_id].held:
             answers[answer.paper_id] = answer
-    listed = [_case_answer(answer, runs, taken) for answer in answers.values()]
-    listed.sort(key=lambda answer: (answer.year or 0, answer.paper_id), reverse=True)
-    return Case(queries[0], names, tuple(listed), gained)
-
-
-def _case_answer(answer: JudgedAnswer, runs: Sequence[Run], taken: Sequence[Mapping[str, str]]) -> CaseAnswer:
-    note = next((run.papers[answer.paper_id] for run in runs if answer.paper_id in run.papers), None)
-    title, year = (note.title, note.year) if note else (None, None)
-    found = tuple(of_run.get(answer.paper_id) for of_run in taken)
-    return CaseAnswer(answer.paper_id, title, year, answer.held, answer.grade, found)
+    notes = {name: note for run in reversed(runs) for name, note in run.papers.items()}
+    listed = []
+    for answer in answers.values():
+        note = notes.get(answer.paper_id, PaperNote(None, None))
+        facts = {"paper_id": answer.paper_id, "title": note.title, "year": note.year, "held": answer.held}
+        found_by = {name: of_run.get(answer.paper_id) for name, of_run in taken.items()}
+        listed.append({**facts, "grade": answer.grade, "routes": found_by})
+    listed.sort(key=lambda row: (row["year"] or 0, row["paper_id"]), reverse=True)
+    about = {name: getattr(queries[0], name) for name in ("id", "text", "intent", "category", "date")}
+    return {**about, "answers": listed, "calls_that_raised_recall": raising}

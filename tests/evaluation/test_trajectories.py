@@ -314,7 +314,7 @@ def test_another_run_or_folder_is_not_overwritten(sample: Library, tmp_path: Pat
     with pytest.raises(RunExists, match=r"'agent' of kind trajectory.*--restart"):
         run_of(sample, tmp_path, [call("q1", "answer", papers[1:])], [HELD])
     assert read_run(tmp_path / "run") == first
-    (tmp_path / "run" / "manifest.json").rename(tmp_path / "notes.txt")
+    (tmp_path / "run" / "manifest.json").rename(tmp_path / "run" / "notes.txt")
     with pytest.raises(RunExists, match="is not a run"):
         run_of(sample, tmp_path, [call("q1", "answer", papers)], [HELD], restart=True)
 
@@ -363,8 +363,6 @@ def test_efficiency_as_counted_by_hand(agent: Run) -> None:
     assert found.means["recall"] == pytest.approx((0.75 + 1 + 0 + 0) / 4)
     assert found.means["candidates"] == pytest.approx((5 + 1 + 0 + 3) / 4)
     assert found.means["recall_100_per_100"] == pytest.approx((15 + 100 + 0) / 3)
-    assert found.counts["recall_100_per_100"] == 3
-    assert found.counts["seconds"] == 1
     assert found.pooled_recall_100_per_100 == pytest.approx((1.75 / 4) / (9 / 4 / 100))
 
 

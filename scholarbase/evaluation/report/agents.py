@@ -6,9 +6,6 @@ ScholarQuest (arXiv:2606.20235) has these tables: 4 (failures), 10 (calls) and 1
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
-from functools import cached_property
 from statistics import fmean
 from typing import Final
 
@@ -17,7 +14,7 @@ from scholarbase.evaluation.efficiency import Efficiency, efficiency, recall_by_
 from scholarbase.evaluation.report.contents import OVERALL, Measured, depths
 from scholarbase.evaluation.report.plots import Curve
 from scholarbase.evaluation.report.tables import MISSING, Cell, Table
-from scholarbase.evaluation.routes import KINDS, Gain, all_gains, route_counts
+from scholarbase.evaluation.routes import KINDS, route_counts
 from scholarbase.models.runs import Run
 
 FIGURES: Final = {
@@ -44,17 +41,15 @@ class Agents:
         self.measured = measured
         self.computed = [efficiency(run) for run in measured.runs]
 
-    @cached_property
-    def gains(self) -> list[tuple[str, Run, dict[str, list[Gain]]]]:
-        """Label, run and gains of every run whose calls are known."""
-        pairs = zip(self.measured.labels, self.measured.runs, strict=True)
-        return [(label, run, all_gains(run)) for label, run in pairs if run.manifest.kind != "import"]
+    @property
+    def runs(self) -> list[tuple[str, Run, Efficiency]]:
+        """Label, run and figures of all runs."""
+        return list(zip(self.measured.labels, self.measured.runs, self.computed, strict=True))
 
     @property
     def agents(self) -> list[tuple[str, Run, Efficiency]]:
-        """Label, run and figures of the agents."""
-        triples = zip(self.measured.labels, self.measured.runs, self.computed, strict=True)
-        return [triple for triple in triples if triple[1].manifest.kind == "trajectory"]
+        """Those of the agents."""
+        return [triple for triple in self.runs if triple[1].manifest.kind == "trajectory"]
 
 
 def has_agents(measured: Measured) -> bool:
@@ -62,25 +57,24 @@ def has_agents(measured: Measured) -> bool:
     return any(run.manifest.kind == "trajectory" for run in measured.runs)
 
 
-def agent_tables(found: Agents) -> list[Table]:
+def agent_tables(compared: Agents) -> list[Table]:
     """The efficiency of all runs, their failures, and the calls that found answers."""
-    failed = _failed_queries(found)
-    return [
-        _efficiency(found),
-        _failures(found),
-        *([failed] if failed.rows else []),
-        *shared_failures(found),
-        route_table(found),
-    ]
+    failed = _failed_queries(compared)
+    tables = [_efficiency(compared), _failures(compared), *([failed] if failed.rows else [])]
+    if len(compared.agents) > 1:
+        tables.append(shared_failures(compared))
+    return [*tables, route_table(compared)]
 
 
-def _efficiency(found: Agents) -> Table:
+def _efficiency(compared: Agents) -> Table:
     # Columns without a value are omitted, as the table is wide.
     rare = ("inspect_calls", "failed_calls")
     shown = [
         name
         for name in FIGURES
-        if any(each.means[name] if name in rare else each.means[name] is not None for each in found.computed)
+        if any(
+            each.means[name] if name in rare else each.means[name] is not None for each in compared.computed
+        )
     ]
     return Table.of(
         "efficiency",
@@ -93,14 +87,14 @@ def _efficiency(found: Agents) -> Table:
                 *(Cell(value=each.means[name], digits=FIGURES[name][1]) for name in shown),
                 each.pooled_recall_100_per_100,
             ]
-            for label, each in zip(found.measured.labels, found.computed, strict=True)
+            for label, _, each in compared.runs
         ],
         [
             "A plain search counts as one search call per query. Candidates: distinct papers found by search and "
             "expansion calls. R@100 per 100 candidates is a mean over the queries with candidates; pooled, it is the "
             "mean R@100 divided by the mean number of candidates in hundreds. Inspections and failed calls are shown "
             "if there are any.",
-            depths(found.measured),
+            depths(compared.measured),
         ],
     )
 
@@ -122,9 +116,9 @@ def _failed(run: Run, figures: Efficiency) -> list[list[int | None]]:
     ]
 
 
-def _failures(found: Agents) -> Table:
+def _failures(compared: Agents) -> Table:
     rows = []
-    for label, run, each in zip(found.measured.labels, found.measured.runs, found.computed, strict=True):
+    for label, run, each in compared.runs:
         failed = _failed(run, each)
         columns = ([n for n in column if n is not None] for column in zip(*failed, strict=True))
         means = [fmean(column) if column else None for column in columns] or [None] * 4
@@ -140,9 +134,9 @@ def _failures(found: Agents) -> Table:
     )
 
 
-def _failed_queries(found: Agents) -> Table:
+def _failed_queries(compared: Agents) -> Table:
     rows = []
-    for label, run, each in found.agents:
+    for label, run, each in compared.agents:
         texts = {query.id: query.text for query in run.queries}
         for row, counts in zip(each.failures, _failed(run, each), strict=True):
             rows.append([label, row.query_id, texts[row.query_id], *counts])
@@ -155,54 +149,33 @@ def _failed_queries(found: Agents) -> Table:
     )
 
 
-def shared_failures(found: Agents) -> list[Table]:
-    """The queries for which no agent found an answer, by intent and one by one; nothing with a single agent."""
-    agents = found.agents
-    if len(agents) < 2:
-        return []
+def shared_failures(compared: Agents) -> Table:
+    """The queries for which no agent found an answer, by intent."""
+    agents = compared.agents
     failed = set.intersection(*({row.query_id for row in each.failures} for _, _, each in agents))
-    queries = [query for query in found.measured.runs[0].queries if query.id in failed]
     candidates = [{row.query_id: row.candidates for row in each.queries} for _, _, each in agents]
     judged = sum(row.recall is not None for row in agents[0][2].queries)
-
-    def row_of(label: str, ids: Sequence[str]) -> list[Cell | str | int]:
-        means = (fmean(seen[i] for i in ids) if ids else None for seen in candidates)
-        return [label, len(ids), *(Cell(value=mean, digits=1) for mean in means)]
-
-    intents = Counter(group_label(query, "intent", {}) for query in queries)
-    by_intent = [
-        row_of(intent, [query.id for query in queries if group_label(query, "intent", {}) == intent])
-        for intent in group_order("intent", [intent for intent, _ in intents.most_common()])
-    ]
-    headings = [f"Candidates: {label}" for label, _, _ in agents]
-    share = f"{len(queries) / judged:.2%}" if judged else MISSING
-    summary = Table.of(
+    by_intent: dict[str, list[str]] = {}
+    for query in compared.measured.runs[0].queries:
+        if query.id in failed:
+            by_intent.setdefault(group_label(query, "intent", {}), []).append(query.id)
+    largest = sorted(by_intent, key=lambda intent: -len(by_intent[intent]))
+    groups = [(intent, by_intent[intent]) for intent in group_order("intent", largest)]
+    rows = []
+    for intent, ids in (*groups, (OVERALL, sorted(failed))):
+        means = (fmean(of_agent[i] for i in ids) if ids else None for of_agent in candidates)
+        rows.append((intent, len(ids), *(Cell(value=mean, digits=1) for mean in means)))
+    share = f"{len(failed) / judged:.2%}" if judged else MISSING
+    return Table.of(
         "shared-failures",
         "Queries for which no agent found an answer, by intent",
         ["Intent"],
-        ["Failures", *headings],
-        [*by_intent, row_of(OVERALL, [query.id for query in queries])],
+        ["Failures", *(f"Candidates: {label}" for label, _, _ in agents)],
+        rows,
         [
-            f"{len(queries):,} of {judged:,} queries with answers ({share}). Candidates: means over these queries."
+            f"{len(failed):,} of {judged:,} queries with answers ({share}). Candidates: means over these queries."
         ],
     )
-    listed = Table.of(
-        "shared-failed-queries",
-        "The queries for which no agent found an answer",
-        ["Intent", "Id", "Query"],
-        ["Answers", *headings],
-        [
-            [
-                group_label(query, "intent", {}),
-                query.id,
-                query.text,
-                len(query.relevant),
-                *(seen[query.id] for seen in candidates),
-            ]
-            for query in queries
-        ],
-    )
-    return [summary, listed] if queries else [summary]
 
 
 # -- calls ----------------------------------------------------------------------------------------------
@@ -217,11 +190,13 @@ def call_curves(measured: Measured) -> list[Curve]:
     return curves
 
 
-def route_table(found: Agents) -> Table:
+def route_table(compared: Agents) -> Table:
     """How many calls raised recall, and by which kind of call the answers were found first."""
     rows = []
-    for label, run, gains_of in found.gains:
-        counts = route_counts(run, gains_of)
+    for label, run, _ in compared.runs:
+        if run.manifest.kind == "import":
+            continue
+        counts = route_counts(run)
         share = counts.raising / counts.calls if counts.calls else None
         first = (counts.by_kind.get(kind, 0) for kind in KINDS)
         rows.append([label, counts.calls, counts.raising, share, counts.answers, *first, counts.missed])
