@@ -146,7 +146,6 @@ class Evaluation:
         name = parse_measure(measure).name
         if name not in self.measures:
             raise InvalidRequest(f"{name} was not measured: use one of {', '.join(self.measures)}.")
-        check_over(over)
         return (self.all if over == "all" else self.held)[name]
 
     def mean(self, measure: str, over: Over = "all") -> float:
@@ -157,12 +156,6 @@ class Evaluation:
     def label(self, measure: str) -> str:
         """The measure's name for tables."""
         return parse_measure(measure).label(self.depth)
-
-
-def check_over(over: str) -> None:
-    """Raises InvalidRequest: ``over`` is neither ``all`` nor ``held``."""
-    if over not in OVERS:
-        raise InvalidRequest(f"over is {shown(over)}: it must be one of {', '.join(OVERS)}.")
 
 
 def default_measures(run: Run) -> tuple[str, ...]:
@@ -363,30 +356,18 @@ def recall_curve(run: Run, over: Over = "all") -> tuple[NDArray[np.int64], NDArr
     Raises:
         EvaluationError: no query has a relevant answer, or over held the library holds none.
     """
-    judged = [query for query in check_judged(run) if _counted(query, over)]
-    if not judged:
+    judged = [(query, _relevant(query, over)) for query in check_judged(run)]
+    counted = [(query, relevant) for query, relevant in judged if relevant]
+    if not counted:
         raise EvaluationError(
             f"The library holds no relevant answer of any query of the run {run.name!r}: measure over all answers."
         )
     gained = np.zeros(run.depth)
-    for query in judged:
-        relevant = _relevant(query, over)
-        for place in _hits(run, query, relevant):
-            gained[place] += 1 / len(relevant)
-    return np.arange(1, run.depth + 1), np.cumsum(gained) / len(judged)
-
-
-def _counted(query: JudgedQuery, over: Over) -> bool:
-    check_over(over)
-    return bool(_relevant(query, over))
-
-
-def _hits(run: Run, query: JudgedQuery, relevant: set[str]) -> list[int]:
-    """The places, from 0, of relevant papers in the query's ranking, or of the first passage with each evidence."""
-    order = ranked_ids(run.rankings.get(query.id, ()))
-    if _ranks_passages(run):
-        return list(evidence.first_places(order, relevant).values())
-    return [place for place, paper_id in enumerate(order) if paper_id in relevant]
+    for query, relevant in counted:
+        for position, paper_id in enumerate(ranked_ids(run.rankings.get(query.id, ()))):
+            if paper_id in relevant:
+                gained[position] += 1 / len(relevant)
+    return np.arange(1, run.depth + 1), np.cumsum(gained) / len(counted)
 
 
 # -- ties -----------------------------------------------------------------------------------------------

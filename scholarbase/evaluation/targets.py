@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import unicodedata
-from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
 from scholarbase.errors import DocumentNotFound, QueryFileError
 from scholarbase.evaluation.answers import Judged, counts_of, find_papers, none_held, resolved
 from scholarbase.evaluation.evidence import Span
-from scholarbase.models.queries import PassageTarget, QuerySet
+from scholarbase.models.queries import Answer, PassageTarget, QuerySet
 from scholarbase.models.runs import JudgedAnswer, JudgedQuery
 from scholarbase.models.source import Source
 
@@ -31,7 +30,7 @@ def judge_passages(source: Source, queries: QuerySet) -> Judged:
         ScholarBaseError: the library or its server fails.
     """
     papers = find_papers(source, queries)
-    found: dict[PassageTarget, JudgedAnswer] = {}
+    found: dict[Answer, JudgedAnswer] = {}
     by_paper: dict[str, list[PassageTarget]] = {}
     for query in queries.queries:
         for target in query.answers:
@@ -39,22 +38,20 @@ def judge_passages(source: Source, queries: QuerySet) -> Judged:
                 raise QueryFileError(
                     f"Query {query.id!r} has an answer that is a paper, where others are passages."
                 )
-            of_paper = resolved(target, papers)
-            found[target] = of_paper
-            by_paper.setdefault(of_paper.paper_id, []).append(target)
-    text_absent: set[PassageTarget] = set()
+            found[target] = resolved(target, papers)
+            by_paper.setdefault(found[target].paper_id, []).append(target)
+    text_absent: set[Answer] = set()
     for paper, targets in by_paper.items():
         held = found[targets[0]].held
         text = _Text.read(source, paper) if held else None
         for target in targets:
-            place = _place(paper, target, text)
-            where = found[target].found if place.held else "absent"
-            if held and not place.held:
+            name, in_text = _place(paper, target, text)
+            if held and not in_text:
                 text_absent.add(target)
-            found[target] = JudgedAnswer(place.id, where, target.grade)
+            found[target] = JudgedAnswer(name, found[target].found if in_text else "absent", target.grade)
     judged = []
     for query in queries.queries:
-        merged = {answer.paper_id: answer for target in query.answers if (answer := _found(found, target))}
+        merged = {found[target].paper_id: found[target] for target in query.answers}
         judged.append(
             JudgedQuery(
                 query.id, query.text, tuple(merged.values()), query.intent, query.category, query.date, None
@@ -74,28 +71,18 @@ def judge_passages(source: Source, queries: QuerySet) -> Judged:
     return Judged(tuple(judged), counts)
 
 
-def _found(found: Mapping[PassageTarget, JudgedAnswer], target: object) -> JudgedAnswer | None:
-    return found[target] if isinstance(target, PassageTarget) else None
-
-
-class _Place(NamedTuple):
-    id: str
-    held: bool
-
-
-def _place(paper: str, target: PassageTarget, text: _Text | None) -> _Place:
+def _place(paper: str, target: PassageTarget, text: _Text | None) -> tuple[str, bool]:
     """The id of a target, and whether the paper's text has it."""
     if target.text is not None:
         span = None if text is None else text.find(target.text)
         if span is not None:
-            return _Place(Span(paper, *span).id, True)
+            return Span(paper, *span).id, True
         digest = hashlib.sha1(target.text.encode(), usedforsecurity=False).hexdigest()
-        return _Place(f"{paper}#text:{digest[:12]}", False)
+        return f"{paper}#text:{digest[:12]}", False
     if target.start is not None and target.end is not None:
-        return _Place(
-            Span(paper, target.start, target.end).id, text is not None and target.end <= len(text.whole)
-        )
-    return _Place(paper, text is not None)
+        span_id = Span(paper, target.start, target.end).id
+        return span_id, text is not None and target.end <= len(text.whole)
+    return paper, text is not None
 
 
 class _Text:

@@ -46,7 +46,7 @@ def read_calls(
 
     Raises:
         QueryFileError: a query is not in the set, or the calls of a query are inconsistent.
-        EvaluationError: the calls were made on several snapshots, or not on this library's.
+        EvaluationError: a call was made on another snapshot than this library's.
     """
     if ranking not in RANKINGS:
         raise InvalidRequest(f"Unknown ranking {ranking!r}: use one of {', '.join(RANKINGS)}.")
@@ -81,18 +81,11 @@ def read_calls(
 
 
 def _check_snapshot(calls: Sequence[RawCall], snapshot: str) -> None:
-    places = {call.snapshot: call.where for call in reversed(calls) if call.snapshot is not None}
-    if len(places) > 1:
-        (first, where), (second, other_place) = list(places.items())[:2]
-        raise EvaluationError(
-            f"The calls were made on several snapshots, {first} ({where}) and {second} ({other_place}): keep only "
-            "the calls of one snapshot."
-        )
-    for recorded, where in places.items():
-        if recorded != snapshot:
+    for call in calls:
+        if call.snapshot not in (None, snapshot):
             raise EvaluationError(
-                f"The calls were made on the snapshot {recorded} ({where}), and this library is {snapshot}: give "
-                "the library that the agent searched."
+                f"The calls were made on the snapshot {call.snapshot} ({call.where}), and this library is {snapshot}: "
+                "give the library that the agent searched."
             )
 
 

@@ -11,62 +11,50 @@ Papers are indexes into ``papers``, so that each title appears once.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import orjson
 
+from scholarbase.evaluation.measures import ranked_ids
 from scholarbase.evaluation.report.contents import Measured
-from scholarbase.models.runs import PaperNote, RankedId
-
-
-class _Papers:
-    """The papers of the page, with their indexes."""
-
-    def __init__(self, measured: Measured) -> None:
-        self._notes: dict[str, PaperNote] = {}
-        for run in reversed(measured.runs):
-            self._notes |= run.papers
-        self._places: dict[str, int] = {}
-
-    def place(self, paper_id: str) -> int:
-        return self._places.setdefault(paper_id, len(self._places))
-
-    def rows(self) -> list[list[Any]]:
-        unknown = PaperNote(None, None)
-        notes = ((paper_id, self._notes.get(paper_id, unknown)) for paper_id in self._places)
-        return [[paper_id, note.title, note.year] for paper_id, note in notes]
+from scholarbase.models.runs import PaperNote
 
 
 def drilldown(measured: Measured, depth: int) -> bytes:
     """The JSON of the queries with the first ``depth`` results of each run."""
-    papers = _Papers(measured)
-    queries = [_query(measured, place, papers, depth) for place in range(len(measured.runs[0].queries))]
+    papers: dict[str, int] = {}
+    queries = [_query(measured, number, papers, depth) for number in range(len(measured.runs[0].queries))]
+    known = {name: note for run in reversed(measured.runs) for name, note in run.papers.items()}
+    notes = ((paper_id, known.get(paper_id, PaperNote(None, None))) for paper_id in papers)
     return orjson.dumps(
         {
             "runs": measured.labels,
             "measure": measured.heading(measured.recall),
             "depth": depth,
-            "papers": papers.rows(),
+            "papers": [[paper_id, note.title, note.year] for paper_id, note in notes],
             "queries": queries,
         }
     )
 
 
-def _query(measured: Measured, place: int, papers: _Papers, depth: int) -> dict[str, Any]:
-    query = measured.runs[0].queries[place]
-    orders = [_order(run.rankings.get(query.id, ())) for run in measured.runs]
+def _query(measured: Measured, number: int, papers: dict[str, int], depth: int) -> dict[str, Any]:
+    query = measured.runs[0].queries[number]
+    orders = [ranked_ids(run.rankings.get(query.id, ())) for run in measured.runs]
     ranks = [{paper_id: rank for rank, paper_id in enumerate(order, 1)} for order in orders]
+
+    def index(paper_id: str) -> int:
+        return papers.setdefault(paper_id, len(papers))
+
     values = [evaluation.values(measured.recall).get(query.id) for evaluation in measured.evaluations]
     out: dict[str, Any] = {
         "id": query.id,
         "text": query.text,
         "recall": [None if value is None else round(value, 4) for value in values],
         "answers": [
-            [papers.place(paper_id), found, grade, [rank.get(paper_id, 0) for rank in ranks]]
-            for paper_id, found, grade in _answers(measured, place)
+            [index(paper_id), found, grade, [rank.get(paper_id, 0) for rank in ranks]]
+            for paper_id, found, grade in _answers(measured, number)
         ],
-        "results": [[papers.place(paper_id) for paper_id in order[:depth]] for order in orders],
+        "results": [[index(paper_id) for paper_id in order[:depth]] for order in orders],
     }
     for name in ("date", "intent", "category"):
         if (value := getattr(query, name)) is not None:
@@ -74,19 +62,15 @@ def _query(measured: Measured, place: int, papers: _Papers, depth: int) -> dict[
     return out
 
 
-def _answers(measured: Measured, place: int) -> list[tuple[str, str, int]]:
+def _answers(measured: Measured, number: int) -> list[tuple[str, str, int]]:
     """Paper id, ``found`` and grade of each answer, from the first run whose library holds it, if any."""
     answers: dict[str, tuple[str, str, int]] = {}
     for run in measured.runs:
-        for answer in run.queries[place].answers:
+        for answer in run.queries[number].answers:
             known = answers.get(answer.paper_id)
             if known is None or (known[1] == "absent" and answer.held):
                 answers[answer.paper_id] = (answer.paper_id, answer.found, answer.grade)
     return list(answers.values())
-
-
-def _order(ranking: Sequence[RankedId]) -> list[str]:
-    return list(dict.fromkeys(result.id for result in ranking))
 
 
 def script_json(data: bytes) -> str:
