@@ -24,13 +24,13 @@ def print_table(console: Console, table: Table) -> None:
     """Print a table of a report, its notes below it. Means with intervals have a row each, by measure."""
     measured = [i for i in range(len(table.columns)) if any(row[i].interval for row in table.rows)]
     others = [i for i in range(len(table.columns)) if i not in measured]
-    headings = [column.heading for column in table.columns]
+    headings = list(table.columns)
     if measured:
         headings = ["Measure", *(headings[i] for i in others), "Mean", "95% interval"]
     grid = new_table(*map(names_column, map(escape, headings)))
     for i in measured:
         for n, row in enumerate(table.rows):
-            name = escape(table.columns[i].heading) if n == 0 else ""
+            name = escape(table.columns[i]) if n == 0 else ""
             grid.add_row(name, *(_shown(row[k]) for k in others), _shown(row[i]), escape(row[i].interval))
     for row in table.rows if not measured else ():
         grid.add_row(*map(_shown, row))

@@ -83,8 +83,7 @@ def test_cells_are_counted_by_hand() -> None:
     ]
     run = a_run("one", queries, {"q1": 1, "q2": 1, "q3": 1, "q4": 5, "q5": 3})
     table = crossed(Measured.of([run], ["R@All"]), "answers", "intent", "R@All")
-    headings = [column.heading for column in table.columns]
-    assert headings == ["Number of answers", "Run", "Queries", "x", "y", "(none)", "Overall"]
+    assert list(table.columns) == ["Number of answers", "Run", "Queries", "x", "y", "(none)", "Overall"]
     assert [[cell.shown for cell in row] for row in table.rows] == [
         ["1-4", "one", "2", "0.375", "–", "–", "0.375"],
         ["5-25", "one", "2", "0.100", "–", "0.500", "0.300"],

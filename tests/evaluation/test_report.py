@@ -472,10 +472,10 @@ def test_every_table_with_r_all_has_its_depth() -> None:
     with_r_all = [
         made
         for made in build(Measured.of(runs, DEFAULT_MEASURES), None, 0).tables
-        if any("R@All" in column.heading for column in made.columns)
+        if any("R@All" in heading for heading in made.columns)
     ]
     assert {made.name for made in with_r_all} >= {"results-all", "by-intent", "efficiency"}
     for made in with_r_all:
-        headings = [c.heading for c in made.columns if "R@All" in c.heading]
+        headings = [heading for heading in made.columns if "R@All" in heading]
         in_note = any("with these depths: first 4, second 3" in note for note in made.notes)
         assert in_note or all("depth" in heading for heading in headings), made.name

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean
 from typing import Any, Final
@@ -261,18 +261,18 @@ def published_comparison(measured: Measured) -> Table | None:
     if not measures:
         return None
     rows: list[list[Cell | str | float | None]] = [
-        [label, *map(evaluation.mean, measures), "this report"]
+        [label, "this report", *map(evaluation.mean, measures)]
         for label, evaluation in zip(measured.labels, measured.evaluations, strict=True)
     ]
     rows += [
-        [figure.system, *map(figure.values.get, measures), Cell(figure.source, url=figure.url)]
+        [figure.system, Cell(figure.source, url=figure.url), *map(figure.values.get, measures)]
         for figure in collection.figures
     ]
-    result = Table.of(
+    return Table.of(
         "published",
         f"Beside published figures for {collection.shown}",
-        ["System"],
-        [*(measured.heading(m) if m != "R@All" else m for m in measures), "Source"],
+        ["System", "Source"],
+        [measured.heading(m) if m != "R@All" else m for m in measures],
         rows,
         [
             "Published figures are from other indexes, and from other corpora if the snapshot differs: they give an "
@@ -280,7 +280,6 @@ def published_comparison(measured: Measured) -> Table | None:
             *([depths(measured)] if "R@All" in measures else []),
         ],
     )
-    return replace(result, columns=(*result.columns[:-1], replace(result.columns[-1], numeric=False)))
 
 
 # -- by group -------------------------------------------------------------------------------------------

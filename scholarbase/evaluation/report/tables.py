@@ -65,20 +65,15 @@ def rounded(value: float | None, digits: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
-    """A column: its heading, and whether it has numbers, which are aligned right."""
-
-    heading: str
-    numeric: bool = True
-
-
-@dataclass(frozen=True, slots=True)
 class Table:
-    """A table. ``name`` is its file's; the first ``stubs`` columns name the row; ``notes`` are shown below it."""
+    """A table. ``name`` is its file's; ``notes`` are shown below it.
+
+    The first ``stubs`` columns are texts that name the row; the others are numbers, aligned right.
+    """
 
     name: str
     caption: str
-    columns: tuple[Column, ...]
+    columns: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
     stubs: int = 1
     notes: tuple[str, ...] = ()
@@ -97,9 +92,8 @@ class Table:
 
         Rows have cells, texts, counts (int) and figures (float); None is a missing value.
         """
-        columns = (*(Column(heading, False) for heading in stubs), *(Column(heading) for heading in headings))
         cells = tuple(tuple(map(_cell, row)) for row in rows)
-        return cls(name, caption, columns, cells, len(stubs), tuple(notes))
+        return cls(name, caption, (*stubs, *headings), cells, len(stubs), tuple(notes))
 
 
 def _cell(value: Cell | str | float | None) -> Cell:
@@ -151,8 +145,9 @@ def markdown_text(text: str) -> str:
 def to_markdown(table: Table) -> str:
     """The table with its caption and notes."""
     lines = [f"**{markdown_text(table.caption)}**", ""]
-    lines.append("| " + " | ".join(markdown_text(column.heading) for column in table.columns) + " |")
-    lines.append("|" + "|".join(" ---: " if column.numeric else " :--- " for column in table.columns) + "|")
+    lines.append("| " + " | ".join(map(markdown_text, table.columns)) + " |")
+    alignments = [" :--- "] * table.stubs + [" ---: "] * (len(table.columns) - table.stubs)
+    lines.append("|" + "|".join(alignments) + "|")
     lines += ["| " + " | ".join(map(_markdown_cell, row)) + " |" for row in table.rows]
     lines += [f"\n{markdown_text(note)}" for note in table.notes]
     return "\n".join(lines) + "\n"
@@ -169,29 +164,33 @@ def _markdown_cell(cell: Cell) -> str:
 # -- CSV ------------------------------------------------------------------------------------------------
 
 
+_EXTRAS: Final = {"low": "low", "high": "high", "p": "p", "url": "URL"}
+"""What a cell may have beside its value, and the end of its heading."""
+
+
 def to_csv(table: Table) -> str:
     """The table in full precision (RFC 4180). A column ``X`` is followed by ``X low``, ``X high`` and ``X p`` if its
     cells have them. Missing values are empty."""
-    intervals = [any(row[i].low is not None for row in table.rows) for i in range(len(table.columns))]
-    tested = [any(row[i].p is not None for row in table.rows) for i in range(len(table.columns))]
-    linked = [any(row[i].url is not None for row in table.rows) for i in range(len(table.columns))]
     out = io.StringIO()
     writer = csv.writer(out)
+    extras = [
+        [name for name in _EXTRAS if any(getattr(row[i], name) is not None for row in table.rows)]
+        for i in range(len(table.columns))
+    ]
     header: list[str] = []
-    for i, column in enumerate(table.columns):
-        header.append(column.heading)
-        header += [f"{column.heading} {end}" for end in ("low", "high") if intervals[i]]
-        header += [f"{column.heading} p"] * tested[i] + [f"{column.heading} URL"] * linked[i]
+    for heading, names in zip(table.columns, extras, strict=True):
+        header += [heading, *(f"{heading} {_EXTRAS[name]}" for name in names)]
     writer.writerow(header)
     for row in table.rows:
         fields: list[str] = []
-        for i, cell in enumerate(row):
+        for cell, names in zip(row, extras, strict=True):
             fields.append(cell.text if cell.text is not None else _exact(cell.value))
-            fields += [_exact(cell.low), _exact(cell.high)] * intervals[i]
-            fields += [_exact(cell.p)] * tested[i] + [cell.url or ""] * linked[i]
+            fields += [_exact(getattr(cell, name)) for name in names]
         writer.writerow(fields)
     return out.getvalue()
 
 
-def _exact(value: float | None) -> str:
+def _exact(value: float | str | None) -> str:
+    if isinstance(value, str):
+        return value
     return "" if value is None or math.isnan(value) else repr(value)
