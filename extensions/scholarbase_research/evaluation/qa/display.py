@@ -7,13 +7,9 @@ from typing import Any
 import orjson
 from rich.markup import escape
 
-from scholarbase.evaluation.terminal import (
-    interval_cell,
-    interval_json,
-    names_column,
-    new_table,
-    open_console,
-)
+from scholarbase.evaluation.report.contents import cell
+from scholarbase.evaluation.report.tables import Cell, Table
+from scholarbase.evaluation.terminal import interval_json, open_console, print_table
 from scholarbase_research.evaluation.qa.scoring import Group, Scores
 
 SHOWN_ERRORS = 5
@@ -23,19 +19,17 @@ def show_scores(scores: Scores) -> None:
     """One row for all examples, then one for each group."""
     output = open_console()
     names = list(scores.overall.values)
-    counts = ("examples", "missing", "unreadable", "errors")
-    table = new_table(names_column("by"), names_column(""), *counts, *map(names_column, names))
+    rows: list[list[Cell | str | int | None]] = []
     previous = ""
     for group in (scores.overall, *scores.groups):
         first = "" if group.dimension == previous else group.dimension
         previous = group.dimension
-        values = (interval_cell(group.values[name]) if name in group.values else "–" for name in names)
-        numbers = (f"{n:,}" for n in (group.n, group.missing, group.unreadable, group.errors))
-        table.add_row(first, "" if first == "all" else escape(group.label), *numbers, *values)
-    output.print(table)
-    output.print("[dim]Means over the examples without an error, with 95% bootstrap intervals.[/dim]")
-    for note in scores.notes:
-        output.print(f"[dim]{escape(note)}[/dim]")
+        values = (cell(group.values[name]) if name in group.values else None for name in names)
+        counts = (group.n, group.missing, group.unreadable, group.errors)
+        rows.append([first, "" if first == "all" else group.label, *counts, *values])
+    caption = "Means over the examples without an error"
+    headings = ["Examples", "Missing", "Unreadable", "Errors", *names]
+    print_table(output, Table.of("scores", caption, ["By", ""], headings, rows, scores.notes))
     errors = list(scores.errors.items())
     for name, error in errors[:SHOWN_ERRORS]:
         output.print(f"[dim]{escape(name)}: {escape(error)}[/dim]")
