@@ -161,10 +161,10 @@ def shared_failures(compared: Agents) -> Table:
             by_intent.setdefault(group_label(query, "intent", {}), []).append(query.id)
     largest = sorted(by_intent, key=lambda intent: -len(by_intent[intent]))
     groups = [(intent, by_intent[intent]) for intent in group_order("intent", largest)]
-    rows = []
+    rows: list[list[Cell | str | int]] = []
     for intent, ids in (*groups, (OVERALL, sorted(failed))):
         means = (fmean(of_agent[i] for i in ids) if ids else None for of_agent in candidates)
-        rows.append((intent, len(ids), *(Cell(value=mean, digits=1) for mean in means)))
+        rows.append([intent, len(ids), *(Cell(value=mean, digits=1) for mean in means)])
     share = f"{len(failed) / judged:.2%}" if judged else MISSING
     return Table.of(
         "shared-failures",
