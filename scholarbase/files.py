@@ -247,6 +247,8 @@ class ZstdStream:
         start, self._place = self._place, min(self._place + size, len(self._text))
         return self._text[start : self._place]
 
+    read = read1
+
     def _next(self, size: int) -> bytes:
         """Decompress pieces until they hold ``size`` bytes or more, or up to damage. Empty at the end of the file."""
         texts: list[bytes] = []

@@ -92,11 +92,10 @@ def table_sums(db: sqlite3.Connection) -> dict[str, int]:
     Raises:
         LibraryCorrupt: a value is binary data, which no column has.
     """
-    return {table: table_sum(db, table) for table in KEYS}
+    return {table: _table_sum(db, table) for table in KEYS}
 
 
-def table_sum(db: sqlite3.Connection, table: str) -> int:
-    """The sum of one table. Raises as :func:`table_sums`."""
+def _table_sum(db: sqlite3.Connection, table: str) -> int:
     key = ", ".join(KEYS[table])
     marks = ", ".join("?" * len(KEYS[table]))
     first = f"SELECT * FROM {table} ORDER BY {key} LIMIT {_ROWS}"

@@ -1,20 +1,18 @@
 """The format of a packed library: a tar archive of plain files, compressed with zstd.
 
-The members are the manifest, the list of files, and then the listed files in the order of their names. Each has a
-header of GNU tar (https://www.gnu.org/software/tar/manual/html_node/Standard.html), without an owner or a time, so
-equal libraries have equal archives. A name of more than 100 bytes has a header of its own before.
+The members are the manifest, the list of files, and then the listed files in the order of their names, without owners
+and times, so that equal libraries have equal archives.
 """
 
 from __future__ import annotations
 
+import io
 import re
-import tarfile
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import Any, Final
 
 from scholarbase import manifest
 from scholarbase.errors import LibraryCorrupt
-from scholarbase.files import DECOMPRESSION_ERRORS, ByteStream
 from scholarbase.indexes import contents
 from scholarbase.indexes.contents import BLOCK, Contents
 from scholarbase.indexes.passages import FOLDER as PASSAGES
@@ -23,28 +21,12 @@ from scholarbase.progress import Tracker
 
 FIRST: Final = (manifest.FILE_NAME, contents.FILE_NAME)
 """The first two members. The second is not in the list of files, which it is."""
-END: Final = bytes(2 * tarfile.BLOCKSIZE)
 LONGEST_NAME: Final = 1024
-"""Bytes of a member's name, and of the header that has it."""
-MOST_PADDING: Final = 1 << 20
-"""Bytes of zeros after the end: GNU tar fills a record, of up to this size."""
+"""Bytes of a member's name."""
 _SHARDS: Final = (VECTORS, PASSAGES)
 _FILES: Final = {manifest.FILE_NAME, *MOVED} - {*_SHARDS}
 _PART: Final = re.compile(r"\w[\w.-]*", re.ASCII)
 """A part of a member's name. None begins with a dot, so none is ``..`` or a hidden file."""
-
-
-def header(name: str, size: int) -> bytes:
-    """The header of a member of ``size`` bytes."""
-    member = tarfile.TarInfo(name)
-    member.size = size
-    member.mode = 0o644
-    return member.tobuf(tarfile.GNU_FORMAT, "ascii", "strict")
-
-
-def padding(size: int) -> int:
-    """The bytes of zeros after a member of ``size`` bytes."""
-    return -size % tarfile.BLOCKSIZE
 
 
 def check_listed(listed: Contents, where: object) -> None:
@@ -69,75 +51,21 @@ def check_listed(listed: Contents, where: object) -> None:
         raise LibraryCorrupt(f"{where} does not list {manifest.FILE_NAME}.")
 
 
-class ArchiveReader:
-    """The members of an archive, read in their order from a decompressed stream.
+class PieceReader(io.RawIOBase):
+    """A file to read, of pieces of any size."""
 
-    Every method raises LibraryCorrupt where the archive is cut short or damaged.
-    """
+    def __init__(self, pieces: Iterator[bytes]) -> None:
+        self._pieces = pieces
+        self._rest = b""
 
-    def __init__(self, stream: ByteStream, where: object) -> None:
-        self._stream = stream
-        self._where = where
+    def readable(self) -> bool:
+        return True
 
-    def next(self) -> tuple[str, int] | None:
-        """The name and size of the next member, whose bytes must be read then; None after the last."""
-        block = self._read(tarfile.BLOCKSIZE)
-        if block == END[: len(block)]:
-            return None
-        member = self._member(block)
-        name = member.name
-        if member.type == tarfile.GNUTYPE_LONGNAME:
-            if not 0 < member.size <= LONGEST_NAME:
-                raise self.damaged(f"has a name of {member.size:,} bytes")
-            stored = b"".join(self.content(member.size))
-            member = self._member(self._read(tarfile.BLOCKSIZE))
-            name = stored.rstrip(b"\0").decode(errors="backslashreplace")
-        if member.type not in (tarfile.REGTYPE, tarfile.AREGTYPE):
-            raise self.damaged(f"has the member {name[:200]!r}, which is not a plain file")
-        return name, member.size
-
-    def content(self, size: int) -> Iterator[bytes]:
-        """The bytes of the member of ``size`` bytes, in blocks."""
-        for start in range(0, size, BLOCK):
-            yield self._read(min(BLOCK, size - start))
-        if any(self._read(padding(size))):
-            raise self.damaged("has data after the end of a member")
-
-    def finish(self) -> None:
-        """Read to the end of the stream, after the last member."""
-        rest = 0
-        while data := self._read_some(BLOCK):
-            rest += len(data)
-            if any(data) or rest > MOST_PADDING:
-                raise self.damaged("goes on after its end")
-
-    def damaged(self, what: str) -> LibraryCorrupt:
-        """The error for an archive that ``what`` describes."""
-        return LibraryCorrupt(
-            f'{self._where} {what}: it was not written by "scholarbase pack", or is damaged. Get it again.'
-        )
-
-    def _member(self, block: bytes) -> tarfile.TarInfo:
-        try:
-            return tarfile.TarInfo.frombuf(block, "utf-8", "backslashreplace")
-        except (tarfile.HeaderError, ValueError) as error:
-            raise self.damaged(f"has an invalid header ({error})") from error
-
-    def _read(self, size: int) -> bytes:
-        pieces = []
-        while size > 0:
-            piece = self._read_some(size)
-            if not piece:
-                raise self.damaged("ends too early")
-            pieces.append(piece)
-            size -= len(piece)
-        return b"".join(pieces)
-
-    def _read_some(self, size: int) -> bytes:
-        try:
-            return self._stream.read1(size)
-        except DECOMPRESSION_ERRORS as error:
-            raise self.damaged(f"cannot be decompressed ({error})") from error
+    def readinto(self, buffer: Any) -> int:
+        self._rest = self._rest or next(self._pieces, b"")
+        data, self._rest = self._rest[: len(buffer)], self._rest[len(buffer) :]
+        buffer[: len(data)] = data
+        return len(data)
 
 
 def counted(tracker: Tracker) -> Callable[[int], None]:

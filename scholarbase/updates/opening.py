@@ -8,11 +8,12 @@ import logging
 from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import BinaryIO, Final
 from urllib.parse import unquote, urlsplit
 
 from scholarbase.errors import InvalidRequest, LibraryCorrupt, SourceError
 from scholarbase.settings import is_url
+from scholarbase.updates.archive import PieceReader
 from scholarbase.updates.download.fetching import (
     SHA256,
     Fetcher,
@@ -39,13 +40,18 @@ class PackedFile:
 
     def __init__(self, name: str, pieces: Iterator[bytes], sha256: str | None) -> None:
         self.name = name
-        self._hashing = _HashingReader(pieces)
+        self._hash = hashlib.sha256()
         self._sha256 = None if sha256 is None else sha256.lower()
-        self.file: BinaryIO = io.BufferedReader(self._hashing, _BUFFER)
+        self.file: BinaryIO = io.BufferedReader(PieceReader(self._hashed(pieces)), _BUFFER)
+
+    def _hashed(self, pieces: Iterator[bytes]) -> Iterator[bytes]:
+        for piece in pieces:
+            self._hash.update(piece)
+            yield piece
 
     def check_hash(self) -> None:
         """Compare the hash of all bytes, after the last is read. Raises LibraryCorrupt: it is another."""
-        found = self._hashing.hash.hexdigest()
+        found = self._hash.hexdigest()
         if self._sha256 is None:
             log.warning(
                 "%s has no known hash: its files are those of its own list, but nothing says that this is the library "
@@ -58,23 +64,6 @@ class PackedFile:
                 f"{self.name} has the SHA-256 {found} instead of {self._sha256}: it is damaged, or another file. Get "
                 "it again."
             )
-
-
-class _HashingReader(io.RawIOBase):
-    def __init__(self, pieces: Iterator[bytes]) -> None:
-        self._pieces = pieces
-        self._rest = b""
-        self.hash = hashlib.sha256()
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        self._rest = self._rest or next(self._pieces, b"")
-        data, self._rest = self._rest[: len(buffer)], self._rest[len(buffer) :]
-        self.hash.update(data)
-        buffer[: len(data)] = data
-        return len(data)
 
 
 @contextmanager

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 import orjson
 
@@ -163,29 +163,6 @@ def _dropped(
 def _whole(values: Iterable[str]) -> list[int]:
     """Corpus ids as SQLite stores them, without larger ones."""
     return [int(value) for value in values if int(value) < 1 << 63]
-
-
-class SetChanges:
-    """The papers that come into named sets or leave them, between its creation and :meth:`papers`."""
-
-    def __init__(self, db: sqlite3.Connection) -> None:
-        self._db = db
-        db.execute("DROP TABLE IF EXISTS temp.sets_before")
-        db.execute("CREATE TEMP TABLE sets_before AS SELECT name, paper FROM sets")
-
-    def papers(self) -> list[tuple[int, int | None]]:
-        """Those that exist, with their last days."""
-        rows: Sequence[Any] = self._db.execute(
-            """
-            SELECT id, last_day FROM papers WHERE id IN (
-                SELECT paper FROM (SELECT name, paper FROM sets EXCEPT SELECT * FROM temp.sets_before)
-                UNION
-                SELECT paper FROM (SELECT * FROM temp.sets_before EXCEPT SELECT name, paper FROM sets)
-            )
-            """
-        ).fetchall()
-        self._db.execute("DROP TABLE temp.sets_before")
-        return [(number, day) for number, day in rows]
 
 
 def own_counts(joined: Counter[str], store: RecordStore) -> Counter[str]:

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
-import os
+import io
+import tarfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, Final, NamedTuple
+from typing import BinaryIO, Final, NamedTuple, cast
 
 from scholarbase import manifest
 from scholarbase.errors import InvalidRequest, LibraryCorrupt, StorageError
 from scholarbase.extras import check_installed
-from scholarbase.files import atomic_write, storage_errors, sync_folder, temporary_files
+from scholarbase.files import atomic_write, locked_folder, storage_errors, sync_folder, temporary_files
 from scholarbase.indexes import contents
 from scholarbase.indexes.contents import BLOCK, FileFact, block_hash, changed_block, read_contents
 from scholarbase.ingest.folder import VECTORS
 from scholarbase.manifest import read_manifest
 from scholarbase.memory import cores
 from scholarbase.progress import Reporter, SilentReporter
-from scholarbase.updates.archive import END, check_listed, counted, header, padding
+from scholarbase.updates.archive import PieceReader, check_listed, counted
 
 LEVEL: Final = 3
 """zstd's default level."""
@@ -54,8 +53,8 @@ def pack(
 ) -> Packed:
     """Write a library as one file, and compare each block with its hash while it is read.
 
-    The file has the name ``FILE.part`` until it is complete, and an interrupted call is repeated. ``FILE.sha256`` is
-    written before ``FILE`` gets its name. The same library gives the same bytes, with the same release of zstandard.
+    The file gets its name when it is complete; ``FILE.sha256`` is written before. The same library gives the same
+    bytes, with the same release of zstandard.
 
     Args:
         force: replace a file that exists.
@@ -64,7 +63,7 @@ def pack(
     Raises:
         InvalidRequest: ``file`` exists and ``force`` is off, or it is in the library's folder.
         LibraryNotFound, LibraryCorrupt: the library cannot be read, or a file differs from its hashes.
-        StorageError: the disk is full or cannot be written, or another process writes the same file.
+        StorageError: the disk is full or cannot be written, or another process writes to the folder.
         MissingExtra: zstandard is not installed.
     """
     check_installed("zstd", "Packing a library")
@@ -82,63 +81,50 @@ def pack(
     listed_bytes = listed.to_bytes()
     names = [manifest.FILE_NAME, *sorted(set(listed.files) - {manifest.FILE_NAME})]
     total = sum(fact.bytes for fact in listed.files.values())
-    with (
-        storage_errors(file, ADVICE),
-        _part_of(file) as out,
-        (reporter or SilentReporter()).stage("pack", "bytes", total) as tracker,
-    ):
-        archive = _Archive(out)
-        progress = counted(tracker)
-        for name in names:
-            _write_member(archive, library, name, listed.files[name], progress)
-            if name == manifest.FILE_NAME:
-                archive.write(header(contents.FILE_NAME, len(listed_bytes)))
-                archive.write(listed_bytes)
-                archive.write(bytes(padding(len(listed_bytes))))
-        archive.write(END)
-        archive.finish()
-        out.flush()
-        os.fsync(out.fileno())
-        digest = archive.hash.hexdigest()
-        # A file that has its name always has its own hash beside it.
-        file.unlink(missing_ok=True)
-        for left in temporary_files(hash_file(file)):  # of a killed call; this one has the lock
+    folder = file.absolute().parent
+    busy = StorageError(
+        f"Another process is writing to {folder}: wait until it ends, or choose another FILE."
+    )
+    with storage_errors(file, ADVICE), locked_folder(folder, busy):
+        for left in (*temporary_files(file), *temporary_files(hash_file(file))):  # of a killed call
             left.unlink(missing_ok=True)
-        with atomic_write(hash_file(file)) as hash_out:
-            hash_out.write(f"{digest}  {file.name}\n".encode())
-        _part(file).replace(file)
-        sync_folder(file.absolute().parent)
+        with (
+            (reporter or SilentReporter()).stage("pack", "bytes", total) as tracker,
+            atomic_write(file) as out,
+        ):
+            archive = _Compressed(out)
+            progress = counted(tracker)
+            with tarfile.open(
+                fileobj=cast("BinaryIO", archive),
+                mode="w|",
+                format=tarfile.GNU_FORMAT,
+                bufsize=BLOCK,
+                copybufsize=BLOCK,
+            ) as tar:
+                for name in names:
+                    blocks = _read_blocks(library / name, listed.files[name], progress)
+                    tar.addfile(
+                        _member(name, listed.files[name].bytes), io.BufferedReader(PieceReader(blocks))
+                    )
+                    if name == manifest.FILE_NAME:
+                        tar.addfile(_member(contents.FILE_NAME, len(listed_bytes)), io.BytesIO(listed_bytes))
+            archive.finish()
+            digest = archive.hash.hexdigest()
+            # A file that has its name always has its own hash beside it.
+            file.unlink(missing_ok=True)
+            with atomic_write(hash_file(file)) as hash_out:
+                hash_out.write(f"{digest}  {file.name}\n".encode())
+        sync_folder(folder)
     return Packed(snapshot, len(names) + 1, total + len(listed_bytes), archive.count, digest)
 
 
-def _part(file: Path) -> Path:
-    return file.with_name(file.name + ".part")
+def _member(name: str, size: int) -> tarfile.TarInfo:
+    member = tarfile.TarInfo(name)
+    member.size, member.mode = size, 0o644
+    return member
 
 
-@contextmanager
-def _part_of(file: Path) -> Iterator[BinaryIO]:
-    """``FILE.part``, empty and locked. It is removed if the block raises."""
-    path = _part(file)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o666), "r+b", buffering=BLOCK) as out:
-        try:
-            fcntl.flock(out, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # The process that held the lock may have renamed the file before it ended.
-            if not path.exists() or not os.path.samestat(path.stat(), os.fstat(out.fileno())):
-                raise BlockingIOError
-        except BlockingIOError as error:
-            raise StorageError(
-                f"Another process is writing {path}: wait until it ends, or choose another FILE."
-            ) from error
-        out.truncate(0)
-        try:
-            yield out
-        except BaseException:
-            path.unlink(missing_ok=True)
-            raise
-
-
-class _Archive:
+class _Compressed:
     """Compresses what is written to a file, and counts and hashes the compressed bytes."""
 
     def __init__(self, out: BinaryIO) -> None:
@@ -163,18 +149,7 @@ class _Archive:
         self._out.write(data)
 
 
-def _write_member(
-    archive: _Archive, library: Path, name: str, fact: FileFact, progress: Callable[[int], None]
-) -> None:
-    """Write a file of the library, whose blocks must have their hashes."""
-    archive.write(header(name, fact.bytes))
-    for data in _read_blocks(library / name, fact):
-        archive.write(data)
-        progress(len(data))
-    archive.write(bytes(padding(fact.bytes)))
-
-
-def _read_blocks(path: Path, fact: FileFact) -> Iterator[bytes]:
+def _read_blocks(path: Path, fact: FileFact, progress: Callable[[int], None]) -> Iterator[bytes]:
     """The blocks of a file. Raises LibraryCorrupt: it cannot be read, or differs from its size and hashes."""
     try:
         with path.open("rb", buffering=0) as file:
@@ -183,6 +158,7 @@ def _read_blocks(path: Path, fact: FileFact) -> Iterator[bytes]:
                 if block_hash(data) != fact.blocks[number]:
                     raise changed_block(path, fact, number)
                 yield data
+                progress(len(data))
             rest = file.read(1)
     except OSError as error:
         raise LibraryCorrupt(f"{path} cannot be read: {error}. Restore the copy, or ingest again.") from error

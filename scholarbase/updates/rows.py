@@ -1,15 +1,15 @@
 """Applies changed records to the catalogue: papers, their full text, citations, authors and venues.
 
-Changed papers are removed and written again from all of their records, by the code that an ingest uses. What differs
-afterwards decides what else must change: a paper whose row is the same again keeps its words and its vectors. Papers
-that entries of people's own files may join (:mod:`.own`) are compared last, when the entries have joined them again.
+Changed papers are removed and written again from all of their records, by the code that an ingest uses. The rows that
+differ afterwards (:mod:`.row_changes`) decide what else must change: a paper whose row is the same again keeps its words
+and its vectors.
 """
 
 from __future__ import annotations
 
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any, Final
@@ -17,9 +17,8 @@ from typing import Any, Final
 import orjson
 
 from scholarbase.encoders import document_text
-from scholarbase.identifiers import Identifier
 from scholarbase.indexes.author_index import mentions
-from scholarbase.indexes.content_hash import combined, sum_of_rows, table_sum
+from scholarbase.indexes.content_hash import combined, sum_of_rows
 from scholarbase.ingest.checkpoint import batched
 from scholarbase.ingest.merging import GROUPED, groups, write_missing_authors, write_papers, write_venues
 from scholarbase.ingest.records import CitationRecord
@@ -27,8 +26,11 @@ from scholarbase.ingest.sources import Dataset
 from scholarbase.ingest.store import About, RecordStore
 from scholarbase.ingest.writer import CatalogWriter
 from scholarbase.updates.applying import Applied
-from scholarbase.updates.own import OwnKeys, SetChanges, add_records, all_keys, joined_papers, own_counts
+from scholarbase.updates.own import OwnKeys, add_records, all_keys, joined_papers, own_counts
+from scholarbase.updates.row_changes import Row, RowChanges
 
+_OF_PAPERS: Final = {"papers": 0, "abstracts": 0, "aliases": 2}
+"""The tables whose rows belong to one paper, and the column of its number."""
 _PAYLOAD: Final = ("first_day", "last_day", "categories", "venue_key", "citation_count", "status")
 
 
@@ -73,7 +75,7 @@ class CatalogChanges:
         self._store = store
         self._sums = sums
         self._advance = advance
-        self._columns = [row[1] for row in db.execute("PRAGMA table_info(papers)")]
+        self._rows = RowChanges(db)
         self._places: dict[int, int | None] = {}
         self.changed = Changed()
 
@@ -81,145 +83,134 @@ class CatalogChanges:
         """Apply changed records. Returns what changed in the catalogue."""
         about = applied.about
         keys = all_keys(self._store, applied.earlier_entries)
-        later = self._take_off_entries(about, keys)
+        if keys:
+            self._remove_joined(about, keys)
+        numbers: set[int] = set()
         for ids in groups(self._store, about):
-            numbers = ids.numbers
-            before = self._rows(numbers)
             self._remember_places(ids.corpus_ids)
             write_papers(self._writer, self._store, ids)
-            if keys:
-                matching = [
-                    n for n, one in self._rows(numbers).items() if keys.match(one.ids, one.title_hash)
-                ]
-                later.update((number, before.get(number)) for number in matching if number not in later)
-                numbers = [number for number in numbers if number not in later]
-            self._writer.prune(numbers)
-            self._compare({n: before[n] for n in numbers if n in before}, self._rows(numbers))
-            self._advance(len(numbers))
-        self._join_entries(later)
+            numbers.update(ids.numbers)
+            self._advance(len(ids.numbers))
+        self._join_entries(numbers)
         ends = self._changed_places()
         self._edges_of_papers(sorted(ends))
         self._edges_of_pairs(applied.pairs, ends)
         self._authors(sorted(about.authors))
         if about.venues:
             write_venues(self._db, self._writer, self._store)
-            for table in ("venues", "venue_names"):
-                self._sums[table] = table_sum(self._db, table)
+        self._compare()
         return self.changed
 
     # -- people's own files and named sets --------------------------------------------------------------
 
-    def _take_off_entries(self, about: About, keys: OwnKeys) -> dict[int, _PaperRows | None]:
-        """Remove all papers that entries may have joined, and have them written from their other records. Returns the
-        rows that they had."""
-        if not keys:
-            return {}
+    def _remove_joined(self, about: About, keys: OwnKeys) -> None:
+        """Remove all papers that entries may have joined, and have them written from their other records."""
         add_records(about, self._db, self._store, keys, self._writer.keep)
         numbers = joined_papers(self._db, keys)
-        before = self._rows(numbers)
-        for one in before.values():
-            for scheme, value in one.ids:
-                if scheme == "arXiv":
-                    about.arxiv_ids.add(value)
-                elif scheme == "Doc":
-                    about.documents.add(value)
+        rows = self._db.execute(
+            """
+            SELECT 'arXiv', arxiv_id FROM papers
+            WHERE arxiv_id IS NOT NULL AND id IN (SELECT value FROM json_each(?1))
+            UNION SELECT scheme, value FROM aliases
+            WHERE scheme IN ('arXiv', 'Doc') AND paper_id IN (SELECT value FROM json_each(?1))
+            """,
+            (orjson.dumps(numbers).decode(),),
+        )
+        for scheme, value in rows:
+            (about.arxiv_ids if scheme == "arXiv" else about.documents).add(value)
         about.corpus_ids.update(self._corpus_ids(numbers))
         self._remember_places(about.corpus_ids)
         self._writer.remove(numbers)
-        return {**before}
 
-    def _join_entries(self, later: Mapping[int, _PaperRows | None]) -> None:
-        """Write the named sets and the entries again, and compare the papers that had to wait for this."""
+    def _join_entries(self, written: set[int]) -> None:
+        """Write the named sets and the entries again, and apply the keep rule to the papers that were written."""
         entries, members = self._store.own()
-        sets = SetChanges(self._db)
         self._db.execute("DELETE FROM sets")
         self._writer.store_own(entries, members)
         with self._writer.joined() as (counts, own):
-            numbers = sorted(later.keys() | own)
-            self._writer.prune(numbers, own=True)
+            for some in batched(sorted(written | own), GROUPED):
+                self._writer.prune(some, own=True)
             self._db.execute("DELETE FROM sets WHERE paper NOT IN (SELECT id FROM papers)")
-        for some in batched(numbers, GROUPED):
-            before = {number: one for number in some if (one := later.get(number)) is not None}
-            self._compare(before, self._rows(some))
-        for number, day in sets.papers():
-            self.changed.points.add(number)
-            self.changed.days.setdefault(number, day)
-        self._sums["sets"] = table_sum(self._db, "sets")
         self.changed.counts.update(own_counts(counts, self._store))
 
-    # -- papers -----------------------------------------------------------------------------------------
+    # -- comparison -------------------------------------------------------------------------------------
 
-    def _rows(self, numbers: Sequence[int]) -> dict[int, _PaperRows]:
-        listed = orjson.dumps(numbers).decode()
-        wanted = "IN (SELECT value FROM json_each(?))"
-        papers = self._db.execute(f"SELECT * FROM papers WHERE id {wanted}", (listed,)).fetchall()
-        found = {row[0]: _PaperRows(dict(zip(self._columns, row, strict=True)), row) for row in papers}
-        for row in self._db.execute(f"SELECT * FROM abstracts WHERE paper_id {wanted}", (listed,)):
-            found[row[0]].abstract = row
-        for row in self._db.execute(
-            f"SELECT * FROM aliases WHERE paper_id {wanted} ORDER BY scheme, value", (listed,)
-        ):
-            found[row[2]].aliases.append(row)
-        return found
+    def _compare(self) -> None:
+        """Change the sums and the words, and note what else must change."""
+        papers: set[int] = set()
+        members: set[int] = set()
+        for table, old, new in self._rows:
+            added, removed = (sum_of_rows([row] if row else (), table) for row in (new, old))
+            self._sums[table] = combined(self._sums[table], added, without=removed)
+            row = new or old or []
+            if table in _OF_PAPERS:
+                papers.add(row[_OF_PAPERS[table]])
+            elif table == "sets":
+                members.add(row[1])
+            elif table == "authors":
+                self.changed.author_ids.add(row[0])
+            elif table == "edges" and None in (old, new):
+                self.changed.counts["edges_removed" if new is None else "edges_added"] += 1
+        for some in batched(sorted(papers), GROUPED):
+            versions = zip(
+                *(self._rows.versions(table, some) for table in ("papers", "abstracts")), strict=True
+            )
+            for paper, abstract in versions:
+                self._note(*map(self._paper, paper, abstract))
+        for some in batched(sorted(members), GROUPED):
+            for _, row in self._rows.versions("papers", some):
+                if (new_paper := self._paper(row, None)) is not None:
+                    self.changed.points.add(new_paper["id"])
+                    self.changed.days.setdefault(new_paper["id"], new_paper["last_day"])
 
-    def _compare(self, before: dict[int, _PaperRows], after: dict[int, _PaperRows]) -> None:
+    def _paper(self, row: Row | None, abstract: Row | None) -> dict[str, Any] | None:
+        if row is None:
+            return None
+        named = zip(self._rows.columns["papers"], row, strict=True)
+        return {**dict(named), "abstract": abstract and abstract[1]}
+
+    def _note(self, old: dict[str, Any] | None, new: dict[str, Any] | None) -> None:
         changed = self.changed
-        for number in sorted(before.keys() | after.keys()):
-            old, new = before.get(number), after.get(number)
-            if old == new:
-                continue
-            kind = "papers_added" if old is None else "papers_removed" if new is None else "papers_changed"
-            changed.counts[kind] += 1
-            for table in ("papers", "abstracts", "aliases"):
-                self._sums[table] = combined(
-                    self._sums[table],
-                    sum_of_rows(new.table(table) if new else (), table),
-                    without=sum_of_rows(old.table(table) if old else (), table),
-                )
-            if old is None or new is None or old.text != new.text:
-                self._index_text(number, old, new)
-            self._note(number, old, new)
-
-    def _note(self, number: int, old: _PaperRows | None, new: _PaperRows | None) -> None:
-        changed = self.changed
-        same_text = old is not None and new is not None and old.text == new.text
+        paper = new or old
+        if paper is None:
+            return
+        number = paper["id"]
+        kind = "papers_added" if old is None else "papers_removed" if new is None else "papers_changed"
+        changed.counts[kind] += 1
+        same_text = old is not None and new is not None and _text(old) == _text(new)
+        if not same_text:
+            self._index_text(old, new)
         if old is not None:
-            changed.days[number] = old.paper["last_day"]
+            changed.days[number] = old["last_day"]
             if not same_text:
-                changed.old_texts.setdefault(text_key(*old.text), number)
+                changed.old_texts.setdefault(text_key(*_text(old)), number)
         if new is None:
             changed.removed.add(number)
-        elif old is None or not same_text or any(old.paper[name] != new.paper[name] for name in _PAYLOAD):
+        elif old is None or not same_text or any(old[name] != new[name] for name in _PAYLOAD):
             changed.points.add(number)
             if not same_text:
                 changed.texts.add(number)
-        authorship = [
-            None if one is None else (one.paper["authors"], one.paper["citation_count"]) for one in (old, new)
-        ]
+        authorship = [None if one is None else (one["authors"], one["citation_count"]) for one in (old, new)]
         if authorship[0] != authorship[1]:
             changed.authors.add(number)
-            for one in (old, new):
-                if one is not None and one.paper["authors"]:
-                    changed.author_ids.update(mentions(one.paper["authors"]))
+            for authors in (one["authors"] for one in (old, new) if one is not None and one["authors"]):
+                changed.author_ids.update(mentions(authors))
 
-    def _index_text(self, number: int, old: _PaperRows | None, new: _PaperRows | None) -> None:
+    def _index_text(self, old: dict[str, Any] | None, new: dict[str, Any] | None) -> None:
         """Replace a paper's words. FTS5 must be given the old ones, since it does not store texts
         (https://sqlite.org/fts5.html#the_delete_command)."""
-        if old is not None:
-            title, abstract = old.text
-            self._db.execute(
-                "INSERT INTO fulltext (fulltext, rowid, title, abstract) VALUES ('delete', ?, ?, ?)",
-                (number, title, abstract),
-            )
-            self._db.execute(
-                "INSERT INTO title_words (title_words, rowid, title) VALUES ('delete', ?, ?)", (number, title)
-            )
-        if new is not None:
-            title, abstract = new.text
-            self._db.execute(
-                "INSERT INTO fulltext (rowid, title, abstract) VALUES (?, ?, ?)", (number, title, abstract)
-            )
-            self._db.execute("INSERT INTO title_words (rowid, title) VALUES (?, ?)", (number, title))
+        for table, fields in (("fulltext", ("id", "title", "abstract")), ("title_words", ("id", "title"))):
+            names = ", ".join(("rowid", *fields[1:]))
+            marks = ", ".join("?" * len(fields))
+            if old is not None:
+                self._db.execute(
+                    f"INSERT INTO {table} ({table}, {names}) VALUES ('delete', {marks})",
+                    [old[name] for name in fields],
+                )
+            if new is not None:
+                self._db.execute(
+                    f"INSERT INTO {table} ({names}) VALUES ({marks})", [new[name] for name in fields]
+                )
 
     # -- citations --------------------------------------------------------------------------------------
 
@@ -271,17 +262,8 @@ class CatalogChanges:
             self._replace_edges(where, (orjson.dumps(sorted(papers)).decode(),), records)
 
     def _replace_edges(self, where: str, params: tuple[str], records: Sequence[CitationRecord]) -> None:
-        select = f"SELECT * FROM edges WHERE {where}"
-        old = self._db.execute(select, params).fetchall()
         self._db.execute(f"DELETE FROM edges WHERE {where}", params)
         self._writer.write(Dataset.CITATIONS, records)
-        new = self._db.execute(select, params).fetchall()
-        self._sums["edges"] = combined(
-            self._sums["edges"], sum_of_rows(new, "edges"), without=sum_of_rows(old, "edges")
-        )
-        both = {row[:2] for row in old} & {row[:2] for row in new}
-        self.changed.counts["edges_added"] += len(new) - len(both)
-        self.changed.counts["edges_removed"] += len(old) - len(both)
 
     def _corpus_ids(self, numbers: Sequence[int]) -> dict[int, int]:
         """The corpus ids of papers, below zero the numbers of OpenAlex works, with their papers."""
@@ -306,39 +288,7 @@ class CatalogChanges:
             return
         self._writer.remove_authors(author_ids)
         write_missing_authors(self._db, self._writer, self._store)
-        self._sums["authors"] = table_sum(self._db, "authors")
-        self.changed.author_ids.update(author_ids)
 
 
-@dataclass(slots=True)
-class _PaperRows:
-    """The rows of one paper."""
-
-    paper: dict[str, Any]
-    row: tuple[Any, ...]
-    abstract: tuple[int, str] | None = None
-    aliases: list[tuple[str, str, int]] = field(default_factory=list)
-
-    @property
-    def ids(self) -> list[Identifier]:
-        columns = (("CorpusId", self.paper["corpus_id"]), ("arXiv", self.paper["arxiv_id"]))
-        return [
-            *(Identifier(scheme, str(value)) for scheme, value in columns if value is not None),
-            *(Identifier(scheme, value) for scheme, value, _ in self.aliases),
-        ]
-
-    @property
-    def title_hash(self) -> int:
-        found: int = self.paper["title_hash"]
-        return found
-
-    @property
-    def text(self) -> tuple[str, str | None]:
-        return self.paper["title"], self.abstract[1] if self.abstract else None
-
-    def table(self, name: str) -> Sequence[tuple[Any, ...]]:
-        return {
-            "papers": [self.row],
-            "abstracts": [self.abstract] if self.abstract else [],
-            "aliases": self.aliases,
-        }[name]
+def _text(paper: dict[str, Any]) -> tuple[str, str | None]:
+    return paper["title"], paper["abstract"]

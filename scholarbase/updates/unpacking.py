@@ -8,20 +8,21 @@ from __future__ import annotations
 
 import os
 import shutil
+import tarfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final, cast
 
 from scholarbase import manifest
-from scholarbase.errors import LibraryExists, StorageError
+from scholarbase.errors import LibraryCorrupt, LibraryExists, StorageError
 from scholarbase.extras import check_installed
-from scholarbase.files import ZstdStream, sync_folder
+from scholarbase.files import DECOMPRESSION_ERRORS, ZstdStream, sync_folder
 from scholarbase.indexes import contents
 from scholarbase.indexes.contents import BLOCK, ZEROS, ZEROS_HASH, Contents, FileFact, block_hash
 from scholarbase.ingest.folder import BuildFolder, build_errors
 from scholarbase.manifest import Manifest, snapshot_id
 from scholarbase.progress import Reporter, SilentReporter
-from scholarbase.updates.archive import FIRST, ArchiveReader, check_listed, counted
+from scholarbase.updates.archive import FIRST, check_listed, counted
 from scholarbase.updates.opening import PackedFile, open_packed
 
 COMMAND: Final = "unpack"
@@ -31,6 +32,8 @@ MAX_LISTED: Final = 256 << 20
 """Bytes of a list of files, which has 75 for each MiB of the library: 3.6 TB."""
 MAX_WINDOW: Final = 1 << 27
 """Bytes of the longest window, as for the zstd command: the memory that an archive may take to decompress."""
+MOST_PADDING: Final = 1 << 20
+"""Bytes of zeros after the last member: GNU tar fills a record, of up to this size."""
 SPARE: Final = 64 << 20
 """Bytes of the disk that are left free."""
 
@@ -73,11 +76,20 @@ class _Unpacking:
         self._packed = packed
         self._folder = folder
         self._reporter = reporter
-        self._archive = ArchiveReader(ZstdStream(packed.file, MAX_WINDOW), packed.name)
 
     def run(self) -> Manifest:
-        manifest_bytes = self._first(manifest.FILE_NAME, MAX_MANIFEST)
-        listed_bytes = self._first(contents.FILE_NAME, MAX_LISTED)
+        stream = cast("BinaryIO", ZstdStream(self._packed.file, MAX_WINDOW))
+        try:
+            with tarfile.open(fileobj=stream, mode="r|", bufsize=BLOCK, errorlevel=2) as tar:
+                return self._unpack(tar)
+        except DECOMPRESSION_ERRORS as error:
+            raise self._damaged(f"cannot be decompressed ({error})") from error
+        except tarfile.TarError as error:
+            raise self._damaged(f"is not a tar archive ({error})") from error
+
+    def _unpack(self, tar: tarfile.TarFile) -> Manifest:
+        manifest_bytes = self._first(tar, manifest.FILE_NAME, MAX_MANIFEST)
+        listed_bytes = self._first(tar, contents.FILE_NAME, MAX_LISTED)
         found = Manifest.from_bytes(manifest_bytes, Path(self._packed.name) / manifest.FILE_NAME)
         listed = self._check_list(manifest_bytes, listed_bytes)
         if self._is_finished(manifest_bytes, listed_bytes):
@@ -85,7 +97,7 @@ class _Unpacking:
         self._folder.clear()
         try:
             _check_space(listed, self._folder, self._packed.name)
-            self._write_files(listed.files)
+            self._write_files(tar, listed.files)
             self._packed.check_hash()
             self._folder.write(self._folder.pending_manifest.name, manifest_bytes)
             _sync_folders(self._folder.path)
@@ -96,12 +108,24 @@ class _Unpacking:
         self._folder.publish()
         return found
 
-    def _first(self, name: str, limit: int) -> bytes:
+    def _damaged(self, what: str) -> LibraryCorrupt:
+        return LibraryCorrupt(
+            f'{self._packed.name} {what}: it was not written by "scholarbase pack", or is damaged. Get it again.'
+        )
+
+    def _next(self, tar: tarfile.TarFile) -> tarfile.TarInfo | None:
+        """The next member, None after the last."""
+        member = tar.next()
+        if member is not None and (not member.isreg() or member.issparse()):
+            raise self._damaged(f"has the member {member.name[:200]!r}, which is not a plain file")
+        return member
+
+    def _first(self, tar: tarfile.TarFile, name: str, limit: int) -> bytes:
         """One of the first two members."""
-        member = self._archive.next()
-        if member is None or member[0] != name or not 0 < member[1] <= limit:
-            raise self._archive.damaged(f"does not begin with {' and '.join(FIRST)}")
-        return b"".join(self._archive.content(member[1]))
+        member = self._next(tar)
+        if member is None or member.name != name or not 0 < member.size <= limit:
+            raise self._damaged(f"does not begin with {' and '.join(FIRST)}")
+        return b"".join(_content(tar, member))
 
     def _check_list(self, manifest_bytes: bytes, listed_bytes: bytes) -> Contents:
         where = f"{contents.FILE_NAME} in {self._packed.name}"
@@ -113,7 +137,7 @@ class _Unpacking:
             for start in range(0, len(manifest_bytes), BLOCK)
         ]
         if listed.snapshot != snapshot_id(manifest_bytes) or fact != FileFact(len(manifest_bytes), blocks):
-            raise self._archive.damaged(f"has a {contents.FILE_NAME} of another {manifest.FILE_NAME}")
+            raise self._damaged(f"has a {contents.FILE_NAME} of another {manifest.FILE_NAME}")
         return listed
 
     def _is_finished(self, manifest_bytes: bytes, listed_bytes: bytes) -> bool:
@@ -130,34 +154,51 @@ class _Unpacking:
             )
         return True
 
-    def _write_files(self, facts: Mapping[str, FileFact]) -> None:
+    def _write_files(self, tar: tarfile.TarFile, facts: Mapping[str, FileFact]) -> None:
         missing = set(facts) - {manifest.FILE_NAME}
         total = sum(facts[name].bytes for name in missing)
         with self._reporter.stage("unpack", "bytes", total) as tracker:
             progress = counted(tracker)
-            while (member := self._archive.next()) is not None:
-                name, size = member
+            while (member := self._next(tar)) is not None:
+                name = member.name
                 if name not in missing:
                     what = "a second" if name in facts or name in FIRST else "an unlisted"
-                    raise self._archive.damaged(f"has {what} file {name[:200]!r}")
-                if size != facts[name].bytes:
-                    raise self._archive.damaged(
-                        f"has {name} with {size:,} bytes instead of {facts[name].bytes:,}"
+                    raise self._damaged(f"has {what} file {name[:200]!r}")
+                if member.size != facts[name].bytes:
+                    raise self._damaged(
+                        f"has {name} with {member.size:,} bytes instead of {facts[name].bytes:,}"
                     )
                 missing.remove(name)
-                blocks = self._blocks(name, facts[name], progress)
-                _write_blocks(self._folder.path / name, blocks, size)
+                blocks = self._checked(_content(tar, member), name, facts[name], progress)
+                _write_blocks(self._folder.path / name, blocks, member.size)
         if missing:
-            raise self._archive.damaged(f"lacks {min(missing)}")
-        self._archive.finish()
+            raise self._damaged(f"lacks {min(missing)}")
+        self._check_end(cast("BinaryIO", tar.fileobj))
 
-    def _blocks(self, name: str, fact: FileFact, progress: Callable[[int], None]) -> Iterator[bytes]:
+    def _check_end(self, rest: BinaryIO) -> None:
+        """Read what follows the last member: zeros, to the end of a record of tar."""
+        size = 0
+        while data := rest.read(BLOCK):
+            size += len(data)
+            if any(data) or size > MOST_PADDING:
+                raise self._damaged("goes on after its end")
+
+    def _checked(
+        self, content: Iterator[bytes], name: str, fact: FileFact, progress: Callable[[int], None]
+    ) -> Iterator[bytes]:
         """The blocks of a member, which must have their hashes."""
-        for number, data in enumerate(self._archive.content(fact.bytes)):
+        for number, data in enumerate(content):
             if block_hash(data) != fact.blocks[number]:
-                raise self._archive.damaged(f"has {name} with a changed block {number}")
+                raise self._damaged(f"has {name} with a changed block {number}")
             yield data
             progress(len(data))
+
+
+def _content(tar: tarfile.TarFile, member: tarfile.TarInfo) -> Iterator[bytes]:
+    """The bytes of a plain file, in blocks."""
+    file = tar.extractfile(member)
+    while file is not None and (block := file.read(BLOCK)):
+        yield block
 
 
 def _check_space(listed: Contents, folder: BuildFolder, what: str) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from scholarbase.errors import InvalidRequest, LibraryCorrupt, LibraryNotFound, StorageError
+from scholarbase.files import locked
 from scholarbase.updates import packing
 from scholarbase.updates.packing import pack
 from scholarbase.updates.unpacking import unpack
@@ -85,13 +86,14 @@ def test_what_cannot_be_packed(sample_library: Path, tmp_path: Path) -> None:
 
 
 def test_two_processes_do_not_write_one_file(sample_library: Path, tmp_path: Path) -> None:
-    with packing._part_of(tmp_path / "file"), pytest.raises(StorageError, match="Another process"):
+    with locked(tmp_path), pytest.raises(StorageError, match="Another process"):
         pack(sample_library, tmp_path / "file")
 
 
 def test_a_killed_call_left_a_temporary_file_for_ever(sample_library: Path, tmp_path: Path) -> None:
     file = tmp_path / "library.tar.zst"
-    (tmp_path / ".library.tar.zst.sha256.0123abcd.tmp").touch()
+    for name in (".library.tar.zst.sha256.0123abcd.tmp", ".library.tar.zst.0123abcd.tmp"):
+        (tmp_path / name).touch()
     pack(sample_library, file)
     assert sorted(path.name for path in tmp_path.iterdir()) == [file.name, f"{file.name}.sha256"]
 

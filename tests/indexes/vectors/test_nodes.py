@@ -99,22 +99,21 @@ def test_a_node_that_hangs_is_avoided_until_it_answers(
         bad.fail(HANG)
         for vector in vectors:
             index.search_sparse(BM25, vector, 5, NO_FILTERS)
-        until(lambda: "does not answer" in caplog.text)
+        assert "does not answer" in caplog.text
         before = searches(bad)
         for vector in vectors:
             index.search_sparse(BM25, vector, 5, NO_FILTERS)
-        assert searches(bad) == before
-        assert searches(good) >= 2 * len(vectors) - before
+        assert searches(bad) - before < len(vectors) / 4  # one in five seconds, and half of them otherwise
+        assert searches(good) == 2 * len(vectors)
         bad.fail(None)
-        until(lambda: "answers again" in caplog.text)
 
         def is_used() -> bool:
             for vector in vectors:
                 index.search_sparse(BM25, vector, 5, NO_FILTERS)
-            return searches(bad) > before
+            return "answers again" in caplog.text
 
         until(is_used)
-    assert pair.urls[0].partition("?")[0] in caplog.text
+    assert f"{pair.urls[0].partition('?')[0]} answers again" in caplog.text
 
 
 @pytest.mark.slow
