@@ -62,11 +62,6 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def physical_memory() -> int:
-    """The machine's memory in bytes."""
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-
-
 @contextmanager
 def memory_errors(advice: str) -> Iterator[None]:
     """Turn a failed allocation or start of a thread inside the block into an OutOfMemory that ends with ``advice``."""

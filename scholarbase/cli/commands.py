@@ -141,13 +141,6 @@ def main(context: click.Context) -> None:
 )
 @setting_options("keep", "profile", "device")
 @click.option("--no-records", is_flag=True, help="Do not keep the source records, which an update needs.")
-@click.option(
-    "--partitions",
-    type=int,
-    default=1,
-    show_default=True,
-    help="Processes that encode and index parts of the papers; the library is the same.",
-)
 @click.option("--restart", is_flag=True, help="Start over, or replace a library built from other sources.")
 @click.pass_obj
 def ingest(

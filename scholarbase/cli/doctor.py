@@ -31,7 +31,7 @@ from scholarbase.settings import Settings
 State = Literal["ok", "warning", "failed"]
 
 SHOWN_PACKAGES: Final = (
-    *("qdrant-edge-py", "sqlite-utils", "pydantic", "httpx", "fastapi", "granian", "mcp", "qdrant-client"),
+    *("qdrant-edge-py", "pydantic", "httpx", "fastapi", "granian", "mcp", "qdrant-client"),
     *("sentence-transformers", "FlagEmbedding", "torch"),
 )
 CHECKED_EXTRAS: Final = (

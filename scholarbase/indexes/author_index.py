@@ -31,20 +31,16 @@ from scholarbase.models.limits import MAX_NAME_LENGTH
 TABLES: Final = ("author_names", "author_papers", "author_words")
 
 _WORDS: Final = "fts5(terms, content = '', columnsize = 0, detail = none, tokenize = 'ascii')"
-CREATE: Final = (
-    """
-    CREATE TABLE author_names (
-        author INTEGER PRIMARY KEY, author_id TEXT NOT NULL, name TEXT NOT NULL,
-        paper_count INTEGER NOT NULL, citation_count INTEGER
-    )
-    """,
-    """
-    CREATE TABLE author_papers (
-        author INTEGER NOT NULL, paper INTEGER NOT NULL, PRIMARY KEY (author, paper)
-    ) WITHOUT ROWID
-    """,
-    f"CREATE VIRTUAL TABLE author_words USING {_WORDS}",
-)
+SCHEMA: Final = f"""
+CREATE TABLE IF NOT EXISTS author_names (
+    author INTEGER PRIMARY KEY, author_id TEXT NOT NULL, name TEXT NOT NULL, paper_count INTEGER NOT NULL,
+    citation_count INTEGER
+);
+CREATE TABLE IF NOT EXISTS author_papers (
+    author INTEGER NOT NULL, paper INTEGER NOT NULL, PRIMARY KEY (author, paper)
+) WITHOUT ROWID;
+CREATE VIRTUAL TABLE IF NOT EXISTS author_words USING {_WORDS};
+"""
 """A contentless FTS5 table (https://sqlite.org/fts5.html#contentless_tables) without positions: a third of the size."""
 _INDEX: Final = "CREATE UNIQUE INDEX author_names_by_id ON author_names (author_id)"
 

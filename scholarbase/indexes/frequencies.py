@@ -28,10 +28,10 @@ UNDATED: Final = 999_999
 ANY_TERM: Final = -1
 """The number of no term. Its rows count papers that have any term."""
 
-CREATE: Final = """
-CREATE TABLE document_frequencies (
+SCHEMA: Final = """
+CREATE TABLE IF NOT EXISTS document_frequencies (
     term INTEGER NOT NULL, month INTEGER NOT NULL, papers INTEGER NOT NULL, PRIMARY KEY (term, month)
-) WITHOUT ROWID
+) WITHOUT ROWID;
 """
 
 MONTHS: Final = "SELECT id, coalesce(last_day / 100, ?) FROM papers WHERE id BETWEEN ? AND ? ORDER BY id"
@@ -78,7 +78,7 @@ class FrequencyCounter:
         """
         Args:
             db: the catalogue, which has the papers' dates.
-            folder: an existing folder for temporary files, empty at the start.
+            folder: an existing folder for temporary files. Counts that another counter saved there are added.
             months: the SQL of the month of each point, as in :data:`MONTHS`.
         """
         self._db = db
@@ -86,7 +86,8 @@ class FrequencyCounter:
         self._folder = folder
         self._buffer: list[npt.NDArray[np.int64]] = []
         self._buffered = 0
-        self._files: list[tuple[Path, Path]] = []
+        saved = (sorted(folder.glob(f"*.{kind}.npy")) for kind in ("keys", "counts"))
+        self._files: list[tuple[Path, Path]] = list(zip(*saved, strict=True))
 
     def add(
         self, ids: npt.NDArray[np.int64], lengths: npt.NDArray[np.uint32], terms: npt.NDArray[np.uint32]
@@ -125,13 +126,8 @@ class FrequencyCounter:
         self._files.append((paths[0], paths[1]))
 
     def save(self) -> None:
-        """Write all counts to the folder, for :meth:`merge` of another counter."""
+        """Write all counts to the folder."""
         self._write_buffer()
-
-    def merge(self, folder: Path) -> None:
-        """Add the counts that another counter saved in its folder."""
-        kinds = (sorted(folder.glob(f"*.{kind}.npy")) for kind in ("keys", "counts"))
-        self._files += zip(*kinds, strict=True)
 
     def rows(self) -> Iterator[tuple[int, int, int]]:
         """The rows of the table, in its order. Nothing can be added afterwards."""

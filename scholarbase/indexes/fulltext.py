@@ -35,31 +35,16 @@ _MALFORMED: Final = (
 )
 """How SQLite's messages about a malformed expression begin. Its error code is the same for a missing table."""
 
-_SCHEMA: Final = f"""
+SCHEMA: Final = f"""
 CREATE VIEW IF NOT EXISTS documents AS
     SELECT p.id, p.title, a.abstract FROM papers AS p LEFT JOIN abstracts AS a ON a.paper_id = p.id;
 CREATE VIRTUAL TABLE IF NOT EXISTS fulltext USING fts5(
     title, abstract, content = 'documents', content_rowid = 'id', tokenize = '{TOKENIZER}'
 );
-"""
-
-_TITLES_SCHEMA: Final = f"""
 CREATE VIRTUAL TABLE IF NOT EXISTS title_words USING fts5(
     title, content = 'papers', content_rowid = 'id', tokenize = '{TOKENIZER}'
-)
+);
 """
-
-
-def create(connection: sqlite3.Connection) -> None:
-    """Create the view and the index, unless they exist."""
-    for statement in _SCHEMA.split(";\n"):
-        if statement.strip():
-            connection.execute(statement)
-
-
-def create_titles(connection: sqlite3.Connection) -> None:
-    """Create the index of the titles, unless it exists."""
-    connection.execute(_TITLES_SCHEMA)
 
 
 def index_range(connection: sqlite3.Connection, first_id: int, last_id: int) -> int:

@@ -1,4 +1,4 @@
-"""The schema of ``catalog.sqlite``, as migrations, so that newer versions can open older libraries.
+"""The schema of ``catalog.sqlite``.
 
 =============  =======================================================================================
 papers         one row per paper; ``id`` is the integer that edges, full text and vectors refer to
@@ -21,16 +21,11 @@ import sqlite3
 from pathlib import Path
 from typing import Final
 
-from sqlite_utils import Database
-from sqlite_utils.migrations import Migrations
-
 from scholarbase.databases import open_for_writing
 from scholarbase.indexes import author_index, frequencies, fulltext
 
 COUNTED_TABLES: Final = ("papers", "abstracts", "aliases", "authors", "venues", "edges")
 """The tables whose row counts are in the manifest."""
-
-migrations = Migrations("scholarbase-catalog")
 
 BUILD_PRAGMAS = """
 PRAGMA journal_mode = WAL;
@@ -45,134 +40,49 @@ BUILD_BUSY_SECONDS: Final = 3600.0
 """How long a connection waits for another one's transaction: merging a large full-text index takes minutes."""
 
 
-@migrations()
-def m001_catalog(db: Database) -> None:
-    papers = db.table("papers")
-    papers.create(
-        {
-            "id": int,
-            "corpus_id": int,
-            "arxiv_id": str,
-            "title": str,
-            "title_hash": int,
-            "main_title_hash": int,
-            "authors": str,
-            "year": int,
-            "publication_date": str,
-            "first_day": int,
-            "last_day": int,
-            "venue": str,
-            "venue_key": str,
-            "venue_id": str,
-            "categories": str,
-            "citation_count": int,
-            "reference_count": int,
-            "external_ids": str,
-            "url": str,
-            "tldr": str,
-            "details": str,
-        },
-        pk="id",
-        not_null={"title"},
-    )
-    papers.create_index(["corpus_id"], index_name="papers_by_corpus_id", unique=True)
-    papers.create_index(["arxiv_id"], index_name="papers_by_arxiv_id", unique=True)
-    papers.create_index(["title_hash"], index_name="papers_by_title")
-    db.execute(
-        "CREATE INDEX papers_by_main_title ON papers (main_title_hash) WHERE main_title_hash IS NOT NULL"
-    )
-    db.table("abstracts").create({"paper_id": int, "abstract": str}, pk="paper_id", not_null={"abstract"})
-    db.execute(
-        """
-        CREATE TABLE aliases (
-            scheme TEXT NOT NULL, value TEXT NOT NULL, paper_id INTEGER NOT NULL,
-            PRIMARY KEY (scheme, value, paper_id)
-        ) WITHOUT ROWID
-        """
-    )
-    db.execute("CREATE INDEX aliases_by_paper ON aliases (paper_id)")
-    db.table("authors").create(
-        {
-            "author_id": str,
-            "name": str,
-            "aliases": str,
-            "affiliations": str,
-            "homepage": str,
-            "paper_count": int,
-            "citation_count": int,
-            "h_index": int,
-        },
-        pk="author_id",
-    )
-    db.table("venues").create(
-        {"venue_id": str, "name": str, "kind": str, "issn": str, "url": str}, pk="venue_id"
-    )
-    db.execute(
-        """
-        CREATE TABLE venue_names (
-            name_key TEXT NOT NULL, venue_key TEXT NOT NULL, PRIMARY KEY (name_key, venue_key)
-        ) WITHOUT ROWID
-        """
-    )
-    db.execute(
-        """
-        CREATE TABLE edges (
-            citing INTEGER NOT NULL, cited INTEGER NOT NULL,
-            is_influential INTEGER, contexts TEXT, intents TEXT,
-            PRIMARY KEY (citing, cited)
-        ) WITHOUT ROWID
-        """
-    )
-    db.execute("CREATE INDEX edges_by_cited ON edges (cited, citing)")
-    db.table("meta").create({"key": str, "value": str}, pk="key")
-
-
-@migrations()
-def m002_fulltext(db: Database) -> None:
-    fulltext.create(db.conn)
-
-
-@migrations()
-def m003_title_words(db: Database) -> None:
-    fulltext.create_titles(db.conn)
-
-
-@migrations()
-def m004_document_frequencies(db: Database) -> None:
-    db.execute(frequencies.CREATE)
-
-
-@migrations()
-def m005_authors(db: Database) -> None:
-    for statement in author_index.CREATE:
-        db.execute(statement)
-
-
-@migrations()
-def m006_sets(db: Database) -> None:
-    db.execute(
-        """
-        CREATE TABLE sets (
-            name TEXT NOT NULL, paper INTEGER NOT NULL, PRIMARY KEY (name, paper)
-        ) WITHOUT ROWID
-        """
-    )
-    db.execute("CREATE INDEX sets_by_paper ON sets (paper)")
-
-
-@migrations()
-def m007_status(db: Database) -> None:
-    db.table("papers").add_column("status", str)
+_SCHEMA: Final = """
+CREATE TABLE IF NOT EXISTS papers (
+    id INTEGER PRIMARY KEY, corpus_id INTEGER, arxiv_id TEXT, title TEXT NOT NULL, title_hash INTEGER,
+    main_title_hash INTEGER, authors TEXT, year INTEGER, publication_date TEXT, first_day INTEGER, last_day INTEGER,
+    venue TEXT, venue_key TEXT, venue_id TEXT, categories TEXT, citation_count INTEGER, reference_count INTEGER,
+    external_ids TEXT, url TEXT, tldr TEXT, details TEXT, status TEXT
+);
+CREATE UNIQUE INDEX IF NOT EXISTS papers_by_corpus_id ON papers (corpus_id);
+CREATE UNIQUE INDEX IF NOT EXISTS papers_by_arxiv_id ON papers (arxiv_id);
+CREATE INDEX IF NOT EXISTS papers_by_title ON papers (title_hash);
+CREATE INDEX IF NOT EXISTS papers_by_main_title ON papers (main_title_hash) WHERE main_title_hash IS NOT NULL;
+CREATE TABLE IF NOT EXISTS abstracts (paper_id INTEGER PRIMARY KEY, abstract TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS aliases (
+    scheme TEXT NOT NULL, value TEXT NOT NULL, paper_id INTEGER NOT NULL, PRIMARY KEY (scheme, value, paper_id)
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS aliases_by_paper ON aliases (paper_id);
+CREATE TABLE IF NOT EXISTS authors (
+    author_id TEXT PRIMARY KEY, name TEXT, aliases TEXT, affiliations TEXT, homepage TEXT, paper_count INTEGER,
+    citation_count INTEGER, h_index INTEGER
+);
+CREATE TABLE IF NOT EXISTS venues (venue_id TEXT PRIMARY KEY, name TEXT, kind TEXT, issn TEXT, url TEXT);
+CREATE TABLE IF NOT EXISTS venue_names (
+    name_key TEXT NOT NULL, venue_key TEXT NOT NULL, PRIMARY KEY (name_key, venue_key)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS edges (
+    citing INTEGER NOT NULL, cited INTEGER NOT NULL, is_influential INTEGER, contexts TEXT, intents TEXT,
+    PRIMARY KEY (citing, cited)
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS edges_by_cited ON edges (cited, citing);
+CREATE TABLE IF NOT EXISTS sets (name TEXT NOT NULL, paper INTEGER NOT NULL, PRIMARY KEY (name, paper)) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS sets_by_paper ON sets (paper);
+CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT);
+"""
 
 
 def open_for_building(path: Path) -> sqlite3.Connection:
-    """Open or create a catalogue that is being built, and migrate it to the current schema.
+    """Open or create a catalogue that is being built.
 
     Several connections may write it: each waits for the others' transactions.
     """
     connection = open_for_writing(path, busy_seconds=BUILD_BUSY_SECONDS)
-    connection.executescript(BUILD_PRAGMAS)
-    migrations.apply(Database(connection))
+    for script in (BUILD_PRAGMAS, _SCHEMA, fulltext.SCHEMA, frequencies.SCHEMA, author_index.SCHEMA):
+        connection.executescript(script)
     return connection
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from math import inf
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import orjson
 
@@ -134,19 +134,8 @@ def batched(
         yield batch
 
 
-class Range(NamedTuple):
-    """Papers with numbers from ``first`` to ``last``, both included."""
-
-    first: int
-    last: int
-
-
-ALL: Final = Range(1, 2**63 - 1)
-
-
-def paper_counts(db: sqlite3.Connection, last: int = 0, among: Range = ALL) -> tuple[int, int]:
-    """The number of papers in a range, and of those with ids up to ``last``: a stage's total and what is done."""
-    sql = "SELECT count(*) FROM papers WHERE id BETWEEN ? AND ?"
-    return db.execute(sql, among).fetchone()[0], db.execute(
-        sql, (among.first, min(last, among.last))
-    ).fetchone()[0]
+def paper_counts(db: sqlite3.Connection, last: int = 0) -> tuple[int, int]:
+    """The number of papers, and of those with ids up to ``last``: a stage's total and what is done."""
+    sql = "SELECT count(*), count(*) FILTER (WHERE id <= ?) FROM papers"
+    total, done = db.execute(sql, (last,)).fetchone()
+    return total, done

@@ -20,7 +20,6 @@ import numpy.typing as npt
 from scholarbase.encoders.base import Encodings
 from scholarbase.files import atomic_write
 from scholarbase.indexes.vectors.base import SparseVector
-from scholarbase.ingest.checkpoint import ALL, Range
 
 MAX_OPEN_PARTS: Final = 32
 
@@ -97,10 +96,10 @@ class DenseParts:
         with atomic_write(self._path(number, kind)) as file:
             np.save(file, array)
 
-    def open(self, among: Range = ALL) -> DenseLookup:
-        """The vectors of the papers in a range."""
+    def open(self) -> DenseLookup:
+        """The vectors of the papers."""
         ids = (np.load(self._path(number, "ids")) for number in range(self.count))
-        return DenseLookup([*ids], self._part, among)
+        return DenseLookup([*ids], self._part)
 
     def _part(self, number: int) -> _Part:
         sparse = None
@@ -128,18 +127,13 @@ class DenseLookup:
     descriptors.
     """
 
-    def __init__(
-        self, ids: Sequence[npt.NDArray[np.int64]], open_part: Callable[[int], _Part], among: Range = ALL
-    ) -> None:
-        """``ids`` has the ids of each part, in the order of its rows; those outside the range are left out."""
+    def __init__(self, ids: Sequence[npt.NDArray[np.int64]], open_part: Callable[[int], _Part]) -> None:
+        """``ids`` has the ids of each part, in the order of its rows."""
         self._open_part = lru_cache(maxsize=MAX_OPEN_PARTS)(open_part)
         none = [np.empty(0, np.int64)]
         all_ids = np.concatenate([*ids, *none])
         part = np.repeat(np.arange(len(ids), dtype=np.int32), [len(part_ids) for part_ids in ids])
         row = np.concatenate([*(np.arange(len(part_ids), dtype=np.int64) for part_ids in ids), *none])
-        if among != ALL:
-            inside = (all_ids >= among.first) & (all_ids <= among.last)
-            all_ids, part, row = all_ids[inside], part[inside], row[inside]
         self._ids, first = np.unique(all_ids, return_index=True)
         self._part, self._row = part[first], row[first]
         self.repeated = len(all_ids) - len(self._ids)

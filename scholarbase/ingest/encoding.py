@@ -17,7 +17,7 @@ from scholarbase.encoders.paired import PairedEncoder
 from scholarbase.errors import EncoderMismatch, SourceError
 from scholarbase.identifiers import stored_identifier
 from scholarbase.indexes.catalog import find
-from scholarbase.ingest.checkpoint import ALL, Range, paper_counts
+from scholarbase.ingest.checkpoint import paper_counts
 from scholarbase.ingest.dense import DenseParts
 from scholarbase.ingest.sources.vectors import open_vectors
 from scholarbase.models.encoders import STATIC, EncoderSpec
@@ -44,19 +44,17 @@ def static_folder(encoder: Encoder | None) -> tuple[Path, str | None] | None:
     return (documents.folder, encoder.spec.fingerprint) if isinstance(documents, StaticEncoder) else None
 
 
-def encode_papers(
-    db: sqlite3.Connection, parts: DenseParts, encoder: Encoder, reporter: Reporter, among: Range = ALL
-) -> None:
-    """Encode the papers in a range that are not in a part yet, part by part, by ascending id.
+def encode_papers(db: sqlite3.Connection, parts: DenseParts, encoder: Encoder, reporter: Reporter) -> None:
+    """Encode the papers that are not in a part yet, part by part, by ascending id.
 
     Raises:
         EncoderError: the encoder fails. The parts already written are kept.
     """
-    last, number = max(parts.last_id, among.first - 1), parts.count
+    last, number = parts.last_id, parts.count
     size = documents_per_part(encoder.spec)
-    total, done = paper_counts(db, last, among)
+    total, done = paper_counts(db, last)
     with reporter.stage("encode", "papers", total, done) as tracker:
-        while rows := _documents(db, last, size, among.last):
+        while rows := _documents(db, last, size):
             encodings = encoder.encode_documents(
                 [document_text(title, abstract, encoder.spec.title_weight) for _, title, abstract in rows]
             )
@@ -72,7 +70,6 @@ def encode_with(
     db: sqlite3.Connection,
     parts: DenseParts,
     reporter: Reporter,
-    among: Range = ALL,
 ) -> None:
     """Encode papers with the encoder in ``folder``. Raises as :func:`encode_papers`, and EncoderMismatch: its files
     have another fingerprint."""
@@ -82,7 +79,7 @@ def encode_with(
                 f"The files of the encoder in {folder} changed since this ingest began: run the same command again "
                 "with --restart."
             )
-        encode_papers(db, parts, encoder, reporter, among)
+        encode_papers(db, parts, encoder, reporter)
 
 
 def documents_per_part(spec: EncoderSpec) -> int:
@@ -133,13 +130,13 @@ def load_vectors(
     return counts
 
 
-def _documents(db: sqlite3.Connection, after: int, count: int, end: int) -> list[tuple[int, str, str | None]]:
+def _documents(db: sqlite3.Connection, after: int, count: int) -> list[tuple[int, str, str | None]]:
     return db.execute(
         """
         SELECT id, title, abstract FROM papers LEFT JOIN abstracts ON paper_id = id
-        WHERE id > ? AND id <= ? ORDER BY id LIMIT ?
+        WHERE id > ? ORDER BY id LIMIT ?
         """,
-        (after, end, count),
+        (after, count),
     ).fetchall()
 
 

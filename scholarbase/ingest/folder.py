@@ -21,6 +21,9 @@ from scholarbase.indexes.passages import FOLDER as PASSAGES
 from scholarbase.manifest import BUILDING, COMMAND, INGEST, unfinished_command
 
 VECTORS: Final = "vectors"
+DENSE: Final = "dense"
+VECTOR_WORK: Final = "vector-work"
+"""Folders of encoded vectors, and of the state of their index, until the library is sealed."""
 REJECTS: Final = "rejects.jsonl.gz"
 ENCODER: Final = "encoder.json"
 MOVED: Final = (catalog.FILE_NAME, VECTORS, DOCUMENTS, PASSAGES, REJECTS, ENCODER, RECORDS)
@@ -49,8 +52,8 @@ class BuildFolder:
         self.vectors = self.path / VECTORS
         self.documents = self.path / DOCUMENTS
         self.passages = self.path / PASSAGES
-        self.dense = self.path / "dense"
-        self.partitions = self.path / "partitions"
+        self.dense = self.path / DENSE
+        self.vector_work = self.path / VECTOR_WORK
         self.pending_manifest = self.path / "manifest.pending"
         self.pending_contents = self.path / "files.pending"
         if library.exists() and not library.is_dir():

@@ -25,7 +25,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -38,7 +37,7 @@ from scholarbase.documents.tokens import tokens_of
 from scholarbase.encoders import Encoder
 from scholarbase.encoders.paired import PairedEncoder
 from scholarbase.encoders.probe import probe
-from scholarbase.errors import InvalidRequest, LibraryExists, SourceChanged
+from scholarbase.errors import InvalidRequest, LibraryExists, SourceChanged, VectorIndexError
 from scholarbase.indexes import fulltext
 from scholarbase.indexes.content_hash import content_hash, part_hashes
 from scholarbase.indexes.frequencies import FrequencyCounter
@@ -52,7 +51,6 @@ from scholarbase.ingest.encoding import encode_papers, load_vectors, static_fold
 from scholarbase.ingest.folder import ENCODER, BuildFolder, build_errors
 from scholarbase.ingest.fulltexts import FullTexts
 from scholarbase.ingest.hashing import hashed_tables
-from scholarbase.ingest.partitions import Partitions, check_memory, check_number
 from scholarbase.ingest.passages import index_passages, summarize
 from scholarbase.ingest.plans import (
     DEFAULT_RULES,
@@ -66,9 +64,11 @@ from scholarbase.ingest.plans import (
 from scholarbase.ingest.reading import Reading
 from scholarbase.ingest.sources import UNUSED, Columns, Dataset, SourceFile, discover, sha256_of
 from scholarbase.ingest.text import indexing_text
+from scholarbase.ingest.vector_worker import VectorWork
 from scholarbase.manifest import FILE_NAME, Manifest, SourceFact, read_manifest
 from scholarbase.models.encoders import STATIC
 from scholarbase.progress import Reporter, SilentReporter
+from scholarbase.workers import pays_off
 
 log = logging.getLogger("scholarbase.ingest")
 
@@ -89,7 +89,6 @@ def ingest(
     columns: Columns = MappingProxyType({}),
     documents: Sequence[str | Path] = (),
     rules: IngestRules = DEFAULT_RULES,
-    partitions: int = 1,
     restart: bool = False,
     reporter: Reporter | None = None,
 ) -> Manifest:
@@ -105,7 +104,6 @@ def ingest(
         sets: more sources by the name of the set that their papers belong to.
         columns: the columns of CSV files and JSON lines by the field of a paper, such as ``{"title": "Paper"}``.
         documents: files or folders of full texts. Papers that they describe become papers of the library.
-        partitions: processes that encode, index and hash parts of the papers; the library is the same.
         restart: replace a finished library, or an unfinished one with other sources or rules.
 
     Raises:
@@ -116,7 +114,6 @@ def ingest(
         StorageError: the disk is full, or the folder is not writable.
         EncoderError: the encoder fails, or the query encoder has other dimensions.
     """
-    check_number(partitions)
     locations = {"location": encoder_location}
     if query_encoder is not None:
         if encoder is None:
@@ -136,7 +133,7 @@ def ingest(
         folder = BuildFolder(library)
         try:
             at = None if vectors is None else Path(vectors)
-            job = _Job(folder, encoder, locations, at, rules, partitions, reporter or SilentReporter())
+            job = _Job(folder, encoder, locations, at, rules, reporter or SilentReporter())
             return job.run(sources, sets, columns, documents, restart=restart)
         finally:
             folder.close()
@@ -149,8 +146,6 @@ class _Job:
     encoder_locations: Mapping[str, str | None]
     vectors: Path | None
     rules: IngestRules
-    number: int
-    """The number of partitions."""
     reporter: Reporter
 
     def run(
@@ -270,16 +265,14 @@ class _Job:
     # -- index ------------------------------------------------------------------------------------------
 
     def _index(self, bm25: Bm25Parameters) -> tuple[VectorConfig, dict[str, int]]:
-        """Index authors and full text in a thread, and the vectors in partitions, and hash the tables meanwhile."""
+        """Index authors and full text in a thread, the vectors in a worker, and hash the tables in another."""
         # Free the page caches: the other processes need the memory.
         self._db.execute("PRAGMA cache_size = -16384")
         for db in (self._db, self._store.db):
             db.execute("PRAGMA shrink_memory")
         catalog = self.folder.catalog
         config = self._vector_config()
-        check_memory(self.number, self._papers, config)
-        # Before the other connection begins a transaction, which may take long.
-        self._parts = Partitions.divide(self.folder, self._checkpoint, self._db, self.number)
+        self._vectors = VectorWork(self.folder)
         with (
             indexing_text(catalog, self.reporter) as finish_text,
             hashed_tables(catalog, self._papers) as tables,
@@ -294,17 +287,14 @@ class _Job:
             return config, tables()
 
     def _index_vectors(self, config: VectorConfig, bm25: Bm25Parameters) -> None:
-        if self._checkpoint.get("vectors_done"):
+        if self._vectors.sums() is not None:
             return
-        # Other encoders than static ones use all cores or the GPU by themselves: one model for all partitions.
-        apart = self._parts.need_processes(self._papers) and self.vectors is None
+        # Other encoders than static ones use all cores or the GPU by themselves.
+        apart = pays_off(self._papers) and self.vectors is None
         static = static_folder(self.encoder) if apart and not self._checkpoint.get("encoded") else None
         if static is None and self.encoder is not None:
             self._encode(self.encoder)
-        dense = None if static or self.encoder is None else self.folder.dense
-        self._parts.make(self._papers, config, bm25, dense, static, self.number, self.reporter)
-        with self._checkpoint.transaction():
-            self._checkpoint.set("vectors_done", True)
+        self._vectors.make(self._papers, config, bm25, static, self.reporter)
 
     def _vector_config(self) -> VectorConfig:
         spec = self.encoder.spec if self.encoder else None
@@ -347,8 +337,14 @@ class _Job:
         measured, similarity = sealing.measure(self._db, self.folder, config, self.encoder)
         counts: dict[str, int] = {**self._checkpoint.get("counts", {}), **measured}
         counts["citations_repeated"] = counts.get("citations_used", 0) - counts["edges"]
-        sums = {**tables, **self._parts.sums(measured["points"], self._papers)}
-        self._count_terms()
+        if measured["points"] != self._papers:
+            raise VectorIndexError(
+                f"The vector index has {measured['points']:,} points, and the library has {self._papers:,} papers: run "
+                "the same command with --restart, and report this."
+            )
+        sums = {**tables, **(self._vectors.sums() or {})}
+        with self._checkpoint.transaction():
+            FrequencyCounter(self._db, self._vectors.terms).write(self._db)
         documents: dict[str, Any] | None = None
         if self._texts is not None:
             more, rows = summarize(self._texts.db, self.folder.catalog, self.folder, self.reporter)
@@ -392,14 +388,6 @@ class _Job:
         if self._texts is not None:
             self._texts.set_snapshot(manifest.snapshot)
         sealing.seal(self.folder, self._db, self._checkpoint, self._store, sums, manifest)
-
-    def _count_terms(self) -> None:
-        """Write the document frequencies, which the partitions counted."""
-        with TemporaryDirectory(prefix="terms-", dir=self.folder.path) as temporary:
-            counter = FrequencyCounter(self._db, Path(temporary))
-            self._parts.count(counter)
-            with self._checkpoint.transaction():
-                counter.write(self._db)
 
 
 def _without_unused(files: list[SourceFile]) -> list[SourceFile]:

@@ -91,7 +91,7 @@ def publish(folder: BuildFolder, reporter: Reporter) -> Manifest:
             finish(folder.catalog)
             if folder.documents.exists():
                 finish_documents(folder.documents)
-            for working in (folder.dense, folder.partitions):
+            for working in (folder.dense, folder.vector_work):
                 shutil.rmtree(working, ignore_errors=True)
             data = folder.pending_manifest.read_bytes()
             if not Manifest.from_bytes(data, folder.pending_manifest).rules["records"]:

@@ -22,7 +22,7 @@ from scholarbase.indexes.vectors.base import (
 from scholarbase.indexes.vectors.bm25 import Bm25Parameters
 from scholarbase.indexes.vectors.edge import EdgeWriter
 from scholarbase.indexes.vectors.space import check_engine_memory, check_space, required_bytes
-from scholarbase.ingest.checkpoint import ALL, Checkpoint, Range, paper_counts
+from scholarbase.ingest.checkpoint import Checkpoint, paper_counts
 from scholarbase.ingest.dense import DenseLookup, Vectors
 from scholarbase.ingest.terms import bm25_vectors
 from scholarbase.progress import Reporter
@@ -42,13 +42,8 @@ def index_vectors(
     bm25: Bm25Parameters,
     lookup: DenseLookup,
     reporter: Reporter,
-    among: Range = ALL,
-    *,
-    tokenizer: bool = True,
 ) -> None:
-    """Index the papers in a range of the catalogue ``db``, the file ``catalog``, with the dense vectors in ``lookup``.
-
-    ``tokenizer`` allows a subprocess for BM25 vectors.
+    """Index the papers of the catalogue ``db``, the file ``catalog``, with the dense vectors in ``lookup``.
 
     After a kill, indexing continues behind the last point that was flushed.
 
@@ -62,8 +57,7 @@ def index_vectors(
     last = int(checkpoint.get("vectors", 0))
     if last == 0 and shard.exists():
         shutil.rmtree(shard)
-    last = max(last, among.first - 1)
-    total, done = paper_counts(db, last, among)
+    total, done = paper_counts(db, last)
     check_space(shard, required_bytes(config, total - done))
     # Twice, because a segment is in memory and mapped while it is built. The files grow in steps.
     check_engine_memory(BUILD_BYTES + 2 * required_bytes(config, total))
@@ -71,7 +65,7 @@ def index_vectors(
     try:
         with (
             reporter.stage("index vectors", "papers", total, done) as tracker,
-            bm25_vectors(catalog, last, bm25, total - done if tokenizer else 0) as terms,
+            bm25_vectors(catalog, last, bm25, total - done) as terms,
         ):
             unflushed = 0
             while True:
@@ -80,7 +74,7 @@ def index_vectors(
                     # before, so that no sealed point is upserted again.
                     writer.seal()
                 room = writer.segment_points - done % writer.segment_points
-                points = _points(db, last, min(room, POINTS_PER_UPSERT), lookup, terms, among.last)
+                points = _points(db, last, min(room, POINTS_PER_UPSERT), lookup, terms)
                 writer.upsert(points)
                 unflushed += 1
                 done += len(points)
@@ -118,12 +112,11 @@ def _points(
     count: int,
     lookup: DenseLookup,
     terms: Iterator[tuple[int, EngineVector]],
-    end: int,
 ) -> list[VectorPoint]:
     """The points of the next ``count`` papers, whose BM25 vectors are next in ``terms``."""
     rows = db.execute(
-        f"SELECT id, {PAYLOAD_COLUMNS} FROM papers WHERE id > ? AND id <= ? ORDER BY id LIMIT ?",
-        (after, end, count),
+        f"SELECT id, {PAYLOAD_COLUMNS} FROM papers WHERE id > ? ORDER BY id LIMIT ?",
+        (after, count),
     )
     points = []
     for paper_id, *fields in rows:

@@ -94,13 +94,7 @@ def pack(
         ):
             archive = _Compressed(out)
             progress = counted(tracker)
-            with tarfile.open(
-                fileobj=cast("BinaryIO", archive),
-                mode="w|",
-                format=tarfile.GNU_FORMAT,
-                bufsize=BLOCK,
-                copybufsize=BLOCK,
-            ) as tar:
+            with tarfile.open(fileobj=cast("BinaryIO", archive), mode="w|", format=tarfile.GNU_FORMAT) as tar:
                 for name in names:
                     blocks = _read_blocks(library / name, listed.files[name], progress)
                     tar.addfile(

@@ -1,8 +1,8 @@
 """Applies changed records to the catalogue: papers, their full text, citations, authors and venues.
 
 Changed papers are removed and written again from all of their records, by the code that an ingest uses. The rows that
-differ afterwards (:mod:`.row_changes`) decide what else must change: a paper whose row is the same again keeps its words
-and its vectors.
+differ afterwards (:mod:`.row_changes`) decide what else must change: a paper whose row is the same again keeps its
+words and its vectors.
 """
 
 from __future__ import annotations
@@ -158,8 +158,8 @@ class CatalogChanges:
             for paper, abstract in versions:
                 self._note(*map(self._paper, paper, abstract))
         for some in batched(sorted(members), GROUPED):
-            for _, row in self._rows.versions("papers", some):
-                if (new_paper := self._paper(row, None)) is not None:
+            for _, now in self._rows.versions("papers", some):
+                if (new_paper := self._paper(now, None)) is not None:
                     self.changed.points.add(new_paper["id"])
                     self.changed.days.setdefault(new_paper["id"], new_paper["last_day"])
 

@@ -19,7 +19,7 @@ def found(q: str, names: Sequence[str]) -> list[str]:
     expression = author_names.expression(q)
     assert expression is not None
     with closing(sqlite3.connect(":memory:")) as db:
-        db.execute(author_index.CREATE[2])
+        db.executescript(author_index.SCHEMA)
         rows = [(number, author_names.terms([name])) for number, name in enumerate(names)]
         db.executemany("INSERT INTO author_words (rowid, terms) VALUES (?, ?)", rows)
         sql = "SELECT rowid FROM author_words WHERE author_words MATCH ?"

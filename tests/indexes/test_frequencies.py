@@ -42,7 +42,7 @@ def db() -> Iterator[sqlite3.Connection]:
     with closing(sqlite3.connect(":memory:")) as connection:
         connection.execute("CREATE TABLE papers (id INTEGER PRIMARY KEY, last_day INTEGER)")
         connection.executemany("INSERT INTO papers VALUES (?, ?)", DAYS.items())
-        connection.execute(frequencies.CREATE)
+        connection.executescript(frequencies.SCHEMA)
         yield connection
 
 

@@ -107,9 +107,7 @@ def lane(preloaded: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "file", ["catalog.sqlite-wal", ".manifest.pending.*.tmp", "partitions/*/terms/*.npy"]
-)
+@pytest.mark.parametrize("file", ["catalog.sqlite-wal", ".manifest.pending.*.tmp", "vector-work/terms/*.npy"])
 def test_an_input_output_error_of_an_ingest_ended_in_a_traceback(
     lane: Lane, tmp_path: Path, file: str
 ) -> None:

@@ -1,0 +1,172 @@
+"""The worker that encodes, indexes and hashes the papers' vectors, while the job indexes authors and full text.
+
+Qdrant Edge holds Python's global lock while it converts points, so a thread would delay the others. A small library is
+made in the job's own process.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from scholarbase.databases import open_for_reading, open_for_writing
+from scholarbase.files import atomic_write, locked
+from scholarbase.indexes.catalog import FILE_NAME as CATALOG
+from scholarbase.indexes.content_hash import vector_sums
+from scholarbase.indexes.frequencies import FrequencyCounter
+from scholarbase.indexes.vectors.base import VectorConfig
+from scholarbase.indexes.vectors.bm25 import Bm25Parameters
+from scholarbase.indexes.vectors.edge import EdgeIndex
+from scholarbase.ingest.checkpoint import Checkpoint
+from scholarbase.ingest.dense import DenseParts
+from scholarbase.ingest.encoding import encode_with
+from scholarbase.ingest.folder import DENSE, VECTOR_WORK, VECTORS, BuildFolder, build_errors
+from scholarbase.ingest.vectors import index_vectors
+from scholarbase.progress import Reporter, Tracker
+from scholarbase.workers import Message, Send, Worker, pays_off, work
+
+_SUMS: Final = "sums.json"
+_TERMS: Final = "terms"
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What the worker needs: the library's folder, that of the build, and the parameters of the index.
+
+    ``encoder`` is the folder of a static encoder, with its ``fingerprint``, which encodes the papers in the worker.
+    Other vectors were encoded before.
+    """
+
+    library: str
+    folder: str
+    config: dict[str, Any]
+    bm25: dict[str, Any]
+    encoder: str | None
+    fingerprint: str | None
+
+
+class VectorWork:
+    """The vectors of a build, and what is derived from them."""
+
+    def __init__(self, folder: BuildFolder) -> None:
+        self._folder = folder
+
+    def sums(self) -> dict[str, int] | None:
+        """The sums of the vectors, None before they are complete."""
+        path = self._folder.vector_work / _SUMS
+        if not path.exists():
+            return None
+        return {name: int(total, 16) for name, total in orjson.loads(path.read_bytes()).items()}
+
+    @property
+    def terms(self) -> Path:
+        """The counted document frequencies (:class:`.FrequencyCounter`)."""
+        return self._folder.vector_work / _TERMS
+
+    def make(
+        self,
+        papers: int,
+        config: VectorConfig,
+        bm25: Bm25Parameters,
+        encoder: tuple[Path, str | None] | None,
+        reporter: Reporter,
+    ) -> None:
+        """Make the vectors, or continue them.
+
+        Args:
+            encoder: the folder and fingerprint of a static encoder.
+
+        Raises:
+            StorageError: the disk is full.
+            VectorIndexError: the index cannot be written, or the worker ended early.
+            EncoderMismatch: the encoder's files changed.
+        """
+        folder, fingerprint = encoder or (None, None)
+        task = Task(
+            str(self._folder.library),
+            str(self._folder.path),
+            config.to_dict(),
+            bm25.to_dict(),
+            None if folder is None else str(folder),
+            fingerprint,
+        )
+        if not pays_off(papers):
+            make(task, reporter)
+            return
+        with closing(Worker(__name__, asdict(task))) as worker:
+            _show(worker.messages("the vector index"), reporter)
+
+
+def make(task: Task, reporter: Reporter) -> None:
+    """Make the vectors, or continue them. Raises as :meth:`VectorWork.make`."""
+    folder = Path(task.folder)
+    path, catalog, shard = folder / VECTOR_WORK, folder / CATALOG, folder / VECTORS
+    path.mkdir(exist_ok=True)
+    with (
+        build_errors(Path(task.library)),
+        locked(path),  # waits for a worker of a killed build
+        closing(open_for_reading(catalog)) as db,
+        closing(open_for_writing(path / "state.sqlite")) as state,
+    ):
+        parts = DenseParts(folder / DENSE)
+        if task.encoder is not None:
+            encode_with(task.encoder, task.fingerprint, db, parts, reporter)
+        config, bm25 = VectorConfig.from_dict(task.config), Bm25Parameters.from_dict(task.bm25)
+        index_vectors(db, Checkpoint(state), catalog, shard, config, bm25, parts.open(), reporter)
+        shutil.rmtree(path / _TERMS, ignore_errors=True)
+        (path / _TERMS).mkdir()
+        counter = FrequencyCounter(db, path / _TERMS)
+        with (
+            closing(EdgeIndex.open(shard, view=False)) as index,
+            reporter.stage("hash content", "papers", None) as tracker,
+        ):
+            sums = vector_sums(index, counter, tracker.advance)
+        counter.save()
+        with atomic_write(path / _SUMS) as file:
+            file.write(orjson.dumps({name: f"{total:x}" for name, total in sums.items()}))
+
+
+# -- progress -------------------------------------------------------------------------------------------
+
+
+class _SentStages:
+    """A reporter and tracker that send what they are called with as messages."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+
+    @contextmanager
+    def stage(self, name: str, unit: str, total: int | None, done: int = 0) -> Iterator[_SentStages]:
+        self._send({"stage": [name, unit, total, done]})
+        yield self
+        self._send({"end": name})
+
+    def advance(self, count: int) -> None:
+        self._send({"advance": count})
+
+    def at(self, done: int) -> None:
+        self._send({"at": done})
+
+
+def _show(messages: Iterable[Message], reporter: Reporter) -> None:
+    """Show the stages of a worker."""
+    with ExitStack() as stack:
+        tracker: Tracker | None = None
+        for message, _ in messages:
+            for name, value in message.items():
+                if name == "stage":
+                    tracker = stack.enter_context(reporter.stage(*value))
+                elif name == "end":
+                    stack.close()
+                elif tracker is not None:
+                    getattr(tracker, name)(value)
+
+
+if __name__ == "__main__":
+    work(lambda job, send: make(Task(**job), _SentStages(send)))

@@ -1,0 +1,131 @@
+"""The worker that makes the vectors of a library gives the library of a single process, however it is interrupted."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from benchmarks.memory import process_tree
+from scholarbase.encoders import Encoder, open_encoder
+from scholarbase.errors import EncoderMismatch, VectorIndexError
+from scholarbase.indexes.vectors.base import VectorConfig
+from scholarbase.ingest import vector_worker
+from scholarbase.ingest.job import ingest
+from scholarbase.models.encoders import PACKAGED
+from scholarbase.search.verification import verify
+from scholarbase.workers import Worker
+from tests.ingest.contents import same
+from tests.libraries import copied
+
+pytestmark = pytest.mark.slow
+
+SECONDS = 300
+WITH_WORKERS = """
+import sys
+from scholarbase import workers
+from scholarbase.cli import main
+workers.SUBPROCESS_PAPERS = 1
+main(sys.argv[1:])
+"""
+
+
+@pytest.fixture(scope="module")
+def encoder() -> Encoder:
+    return open_encoder(PACKAGED)
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory, small_snapshot: Path, encoder: Encoder) -> Path:
+    """The library of the small snapshot, built without a worker."""
+    library = tmp_path_factory.mktemp("small") / "library"
+    ingest([small_snapshot], library, encoder=encoder, encoder_location=PACKAGED)
+    return library
+
+
+def start(source: Path, library: Path) -> subprocess.Popen[bytes]:
+    arguments = ["ingest", str(source), "--library", str(library)]
+    return subprocess.Popen([sys.executable, "-c", WITH_WORKERS, *arguments], stderr=subprocess.PIPE)
+
+
+def wait_for(process: subprocess.Popen[bytes], condition: Callable[[], bool]) -> None:
+    ends = time.monotonic() + SECONDS
+    while not condition():
+        assert process.poll() is None, "the job ended before the instant of the kill"
+        assert time.monotonic() < ends
+        time.sleep(0.005)
+
+
+def finish(source: Path, library: Path) -> None:
+    process = start(source, library)
+    _, error = process.communicate(timeout=SECONDS)
+    assert process.returncode == 0, error
+
+
+def test_an_encoder_that_changed_is_the_workers_error(
+    default_library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Errors of workers keep their class. Files in the working directory are not run as modules."""
+    (tmp_path / "tokenizers.py").write_text("raise SystemExit('a file of the user')")
+    folder = copied(default_library, tmp_path / "building")
+    config = VectorConfig(dimensions=256).to_dict()
+    task = vector_worker.Task(str(tmp_path), str(folder), config, {}, PACKAGED, "another")
+    monkeypatch.chdir(tmp_path)
+    with closing(Worker(vector_worker.__name__, asdict(task))) as worker:
+        messages = worker.messages("the vector index")
+        with pytest.raises(EncoderMismatch, match="changed since this ingest began"):
+            list(messages)
+
+
+def test_killed_at_five_instants_the_library_is_the_same(
+    small: Path, small_snapshot: Path, tmp_path: Path
+) -> None:
+    library = tmp_path / "library"
+    folder = library / "building"
+    work = "vector-work"
+    for instant in (
+        f"{work}/state.sqlite",
+        "dense/*.ids.npy",
+        "vectors",
+        f"{work}/terms",
+        f"{work}/sums.json",
+    ):
+        process = start(small_snapshot, library)
+        wait_for(process, lambda found=instant: any(folder.glob(found)))  # type: ignore[misc]
+        process.kill()
+        process.communicate()
+        assert not (library / "manifest.json").exists()
+    # A worker of the killed job may be inside a call of Qdrant Edge: the next one waits for it.
+    finish(small_snapshot, library)
+    same(small, library)
+    assert list(verify(library))
+
+
+def test_a_killed_worker_ends_the_job_and_the_next_run_continues(
+    small: Path, small_snapshot: Path, tmp_path: Path
+) -> None:
+    library = tmp_path / "library"
+    process = start(small_snapshot, library)
+    wait_for(process, (library / "building" / "vector-work" / "state.sqlite").exists)
+    [worker] = [pid for pid in process_tree(process.pid) if b"ingest.vector_worker" in command_of(pid)]
+    os.kill(worker, signal.SIGKILL)
+    _, error = process.communicate(timeout=SECONDS)
+    assert process.returncode == VectorIndexError.exit_code
+    assert b"A process of the vector index ended with status -9" in error
+    finish(small_snapshot, library)
+    same(small, library)
+
+
+def command_of(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
