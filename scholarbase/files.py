@@ -142,11 +142,16 @@ def storage_errors(
                 f"Cannot write {path} ({os.strerror(errno.ENOTDIR)}): {file} is a file. Give a folder, or move it."
             ) from error
         if error.errno in DISK_FULL:
-            existing = next((folder for folder in (path, *path.parents) if folder.exists()), Path())
-            reason += f"; {shutil.disk_usage(existing).free / 1e6:,.0f} MB free"
+            reason += f"; {free_space(path) / 1e6:,.0f} MB free"
         if error.errno in DISK_FAILED:
             reason += "; the disk or its connection may be damaged"
         raise StorageError(f"Cannot write {path} ({reason}): {advice}.") from error
+
+
+def free_space(path: Path) -> int:
+    """Bytes that this user can write where ``path`` is or will be."""
+    existing = next(folder for folder in (path, *path.absolute().parents) if folder.exists())
+    return shutil.disk_usage(existing).free
 
 
 def _file_among(path: Path) -> Path | None:

@@ -114,10 +114,10 @@ def arxiv(settings: Settings, out: Path, form: str, set_: str | None, first: str
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["jsonl", "parquet", "legacy"]),
+    type=click.Choice(["jsonl", "parquet"]),
     default="jsonl",
     show_default=True,
-    help="The format; legacy is the snapshot of the time before 2026.",
+    help="The format.",
 )
 @click.option(
     "--filter",

@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import calendar
 import sqlite3
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import zip_longest
+from itertools import accumulate, groupby, zip_longest
+from operator import itemgetter
 from pathlib import Path
 from typing import Final
 
@@ -39,8 +41,6 @@ MONTHS: Final = "SELECT id, coalesce(last_day / 100, ?) FROM papers WHERE id BET
 _MONTH_BITS: Final = 20
 _BUFFERED: Final = 2_000_000
 """Terms of papers in memory, of 8 bytes. Sorting takes as much again."""
-_TERMS: Final = 2_000
-"""Terms whose rows are changed at once: each has a row for each month at most."""
 _PARTS: Final = 64
 """Ranges of term numbers, which are hashes, that are counted one after the other."""
 
@@ -184,83 +184,39 @@ def _shown(row: tuple[int, int, int] | None) -> str:
 
 
 class FrequencyChanges:
-    """Changes of document frequencies by papers that came, went or changed. Memory: 16 bytes for each term."""
+    """Changes of document frequencies by papers that came, went or changed."""
 
     def __init__(self) -> None:
-        self._keys: list[npt.NDArray[np.int64]] = []
-        self._signs: list[int] = []
+        self._changes: Counter[tuple[int, int]] = Counter()
 
-    def add(self, last_day: int | None, terms: npt.ArrayLike, sign: int) -> None:
+    def add(self, last_day: int | None, terms: Sequence[int], sign: int) -> None:
         """Count a paper with its last possible day and the terms of its BM25 vector once more, or with sign -1 once
         less."""
-        numbers = np.asarray(terms, np.int64)
-        if len(numbers):
-            month = UNDATED if last_day is None else last_day // 100
-            self._keys.append((np.append(numbers, ANY_TERM) << _MONTH_BITS) | month)
-            self._signs.append(sign)
+        month = UNDATED if last_day is None else last_day // 100
+        for term in (*terms, ANY_TERM) if terms else ():
+            self._changes[term, month] += sign
 
     def write(self, db: sqlite3.Connection) -> None:
         """Change the rows of the table. The caller commits."""
-        if not self._keys:
-            return
-        signs = np.repeat(self._signs, [len(keys) for keys in self._keys])
-        keys, places = np.unique(np.concatenate(self._keys), return_inverse=True)
-        changes = np.bincount(places, signs).astype(np.int64)
-        keys, changes = keys[changes != 0], changes[changes != 0]
-        terms = np.unique(keys >> _MONTH_BITS)
-        for start in range(0, len(terms), _TERMS):
-            some = terms[start : start + _TERMS]
-            first, end = np.searchsorted(keys, [some[0] << _MONTH_BITS, (some[-1] + 1) << _MONTH_BITS])
-            self._write(db, some, keys[first:end], changes[first:end])
-
-    @staticmethod
-    def _write(
-        db: sqlite3.Connection,
-        terms: npt.NDArray[np.int64],
-        keys: npt.NDArray[np.int64],
-        changes: npt.NDArray[np.int64],
-    ) -> None:
-        rows = db.execute(
-            f"""
-            SELECT term << {_MONTH_BITS} | month, papers FROM document_frequencies
-            WHERE term IN (SELECT value FROM json_each(?)) ORDER BY term, month
-            """,
-            (orjson.dumps(terms.tolist()).decode(),),
-        ).fetchall()
-        old = np.array(rows, np.int64).reshape(-1, 2)
-        counts = np.diff(old[:, 1], prepend=0)
-        starts = _starts(old[:, 0])
-        counts[starts] = old[starts, 1]
-        all_keys, places = np.unique(np.concatenate([old[:, 0], keys]), return_inverse=True)
-        counts = np.bincount(places, np.concatenate([counts, changes])).astype(np.int64)
-        all_keys, counts = all_keys[counts != 0], counts[counts != 0]
-        if (counts < 0).any():
-            raise LibraryCorrupt("A document frequency would be negative: ingest the library again.")
-        sums = np.cumsum(counts)
-        starts = _starts(all_keys)
-        papers = sums - np.repeat(sums[starts] - counts[starts], np.diff(starts, append=len(all_keys)))
-        places = np.searchsorted(old[:, 0], all_keys).clip(max=max(len(old) - 1, 0))
-        same = (
-            (old[places, 0] == all_keys) & (old[places, 1] == papers)
-            if len(old)
-            else np.zeros(len(all_keys), bool)
-        )
-        gone = np.setdiff1d(old[:, 0], all_keys, assume_unique=True)
-        db.executemany("DELETE FROM document_frequencies WHERE term = ? AND month = ?", _pairs(gone))
-        db.executemany(
-            "INSERT OR REPLACE INTO document_frequencies VALUES (?, ?, ?)",
-            [
-                (*pair, count)
-                for pair, count in zip(_pairs(all_keys[~same]), papers[~same].tolist(), strict=True)
-            ],
-        )
-
-
-def _starts(keys: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """The places of the first key of each term."""
-    terms = keys >> _MONTH_BITS
-    return np.flatnonzero(np.diff(terms, prepend=terms[:1] - 1))
-
-
-def _pairs(keys: npt.NDArray[np.int64]) -> list[tuple[int, int]]:
-    return list(zip((keys >> _MONTH_BITS).tolist(), (keys & (2**_MONTH_BITS - 1)).tolist(), strict=True))
+        changes = sorted((*key, count) for key, count in self._changes.items() if count)
+        for term, of_term in groupby(changes, itemgetter(0)):
+            sql = "SELECT month, papers FROM document_frequencies WHERE term = ? ORDER BY month"
+            stored = db.execute(sql, (term,)).fetchall()
+            added: dict[int, int] = {}  # the papers of each month alone
+            before = 0
+            for month, papers in stored:
+                added[month], before = papers - before, papers
+            for _, month, count in of_term:
+                added[month] = added.get(month, 0) + count
+            if min(added.values()) < 0:
+                raise LibraryCorrupt("A document frequency would be negative: ingest the library again.")
+            months = sorted(month for month, count in added.items() if count)
+            rows = set(zip(months, accumulate(added[month] for month in months), strict=True))
+            db.executemany(
+                "DELETE FROM document_frequencies WHERE term = ? AND month = ?",
+                [(term, month) for month, _ in stored if not added[month]],
+            )
+            db.executemany(
+                "INSERT OR REPLACE INTO document_frequencies VALUES (?, ?, ?)",
+                [(term, *row) for row in rows.difference(stored)],
+            )

@@ -112,7 +112,6 @@ _NAMES: Final = {
     "keep": "keep rule",
     "records": "choice about keeping records",
     "title_weight": "weight of titles",
-    "papers_per_partition": "number of papers in a partition",
 }
 """What the parts of a plan are called, where it is not their keys."""
 

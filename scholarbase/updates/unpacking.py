@@ -7,7 +7,6 @@ name only a library's own files, and more bytes than it says are never written.
 from __future__ import annotations
 
 import os
-import shutil
 import tarfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import BinaryIO, Final, cast
 from scholarbase import manifest
 from scholarbase.errors import LibraryCorrupt, LibraryExists, StorageError
 from scholarbase.extras import check_installed
-from scholarbase.files import DECOMPRESSION_ERRORS, ZstdStream, sync_folder
+from scholarbase.files import DECOMPRESSION_ERRORS, ZstdStream, free_space, sync_folder
 from scholarbase.indexes import contents
 from scholarbase.indexes.contents import BLOCK, ZEROS, ZEROS_HASH, Contents, FileFact, block_hash
 from scholarbase.ingest.folder import BuildFolder, build_errors
@@ -204,7 +203,7 @@ def _content(tar: tarfile.TarFile, member: tarfile.TarInfo) -> Iterator[bytes]:
 def _check_space(listed: Contents, folder: BuildFolder, what: str) -> None:
     """Raises StorageError: the disk is too small for the files of ``what``. Blocks of zeros take no space."""
     needed = sum(fact.bytes - BLOCK * fact.blocks.count(ZEROS_HASH) for fact in listed.files.values())
-    free = shutil.disk_usage(folder.path).free
+    free = free_space(folder.path)
     if needed + SPARE > free:
         raise StorageError(
             f"The files of {what} take {needed / 1e6:,.0f} MB, and the disk of {folder.library} has "

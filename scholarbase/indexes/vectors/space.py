@@ -6,11 +6,11 @@ that space is checked before a build and before each batch.
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Final
 
 from scholarbase.errors import StorageError
+from scholarbase.files import free_space
 from scholarbase.indexes.vectors.base import VectorConfig
 from scholarbase.memory import check_address_space
 
@@ -41,10 +41,7 @@ def required_bytes(config: VectorConfig, points: int) -> int:
 
 def check_space(path: Path, needed: int) -> None:
     """Raises StorageError: the disk of ``path``, which need not exist yet, has fewer than ``needed`` bytes free."""
-    folder = path.absolute()
-    while not folder.exists():
-        folder = folder.parent
-    free = shutil.disk_usage(folder).free
+    free = free_space(path)
     if free < needed:
         raise StorageError(
             f"The vector index at {path} needs about {_megabytes(needed)} MB, but the disk has {_megabytes(free)} MB "

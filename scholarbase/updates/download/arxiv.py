@@ -19,10 +19,10 @@ from typing import Final
 import orjson
 
 from scholarbase.errors import DownloadError, InvalidRequest
-from scholarbase.files import atomic_write, gzip_writer, storage_errors
+from scholarbase.files import atomic_write, free_space, gzip_writer, storage_errors
 from scholarbase.ingest.sources.oai import EMPTY, Malformed, Page, Record
 from scholarbase.progress import Reporter, SilentReporter, Tracker
-from scholarbase.updates.download.batches import check_space, free_space, gigabytes, locked
+from scholarbase.updates.download.batches import check_space, gigabytes, locked
 from scholarbase.updates.download.fetching import Fetcher, Patience
 
 BASE_URL: Final = "https://oaipmh.arxiv.org/oai"

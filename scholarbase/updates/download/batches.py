@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import gzip
 import logging
-import shutil
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from scholarbase.errors import DownloadError, StorageError
-from scholarbase.files import DECOMPRESSION_ERRORS, locked_folder
+from scholarbase.files import DECOMPRESSION_ERRORS, free_space, locked_folder
 from scholarbase.ingest.sources import sha256_of
 from scholarbase.progress import Reporter
 from scholarbase.updates.download.fetching import PART, Check, Damaged, Fetcher, LinkExpired, bytes_in
@@ -99,12 +98,6 @@ def check_space(folder: Path, needed: int) -> None:
             f"The download needs {gigabytes(needed)} in {folder}, and {gigabytes(free)} are free: free "
             f"{gigabytes(needed - free)}, or choose another folder with --out. Nothing was downloaded."
         )
-
-
-def free_space(folder: Path) -> int:
-    """Bytes that this user can write where ``folder`` is or will be."""
-    existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
-    return shutil.disk_usage(existing).free
 
 
 def download(

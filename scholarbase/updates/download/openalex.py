@@ -1,9 +1,9 @@
 """The public snapshot of OpenAlex: files by entity and ``updated_date``, listed in a manifest.
 
-The layout is that of https://developers.openalex.org/download/snapshot-format: ``data/jsonl/ENTITY/manifest.json``
-and ``data/parquet/ENTITY/manifest.json`` with ``files``, and for older snapshots ``legacy-data/ENTITY/manifest`` with
-``entries``. A record that changes moves to the partition of its new date, so a manifest that changes during a download
-makes all files doubtful: each is then compared with its validator, and files that are listed no more are deleted.
+The layout is that of https://developers.openalex.org/download/snapshot-format: ``data/jsonl/ENTITY/manifest.json`` and
+``data/parquet/ENTITY/manifest.json`` with ``files``. A record that changes moves to the partition of its new date, so a
+manifest that changes during a download makes all files doubtful: each is then compared with its validator, and files
+that are listed no more are deleted.
 """
 
 from __future__ import annotations
@@ -38,9 +38,8 @@ from scholarbase.updates.download.fetching import (
 )
 
 BASE_URL: Final = "https://openalex.s3.amazonaws.com"
-Format = Literal["jsonl", "parquet", "legacy"]
+Format = Literal["jsonl", "parquet"]
 FORMATS: Final[tuple[Format, ...]] = get_args(Format)
-_FOLDERS: Final = {"jsonl": "data/jsonl", "parquet": "data/parquet", "legacy": "legacy-data"}
 _STATE: Final = ".openalex.json"
 _CHANGES: Final = 3
 """Times that a manifest may change during one download."""
@@ -182,8 +181,7 @@ class _Snapshot:
         Raises:
             DownloadError: there is none, no file passes the filter, or it is not a manifest.
         """
-        name = "manifest" if self._form == "legacy" else "manifest.json"
-        url = f"{self._base}/{_FOLDERS[self._form]}/{entity}/{name}"
+        url = f"{self._base}/data/{self._form}/{entity}/manifest.json"
         answer = self._fetcher.read(url)
         if answer.status != 200:
             raise DownloadError(
@@ -193,7 +191,7 @@ class _Snapshot:
         files = {}
         try:
             content = orjson.loads(answer.body)
-            for entry in content["entries" if self._form == "legacy" else "files"]:
+            for entry in content["files"]:
                 path = str(entry["url"]).rpartition(f"/{entity}/")[2]
                 size = entry["meta"]["content_length"]
                 found = _FILE.fullmatch(path)
@@ -251,4 +249,4 @@ class _Snapshot:
         return bool(validator) and remote.validator == validator and remote.size == file.size
 
     def _link(self, file: Planned) -> str:
-        return f"{self._base}/{_FOLDERS[self._form]}/{file.path.relative_to(self._out).as_posix()}"
+        return f"{self._base}/data/{self._form}/{file.path.relative_to(self._out).as_posix()}"
