@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple, get_args
+from typing import Any, Final, Literal, NamedTuple
 
 import orjson
 
@@ -39,7 +39,6 @@ from scholarbase.updates.download.fetching import (
 
 BASE_URL: Final = "https://openalex.s3.amazonaws.com"
 Format = Literal["jsonl", "parquet"]
-FORMATS: Final[tuple[Format, ...]] = get_args(Format)
 _STATE: Final = ".openalex.json"
 _CHANGES: Final = 3
 """Times that a manifest may change during one download."""
