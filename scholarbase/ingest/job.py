@@ -50,7 +50,6 @@ from scholarbase.ingest.encoded import Encoding
 from scholarbase.ingest.encoding import encode_papers, load_vectors, static_folder
 from scholarbase.ingest.folder import ENCODER, BuildFolder, build_errors
 from scholarbase.ingest.fulltexts import FullTexts
-from scholarbase.ingest.hashing import hashed_tables
 from scholarbase.ingest.passages import index_passages, summarize
 from scholarbase.ingest.plans import (
     DEFAULT_RULES,
@@ -265,7 +264,7 @@ class _Job:
     # -- index ------------------------------------------------------------------------------------------
 
     def _index(self, bm25: Bm25Parameters) -> tuple[VectorConfig, dict[str, int]]:
-        """Index authors and full text in a thread, the vectors in a worker, and hash the tables in another."""
+        """Index authors and full text and hash the tables in threads, and the vectors in a worker."""
         # Free the page caches: the other processes need the memory.
         self._db.execute("PRAGMA cache_size = -16384")
         for db in (self._db, self._store.db):
@@ -273,18 +272,15 @@ class _Job:
         catalog = self.folder.catalog
         config = self._vector_config()
         self._vectors = VectorWork(self.folder)
-        with (
-            indexing_text(catalog, self.reporter) as finish_text,
-            hashed_tables(catalog, self._papers) as tables,
-        ):
+        with indexing_text(catalog, self.reporter) as finish:
             self._index_vectors(config, bm25)
-            finish_text()
+            tables = finish()
             if self._texts is not None:
                 index_passages(
                     self._db, self._texts.db, self.folder, config, self.rules.chunker, self.encoder,
                     self.reporter,
                 )  # fmt: skip
-            return config, tables()
+            return config, tables
 
     def _index_vectors(self, config: VectorConfig, bm25: Bm25Parameters) -> None:
         if self._vectors.sums() is not None:

@@ -1,4 +1,5 @@
-"""The indexes of authors and of the full text, built in a thread beside encoding: SQLite releases the GIL."""
+"""What threads make of a catalogue beside encoding: the indexes of authors and of the full text, and the sums of its
+tables."""
 
 from __future__ import annotations
 
@@ -11,8 +12,10 @@ from tempfile import TemporaryDirectory
 from threading import Event
 from typing import Final
 
+from scholarbase.databases import open_for_reading
 from scholarbase.indexes import fulltext
 from scholarbase.indexes.author_index import AuthorIndex
+from scholarbase.indexes.content_hash import table_sums
 from scholarbase.indexes.schema import open_for_building
 from scholarbase.ingest.checkpoint import Checkpoint, paper_counts
 from scholarbase.progress import Reporter
@@ -23,26 +26,34 @@ _CACHE: Final = "PRAGMA cache_size = -65536"
 
 
 @contextmanager
-def indexing_text(catalog: Path, reporter: Reporter) -> Iterator[Callable[[], None]]:
-    """Index a catalogue's authors and the text of its papers meanwhile, with a connection of its own.
+def indexing_text(catalog: Path, reporter: Reporter) -> Iterator[Callable[[], dict[str, int]]]:
+    """Index a catalogue's authors and the text of its papers and hash its tables meanwhile, with connections of its own.
 
-    Gives a function that waits for the end and raises the error that indexing failed with. If the block raises,
-    indexing is interrupted. After a kill, authors are indexed again unless they were complete, and text from the last
-    committed batch on.
+    Gives a function that waits for the end and returns the sums of the tables, or raises the error of a thread. If the
+    block raises, the threads are interrupted. After a kill, authors are indexed again unless they were complete, and
+    text from the last committed batch on.
     """
     stopped = Event()
     with (
         closing(open_for_building(catalog)) as db,
-        ThreadPoolExecutor(1, thread_name_prefix="full-text") as threads,
+        closing(open_for_reading(catalog)) as reading,
+        ThreadPoolExecutor(2, thread_name_prefix="full-text") as threads,
     ):
         db.execute(_CACHE)
         indexed = threads.submit(_index, db, catalog, reporter, stopped)
+        hashed = threads.submit(table_sums, reading)
+
+        def finish() -> dict[str, int]:
+            indexed.result()
+            return hashed.result()
+
         try:
-            yield indexed.result
+            yield finish
         except BaseException:
             stopped.set()
-            while wait([indexed], 0.1).not_done:
+            while wait((indexed, hashed), 0.1).not_done:
                 db.interrupt()
+                reading.interrupt()
             raise
 
 
