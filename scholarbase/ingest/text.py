@@ -27,7 +27,7 @@ _CACHE: Final = "PRAGMA cache_size = -65536"
 
 @contextmanager
 def indexing_text(catalog: Path, reporter: Reporter) -> Iterator[Callable[[], dict[str, int]]]:
-    """Index a catalogue's authors and the text of its papers and hash its tables meanwhile, with connections of its own.
+    """Index a catalogue's authors and text and hash its tables meanwhile, with connections of its own.
 
     Gives a function that waits for the end and returns the sums of the tables, or raises the error of a thread. If the
     block raises, the threads are interrupted. After a kill, authors are indexed again unless they were complete, and
