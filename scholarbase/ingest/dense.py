@@ -1,9 +1,9 @@
 """Document vectors on disk, between encoding and the vector index.
 
 They are stored in parts of a few hundred papers, so that a killed job keeps what it has encoded. A part has the files
-``000007.dense.npy`` (float32, n x dimensions); where the model has learned sparse weights, ``indices``, ``values``
-and row ``pointers``, as in a CSR matrix; ``without``, ids of papers whose text has no tokens that a static encoder
-knows, if there are any; and ``000007.ids.npy``, written last. Each file is written atomically.
+``000007.dense.npy`` (float32, n x dimensions; zeros for a text without tokens that a static encoder knows); where the
+model has learned sparse weights, ``indices``, ``values`` and row ``pointers``, as in a CSR matrix; and
+``000007.ids.npy``, written last. Each file is written atomically.
 """
 
 from __future__ import annotations
@@ -57,11 +57,9 @@ class DenseParts:
 
     @property
     def last_id(self) -> int:
-        """The greatest id of the last part, with or without a vector; 0 without parts."""
-        if not (count := self.count):
-            return 0
-        paths = [self._path(count - 1, kind) for kind in ("ids", "without")]
-        return max(int(np.load(path).max(initial=0)) for path in paths if path.exists())
+        """The greatest id of the last part; 0 without parts."""
+        count = self.count
+        return int(np.load(self._path(count - 1, "ids")).max(initial=0)) if count else 0
 
     def clear(self) -> None:
         """Delete all parts, those without ids too."""
@@ -69,12 +67,7 @@ class DenseParts:
             file.unlink()
 
     def write(self, number: int, ids: npt.NDArray[np.int64], encodings: Encodings) -> None:
-        """Write one part, without papers whose vector is zero. Its ids are written last: a part without them is
-        incomplete."""
-        zero = ~encodings.dense.any(axis=1)
-        if zero.any() and encodings.sparse is None:
-            self._save(number, "without", ids[zero])
-            ids, encodings = ids[~zero], Encodings(encodings.dense[~zero])
+        """Write one part. Its ids are written last: a part without them is incomplete."""
         self._save(number, "dense", encodings.dense.astype(np.float32))
         if encodings.sparse is not None:
             pointers = np.cumsum([0, *(len(s.indices) for s in encodings.sparse)], dtype=np.int64)
@@ -143,7 +136,7 @@ class DenseLookup:
         return len(self._ids)
 
     def get(self, paper_id: int) -> Vectors:
-        """The paper's vectors."""
+        """The paper's vectors. A dense vector of zeros is none."""
         place = int(np.searchsorted(self._ids, paper_id))
         if place == len(self._ids) or self._ids[place] != paper_id:
             return None, None
@@ -153,5 +146,5 @@ class DenseLookup:
             indices, values, pointers = part.sparse
             span = slice(pointers[row], pointers[row + 1])
             sparse = SparseVector(indices[span].tolist(), values[span].tolist())
-        # A copy, because a view would keep the part open.
-        return np.array(part.dense[row]) if part.dense.shape[1] else None, sparse
+        dense = np.array(part.dense[row])  # a copy, because a view would keep the part open
+        return dense if dense.any() else None, sparse
