@@ -118,7 +118,7 @@ def make(task: Task, reporter: Reporter) -> None:
         if task.encoder is not None:
             encode_with(task.encoder, task.fingerprint, db, parts, reporter)
         config, bm25 = VectorConfig.from_dict(task.config), Bm25Parameters.from_dict(task.bm25)
-        index_vectors(db, Checkpoint(state), catalog, shard, config, bm25, parts.open(), reporter)
+        index_vectors(db, Checkpoint(state), shard, config, bm25, parts.open(), reporter)
         shutil.rmtree(path / _TERMS, ignore_errors=True)
         (path / _TERMS).mkdir()
         counter = FrequencyCounter(db, path / _TERMS)

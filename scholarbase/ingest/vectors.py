@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from scholarbase.errors import VectorIndexError
 from scholarbase.indexes.vectors.base import (
     BM25,
     LEARNED,
@@ -19,14 +18,16 @@ from scholarbase.indexes.vectors.base import (
     VectorConfig,
     VectorPoint,
 )
-from scholarbase.indexes.vectors.bm25 import Bm25Parameters
+from scholarbase.indexes.vectors.bm25 import Bm25Parameters, Bm25Text
 from scholarbase.indexes.vectors.edge import EdgeWriter
 from scholarbase.indexes.vectors.space import check_engine_memory, check_space, required_bytes
 from scholarbase.ingest.checkpoint import Checkpoint, paper_counts
 from scholarbase.ingest.dense import DenseLookup, Vectors
-from scholarbase.ingest.terms import bm25_vectors
 from scholarbase.progress import Reporter
 
+PAPER_COLUMNS: Final = f"id, title, abstract, {PAYLOAD_COLUMNS}"
+WITH_ABSTRACT: Final = "LEFT JOIN abstracts ON paper_id = id"
+"""The SQL of what a paper's point is made from."""
 POINTS_PER_UPSERT: Final = 2_000
 UPSERTS_PER_FLUSH: Final = 10
 BUILD_BYTES: Final = 512 << 20
@@ -36,14 +37,13 @@ BUILD_BYTES: Final = 512 << 20
 def index_vectors(
     db: sqlite3.Connection,
     checkpoint: Checkpoint,
-    catalog: Path,
     shard: Path,
     config: VectorConfig,
     bm25: Bm25Parameters,
     lookup: DenseLookup,
     reporter: Reporter,
 ) -> None:
-    """Index the papers of the catalogue ``db``, the file ``catalog``, with the dense vectors in ``lookup``.
+    """Index the papers of the catalogue ``db`` with the dense vectors in ``lookup``.
 
     After a kill, indexing continues behind the last point that was flushed.
 
@@ -63,10 +63,8 @@ def index_vectors(
     check_engine_memory(BUILD_BYTES + 2 * required_bytes(config, total))
     writer = EdgeWriter.open(shard, config)
     try:
-        with (
-            reporter.stage("index vectors", "papers", total, done) as tracker,
-            bm25_vectors(catalog, last, bm25, total - done) as terms,
-        ):
+        text = Bm25Text(bm25)
+        with reporter.stage("index vectors", "papers", total, done) as tracker:
             unflushed = 0
             while True:
                 if done and done % writer.segment_points == 0:
@@ -74,7 +72,7 @@ def index_vectors(
                     # before, so that no sealed point is upserted again.
                     writer.seal()
                 room = writer.segment_points - done % writer.segment_points
-                points = _points(db, last, min(room, POINTS_PER_UPSERT), lookup, terms)
+                points = _points(db, last, min(room, POINTS_PER_UPSERT), lookup, text)
                 writer.upsert(points)
                 unflushed += 1
                 done += len(points)
@@ -106,24 +104,17 @@ def point_of(number: int, payload: Payload, bm25: EngineVector, vectors: Vectors
     return VectorPoint(number, payload, dense, sparse)
 
 
+def paper_point(row: Sequence[Any], text: Bm25Text, vectors: Vectors) -> VectorPoint:
+    """The point of a paper: ``row`` has the columns ``PAPER_COLUMNS``."""
+    number, title, abstract, *fields = row
+    return point_of(number, Payload.of_paper(*fields), text.document(title, abstract), vectors)
+
+
 def _points(
-    db: sqlite3.Connection,
-    after: int,
-    count: int,
-    lookup: DenseLookup,
-    terms: Iterator[tuple[int, EngineVector]],
+    db: sqlite3.Connection, after: int, count: int, lookup: DenseLookup, text: Bm25Text
 ) -> list[VectorPoint]:
-    """The points of the next ``count`` papers, whose BM25 vectors are next in ``terms``."""
+    """The points of the next ``count`` papers."""
     rows = db.execute(
-        f"SELECT id, {PAYLOAD_COLUMNS} FROM papers WHERE id > ? ORDER BY id LIMIT ?",
-        (after, count),
-    )
-    points = []
-    for paper_id, *fields in rows:
-        vector_id, vector = next(terms)
-        if vector_id != paper_id:
-            raise VectorIndexError(
-                f"The BM25 vector of paper {vector_id} came where that of paper {paper_id} was expected."
-            )
-        points.append(point_of(paper_id, Payload.of_paper(*fields), vector, lookup.get(paper_id)))
-    return points
+        f"SELECT {PAPER_COLUMNS} FROM papers {WITH_ABSTRACT} WHERE id > ? ORDER BY id LIMIT ?", (after, count)
+    ).fetchall()
+    return [paper_point(row, text, lookup.get(row[0])) for row in rows]

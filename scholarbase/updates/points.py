@@ -23,8 +23,6 @@ from scholarbase.indexes.vectors.base import (
     BM25,
     DENSE,
     LEARNED,
-    PAYLOAD_COLUMNS,
-    Payload,
     SparseVector,
     VectorConfig,
     VectorPoint,
@@ -34,7 +32,7 @@ from scholarbase.indexes.vectors.edge import EdgeIndex, EdgeWriter
 from scholarbase.indexes.vectors.halves import restored
 from scholarbase.ingest.checkpoint import batched
 from scholarbase.ingest.dense import Vectors, vectors_of
-from scholarbase.ingest.vectors import point_of
+from scholarbase.ingest.vectors import PAPER_COLUMNS, WITH_ABSTRACT, paper_point
 from scholarbase.progress import Tracker
 from scholarbase.updates.rows import Changed, text_key
 
@@ -94,19 +92,13 @@ class PointChanges:
     def _points(self, old: EdgeIndex, numbers: Sequence[int], changed: Changed) -> list[VectorPoint]:
         rows = self._db.execute(
             f"""
-            SELECT id, title, abstract, {PAYLOAD_COLUMNS}
-            FROM papers LEFT JOIN abstracts ON paper_id = id
+            SELECT {PAPER_COLUMNS} FROM papers {WITH_ABSTRACT}
             WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id
             """,
             (orjson.dumps(list(numbers)).decode(),),
         ).fetchall()
         vectors = self._vectors(old, rows, changed) if self._encoder is not None else {}
-        points = []
-        for number, title, abstract, *fields in rows:
-            bm25 = self._text.document(title, abstract)
-            payload = Payload.of_paper(*fields)
-            points.append(point_of(number, payload, bm25, vectors.get(number, (None, None))))
-        return points
+        return [paper_point(row, self._text, vectors.get(row[0], (None, None))) for row in rows]
 
     def _vectors(
         self, old: EdgeIndex, rows: Sequence[tuple[int, str, str | None]], changed: Changed
