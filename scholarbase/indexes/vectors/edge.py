@@ -47,11 +47,6 @@ DENSE_SEGMENT_POINTS: Final = 1_000_000
 600,000 vectors of 1,024 dimensions takes 7 GB of memory, mapped files included."""
 
 
-def segment_points(config: VectorConfig) -> int:
-    """The number of points of a segment."""
-    return SEGMENT_POINTS if config.dimensions is None else DENSE_SEGMENT_POINTS
-
-
 _MAX_SEGMENTS: Final = 1_000_000
 """Qdrant merges segments above this number."""
 
@@ -196,7 +191,7 @@ class EdgeWriter:
     @property
     def segment_points(self) -> int:
         """The number of points after which to call ``seal``."""
-        return segment_points(self.config)
+        return SEGMENT_POINTS if self.config.dimensions is None else DENSE_SEGMENT_POINTS
 
     @classmethod
     def open(cls, path: Path, config: VectorConfig, *, deleted_share: float = 0.0) -> EdgeWriter:

@@ -16,13 +16,11 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
-import orjson
-
 from scholarbase.errors import DownloadError, InvalidRequest
 from scholarbase.files import atomic_write, free_space, gzip_writer, storage_errors
 from scholarbase.ingest.sources.oai import EMPTY, Malformed, Page, Record
 from scholarbase.progress import Reporter, SilentReporter, Tracker
-from scholarbase.updates.download.batches import check_space, gigabytes, locked
+from scholarbase.updates.download.batches import check_space, gigabytes, locked, read_state, write_state
 from scholarbase.updates.download.fetching import Fetcher, Patience
 
 BASE_URL: Final = "https://oaipmh.arxiv.org/oai"
@@ -158,7 +156,7 @@ def _states(folder: Path) -> Iterator[tuple[Path, _State]]:
     """The harvests in a folder, in the order of their days."""
     for path in sorted(folder.glob("*..*")):
         if _HARVEST.fullmatch(path.name) and (path / _STATE).exists():
-            yield path, _State(**orjson.loads((path / _STATE).read_bytes()))
+            yield path, _State(**read_state(path / _STATE))
 
 
 @dataclass(frozen=True)
@@ -300,6 +298,4 @@ class _Harvest:
         state.records += len(response.records)
 
     def _save(self) -> None:
-        path = self._folder / _STATE
-        with storage_errors(path), atomic_write(path) as out:
-            out.write(orjson.dumps(asdict(self._state), option=orjson.OPT_INDENT_2))
+        write_state(self._folder / _STATE, asdict(self._state))

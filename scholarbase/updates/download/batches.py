@@ -7,10 +7,12 @@ import logging
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
+
+import orjson
 
 from scholarbase.errors import DownloadError, StorageError
-from scholarbase.files import DECOMPRESSION_ERRORS, free_space, locked_folder
+from scholarbase.files import DECOMPRESSION_ERRORS, atomic_write, free_space, locked_folder, storage_errors
 from scholarbase.ingest.sources import sha256_of
 from scholarbase.progress import Reporter
 from scholarbase.updates.download.fetching import PART, Check, Damaged, Fetcher, LinkExpired, bytes_in
@@ -69,6 +71,20 @@ def locked(folder: Path) -> AbstractContextManager[None]:
     """
     busy = DownloadError(f"Another download is writing to {folder}: wait until it ends, or stop it.")
     return locked_folder(folder, busy)
+
+
+def write_state(path: Path, content: object) -> None:
+    """Write a file of JSON atomically, in a folder that is created."""
+    with storage_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_write(path) as out:
+            out.write(orjson.dumps(content, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
+
+
+def read_state(path: Path) -> dict[str, Any]:
+    """What :func:`write_state` wrote; empty without a file."""
+    state: dict[str, Any] = orjson.loads(path.read_bytes()) if path.exists() else {}
+    return state
 
 
 def announce(folder: Path, files: Sequence[Planned]) -> None:

@@ -14,12 +14,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 import orjson
 
 from scholarbase.errors import DownloadError, InvalidRequest, SourceChanged
-from scholarbase.files import atomic_write, storage_errors
 from scholarbase.progress import Reporter, SilentReporter
 from scholarbase.updates.download.batches import (
     Links,
@@ -29,6 +28,8 @@ from scholarbase.updates.download.batches import (
     check_parquet,
     download,
     locked,
+    read_state,
+    write_state,
 )
 from scholarbase.updates.download.fetching import (
     Fetcher,
@@ -166,9 +167,7 @@ class _Snapshot:
             "first": chosen.first,
             "last": chosen.last,
         }
-        self._state: dict[str, Any] = {"options": options, "manifests": {}}
-        if self._path.exists():
-            self._state = orjson.loads(self._path.read_bytes())
+        self._state = read_state(self._path) or {"options": options, "manifests": {}}
         if self._state["options"] != options:
             raise InvalidRequest(
                 f"{out} has a download with other options ({self._state['options']}): use these, or another folder."
@@ -237,8 +236,7 @@ class _Snapshot:
 
     def _save(self, *, is_complete: bool) -> None:
         self._state["complete"] = is_complete
-        with storage_errors(self._path), atomic_write(self._path) as out:
-            out.write(orjson.dumps(self._state, option=orjson.OPT_INDENT_2))
+        write_state(self._path, self._state)
 
     def _is_same(self, file: Planned, validator: str) -> bool:
         try:

@@ -17,11 +17,19 @@ from urllib.parse import unquote, urlsplit
 import orjson
 
 from scholarbase.errors import DownloadError, InvalidRequest, SourceChanged
-from scholarbase.files import atomic_write, storage_errors
 from scholarbase.http import VISIBLE_ASCII, is_loopback
 from scholarbase.progress import Reporter, SilentReporter
 from scholarbase.updates.changes import DELETES, DIFF, UPDATES
-from scholarbase.updates.download.batches import Links, Planned, announce, check_gzip, download, locked
+from scholarbase.updates.download.batches import (
+    Links,
+    Planned,
+    announce,
+    check_gzip,
+    download,
+    locked,
+    read_state,
+    write_state,
+)
 from scholarbase.updates.download.fetching import Fetcher, LinkExpired, Patience, Secret
 
 BASE_URL: Final = "https://api.semanticscholar.org/datasets/v1"
@@ -240,7 +248,7 @@ class _Job:
         self._out, self._api, self._storage = out, api, storage
         self._release, self._since = release, since
         self._path = _state_file(out, release, since)
-        state = _read_state(self._path)
+        state = read_state(self._path)
         self._sizes: dict[str, dict[str, int]] = state.get("datasets", {})
         self._steps: dict[str, list[str]] = state.get("steps", {})
         self._urls: dict[str, str] = {}
@@ -285,7 +293,9 @@ class _Job:
         ]
         for step in steps:
             begin, _, end = step.partition("..")
-            _write(self._out / step / DIFF, {"datasets": described, "from_release": begin, "to_release": end})
+            write_state(
+                self._out / step / DIFF, {"datasets": described, "from_release": begin, "to_release": end}
+            )
         return [self._out / step for step in steps]
 
     def _request_links(self, name: str) -> None:
@@ -323,21 +333,7 @@ class _Job:
 
     def _save(self, *, is_complete: bool) -> None:
         state = {"complete": is_complete, "datasets": self._sizes, "steps": self._steps}
-        _write(self._path, state)
-
-
-def _write(path: Path, content: object) -> None:
-    with storage_errors(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with atomic_write(path) as out:
-            out.write(orjson.dumps(content, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
-
-
-def _read_state(path: Path) -> dict[str, Any]:
-    if not path.exists():
-        return {}
-    state: dict[str, Any] = orjson.loads(path.read_bytes())
-    return state
+        write_state(self._path, state)
 
 
 def _state_file(out: Path, release: str, since: str | None) -> Path:
@@ -352,6 +348,6 @@ def _unfinished(out: Path, since: str | None) -> str | None:
     found = [
         match[1]
         for path in out.glob(".s2-*.json")
-        if (match := pattern.fullmatch(path.name)) and not _read_state(path).get("complete")
+        if (match := pattern.fullmatch(path.name)) and not read_state(path).get("complete")
     ]
     return max(found, default=None)
