@@ -5,15 +5,13 @@ from __future__ import annotations
 import sqlite3
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import closing
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from scholarbase.encoders import Encoder, Encodings, document_text, open_encoder
-from scholarbase.encoders.paired import PairedEncoder
+from scholarbase.encoders import Encoder, Encodings, document_text
 from scholarbase.errors import EncoderMismatch, SourceError
 from scholarbase.identifiers import stored_identifier
 from scholarbase.indexes.catalog import find
@@ -31,17 +29,6 @@ AGREEMENT_SAMPLE: Final = 8
 """Papers encoded again to check that vectors computed elsewhere are from this encoder."""
 AGREEMENT: Final = 0.9
 """Minimum median cosine. The same model reaches 0.999 even in half precision; other models are far below 0.9."""
-
-
-def static_folder(encoder: Encoder | None) -> tuple[Path, str | None] | None:
-    """The folder and fingerprint of a static encoder of documents, which several processes can open; None for others,
-    whose vectors depend on which texts they encode together."""
-    if encoder is None or encoder.spec.kind != STATIC:
-        return None
-    from scholarbase.encoders.static import StaticEncoder
-
-    documents = encoder.documents if isinstance(encoder, PairedEncoder) else encoder
-    return (documents.folder, encoder.spec.fingerprint) if isinstance(documents, StaticEncoder) else None
 
 
 def encode_papers(db: sqlite3.Connection, parts: DenseParts, encoder: Encoder, reporter: Reporter) -> None:
@@ -62,24 +49,6 @@ def encode_papers(db: sqlite3.Connection, parts: DenseParts, encoder: Encoder, r
             last, number, done = rows[-1][0], number + 1, done + len(rows)
             tracker.at(done)
             tracker.advance(len(rows))
-
-
-def encode_with(
-    folder: str,
-    fingerprint: str | None,
-    db: sqlite3.Connection,
-    parts: DenseParts,
-    reporter: Reporter,
-) -> None:
-    """Encode papers with the encoder in ``folder``. Raises as :func:`encode_papers`, and EncoderMismatch: its files
-    have another fingerprint."""
-    with closing(open_encoder(folder)) as encoder:
-        if encoder.spec.fingerprint != fingerprint:
-            raise EncoderMismatch(
-                f"The files of the encoder in {folder} changed since this ingest began: run the same command again "
-                "with --restart."
-            )
-        encode_papers(db, parts, encoder, reporter)
 
 
 def documents_per_part(spec: EncoderSpec) -> int:

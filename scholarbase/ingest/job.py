@@ -47,7 +47,7 @@ from scholarbase.indexes.vectors.bm25 import Bm25Parameters
 from scholarbase.ingest import sealing
 from scholarbase.ingest.dense import DenseParts
 from scholarbase.ingest.encoded import Encoding
-from scholarbase.ingest.encoding import encode_papers, load_vectors, static_folder
+from scholarbase.ingest.encoding import encode_papers, load_vectors
 from scholarbase.ingest.folder import ENCODER, BuildFolder, build_errors
 from scholarbase.ingest.fulltexts import FullTexts
 from scholarbase.ingest.passages import index_passages, summarize
@@ -67,7 +67,6 @@ from scholarbase.ingest.vector_worker import VectorWork
 from scholarbase.manifest import FILE_NAME, Manifest, SourceFact, read_manifest
 from scholarbase.models.encoders import STATIC
 from scholarbase.progress import Reporter, SilentReporter
-from scholarbase.workers import pays_off
 
 log = logging.getLogger("scholarbase.ingest")
 
@@ -285,12 +284,9 @@ class _Job:
     def _index_vectors(self, config: VectorConfig, bm25: Bm25Parameters) -> None:
         if self._vectors.sums() is not None:
             return
-        # Other encoders than static ones use all cores or the GPU by themselves.
-        apart = pays_off(self._papers) and self.vectors is None
-        static = static_folder(self.encoder) if apart and not self._checkpoint.get("encoded") else None
-        if static is None and self.encoder is not None:
+        if self.encoder is not None:
             self._encode(self.encoder)
-        self._vectors.make(self._papers, config, bm25, static, self.reporter)
+        self._vectors.make(self._papers, config, bm25, self.reporter)
 
     def _vector_config(self) -> VectorConfig:
         spec = self.encoder.spec if self.encoder else None

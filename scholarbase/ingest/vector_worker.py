@@ -1,4 +1,4 @@
-"""The worker that encodes, indexes and hashes the papers' vectors, while the job indexes authors and full text.
+"""The worker that indexes and hashes the papers' vectors, while the job indexes authors and full text.
 
 Qdrant Edge holds Python's global lock while it converts points, so a thread would delay the others. A small library is
 made in the job's own process.
@@ -25,7 +25,6 @@ from scholarbase.indexes.vectors.bm25 import Bm25Parameters
 from scholarbase.indexes.vectors.edge import EdgeIndex
 from scholarbase.ingest.checkpoint import Checkpoint
 from scholarbase.ingest.dense import DenseParts
-from scholarbase.ingest.encoding import encode_with
 from scholarbase.ingest.folder import DENSE, VECTOR_WORK, VECTORS, BuildFolder, build_errors
 from scholarbase.ingest.vectors import index_vectors
 from scholarbase.progress import Reporter, Tracker
@@ -37,18 +36,12 @@ _TERMS: Final = "terms"
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What the worker needs: the library's folder, that of the build, and the parameters of the index.
-
-    ``encoder`` is the folder of a static encoder, with its ``fingerprint``, which encodes the papers in the worker.
-    Other vectors were encoded before.
-    """
+    """What the worker needs: the library's folder, that of the build, and the parameters of the index."""
 
     library: str
     folder: str
     config: dict[str, Any]
     bm25: dict[str, Any]
-    encoder: str | None
-    fingerprint: str | None
 
 
 class VectorWork:
@@ -74,28 +67,15 @@ class VectorWork:
         papers: int,
         config: VectorConfig,
         bm25: Bm25Parameters,
-        encoder: tuple[Path, str | None] | None,
         reporter: Reporter,
     ) -> None:
-        """Make the vectors, or continue them.
-
-        Args:
-            encoder: the folder and fingerprint of a static encoder.
+        """Index the encoded papers, or continue.
 
         Raises:
             StorageError: the disk is full.
             VectorIndexError: the index cannot be written, or the worker ended early.
-            EncoderMismatch: the encoder's files changed.
         """
-        folder, fingerprint = encoder or (None, None)
-        task = Task(
-            str(self._folder.library),
-            str(self._folder.path),
-            config.to_dict(),
-            bm25.to_dict(),
-            None if folder is None else str(folder),
-            fingerprint,
-        )
+        task = Task(str(self._folder.library), str(self._folder.path), config.to_dict(), bm25.to_dict())
         if not pays_off(papers):
             make(task, reporter)
             return
@@ -114,11 +94,8 @@ def make(task: Task, reporter: Reporter) -> None:
         closing(open_for_reading(catalog)) as db,
         closing(open_for_writing(path / "state.sqlite")) as state,
     ):
-        parts = DenseParts(folder / DENSE)
-        if task.encoder is not None:
-            encode_with(task.encoder, task.fingerprint, db, parts, reporter)
         config, bm25 = VectorConfig.from_dict(task.config), Bm25Parameters.from_dict(task.bm25)
-        index_vectors(db, Checkpoint(state), shard, config, bm25, parts.open(), reporter)
+        index_vectors(db, Checkpoint(state), shard, config, bm25, DenseParts(folder / DENSE).open(), reporter)
         shutil.rmtree(path / _TERMS, ignore_errors=True)
         (path / _TERMS).mkdir()
         counter = FrequencyCounter(db, path / _TERMS)

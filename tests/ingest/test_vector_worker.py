@@ -15,10 +15,12 @@ from pathlib import Path
 import pytest
 
 from benchmarks.memory import process_tree
+from scholarbase.databases import open_for_writing
 from scholarbase.encoders import Encoder, open_encoder
-from scholarbase.errors import EncoderMismatch, VectorIndexError
+from scholarbase.errors import VectorIndexError
 from scholarbase.indexes.vectors.base import VectorConfig
 from scholarbase.ingest import vector_worker
+from scholarbase.ingest.checkpoint import Checkpoint
 from scholarbase.ingest.job import ingest
 from scholarbase.models.encoders import PACKAGED
 from scholarbase.search.verification import verify
@@ -70,18 +72,22 @@ def finish(source: Path, library: Path) -> None:
     assert process.returncode == 0, error
 
 
-def test_an_encoder_that_changed_is_the_workers_error(
+def test_a_layout_that_changed_is_the_workers_error(
     default_library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Errors of workers keep their class. Files in the working directory are not run as modules."""
     (tmp_path / "tokenizers.py").write_text("raise SystemExit('a file of the user')")
     folder = copied(default_library, tmp_path / "building")
-    config = VectorConfig(dimensions=256).to_dict()
-    task = vector_worker.Task(str(tmp_path), str(folder), config, {}, PACKAGED, "another")
+    (folder / "vector-work").mkdir()
+    with closing(open_for_writing(folder / "vector-work" / "state.sqlite")) as db:
+        checkpoint = Checkpoint(db)
+        with checkpoint.transaction():
+            checkpoint.set("vectors", 1)
+    task = vector_worker.Task(str(tmp_path), str(folder), VectorConfig(dimensions=7).to_dict(), {})
     monkeypatch.chdir(tmp_path)
     with closing(Worker(vector_worker.__name__, asdict(task))) as worker:
         messages = worker.messages("the vector index")
-        with pytest.raises(EncoderMismatch, match="changed since this ingest began"):
+        with pytest.raises(VectorIndexError, match=r"has the layout .*dimensions=256"):
             list(messages)
 
 
