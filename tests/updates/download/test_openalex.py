@@ -40,11 +40,7 @@ class Bucket:
         self.fetched = 0
         for number, date in enumerate(DATES):
             for part in range(2):
-                for folder, suffix in (
-                    ("data/jsonl", ".gz"),
-                    ("legacy-data", ".gz"),
-                    ("data/parquet", ".parquet"),
-                ):
+                for folder, suffix in (("data/jsonl", ".gz"), ("data/parquet", ".parquet")):
                     body = records(number * 10 + part)
                     body = body if suffix == ".gz" else b"PAR1" + body + b"PAR1"
                     self.objects[f"{folder}/works/updated_date={date}/part_000{part}{suffix}"] = body
@@ -63,11 +59,11 @@ class Bucket:
         if not files:
             return Reply(status=404)
         found: dict[str, Any] = {"date": "2026-06-25", "entity": entity, "files": files}
-        return Reply(json.dumps({"entries": files} if folder == "legacy-data" else found).encode())
+        return Reply(json.dumps(found).encode())
 
     def _answer(self, request: Request) -> Reply:
         folder, _, rest = request.path[1:].partition("/works/")
-        if rest in {"manifest.json", "manifest"}:
+        if rest == "manifest.json":
             self.manifests += 1
             return self.manifest(folder, "works")
         if request.path == "/data/jsonl/authors/manifest.json":
@@ -108,10 +104,9 @@ def test_the_works_are_downloaded(bucket: Bucket, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("form", "folder"), [("parquet", "data/parquet"), ("legacy", "legacy-data")])
-def test_other_layouts(bucket: Bucket, tmp_path: Path, form: Any, folder: str) -> None:
-    bucket.download(tmp_path, form=form)
-    assert contents(tmp_path) == bucket.expected(folder)
+def test_the_parquet_layout(bucket: Bucket, tmp_path: Path) -> None:
+    bucket.download(tmp_path, form="parquet")
+    assert contents(tmp_path) == bucket.expected("data/parquet")
 
 
 @pytest.mark.parametrize(
