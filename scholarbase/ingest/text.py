@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import closing, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Event
-from typing import Final
+from typing import Any, Final
 
 from scholarbase.databases import open_for_reading
 from scholarbase.indexes import fulltext
@@ -42,6 +42,7 @@ def indexing_text(catalog: Path, reporter: Reporter) -> Iterator[Callable[[], di
         db.execute(_CACHE)
         indexed = threads.submit(_index, db, catalog, reporter, stopped)
         hashed = threads.submit(table_sums, reading)
+        running: list[Future[Any]] = [indexed, hashed]
 
         def finish() -> dict[str, int]:
             indexed.result()
@@ -51,7 +52,7 @@ def indexing_text(catalog: Path, reporter: Reporter) -> Iterator[Callable[[], di
             yield finish
         except BaseException:
             stopped.set()
-            while wait((indexed, hashed), 0.1).not_done:
+            while wait(running, 0.1).not_done:
                 db.interrupt()
                 reading.interrupt()
             raise
