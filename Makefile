@@ -46,8 +46,10 @@ lint: $(VENV)/.dev
 types: $(VENV)/.dev
 	$(BIN)/mypy
 
-# The tests of extensions and of the whole run here, those of the core in a copy without extensions.
-check: lint types core
+# The tests of extensions and of the whole run here, those of the core in a copy without extensions. mypy uses one core,
+# and tests often wait for a process: they run at the same time.
+check: lint
+	$(MAKE) --no-print-directory --jobs 2 types core
 	$(PYTEST) -m whole
 
 core: $(VENV)/.dev
