@@ -239,13 +239,6 @@ def test_every_view_in_three_sizes_two_colours_and_by_keyboard(
     check_view(page, address, shows)
 
 
-def test_the_first_page_transfers_at_most_100_kilobytes(page: Page) -> None:
-    page.driver.execute_cdp_cmd("Network.clearBrowserCache", {})
-    page.open("", shows="fieldset")
-    page.check()
-    assert 5_000 < page.bytes <= 100_000
-
-
 # -- search --------------------------------------------------------------------------------------------------
 
 
@@ -324,11 +317,6 @@ def test_the_first_results_are_sorted_by_date_and_citations(page: Page, library:
     body = json.loads(page.run("document.querySelector('.copy textarea').value"))["params"]["arguments"]
     answered = httpx.post(f"{page.url}/v1/tools/search_papers", json=body).json()["results"]
     assert [hit["paper"]["id"] for hit in answered] == [one.id for one in papers]
-
-
-def test_an_invalid_filter_is_a_sentence(page: Page) -> None:
-    page.open(f"#/search?q={quote(QUESTION)}&from=yesterday", shows=".notice.error")
-    assert "yesterday" in page.texts(".notice.error")[0]
 
 
 def test_copies_for_other_programs_return_the_same_results(page: Page, url: str, library: Library) -> None:
@@ -488,20 +476,6 @@ def test_a_paper_has_its_citations_paged_and_sorted_and_its_graph(page: Page, li
     page.wait(".graph circle.hop2")
     assert 1 + len(near) < len(page.all(".graph circle")) <= 1 + 28 + 20
     page.check()
-
-
-def test_an_author_of_a_paper_has_its_papers(page: Page, library: Library) -> None:
-    page.open(f"#/paper?id={STRINGS}", shows="h1 + p a")
-    page.wait("h1 + p a", "Washington Taylor").click()
-    page.wait("section[aria-label=Papers] .result")
-    expected = library.author_papers("name:washington taylor", limit=10, sort="-citation_count")
-    assert expected.results
-    assert page.texts("section[aria-label=Papers] h2") == [f"Papers {expected.total:,}"]
-    assert page.texts("section[aria-label=Papers] h3") == [one.title for one in expected.results]
-    found = library.search_authors("Washington Taylor", limit=10).results
-    assert page.texts("main li > a") == [one.name for one in found if one.id != "name:washington taylor"]
-    page.open("#/author?name=Nobody+Zzyzxq", shows="main .notice")
-    assert page.texts("main .notice") == ["No author of this library has this name."]
 
 
 def test_a_session_is_a_timeline_with_budgets_and_recall(page: Page, url: str, tmp_path: Path) -> None:

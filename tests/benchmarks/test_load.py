@@ -93,36 +93,6 @@ def test_each_client_sends_its_own_header() -> None:
         load(url, [get("/")], clients=2, headers=[b"X-Of: one"])
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (
-            whole(b'{"detail": "no such paper"}', "404 Not Found"),
-            r"GET /bad .* 404 Not Found: .*no such paper",
-        ),
-        (whole(b"busy", "503 Service Unavailable"), "503 Service Unavailable: busy"),
-        (b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n", "no body of a known length"),
-        (whole(b"x") + b"yz", "2 bytes too long"),
-        (whole(b"x" * 50)[:-10], "no complete response within 1 seconds"),
-        (None, "closed the connection"),
-    ],
-    ids=["404", "503", "no length", "too long", "unfinished", "closed"],
-)
-def test_a_response_other_than_a_complete_200_fails_the_load(content: bytes | None, message: str) -> None:
-    with (
-        responding(lambda target: content if target == "/bad" else whole(b"ok")) as (url, _),
-        pytest.raises(LoadError, match=message),
-    ):
-        load(
-            url,
-            [get("/good"), get("/bad")],
-            clients=2,
-            count=10,
-            timeout=1 if "no complete response" in message else 60,
-        )
-
-
 def test_a_server_that_is_not_there_fails_the_load() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

@@ -8,7 +8,6 @@ import re
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -354,20 +353,6 @@ def test_a_missing_paper_can_be_caught_by_its_class(client: Client) -> None:
 def test_an_address_that_ends_with_the_version(server: str) -> None:
     with Client(server + "/v1") as client, pytest.raises(ServerFailure, match="without /v1 at its end"):
         client.snapshot()
-
-
-def test_the_examples_in_the_docs_run(server: str, capsys: pytest.CaptureFixture[str]) -> None:
-    text = (Path(__file__).parents[2] / "docs" / "client.md").read_text()
-    examples = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-    assert len(examples) == 7
-    for example in examples:
-        exec(
-            compile(example.replace("http://127.0.0.1:8000", server), "docs/client.md", "exec"),
-            {"__name__": "docs"},
-        )
-    said = capsys.readouterr().out
-    assert TITLE in said
-    assert "not here: No paper 'arXiv:2001.00001'" in said
 
 
 class Counting(httpx.AsyncBaseTransport):

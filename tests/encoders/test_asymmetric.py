@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from scholarbase.encoders.sentence_transformers import SentenceTransformersEncod
 from scholarbase.encoders.service import create_service
 from scholarbase.encoders.static import StaticEncoder
 from scholarbase.errors import EncoderError, EncoderMismatch
-from scholarbase.models.encoders import EncoderSpec, QuerySpec
+from scholarbase.models.encoders import EncoderSpec
 from tests.encoders.servers import running
 from tests.encoders.static_models import VECTORS, make_model
 from tests.encoders.tiny_pairs import (
@@ -84,21 +83,6 @@ def test_each_side_takes_its_route(dense_router: SentenceTransformersEncoder, mo
     np.testing.assert_allclose(dense_router.encode_documents(TEXTS).dense, documents, atol=1e-6)
     np.testing.assert_allclose(dense_router.encode_queries(TEXTS).dense, queries, atol=1e-6)
     assert not np.allclose(documents, queries, atol=0.1)
-
-
-def test_the_spec_has_both_routes(dense_router: SentenceTransformersEncoder) -> None:
-    spec = dense_router.spec
-    assert (spec.kind, spec.name, spec.dimensions) == ("sentence-transformers", "dense-router", 8)
-    assert spec.max_tokens == DOCUMENT_TOKENS
-    assert spec.query is not None
-    assert (spec.query.kind, spec.query.name) == ("static", "dense-router")
-    assert spec.query.max_tokens is None  # a table of vectors does not truncate
-    assert EncoderSpec.from_dict(json.loads(json.dumps(spec.to_dict()))) == spec
-
-
-def test_a_query_without_tokens_has_the_vector_zero(dense_router: SentenceTransformersEncoder) -> None:
-    vectors = dense_router.encode_queries(["\u200b", "dark"]).dense
-    assert np.linalg.norm(vectors, axis=1).tolist() == pytest.approx([0, 1])
 
 
 def test_term_weights_are_those_of_sentence_transformers(
@@ -182,80 +166,6 @@ def test_a_router_without_a_query_route_is_refused(models: Path, tmp_path: Path)
         open_encoder(str(folder), device="cpu")
 
 
-def test_route_mappings_are_followed(models: Path, tmp_path: Path) -> None:
-    """A Router may name its routes otherwise and map tasks to them."""
-    folder = shutil.copytree(models / "dense-router", tmp_path / "mapped")
-    config = json.loads((folder / "router_config.json").read_text())
-    structure = config["structure"]
-    config["structure"] = {"small": structure["query"], "large": structure["document"]}
-    mappings = {"('query', 'text')": "small", "(None, None)": "large"}
-    config["parameters"] = {"default_route": "large", "allow_empty_key": True, "route_mappings": mappings}
-    (folder / "router_config.json").write_text(json.dumps(config))
-    from sentence_transformers import SentenceTransformer
-
-    theirs = SentenceTransformer(str(folder), device="cpu")
-    for queries_only in (False, True):
-        ours = open_encoder(str(folder), device="cpu", queries_only=queries_only).encode_queries(TEXTS)
-        expected = theirs.encode_query(TEXTS, normalize_embeddings=True)
-        np.testing.assert_allclose(ours.dense, expected, atol=1e-6)
-    documents = theirs.encode_document(TEXTS, normalize_embeddings=True)
-    full = open_encoder(str(folder), device="cpu")
-    np.testing.assert_allclose(full.encode_documents(TEXTS).dense, documents, atol=1e-6)
-
-
-def test_a_module_in_the_folder_of_the_router(
-    models: Path, tmp_path: Path, sparse_router: SentenceTransformersEncoder
-) -> None:
-    """Models on the hub have the documents' transformer beside the Router's configuration, under an empty name."""
-    folder = shutil.copytree(models / "sparse-router", tmp_path / "hub")
-    for file in (folder / "document_0_Transformer").iterdir():
-        file.rename(folder / file.name)
-    (folder / "document_0_Transformer").rmdir()
-    config = (folder / "router_config.json").read_text().replace('"document_0_Transformer"', '""')
-    (folder / "router_config.json").write_text(config)
-    full = SentenceTransformersEncoder(folder, device="cpu")
-    np.testing.assert_array_equal(
-        _table(full.encode_documents(TEXTS).sparse), _table(sparse_router.encode_documents(TEXTS).sparse)
-    )
-    queries = Modules.read(folder).query_files()
-    assert folder / "model.safetensors" not in queries
-    assert set(queries) < set(Modules.read(folder).files())
-    (folder / "model.safetensors").unlink()
-    encoder = open_encoder(str(folder), device="cpu", queries_only=True)
-    np.testing.assert_array_equal(
-        _table(encoder.encode_queries(TEXTS).sparse), _table(sparse_router.encode_queries(TEXTS).sparse)
-    )
-
-
-def test_routes_of_other_dimensions_are_refused(tmp_path: Path) -> None:
-    folder = make_dense_router(tmp_path / "uneven", width=8, query_width=6)
-    with pytest.raises(EncoderError, match="returns 8 dimensions for documents and 6 for queries"):
-        open_encoder(str(folder), device="cpu")
-
-
-def test_a_broken_router_is_refused(models: Path, tmp_path: Path) -> None:
-    folder = shutil.copytree(models / "dense-router", tmp_path / "broken")
-    (folder / "router_config.json").write_text('{"types": {}, "structure": {"query": ["a"]}}')
-    with pytest.raises(EncoderError, match=r"router_config\.json is not the configuration of a Router"):
-        open_encoder(str(folder), device="cpu")
-
-
-def test_several_routers_are_refused(models: Path, tmp_path: Path) -> None:
-    folder = shutil.copytree(models / "dense-router", tmp_path / "two")
-    modules = json.loads((folder / "modules.json").read_text())
-    shutil.copytree(models / "dense-router", folder / "1_Router")
-    modules.append(modules[0] | {"idx": 1, "name": "1", "path": "1_Router"})
-    (folder / "modules.json").write_text(json.dumps(modules))
-    with pytest.raises(EncoderError, match="has several Routers: give a model with one"):
-        open_encoder(str(folder), device="cpu")
-
-
-def test_term_weights_for_another_similarity_are_refused(tmp_path: Path) -> None:
-    folder = make_sparse_router(tmp_path / "cosine", similarity="cosine")
-    with pytest.raises(EncoderError, match="compares term weights by cosine, and a library does by dot"):
-        open_encoder(str(folder), device="cpu")
-
-
 # -- two models -----------------------------------------------------------------------------------------
 
 
@@ -268,23 +178,6 @@ def test_documents_and_queries_have_their_own_models(pair: PairedEncoder, models
     dark_matter = VECTORS[2] + VECTORS[3]  # the words dark and matter of the static model
     [query] = pair.encode_queries(["dark matter"]).dense
     np.testing.assert_allclose(query, dark_matter / np.linalg.norm(dark_matter), atol=1e-6)
-
-
-def test_the_spec_of_a_pair_has_both_models(pair: PairedEncoder, models: Path) -> None:
-    documents = SentenceTransformersEncoder(models / "documents", device="cpu").spec
-    queries = StaticEncoder(models / "queries").spec
-    query = QuerySpec("static", "queries", queries.max_tokens, queries.fingerprint)
-    assert pair.spec == replace(documents, query=query)
-    assert pair.spec.for_queries == queries
-
-
-def test_models_of_other_dimensions_are_refused(models: Path, tmp_path: Path) -> None:
-    small = StaticEncoder(make_model(tmp_path / "small", {"embeddings": VECTORS[:, :4].copy()}))
-    message = (
-        "The encoder small has 4 dimensions, and the query encoder queries has 8: both must have the same"
-    )
-    with pytest.raises(EncoderError, match=message):
-        PairedEncoder(small, StaticEncoder(models / "queries"))
 
 
 class _Letters:
@@ -312,13 +205,6 @@ def test_a_pair_has_term_weights_if_both_models_have(first: bool, second: bool) 
     for encodings in (encoder.encode_documents(["x"]), encoder.encode_queries(["x"])):
         assert (encodings.sparse is not None) == (first and second)
     check_spec(encoder.spec, _Letters(second).spec)
-
-
-def test_models_of_other_vocabularies_are_refused() -> None:
-    with pytest.raises(
-        EncoderError, match="has term weights for 3 tokens, and the query encoder letters for 4"
-    ):
-        PairedEncoder(_Letters(True), _Letters(True, vocabulary_size=4))
 
 
 def test_two_models_of_term_weights(tmp_path: Path) -> None:
@@ -383,14 +269,6 @@ def test_other_term_weights_do_not_pass(sparse_router: SentenceTransformersEncod
         check_probe(sparse_router, stored)
 
 
-def test_a_manifest_without_a_query_model_reads() -> None:
-    stored = {"kind": "http", "name": "m", "dimensions": 3, "learned_sparse": False}
-    stored |= {"max_tokens": None, "fingerprint": None}
-    spec = EncoderSpec.from_dict(stored)
-    assert spec.query is None
-    assert spec.to_dict() == stored
-
-
 # -- services -------------------------------------------------------------------------------------------
 
 
@@ -411,15 +289,6 @@ def test_a_service_of_term_weights(
         else:
             documents = _table(encoder.encode_documents(TEXTS).sparse)
             np.testing.assert_array_equal(documents, _table(sparse_router.encode_documents(TEXTS).sparse))
-        encoder.close()
-
-
-def test_a_service_of_a_pair(pair: PairedEncoder) -> None:
-    with running(create_service(pair)) as url:
-        encoder = HttpEncoder(url)
-        assert encoder.spec == pair.spec
-        texts = ["dark matter", "zebra"]  # the static query model knows no token of zebra
-        np.testing.assert_array_equal(encoder.encode_queries(texts).dense, pair.encode_queries(texts).dense)
         encoder.close()
 
 

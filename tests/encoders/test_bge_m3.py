@@ -1,15 +1,14 @@
 from __future__ import annotations
 
 import shutil
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from scholarbase.encoders.bge_m3 import BgeM3Encoder, is_bge_m3
-from scholarbase.errors import EncoderError, MissingExtra
-from tests.encoders.tiny_bge_m3 import HIDDEN_SIZE, MAX_POSITIONS, SENTENCES, make_tiny_bge_m3
+from scholarbase.encoders.bge_m3 import BgeM3Encoder
+from scholarbase.errors import EncoderError
+from tests.encoders.tiny_bge_m3 import HIDDEN_SIZE, MAX_POSITIONS, SENTENCES
 
 pytestmark = pytest.mark.slow
 
@@ -36,13 +35,6 @@ def test_the_spec_comes_from_the_models_configuration(tiny_bge_m3: BgeM3Encoder)
     assert (spec.kind, spec.name, spec.learned_sparse) == ("bge-m3", "tiny-bge-m3", True)
     assert spec.dimensions == HIDDEN_SIZE
     assert spec.max_tokens == MAX_POSITIONS - 2  # the model has fewer than 1024 positions
-
-
-def test_the_same_model_made_again_has_the_same_fingerprint(
-    tiny_bge_m3: BgeM3Encoder, tmp_path: Path
-) -> None:
-    again = BgeM3Encoder(make_tiny_bge_m3(tmp_path / "again"), device="cpu").spec
-    assert (again.name, again.fingerprint) == ("again", tiny_bge_m3.spec.fingerprint)
 
 
 def test_dense_vectors_are_those_of_flag_embedding(
@@ -76,16 +68,6 @@ def test_small_batches_give_each_text_its_own_vector(
     )
 
 
-def test_each_batch_runs_once(tiny_bge_m3_folder: Path) -> None:
-    """FlagEmbedding's own loop runs the first batch of every call twice, which doubles a query's time."""
-    encoder = BgeM3Encoder(tiny_bge_m3_folder, device="cpu")
-    runs = []
-    hook = encoder._flag.model.model.register_forward_hook(lambda *_: runs.append(1))
-    encoder.encode_queries(["attention"])
-    hook.remove()
-    assert len(runs) == 1
-
-
 def test_no_texts_give_no_rows(tiny_bge_m3: BgeM3Encoder) -> None:
     nothing = tiny_bge_m3.encode_documents([])
     assert nothing.dense.shape == (0, HIDDEN_SIZE)
@@ -114,20 +96,6 @@ def test_other_term_weights_are_another_model(
     assert BgeM3Encoder(folder, device="cpu").spec.fingerprint != tiny_bge_m3.spec.fingerprint
 
 
-def test_another_architecture_is_refused(minilm_folder: Path) -> None:
-    assert not is_bge_m3(minilm_folder)
-    with pytest.raises(EncoderError, match="is not a BGE-M3 model"):
-        BgeM3Encoder(minilm_folder, device="cpu")
-
-
-def test_without_the_extra_the_error_names_it(
-    tiny_bge_m3_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "FlagEmbedding", None)  # as if not installed
-    with pytest.raises(MissingExtra, match=r'pip install \"\.\[bge-m3\]"'):
-        BgeM3Encoder(tiny_bge_m3_folder)
-
-
 def test_weights_that_are_not_finite_are_an_error(tiny_bge_m3_folder: Path, tmp_path: Path) -> None:
     import torch
 
@@ -136,10 +104,3 @@ def test_weights_that_are_not_finite_are_an_error(tiny_bge_m3_folder: Path, tmp_
     torch.save({**layer, "bias": layer["bias"] * float("nan")}, folder / "sparse_linear.pt")
     with pytest.raises(EncoderError, match="a term weight is not finite"):
         BgeM3Encoder(folder, device="cpu").encode_queries(["attention"])
-
-
-def test_a_closed_encoder_is_an_error(tiny_bge_m3_folder: Path) -> None:
-    encoder = BgeM3Encoder(tiny_bge_m3_folder, device="cpu")
-    encoder.close()
-    with pytest.raises(EncoderError, match="is closed: open it again"):
-        encoder.encode_queries(["x"])

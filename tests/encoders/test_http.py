@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -78,22 +77,6 @@ def running_service() -> Iterator[ScriptedService]:
 def service(running_service: ScriptedService) -> ScriptedService:
     running_service.script, running_service.bodies = [], []
     return running_service
-
-
-@pytest.mark.parametrize(
-    ("name", "url", "socket", "model"),
-    [
-        ("https://host/v1#m", "https://host/v1/embeddings", None, "m"),
-        ("https://host/v1/#m", "https://host/v1/embeddings", None, "m"),
-        ("https://host/v1/embeddings#org/m", "https://host/v1/embeddings", None, "org/m"),
-        ("http://127.0.0.1:8790/v1", "http://127.0.0.1:8790/v1/embeddings", None, None),
-        ("https://host/d/m?api-version=1#m", "https://host/d/m/embeddings?api-version=1", None, "m"),
-        ("unix:/run/encoder.sock", "http://localhost/v1/embeddings", "/run/encoder.sock", None),
-        ("unix:///run/encoder.sock#m", "http://localhost/v1/embeddings", "/run/encoder.sock", "m"),
-    ],
-)
-def test_valid_addresses(name: str, url: str, socket: str | None, model: str | None) -> None:
-    assert parse_endpoint(name) == (url, socket, model)
 
 
 @pytest.mark.parametrize("name", ["ftp://host/v1", "http://", "http://host:port/v1", "unix:", "unix:#m"])
@@ -188,44 +171,11 @@ def test_a_temporary_failure_is_retried(service: ScriptedService) -> None:
     encoder.close()
 
 
-@pytest.mark.slow
-def test_retry_after_replaces_the_backoff(service: ScriptedService) -> None:
-    encoder = service.open()
-    times: list[float] = []
-
-    def overloaded(_: dict[str, Any]) -> Response:
-        times.append(time.time())
-        return Response(status_code=429, headers={"Retry-After": "1"})
-
-    def succeed(body: dict[str, Any]) -> Response:
-        times.append(time.time())
-        return good(body)
-
-    service.script = [overloaded, succeed]
-    encoder.encode_queries(["abc"])
-    assert times[1] - times[0] > 0.9  # the backoff is 0.01 s
-    encoder.close()
-
-
 def test_a_long_retry_after_fails_without_a_retry(service: ScriptedService) -> None:
     encoder = service.open()
     service.script = [lambda _: Response(status_code=429, headers={"Retry-After": "3600"})]
     with pytest.raises(EncoderError, match="a Retry-After of 3600 s"):
         encoder.encode_queries(["abc"])
-    encoder.close()
-
-
-def test_clients_saw_the_address_and_the_response_of_an_encoder_service(service: ScriptedService) -> None:
-    encoder = service.open()
-    steps: list[Step] = [lambda _: Response("inner-secret", 400), lambda _: Response("inner-secret")]
-    for step in steps:
-        service.script = [step]
-        with pytest.raises(EncoderError) as caught:
-            encoder.encode_queries(["a"])
-        assert "127.0.0.1" in str(caught.value)
-        assert caught.value.for_clients.startswith("The encoder service returned ")
-        assert "127.0.0.1" not in caught.value.for_clients
-        assert "inner-secret" not in caught.value.for_clients
     encoder.close()
 
 
@@ -351,22 +301,7 @@ def test_a_changed_model_is_an_error(service: ScriptedService, minilm: SentenceT
     encoder.close()
 
 
-def test_another_service_needs_a_model(service: ScriptedService) -> None:
-    service.script = [data(lambda texts: [{"index": 0, "embedding": [1.0]}])]
-    with pytest.raises(EncoderError, match="needs a model's name"):
-        HttpEncoder(service.url)
-
-
-def test_two_models_are_an_error(service: ScriptedService) -> None:
-    with pytest.raises(EncoderError, match="Two models are specified"):
-        HttpEncoder(f"{service.url}#one", model="two")
-
-
 # httpcore leaves the socket of a refused connection to the garbage collector.
-@pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
-def test_a_missing_socket(tmp_path: Path) -> None:
-    with pytest.raises(EncoderError, match=r"at unix:.*no\.sock does not respond .* in 2 attempts"):
-        HttpEncoder(f"unix:{tmp_path / 'no.sock'}", retries=1, backoff=0.01)
 
 
 def test_a_password_in_the_url_is_not_shown() -> None:

@@ -20,7 +20,6 @@ from scholarbase.evaluation.measures import DEFAULT_MEASURES, Over
 from scholarbase.evaluation.report import write_report
 from scholarbase.evaluation.report.contents import OVER, Measured, at_least, grouped, results
 from scholarbase.evaluation.report.page import build, to_html, to_markdown
-from scholarbase.evaluation.report.plots import drawable
 from scholarbase.evaluation.report.published import collections, published
 from scholarbase.evaluation.report.tables import (
     Cell,
@@ -452,16 +451,6 @@ def test_a_group_that_only_one_of_two_libraries_has_is_shown_for_it_alone() -> N
         ("apart", "1", "0.400"),
         ("too", "1", "0.200"),
     ]
-
-
-def test_long_names_that_differ_at_the_end_were_equal_in_a_legend() -> None:
-    names = [
-        f"autoscholar-hybrid-with-a-reranker-and-citation-expansion-of-two-hops-seed-{i}" for i in (1, 2)
-    ]
-    first, second = map(drawable, names)
-    assert first != second
-    assert len(first) == 60
-    assert drawable("x" * 60) == "x" * 60
 
 
 def test_every_table_with_r_all_has_its_depth() -> None:

@@ -486,38 +486,6 @@ def test_the_page_describes_every_key_and_tool() -> None:
     assert {name: kind for names, kind in rows for name in re.findall(r"\w+", names)} == TOOLS
 
 
-def test_the_page_describes_every_count(sample: Library, tmp_path: Path) -> None:
-    run = run_of(sample, tmp_path, [call("q1", "answer", HELD)], [HELD])
-    assert run.manifest.search is not None
-    page = PAGE.read_text(encoding="utf-8")
-    counted = page[page.index("`manifest.search` of the run") : page.index("## Efficiency")]
-    described = {
-        name for row in re.findall(r"^\| (`.*?) \|", counted, re.M) for name in re.findall(r"\w+", row)
-    }
-    assert described == set(run.manifest.search)
-
-
-def test_the_example_of_the_page_is_correct_for_the_sample(sample: Library, tmp_path: Path) -> None:
-    path = tmp_path / "calls.jsonl"
-    path.write_text(block("jsonl"))
-    search, expand, answer = read_trajectory(path)
-    arguments = search.arguments
-    hits = sample.search(arguments["q"], limit=arguments["limit"]).results
-    assert search.ids == tuple(hit.paper.id for hit in hits)
-    assert search.query == arguments["q"]
-    neighbours = sample.expand(expand.arguments["seeds"], direction=expand.arguments["direction"]).results
-    assert expand.ids == tuple(neighbour.paper.id for neighbour in neighbours)
-    assert answer.ids == search.ids[:3]
-
-
-def test_the_recording_example_of_the_page_runs(
-    server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    exec(block("python").replace("http://127.0.0.1:8000", server), {})
-    assert [c.kind for c in read_trajectory(tmp_path / "calls.jsonl")] == ["search", "expand", "answer"]
-
-
 def test_title_matches_are_not_searches(tmp_path: Path) -> None:
     lines = [
         call("q1", "search_papers", HELD[:1]),

@@ -123,16 +123,6 @@ def test_an_agent_answers_from_the_library(
     assert set(named) <= citing[cited]
 
 
-@pytest.mark.slow  # as above
-@pytest.mark.parametrize("name", AGENTS)
-def test_an_agent_without_a_question_prints_its_usage(name: str, tmp_path: Path) -> None:
-    script = ROOT / "examples" / f"{name}_agent.py"
-    with scripted_model() as model:
-        done = run([interpreter(script), script], tmp_path, model.url, model.url)
-    assert (done.returncode, done.stdout, model.turns) == (2, "", [])
-    assert done.stderr.endswith(f'Usage: uv run {script} "QUESTION"\n')
-
-
 @pytest.mark.parametrize("name", AGENTS)
 def test_the_page_shows_the_script(name: str) -> None:
     page = (ROOT / "docs" / "examples" / f"{name.replace('_', '-')}.md").read_text(encoding="utf-8")

@@ -19,7 +19,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scholarbase import AsyncClient, Client
+from scholarbase import Client
 from scholarbase.errors import InvalidRequest, ScholarBaseError
 from scholarbase.models.source import EdgeArguments, PageArguments, SearchArguments, SimilarArguments, Source
 from scholarbase.search.library import Library
@@ -96,28 +96,6 @@ METHODS: Final = (
     *("references", "iter_citations", "iter_references", "similar", "iter_similar", "expand"),
     *("search_authors", "author", "authors", "author_papers", "iter_author_papers", "facets"),
 )
-RUNNING: Final = (
-    *(
-        "run",
-        "run_batch",
-        "run_searches",
-        "run_title",
-        "run_titles",
-        "run_check",
-        "run_sql",
-        "run_paper",
-        "run_papers",
-        "run_citations",
-    ),
-    *("run_references", "run_similar", "run_expand"),
-    *(
-        "run_facets",
-        "run_author",
-        "run_author_papers",
-        "run_author_search",
-        "run_authors",
-    ),
-)
 ITERATED: Final = {
     "iter_search": SearchArguments,
     "iter_citations": EdgeArguments,
@@ -186,17 +164,6 @@ def test_clients_reject_wrong_types_before_they_send(method: str) -> None:
                 )
 
 
-@pytest.mark.parametrize("method", RUNNING)
-def test_a_request_of_another_kind_is_no_attribute_error(sample: Library, method: str) -> None:
-    for wrong, make in WRONG.items():
-        rejects(f"Library.{method}({wrong})", getattr(sample, method), make())
-    if not hasattr(Client, method):
-        return
-    with Client("http://127.0.0.1:1", transport=httpx.MockTransport(refused), retries=0) as client:
-        for wrong, make in WRONG.items():
-            rejects(f"Client.{method}({wrong})", getattr(client, method), make())
-
-
 def test_a_generator_is_a_list(sample: Library) -> None:
     assert sample.papers(i for i in [PAPER]) == sample.papers([PAPER])
     titles = ["Two Dimensional QCD is a String Theory"]
@@ -227,78 +194,7 @@ def test_a_library_is_opened_with_the_right_types(sample_library: Path) -> None:
     rejects("a path with a null", Library.open, "a\0b")
 
 
-CLIENT: Final[dict[str, set[str]]] = {
-    "base_url": OPTIONAL,
-    "timeout": {"a number", "a huge number", "a fraction"},
-    "retries": {"a number", "a huge number"},
-    "backoff": {"a number", "a huge number", "a fraction"},
-    "headers": OPTIONAL,
-    "api_key": {"digits", "nothing"},
-    "transport": OPTIONAL,
-}
-
-
-@pytest.mark.parametrize("kind", [Client, AsyncClient])
-def test_a_client_is_made_with_the_right_types(kind: type[Any]) -> None:
-    assert CLIENT.keys() == inspect.signature(kind).parameters.keys()
-    for name, accepted in CLIENT.items():
-        for wrong, make in WRONG.items():
-            if wrong not in accepted:
-                rejects(f"{name}={wrong}", kind, **{"base_url": "http://127.0.0.1:1"} | {name: make()})
-
-
 # -- tools and sessions ----------------------------------------------------------------------------------
-
-TOOLS: Final[dict[str, set[str]]] = {
-    "name": TEXT,
-    "arguments": set(),
-    "parent": {"a number", "digits", "nothing"},
-    "round": {"a number", "digits", "nothing"},
-    **dict.fromkeys(("form", "tool_set"), TEXT),
-    "strict": TRUTH,
-    "session": {"digits", "nothing"},
-    **dict.fromkeys(("query_id", "query", "as_of", "limits"), OPTIONAL),
-    "answers": {"digits", "nothing"},
-    "ids": TEXT,
-}
-"""Values that a client sends for the server to check, which then rejects some of them."""
-SERVER_CALLS: Final = (
-    *(
-        "tools",
-        "call_tool",
-        "call_tool_as_text",
-        "open_session",
-        "trajectory",
-        "session_report",
-        "record_answer",
-    ),
-    "delete_session",
-)
-
-
-@pytest.mark.parametrize("method", SERVER_CALLS)
-def test_clients_reject_wrong_types_of_tools_and_sessions(method: str) -> None:
-    signature = inspect.signature(getattr(Client, method)).parameters
-    assert signature.keys() - {"self"} <= TOOLS.keys()
-    sent: list[httpx.Request] = []
-
-    def respond(request: httpx.Request) -> httpx.Response:
-        sent.append(request)
-        problem = {"type": "#invalid-request", "title": "", "status": 400, "detail": "checked by the server"}
-        return httpx.Response(400, json=problem)
-
-    with Client("http://127.0.0.1:1", transport=httpx.MockTransport(respond), retries=0) as client:
-        for name in signature.keys() - {"self"}:
-            for wrong, make in WRONG.items():
-                needed = {
-                    key: REQUIRED.get(key)
-                    for key, parameter in signature.items()
-                    if key != "self" and parameter.default is inspect.Parameter.empty
-                }
-                sent.clear()
-                rejects(f"{name}={wrong}", getattr(client, method), **needed | {name: make()})
-                by_server = name == "arguments" or method == "open_session"
-                assert not sent or by_server or wrong in TOOLS[name], f"{name}={wrong}"
 
 
 def test_arguments_of_tools_reject_wrong_types(sample: Library) -> None:

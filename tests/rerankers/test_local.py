@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -12,12 +11,11 @@ import numpy as np
 import pytest
 
 from scholarbase.deadlines import DEADLINE, time_limit
-from scholarbase.errors import Cancelled, MissingExtra, RerankerError, TimeLimit
+from scholarbase.errors import Cancelled, RerankerError, TimeLimit
 from scholarbase.rerankers.base import BATCH_SIZE, LocalReranker
 from scholarbase.rerankers.bge_m3 import BgeM3Reranker
 from scholarbase.rerankers.cross_encoder import CrossEncoderReranker
 from tests.encoders.tiny_bge_m3 import MAX_POSITIONS, SENTENCES
-from tests.rerankers.tiny_cross_encoder import make_tiny_cross_encoder
 
 QUERY = "dense retrieval with hard negatives"
 TEXTS = [
@@ -72,12 +70,6 @@ def test_scores_are_those_of_flag_embedding(colbert: BgeM3Reranker, bge_m3_folde
 
 
 @pytest.mark.slow
-def test_names_have_no_path(cross_encoder: CrossEncoderReranker, colbert: BgeM3Reranker) -> None:
-    assert (cross_encoder.name, colbert.name) == ("tiny-cross-encoder", "tiny-bge-m3")
-    assert len(cross_encoder.fingerprint) == len(colbert.fingerprint) == 32
-
-
-@pytest.mark.slow
 def test_the_fingerprint_is_that_of_the_files(
     cross_encoder: CrossEncoderReranker, cross_encoder_folder: Path, tmp_path: Path
 ) -> None:
@@ -86,18 +78,6 @@ def test_the_fingerprint_is_that_of_the_files(
     assert CrossEncoderReranker(folder, "cpu").fingerprint == cross_encoder.fingerprint
     (folder / "config.json").write_text((folder / "config.json").read_text() + "\n")
     assert CrossEncoderReranker(folder, "cpu").fingerprint != cross_encoder.fingerprint
-
-
-@pytest.mark.slow
-def test_another_layer_of_token_vectors_is_another_model(
-    colbert: BgeM3Reranker, bge_m3_folder: Path, tmp_path: Path
-) -> None:
-    import torch
-
-    folder = shutil.copytree(bge_m3_folder, tmp_path / "tiny-bge-m3")
-    layer = torch.load(folder / "colbert_linear.pt", weights_only=True)
-    torch.save({name: value + 1 for name, value in layer.items()}, folder / "colbert_linear.pt")
-    assert BgeM3Reranker(folder, "cpu").fingerprint != colbert.fingerprint
 
 
 @pytest.fixture(params=["cross-encoder", "bge-m3"])
@@ -127,12 +107,6 @@ def test_a_time_limit_that_is_over_stops_it(model: LocalReranker) -> None:
         time_limit(1e-9),
         pytest.raises(TimeLimit, match=r"Reranking was stopped at .* use a smaller rerank_depth"),
     ):
-        model.score(QUERY, TEXTS)
-
-
-@pytest.mark.slow
-def test_waiting_for_another_search_ends_at_the_time_limit(model: LocalReranker) -> None:
-    with model._lock, time_limit(0.2), pytest.raises(TimeLimit, match="Reranking was stopped"):
         model.score(QUERY, TEXTS)
 
 
@@ -179,34 +153,3 @@ def test_scores_that_are_not_finite_are_an_error(cross_encoder_folder: Path, tmp
         RerankerError, match="The model nan returned the score nan for text 1 of 2, which is not"
     ):
         CrossEncoderReranker(folder, "cpu").score(QUERY, ["a", "b"])
-
-
-@pytest.mark.slow
-def test_an_embedding_model_would_have_random_scores_and_is_refused(minilm_folder: Path) -> None:
-    with pytest.raises(RerankerError, match=r"has the architecture BertModel, which has no layer for scores"):
-        CrossEncoderReranker(minilm_folder, "cpu")
-
-
-@pytest.mark.slow
-def test_a_model_with_several_labels_is_refused(tmp_path: Path) -> None:
-    folder = make_tiny_cross_encoder(tmp_path / "labels", labels=3)
-    with pytest.raises(RerankerError, match="has 3 scores for a pair of texts, and a reranker has one"):
-        CrossEncoderReranker(folder, "cpu")
-
-
-@pytest.mark.slow
-def test_broken_weights_are_an_error(cross_encoder_folder: Path, tmp_path: Path) -> None:
-    folder = shutil.copytree(cross_encoder_folder, tmp_path / "cut")
-    weights = (folder / "model.safetensors").read_bytes()
-    (folder / "model.safetensors").write_bytes(weights[:1000])
-    with pytest.raises(RerankerError, match="could not be loaded on cpu"):
-        CrossEncoderReranker(folder, "cpu")
-
-
-@pytest.mark.slow
-def test_without_the_extra_the_error_names_it(
-    cross_encoder_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "sentence_transformers", None)  # as if not installed
-    with pytest.raises(MissingExtra, match=r'pip install \"\.\[sentence-transformers\]"'):
-        CrossEncoderReranker(cross_encoder_folder)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +13,6 @@ from scholarbase.identifiers import parse
 from scholarbase.indexes.titles import normalize_title
 from scholarbase.indexes.vectors.base import ScoredId
 from scholarbase.ingest.job import ingest
-from scholarbase.ingest.sources.files import open_lines
 from scholarbase.models.requests import SearchRequest
 from scholarbase.models.responses import SearchResponse
 from scholarbase.search.known_items import KnownItem, put_first
@@ -84,17 +81,6 @@ def test_pasted_titles_were_not_first(sample: Library, way: dict[str, Any]) -> N
 @pytest.mark.parametrize("way", DENSE, ids=str)
 def test_pasted_titles_were_not_first_with_vectors(dense: Library, way: dict[str, Any]) -> None:
     assert len(not_first(dense, titles_of(dense, TITLES), **way)) <= 2
-
-
-@pytest.mark.slow
-def test_titles_of_the_shared_arxiv_file_are_first(shared_data: Path, tmp_path: Path) -> None:
-    [source] = (shared_data / "arxiv").glob("*.xz")
-    lines = [line for _, line in itertools.islice(open_lines(source), 15_000)]
-    (tmp_path / "arxiv.json").write_bytes(b"\n".join(lines))
-    ingest([tmp_path / "arxiv.json"], tmp_path / "library")
-    with Library.open(tmp_path / "library") as library:
-        for way in SPARSE:
-            assert len(not_first(library, titles_of(library, TITLES), **way)) <= 2
 
 
 @pytest.mark.parametrize(

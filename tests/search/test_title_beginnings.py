@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
-import json
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import pytest
 
-from scholarbase.indexes.titles import normalize_title, similarity
-from scholarbase.ingest.job import ingest
-from scholarbase.ingest.sources.files import open_lines
-from scholarbase.models.limits import MIN_TITLE_SCORE
+from scholarbase.indexes.titles import normalize_title
 from scholarbase.search.library import Library
 from tests.conftest import arxiv_rows, sample_rows
 
@@ -44,17 +38,6 @@ def share_found(library: Library, titles: Sequence[str]) -> float:
     return sum(begins_with(match, query) for query, match in best(library, queries)) / len(queries)
 
 
-def wrong_by_beginning(library: Library, titles: Sequence[str]) -> list[tuple[str, str]]:
-    """Matches of titles that are not there which neither begin like them nor are similar to them."""
-    return [
-        (query, match)
-        for query, match in best(library, [*titles, *beginnings(titles)])
-        if match is not None
-        and not begins_with(match, query)
-        and similarity(normalize_title(query), normalize_title(match)) < MIN_TITLE_SCORE
-    ]
-
-
 @pytest.mark.slow
 def test_on_the_sample(sample: Library) -> None:
     titles = [str(row["title"]) for row in sample_rows("papers")] + [
@@ -69,26 +52,3 @@ def test_the_most_cited_of_equal_beginnings_comes_first(sample: Library) -> None
     for response in responses:
         alike = [match.paper.citation_count or 0 for match in response.results if match.score == 0.9]
         assert alike == sorted(alike, reverse=True)
-
-
-@pytest.mark.slow
-def test_on_the_shared_arxiv_file(shared_data: Path, tmp_path: Path) -> None:
-    """Every second record is in the library; the others are papers that it does not hold."""
-    [source] = (shared_data / "arxiv").glob("*.xz")
-    lines = [line for _, line in itertools.islice(open_lines(source), 2 * RECORDS)]
-    (tmp_path / "arxiv.json").write_bytes(b"\n".join(lines[::2]))
-    ingest([tmp_path / "arxiv.json"], tmp_path / "library")
-    held, others = (
-        [
-            " ".join(json.loads(line)["title"].split())
-            for line in lines[start::step]
-            if json.loads(line)["title"]
-        ]
-        for start, step in ((0, 20), (1, 20))
-    )
-    with Library.open(tmp_path / "library") as library:
-        there = [title for title, match in best(library, held) if begins_with(match, title)]
-        assert share_found(library, there) >= LEAST_FOUND
-        absent = [title for title, match in best(library, others) if not begins_with(match, title)]
-        assert len(absent) > 1000
-        assert wrong_by_beginning(library, absent) == []

@@ -119,16 +119,6 @@ def test_refuses_invalid_vectors(
         read(save(tmp_path, vectors, ids))
 
 
-def test_refuses_files_of_two_dimensions(tmp_path: Path) -> None:
-    pa = pytest.importorskip("pyarrow")
-    import pyarrow.parquet as pq
-
-    pq.write_table(pa.table({"id": ["a"], "vector": [[1.0]]}), tmp_path / "0.parquet")
-    pq.write_table(pa.table({"id": ["b"], "vector": [[1.0, 2.0]]}), tmp_path / "1.parquet")
-    with pytest.raises(SourceError, match="'b' has 2 dimensions and those before it have 1"):
-        read(tmp_path)
-
-
 def test_a_list_of_ids_far_too_long_is_not_read(tmp_path: Path) -> None:
     path = save(tmp_path, VECTORS, IDS)
     (tmp_path / "ids.txt").write_bytes(bytes(20_000))
