@@ -210,6 +210,12 @@ class PostgresStorage:
                 f"its tables are of version {version}, and this ScholarBase has {VERSION}: use the newer one"
             )
 
+    def note_deletion(self) -> None:
+        """Nothing to do."""
+
+    def deletions(self) -> object | None:
+        return None
+
     def checkpoint(self) -> None:
         """Nothing to do."""
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Sequence
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Self, Unpack, cast
+from typing import Any, Concatenate, ParamSpec, Self, cast
 
 import anyio
 import httpx
@@ -16,9 +16,6 @@ from scholarbase.client.client import Client, U
 from scholarbase.client.core import BaseClient
 from scholarbase.client.endpoints import Batch, Request, T
 from scholarbase.models.paging import Paging
-from scholarbase.models.papers import Paper
-from scholarbase.models.responses import Citation, Hit
-from scholarbase.models.source import EdgeArguments, PageArguments, SearchArguments, SimilarArguments
 
 P = ParamSpec("P")
 
@@ -40,6 +37,19 @@ def _awaitable(
 
     awaitable.__qualname__ = f"AsyncClient.{method.__name__}"
     return awaitable
+
+
+def _with_awaited_pages(
+    method: Callable[Concatenate[Any, P], Iterator[T]],
+) -> Callable[Concatenate[Any, P], AsyncIterator[T]]:
+    """An ``iter_`` method of ``Client``, which calls ``_pages``, for ``async for``."""
+
+    @functools.wraps(method)
+    def iterate(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> AsyncIterator[T]:
+        return cast(AsyncIterator[T], method(self, *args, **kwargs))
+
+    iterate.__qualname__ = f"AsyncClient.{method.__name__}"
+    return iterate
 
 
 class AsyncClient(BaseClient):
@@ -151,54 +161,8 @@ class AsyncClient(BaseClient):
     _match_all = _awaitable(Client._match_all)
     _check_all = _awaitable(Client._check_all)
 
-    def iter_search(
-        self, q: str, *, limit: int | None = None, offset: int = 0, **arguments: Unpack[SearchArguments]
-    ) -> AsyncIterator[Hit]:
-        """The results of a search, page by page, each paper once. The arguments are those of
-        ``Client.iter_search``."""
-        return self._pages(
-            lambda size, start: self.search(q, limit=size, offset=start, **arguments), limit, offset
-        )
-
-    def iter_similar(
-        self,
-        paper_id: str,
-        *,
-        limit: int | None = None,
-        offset: int = 0,
-        **arguments: Unpack[SimilarArguments],
-    ) -> AsyncIterator[Hit]:
-        """All similar papers, page by page, up to ``limit`` or ``fusion_depth``. The other arguments are those of
-        ``similar``."""
-        return self._pages(
-            lambda size, start: self.similar(paper_id, limit=size, offset=start, **arguments), limit, offset
-        )
-
-    def iter_author_papers(
-        self, author_id: str, *, limit: int | None = None, offset: int = 0, **arguments: Unpack[PageArguments]
-    ) -> AsyncIterator[Paper]:
-        """All papers of an author, page by page, up to ``limit``. The other arguments are those of
-        ``author_papers``."""
-        return self._pages(
-            lambda size, start: self.author_papers(author_id, limit=size, offset=start, **arguments),
-            limit,
-            offset,
-        )
-
-    def iter_citations(
-        self, paper_id: str, *, limit: int | None = None, offset: int = 0, **arguments: Unpack[EdgeArguments]
-    ) -> AsyncIterator[Citation]:
-        """All citations, page by page, up to ``limit``. The other arguments are those of ``citations``."""
-        return self._pages(
-            lambda size, start: self.citations(paper_id, limit=size, offset=start, **arguments), limit, offset
-        )
-
-    def iter_references(
-        self, paper_id: str, *, limit: int | None = None, offset: int = 0, **arguments: Unpack[EdgeArguments]
-    ) -> AsyncIterator[Citation]:
-        """All references, page by page, up to ``limit``. The other arguments are those of ``citations``."""
-        return self._pages(
-            lambda size, start: self.references(paper_id, limit=size, offset=start, **arguments),
-            limit,
-            offset,
-        )
+    iter_search = _with_awaited_pages(Client.iter_search)
+    iter_similar = _with_awaited_pages(Client.iter_similar)
+    iter_author_papers = _with_awaited_pages(Client.iter_author_papers)
+    iter_citations = _with_awaited_pages(Client.iter_citations)
+    iter_references = _with_awaited_pages(Client.iter_references)

@@ -69,6 +69,8 @@ class SqliteStorage:
         """The file that is open for writing."""
         self._seconds: float | None = None
         """How long its transactions wait for other processes."""
+        self._has_deleted = False
+        """Whether the running transaction deletes sessions."""
         self._idle: deque[tuple[_File, sqlite3.Connection]] = deque()
 
     # -- writing ----------------------------------------------------------------------------------------
@@ -87,6 +89,9 @@ class SqliteStorage:
             connection.execute("BEGIN IMMEDIATE")
             yield connection
             connection.execute("COMMIT")
+            if self._has_deleted:
+                self._has_deleted = False
+                os.utime(self.path, ns=(time.time_ns(),) * 2)
         except BaseException as error:
             if connection.in_transaction:
                 with suppress(sqlite3.Error):
@@ -94,6 +99,17 @@ class SqliteStorage:
             if isinstance(error, sqlite3.DatabaseError) and not _is_busy(error):
                 self._disconnect()
             raise
+
+    def note_deletion(self) -> None:
+        self._has_deleted = True
+
+    def deletions(self) -> object | None:
+        """The file and the time of its last change, which a deletion sets; checkpoints change it too."""
+        try:
+            status = self.path.stat()
+        except OSError:
+            return None
+        return status.st_dev, status.st_ino, status.st_mtime_ns
 
     def checkpoint(self) -> None:
         """Copy the write-ahead log to the file, and begin the log again, which waits for the disk too."""

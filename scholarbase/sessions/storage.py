@@ -53,6 +53,13 @@ class Storage(Protocol):
             seconds: how long it waits for other processes.
         """
 
+    def note_deletion(self) -> None:
+        """Called in a transaction that deletes sessions: ``deletions`` changes when it is committed."""
+
+    def deletions(self) -> object | None:
+        """A value that changes whenever sessions are deleted, in any process; None where only reading the sessions
+        shows that."""
+
     def checkpoint(self) -> None:
         """Called now and then outside a transaction, for work that waits for the disk."""
 

@@ -62,6 +62,16 @@ class SessionFacts:
         return {**self.session.to_dict(), "calls": self.calls, "used": self.used, "lost": self.lost}
 
 
+@dataclass(slots=True)
+class _Known:
+    """A session as this process last read it, and the number of its last call that it has read or written.
+    ``deletions`` is that of the storage before the session was read."""
+
+    session: Session
+    calls: int
+    deletions: object
+
+
 class SessionStore:
     """The sessions of a folder or a database. Safe to share between threads and between processes; ``close`` it, or use
     it in a ``with``. The file, or the tables, are created when the first session opens.
@@ -83,7 +93,7 @@ class SessionStore:
         self._quotas = quotas or Quotas()
         self._keep_days = keep_days
         self._progress: dict[str, Progress] = {}
-        self._known: dict[str, Session] = {}
+        self._known: dict[str, _Known] = {}
         self._read_at = 0.0
         """When a database that could not be read is read again for a known session."""
         self._size = 0
@@ -150,47 +160,55 @@ class SessionStore:
             StorageError: the database cannot be read, and this process has not met the session, which may have a date.
         """
         known = self._known.get(session_id)
-        if known is None or time.monotonic() >= self._read_at:
+        if known is None or (not self._is_current(known) and time.monotonic() >= self._read_at):
             try:
                 with self._storage.reading(FIND_SECONDS) as connection:
-                    found = None if connection is None else self._found(connection, session_id, owner)
-                return found or Session(session_id, owner=owner)
+                    read = None if connection is None else self._read_known(connection, session_id, owner)
+                if read is None:
+                    return Session(session_id, owner=owner)
+                known = read
             except StorageError:
                 self._read_at = time.monotonic() + RETRY_SECONDS
                 if known is None:
                     raise
-        _check_owner(known, owner)
-        return known
+        _check_owner(known.session, owner)
+        self._check_size()
+        limit = self._quotas.calls
+        if limit is not None and known.calls >= limit:
+            raise QuotaExceeded(
+                f"The session {session_id!r} has {known.calls:,} calls, and SCHOLARBASE_SESSION_CALLS allows "
+                f"{limit:,}: continue in another session, or without one."
+            )
+        return known.session
 
-    def _found(self, connection: Connection, session_id: str, owner: str) -> Session | None:
+    def _is_current(self, known: _Known) -> bool:
+        """Whether a session was not deleted since it was read, and the size of all is known."""
+        is_measured = self._quotas.megabytes is None or time.monotonic() - self._measured < MEASURE_SECONDS
+        return is_measured and known.deletions is not None and known.deletions == self._storage.deletions()
+
+    def _read_known(self, connection: Connection, session_id: str, owner: str) -> _Known | None:
+        """Raises QuotaExceeded: there is none of this name, and none may open."""
+        deletions = self._storage.deletions()  # before the row is read
         row = connection.execute(
             f"SELECT {_COLUMNS}, {_LAST} FROM sessions WHERE id = ?", (session_id,)
         ).fetchone()
+        self._measure(connection)
         if row is None:
             self._check_may_open(connection, owner)
             return None
-        session = _session_of(*row[:7])
-        _check_owner(session, owner)
-        self._remember(session)
-        self._check_size(connection)
-        calls, limit = row[7], self._quotas.calls
-        if limit is not None and calls >= limit:
-            raise QuotaExceeded(
-                f"The session {session_id!r} has {calls:,} calls, and SCHOLARBASE_SESSION_CALLS allows {limit:,}: "
-                "continue in another session, or without one."
-            )
-        return session
+        return self._remember(_session_of(*row[:7]), row[7], deletions)
 
-    def _remember(self, session: Session) -> None:
+    def _remember(self, session: Session, calls: int, deletions: object) -> _Known:
         if len(self._known) >= KNOWN_SESSIONS:
             self._known.clear()
-        self._known[session.id] = session
+        known = self._known[session.id] = _Known(session, calls, deletions)
+        return known
 
     def delete(self, session_id: str) -> Future[None]:
         """Delete a session and its calls. The future raises SessionNotFound."""
 
         def run(connection: Connection) -> None:
-            if not _delete(connection, session_id):
+            if not self._delete(connection, session_id):
                 raise not_found(session_id)
 
         return self._writer.submit(run, session_id)
@@ -204,9 +222,16 @@ class SessionStore:
         at = int(before.timestamp() * 1_000_000)
         old = connection.execute(f"SELECT id FROM sessions WHERE {_USED} < ?", (at,)).fetchall()
         for [session_id] in old:
-            _delete(connection, session_id)
+            self._delete(connection, session_id)
         if old:
             log.info("Deleted %d sessions that were not used for %g days.", len(old), self._keep_days)
+
+    def _delete(self, connection: Connection, session_id: str) -> int:
+        connection.execute("DELETE FROM calls WHERE session = ?", (session_id,))
+        deleted = connection.execute("DELETE FROM sessions WHERE id = ?", (session_id,)).rowcount
+        if deleted:
+            self._storage.note_deletion()
+        return int(deleted)
 
     # -- quotas -----------------------------------------------------------------------------------------
 
@@ -220,16 +245,17 @@ class SessionStore:
                     "SCHOLARBASE_SESSIONS_PER_KEY: continue one, delete some (DELETE /v1/sessions/NAME), or send the "
                     "call without a session."
                 )
-        self._check_size(connection)
+        self._measure(connection)
+        self._check_size()
 
-    def _check_size(self, connection: Connection) -> None:
-        limit = self._quotas.megabytes
-        if limit is None:
-            return
-        if time.monotonic() - self._measured >= MEASURE_SECONDS:
+    def _measure(self, connection: Connection) -> None:
+        if self._quotas.megabytes is not None and time.monotonic() - self._measured >= MEASURE_SECONDS:
             self._measured = time.monotonic()
             self._size = self._storage.used_bytes(connection)
-        if self._size >= limit * 1_000_000:
+
+    def _check_size(self) -> None:
+        limit = self._quotas.megabytes
+        if limit is not None and self._size >= limit * 1_000_000:
             raise QuotaExceeded(
                 f"The sessions of this server take {self._size / 1e6:,.0f} MB, and SCHOLARBASE_SESSIONS_MB allows "
                 f"{limit:,}: delete some (DELETE /v1/sessions/NAME), or send the call without a session."
@@ -314,10 +340,12 @@ class SessionStore:
                 if number is None:
                     current = _ensure(connection, session)
                     _check_owner(current, session.owner)
-                    self._remember(current)
+                    self._remember(current, 0, self._storage.deletions())
                     number = self._write(connection, current, replace(call, number=None), line)
                 assert number is not None
                 numbers.append(number)
+            if (known := self._known.get(session.id)) is not None:
+                known.calls = numbers[-1]
             return numbers
 
         return self._writer.submit(run, session.id, recorded=session.id)
@@ -457,11 +485,6 @@ def _ensure(connection: Connection, session: Session) -> Session:
         current = replace(session, opened=now())
         _insert(connection, current)
     return current
-
-
-def _delete(connection: Connection, session_id: str) -> int:
-    connection.execute("DELETE FROM calls WHERE session = ?", (session_id,))
-    return int(connection.execute("DELETE FROM sessions WHERE id = ?", (session_id,)).rowcount)
 
 
 def _count_lost(connection: Connection, session_id: str, calls: int) -> None:

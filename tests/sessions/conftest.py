@@ -1,11 +1,14 @@
-"""Agents are closed after each test."""
+"""Agents are closed after each test, and a file that cannot be written is tried again soon."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from scholarbase.sessions import writer
+from scholarbase.sessions.store import SessionStore
 from tests.sessions.agents import close_all
 
 
@@ -13,3 +16,14 @@ from tests.sessions.agents import close_all
 def _closed() -> Iterator[None]:
     yield
     close_all()
+
+
+@pytest.fixture(autouse=True)
+def _retry_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer, "RETRY_SECONDS", 0.1)
+
+
+@pytest.fixture
+def file_store(tmp_path: Path) -> Iterator[SessionStore]:
+    with SessionStore(tmp_path / "sessions") as opened:
+        yield opened

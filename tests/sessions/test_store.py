@@ -5,39 +5,31 @@ from __future__ import annotations
 import json
 import os
 import signal
-import sqlite3
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from scholarbase.databases import open_for_reading
 from scholarbase.errors import (
     BudgetExhausted,
     InvalidRequest,
     QuotaExceeded,
     SessionExists,
     SessionNotFound,
-    StorageError,
 )
 from scholarbase.models.runs import CallKind
-from scholarbase.sessions import sqlite
 from scholarbase.sessions import store as store_module
-from scholarbase.sessions import writer as module
 from scholarbase.sessions.progress import BudgetState
 from scholarbase.sessions.session import CallRecord, Limits, Quotas, Session
 from scholarbase.sessions.store import SessionStore
-from scholarbase.sessions.writer import wait_for
 from scholarbase.trajectories.calls import TrajectoryWriter, read_trajectory
 from tests.conftest import ROOT
-from tests.sessions.agents import wait_until
 
 A, B, C = "arXiv:hep-th/9301068", "arXiv:hep-th/9303046", "CorpusId:7"
 SOON = 120.0
@@ -49,20 +41,9 @@ def location(tmp_path: Path) -> Path | str:
     return tmp_path
 
 
-@pytest.fixture(autouse=True)
-def _retry_soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "RETRY_SECONDS", 0.1)
-
-
 @pytest.fixture
 def store(location: Path | str) -> Iterator[SessionStore]:
     with SessionStore(location) as opened:
-        yield opened
-
-
-@pytest.fixture
-def file_store(tmp_path: Path) -> Iterator[SessionStore]:
-    with SessionStore(tmp_path / "sessions") as opened:
         yield opened
 
 
@@ -334,38 +315,6 @@ def test_concurrent_reservations_get_exactly_the_budget(location: Path | str) ->
         one.close()
 
 
-def test_a_cancelled_reservation_counts_nothing(file_store: SessionStore) -> None:
-    session = opened(file_store, limits=Limits(calls=2))
-    with closing(sqlite3.connect(Path(file_store.name), isolation_level=None)) as other:
-        other.execute("BEGIN IMMEDIATE")
-        file_store.record(session, [a_call()])  # the thread waits for the lock with this one
-        with pytest.raises(StorageError, match=r"within 0\.2 seconds"):
-            wait_for(reserve(file_store, session), 0.2)
-        other.execute("COMMIT")
-    assert reserve(file_store, session).result(SOON).remaining == {
-        "calls": 0
-    }  # of 2, one recorded and this one
-
-
-def test_a_cancelled_operation_does_not_fail_again(tmp_path: Path) -> None:
-    """set_running_or_notify_cancel was called twice on its future, which is an error, and ended the thread."""
-    folder = tmp_path / "sessions"
-    with SessionStore(folder) as store:
-        session = opened(store, limits=Limits(calls=2))
-        with closing(sqlite3.connect(Path(store.name), isolation_level=None)) as other:
-            other.execute("BEGIN IMMEDIATE")
-            store.record(session, [a_call()])
-            cancelled = reserve(store, session)
-            assert cancelled.cancel()
-            store.record(session, [a_call()])
-            other.execute("DROP TABLE calls")
-            other.execute("COMMIT")
-        wait_until(lambda: isinstance(reserve(store, session).exception(SOON), StorageError))
-        for file in folder.iterdir():
-            file.unlink()
-        assert store.record(session, [a_call()]).result(SOON) == [3]
-
-
 # -- the same call sent twice -----------------------------------------------------------------------------
 
 
@@ -468,161 +417,19 @@ def test_a_session_deleted_and_opened_elsewhere_is_numbered_from_1(location: Pat
         session = opened(one)
         kept(one, session, a_call(ids=(A,)), a_call(ids=(A,)))
         kept(two, session, a_call(ids=(B,)))
+        assert one.find("s", "") == session
         two.delete("s").result(SOON)
         time.sleep(0.002)
-        other = opened(two, limits=Limits(calls=2))
-        assert kept(one, session, a_call(ids=(C,))) == [1]
+        other = opened(two, as_of="2003-12", limits=Limits(calls=2))
         assert one.find("s", "") == other
+        assert kept(one, session, a_call(ids=(C,))) == [1]
         assert reserve(one, session, with_seen=True).result(SOON).seen == {C}
         assert kept(two, other, a_call()) == [2]
-
-
-def test_old_sessions_go_and_one_still_used_opens_again(tmp_path: Path) -> None:
-    with SessionStore(tmp_path) as keeps:
-        session = opened(keeps)
-        opened(keeps, "fresh")
-        kept(keeps, session, a_call(ids=(A,)), a_call(ids=(B,)))
-        with closing(sqlite3.connect(Path(keeps.name))) as connection:
-            connection.execute("UPDATE calls SET ended = 1577836800000000 WHERE session = 's'")
-            connection.commit()
-        with SessionStore(tmp_path, keep_days=30) as sweeps:
-            opened(sweeps, "other")
-            wait_until(lambda: len(keeps.sessions()[1]) == 2)
-        assert {one.session.id for one in keeps.sessions()[1]} == {"fresh", "other"}
-        assert kept(keeps, session, a_call(ids=(C,))) == [1]
-        assert lines(keeps)[0]["ids"] == [C]
 
 
 def test_days_beyond_the_calendar_delete_nothing(location: Path | str) -> None:
     with SessionStore(location, keep_days=1e12) as store:
         assert kept(store, opened(store), a_call(), a_call()) == [1, 2]
-
-
-# -- a file that cannot be written ----------------------------------------------------------------------------------
-
-
-def test_a_folder_that_cannot_be_made(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    folder = tmp_path / "sessions"
-    folder.write_text("in the way")
-    with SessionStore(folder) as store:
-        with pytest.raises(StorageError, match=r"sessions\.sqlite cannot be"):
-            opened(store)
-        session = store.find("s", "")
-        futures = [store.record(session, [a_call(arguments={"q": str(i)})]) for i in range(5)]
-        assert "Sessions cannot be written" in caplog.text
-        folder.unlink()
-        assert [future.result(SOON) for future in futures] == [[1], [2], [3], [4], [5]]
-        assert [line["arguments"]["q"] for line in lines(store)] == list("01234")
-
-
-@pytest.fixture
-def small_disk(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
-    """A file limited to so many pages, as on a disk of that size: change ``pages`` to make room."""
-    room = {"pages": 40}
-
-    def limited(connect: Callable[[Path], sqlite3.Connection]) -> Callable[[Path], sqlite3.Connection]:
-        def connected(path: Path) -> sqlite3.Connection:
-            connection = connect(path)
-            connection.execute(f"PRAGMA max_page_count = {room['pages']}")
-            return connection
-
-        return connected
-
-    monkeypatch.setattr(sqlite, "_connect", limited(sqlite._connect))
-    return room
-
-
-def test_a_full_disk_delays_calls_and_loses_none(
-    file_store: SessionStore, small_disk: dict[str, int], caplog: pytest.LogCaptureFixture
-) -> None:
-    session = opened(file_store)
-    text = "x" * 5000
-    # The disk stays full until all of these have returned: they do not wait for it.
-    futures = [file_store.record(session, [a_call(arguments={"q": f"{i} {text}"})]) for i in range(100)]
-    wait_until(lambda: "database or disk is full" in caplog.text)
-    assert not futures[-1].done()
-    small_disk["pages"] = 100_000
-    assert [future.result(SOON) for future in futures] == [[i] for i in range(1, 101)]
-    assert [line["arguments"]["q"].split()[0] for line in lines(file_store)] == [str(i) for i in range(100)]
-    assert file_store.session("s").lost == 0
-
-
-def test_calls_dropped_while_the_disk_is_full_are_counted(
-    file_store: SessionStore, small_disk: dict[str, int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "WAITING_CALLS", 10)
-    session = opened(file_store)
-    kept(file_store, session, a_call())
-    huge = "x" * 500_000
-    futures = [file_store.record(session, [a_call(arguments={"q": huge})])]
-    wait_until(lambda: file_store._writer._error is not None)
-    futures += [file_store.record(session, [a_call(arguments={"q": huge})]) for _ in range(24)]
-    assert [isinstance(future.exception(SOON), StorageError) for future in futures[10:]] == [True] * 15
-    small_disk["pages"] = 100_000
-    assert [future.result(SOON) for future in futures[:10]] == [[number] for number in range(2, 12)]
-    wait_until(lambda: file_store.session("s").lost == 15)  # written with the next transaction
-
-
-def test_calls_keep_their_order_behind_another_processes_transaction(file_store: SessionStore) -> None:
-    session = opened(file_store)
-    kept(file_store, session, a_call())
-    with closing(sqlite3.connect(Path(file_store.name), isolation_level=None)) as other:
-        other.execute("BEGIN IMMEDIATE")
-        waiting = [file_store.record(session, [a_call(arguments={"q": f"{n}"})]) for n in range(5)]
-        assert file_store.session("s").calls == 1, "reading waits for no lock"
-        assert not any(future.done() for future in waiting)
-        other.execute("COMMIT")
-    numbers = [future.result(SOON) for future in waiting]
-    assert [*numbers, kept(file_store, session, a_call(arguments={"q": "5"}))] == [[n] for n in range(2, 8)]
-    assert [line["arguments"]["q"] for line in lines(file_store)][1:] == [f"{n}" for n in range(6)]
-
-
-def test_closing_writes_waiting_calls(tmp_path: Path) -> None:
-    store = SessionStore(tmp_path)
-    session = opened(store)
-    for _ in range(1000):
-        store.record(session, [a_call()])
-    store.close()
-    with SessionStore(tmp_path) as again:
-        assert [line["call"] for line in lines(again)] == list(range(1, 1001))
-
-
-def test_closing_ends_while_the_file_cannot_be_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(module, "CLOSE_SECONDS", 0.5)
-    folder = tmp_path / "sessions"
-    folder.write_text("in the way")
-    store = SessionStore(folder)
-    future = store.record(Session("s"), [a_call()])
-    store.close()
-    assert isinstance(future.exception(SOON), StorageError)
-    assert "1 calls of sessions could not be written, and are lost" in caplog.text
-
-
-def test_a_file_deleted_under_a_server_is_made_again(file_store: SessionStore) -> None:
-    session = opened(file_store)
-    kept(file_store, session, a_call(ids=(A,)))
-    for file in Path(file_store.name).parent.iterdir():
-        file.unlink()
-    assert kept(file_store, session, a_call(ids=(B,)), a_call(ids=(C,))) == [1, 2]
-    assert [line["ids"] for line in lines(file_store)] == [[B], [C]]
-
-
-def test_a_damaged_file_is_an_error_that_names_it(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    path = tmp_path / "sessions.sqlite"
-    path.write_bytes(b"no database" * 1000)
-    with SessionStore(tmp_path) as store:
-        with pytest.raises(StorageError, match=r"sessions\.sqlite"):
-            store.sessions()
-        with pytest.raises(StorageError):
-            opened(store)
-        with pytest.raises(StorageError):
-            store.find("s", "")  # it might have a date after which nothing exists
-        waits = store.record(Session("s"), [a_call()])
-        path.unlink()
-        assert waits.result(SOON) == [1]
-    assert "cannot be read" in caplog.text
 
 
 def test_a_trajectory_is_read_by_many_threads_in_turn(store: SessionStore) -> None:
@@ -636,56 +443,6 @@ def test_a_trajectory_is_read_by_many_threads_in_turn(store: SessionStore) -> No
         thread.start()
         thread.join()
     assert [json.loads(line)["call"] for line in found] == list(range(1, 101))
-
-
-# -- statements in the caller's thread ----------------------------------------------------------------------
-
-
-def test_a_call_is_written_at_once_where_nothing_waits(file_store: SessionStore) -> None:
-    session = opened(file_store)
-    wait_until(lambda: file_store.record(session, [a_call()]).done())
-    before = len(lines(file_store))
-    written = file_store.record(session, [a_call()])
-    assert written.done()
-    assert written.result(0) == [before + 1] == [len(lines(file_store))]
-
-
-def test_the_log_is_copied_to_the_file_as_calls_are_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "CHECKPOINT_OPERATIONS", 20)
-    with SessionStore(tmp_path) as store:
-        session = opened(store)
-        kept(store, session, *[a_call() for _ in range(500)])
-
-        def copied() -> bool:
-            """Whether the file itself has most calls, without its write-ahead log."""
-            (tmp_path / "copy.sqlite").write_bytes(Path(store.name).read_bytes())
-            with closing(sqlite3.connect(f"file:{tmp_path / 'copy.sqlite'}?immutable=1", uri=True)) as copy:
-                try:
-                    [count] = copy.execute("SELECT count(*) FROM calls").fetchone()
-                except sqlite3.DatabaseError:  # copied while pages were being written
-                    return False
-            return int(count) >= 400
-
-        wait_until(copied)
-
-
-def test_closing_does_not_wait_long_for_another_process(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "CLOSE_SECONDS", 0.2)
-    store = SessionStore(tmp_path)
-    session = opened(store)
-    kept(store, session, a_call())
-    with closing(sqlite3.connect(Path(store.name), isolation_level=None)) as other:
-        other.execute("BEGIN IMMEDIATE")
-        monkeypatch.setattr(module, "BUSY_SECONDS", 0.2)
-        store.record(session, [a_call()])
-        ended = threading.Thread(target=store.close)
-        ended.start()
-        ended.join(SOON)
-        assert not ended.is_alive()
 
 
 # -- order, and calls of killed processes -------------------------------------------------------------------
@@ -717,49 +474,6 @@ def test_a_trajectory_out_of_number_makes_calls(store: SessionStore, tmp_path: P
     assert [(call.call, call.parent) for call in read_trajectory(file)] == [(2, None), (1, None)]
     with TrajectoryWriter(file, append=True) as writer:
         assert writer.append("s", "answer", [A]) == 3
-
-
-LOCKED = """
-import os, signal, sys
-from pathlib import Path
-from scholarbase.sessions.session import CallRecord
-from scholarbase.sessions.store import SessionStore
-
-store = SessionStore(Path(sys.argv[1]))
-with store._storage.reading() as connection:
-    connection.execute("SELECT count(*) FROM calls").fetchone()
-    session = store.find("s", "")
-    store.record(session, [CallRecord("search_papers", "search", {}, ())]).result()  # opens the file for writing
-print("open", flush=True)
-sys.stdin.readline()
-for _ in range(4):
-    store.record(session, [CallRecord("search_papers", "search", {}, ())]).result()
-os.kill(os.getpid(), signal.SIGKILL)
-"""
-
-
-def test_a_file_opened_for_writing_while_it_was_read_lost_calls_at_a_kill(tmp_path: Path) -> None:
-    """Closing a descriptor of the file released SQLite's locks on it, so that another process deleted the write-ahead
-    log (https://sqlite.org/howtocorrupt.html, 2.2)."""
-    with SessionStore(tmp_path) as store:
-        kept(store, opened(store), a_call())
-    with subprocess.Popen(
-        [sys.executable, "-c", LOCKED, str(tmp_path)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        cwd=ROOT,
-    ) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        assert process.stdout.readline() == "open\n"
-        with SessionStore(tmp_path) as other:
-            assert len(lines(other)) == 2
-        process.stdin.write("\n")
-        process.stdin.flush()
-        assert process.wait(SOON) == -signal.SIGKILL
-    with SessionStore(tmp_path) as store:
-        assert len(lines(store)) == 6
 
 
 ADMITTED = """
@@ -860,11 +574,3 @@ def test_long_arguments_are_recorded_by_their_size(
     assert line["arguments"] == (
         {"q": "x" * size} if is_recorded else {"not_recorded": size + len('{"q":""}')}
     )
-
-
-def test_a_long_question_is_not_stored_with_each_call(file_store: SessionStore) -> None:
-    session = opened(file_store, query="\U0001f4da" * 10_000, query_id="\U0001f4da" * 10_000)
-    kept(file_store, session, a_call(), a_call(error="\U0001f4da" * 10_000, ids=()))
-    with closing(open_for_reading(Path(file_store.name))) as db:
-        assert db.execute("SELECT max(length(line)) FROM calls").fetchone()[0] < 10_000
-    assert {line["query"] for line in lines(file_store)} == {session.query}
