@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from threading import Event, Lock, Thread
 from typing import Protocol
@@ -17,7 +17,6 @@ from rich.progress import (
     ProgressColumn,
     SpinnerColumn,
     Task,
-    TaskID,
     TaskProgressColumn,
     TextColumn,
 )
@@ -57,25 +56,44 @@ class SilentReporter:
 
     @contextmanager
     def stage(self, name: str, unit: str, total: int | None, done: int = 0) -> Iterator[Tracker]:
-        yield _Count()
+        yield _Stage(name, unit, total, done)
 
 
-class _Count:
-    def __init__(self) -> None:
+class _Stage:
+    """A stage's count and position, and how they are written. ``changed`` is called after each change."""
+
+    def __init__(self, name: str, unit: str, total: int | None, done: int) -> None:
+        self._name, self._unit, self._total, self._first = name, unit, total, done
         self.count = 0
-        self.done = 0
+        self.done = done
         self.began = time.monotonic()
+        self.changed: Callable[[], None] = lambda: None
 
     def advance(self, count: int) -> None:
         self.count += count
+        self.changed()
 
     def at(self, done: int) -> None:
         self.done = done
+        self.changed()
 
     @property
-    def rate(self) -> float:
+    def rate(self) -> str:
         """The count per second since the stage began."""
-        return self.count / max(time.monotonic() - self.began, 1e-9)
+        return f"{self.count / max(time.monotonic() - self.began, 1e-9):,.0f}/s"
+
+    @property
+    def counted(self) -> str:
+        return f"{self.count:,} {self._unit}"
+
+    def line(self) -> str:
+        """The count, its rate, and the time that is left."""
+        elapsed = time.monotonic() - self.began
+        line = f"{self._name}: {self.counted} in {elapsed:,.0f} s, {self.rate}"
+        if self._total is None or self.done <= self._first:
+            return line
+        seconds = (self._total - self.done) * elapsed / (self.done - self._first)
+        return f"{line}, {100 * self.done / self._total:.0f}%, about {seconds:,.0f} s left"
 
 
 class LogReporter:
@@ -86,36 +104,21 @@ class LogReporter:
 
     @contextmanager
     def stage(self, name: str, unit: str, total: int | None, done: int = 0) -> Iterator[Tracker]:
-        tracker = _LogTracker(name, unit, total, done)
+        stage = _Stage(name, unit, total, done)
         ended = Event()
 
         def write_lines() -> None:
             while not ended.wait(self._seconds):
-                log.info("%s", tracker.line())
+                log.info("%s", stage.line())
 
         writer = Thread(target=write_lines, name="progress", daemon=True)
         writer.start()
         try:
-            yield tracker
+            yield stage
         finally:
             ended.set()
             writer.join()
-        log.info("%s: %s %s in %.1f s", name, f"{tracker.count:,}", unit, time.monotonic() - tracker.began)
-
-
-class _LogTracker(_Count):
-    def __init__(self, name: str, unit: str, total: int | None, done: int) -> None:
-        super().__init__()
-        self._name, self._unit, self._total, self._first = name, unit, total, done
-
-    def line(self) -> str:
-        """The count, its rate, and the time that is left."""
-        elapsed = time.monotonic() - self.began
-        line = f"{self._name}: {self.count:,} {self._unit} in {elapsed:,.0f} s, {self.rate:,.0f}/s"
-        if self._total is None or self.done <= self._first:
-            return line
-        seconds = (self._total - self.done) * elapsed / (self.done - self._first)
-        return f"{line}, {100 * self.done / self._total:.0f}%, about {seconds:,.0f} s left"
+        log.info("%s: %s in %.1f s", name, stage.counted, time.monotonic() - stage.began)
 
 
 class TerminalReporter:
@@ -133,11 +136,17 @@ class TerminalReporter:
             # A terminal can show only one live display, so parallel stages share it.
             bars = self._bars = self._bars or self._display()
             self._running += 1
-        task = bars.add_task(name, total=total, completed=done, counted=f"0 {unit}")
-        tracker = _TerminalTracker(bars, task, unit, total)
+        stage = _Stage(name, unit, total, done)
+        task = bars.add_task(name, total=total, completed=done, counted=stage.counted)
+
+        def show() -> None:
+            bars.update(task, completed=stage.done, counted=f"{stage.counted} · {stage.rate}")
+
+        stage.changed = show
         try:
-            yield tracker
-            bars.update(task, total=total or 1, completed=total or 1, counted=tracker.text)
+            yield stage
+            show()
+            bars.update(task, total=total or 1, completed=total or 1)
         finally:
             with self._lock:
                 self._running -= 1
@@ -174,21 +183,3 @@ def _clock(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
-
-
-class _TerminalTracker(_Count):
-    def __init__(self, bar: Progress, task: TaskID, unit: str, total: int | None) -> None:
-        super().__init__()
-        self._bar, self._task, self._unit, self._total = bar, task, unit, total
-
-    @property
-    def text(self) -> str:
-        return f"{self.count:,} {self._unit} · {self.rate:,.0f}/s"
-
-    def advance(self, count: int) -> None:
-        super().advance(count)
-        self._bar.update(self._task, counted=self.text)
-
-    def at(self, done: int) -> None:
-        super().at(done)
-        self._bar.update(self._task, completed=done)

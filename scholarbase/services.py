@@ -7,11 +7,11 @@ import time
 from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import contextmanager
 from traceback import clear_frames
-from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit, urlunsplit
 
 import httpx
+import orjson
 from tenacity import Retrying
 
 from scholarbase.deadlines import DEADLINE, check
@@ -26,8 +26,7 @@ from scholarbase.http import (
     retry_options,
 )
 
-JSON: Final = MappingProxyType({"Content-Type": "application/json"})
-NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
+_JSON: Final = {"Content-Type": "application/json"}
 
 
 class ResponseTooLarge(Exception):
@@ -76,13 +75,12 @@ class ModelService:
         endpoint: its address is in messages and log lines, which clients of a server do not get.
         error: the class of its errors.
         activity: activity and advice for the error at the time limit.
-        advice: what to do, by status.
+        advice: what to do, by status, besides what any service has.
         api_key: its key, which is left out of messages.
         key_setting: the setting with the key, for errors.
-        key_header: the header with the key; by default ``Authorization``, as a bearer token.
         timeout: seconds for one attempt.
         retries, backoff: as for :func:`retry_options`.
-        headers: of each request.
+        headers: of each request, besides those of any.
 
     Raises:
         The service's error: no header can have the key.
@@ -98,33 +96,39 @@ class ModelService:
         advice: Mapping[int, str],
         api_key: str | None,
         key_setting: str,
-        key_header: str | None = None,
         timeout: float,
         retries: int,
         backoff: float,
         log: logging.Logger,
-        headers: Mapping[str, str] = NO_HEADERS,
+        headers: Mapping[str, str] | None = None,
     ) -> None:
         address = endpoint.display_name
         self._name = f"The {kind} at {address}"
         self._public = f"The {kind}"
         self._address = address
+        self._url = endpoint.url
         self._error = error
         self._activity = activity
-        self._advice = advice
+        self._advice = {
+            401: f"set {key_setting} to a valid key.",
+            403: f"set {key_setting} to a key that may use this model.",
+            404: "check the URL.",
+            429: "it is overloaded or a quota is used up, so try again later.",
+            **advice,
+        }
         self._api_key = api_key
         self._retries = retries
         self._backoff = backoff
         self._log = log
         self._timeout = timeout
-        sent = dict(headers)
+        sent = {**_JSON, **(headers or {})}
         if api_key:
             if not VISIBLE_ASCII.fullmatch(api_key):
                 raise error(
                     f"{key_setting} has characters that no key has, such as spaces or line breaks: set it to the key "
                     "alone."
                 )
-            sent |= {key_header: api_key} if key_header else {"Authorization": f"Bearer {api_key}"}
+            sent["Authorization"] = f"Bearer {api_key}"
         self._http = httpx.Client(
             headers=sent,
             timeout=timeout,
@@ -155,12 +159,9 @@ class ModelService:
                 )
             raise
 
-    def fetch(self, method: str, url: str, most: int, **options: Any) -> httpx.Response:
+    def post(self, content: bytes, most: int) -> httpx.Response:
         """Send one request, and read at most ``most`` bytes of its response, within the service's timeout and the time
-        limit of the context.
-
-        ``options`` are those of ``httpx.Client.stream``. The response has the header fields ``Retry-After`` and
-        ``Content-Type`` only.
+        limit of the context. The response has the header fields ``Retry-After`` and ``Content-Type`` only.
 
         Raises:
             ResponseTooLarge: it is longer; the connection is closed.
@@ -170,7 +171,7 @@ class ModelService:
         seconds = self._timeout if deadline is None else max(min(self._timeout, deadline.remaining), 0.001)
         end = time.monotonic() + seconds
         body = bytearray()
-        with self._http.stream(method, url, timeout=seconds, **options) as response:
+        with self._http.stream("POST", self._url, timeout=seconds, content=content) as response:
             try:
                 for chunk in response.iter_bytes():
                     body += chunk
@@ -237,6 +238,19 @@ class ModelService:
             tried = f", in {attempts_text(retrying.statistics['attempt_number'])}"
         advised = self._advice.get(response.status_code, "check its log.")
         raise self._failure(returned, excerpt, f"{tried}: {advised}")
+
+    def read_json(self, response: httpx.Response, expected: str) -> Any:
+        """The JSON of a response.
+
+        Raises:
+            The service's error: it is not JSON. ``expected`` is the kind of service that was expected.
+        """
+        try:
+            return orjson.loads(response.content)
+        except orjson.JSONDecodeError as error:
+            raise self._error(
+                f"{self} returned content that is not JSON ({error}): check that the URL is that of {expected}."
+            ) from error
 
     def _failure(self, failure: str, detail: str, rest: str) -> ScholarBaseError:
         """The service's error; ``detail`` is not for clients."""

@@ -87,9 +87,6 @@ CREATE TABLE IF NOT EXISTS document_frequencies (
 CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 """
 
-PARTS: Final = ("sections", "paragraphs", "bibliography", "citations", "figures", "pages")
-"""The tables of a document's parts."""
-
 
 def open_for_building(path: Path) -> sqlite3.Connection:
     """Open a database for building, and create its tables unless they exist."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
 
 import orjson
 
@@ -19,7 +20,7 @@ from scholarbase.documents.model import (
     Paragraph,
     Section,
 )
-from scholarbase.documents.schema import PARTS, compress, decompress
+from scholarbase.documents.schema import compress, decompress
 
 MAIN_ORDER = "coalesce(version, 0) DESC, " + (
     "CASE source "
@@ -27,6 +28,16 @@ MAIN_ORDER = "coalesce(version, 0) DESC, " + (
     + " END"
 )
 """The SQL that orders the documents of a paper: its latest version first, then the most faithful source."""
+
+_COLUMNS: Final = {
+    "sections": ("place", "start, end, title, number, parent, tokens"),
+    "paragraphs": ("place", "start, end, section, kind"),
+    "bibliography": ("place", "text, title, year, ids"),
+    "citations": ("place", "start, end, entry"),
+    "figures": ("place", "kind, label, caption, start, end, page, x, y, width, height, html"),
+    "pages": ("number", "start, end, width, height"),
+}
+"""For each table of parts, the column of their order, and those of a part in the order of its fields."""
 
 
 def write_document(
@@ -46,50 +57,22 @@ def write_document(
         (paper, full.version, full.source, len(document.text), tokens, compress(document.text)),
     )
     number = int(cursor.lastrowid or 0)
-    db.executemany(
-        "INSERT INTO sections VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        [
-            (number, place, s.parent, s.number, s.title, s.start, s.end, count)
-            for place, (s, count) in enumerate(zip(document.sections, section_tokens, strict=True))
+    rows: dict[str, Iterable[tuple[Any, ...]]] = {
+        "sections": [
+            (*section, count) for section, count in zip(document.sections, section_tokens, strict=True)
         ],
-    )
-    db.executemany(
-        "INSERT INTO paragraphs VALUES (?, ?, ?, ?, ?, ?)",
-        [(number, place, p.section, p.kind, p.start, p.end) for place, p in enumerate(document.paragraphs)],
-    )
-    db.executemany(
-        "INSERT INTO bibliography VALUES (?, ?, ?, ?, ?, ?, NULL)",
-        [
-            (number, place, b.text, b.title, b.year, orjson.dumps(b.ids).decode())
-            for place, b in enumerate(document.bibliography)
-        ],
-    )
-    db.executemany(
-        "INSERT INTO citations VALUES (?, ?, ?, ?, ?)",
-        [(number, place, c.entry, c.start, c.end) for place, c in enumerate(document.citations)],
-    )
-    db.executemany(
-        "INSERT INTO figures VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        [
-            (
-                number,
-                place,
-                f.kind,
-                f.label,
-                f.caption,
-                f.start,
-                f.end,
-                f.page,
-                *(f.box or (None,) * 4),
-                f.html,
-            )
-            for place, f in enumerate(document.figures)
-        ],
-    )
-    db.executemany(
-        "INSERT INTO pages VALUES (?, ?, ?, ?, ?, ?)",
-        [(number, place, p.start, p.end, p.width, p.height) for place, p in enumerate(document.pages, 1)],
-    )
+        "paragraphs": document.paragraphs,
+        "bibliography": [(*entry[:3], orjson.dumps(entry.ids).decode()) for entry in document.bibliography],
+        "citations": document.citations,
+        "figures": [(*figure[:6], *(figure.box or (None,) * 4), figure.html) for figure in document.figures],
+        "pages": document.pages,
+    }
+    for table, (position, columns) in _COLUMNS.items():
+        values = ", ".join("?" * (columns.count(",") + 3))
+        db.executemany(
+            f"INSERT INTO {table} (document, {position}, {columns}) VALUES ({values})",
+            ((number, place, *row) for place, row in enumerate(rows[table], position == "number")),
+        )
     if full.original is not None:
         db.execute("INSERT INTO originals VALUES (?, ?)", (number, full.original))
     return number
@@ -98,7 +81,7 @@ def write_document(
 def delete_documents(db: sqlite3.Connection, numbers: Sequence[int]) -> None:
     """Delete documents with their parts. The caller commits."""
     listed = orjson.dumps(list(numbers)).decode()
-    for table in (*PARTS, "originals"):
+    for table in (*_COLUMNS, "originals"):
         db.execute(f"DELETE FROM {table} WHERE document IN (SELECT value FROM json_each(?))", (listed,))
     db.execute("DELETE FROM documents WHERE id IN (SELECT value FROM json_each(?))", (listed,))
 
@@ -124,26 +107,20 @@ def read_text(db: sqlite3.Connection, number: int) -> str:
 def read_document(db: sqlite3.Connection, number: int) -> Document:
     """A document with its parts."""
 
-    def rows(columns: str, table: str, order: str = "place") -> list[tuple[object, ...]]:
-        sql = f"SELECT {columns} FROM {table} WHERE document = ? ORDER BY {order}"
-        return db.execute(sql, (number,)).fetchall()
+    def rows(table: str) -> list[tuple[Any, ...]]:
+        position, columns = _COLUMNS[table]
+        return db.execute(
+            f"SELECT {columns} FROM {table} WHERE document = ? ORDER BY {position}", (number,)
+        ).fetchall()
 
-    bibliography = [
-        BibliographyEntry(text, title, year, tuple(orjson.loads(ids)))  # type: ignore[arg-type]
-        for text, title, year, ids in rows("text, title, year, ids", "bibliography")
-    ]
-    figures = [
-        Figure(*row[:6], None if row[6] is None else row[6:10], row[10])  # type: ignore[arg-type, call-arg]
-        for row in rows("kind, label, caption, start, end, page, x, y, width, height, html", "figures")
-    ]
     return Document(
         read_text(db, number),
-        [Section(*row) for row in rows("start, end, title, number, parent", "sections")],  # type: ignore[arg-type]
-        [Paragraph(*row) for row in rows("start, end, section, kind", "paragraphs")],  # type: ignore[arg-type]
-        [InTextCitation(*row) for row in rows("start, end, entry", "citations")],  # type: ignore[arg-type]
-        bibliography,
-        figures,
-        [Page(*row) for row in rows("start, end, width, height", "pages", "number")],  # type: ignore[arg-type]
+        [Section(*row[:-1]) for row in rows("sections")],
+        [Paragraph(*row) for row in rows("paragraphs")],
+        [InTextCitation(*row) for row in rows("citations")],
+        [BibliographyEntry(*row[:3], tuple(orjson.loads(row[3]))) for row in rows("bibliography")],
+        [Figure(*row[:6], None if row[6] is None else row[6:10], row[10]) for row in rows("figures")],
+        [Page(*row) for row in rows("pages")],
     )
 
 

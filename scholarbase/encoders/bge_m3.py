@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
-from tokenizers import Tokenizer
 
-from scholarbase.encoders.base import Encodings, LearnedSparse, unit_rows
+from scholarbase.encoders.base import LearnedSparse
 from scholarbase.encoders.checkpoint import (
     deciding_files,
     find_checkpoint,
@@ -20,7 +17,7 @@ from scholarbase.encoders.checkpoint import (
     model_name,
     read_json,
 )
-from scholarbase.encoders.local import choose_device, copy_tokenizer, loading
+from scholarbase.encoders.local import LocalEncoder, Task, choose_device, loading
 from scholarbase.errors import EncoderError
 from scholarbase.extras import missing
 from scholarbase.models.encoders import EncoderSpec
@@ -45,12 +42,12 @@ def is_bge_m3(folder: Path) -> bool:
     return isinstance(config, dict) and config.get("model_type") == "xlm-roberta"
 
 
-class BgeM3Encoder:
+class BgeM3Encoder(LocalEncoder):
     """BGE-M3 through FlagEmbedding, on one device: half precision on a GPU, single on a CPU.
 
     Weights, tokenizer and forward pass are FlagEmbedding's, without its batching: that runs the first batch of every
     call twice (to test whether it fits), which doubles the time of a query, and retries after any error. Texts are
-    truncated to ``max_tokens`` tokens.
+    truncated to ``max_tokens`` tokens. Queries are encoded as documents: BGE-M3 has no query instruction.
 
     Raises:
         EncoderError: the extra is not installed, or the model cannot be found or loaded, or is incomplete.
@@ -76,18 +73,16 @@ class BgeM3Encoder:
         except ImportError as error:
             raise missing("FlagEmbedding", "bge-m3", f"The model {path_or_name}") from error
         device = choose_device(device)
-        self._name = model_name(folder)
-        self._device = device
+        super().__init__(model_name(folder), device)
         self._max_tokens = min(max_tokens, positions)
         self._tokens_per_batch = tokens_per_batch or _TOKENS_PER_BATCH.get(device, _TOKENS_PER_BATCH_ON_GPU)
-        self._lock = threading.Lock()
         with loading(path_or_name, device):
-            self._flag: Any = BGEM3FlagModel(
+            self._model = BGEM3FlagModel(
                 str(folder), devices=device, use_fp16=device.startswith("cuda"), normalize_embeddings=True
             )
-            self._flag.model.to(device)
-            self._flag.model.eval()
-        tokenizer = self._flag.tokenizer
+            self._model.model.to(device)
+            self._model.model.eval()
+        tokenizer = self._model.tokenizer
         special = (
             tokenizer.cls_token_id,
             tokenizer.eos_token_id,
@@ -107,31 +102,8 @@ class BgeM3Encoder:
             ),
         )
 
-    @property
-    def spec(self) -> EncoderSpec:
-        return self._spec
-
-    @property
-    def device(self) -> str:
-        return self._device
-
-    @property
-    def tokenizer(self) -> Tokenizer | None:
-        """A copy of the model's tokenizer, without truncation.
-
-        Raises:
-            EncoderError: the encoder is closed.
-        """
-        with self._model() as flag:
-            return copy_tokenizer(flag.tokenizer)
-
-    def encode_documents(self, texts: Sequence[str]) -> Encodings:
-        """Encode documents: dense vectors and term weights."""
-        return self._encode(texts)
-
-    def encode_queries(self, texts: Sequence[str]) -> Encodings:
-        """Encode queries, in the same way as documents: BGE-M3 has no query instruction."""
-        return self._encode(texts)
+    def _tokenizer(self) -> Any:
+        return self._model.tokenizer
 
     def token_vectors(self, texts: Sequence[str]) -> list[npt.NDArray[np.float32]]:
         """The ColBERT vectors of texts, in one batch: for each text a row of unit length for each token but the first.
@@ -141,7 +113,7 @@ class BgeM3Encoder:
         """
         import torch
 
-        with self._model() as flag:
+        with self._opened() as flag:
             batch = flag.tokenizer(
                 list(texts), truncation=True, max_length=self._max_tokens, padding=True, return_tensors="pt"
             ).to(self._device)
@@ -156,36 +128,10 @@ class BgeM3Encoder:
             counts = batch["attention_mask"].sum(dim=1).tolist()
         return [rows[: count - 1] for rows, count in zip(vectors, counts, strict=True)]
 
-    def close(self) -> None:
-        """Release the model. Encoding after this raises EncoderError."""
-        with self._lock:
-            self._flag = None
-
-    @contextmanager
-    def _model(self) -> Iterator[Any]:
-        """FlagEmbedding's model, for one thread: neither it nor the tokenizer's truncation is thread-safe."""
-        with self._lock:
-            if self._flag is None:
-                raise EncoderError(f"The encoder {self._name} is closed: open it again.")
-            yield self._flag
-
-    def _encode(self, texts: Sequence[str]) -> Encodings:
-        with self._model():
-            if not texts:
-                return Encodings(np.empty((0, self._spec.dimensions), dtype=np.float32), [])
-            try:
-                dense, sparse = self._run(texts)
-            except Exception as error:
-                raise EncoderError(
-                    f"The model {self._name} failed to encode {len(texts)} texts on {self._device} "
-                    f"({type(error).__name__}: {error}): if memory ran out, use another device."
-                ) from error
-        return Encodings(unit_rows(dense, f"The model {self._name}"), sparse)
-
-    def _run(self, texts: Sequence[str]) -> tuple[npt.NDArray[np.float32], list[LearnedSparse]]:
+    def _run(self, texts: Sequence[str], task: Task) -> tuple[npt.NDArray[np.float32], list[LearnedSparse]]:
         import torch
 
-        tokenizer = self._flag.tokenizer
+        tokenizer = self._model.tokenizer
         ids = tokenizer(list(texts), truncation=True, max_length=self._max_tokens)["input_ids"]
         # Longest first: there is little padding, and a batch that does not fit in memory fails early.
         order = sorted(range(len(ids)), key=lambda i: -len(ids[i]))
@@ -196,7 +142,7 @@ class BgeM3Encoder:
             rows = order[start : start + max(1, self._tokens_per_batch // len(ids[order[start]]))]
             batch = tokenizer.pad({"input_ids": [ids[i] for i in rows]}, padding=True, return_tensors="pt")
             with torch.inference_mode():
-                output = self._flag.model(batch.to(self._device), return_dense=True, return_sparse=True)
+                output = self._model.model(batch.to(self._device), return_dense=True, return_sparse=True)
             dense[rows] = output["dense_vecs"].float().cpu().numpy()
             weights = output["sparse_vecs"].squeeze(-1).float().cpu().numpy()
             for row, token_ids, row_weights in zip(

@@ -29,7 +29,7 @@ from scholarbase.encoders.base import Encodings, LearnedSparse, unit_rows
 from scholarbase.errors import EncoderError
 from scholarbase.models.checks import shown
 from scholarbase.models.encoders import STATIC, EncoderSpec
-from scholarbase.services import JSON, Endpoint, ModelService
+from scholarbase.services import Endpoint, ModelService
 
 log = logging.getLogger("scholarbase.encoders")
 
@@ -121,7 +121,6 @@ class HttpEncoder:
             retries=retries,
             backoff=backoff,
             log=log,
-            headers=JSON,
         )
         self._served: dict[str, Any] | None = None
         self._spec: EncoderSpec | None = None
@@ -235,18 +234,12 @@ class HttpEncoder:
         most = MAX_BYTES_PER_TEXT * (1 + len(texts))
 
         def post() -> httpx.Response:
-            return self._service.fetch("POST", self._endpoint.url, most, content=content)
+            return self._service.post(content, most)
 
         return self._parse(self._service.send(lambda: self._window.send(post)))
 
     def _parse(self, response: httpx.Response) -> dict[str, Any]:
-        try:
-            content = orjson.loads(response.content)
-        except orjson.JSONDecodeError as error:
-            raise EncoderError(
-                f"{self._service} returned content that is not JSON ({error}): "
-                "check that the URL is that of an embeddings service."
-            ) from error
+        content = self._service.read_json(response, "an embeddings service")
         if self._is_tei and isinstance(content, list):
             return {"data": [{"index": index, "embedding": row} for index, row in enumerate(content)]}
         if not isinstance(content, dict):
@@ -332,11 +325,8 @@ class Window:
 
 _ADVICE: Final = {
     400: "check the model's name and that the texts are not too long for it.",
-    401: "set SCHOLARBASE_ENCODER_API_KEY to a valid key.",
-    403: "set SCHOLARBASE_ENCODER_API_KEY to a key that may use this model.",
     404: "check the URL and the model's name.",
     413: "use a smaller batch size.",
-    429: "it is overloaded or a quota is used up, so try again later.",
 }
 
 

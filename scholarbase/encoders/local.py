@@ -2,14 +2,107 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Container, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+import numpy as np
+import numpy.typing as npt
 from tokenizers import Tokenizer
 
+from scholarbase.encoders.base import Encodings, LearnedSparse, unit_rows
 from scholarbase.errors import EncoderError, ScholarBaseError
+from scholarbase.models.encoders import EncoderSpec
+
+Task = Literal["document", "query"]
+
+
+class LocalEncoder(ABC):
+    """A model on one device. One thread at a time uses it: truncation and padding are part of a tokenizer's state.
+
+    Args:
+        name: the model's name without a path, since errors may be sent to clients.
+        device: a torch device, for messages.
+    """
+
+    _spec: EncoderSpec
+    _may_be_zero: Container[Task] = ()
+    """The texts that may have no direction."""
+
+    def __init__(self, name: str, device: str) -> None:
+        self._name = name
+        self._device = device
+        self._model: Any = None
+        self._lock = threading.Lock()
+
+    @property
+    def spec(self) -> EncoderSpec:
+        return self._spec
+
+    @property
+    def device(self) -> str:
+        return self._device
+
+    @property
+    def tokenizer(self) -> Tokenizer | None:
+        """A copy of the documents' tokenizer, without truncation; None if the model has none in Rust.
+
+        Raises:
+            EncoderError: the encoder is closed.
+        """
+        with self._opened():
+            return copy_tokenizer(self._tokenizer())
+
+    def encode_documents(self, texts: Sequence[str]) -> Encodings:
+        """Encode documents, with the model's prompt for them if it has one."""
+        return self._encode(texts, "document")
+
+    def encode_queries(self, texts: Sequence[str]) -> Encodings:
+        """Encode queries, with the model's prompt for them if it has one."""
+        return self._encode(texts, "query")
+
+    def close(self) -> None:
+        """Release the model. Encoding after this raises EncoderError."""
+        with self._lock:
+            self._model = None
+
+    @contextmanager
+    def _opened(self) -> Iterator[Any]:
+        """The model, for this thread."""
+        with self._lock:
+            if self._model is None:
+                raise EncoderError(f"The encoder {self._name} is closed: open it again.")
+            yield self._model
+
+    def _encode(self, texts: Sequence[str], task: Task) -> Encodings:
+        with self._opened():
+            if not texts:
+                empty = np.empty((0, self._spec.dimensions), np.float32)
+                return Encodings(empty, [] if self._spec.learned_sparse else None)
+            try:
+                dense, sparse = self._run(texts, task)
+            except Exception as error:
+                raise EncoderError(
+                    f"The model {self._name} failed to encode {len(texts)} texts on {self._device} "
+                    f"({type(error).__name__}: {error}): if memory ran out, use another device."
+                ) from error
+        if dense is None:
+            return Encodings(np.empty((len(texts), 0), np.float32), sparse)
+        rows = unit_rows(dense, f"The model {self._name}", allow_zero=task in self._may_be_zero)
+        return Encodings(rows, sparse)
+
+    @abstractmethod
+    def _run(
+        self, texts: Sequence[str], task: Task
+    ) -> tuple[npt.NDArray[np.float32] | None, list[LearnedSparse] | None]:
+        """The dense vectors and the term weights of one or more texts."""
+
+    @abstractmethod
+    def _tokenizer(self) -> Any:
+        """The tokenizer of documents."""
 
 
 @contextmanager

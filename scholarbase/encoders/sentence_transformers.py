@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from tokenizers import Tokenizer
+import numpy.typing as npt
 
-from scholarbase.encoders.base import Encodings, LearnedSparse, unit_rows
+from scholarbase.encoders.base import Encodings, LearnedSparse
 from scholarbase.encoders.checkpoint import find_checkpoint, fingerprint, model_name
-from scholarbase.encoders.local import choose_device, copy_tokenizer, loading
+from scholarbase.encoders.local import LocalEncoder, Task, choose_device, loading
 from scholarbase.encoders.modules import Modules
 from scholarbase.errors import EncoderError
 from scholarbase.extras import missing
 from scholarbase.models.encoders import STATIC, EncoderSpec, QuerySpec
 
 if TYPE_CHECKING:
-    from sentence_transformers import SentenceTransformer, SparseEncoder
     from torch import Tensor
 
 DEFAULT_BATCH_SIZE: Final = 64
@@ -29,10 +27,8 @@ _NO_LIMIT: Final = 2**31
 """Tokenizers without a limit have a huge one."""
 _KIND: Final = "sentence-transformers"
 
-_Task = Literal["document", "query"]
 
-
-class SentenceTransformersEncoder:
+class SentenceTransformersEncoder(LocalEncoder):
     """A model that sentence-transformers can load, on one device.
 
     Queries and documents get the prompts in the model's configuration, and take their own routes in a model with a
@@ -65,16 +61,14 @@ class SentenceTransformersEncoder:
         except ImportError as error:
             package = "sentence-transformers"
             raise missing(package, package, f"The model {path_or_name}") from error
+        device = choose_device(device)
+        super().__init__(model_name(folder), device)
         self._batch_size = batch_size
-        self._lock = threading.Lock()
-        # Errors may be sent to clients, so they have the name and not the path.
-        self._name = model_name(folder)
         self._modules = modules
         self._sparse = modules.sparse
-        self._static_queries = routed and modules.static_queries
+        self._may_be_zero = ("query",) if routed and modules.static_queries else ()
         self._queries_only = routed and queries_only
-        device = choose_device(device)
-        tasks: tuple[_Task, ...] = ("document", "query") if routed and not queries_only else ("query",)
+        tasks: tuple[Task, ...] = ("document", "query") if routed and not queries_only else ("query",)
         with loading(path_or_name, device):
             open_model: Any = (
                 sentence_transformers.SparseEncoder
@@ -82,10 +76,8 @@ class SentenceTransformersEncoder:
                 else sentence_transformers.SentenceTransformer
             )
             with modules.for_queries() if self._queries_only else nullcontext(folder) as source:
-                self._model: SentenceTransformer | SparseEncoder | None = open_model(
-                    str(source), device=device, local_files_only=True
-                )
-            widths = {task: int(self._run(["sample"], task).shape[1]) for task in tasks}
+                self._model = open_model(str(source), device=device, local_files_only=True)
+            widths = {task: int(self._vectors(["sample"], task).shape[1]) for task in tasks}
             limits = {task: _max_tokens(self._model, modules, task) for task in tasks}
             similarity = self._model.similarity_fn_name
         if modules.sparse and similarity != "dot":
@@ -101,10 +93,10 @@ class SentenceTransformersEncoder:
         self.vocabulary_size = widths["query"] if modules.sparse else None
         self._spec = self._describe(modules, widths["query"], limits)
 
-    def _describe(self, modules: Modules, width: int, limits: Mapping[_Task, int | None]) -> EncoderSpec:
+    def _describe(self, modules: Modules, width: int, limits: Mapping[Task, int | None]) -> EncoderSpec:
         folder, query = modules.folder, None
         if modules.asymmetric:
-            kind = STATIC if self._static_queries else _KIND
+            kind = STATIC if self._may_be_zero else _KIND
             query = QuerySpec(kind, self._name, limits["query"], fingerprint(folder, modules.query_files()))
         spec = EncoderSpec(
             kind=_KIND,
@@ -117,23 +109,9 @@ class SentenceTransformersEncoder:
         )
         return spec.for_queries if self._queries_only else spec
 
-    @property
-    def spec(self) -> EncoderSpec:
-        return self._spec
-
-    @property
-    def tokenizer(self) -> Tokenizer | None:
-        """A copy of the documents' tokenizer, without truncation; None if the model has none in Rust.
-
-        Raises:
-            EncoderError: the encoder is closed.
-        """
-        with self._lock:
-            if self._model is None:
-                raise EncoderError(f"The encoder {self._name} is closed: open it again.")
-            model: Any = self._model
-            module = _first_module(model, self._modules, "query" if self._queries_only else "document")
-            return copy_tokenizer(getattr(module, "tokenizer", None))
+    def _tokenizer(self) -> Any:
+        task: Task = "query" if self._queries_only else "document"
+        return getattr(_first_module(self._model, self._modules, task), "tokenizer", None)
 
     def encode_documents(self, texts: Sequence[str]) -> Encodings:
         """Encode documents with the model's document prompt, if it has one."""
@@ -141,39 +119,15 @@ class SentenceTransformersEncoder:
             raise EncoderError(
                 f"The encoder {self._name} was opened for queries only: open it for documents too."
             )
-        return self._encode(texts, "document")
+        return super().encode_documents(texts)
 
-    def encode_queries(self, texts: Sequence[str]) -> Encodings:
-        """Encode queries with the model's query prompt, if it has one."""
-        return self._encode(texts, "query")
+    def _run(
+        self, texts: Sequence[str], task: Task
+    ) -> tuple[npt.NDArray[np.float32] | None, list[LearnedSparse] | None]:
+        vectors = self._vectors(texts, task)
+        return (None, _term_weights(vectors)) if self._sparse else (vectors, None)
 
-    def close(self) -> None:
-        """Release the model. Encoding after this raises EncoderError."""
-        with self._lock:
-            self._model = None
-
-    def _encode(self, texts: Sequence[str], task: _Task) -> Encodings:
-        # Tokenizers are not thread-safe: truncation and padding are part of their state.
-        with self._lock:
-            if self._model is None:
-                raise EncoderError(f"The encoder {self._name} is closed: open it again.")
-            if not texts:
-                return Encodings(
-                    np.empty((0, self._spec.dimensions), np.float32), [] if self._sparse else None
-                )
-            try:
-                vectors = self._run(texts, task)
-                if self._sparse:
-                    return Encodings(np.empty((len(texts), 0), np.float32), _term_weights(vectors))
-            except Exception as error:
-                raise EncoderError(
-                    f"The model {self._name} failed to encode {len(texts)} texts "
-                    f"({type(error).__name__}: {error}): if memory ran out, use a smaller batch or the CPU."
-                ) from error
-        allow_zero = self._static_queries and task == "query"
-        return Encodings(unit_rows(vectors, f"The model {self._name}", allow_zero=allow_zero))
-
-    def _run(self, texts: Sequence[str], task: _Task) -> Any:
+    def _vectors(self, texts: Sequence[str], task: Task) -> Any:
         """The vectors of shape (n, dimensions), or (n, tokens) as a sparse tensor."""
         model: Any = self._model
         encode = model.encode_query if task == "query" else model.encode_document
@@ -185,7 +139,7 @@ class SentenceTransformersEncoder:
         return encode(list(texts), batch_size=self._batch_size, show_progress_bar=False, **options)
 
 
-def _max_tokens(model: Any, modules: Modules, task: _Task) -> int | None:
+def _max_tokens(model: Any, modules: Modules, task: Task) -> int | None:
     """The number of tokens to which texts for ``task`` are truncated."""
     limit = (
         model.max_seq_length
@@ -195,7 +149,7 @@ def _max_tokens(model: Any, modules: Modules, task: _Task) -> int | None:
     return None if limit is None or limit >= _NO_LIMIT else int(limit)
 
 
-def _first_module(model: Any, modules: Modules, task: _Task) -> Any:
+def _first_module(model: Any, modules: Modules, task: Task) -> Any:
     """The module that reads the texts for ``task``."""
     if modules.router is None:
         return model[0]

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from threading import BoundedSemaphore
 from typing import Any, Final
 
+import httpx
 import numpy as np
 import orjson
 
@@ -19,7 +20,7 @@ from scholarbase.deadlines import check, turn
 from scholarbase.errors import RerankerError
 from scholarbase.models.checks import shown
 from scholarbase.rerankers.base import RERANKING, Scores, check_scores, closed
-from scholarbase.services import JSON, Endpoint, ModelService
+from scholarbase.services import Endpoint, ModelService
 
 log = logging.getLogger("scholarbase.rerankers")
 
@@ -95,7 +96,7 @@ class HttpReranker:
             backoff=backoff,
             log=log,
             # A compressed response could be larger than MAX_RESPONSE.
-            headers={**JSON, "Accept-Encoding": "identity"},
+            headers={"Accept-Encoding": "identity"},
         )
         self._turns = BoundedSemaphore(CONCURRENCY)
         try:
@@ -139,24 +140,18 @@ class HttpReranker:
             body["model"] = self._endpoint.model
         content = orjson.dumps(body)
         response = self._service.send(
-            lambda: self._service.fetch("POST", self._endpoint.url, MAX_RESPONSE, content=content),
+            lambda: self._service.post(content, MAX_RESPONSE),
             _TOO_LARGE if len(texts) > 1 else (),
         )
-        return self._read(response.content, len(texts)) if response.is_success else None
+        return self._read(response, len(texts)) if response.is_success else None
 
-    def _read(self, content: bytes, count: int) -> Scores:
+    def _read(self, response: httpx.Response, count: int) -> Scores:
         """The scores of a response, in the order of the ``count`` texts.
 
         Raises:
             RerankerError: it is not a list of one index and one finite score for each text.
         """
-        try:
-            items = orjson.loads(content)
-        except orjson.JSONDecodeError as error:
-            raise RerankerError(
-                f"{self._service} returned content that is not JSON ({error}): check that the URL is that of a "
-                "service with the route /rerank."
-            ) from error
+        items = self._service.read_json(response, "a service with the route /rerank")
         if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
             raise RerankerError(
                 f"{self._service} returned JSON that is not a list of objects with index and score: check the URL."
@@ -187,10 +182,6 @@ class HttpReranker:
 
 
 _ADVICE: Final = {
-    401: "set SCHOLARBASE_RERANKER_API_KEY to a valid key.",
-    403: "set SCHOLARBASE_RERANKER_API_KEY to a key that may use this model.",
-    404: "check the URL.",
     413: "it rejects a single text as too large, so use a model for longer texts.",
     424: "check that it serves a reranker.",
-    429: "it is overloaded or a quota is used up, so try again later.",
 }

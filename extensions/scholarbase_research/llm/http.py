@@ -14,7 +14,7 @@ import orjson
 
 from scholarbase.errors import ModelError
 from scholarbase.http import SERVICE_STATUSES
-from scholarbase.services import JSON, Endpoint, ModelService, ResponseTooLarge
+from scholarbase.services import Endpoint, ModelService, ResponseTooLarge
 from scholarbase_research.llm.base import Completion, LanguageModel, Message, ModelRequest, ToolCall, Usage
 from scholarbase_research.llm.cassette import Cassette
 
@@ -33,10 +33,7 @@ Structured = Literal["schema", "object", "none"]
 
 _ADVICE: Final = {
     400: "check the model's name, and whether it accepts JSON schemas and tools (--structured none).",
-    401: f"set {API_KEY_VARIABLE} to a valid key.",
-    403: f"set {API_KEY_VARIABLE} to a key that may use this model.",
     404: "check the URL and the model's name.",
-    429: "it is overloaded or a quota is used up, so try again later.",
 }
 
 
@@ -67,7 +64,6 @@ class HttpModel:
         structured: Structured = "schema",
     ) -> None:
         endpoint, self.name = parse_url(url)
-        self._url = endpoint.url
         self._structured = structured
         self._places = BoundedSemaphore(concurrency)
         self._service = ModelService(
@@ -82,7 +78,6 @@ class HttpModel:
             retries=retries,
             backoff=backoff,
             log=log,
-            headers=JSON,
         )
 
     def complete(self, request: ModelRequest) -> Completion:
@@ -112,7 +107,7 @@ class HttpModel:
             nonlocal last
             last = None
             try:
-                last = self._service.fetch("POST", self._url, MAX_RESPONSE_BYTES, content=content)
+                last = self._service.post(content, MAX_RESPONSE_BYTES)
             except ResponseTooLarge as error:
                 raise _Unreadable(str(error)) from error
             return last
