@@ -156,7 +156,7 @@ class SessionStore:
         Raises:
             InvalidRequest: the session belongs to another key.
             QuotaExceeded: the session has as many calls as are allowed, the key has as many sessions, or all are as
-                large. Calls that run at the same time may exceed that.
+                large. Calls that run at the same time may exceed that, and one call of each process.
             StorageError: the database cannot be read, and this process has not met the session, which may have a date.
         """
         known = self._known.get(session_id)
@@ -345,7 +345,7 @@ class SessionStore:
                 assert number is not None
                 numbers.append(number)
             if (known := self._known.get(session.id)) is not None:
-                known.calls = numbers[-1]
+                known.calls = max(known.calls, *numbers)
             return numbers
 
         return self._writer.submit(run, session.id, recorded=session.id)
