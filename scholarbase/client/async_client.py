@@ -16,6 +16,7 @@ from scholarbase.client.client import Client, U
 from scholarbase.client.core import BaseClient
 from scholarbase.client.endpoints import Batch, Request, T
 from scholarbase.models.paging import Paging
+from scholarbase.models.source import Source
 
 P = ParamSpec("P")
 
@@ -48,6 +49,9 @@ def _with_awaited_pages(
     def iterate(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> AsyncIterator[T]:
         return cast(AsyncIterator[T], method(self, *args, **kwargs))
 
+    signature = inspect.signature(method)
+    returned = f"Async{signature.return_annotation}"
+    iterate.__signature__ = signature.replace(return_annotation=returned)  # type: ignore[attr-defined]
     iterate.__qualname__ = f"AsyncClient.{method.__name__}"
     return iterate
 
@@ -136,33 +140,13 @@ class AsyncClient(BaseClient):
     snapshot = _awaitable(Client.snapshot)
     snapshots = _awaitable(Client.snapshots)
 
-    # What the methods above call
-
-    run_searches = _awaitable(Client.run_searches)
-    run_title = _awaitable(Client.run_title)
-    run_similar = _awaitable(Client.run_similar)
-    run_citations = _awaitable(Client.run_citations)
-    run_references = _awaitable(Client.run_references)
-    run_expand = _awaitable(Client.run_expand)
-    run_sql = _awaitable(Client.run_sql)
-    run_author_search = _awaitable(Client.run_author_search)
-    run_author_papers = _awaitable(Client.run_author_papers)
-    run_text = _awaitable(Client.run_text)
-    run_find = _awaitable(Client.run_find)
-    run_paper_passages = _awaitable(Client.run_paper_passages)
-    run_passage_search = _awaitable(Client.run_passage_search)
-    run_contexts = _awaitable(Client.run_contexts)
-    run_page = _awaitable(Client.run_page)
-    run_facets = _awaitable(Client.run_facets)
-    _author = _awaitable(Client._author)
-    _authors = _awaitable(Client._authors)
-    _paper = _awaitable(Client._paper)
-    _papers = _awaitable(Client._papers)
-    _match_all = _awaitable(Client._match_all)
-    _check_all = _awaitable(Client._check_all)
-
     iter_search = _with_awaited_pages(Client.iter_search)
     iter_similar = _with_awaited_pages(Client.iter_similar)
     iter_author_papers = _with_awaited_pages(Client.iter_author_papers)
     iter_citations = _with_awaited_pages(Client.iter_citations)
     iter_references = _with_awaited_pages(Client.iter_references)
+
+
+# What the methods of Source call.
+for _name in sorted(Source.__abstractmethods__ - vars(AsyncClient).keys() - {"close"}):
+    setattr(AsyncClient, _name, _awaitable(getattr(Client, _name)))

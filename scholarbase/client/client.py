@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import partial, wraps
 from typing import Any, TypeVar
 
 import httpx
@@ -24,54 +24,25 @@ from scholarbase.client.core import BaseClient
 from scholarbase.client.endpoints import Batch, Checked, Request, T
 from scholarbase.errors import ServerFailure
 from scholarbase.models.arguments import title_batches
-from scholarbase.models.author_requests import (
-    AuthorBatchBody,
-    AuthorBody,
-    AuthorPapersBody,
-    AuthorSearchParameters,
-)
-from scholarbase.models.authors import AuthorProfile
-from scholarbase.models.document_requests import (
-    ContextBody,
-    FindBody,
-    PageBody,
-    PaperPassagesBody,
-    PassageSearch,
-    TextBody,
-)
-from scholarbase.models.document_responses import (
-    ContextsResponse,
-    FindResponse,
-    PassagesResponse,
-    TextResponse,
-)
-from scholarbase.models.facet_requests import FacetsParameters
 from scholarbase.models.limits import SchemaForm, ToolSet
-from scholarbase.models.papers import Paper
-from scholarbase.models.requests import (
-    EdgeBody,
-    ExpandBody,
-    PaperBatchBody,
-    PaperBody,
-    SearchRequest,
-    SimilarBody,
-    TitleParameters,
-)
-from scholarbase.models.responses import (
-    AuthorPapersResponse,
-    AuthorsResponse,
-    CheckResponse,
-    CitationsResponse,
-    ExpandResponse,
-    FacetsResponse,
-    SearchResponse,
-    SimilarResponse,
-    TitleMatchResponse,
-)
+from scholarbase.models.requests import SearchRequest
+from scholarbase.models.responses import CheckResponse, SearchResponse, TitleMatchResponse
 from scholarbase.models.source import Source
-from scholarbase.models.sql import SqlBody, SqlResponse
 
+M = TypeVar("M")
 U = TypeVar("U")
+
+
+def _sent(method: Callable[[Any, M], T], to_request: Callable[[M], Request[T]]) -> Callable[[Any, M], T]:
+    """A method that sends the HTTP request of its argument, with the signature and docstring of ``method``."""
+
+    @wraps(method)
+    def send(self: Any, request: M, /) -> T:
+        result: T = self._send(to_request(request))
+        return result
+
+    send.__isabstractmethod__ = False  # type: ignore[attr-defined]  # wraps copies it
+    return send
 
 
 def joined(requests: CheckRequests, checked: Sequence[Checked]) -> CheckResponse:
@@ -154,62 +125,25 @@ class Client(BaseClient, Source):
         requests = check_requests(**arguments)
         return self._send_all(endpoints.check_references(requests), partial(joined, requests))
 
-    def run_facets(self, request: FacetsParameters) -> FacetsResponse:
-        return self._send(endpoints.FACETS.request(request))
-
-    def run_title(self, request: TitleParameters) -> TitleMatchResponse:
-        return self._send(endpoints.match_title(request))
-
-    def _paper(self, request: PaperBody) -> Paper:
-        return self._send(endpoints.paper(request))
-
-    def _papers(self, request: PaperBatchBody) -> list[Paper | None]:
-        return self._send(endpoints.papers(request))
-
-    def run_similar(self, request: SimilarBody) -> SimilarResponse:
-        return self._send(endpoints.SIMILAR.request(request))
-
-    def run_citations(self, request: EdgeBody) -> CitationsResponse:
-        return self._send(endpoints.CITATIONS.request(request))
-
-    def run_references(self, request: EdgeBody) -> CitationsResponse:
-        return self._send(endpoints.REFERENCES.request(request))
-
-    def run_expand(self, request: ExpandBody) -> ExpandResponse:
-        return self._send(endpoints.EXPAND.request(request))
-
-    def run_author_search(self, request: AuthorSearchParameters) -> AuthorsResponse:
-        return self._send(endpoints.SEARCH_AUTHORS.request(request))
-
-    def _author(self, request: AuthorBody) -> AuthorProfile:
-        return self._send(endpoints.author(request))
-
-    def _authors(self, request: AuthorBatchBody) -> list[AuthorProfile | None]:
-        return self._send(endpoints.authors(request))
-
-    def run_author_papers(self, request: AuthorPapersBody) -> AuthorPapersResponse:
-        return self._send(endpoints.AUTHOR_PAPERS.request(request))
-
-    def run_text(self, request: TextBody) -> TextResponse:
-        return self._send(endpoints.TEXT.request(request))
-
-    def run_find(self, request: FindBody) -> FindResponse:
-        return self._send(endpoints.FIND.request(request))
-
-    def run_paper_passages(self, request: PaperPassagesBody) -> PassagesResponse:
-        return self._send(endpoints.PAPER_PASSAGES.request(request))
-
-    def run_passage_search(self, request: PassageSearch) -> PassagesResponse:
-        return self._send(endpoints.SEARCH_PASSAGES.request(request))
-
-    def run_contexts(self, request: ContextBody) -> ContextsResponse:
-        return self._send(endpoints.CONTEXTS.request(request))
-
-    def run_page(self, request: PageBody) -> bytes:
-        return self._send(endpoints.page_image(request))
-
-    def run_sql(self, request: SqlBody) -> SqlResponse:
-        return self._send(endpoints.SQL.request(request))
+    run_facets = _sent(Source.run_facets, endpoints.FACETS.request)
+    run_title = _sent(Source.run_title, endpoints.match_title)
+    _paper = _sent(Source._paper, endpoints.paper)
+    _papers = _sent(Source._papers, endpoints.papers)
+    run_similar = _sent(Source.run_similar, endpoints.SIMILAR.request)
+    run_citations = _sent(Source.run_citations, endpoints.CITATIONS.request)
+    run_references = _sent(Source.run_references, endpoints.REFERENCES.request)
+    run_expand = _sent(Source.run_expand, endpoints.EXPAND.request)
+    run_author_search = _sent(Source.run_author_search, endpoints.SEARCH_AUTHORS.request)
+    _author = _sent(Source._author, endpoints.author)
+    _authors = _sent(Source._authors, endpoints.authors)
+    run_author_papers = _sent(Source.run_author_papers, endpoints.AUTHOR_PAPERS.request)
+    run_text = _sent(Source.run_text, endpoints.TEXT.request)
+    run_find = _sent(Source.run_find, endpoints.FIND.request)
+    run_paper_passages = _sent(Source.run_paper_passages, endpoints.PAPER_PASSAGES.request)
+    run_passage_search = _sent(Source.run_passage_search, endpoints.SEARCH_PASSAGES.request)
+    run_contexts = _sent(Source.run_contexts, endpoints.CONTEXTS.request)
+    run_page = _sent(Source.run_page, endpoints.page_image)
+    run_sql = _sent(Source.run_sql, endpoints.SQL.request)
 
     def sql_schema(self) -> dict[str, Any]:
         """The views, functions and limits of SQL statements, for a model to read."""
