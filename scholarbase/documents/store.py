@@ -118,8 +118,8 @@ def read_document(db: sqlite3.Connection, number: int) -> Document:
         [Section(*row[:-1]) for row in rows("sections")],
         [Paragraph(*row) for row in rows("paragraphs")],
         [InTextCitation(*row) for row in rows("citations")],
-        [BibliographyEntry(*row[:3], tuple(orjson.loads(row[3]))) for row in rows("bibliography")],
-        [Figure(*row[:6], None if row[6] is None else row[6:10], row[10]) for row in rows("figures")],
+        [BibliographyEntry(*row[:3], tuple(orjson.loads(row[3]))) for row in rows("bibliography")],  # type: ignore[call-arg]
+        [Figure(*row[:6], None if row[6] is None else row[6:10], row[10]) for row in rows("figures")],  # type: ignore[call-arg]
         [Page(*row) for row in rows("pages")],
     )
 
