@@ -57,7 +57,7 @@ WHOLE = ("extensions", "docker", "examples", "release", "website")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files with slow tests come first, so that no process ends long after the others.
+    """Files with slow tests come first, of these the largest, beside this file: so no process ends long after others.
 
     In a tree without extensions the tests that need them are left out.
     """
@@ -67,7 +67,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if not HAS_EXTENSIONS:
         items[:] = [item for item in items if item.get_closest_marker("whole") is None]
     slow = {item.path for item in items if item.get_closest_marker("slow")}
-    items.sort(key=lambda item: item.path not in slow)
+    items.sort(key=lambda item: (item.path not in slow, item.path.parent.name != "tests"))
     gc.freeze()  # modules and items stay: the collector need not visit them during the tests
 
 
