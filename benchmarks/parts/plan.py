@@ -84,13 +84,13 @@ def row(slopes: Slopes, point: Point, quantity: str) -> Row:
         part="plan",
         what=f"predicted {QUANTITIES[quantity]}, {'with' if point.dense else 'without'} vectors",
         beside=f"measured, {point.papers:,} papers",
-        here=found.value,
+        here=found,
         floor=actual,
         unit="s" if quantity.endswith("seconds") else "bytes",
-        ratio=max(found.value / actual, actual / found.value),
+        ratio=max(found / actual, actual / found),
         bound="at most",
         target=WITHIN,
-        notes={"point": asdict(point), "low": found.low, "high": found.high},
+        notes={"point": asdict(point)},
     )
 
 

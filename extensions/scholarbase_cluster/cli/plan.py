@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict
 
 import click
 import orjson
-
-if TYPE_CHECKING:
-    from scholarbase_cluster.planning.requirements import Requirements
-    from scholarbase_cluster.planning.slopes import Predicted, Slopes
 
 
 @click.command(short_help="Estimate disk, memory, nodes and hours for a library.")
@@ -37,11 +33,10 @@ def plan(
     tokens_per_second: float | None,
     as_json: bool,
 ) -> None:
-    """Estimate what a library needs, from libraries that `make bench` measured, beside Qdrant's own formula.
-
-    Values in parentheses are 95% prediction intervals.
-    """
+    """Estimate what a library needs, from libraries that `make bench` measured, beside Qdrant's own formula."""
+    from scholarbase.cli.display import show_facts
     from scholarbase_cluster.planning.requirements import (
+        QDRANT,
         Node,
         Wanted,
         gpu_speeds,
@@ -56,46 +51,27 @@ def plan(
     slopes = shipped()
     found = requirements(wanted, slopes, speeds)
     if as_json:
-        click.echo(orjson.dumps(_json(found, slopes), option=orjson.OPT_INDENT_2).decode())
-    else:
-        _show(found, slopes, node_memory, node_cores)
-
-
-def _json(found: Requirements, slopes: Slopes) -> dict[str, Any]:
-    from scholarbase_cluster.planning.requirements import QDRANT
-
-    return {
-        **found.to_dict(),
-        "measured": {"source": slopes.source, "machine": slopes.machine, "papers": slopes.sizes},
-        "qdrant_formula": QDRANT,
-    }
-
-
-def _show(found: Requirements, slopes: Slopes, memory: float, cores: int) -> None:
-    from scholarbase.cli.display import show_facts
-    from scholarbase_cluster.planning.requirements import QDRANT
-
+        measured = {"source": slopes.source, "machine": slopes.machine, "papers": slopes.sizes}
+        content = {**asdict(found), "measured": measured, "qdrant_formula": QDRANT}
+        click.echo(orjson.dumps(content, option=orjson.OPT_INDENT_2).decode())
+        return
     facts = {
         "papers": f"{found.papers:,}, {found.dimensions:,} dimensions",
-        "disk": _size(found.disk_bytes),
-        "memory to serve": _size(found.memory_bytes),
-        "with vectors on disk": _size(found.least_memory_bytes),
+        "disk": _bytes(found.disk_bytes),
+        "memory to serve": _bytes(found.memory_bytes),
+        "with vectors on disk": _bytes(found.least_memory_bytes),
         "by Qdrant's formula": f"{_bytes(found.qdrant_bytes)} for the dense vectors alone",
-        "memory to build": f"{_size(found.build_bytes)} in each partition at most",
-        "processor time": f"{_span(found.cpu_seconds)} to build",
-        "nodes": f"{found.nodes:,} of {memory:g} GB and {cores} cores: {found.shards:,} shards x {found.replicas:,}",
+        "memory to build": f"{_bytes(found.build_bytes)} in each partition at most",
+        "processor time": f"{found.cpu_seconds / 3600:,.1f} hours to build",
+        "nodes": f"{found.nodes:,} of {node_memory:g} GB and {node_cores} cores: {found.shards:,} shards x "
+        f"{found.replicas:,}",
     }
     for name, hours in found.encoding_hours.items():
         facts[f"encoding, {name}"] = f"{hours:,.1f} hours on one"
-    facts["measured"] = (
-        f"{slopes.source}: {', '.join(f'{size:,}' for size in slopes.sizes)} papers; {slopes.machine}"
-    )
+    sizes = ", ".join(f"{size:,}" for size in slopes.sizes)
+    facts["measured"] = f"{slopes.source}: {sizes} papers; {slopes.machine}"
     facts["formula"] = QDRANT
     show_facts(facts)
-
-
-def _size(value: Predicted) -> str:
-    return f"{_bytes(value.value)} ({_bytes(value.low)} to {_bytes(value.high)})"
 
 
 def _bytes(value: float) -> str:
@@ -103,8 +79,3 @@ def _bytes(value: float) -> str:
         if value >= unit:
             return f"{value / unit:,.1f} {name}"
     return f"{value / 1e6:,.0f} MB"
-
-
-def _span(value: Predicted) -> str:
-    hours = [one / 3600 for one in value]
-    return "{:,.1f} hours ({:,.1f} to {:,.1f})".format(*hours)

@@ -10,14 +10,14 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import orjson
 
 from scholarbase.errors import InvalidRequest
-from scholarbase_cluster.planning.slopes import Fit, Predicted, Slopes
+from scholarbase_cluster.planning.slopes import Slopes
 
 GPUS: Final = Path(__file__).parent / "gpus.json"
 
@@ -106,7 +106,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Requirements:
-    """What a library needs. Bytes and seconds have 95% prediction intervals.
+    """What a library needs.
 
     ``memory_bytes`` holds all that searches read but the rows of results; ``least_memory_bytes`` is without the float16
     vectors, which are then read from a fast disk. ``cpu_seconds`` are of a build, without encoding by a model.
@@ -115,36 +115,26 @@ class Requirements:
     papers: int
     dimensions: int
     queries_per_second: float
-    disk_bytes: Predicted
-    vectors_bytes: Predicted
-    memory_bytes: Predicted
-    least_memory_bytes: Predicted
+    disk_bytes: float
+    vectors_bytes: float
+    memory_bytes: float
+    least_memory_bytes: float
     qdrant_bytes: float
-    build_bytes: Predicted
-    cpu_seconds: Predicted
+    build_bytes: float
+    cpu_seconds: float
     search_cpu_seconds: float
     shards: int
     replicas: int
     nodes: int
     encoding_hours: dict[str, float]
 
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON, intervals as objects."""
-        found = asdict(self)
-        for name, value in found.items():
-            if isinstance(getattr(self, name), Predicted):
-                found[name] = value._asdict()
-        return found
-
 
 def requirements(wanted: Wanted, slopes: Slopes, speeds: dict[str, float]) -> Requirements:
     """Compute what a library needs. ``speeds`` are tokens per second of the encoding machines by name."""
     n, d = wanted.papers, wanted.dimensions
     vectors = predicted(slopes, "vectors_bytes", n, d)
-    own = slopes.fit("serve_anonymous_bytes", dense=d > 0).intercept
-    memory = Predicted(*(value + own for value in vectors))
-    originals = STORED_BYTES * d * n
-    shards, replicas, search = _nodes(wanted, slopes, memory.value)
+    memory = vectors + slopes.line("serve_anonymous_bytes", dense=d > 0).intercept
+    shards, replicas, search = _nodes(wanted, slopes, memory)
     return Requirements(
         papers=n,
         dimensions=d,
@@ -152,7 +142,7 @@ def requirements(wanted: Wanted, slopes: Slopes, speeds: dict[str, float]) -> Re
         disk_bytes=predicted(slopes, "disk_bytes", n, d),
         vectors_bytes=vectors,
         memory_bytes=memory,
-        least_memory_bytes=Predicted(*(max(0.0, value - originals) for value in memory)),
+        least_memory_bytes=max(0.0, memory - STORED_BYTES * d * n),
         qdrant_bytes=QDRANT_FACTOR * d * n,
         build_bytes=predicted(slopes, "build_bytes", n, d),
         cpu_seconds=predicted(slopes, "cpu_seconds", n, d),
@@ -166,49 +156,34 @@ def requirements(wanted: Wanted, slopes: Slopes, speeds: dict[str, float]) -> Re
     )
 
 
-def predicted(slopes: Slopes, quantity: str, papers: int, dimensions: int) -> Predicted:
+def predicted(slopes: Slopes, quantity: str, papers: int, dimensions: int) -> float:
     """A quantity of a library with vectors of these dimensions."""
     if quantity == "build_bytes":
         return _build_bytes(slopes, papers, dimensions)
     if dimensions in (0, slopes.dimensions):
-        return slopes.fit(quantity, dense=dimensions > 0).at(papers)
-    return _other_dimensions(slopes, quantity, papers, dimensions)
+        return slopes.line(quantity, dense=dimensions > 0).at(papers)
+    without, added = slopes.line(quantity, dense=False).at(papers), slopes.difference(quantity).at(papers)
+    if quantity == "cpu_seconds":
+        return without + added * dimensions / slopes.dimensions
+    each = (STORED_BYTES + CODE_BYTES) * papers
+    return without + each * dimensions + GRAPH_RATIO * max(0.0, added - each * slopes.dimensions)
 
 
-def _build_bytes(slopes: Slopes, papers: int, dimensions: int) -> Predicted:
+def _build_bytes(slopes: Slopes, papers: int, dimensions: int) -> float:
     """The peak memory of a build, which grows up to one segment, and beyond ``CACHED_PAPERS`` without the caches."""
     papers = min(papers, DENSE_SEGMENT_POINTS if dimensions else CACHED_PAPERS)
     more = -CACHED_BYTES * max(0, papers - CACHED_PAPERS)
     if dimensions:
         more += BUILD_BYTES_PER_DIMENSION * (dimensions - slopes.dimensions) * papers
-    measured = slopes.fit("build_bytes", dense=dimensions > 0).at(papers)
-    return Predicted(*(max(0.0, value + more) for value in measured))
-
-
-def _other_dimensions(slopes: Slopes, quantity: str, papers: int, dimensions: int) -> Predicted:
-    """That without vectors, and what vectors of other dimensions add.
-
-    The two are independent, so their margins add as the sides of a right triangle.
-    """
-    without, added = slopes.fit(quantity, dense=False).at(papers), slopes.difference(quantity).at(papers)
-    if quantity == "cpu_seconds":
-        added = Predicted(*(value * dimensions / slopes.dimensions for value in added))
-    else:
-        each = (STORED_BYTES + CODE_BYTES) * papers
-        added = Predicted(
-            *(each * dimensions + GRAPH_RATIO * max(0.0, value - each * slopes.dimensions) for value in added)
-        )
-    value = without.value + added.value
-    margin = math.hypot(without.high - without.value, added.high - added.value)
-    return Predicted(value, max(0.0, value - margin), value + margin)
+    return max(0.0, slopes.line("build_bytes", dense=dimensions > 0).at(papers) + more)
 
 
 def _nodes(wanted: Wanted, slopes: Slopes, memory: float) -> tuple[int, int, float]:
     """Shards that hold the library in memory, copies of each that answer the queries, and processor seconds of a search
     over all shards."""
-    line: Fit = slopes.fit("search_cpu_seconds", dense=wanted.dimensions > 0)
+    line = slopes.line("search_cpu_seconds", dense=wanted.dimensions > 0)
     shards = max(1, math.ceil(memory / (wanted.node.memory_gb * 1e9 * USABLE)))
-    in_shard = max(line.at(wanted.papers / shards).value, line.least)
+    in_shard = max(line.at(wanted.papers / shards), line.least)
     per_second = wanted.node.cores * USABLE / in_shard
     return shards, max(1, math.ceil(wanted.queries_per_second / per_second)), in_shard * shards
 
