@@ -7,9 +7,10 @@ code point.
 
 from __future__ import annotations
 
+import ast
 import re
-from collections.abc import Iterator
-from typing import Final, NamedTuple
+from itertools import pairwise
+from typing import Final
 
 from scholarbase.errors import InvalidRequest
 from scholarbase.models.checks import shown
@@ -27,30 +28,28 @@ from scholarbase_dialects.listing.conditions import (
 MAX_LENGTH: Final = 10_000
 """Characters of an expression."""
 MAX_DEPTH: Final = 20
-"""Nested parentheses and negations."""
+"""Nested alternatives and negations."""
 MAX_COMPARISONS: Final = 100
 """Comparisons of an expression, and the sum of the costs of different ones."""
 COSTS: Final = {"update_date": 4, "abstract": 25, "authors": 25}
 """The time of a comparison of each field; that of other fields is 1, 25 milliseconds among 335,000 papers."""
 _TOKEN: Final = re.compile(
-    r"""(?P<text>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')|(?P<sign><=|>=|==|!=|&&|\|\||[<>=!()\[\],])|(?P<word>\w+)""",
-    re.DOTALL,
+    r"""(?P<text>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')|<=|>=|==|!=|&&|\|\||[<>=!()\[\],]|\w+""", re.DOTALL
 )
 _ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
 _CHARACTER: Final = re.compile(r"\\(.)|.", re.DOTALL)
 _ANY: Final = ("%", False)
 _GLOB: Final = {_ANY: "*", ("_", False): "?"}
 """The wildcards of SQLite's GLOB: a character, and whether a backslash makes it literal."""
-_WORDS: Final = {"and": "and", "or": "or", "not": "not", "in": "in", "like": "like"}
-_SIGNS: Final = {"&&": "and", "||": "or", "!": "not", "==": "="}
-_MIRRORED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "!=": "!="}
-
-
-class _Token(NamedTuple):
-    kind: str
-    """``text``, ``field``, ``end``, or the operator or sign itself."""
-    text: str
-    position: int
+_PYTHON: Final = {
+    **{"&&": "and", "||": "or", "!": "not", "=": "==", "like": "@"},
+    **{word: word for word in ("and", "or", "not", "in")},
+}
+"""Words and signs as Python has them, whose grammar the rest is; ``@`` stands for ``like``."""
+_SIGNS: Final[dict[type[ast.cmpop], str]] = {
+    ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "=", ast.NotEq: "!=",
+}  # fmt: skip
+_MIRRORED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 def read_filter(expression: str) -> Condition:
@@ -63,150 +62,107 @@ def read_filter(expression: str) -> Condition:
         raise InvalidRequest(f"filter has {len(expression):,} characters: send {MAX_LENGTH:,} at most.")
     if not expression.strip():
         return Every(())
-    return _Parser(expression).parse()
+    if unknown := _TOKEN.sub("", expression).strip():
+        raise _invalid(f"unexpected {shown(unknown[:20])}")
+    found = list(_TOKEN.finditer(expression))
+    if any(one["text"] and following["text"] for one, following in pairwise(found)):  # which Python joins
+        raise _invalid("two texts side by side")
+    tokens = list(map(_as_python, found))
+    if tokens.count("not") > MAX_COMPARISONS:
+        raise _invalid(f"more than {MAX_COMPARISONS} negations")
+    try:
+        tree = ast.parse(" ".join(tokens), mode="eval")
+    except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
+        raise _invalid(getattr(error, "msg", None) or "too deeply nested") from error
+    reader = _Reader()
+    condition = reader.read(tree.body, 0)
+    if reader.comparisons > MAX_COMPARISONS or sum(reader.costs.values()) > MAX_COMPARISONS:
+        costs = ", ".join(f"of {name} {cost}" for name, cost in COSTS.items())
+        raise _invalid(f"more than {MAX_COMPARISONS} comparisons (one {costs})")
+    return condition
 
 
-def tokens(expression: str) -> Iterator[_Token]:
-    at = 0
-    while at < len(expression):
-        if expression[at].isspace():
-            at += 1
-            continue
-        match = _TOKEN.match(expression, at)
-        if match is None:
-            raise _invalid(f"unexpected {shown(expression[at : at + 20])}", at)
-        if match["text"]:
-            yield _Token("text", match["text"][1:-1], at)
-        elif match["sign"]:
-            yield _Token(_SIGNS.get(match["sign"], match["sign"]), match["sign"], at)
-        else:
-            word = match["word"]
-            yield _Token(_WORDS.get(word.lower(), "field"), word, at)
-        at = match.end()
-    yield _Token("end", "the end", len(expression))
+def _as_python(match: re.Match[str]) -> str:
+    if match["text"]:
+        return repr(match["text"][1:-1])
+    return _PYTHON.get(match[0].lower(), match[0])
 
 
-def _invalid(what: str, position: int) -> InvalidRequest:
-    return InvalidRequest(f"filter is not a valid expression: {what} at character {position + 1}.")
+def _invalid(what: str) -> InvalidRequest:
+    return InvalidRequest(f"filter is not a valid expression: {what}.")
 
 
-class _Parser:
-    """A recursive-descent parser; each method returns the condition of the tokens that it reads."""
+class _Reader:
+    """Reads conditions, and counts their comparisons and the costs of different ones."""
 
-    def __init__(self, expression: str) -> None:
-        self._tokens = list(tokens(expression))
-        self._compared_field = ""
-        self._at = self._depth = self._comparisons = 0
-        self._different: dict[Condition, int] = {}
+    def __init__(self) -> None:
+        self.comparisons = 0
+        self.costs: dict[Condition, int] = {}
 
-    def parse(self) -> Condition:
-        condition = self._any()
-        self._take("end")
+    def read(self, node: ast.expr, depth: int) -> Condition:
+        if depth > MAX_DEPTH:
+            raise _invalid(f"more than {MAX_DEPTH} nested alternatives and negations")
+        match node:
+            case ast.BoolOp(op=operator, values=values):
+                parts = list(dict.fromkeys(self.read(value, depth + 1) for value in values))
+                return either(parts) if isinstance(operator, ast.Or) else every(parts)
+            case ast.UnaryOp(op=ast.Not(), operand=operand):
+                return Without(self.read(operand, depth + 1))
+        condition, field = _comparison(node)
+        self.comparisons += 1
+        self.costs[condition] = COSTS.get(field, 1)
         return condition
 
-    @property
-    def _next(self) -> str:
-        return self._tokens[self._at].kind
 
-    def _take(self, *kinds: str) -> _Token:
-        token = self._tokens[self._at]
-        if token.kind not in kinds:
-            raise _invalid(f"{shown(token.text)} in place of {' or '.join(kinds)}", token.position)
-        self._at += 1
-        return token
+def _comparison(node: ast.expr) -> tuple[Condition, str]:
+    """The condition of one comparison, and its field."""
+    match node:
+        case ast.BinOp(left=ast.Name(id=name), op=ast.MatMult(), right=right):
+            return _like(field := _field(name), _text(right)), field
+        case ast.Compare(left=ast.Name(id=name), ops=[ast.In() | ast.NotIn() as sign], comparators=[listed]):
+            if not isinstance(listed, ast.List):
+                raise _invalid("in without a list of texts")
+            one_of = OneOf(field := _field(name), tuple(_unescaped(item) for item in listed.elts))
+            return one_of if isinstance(sign, ast.In) else Without(one_of), field
+        case ast.Compare(left=ast.Name(id=name), ops=[sign], comparators=[right]) if type(sign) in _SIGNS:
+            return _compared(field := _field(name), _SIGNS[type(sign)], _unescaped(right)), field
+        case ast.Compare(left=left, ops=[sign, *more], comparators=[ast.Name(id=name), *right]) if (
+            all(type(one) in _SIGNS for one in (sign, *more)) and len(more) < 2
+        ):
+            operator = _SIGNS[type(sign)]
+            field = _field(name)
+            first = _compared(field, _MIRRORED.get(operator, operator), _unescaped(left))
+            if not more:
+                return first, field
+            return Every((first, _compared(field, _SIGNS[type(more[0])], _unescaped(right[0])))), field
+    raise _invalid(f"{shown(ast.unparse(node)[:80])} is not a comparison of a field and a text")
 
-    def _any(self) -> Condition:
-        parts = [self._every()]
-        while self._next == "or":
-            self._at += 1
-            parts.append(self._every())
-        return either(list(dict.fromkeys(parts)))
 
-    def _every(self) -> Condition:
-        parts = [self._one()]
-        while self._next == "and":
-            self._at += 1
-            parts.append(self._one())
-        return every(list(dict.fromkeys(parts)))
+def _field(name: str) -> str:
+    field = "id" if name == "arxiv_id" else name
+    if field not in FIELDS:
+        raise _invalid(f"unknown field {shown(name)} (there are {', '.join(FIELDS)})")
+    return field
 
-    def _one(self) -> Condition:
-        if self._next not in ("not", "("):
-            return self._comparison()
-        token = self._take("not", "(")
-        self._depth += 1
-        if self._depth > MAX_DEPTH:
-            raise _invalid(f"more than {MAX_DEPTH} nested parentheses and negations", token.position)
-        if token.kind == "not":
-            condition: Condition = Without(self._one())
-        else:
-            condition = self._any()
-            self._take(")")
-        self._depth -= 1
-        return condition
 
-    def _comparison(self) -> Condition:
-        position = self._tokens[self._at].position
-        condition = self._read_comparison()
-        self._different[condition] = COSTS.get(self._compared_field, 1)
-        if sum(self._different.values()) > MAX_COMPARISONS:
-            costs = ", ".join(f"of {name} {cost}" for name, cost in COSTS.items())
-            raise _invalid(f"more than {MAX_COMPARISONS} comparisons (one {costs})", position)
-        return condition
+def _text(node: ast.expr) -> str:
+    """The text of a literal, with its backslashes."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value
+    raise _invalid(f"{shown(ast.unparse(node)[:80])} in place of a text")
 
-    def _read_comparison(self) -> Condition:
-        self._comparisons += 1
-        if self._comparisons > MAX_COMPARISONS:
-            raise _invalid(f"more than {MAX_COMPARISONS} comparisons", self._tokens[self._at].position)
-        if self._next == "text":
-            value = self._text()
-            operator = self._take(*_MIRRORED).kind
-            field = self._field()
-            condition = _compared(field, _MIRRORED[operator], value)
-            if self._next not in _MIRRORED:
-                return condition
-            return Every((condition, _compared(field, self._take(*_MIRRORED).kind, self._text())))
-        field = self._field()
-        operator = self._take(*_MIRRORED, "in", "not", "like").kind
-        if operator == "not":
-            self._take("in")
-            return Without(OneOf(field, self._list()))
-        if operator == "in":
-            return OneOf(field, self._list())
-        if operator == "like":
-            return _like(field, self._take("text"))
-        return _compared(field, operator, self._text())
 
-    def _field(self) -> str:
-        token = self._take("field")
-        name = "id" if token.text == "arxiv_id" else token.text
-        if name not in FIELDS:
-            raise _invalid(
-                f"unknown field {shown(token.text)} (there are {', '.join(FIELDS)})", token.position
-            )
-        self._compared_field = name
-        return name
-
-    def _text(self) -> str:
-        return _ESCAPED.sub(r"\1", self._take("text").text).replace("\0", "")
-
-    def _list(self) -> tuple[str, ...]:
-        self._take("[")
-        found: list[str] = []
-        while self._next != "]":
-            found.append(self._text())
-            if self._next != "]":
-                self._take(",")
-        self._at += 1
-        return tuple(found)
+def _unescaped(node: ast.expr) -> str:
+    return _ESCAPED.sub(r"\1", _text(node)).replace("\0", "")
 
 
 def _compared(field: str, operator: str, value: str) -> Condition:
     return Without(Value(field, "=", value)) if operator == "!=" else Value(field, operator, value)
 
 
-def _like(field: str, token: _Token) -> Condition:
+def _like(field: str, pattern: str) -> Condition:
     """A pattern with ``%`` for any text and ``_`` for a character, both of which a backslash makes literal."""
-    parts = [(one[1] or one[0], bool(one[1])) for one in _CHARACTER.finditer(token.text) if one[0] != "\0"]
+    parts = [(one[1] or one[0], bool(one[1])) for one in _CHARACTER.finditer(pattern) if one[0] != "\0"]
     starts = next((at for at, part in enumerate(parts) if part != _ANY), len(parts))
     ends = next((at for at, part in enumerate(reversed(parts)) if part != _ANY), 0)
     inside = parts[starts : len(parts) - ends]
@@ -216,7 +172,7 @@ def _like(field: str, token: _Token) -> Condition:
             return Value(field, "has", text) if parts else Value(field, "=", "")
         return Value(field, "ends" if starts else "starts" if ends else "=", text)
     if field != "id":
-        raise _invalid("a pattern with _ or an inner %, which only id supports,", token.position)
+        raise _invalid("a pattern with _ or an inner %, which only id supports")
     return Value(field, "glob", "".join(_GLOB.get(part, _literal(part[0])) for part in parts))
 
 

@@ -11,14 +11,16 @@ import asyncio
 import base64
 import logging
 import ssl
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 from urllib.parse import SplitResult, unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 import h11
+import httpx
 
 from scholarbase.errors import InvalidRequest
 from scholarbase_dialects.proxy.authority import Authority
@@ -35,15 +37,13 @@ log = logging.getLogger("scholarbase_dialects.proxy")
 MAX_CONNECTIONS: Final = 256
 """Clients at once. Others get 503."""
 MAX_HEAD: Final = 2**16
-"""Bytes of the head of a request or response."""
+"""Bytes of the head of a request."""
 CHUNK: Final = 2**16
 CONNECT_SECONDS: Final = 30.0
 IDLE_SECONDS: Final = 120.0
 """How long a client may take for its next request."""
 ANSWER_SECONDS: Final = 900.0
 """How long a server may take for each part of its response."""
-LARGE_BODY: Final = 2**16
-"""Bytes from which on a body is sent only after 100 Continue: the server rejects a body that is too large."""
 MAX_DISCARDED: Final = 2**28
 """Bytes of a body that are read after the response, before the connection is closed."""
 _BETWEEN_TWO: Final = frozenset(
@@ -53,7 +53,8 @@ _BETWEEN_TWO: Final = frozenset(
 """Headers of one connection (RFC 9110, 7.6.1), and two that are written anew."""
 _KEYS: Final = frozenset((b"authorization", b"x-api-key"))
 """Headers with keys of the original services, which no other server gets."""
-_FAILURES: Final = (OSError, EOFError, TimeoutError, h11.ProtocolError)
+_FAILURES: Final = (OSError, EOFError, TimeoutError, h11.ProtocolError, httpx.HTTPError)
+_TIMEOUT: Final = httpx.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS).as_dict()
 
 Headers = list[tuple[bytes, bytes]]
 
@@ -66,18 +67,6 @@ class Backend:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class _Where:
-    """Where a request is sent: an address, the path and query, and headers that replace those of the client."""
-
-    scheme: str
-    host: str
-    port: int
-    target: str
-    headers: Headers
-    is_library: bool
-
-
 class _Refused(Exception):
     """The client gets a response with this status and message."""
 
@@ -86,12 +75,12 @@ class _Refused(Exception):
         self.status = status
 
 
-class _Side:
-    """HTTP/1.1 with a client or a server."""
+class _Client:
+    """HTTP/1.1 with a client."""
 
-    def __init__(self, role: Any, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader, self.writer = reader, writer
-        self.http = h11.Connection(role, max_incomplete_event_size=MAX_HEAD)
+        self.http = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEAD)
 
     async def event(self, seconds: float) -> Any:
         while (event := self.http.next_event()) is h11.NEED_DATA:
@@ -99,6 +88,12 @@ class _Side:
                 await self.send(h11.InformationalResponse(status_code=100, headers=[]))
             self.http.receive_data(await asyncio.wait_for(self.reader.read(CHUNK), seconds))
         return event
+
+    async def body(self) -> AsyncIterator[bytes]:
+        """The rest of the body of a request."""
+        while self.http.their_state is h11.SEND_BODY:
+            if isinstance(event := await self.event(IDLE_SECONDS), h11.Data):
+                yield bytes(event.data)
 
     async def send(self, event: Any) -> None:
         self.writer.write(self.http.send(event) or b"")
@@ -134,7 +129,10 @@ class Proxy:
         self._backend = backend
         found = getproxies() if proxies is None else proxies
         self._proxies = {scheme: _checked_proxy(found[scheme]) for scheme in PORTS if found.get(scheme)}
-        self._trusting = ssl.create_default_context(cadata=authority.roots)
+        trusting = ssl.create_default_context(cadata=authority.roots)
+        transport = partial(httpx.AsyncHTTPTransport, verify=trusting, trust_env=False, limits=httpx.Limits())
+        self._direct = transport()
+        self._proxied = {scheme: transport(proxy=one.geturl()) for scheme, one in self._proxies.items()}
         self._connections: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
         self.url = ""
@@ -155,28 +153,30 @@ class Proxy:
         for task in list(self._connections):
             task.cancel()
         await asyncio.gather(*self._connections, return_exceptions=True)
+        for transport in (self._direct, *self._proxied.values()):
+            await transport.aclose()
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
-        side = _Side(h11.SERVER, reader, writer)
+        client = _Client(reader, writer)
         is_full = len(self._connections) >= MAX_CONNECTIONS
         self._connections.add(task)
         try:
             if is_full:
                 # Closing a connection with unread bytes would reset it, and the client could miss the response.
                 with suppress(TimeoutError, h11.RemoteProtocolError):
-                    await side.event(1.0)
-                await side.refuse(503, f"{MAX_CONNECTIONS} connections are open: close some.")
+                    await client.event(1.0)
+                await client.refuse(503, f"{MAX_CONNECTIONS} connections are open: close some.")
             else:
-                await self._requests(side, None)
+                await self._requests(client, None)
         except* _FAILURES as failures:
             log.debug("A connection ended: %r", failures.exceptions)
         finally:
             self._connections.discard(task)
-            await _close(side.writer)
+            await _close(client.writer)
 
-    async def _requests(self, side: _Side, host: str | None) -> None:
+    async def _requests(self, client: _Client, host: str | None) -> None:
         """Serve a client's requests until it, or a response, closes the connection.
 
         Args:
@@ -184,77 +184,60 @@ class Proxy:
         """
         while True:
             try:
-                request = await side.event(IDLE_SECONDS)
+                request = await client.event(IDLE_SECONDS)
             except h11.RemoteProtocolError as error:
-                await side.refuse(error.error_status_hint, f"The request is not valid HTTP: {error}.")
+                await client.refuse(error.error_status_hint, f"The request is not valid HTTP: {error}.")
                 return
             if not isinstance(request, h11.Request):
                 return
             try:
                 if request.method == b"CONNECT" and host is None:
-                    await self._connect(side, request)
+                    await self._connect(client, request)
                     return
-                await self._pass_on(side, request, self._where(request, host))
+                await self._pass_on(client, request, host)
             except InvalidRequest as error:
-                await side.refuse(400, str(error))
+                await client.refuse(400, str(error))
             except _Refused as error:
-                await side.refuse(error.status, str(error))
-            await _discard(side)
-            if side.http.our_state is not h11.DONE or side.http.their_state is not h11.DONE:
+                await client.refuse(error.status, str(error))
+            size = 0
+            async for data in client.body():  # many clients read a response only when they have sent all
+                size += len(data)
+                if size > MAX_DISCARDED:
+                    return
+            if client.http.our_state is not h11.DONE or client.http.their_state is not h11.DONE:
                 return
-            side.http.start_next_cycle()
-
-    def _where(self, request: h11.Request, tunnel: str | None) -> _Where:
-        """Raises InvalidRequest: the target of the request is not valid."""
-        target = request.target.decode("ascii", "backslashreplace")
-        if tunnel is None:
-            scheme, host, port, target = split_target(target)
-        else:
-            scheme, host, port = "https", tunnel, PORTS["https"]
-            if not target.startswith("/"):
-                _, _, _, target = split_target(target)
-        found = library_target(scheme, host, port, target)
-        if found is None:
-            name = f"[{host}]" if ":" in host else host
-            named = name if port == PORTS[scheme] else f"{name}:{port}"
-            return _Where(scheme, host, port, target, [(b"Host", named.encode())], False)
-        server = urlsplit(self._backend.url)
-        port = server.port or PORTS[server.scheme]
-        headers = [(name.encode(), value.encode()) for name, value in self._backend.headers.items()]
-        headers.append((b"Host", server.netloc.rpartition("@")[2].encode()))
-        target = server.path.rstrip("/") + found
-        return _Where(server.scheme, server.hostname or "", port, target, headers, True)
+            client.http.start_next_cycle()
 
     # -- tunnels ----------------------------------------------------------------------------------------
 
-    async def _connect(self, side: _Side, request: h11.Request) -> None:
+    async def _connect(self, client: _Client, request: h11.Request) -> None:
         host, port = split_authority(request.target.decode("ascii", "backslashreplace"))
         established = b"HTTP/1.1 200 Connection established\r\n\r\n"
         if host in HOSTS and port == PORTS["https"]:
-            side.writer.write(established)
-            await side.writer.drain()
-            await side.writer.start_tls(self._authority.context(host), ssl_handshake_timeout=CONNECT_SECONDS)
-            await self._requests(_Side(h11.SERVER, side.reader, side.writer), host)
+            client.writer.write(established)
+            await client.writer.drain()
+            await client.writer.start_tls(
+                self._authority.context(host), ssl_handshake_timeout=CONNECT_SECONDS
+            )
+            await self._requests(_Client(client.reader, client.writer), host)
             return
-        reader, writer = await self._open("https", host, port)
+        reader, writer = await self._open(host, port)
         try:
-            side.writer.write(established)
-            writer.write(side.http.trailing_data[0])
+            client.writer.write(established)
+            writer.write(client.http.trailing_data[0])
             async with asyncio.TaskGroup() as group:
-                group.create_task(_pump(side.reader, writer))
-                group.create_task(_pump(reader, side.writer))
+                group.create_task(_pump(client.reader, writer))
+                group.create_task(_pump(reader, client.writer))
         finally:
             await _close(writer)
 
-    async def _open(
-        self, scheme: str, host: str, port: int
-    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    async def _open(self, host: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """A connection to a host, through the user's proxy if there is one.
 
         Raises:
             _Refused: the host cannot be reached.
         """
-        proxy = self._proxy_for(scheme, host)
+        proxy = self._proxy_for("https", host)
         address = (host, port) if proxy is None else (proxy.hostname or "", proxy.port or 80)
         try:
             opening = asyncio.open_connection(*address, limit=CHUNK)
@@ -262,7 +245,7 @@ class Proxy:
         except (OSError, TimeoutError, UnicodeError) as error:
             at = f"{address[0]} port {address[1]}"
             raise _Refused(502, f"Cannot reach {at}: {error or type(error).__name__}.") from error
-        if proxy is None or scheme == "http":
+        if proxy is None:
             return reader, writer
         try:
             named = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
@@ -288,97 +271,60 @@ class Proxy:
 
     # -- requests ---------------------------------------------------------------------------------------
 
-    async def _pass_on(self, side: _Side, request: h11.Request, where: _Where) -> None:
-        """Send a request to its destination, and the response to the client."""
-        proxy = None if where.is_library else self._proxy_for(where.scheme, where.host)
-        dropped = _KEYS | {name.lower() for name, _ in where.headers} if where.is_library else frozenset()
-        headers = where.headers + _kept(request.headers.raw_items(), dropped) + [(b"Connection", b"close")]
-        sent = dict(request.headers)
-        if b"transfer-encoding" in sent:
-            headers.append((b"Transfer-Encoding", b"chunked"))
-        wanted = asyncio.Event()
-        if where.is_library and int(sent.get(b"content-length", 0)) > LARGE_BODY:
-            headers.append((b"Expect", b"100-continue"))
-        else:
-            wanted.set()
-        target = where.target
-        if proxy is not None and where.scheme == "http":
-            target = f"http://{where.headers[0][1].decode()}{target}"
-            headers += [
-                (b"Proxy-Authorization", one.partition(": ")[2].encode()) for one in _credentials(proxy)
-            ]
-        if where.is_library:
-            reader, writer = await _direct(where)
-        else:
-            reader, writer = await self._open(where.scheme, where.host, where.port)
-        other = _Side(h11.CLIENT, reader, writer)
+    async def _pass_on(self, client: _Client, request: h11.Request, tunnel: str | None) -> None:
+        """Send a request to its destination, and the response to the client.
+
+        Raises:
+            InvalidRequest: the target of the request is not valid.
+            _Refused: the destination cannot be reached, or sends no response.
+        """
+        url, is_library = self._destination(request, tunnel)
+        headers: Headers = []
+        if is_library:
+            headers = [(name.encode(), value.encode()) for name, value in self._backend.headers.items()]
+        dropped = _KEYS | {name.lower() for name, _ in headers} if is_library else frozenset()
+        headers += _kept(request.headers.raw_items(), dropped)
+        has_body = any(name in (b"content-length", b"transfer-encoding") for name, _ in request.headers)
+        outgoing = httpx.Request(
+            request.method.decode(),
+            url,
+            headers=headers,
+            content=client.body() if has_body else None,
+            extensions={"timeout": _TIMEOUT},
+        )
+        is_direct = is_library or self._proxy_for(url.scheme, url.host) is None
+        transport = self._direct if is_direct else self._proxied[url.scheme]
         try:
-            if where.scheme == "https":
-                try:
-                    await writer.start_tls(self._trusting, server_hostname=where.host)
-                except (OSError, EOFError) as error:
-                    raise _Refused(502, f"No TLS connection to {where.host}: {error}.") from error
-            await other.send(h11.Request(method=request.method, target=target, headers=headers))
-            async with asyncio.TaskGroup() as group:
-                upload = group.create_task(_upload(side, other, wanted))
-                try:
-                    await _download(other, side, wanted)
-                except _FAILURES as error:
-                    await side.refuse(502, f"{where.host} sent no valid response: {error!r}.")
-                upload.cancel()
+            response = await transport.handle_async_request(outgoing)
+        except httpx.TransportError as error:
+            server = f"The ScholarBase server at {url.host}:{url.port}" if is_library else url.host
+            raise _Refused(502, f"{server} cannot be reached: {error or repr(error)}.") from error
+        try:
+            status, reason = response.status_code, response.extensions.get("reason_phrase", b"")
+            kept = _kept(response.headers.raw)
+            await client.send(h11.Response(status_code=status, headers=kept, reason=reason))
+            async for data in response.aiter_raw():
+                await client.send(h11.Data(data=data))
+            await client.send(h11.EndOfMessage())
         finally:
-            await _close(writer)
+            await response.aclose()
+
+    def _destination(self, request: h11.Request, tunnel: str | None) -> tuple[httpx.URL, bool]:
+        """Where a request is sent, and whether that is the library. Raises InvalidRequest."""
+        target = request.target.decode("ascii", "backslashreplace")
+        if tunnel is None or not target.startswith("/"):
+            scheme, host, port, target = split_target(target)
+        if tunnel is not None:
+            scheme, host, port = "https", tunnel, PORTS["https"]
+        found = library_target(scheme, host, port, target)
+        if found is not None:
+            return httpx.URL(self._backend.url.rstrip("/") + found), True
+        return httpx.URL(scheme=scheme, host=host, port=port, raw_path=target.encode()), False
 
 
-async def _direct(where: _Where) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """A connection to the ScholarBase server, which no proxy is between."""
-    try:
-        return await asyncio.wait_for(asyncio.open_connection(where.host, where.port), CONNECT_SECONDS)
-    except (OSError, TimeoutError) as error:
-        at = f"{where.host}:{where.port}"
-        raise _Refused(502, f"The ScholarBase server at {at} cannot be reached: {error}.") from error
-
-
-async def _upload(side: _Side, other: _Side, wanted: asyncio.Event) -> None:
-    """The body of a request. A server may respond, and close, before it has read all."""
-    await wanted.wait()
-    while isinstance(event := await side.event(IDLE_SECONDS), h11.Data | h11.EndOfMessage):
-        try:
-            await other.send(h11.Data(data=event.data) if isinstance(event, h11.Data) else h11.EndOfMessage())
-        except OSError:
-            return
-        if isinstance(event, h11.EndOfMessage):
-            return
-
-
-async def _discard(side: _Side) -> None:
-    """Read the rest of a request's body: many clients read a response only when they have sent all."""
-    size = 0
-    while side.http.their_state is h11.SEND_BODY and size < MAX_DISCARDED:
-        event = await side.event(IDLE_SECONDS)
-        size += len(event.data) if isinstance(event, h11.Data) else 0
-
-
-async def _download(other: _Side, side: _Side, wanted: asyncio.Event) -> None:
-    """The response to a request. ``wanted`` is set when the server asks for the body."""
-    while True:
-        event = await other.event(ANSWER_SECONDS)
-        if isinstance(event, h11.InformationalResponse) and event.status_code == 100:
-            wanted.set()
-        if isinstance(event, h11.Response):
-            headers = _kept(event.headers.raw_items())
-            await side.send(h11.Response(status_code=event.status_code, headers=headers, reason=event.reason))
-        elif isinstance(event, h11.Data):
-            await side.send(h11.Data(data=event.data))
-        elif isinstance(event, h11.EndOfMessage):
-            await side.send(h11.EndOfMessage())
-            return
-        elif isinstance(event, h11.ConnectionClosed):
-            raise EOFError("the connection was closed")
-
-
-def _kept(headers: Headers, dropped: Iterable[bytes] = ()) -> Headers:
+def _kept(headers: Iterable[tuple[bytes, bytes]], dropped: Iterable[bytes] = ()) -> Headers:
     """The headers that are passed on, with their names as they were written."""
+    headers = list(headers)
     named = {
         part.strip().lower()
         for name, value in headers

@@ -1,4 +1,4 @@
-"""What agents share: the calls of one question, as lines of a trajectory and as training samples."""
+"""What agents share: the calls of one question, as lines of a trajectory."""
 
 from __future__ import annotations
 
@@ -33,8 +33,6 @@ class Trace:
     snapshot: str
     lines: list[dict[str, Any]] = field(default_factory=list)
     """The lines of a trajectory (docs/trajectories.md)."""
-    samples: list[dict[str, Any]] = field(default_factory=list)
-    """Training conversations; empty for agents without a model."""
     usage: Usage = field(default_factory=Usage)
     stop: str = ""
     response_tokens: int = 0

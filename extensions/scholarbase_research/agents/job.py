@@ -1,9 +1,8 @@
 """Runs an agent on the questions of a query set; resumable, several questions at once.
 
-agent.jsonl           one line for each finished question: the job's checkpoint
-trajectory.jsonl      the calls of all questions, for ``scholarbase eval trajectory``
-conversations.jsonl   training samples of an agent with a model
-manifest.json         policy, snapshot, query set, counts
+agent.jsonl        one line for each finished question: the job's checkpoint
+trajectory.jsonl   the calls of all questions, for ``scholarbase eval trajectory``
+manifest.json      policy, snapshot, query set, counts
 """
 
 from __future__ import annotations
@@ -35,9 +34,8 @@ log = logging.getLogger("scholarbase_research.agents")
 
 CHECKPOINT: Final = "agent.jsonl"
 TRAJECTORY: Final = "trajectory.jsonl"
-CONVERSATIONS: Final = "conversations.jsonl"
 MANIFEST: Final = "manifest.json"
-OUTPUTS: Final = (MANIFEST, TRAJECTORY, CONVERSATIONS)
+OUTPUTS: Final = (MANIFEST, TRAJECTORY)
 MAX_CONCURRENCY: Final = 256
 
 
@@ -93,7 +91,6 @@ def run_agent(
                 "usage": msgspec.to_builtins(trace.usage),
                 "response_tokens": trace.response_tokens,
                 "lines": trace.lines,
-                "samples": trace.samples,
             }
 
         stage = (reporter or SilentReporter()).stage("agent", "questions", len(queries.queries), len(done))
@@ -173,13 +170,9 @@ def _write(
     queries: QuerySet,
     price: Price | None,
 ) -> dict[str, Any]:
-    files = {TRAJECTORY: [line for row in rows for line in row["lines"]]}
-    if samples := [sample for row in rows for sample in row["samples"]]:
-        files[CONVERSATIONS] = samples
-    for name, lines in files.items():
-        with atomic_write(folder / name) as file:
-            for line in lines:
-                file.write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
+    with atomic_write(folder / TRAJECTORY) as file:
+        for line in (line for row in rows for line in row["lines"]):
+            file.write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
     totals = {
         key: sum(row["usage"].get(key, 0) for row in rows)
         for key in ("replies", "input_tokens", "output_tokens", "uncounted")

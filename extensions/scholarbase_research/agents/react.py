@@ -1,7 +1,7 @@
 """A language model that calls the tools, turn by turn: thought, action, observation.
 
-The prompt of a turn has the question and the last ``window`` turns. A wrong action stays in the history with its error,
-and never becomes a training target. The last turn ends the question, answered or not.
+The prompt of a turn has the question and the last ``window`` turns. A wrong action stays in the history with its error.
+The last turn ends the question, answered or not.
 """
 
 from __future__ import annotations
@@ -91,7 +91,6 @@ class ReactPolicy:
 
     def run(self, tools: Tools, trace: Trace, to: str | None) -> None:
         schemas = [*tools.schemas("openai"), ANSWER_TOOL]
-        described = orjson.dumps(schemas).decode()
         history: deque[_Turn] = deque(maxlen=self._window)
         trace.stop = TURNS
         for number in range(1, self._turns + 1):
@@ -111,13 +110,9 @@ class ReactPolicy:
                     "tokens": used.input_tokens + used.output_tokens if place == 0 else None,
                 }
                 observed, observation = self._act(tools, trace, call, number, to, more)
-                if observed.error is None:
-                    trace.samples.append(
-                        _sample(trace, number, len(trace.lines), history, turn, call, described)
-                    )
-                    if call.name == "answer":
-                        trace.stop = ANSWERED
-                        return
+                if observed.error is None and call.name == "answer":
+                    trace.stop = ANSWERED
+                    return
                 turn.calls.append((call, observation))
             if not calls:
                 turn.without_action = "Your reply has no action: call one of the tools, or answer."
@@ -228,51 +223,3 @@ def _messages(history: deque[_Turn]) -> list[Message]:
         messages.append(Message("assistant", turn.thought, tuple(call for call, _ in turn.calls)))
         messages += [Message("tool", observation, tool_call_id=call.id) for call, observation in turn.calls]
     return messages
-
-
-# -- training samples -----------------------------------------------------------------------------------
-
-
-def _sample(
-    trace: Trace,
-    number: int,
-    call_number: int,
-    history: deque[_Turn],
-    turn: _Turn,
-    call: ToolCall,
-    tools: str,
-) -> dict[str, Any]:
-    """The conversation that ends with a correct action, in the form of ``scholarbase session export``."""
-    messages: list[dict[str, Any]] = [{"from": "human", "value": trace.query.text}]
-    for past in history:
-        messages += _past(past)
-    messages += _past(turn)  # calls of this turn before this one
-    return {
-        "id": f"{trace.query.id}:{call_number}",
-        "turn": number,
-        "conversations": [*messages, _action(turn.thought, call, 1)],
-        "tools": tools,
-    }
-
-
-def _past(turn: _Turn) -> list[dict[str, Any]]:
-    if turn.without_action is not None:
-        said = {"from": "gpt", "value": turn.thought, "weight": 0}
-        return [said, {"from": "observation", "value": turn.without_action}]
-    found = []
-    for call, observation in turn.calls:
-        found += [_action(turn.thought, call, 0), {"from": "observation", "value": observation}]
-    return found
-
-
-def _action(thought: str, call: ToolCall, weight: int) -> dict[str, Any]:
-    arguments, problem = _arguments(call)
-    if call.name == "answer" and problem is None and (ids := _answered(arguments)[0]):
-        return {"from": "gpt", "value": "\n".join(ids), "thought": thought, "weight": weight}
-    value = {"name": call.name, "arguments": call.arguments if problem else arguments}
-    return {
-        "from": "function_call",
-        "value": orjson.dumps(value).decode(),
-        "thought": thought,
-        "weight": weight,
-    }

@@ -96,8 +96,7 @@ def _limits(command: F) -> F:
     "--source",
     "sources",
     multiple=True,
-    help="library, library:MODE, library:MODE:ENGINE or recorded:FILE; may be repeated. "
-    "[default: library, in every mode]",
+    help="library, library:MODE or library:MODE:ENGINE; may be repeated. [default: library, in every mode]",
 )
 @_limits
 @click.option("--concurrency", default=4, show_default=True, help="Questions at once.")
@@ -120,7 +119,6 @@ def answers(settings: Settings, /, questions: Path, out: Path, as_json: bool, **
     from scholarbase_research.construction.job import construct_answers, known_answers
     from scholarbase_research.construction.judging import Panel
     from scholarbase_research.construction.outputs import OUTPUTS, PAGE, QUERIES, page
-    from scholarbase_research.construction.prefilter import PrefilterSettings
     from scholarbase_research.construction.process import Setup
     from scholarbase_research.construction.questions import read_questions
     from scholarbase_research.construction.settings import Limits
@@ -130,9 +128,8 @@ def answers(settings: Settings, /, questions: Path, out: Path, as_json: bool, **
 
     wanted = Limits(
         *(options[name] for name in ("rewrites", "depth", "hops", "citations", "max_answers", "max_judged")),
-        *(options[name] for name in ("sample", "to", "seed")),
+        *(options[name] for name in ("sample", "to", "seed", "min_overlap", "relevance_floor")),
     )
-    filtering = PrefilterSettings(options["min_overlap"], floor=options["relevance_floor"])
     rubric, judges, metadata = open_rubric(options["rubric"]), options["judges"], options["metadata"]
     priced = read_prices(options["prices"])
     check_inputs(out, OUTPUTS, (questions, metadata))
@@ -150,11 +147,10 @@ def answers(settings: Settings, /, questions: Path, out: Path, as_json: bool, **
             [_judge(opened, name, rubric, known) for name in options["adjudicators"] or _first_model(judges)],
         )
         setup = Setup(
-            open_sources(source, options["sources"] or ("library",)),
+            [one for name in options["sources"] or ("library",) for one in open_sources(source, name)],
             _rewriter(opened, source, options["rewriter"]),
             panel,
             wanted,
-            filtering,
             relevance,
             priced,
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -92,95 +92,34 @@ def _lines(rows: Any) -> bytes:
 
 # -- the page -------------------------------------------------------------------------------------------
 
-_COLUMNS: Final = ("name", "papers", "recall", "found", "only", "added", "recall_so_far")
-
 
 def page(figures: Mapping[str, Any]) -> str:
-    """The report as Markdown."""
-    questions, pool, judging = figures["questions"], figures["pool"], figures["judging"]
-    prefilter, cost, reference = figures["prefilter"], figures["cost"], figures["reference"]
-    plain = pool["plain_search_of_the_same_depth"]
-    parts = [
-        "# Answer sets",
-        f"{questions['count']:,} questions, {questions['answers']:,} answers, {questions['answers_mean']:.1f} for "
-        f"each; {questions['without_answers']:,} questions without answers.",
-        _table(("stopped", "questions"), questions["stops"].items()),
-        _rewrites(questions),
-        "## The pool",
-        f"Recall is the mean over {reference['questions']:,} questions of the share of their "
-        f"{reference['answers']:,} {reference['of']}. The pool of a question has {pool['papers_mean']:.1f} papers and "
-        f"a recall of {pool['recall']:.4f} ({pool['found']:,} answers). One plain search that returns as many papers "
-        f"has a recall of {plain['recall']:.4f} ({plain['found']:,} answers).",
-        *(
-            f"### By {title}\n\n"
-            + _table(_COLUMNS, ([row[key] for key in _COLUMNS] for row in pool[f"by_{title}"]))
-            for title in ("source", "rewrite", "hop")
-        ),
-        "`found` counts reference answers, `only` those that no other row finds, `added` those that no row above "
-        "finds.",
-        f"{pool['searches']:,} searches, {pool['searches_missing']:,} without a record; {pool['results']['count']:,} "
-        f"results, {pool['results']['by_id']:,} found by id, {pool['results']['by_title']:,} by title, "
-        f"{pool['results']['not_held']:,} not in the library, "
-        f"{pool['results']['later']:,} too late. {pool['expanded_seeds']:,} seeds were expanded to "
-        f"{pool['edges']:,} citations and references.",
-        "## The prefilter",
-        f"{prefilter['dropped']:,} of {prefilter['candidates']:,} candidates were dropped. {_loss(prefilter)} "
-        f"{prefilter['reference_dropped']:,} reference answers were dropped.",
-        _table(("reason", "candidates"), prefilter["reasons"].items()),
-        "## Judging",
-        f"{judging['papers']:,} papers were judged.",
-        _table(("decision", "papers"), judging["decisions"].items()),
-        _table(
-            ("judge", "round", "verdicts", "errors", "retried", "mean"),
-            (list(row.values()) for row in judging["judges"]),
-        ),
-        f"Judges gave different scores to {judging['unequal']:,} of {judging['compared']:,} papers with two or more "
-        f"valid verdicts ({judging['disagreement']:.1%}). Adjudication decided {judging['decided_by_adjudication']:,}.",
-        _table(("uncertain for", "papers"), judging["uncertain"].items()),
-        "## Cost",
-        _table(
-            ("model", "replies", "uncounted", "input tokens", "output tokens", "cost"),
-            (list(row.values()) for row in cost["models"]),
-        ),
-        f"Total {cost['total']:,.4f}."
-        + (f" No price is known for {', '.join(cost['without_price'])}." if cost["without_price"] else ""),
-    ]
-    return "\n\n".join(part for part in parts if part) + "\n"
+    """The report as Markdown: of each part a table of its numbers, and one of each list and mapping in it."""
+    parts = ["# Answer sets"]
+    for title, content in figures.items():
+        tables = {name: value for name, value in content.items() if value and isinstance(value, dict | list)}
+        numbers = {name: value for name, value in content.items() if not isinstance(value, dict | list)}
+        parts += [f"## {_cell(title).capitalize()}", _table((title, ""), numbers.items())]
+        for name, value in tables.items():
+            if isinstance(value, dict):
+                parts.append(_table((name, ""), value.items()))
+            else:
+                parts += [
+                    f"### {_cell(name).capitalize()}",
+                    _table(value[0], (row.values() for row in value)),
+                ]
+    return "\n\n".join(parts) + "\n"
 
 
-def _rewrites(questions: Mapping[str, Any]) -> str:
-    origins = ", ".join(f"{count:,} by {name}" for name, count in questions["rewritten_by"].items())
-    text = f"{questions['rewrites_mean']:.1f} rewrites for each question; questions rewritten: {origins}."
-    if failed := questions["rewrites_failed"]:
-        text += f" **{failed:,} of them by rules because the replies of the rewriter were malformed.**"
-    return text
-
-
-def _loss(prefilter: Mapping[str, Any]) -> str:
-    if prefilter["lost"] is None:
-        return "Their loss is not measured: none of them was judged (--sample, --max-judged)."
-    text = (
-        f"Of a sample of {prefilter['sampled']:,} that were judged, {prefilter['sampled_strict']:,} are strict "
-        f"matches: an estimated {prefilter['lost']:.1f} lost answers, {prefilter['loss']:.1%} of all."
-    )
-    if prefilter["not_sampled"]:
-        text += (
-            f" {prefilter['not_sampled']:,} dropped papers of questions without a sample are left out of it."
-        )
-    return text
-
-
-def _table(header: Sequence[str], rows: Any) -> str:
-    """A table, empty without rows."""
-    body = ["| " + " | ".join(map(_cell, row)) + " |" for row in rows]
-    if not body:
-        return ""
-    return "\n".join(["| " + " | ".join(header) + " |", "|---" * len(header) + "|", *body])
+def _table(header: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
+    lines = [list(map(_cell, row)) for row in (header, *rows)]
+    lines.insert(1, ["---"] * len(lines[0]))
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 
 def _cell(value: Any) -> str:
     if value is None:
         return "-"
     if isinstance(value, float):
-        return f"{value:.4f}"
-    return f"{value:,}" if isinstance(value, int) else str(value).replace("|", "\\|")
+        return f"{value:,.4f}"
+    return f"{value:,}" if isinstance(value, int) else str(value).replace("_", " ").replace("|", "\\|")

@@ -3,37 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from typing import Final, NamedTuple
 
-from scholarbase.errors import InvalidRequest
 from scholarbase.models.papers import Paper
 from scholarbase.rerankers.base import Reranker
+from scholarbase_research.construction.settings import Limits
 from scholarbase_research.construction.terms import overlap, stems
 
-
-@dataclass(frozen=True, slots=True)
-class PrefilterSettings:
-    """When a candidate is kept: it is not withdrawn, and one of the first three holds.
-
-    Args:
-        min_overlap: the least share of the question's words, or of one of its rewrites, in title and abstract.
-        min_routes: the least number of result lists or seeds that led to it.
-        keep_rank: the worst rank in any list of results.
-        floor: with a relevance model, the lowest score of a paper that is kept.
-    """
-
-    min_overlap: float = 0.25
-    min_routes: int = 2
-    keep_rank: int = 3
-    floor: float | None = None
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.min_overlap <= 1:
-            raise InvalidRequest(f"min_overlap is {self.min_overlap}: it must be from 0 to 1.")
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
+MIN_ROUTES: Final = 2
+"""Lists of results or seeds that lead to a paper which is kept."""
+KEPT_RANK: Final = 3
+"""The worst rank, in any list of results, of a paper that is kept for it."""
 
 
 class Evidence(NamedTuple):
@@ -60,14 +40,13 @@ class Prefilter:
     """Filters the candidates of one question.
 
     Args:
+        limits: with ``min_overlap`` and ``floor``.
         texts: the question and its rewrites.
-        model: a relevance model, which ``settings.floor`` belongs to.
+        model: a relevance model, which ``limits.floor`` belongs to.
     """
 
-    def __init__(
-        self, settings: PrefilterSettings, texts: Sequence[str], model: Reranker | None = None
-    ) -> None:
-        self._settings = settings
+    def __init__(self, limits: Limits, texts: Sequence[str], model: Reranker | None = None) -> None:
+        self._limits = limits
         self._question = texts[0]
         self._wanted = [stems(text) for text in texts]
         self._model = model
@@ -97,13 +76,13 @@ class Prefilter:
     ) -> tuple[bool, str]:
         if paper.status is not None:
             return False, str(paper.status)
-        floor = self._settings.floor
+        floor = self._limits.floor
         if floor is not None and relevance is not None and relevance < floor:
             return False, "relevance"
-        if evidence.best_rank is not None and evidence.best_rank <= self._settings.keep_rank:
+        if evidence.best_rank is not None and evidence.best_rank <= KEPT_RANK:
             return True, "rank"
-        if evidence.routes >= self._settings.min_routes:
+        if evidence.routes >= MIN_ROUTES:
             return True, "routes"
-        if share >= self._settings.min_overlap:
+        if share >= self._limits.min_overlap:
             return True, "words"
         return False, "few words"

@@ -10,7 +10,7 @@ import hashlib
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Final, NamedTuple
 
 from scholarbase.errors import InvalidRequest
@@ -19,10 +19,10 @@ from scholarbase.models.queries import Query
 from scholarbase.models.source import Source
 from scholarbase.rerankers.base import Reranker
 from scholarbase_research.construction.judging import Decision, Panel, Verdicts
-from scholarbase_research.construction.prefilter import Evidence, Filtered, Prefilter, PrefilterSettings
+from scholarbase_research.construction.prefilter import Evidence, Filtered, Prefilter
 from scholarbase_research.construction.rewrites import Rewriter
 from scholarbase_research.construction.settings import Limits
-from scholarbase_research.construction.sources import CandidateSource, RecordedSource, matched
+from scholarbase_research.construction.sources import LibrarySource
 from scholarbase_research.construction.store import Expansion, Store
 from scholarbase_research.llm.base import Price
 
@@ -42,11 +42,10 @@ class Cancelled(Exception):
 class Setup:
     """How the answers of questions are found and judged. ``prices`` are by the name of a model or judge."""
 
-    sources: Sequence[CandidateSource]
+    sources: Sequence[LibrarySource]
     rewriter: Rewriter
     panel: Panel
     limits: Limits = field(default_factory=Limits)
-    prefilter: PrefilterSettings = field(default_factory=PrefilterSettings)
     relevance: Reranker | None = None
     prices: Mapping[str, Price] = field(default_factory=dict)
 
@@ -58,7 +57,7 @@ class Setup:
             raise InvalidRequest(
                 f"--source names {max(names, key=names.count)} twice: name each source once."
             )
-        if (self.relevance is None) != (self.prefilter.floor is None):
+        if (self.relevance is None) != (self.limits.floor is None):
             raise InvalidRequest(
                 "A relevance model needs the lowest score of papers that are kept, and the reverse: give --relevance "
                 "and --relevance-floor together."
@@ -67,14 +66,11 @@ class Setup:
     @property
     def identity(self) -> dict[str, Any]:
         """What the rows depend on, besides the questions and the library."""
-        files = {one.name: one.sha256 for one in self.sources if isinstance(one, RecordedSource)}
         return {
             "sources": [source.name for source in self.sources],
-            **({"recorded": files} if files else {}),
             "rewriter": self.rewriter.name,
             "panel": self.panel.identity,
-            "limits": self.limits.to_dict(),
-            "prefilter": self.prefilter.to_dict(),
+            "limits": asdict(self.limits),
             "relevance": None if self.relevance is None else self.relevance.name,
         }
 
@@ -131,7 +127,7 @@ class _Question:
         evidence = self._retrieve(texts)
         self._compare(len(evidence))
         setup = self._parts.setup
-        self._prefilter = Prefilter(setup.prefilter, [text for _, text in texts], setup.relevance)
+        self._prefilter = Prefilter(setup.limits, [text for _, text in texts], setup.relevance)
         self._judge(evidence)
         seeds = self._strict(0)
         for hop in range(1, self._parts.setup.limits.hops + 1):
@@ -164,11 +160,9 @@ class _Question:
                 if (number, source.name) in done:
                     continue
                 self._parts.check()
-                results = source.search(text, depth, self._to)
-                papers = matched(self._parts.source, results or (), self._to)
-                store.add_search(self._query.id, number, source.name, results, papers)
+                store.add_search(self._query.id, number, source.name, source.search(text, depth, self._to))
         ranks: dict[str, list[int]] = defaultdict(list)
-        for _, _, rank, paper in store.results(self._query.id):
+        for rank, paper in store.results(self._query.id):
             ranks[paper].append(rank)
         return {
             paper: Evidence(0, len(found), min(found), sum(1 / (_FUSION_K + rank) for rank in sorted(found)))

@@ -40,7 +40,7 @@ def read_questions(path: Path, *, metadata: Path | None = None, skip_broken: boo
     if not _without_answers(path):
         return read_queries(path, metadata=metadata, skip_broken=skip_broken)
     found = [
-        _question(orjson_row(line, f"{path}, line {number}"), number, f"{path}, line {number}")
+        _question(_row(line, f"{path}, line {number}"), number, f"{path}, line {number}")
         for number, line in text_lines(path)
         if line.strip()
     ]
@@ -63,7 +63,7 @@ def _without_answers(path: Path) -> bool:
     return False
 
 
-def orjson_row(line: str, where: str) -> dict[str, Any]:
+def _row(line: str, where: str) -> dict[str, Any]:
     try:
         row = orjson.loads(line)
     except orjson.JSONDecodeError as error:

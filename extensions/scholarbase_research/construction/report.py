@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 from typing import Any, NamedTuple
 
+from msgspec.structs import asdict
+
 from scholarbase_research.construction.judging import ADJUDICATION, FIRST
 from scholarbase_research.construction.rewrites import KINDS
 from scholarbase_research.construction.store import Store
@@ -67,10 +69,8 @@ def _questions(store: Store, answers: Mapping[str, set[str]]) -> dict[str, Any]:
         "rewritten_by": dict(
             store.rows("SELECT origin, COUNT(*) FROM rewritten GROUP BY origin ORDER BY origin")
         ),
-        "rewrites_failed": store.rows("SELECT COUNT(*) FROM rewritten WHERE error IS NOT NULL")[0][0],
-        "rewrites_mean": round(
-            store.rows("SELECT COUNT(*) FROM rewrites WHERE number > 0")[0][0] / len(rows), 4
-        ),
+        "rewrites_failed": _count(store, "rewritten WHERE error IS NOT NULL"),
+        "rewrites_mean": round(_count(store, "rewrites WHERE number > 0") / len(rows), 4),
     }
 
 
@@ -82,7 +82,7 @@ def _pool(store: Store, reference: Mapping[str, set[str]]) -> dict[str, Any]:
         _Pool(*row)
         for row in store.rows(
             "SELECT question, source, kind, paper FROM results JOIN rewrites USING (question) "
-            "WHERE rewrites.number = results.rewrite AND paper IS NOT NULL"
+            "WHERE rewrites.number = results.rewrite"
         )
     ]
     sources = _by(found, "source", sorted({one.source for one in found}))
@@ -97,14 +97,8 @@ def _pool(store: Store, reference: Mapping[str, set[str]]) -> dict[str, Any]:
         )
         if rows:
             hops[f"hop {hop}"] = _sets(rows)
-    questions = store.rows("SELECT COUNT(*) FROM questions")[0][0]
-    counts = store.rows(
-        "SELECT COUNT(*), SUM(matched = 'id'), SUM(matched = 'title'), SUM(matched = 'none'), "
-        "SUM(matched = 'later') FROM results"
-    )
-    searches = store.rows("SELECT COUNT(*), SUM(state = 'missing') FROM searches")
     return {
-        "papers_mean": round(sum(map(len, whole.values())) / questions, 4),
+        "papers_mean": round(sum(map(len, whole.values())) / _count(store, "questions"), 4),
         "recall": _recall(whole, reference),
         "plain_search_of_the_same_depth": {
             "recall": _recall(plain, reference),
@@ -114,16 +108,15 @@ def _pool(store: Store, reference: Mapping[str, set[str]]) -> dict[str, Any]:
         "by_source": _table(sources, reference),
         "by_rewrite": _table(kinds, reference),
         "by_hop": _table(hops, reference),
-        "searches": searches[0][0],
-        "searches_missing": searches[0][1] or 0,
-        "results": dict(
-            zip(("count", "by_id", "by_title", "not_held", "later"), (n or 0 for n in counts[0]), strict=True)
-        ),
-        "expanded_seeds": store.rows("SELECT COUNT(DISTINCT question || char(10) || seed) FROM expansions")[
-            0
-        ][0],
-        "edges": store.rows("SELECT COUNT(*) FROM edges")[0][0],
+        "searches": _count(store, "searches"),
+        "results": _count(store, "results"),
+        "expanded_seeds": _count(store, "(SELECT DISTINCT question, seed FROM expansions)"),
+        "edges": _count(store, "edges"),
     }
+
+
+def _count(store: Store, table: str) -> int:
+    return int(store.rows(f"SELECT COUNT(*) FROM {table}")[0][0])
 
 
 def _by(found: Iterable[_Pool], attribute: str, names: Sequence[str]) -> Pools:
@@ -194,7 +187,7 @@ def _prefilter(
     strict = sum(row[2] for row in sampled)
     total = found - strict + lost
     return {
-        "candidates": store.rows("SELECT COUNT(*) FROM candidates")[0][0],
+        "candidates": _count(store, "candidates"),
         "dropped": sum(map(len, dropped.values())),
         "reasons": dict(
             store.rows("SELECT reason, COUNT(*) FROM candidates GROUP BY reason ORDER BY reason")
@@ -227,7 +220,6 @@ def _judging(store: Store) -> dict[str, Any]:
         "round = ? AND score IS NOT NULL GROUP BY question, paper HAVING COUNT(*) > 1)",
         (FIRST,),
     )[0]
-    decided = store.rows("SELECT COUNT(*) FROM decisions WHERE decided_by = ?", (ADJUDICATION,))[0][0]
     return {
         "papers": sum(decisions.values()),
         "decisions": decisions,
@@ -236,7 +228,7 @@ def _judging(store: Store) -> dict[str, Any]:
         "unequal": unequal or 0,
         "disagreement": round((unequal or 0) / compared, 4) if compared else 0.0,
         "uncertain": flags,
-        "decided_by_adjudication": decided,
+        "decided_by_adjudication": _count(store, f"decisions WHERE decided_by = '{ADJUDICATION}'"),
     }
 
 
@@ -250,15 +242,12 @@ def _cost(store: Store, prices: Mapping[str, Price]) -> dict[str, Any]:
         models.append(
             {
                 "model": name,
-                "replies": usage.replies,
-                "uncounted": usage.uncounted,
-                "input_tokens": usage.input_tokens,
-                "output_tokens": usage.output_tokens,
+                **asdict(usage),
                 "cost": cost,
             }
         )
     return {
         "models": models,
         "total": round(total, 6),
-        "without_price": [m["model"] for m in models if m["cost"] is None],
+        "without_price": ", ".join(one["model"] for one in models if one["cost"] is None),
     }

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Final
 
+from scholarbase.errors import InvalidRequest
 from scholarbase.evaluation.requests import QUERY_DATE
 from scholarbase.models.checks import check_whole, date_bounds
 from scholarbase.models.limits import MAX_LIMIT
@@ -16,7 +17,7 @@ MAX_JUDGED: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What is searched, expanded and judged for each question.
+    """What is searched, kept, expanded and judged for each question.
 
     Args:
         rewrites: rewrites of a question, besides itself.
@@ -28,6 +29,9 @@ class Limits:
         sample: papers that the prefilter dropped and that are judged to measure its loss.
         to: the latest date of papers, or ``query`` for each question's own.
         seed: of the sample.
+        min_overlap: the share of the words of a question, or of one of its rewrites, with which the prefilter keeps a
+            paper, 0 to 1.
+        floor: with a relevance model, the lowest score of a paper that the prefilter keeps.
 
     Raises:
         InvalidRequest: a value is invalid.
@@ -42,6 +46,8 @@ class Limits:
     sample: int = 20
     to: str | None = None
     seed: int = 0
+    min_overlap: float = 0.25
+    floor: float | None = None
 
     def __post_init__(self) -> None:
         check_whole(self.rewrites, "rewrites", 0, MAX_REWRITES)
@@ -52,12 +58,11 @@ class Limits:
         check_whole(self.judged, "judged", 1, MAX_JUDGED)
         check_whole(self.sample, "sample", 0, MAX_LIMIT)
         check_whole(self.seed, "seed", 0)
+        if not 0 <= self.min_overlap <= 1:
+            raise InvalidRequest(f"min_overlap is {self.min_overlap}: it must be from 0 to 1.")
         if self.to is not None and self.to != QUERY_DATE:
             date_bounds(self.to, "to")
 
     def latest(self, date: str | None) -> str | None:
         """The latest date of papers for a question with this date."""
         return date if self.to == QUERY_DATE else self.to
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)

@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import orjson
+from msgspec.structs import astuple
 
 from scholarbase.databases import open_for_writing
 from scholarbase.errors import ConstructionError
 from scholarbase.files import storage_errors
 from scholarbase_research.construction.rewrites import Rewrite, Rewritten
-from scholarbase_research.construction.sources import Returned
 from scholarbase_research.llm.base import Usage
 from scholarbase_research.llm.judges import Verdict
 
@@ -41,10 +41,10 @@ CREATE TABLE rewrites (
     question TEXT, number INTEGER, kind TEXT NOT NULL, text TEXT NOT NULL, PRIMARY KEY (question, number)
 ) WITHOUT ROWID;
 CREATE TABLE searches (
-    question TEXT, rewrite INTEGER, source TEXT, state TEXT NOT NULL, PRIMARY KEY (question, rewrite, source)
+    question TEXT, rewrite INTEGER, source TEXT, PRIMARY KEY (question, rewrite, source)
 ) WITHOUT ROWID;
 CREATE TABLE results (
-    question TEXT, rewrite INTEGER, source TEXT, rank INTEGER, id TEXT, title TEXT, paper TEXT, matched TEXT NOT NULL,
+    question TEXT, rewrite INTEGER, source TEXT, rank INTEGER, paper TEXT NOT NULL,
     PRIMARY KEY (question, rewrite, source, rank)
 ) WITHOUT ROWID;
 CREATE TABLE plain (question TEXT, rank INTEGER, paper TEXT NOT NULL, PRIMARY KEY (question, rank)) WITHOUT ROWID;
@@ -69,14 +69,12 @@ CREATE TABLE decisions (
     question TEXT, paper TEXT, place INTEGER NOT NULL, score REAL, grade INTEGER, decision TEXT NOT NULL,
     flag TEXT NOT NULL, decided_by TEXT NOT NULL, answer INTEGER NOT NULL, PRIMARY KEY (question, paper)
 ) WITHOUT ROWID;
-"""
-_FORGOTTEN: Final = """
-CREATE TABLE IF NOT EXISTS forgotten (
+CREATE TABLE forgotten (
     judge TEXT PRIMARY KEY, replies INTEGER NOT NULL, input_tokens INTEGER NOT NULL, output_tokens INTEGER NOT NULL,
     uncounted INTEGER NOT NULL
-) WITHOUT ROWID
+) WITHOUT ROWID;
 """
-"""What deleted verdicts used. Databases of earlier versions lack it."""
+"""``forgotten`` has what deleted verdicts used."""
 _ERROR: Final = "(question, paper) IN (SELECT question, paper FROM verdicts WHERE error IS NOT NULL)"
 """Verdicts on papers with a verdict that is an error."""
 VerdictKey = tuple[str, str, str]
@@ -111,7 +109,6 @@ class Store:
         self._connection = open_for_writing(path)
         try:
             self._open(identity)
-            self._connection.execute(_FORGOTTEN)
         except sqlite3.DatabaseError as error:
             self._connection.close()
             raise ConstructionError(
@@ -134,7 +131,7 @@ class Store:
             with self.transaction() as connection:
                 for statement in _SCHEMA.split(";"):
                     connection.execute(statement)
-                connection.executemany("INSERT INTO meta VALUES (?, ?)", sorted(wanted.items()))
+                _insert(connection, "meta", sorted(wanted.items()))
             return
         stored = dict(self.rows("SELECT name, value FROM meta")) if "meta" in tables else {}
         differing = sorted(
@@ -179,8 +176,8 @@ class Store:
     ) -> None:
         """The questions, and the known answers that the library holds. Rows that exist are kept."""
         with self.transaction() as connection:
-            connection.executemany("INSERT OR IGNORE INTO questions VALUES (?, ?, ?, ?, 'open', NULL)", rows)
-            connection.executemany("INSERT OR IGNORE INTO known VALUES (?, ?)", known)
+            _insert(connection, "questions", [(*row, "open", None) for row in rows])
+            _insert(connection, "known", known)
 
     def done(self) -> set[str]:
         return {row[0] for row in self.rows("SELECT question FROM questions WHERE state = 'done'")}
@@ -194,10 +191,9 @@ class Store:
     ) -> None:
         """Write what was derived for a question, and that it is done."""
         with self.transaction() as connection:
-            for table in ("candidates", "decisions"):
+            for table, rows in (("candidates", candidates), ("decisions", decisions)):
                 connection.execute(f"DELETE FROM {table} WHERE question = ?", (question,))
-            connection.executemany("INSERT INTO candidates VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", candidates)
-            connection.executemany("INSERT INTO decisions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", decisions)
+                _insert(connection, table, rows)
             connection.execute(
                 "UPDATE questions SET state = 'done', stop = ? WHERE question = ?", (stop, question)
             )
@@ -206,72 +202,37 @@ class Store:
 
     def rewrites(self, question: str) -> list[Rewrite]:
         """The stored rewrites; empty where the question was not rewritten yet."""
-        found = self.rows(
+        stored = self.rows(
             "SELECT number, kind, text FROM rewrites WHERE question = ? ORDER BY number", (question,)
         )
-        return [Rewrite(*row) for row in found]
+        return [Rewrite(*row) for row in stored]
 
     def add_rewrites(self, question: str, model: str, found: Rewritten) -> None:
-        used = (
-            found.usage.replies,
-            found.usage.input_tokens,
-            found.usage.output_tokens,
-            found.usage.uncounted,
-        )
+        about = (question, found.origin, found.prompt_hash, found.error, *astuple(found.usage), model)
         with self.transaction() as connection:
-            connection.execute(
-                "INSERT INTO rewritten VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (question, found.origin, found.prompt_hash, found.error, *used, model),
-            )
-            connection.executemany(
-                "INSERT INTO rewrites VALUES (?, ?, ?, ?)", [(question, *one) for one in found.rewrites]
-            )
+            _insert(connection, "rewritten", [about])
+            _insert(connection, "rewrites", [(question, *rewrite) for rewrite in found.rewrites])
 
-    def searched(self, question: str) -> set[tuple[int, str]]:
+    def searched(self, question: str) -> set[tuple[Any, ...]]:
         """Rewrite and source of each stored search."""
-        return {
-            (row[0], row[1])
-            for row in self.rows("SELECT rewrite, source FROM searches WHERE question = ?", (question,))
-        }
+        return set(self.rows("SELECT rewrite, source FROM searches WHERE question = ?", (question,)))
 
-    def add_search(
-        self,
-        question: str,
-        rewrite: int,
-        source: str,
-        results: Sequence[Returned] | None,
-        papers: Sequence[tuple[str | None, str]],
-    ) -> None:
-        """A search and its results; None where the source has no record of it."""
-        state = "missing" if results is None else "found"
+    def add_search(self, question: str, rewrite: int, source: str, papers: Sequence[str]) -> None:
+        search = (question, rewrite, source)
         with self.transaction() as connection:
-            connection.execute("INSERT INTO searches VALUES (?, ?, ?, ?)", (question, rewrite, source, state))
-            connection.executemany(
-                "INSERT INTO results VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                [
-                    (question, rewrite, source, rank, one.id, one.title, *papers[rank - 1])
-                    for rank, one in enumerate(results or (), 1)
-                ],
-            )
+            _insert(connection, "searches", [search])
+            _insert(connection, "results", [(*search, rank, paper) for rank, paper in enumerate(papers, 1)])
 
     def add_plain(self, question: str, papers: Sequence[str]) -> None:
         """One plain search of the same depth as the pool, to compare with."""
         with self.transaction() as connection:
-            connection.executemany(
-                "INSERT OR REPLACE INTO plain VALUES (?, ?, ?)",
-                [(question, rank, paper) for rank, paper in enumerate(papers, 1)],
-            )
+            _insert(connection, "plain", [(question, rank, paper) for rank, paper in enumerate(papers, 1)])
 
-    def results(self, question: str) -> list[tuple[int, str, int, str]]:
-        """Rewrite, source, rank and paper of each result that the library holds."""
-        return [
-            (row[0], row[1], row[2], row[3])
-            for row in self.rows(
-                "SELECT rewrite, source, rank, paper FROM results WHERE question = ? AND paper IS NOT NULL "
-                "ORDER BY rewrite, source, rank",
-                (question,),
-            )
-        ]
+    def results(self, question: str) -> list[tuple[Any, ...]]:
+        """Rank and paper of each result."""
+        return self.rows(
+            "SELECT rank, paper FROM results WHERE question = ? ORDER BY rewrite, source, rank", (question,)
+        )
 
     def expansions(self, question: str) -> dict[tuple[str, str], Expansion]:
         papers: dict[tuple[str, str], list[str]] = {}
@@ -288,45 +249,23 @@ class Store:
         }
 
     def add_expansion(self, question: str, hop: int, found: Expansion) -> None:
+        key = (question, found.seed, found.direction)
         with self.transaction() as connection:
-            connection.execute(
-                "INSERT INTO expansions VALUES (?, ?, ?, ?, ?, ?)",
-                (question, found.seed, found.direction, hop, found.total, len(found.papers)),
-            )
-            connection.executemany(
-                "INSERT INTO edges VALUES (?, ?, ?, ?, ?)",
-                [
-                    (question, found.seed, found.direction, rank, paper)
-                    for rank, paper in enumerate(found.papers, 1)
-                ],
-            )
+            _insert(connection, "expansions", [(*key, hop, found.total, len(found.papers))])
+            _insert(connection, "edges", [(*key, rank, paper) for rank, paper in enumerate(found.papers, 1)])
 
     def verdicts(self, question: str) -> dict[VerdictKey, Verdict]:
         return {
             (paper, turn, judge): Verdict(judge, score, reason, error, key, Usage(*used))
-            for paper, turn, judge, score, reason, error, key, *used in self.rows(
-                "SELECT paper, round, judge, score, reason, error, prompt_hash, replies, input_tokens, output_tokens, "
-                "uncounted FROM verdicts WHERE question = ?",
-                (question,),
+            for _, paper, turn, judge, score, reason, error, key, *used in self.rows(
+                "SELECT * FROM verdicts WHERE question = ?", (question,)
             )
         }
 
     def add_verdict(self, question: str, paper: str, turn: str, verdict: Verdict) -> None:
-        used = verdict.usage
+        *facts, usage = astuple(verdict)
         with self.transaction() as connection:
-            connection.execute(
-                "INSERT INTO verdicts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (
-                    *(question, paper, turn, verdict.judge, verdict.score, verdict.reason, verdict.error),
-                    *(
-                        verdict.prompt_hash,
-                        used.replies,
-                        used.input_tokens,
-                        used.output_tokens,
-                        used.uncounted,
-                    ),
-                ),
-            )
+            _insert(connection, "verdicts", [(question, paper, turn, *facts, *astuple(usage))])
 
     def errors(self) -> tuple[int, frozenset[str]]:
         """The number of papers with a verdict that is an error, and the hashes of the prompts of all their verdicts."""
@@ -366,3 +305,9 @@ class Store:
             for name, *used in self.rows(sql):
                 total[name] = total.get(name, Usage()) + Usage(*used)
         return {name: usage for name, usage in sorted(total.items()) if usage.replies}
+
+
+def _insert(connection: sqlite3.Connection, table: str, rows: Iterable[Sequence[Any]]) -> None:
+    """Add rows. A row whose key exists is left out."""
+    for row in rows:
+        connection.execute(f"INSERT OR IGNORE INTO {table} VALUES ({', '.join('?' * len(row))})", row)

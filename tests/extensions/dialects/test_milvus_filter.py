@@ -91,8 +91,17 @@ def test_expressions(expression: str, condition: Condition) -> None:
             "id <= id",
             "é",
             "; DROP TABLE papers",
+            "id == 'a' # b",
+            "f'a' == id",
         ),
-        *("(" * 21 + 'id == "a"' + ")" * 21, "not " * 21 + 'id == "a"', "!" * 5000 + 'id == "a"', "(" * 9000),
+        *(
+            "(" * 300 + 'id == "a"' + ")" * 300,
+            "not " * 21 + 'id == "a"',
+            "id == 'a' # b",
+            "f'a' == id",
+            "!" * 5000 + 'id == "a"',
+            "(" * 9000,
+        ),
         *(" or ".join(['id == "a"'] * 101), 'id == "' + "a" * 10_000 + '"'),
     ],
 )

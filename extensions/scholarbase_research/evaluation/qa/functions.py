@@ -48,7 +48,6 @@ class Function:
 
     name: str
     genre: Genre
-    category: str
     parameters: Mapping[str, Parameter]
     decide: Callable[[Any, Mapping[str, Any], Judge | None], bool] | None
 
@@ -65,12 +64,6 @@ class Evaluator:
     def is_subjective(self) -> bool:
         """Whether it needs a judge: a semantic function, or a logical one with such a part."""
         return self.function.genre == "subjective" or any(part.is_subjective for part in self.parts)
-
-    @property
-    def names_model(self) -> bool:
-        """Whether the arguments name a model or its temperature, which the judge decides."""
-        own = any(self.arguments.get(name) is not None for name in ("llm_model", "temperature"))
-        return own or any(part.names_model for part in self.parts)
 
     def score(self, answer: Any, judge: Judge | None = None) -> Outcome:
         """Evaluate an answer: a JSON value, or the text of a Python or JSON literal where one is expected."""
@@ -190,15 +183,11 @@ def _as_texts(value: Any) -> list[str]:
     return value if isinstance(value, list) else [value]
 
 
-def _objective(
-    category: str, name: str, parameters: Mapping[str, Parameter], decide: Callable[..., bool]
-) -> Function:
-    return Function(name, "objective", category, parameters, lambda answer, a, _: decide(answer, a))
+def _objective(name: str, parameters: Mapping[str, Parameter], decide: Callable[..., bool]) -> Function:
+    return Function(name, "objective", parameters, lambda answer, a, _: decide(answer, a))
 
 
-def _judged(
-    category: str, name: str, parameters: Mapping[str, Parameter], task: str, **headings: str
-) -> Function:
+def _judged(name: str, parameters: Mapping[str, Parameter], task: str, **headings: str) -> Function:
     """A function of the judge.
 
     Args:
@@ -220,42 +209,36 @@ def _judged(
         sentence = task.format(n=sizes[-1] if sizes else 1, order=order, count=a.get("count"))
         return judge.decide(a["question"], f"It is right if {sentence}", parts, answer)
 
-    return Function(name, "subjective", category, {**parameters, **_JUDGED}, decide)
+    return Function(name, "subjective", {**parameters, **_JUDGED}, decide)
 
 
 _ALL: Final = (
     _objective(
-        "match",
         "eval_bool_exact_match",
         {"gold": Parameter(_is_bool, "true or false")},
         lambda answer, a: matching.same_bool(answer, a["gold"]),
     ),
     _objective(
-        "match",
         "eval_float_exact_match",
         {"gold": Parameter(_is_number, "a number"), **_ROUNDING},
         lambda answer, a: matching.same_float(answer, a["gold"], _options(a)),
     ),
     _objective(
-        "match",
         "eval_int_exact_match",
         {"gold": Parameter(_is_whole, "a whole number")},
         lambda answer, a: matching.same_int(answer, a["gold"]),
     ),
     _objective(
-        "match",
         "eval_string_exact_match",
         {"gold": _TEXT, **_BLANKS},
         lambda answer, a: matching.same_text(answer, a["gold"], _options(a)),
     ),
     _objective(
-        "match",
         "eval_string_fuzzy_match",
         {"gold": _TEXT, **_BLANKS, **_ALWAYS_FUZZY},
         lambda answer, a: matching.similar_text(answer, a["gold"], _options(a)),
     ),
     _objective(
-        "match",
         "eval_structured_object_exact_match",
         {
             "gold": Parameter(_is_object, f"a value whose lists have at most {MAX_GOLD} items"),
@@ -267,25 +250,21 @@ _ALL: Final = (
         lambda answer, a: matching.same_object(answer, a["gold"], _options(a)),
     ),
     _objective(
-        "set",
         "eval_element_included",
         _ELEMENTS,
         lambda answer, a: matching.is_element(answer, a["gold"], a["element_type"], _options(a)),
     ),
     _objective(
-        "set",
         "eval_element_list_included",
         _ELEMENTS,
         lambda answer, a: matching.all_are_elements(answer, a["gold"], a["element_type"], _options(a)),
     ),
     _objective(
-        "set",
         "eval_element_list_overlap",
         {**_ELEMENTS, "count": _COUNT},
         lambda answer, a: matching.overlap(answer, a["gold"], a["count"], a["element_type"], _options(a)),
     ),
     _objective(
-        "retrieval",
         "eval_paper_relevance_with_reference_answer",
         {
             "reference_answer": _TEXT_OR_TEXTS,
@@ -295,35 +274,30 @@ _ALL: Final = (
         lambda answer, a: matching.same_title(answer, _as_texts(a["reference_answer"]), a["threshold"]),
     ),
     _judged(
-        "semantic",
         "eval_reference_answer_with_llm",
         {"reference_answer": _NOT_EMPTY},
         "it says the same as the reference answer.",
         reference_answer="Reference answer",
     ),
     _judged(
-        "semantic",
         "eval_candidate_reference_answer_with_llm",
         {"candidate_reference_answers": _TEXTS},
         "it says the same as any one of the reference answers.",
         candidate_reference_answers="Reference answers",
     ),
     _judged(
-        "semantic",
         "eval_scoring_points_with_llm",
         {"scoring_points": _TEXTS, "ignore_order": _TRUE},
         "it has every one of the {n} required points, {order}.",
         scoring_points="Required points",
     ),
     _judged(
-        "semantic",
         "eval_partial_scoring_points_with_llm",
         {"scoring_points": _TEXTS, "count": _COUNT, "ignore_order": _TRUE},
         "it has at least {count} of the {n} points, {order}.",
         scoring_points="Points",
     ),
     _judged(
-        "semantic",
         "eval_reference_answer_and_scoring_points_with_llm",
         {"reference_answer": _NOT_EMPTY, "scoring_points": _TEXTS, "ignore_order": _TRUE},
         "it agrees with the reference answer and has every one of the {n} required points, {order}.",
@@ -331,7 +305,6 @@ _ALL: Final = (
         scoring_points="Required points",
     ),
     _judged(
-        "formula",
         "eval_complex_math_formula_with_llm",
         {"formulas": _TEXT_OR_TEXTS, "ignore_order": _TRUE},
         "it gives all {n} of these formulas in LaTeX, {order}, each one mathematically equivalent; names of symbols "
@@ -339,14 +312,11 @@ _ALL: Final = (
         formulas="Formulas",
     ),
     *(
-        Function(
-            name, "logical", "logical", {"eval_func_list": _FUNCTIONS, "eval_kwargs_list": _ARGUMENTS}, None
-        )
+        Function(name, "logical", {"eval_func_list": _FUNCTIONS, "eval_kwargs_list": _ARGUMENTS}, None)
         for name in ("eval_conjunction", "eval_disjunction")
     ),
     Function(
         "eval_negation",
-        "logical",
         "logical",
         {
             "eval_func": Parameter(lambda v: isinstance(v, str), "the name of a function"),

@@ -46,9 +46,27 @@ def _python_literal(text: str) -> Any:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # such as an invalid escape in a string
             tree = ast.parse(text.strip(), mode="eval")
-        return _value(tree.body, 0)
-    except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
+        return _plain(ast.literal_eval(_Names().visit(tree)))
+    except (SyntaxError, TypeError, ValueError, MemoryError, RecursionError) as error:
         raise NotALiteral(str(error)) from error
+
+
+class _Names(ast.NodeTransformer):
+    """Replaces names that JSON or models write by their values."""
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return ast.Constant(_NAMES[node.id.lower()]) if node.id.lower() in _NAMES else node
+
+
+def _plain(value: Any) -> Any:
+    """A value with lists in place of tuples and sets. Raises ValueError for bytes, complex numbers and an ellipsis."""
+    if isinstance(value, list | tuple | set):
+        return [_plain(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if not isinstance(value, str | int | float | None):
+        raise ValueError(f"{type(value).__name__} is not a literal")
+    return value
 
 
 def _check_size(value: Any) -> None:
@@ -66,36 +84,6 @@ def _check_size(value: Any) -> None:
             waiting += [(part, depth + 1) for part in (item.values() if isinstance(item, dict) else item)]
 
 
-def _value(node: ast.expr, depth: int) -> Any:
-    if depth > MAX_DEPTH:
-        raise NotALiteral(f"nested more than {MAX_DEPTH} levels deep")
-    match node:
-        case ast.Constant(value=bool() | int() | float() | str() | None as value):
-            return value
-        case ast.Name(id=name) if name.lower() in _NAMES:
-            return _NAMES[name.lower()]
-        case ast.List(elts=items) | ast.Tuple(elts=items) | ast.Set(elts=items):
-            return [_value(item, depth + 1) for item in items]
-        case ast.Dict(keys=keys, values=values):
-            return {_key(key): _value(value, depth + 1) for key, value in zip(keys, values, strict=True)}
-        case ast.UnaryOp(
-            op=ast.USub() | ast.UAdd() as sign, operand=ast.Constant(value=int() | float() as number)
-        ):
-            if isinstance(number, bool):
-                raise NotALiteral("a sign before a truth value")
-            return -number if isinstance(sign, ast.USub) else number
-    raise NotALiteral(f"{type(node).__name__} is not a literal")
-
-
-def _key(node: ast.expr | None) -> Any:
-    if node is None:
-        raise NotALiteral("** is not a literal")
-    value = _value(node, MAX_DEPTH - 1)
-    if isinstance(value, list | dict):
-        raise NotALiteral("a key is a list or a dict")
-    return value
-
-
 def number(value: Any) -> int | float | None:
     """A finite number, or the one that a text writes in decimal digits; None for anything else, bool included."""
     if isinstance(value, str):
@@ -110,24 +98,20 @@ def number(value: Any) -> int | float | None:
     return value if isinstance(value, int) or math.isfinite(value) else None
 
 
+def parsed(answer: Any) -> Any:
+    """The value of an answer that is the text of a literal; any other answer as it is."""
+    if isinstance(answer, str):
+        try:
+            return parse_literal(answer)
+        except NotALiteral:
+            pass
+    return answer
+
+
 def as_list(answer: Any) -> list[Any] | None:
     """The answer as a list, from the text of one too; None if it is not a list."""
-    if isinstance(answer, str):
-        try:
-            answer = parse_literal(answer)
-        except NotALiteral:
-            return None
-    return answer if isinstance(answer, list) else None
-
-
-def as_dict(answer: Any) -> dict[Any, Any] | None:
-    """The answer as a dict, from the text of one too; None if it is not a dict."""
-    if isinstance(answer, str):
-        try:
-            answer = parse_literal(answer)
-        except NotALiteral:
-            return None
-    return answer if isinstance(answer, dict) else None
+    value = parsed(answer)
+    return value if isinstance(value, list) else None
 
 
 def check_answer(answer: Any) -> None:

@@ -10,12 +10,15 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
 
+import numpy as np
 from rapidfuzz import fuzz
 from rapidfuzz.utils import default_process
 
-from scholarbase_research.evaluation.qa.literals import as_dict, as_list, number
+from scholarbase.extras import require
+from scholarbase_research.evaluation.qa.literals import as_list, number, parsed
 
 _TRUE: Final = frozenset({"true", "1", "yes", "y", "t"})
 _FALSE: Final = frozenset({"false", "0", "no", "n", "f"})
@@ -117,8 +120,8 @@ def same_object(answer: Any, gold: Any, options: Options) -> bool:
     if isinstance(gold, list):
         return _same_list(items_of(answer), gold, options)
     if isinstance(gold, dict):
-        found = as_dict(answer)
-        return found is not None and _same_dict(found, gold, options)
+        found = parsed(answer)
+        return isinstance(found, dict) and _same_dict(found, gold, options)
     if isinstance(gold, bool):
         return same_bool(answer, gold)
     if isinstance(gold, int | float):
@@ -148,34 +151,23 @@ def _by_key(value: dict[Any, Any], options: Options) -> dict[str, Any]:
 
 
 def _can_be_paired(items: Sequence[Any], gold: Sequence[Any], options: Options) -> bool:
-    """Whether a perfect matching exists (augmenting paths: Kuhn 1955, The Hungarian method)."""
-    equal = [[same_object(item, g, options) for g in gold] for item in items]
-    partner: list[int | None] = [None] * len(gold)
-
-    def place(item: int, seen: set[int]) -> bool:
-        for g, is_equal in enumerate(equal[item]):
-            if is_equal and g not in seen:
-                seen.add(g)
-                held = partner[g]
-                if held is None or place(held, seen):
-                    partner[g] = item
-                    return True
-        return False
-
-    return all(place(item, set()) for item in range(len(items)))
+    """Whether the items can be paired so that each pair is equal."""
+    graph = require("scipy.sparse.csgraph", "evaluation", "The evaluation")
+    equal = np.array([[same_object(item, g, options) for g in gold] for item in items], dtype=np.int8)
+    csr_array = require("scipy.sparse", "evaluation", "The evaluation").csr_array
+    return not gold or bool((graph.maximum_bipartite_matching(csr_array(equal)) >= 0).all())
 
 
 def is_element(answer: Any, gold: Sequence[Any], element_type: str, options: Options) -> bool:
     """Whether the answer equals an element of ``gold``, compared as ``element_type``."""
-    if element_type == "str":
-        return any(_text(answer, g, options) for g in gold)
-    if element_type == "int":
-        return any(same_int(answer, g) for g in gold)
-    if element_type == "float":
-        return any(same_float(answer, g, options) for g in gold)
-    if element_type == "bool":
-        return any(same_bool(answer, g) for g in gold)
-    return any(same_object(answer, g, options) for g in gold)
+    same: dict[str, Callable[[Any, Any], bool]] = {
+        "str": partial(_text, options=options),
+        "int": same_int,
+        "float": partial(same_float, options=options),
+        "bool": same_bool,
+    }
+    compare = same.get(element_type, partial(same_object, options=options))
+    return any(compare(answer, g) for g in gold)
 
 
 def items_of(answer: Any) -> list[Any]:

@@ -69,23 +69,12 @@ def _n_grams(a: Sequence[str], b: Sequence[str], n: int) -> float:
     return _f1((first & second).total(), first.total(), second.total())
 
 
-class Evidence(NamedTuple):
-    """How much of the reference evidence is named, how much of the named evidence is in the reference, and F1."""
-
-    recall: float
-    precision: float
-    f1: float
-
-
-def evidence_overlap(named: Iterable[str], reference: Iterable[str]) -> Evidence:
-    """Overlap of two sets of passages, by their text or id without regard to blanks, as Qasper counts paragraphs
+def evidence_f1(named: Iterable[str], reference: Iterable[str]) -> float:
+    """F1 of two sets of passages, by their text or id without regard to blanks, as Qasper counts paragraphs
     (https://aclanthology.org/2021.naacl-main.365). Two empty sets agree.
     """
     a, b = ({" ".join(passage.split()) for passage in passages} - {""} for passages in (named, reference))
-    if not a and not b:
-        return Evidence(1.0, 1.0, 1.0)
-    common = len(a & b)
-    return Evidence(common / len(b) if b else 0.0, common / len(a) if a else 0.0, _f1(common, len(a), len(b)))
+    return _f1(len(a & b), len(a), len(b)) if a or b else 1.0
 
 
 def best_rouge(answer: str, references: Sequence[str]) -> Rouge:

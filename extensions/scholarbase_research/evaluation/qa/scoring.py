@@ -15,7 +15,7 @@ from scholarbase_research.evaluation.qa.choices import is_right
 from scholarbase_research.evaluation.qa.examples import DIMENSIONS, Example, Examples, Prediction, Predictions
 from scholarbase_research.evaluation.qa.judging import Judge
 from scholarbase_research.evaluation.qa.literals import check_answer
-from scholarbase_research.evaluation.qa.overlap import best_rouge, evidence_overlap, token_f1
+from scholarbase_research.evaluation.qa.overlap import best_rouge, evidence_f1, token_f1
 from scholarbase_research.llm.base import LanguageModel
 
 Status = Literal["scored", "missing", "unreadable", "error"]
@@ -101,7 +101,7 @@ def score(
         for dimension in DIMENSIONS
         for label in _labels(rows, dimension)
     ]
-    notes = _notes(rows, examples, predictions, is_judged=judge is not None)
+    notes = _notes(rows, examples, predictions)
     return Scores(tuple(rows), _group("all", "all", rows), tuple(groups), notes)
 
 
@@ -129,7 +129,7 @@ def _score(predictions: Mapping[str, Prediction], judge: Judge | None, example: 
     else:
         values = _overlap(str(prediction.answer), example.references)
     if example.evidence is not None:
-        values["evidence_f1"] = evidence_overlap(prediction.evidence, example.evidence).f1
+        values["evidence_f1"] = evidence_f1(prediction.evidence, example.evidence)
     return Row(example, status, values)
 
 
@@ -168,9 +168,7 @@ def _group(dimension: str, label: str, rows: Sequence[Row]) -> Group:
     )
 
 
-def _notes(
-    rows: Sequence[Row], examples: Examples, predictions: Predictions, *, is_judged: bool
-) -> tuple[str, ...]:
+def _notes(rows: Sequence[Row], examples: Examples, predictions: Predictions) -> tuple[str, ...]:
     notes = [f"{source.name}: {note}" for source in (examples, predictions) for note in source.notes]
     statuses = [row.status for row in rows]
     if missing := statuses.count("missing"):
@@ -179,7 +177,4 @@ def _notes(
         notes.append(f"{unreadable:,} answers name no options that can be read, and count as wrong.")
     if errors := statuses.count("error"):
         notes.append(f"{errors:,} examples could not be scored, and are left out of the means.")
-    named = sum(row.example.evaluator is not None and row.example.evaluator.names_model for row in rows)
-    if named and is_judged:
-        notes.append(f"{named:,} examples name a model or a temperature: the judge decides these.")
     return tuple(notes)

@@ -21,7 +21,6 @@ from scholarbase.models.queries import QuerySet
 from scholarbase.search.library import Library
 from scholarbase_research.construction.job import DATABASE, construct_answers
 from scholarbase_research.construction.judging import Panel
-from scholarbase_research.construction.prefilter import PrefilterSettings
 from scholarbase_research.construction.process import Setup
 from scholarbase_research.llm.base import Completion, ModelRequest, Usage
 from scholarbase_research.llm.cassette import Cassette
@@ -113,16 +112,12 @@ def test_the_loss_of_the_prefilter_is_measured(toy: Library, tmp_path: Path) -> 
 
 @pytest.mark.parametrize("changes", [{"sample": 0}, {"sample": 20, "judged": 2}])
 def test_a_loss_without_a_sample_is_not_zero(toy: Library, tmp_path: Path, changes: dict[str, int]) -> None:
-    setup = toy_setup(toy, citations=0, **changes)
-    strict = Setup(setup.sources, setup.rewriter, setup.panel, setup.limits, PrefilterSettings(1.0))
-    figures = construct_answers(toy, toy_queries(), tmp_path, strict)["prefilter"]
+    figures = run(toy, tmp_path, citations=0, min_overlap=1.0, **changes)["prefilter"]
     stored = json.loads((tmp_path / "report.json").read_bytes())["prefilter"]
     # Two papers were found by the search. Without citations, S1 leads to R1 to R5.
     assert (figures["dropped"], figures["not_sampled"], figures["sampled"]) == (5, 5, 0)
     assert (stored["lost"], stored["loss"]) == (None, None)
-    page = (tmp_path / "report.md").read_text()
-    assert "5 of 7 candidates were dropped. Their loss is not measured" in page
-    assert "lost answers" not in page
+    assert "| lost | - |\n| loss | - |" in (tmp_path / "report.md").read_text()
 
 
 class Letters:
@@ -139,9 +134,8 @@ class Letters:
 
 
 def test_a_relevance_model_in_the_prefilter(toy: Library, tmp_path: Path) -> None:
-    setup = toy_setup(toy)
-    filtering = PrefilterSettings(floor=1.0)
-    relevant = Setup(setup.sources, setup.rewriter, setup.panel, setup.limits, filtering, Letters())
+    setup = toy_setup(toy, floor=1.0)
+    relevant = Setup(setup.sources, setup.rewriter, setup.panel, setup.limits, Letters())
     figures = construct_answers(toy, toy_queries(), tmp_path, relevant)["prefilter"]
     # S1, P1, and of their neighbours those with beta or number in their titles, without C01 and R2.
     assert figures["reasons"]["relevance"] == 2

@@ -25,7 +25,7 @@ from scholarbase_research.construction.judging import Panel
 from scholarbase_research.construction.process import Setup
 from scholarbase_research.construction.rewrites import RuleRewriter
 from scholarbase_research.construction.settings import Limits
-from scholarbase_research.construction.sources import open_library_sources
+from scholarbase_research.construction.sources import open_sources
 from scholarbase_research.llm.judges import FunctionJudge
 from scholarbase_research.llm.rubrics import open_rubric
 from tests.conftest import snapshot_of
@@ -109,7 +109,7 @@ def toy_queries(count: int = 1) -> QuerySet:
 
 def toy_setup(library: Library, panel: Panel | None = None, **changes: Any) -> Setup:
     return Setup(
-        open_library_sources(library, "library:sparse"),
+        open_sources(library, "library:sparse"),
         RuleRewriter(library),
         panel or toy_panel(),
         limits(**changes),

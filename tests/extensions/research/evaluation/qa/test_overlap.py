@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scholarbase_research.evaluation.qa.overlap import evidence_overlap, rouge, token_f1
+from scholarbase_research.evaluation.qa.overlap import evidence_f1, rouge, token_f1
 
 EPOCHS = "The model was trained with the Adam optimizer for 10 epochs at a learning rate of 1e-4."
 
@@ -45,8 +45,7 @@ def test_token_f1(answer: str, reference: str, expected: float) -> None:
 
 
 def test_evidence_counts_passages_as_sets() -> None:
-    overlap = evidence_overlap(["p 1", "p  1", "p2", "p3"], ["p 1", "p2", "p4", "p5", "p6"])
-    assert overlap == pytest.approx((2 / 5, 2 / 3, 0.5))
-    assert evidence_overlap([], []) == (1, 1, 1)
-    assert evidence_overlap([], ["p1"]) == (0, 0, 0)
-    assert evidence_overlap(["p1", " "], []) == (0, 0, 0)
+    # Two of three that are named, and of five, are in both.
+    assert evidence_f1(["p 1", "p  1", "p2", "p3"], ["p 1", "p2", "p4", "p5", "p6"]) == pytest.approx(0.5)
+    assert evidence_f1([], []) == 1
+    assert evidence_f1([], ["p1"]) == evidence_f1(["p1", " "], []) == 0
