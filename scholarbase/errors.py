@@ -334,8 +334,6 @@ class ModelError(ScholarBaseError):
     exit_code = 25
     slug = "language-model"
     title = "Language model failed"
-    temporary: bool = False
-    """Whether the same request may succeed later: not after a wrong key, URL or request."""
 
 
 class CassetteMiss(ModelError):

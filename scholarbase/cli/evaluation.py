@@ -186,7 +186,7 @@ def run(
     """Search for every query of QUERIES and measure the results.
 
     QUERIES is a file or folder in a known format: ScholarQuest, AutoScholarQuery, RealScholarQuery, SPARBench,
-    LitSearch, ScholarGym, BEIR, TREC, CSV or JSON lines; or with passages as answers: SciDQA, AirQA, ElaipBench,
+    LitSearch, ScholarGym, BEIR, TREC, CSV or JSON lines; or with passages as answers: SciDQA, ElaipBench,
     AIM-SciQA, or JSON lines with evidence. If interrupted, the same command continues the run.
     """
     from scholarbase.evaluation.answers import judge

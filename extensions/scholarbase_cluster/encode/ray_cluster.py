@@ -7,13 +7,10 @@ import math
 import os
 import secrets
 import shutil
-import signal
 import socket
 import tempfile
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from pathlib import Path
+from contextlib import contextmanager
 from typing import Any, Final
 
 from scholarbase.errors import EncoderError
@@ -25,10 +22,6 @@ LOCAL: Final = "local"
 STORE_BYTES: Final = 100 << 20
 """The object store of such a cluster, which has only numbers: texts and vectors are in files."""
 CONNECT_SECONDS: Final = 10.0
-END_SECONDS: Final = 10.0
-"""How long the processes of a cluster may take to end."""
-_MARK: Final = "SCHOLARBASE_RAY_CLUSTER"
-"""The environment variable by which the processes of a cluster are known."""
 
 
 @contextmanager
@@ -79,9 +72,8 @@ def _check_reachable(address: str) -> None:
 @contextmanager
 def _started(ray: Any, cpus: float | None) -> Iterator[None]:
     folder = tempfile.mkdtemp(prefix="ray-")
-    mark = secrets.token_hex(16)
     try:
-        with _environment(PYTHONPATH=module_environment()["PYTHONPATH"], **{_MARK: mark}):
+        with _environment(PYTHONPATH=module_environment()["PYTHONPATH"]):
             ray.init(
                 address=LOCAL,
                 num_cpus=None if cpus is None else math.ceil(cpus),
@@ -94,7 +86,6 @@ def _started(ray: Any, cpus: float | None) -> Iterator[None]:
         yield
     finally:
         ray.shutdown()
-        _end_processes(mark)
         shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -111,24 +102,3 @@ def _environment(**variables: str) -> Iterator[None]:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
-
-
-def _end_processes(mark: str) -> None:
-    """Wait for the processes of a cluster, which Ray does not do, and kill those that stay."""
-    deadline = time.monotonic() + END_SECONDS
-    while (left := _marked(mark)) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    for process in left:
-        with suppress(ProcessLookupError):
-            os.kill(process, signal.SIGKILL)
-
-
-def _marked(mark: str) -> list[int]:
-    """The processes that have the environment variable. None where there is no ``/proc``."""
-    wanted = f"{_MARK}={mark}".encode()
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            if wanted in (folder / "environ").read_bytes().split(b"\0"):
-                found.append(int(folder.name))
-    return found

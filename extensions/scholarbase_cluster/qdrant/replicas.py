@@ -27,7 +27,7 @@ _LONGEST_PAUSE: Final = 5.0
 
 _ACTIVE: Final = "Active"
 _IN_REPAIR: Final = frozenset(
-    {
+    [
         "Partial",
         "Initializing",
         "Recovery",
@@ -35,7 +35,7 @@ _IN_REPAIR: Final = frozenset(
         "Resharding",
         "ReshardingScaleDown",
         "ActiveRead",
-    }
+    ]
 )
 
 

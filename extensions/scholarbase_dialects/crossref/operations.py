@@ -29,14 +29,7 @@ MAX_OFFSET: Final = 10_000
 MAX_SAMPLE: Final = 100
 PARAMETERS: Final = (
     *queries.QUERIES,
-    "filter",
-    "rows",
-    "offset",
-    "cursor",
-    "sample",
-    "sort",
-    "order",
-    "select",
+    *["filter", "rows", "offset", "cursor", "sample", "sort", "order", "select"],
 )
 BIBTEX: Final = "application/x-bibtex"
 CSL: Final = ("application/vnd.citationstyles.csl+json", "application/citeproc+json", "application/json")

@@ -25,7 +25,7 @@ SELECTABLE: Final = (
 )  # fmt: skip
 """The fields that the original knows. A work has those whose value is known."""
 _PARTICLES: Final = frozenset(
-    (
+    [
         "af",
         "al",
         "bin",
@@ -44,7 +44,7 @@ _PARTICLES: Final = frozenset(
         "van",
         "von",
         "zu",
-    )
+    ]
 )
 
 

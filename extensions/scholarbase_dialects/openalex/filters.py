@@ -47,23 +47,14 @@ NUMBERS: Final[dict[str, Literal["year", "citation_count", "reference_count"]]] 
     "cited_by_count": "citation_count",
     "referenced_works_count": "reference_count",
 }
+_SCHEMES: Final = ("doi", "mag", "pmid", "pmcid")
 IDS: Final[dict[str, Literal["id", "cites", "cited_by"]]] = {
-    "openalex": "id",
     "openalex_id": "id",
-    "ids.openalex": "id",
-    "doi": "id",
-    "ids.doi": "id",
-    "mag": "id",
-    "ids.mag": "id",
-    "pmid": "id",
-    "ids.pmid": "id",
-    "pmcid": "id",
-    "ids.pmcid": "id",
+    **{prefix + name: "id" for name in ("openalex", *_SCHEMES) for prefix in ("", "ids.")},
     "cites": "cites",
     "referenced_works": "cites",
     "cited_by": "cited_by",
 }
-_SCHEMES: Final = ("doi", "mag", "pmid", "pmcid")
 _ON_ARXIV: Final = ArxivIds()
 _OPEN: Final = either([_ON_ARXIV, Has("open_access")])
 _CLOSED: Final = every([Without(_ON_ARXIV), Has("closed_access")])

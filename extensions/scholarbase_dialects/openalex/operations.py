@@ -27,27 +27,16 @@ MAX_RESULTS: Final = 10_000
 MAX_PER_PAGE: Final = 200
 DEFAULT_PER_PAGE: Final = 25
 MAX_GROUPS: Final = 200
-NO_EFFECT: Final = (
-    "api_key",
-    "api-key",
-    "data_version",
-    "data-version",
-    "include_xpac",
-    "include-xpac",
-    "mailto",
+NO_EFFECT: Final = tuple(
+    ["api_key", "api-key", "data_version", "data-version", "include_xpac", "include-xpac", "mailto"]
 )
 PARAMETERS: Final = (
     "cursor", "filter", "format", "group_by", "group-by", "page", "per_page", "per-page", "search", "select", "sort",
     *NO_EFFECT,
 )  # fmt: skip
 _PAGINATION: Final = (
-    "per-page ",
-    "Page ",
-    "Cursor ",
-    "Maximum results",
-    "Cannot use page",
-    "Unable to paginate",
-)
+    "per-page ", "Page ", "Cursor ", "Maximum results", "Cannot use page", "Unable to paginate",
+)  # fmt: skip
 """How messages about pages begin. Their error has another name."""
 
 

@@ -43,7 +43,7 @@ PAPER: Final[Mapping[str, tuple[str, ...]]] = {
 """The fields of a paper, and the native fields that each needs; all need ``external_ids``."""
 NESTED: Final = ("citations", "references")
 AUTHOR: Final = frozenset(
-    (
+    [
         "authorId",
         "externalIds",
         "url",
@@ -55,7 +55,7 @@ AUTHOR: Final = frozenset(
         "paperCount",
         "citationCount",
         "hIndex",
-    )
+    ]
 )
 EDGE: Final = ("contexts", "intents", "contextsWithIntent", "isInfluential")
 _PARTS: Final[Mapping[str, frozenset[str]]] = {

@@ -25,7 +25,7 @@ MAX_IDS: Final = 100
 """Papers to which a search can be limited."""
 MAX_AUTHORS: Final = 10
 PARAMETERS: Final = frozenset(
-    (
+    [
         "query",
         "fields",
         "limit",
@@ -37,15 +37,10 @@ PARAMETERS: Final = frozenset(
         "year",
         "venue",
         "fieldsOfStudy",
-    )
+    ]
 )
-_FIELDS: Final = (
-    "snippet.text",
-    "snippet.snippetKind",
-    "snippet.section",
-    "snippet.snippetOffset",
-    "snippet.annotations",
-)
+_PARTS: Final = ("text", "snippetKind", "section", "snippetOffset", "annotations")
+_FIELDS: Final = tuple(f"snippet.{name}" for name in _PARTS)
 _READ: Final = ("title", "abstract", "authors", "corpus_id", "external_ids")
 
 

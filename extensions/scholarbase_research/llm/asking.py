@@ -9,12 +9,10 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 import msgspec
 import orjson
 
-from scholarbase.errors import CassetteMiss, ModelError
 from scholarbase_research.llm.base import Completion, LanguageModel, Message, ModelRequest, Usage
 
 T = TypeVar("T")
 
-PATIENCE: Final = 10
 _FENCE: Final = re.compile(r"\s*```(?:json)?\s*\n(.*?)\n\s*```\s*", re.S | re.I)
 
 
@@ -22,66 +20,24 @@ class Malformed(Exception):
     """A reply that cannot be parsed. The message completes "The reply ..."."""
 
 
-class Patience:
-    """Lets a job continue where its model fails now and then: ``most`` failures in sequence, a wrong key, or a reply
-    that a cassette lacks end it. Safe to share between threads."""
-
-    def __init__(self, most: int = PATIENCE) -> None:
-        self._most = most
-        self._failures = 0
-        self._last: ModelError | None = None
-
-    def check(self) -> None:
-        """Raise the error that ended the job, so that no thread asks again."""
-        if self._last is not None:
-            raise self._last
-
-    def succeeded(self) -> None:
-        self._failures = 0
-
-    def failed(self, error: ModelError) -> None:
-        """Raise ``error`` if it ends the job."""
-        self._failures += 1
-        if isinstance(error, CassetteMiss) or not error.temporary:
-            self._last = error
-        elif self._failures >= self._most:
-            self._last = ModelError(f"{error} These were {self._most} failures in sequence.")
-        self.check()
-
-
 class Asked(NamedTuple, Generic[T]):
-    """What was parsed; None with the ``error`` of the second reply or of the model. ``usage`` counts every reply."""
+    """What was parsed; None with the ``error`` of the second reply. ``usage`` counts every reply."""
 
     value: T | None
     error: str | None
     usage: Usage
 
 
-def ask(
-    model: LanguageModel,
-    request: ModelRequest,
-    parse: Callable[[Completion], T],
-    patience: Patience | None = None,
-) -> Asked[T]:
+def ask(model: LanguageModel, request: ModelRequest, parse: Callable[[Completion], T]) -> Asked[T]:
     """Ask a model. ``parse`` raises Malformed.
 
     Raises:
-        ModelError: the model fails; with ``patience``, only if that ends the job.
+        ModelError: the model fails.
     """
     usage = Usage()
     problem = ""
     for _ in range(2):
-        try:
-            if patience is not None:
-                patience.check()
-            completion = model.complete(request)
-        except ModelError as error:
-            if patience is None:
-                raise
-            patience.failed(error)
-            return Asked(None, str(error), usage)
-        if patience is not None:
-            patience.succeeded()
+        completion = model.complete(request)
         usage += completion.usage
         try:
             return Asked(parse(completion), None, usage)

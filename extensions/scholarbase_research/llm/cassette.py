@@ -51,13 +51,11 @@ class Cassette:
                     self._read_line(text, f"{path}, line {number}")
             return
         with storage_errors(path):
-            whole, ended = self._read() if path.exists() else (0, True)
+            whole = self._read() if path.exists() else 0
             path.parent.mkdir(parents=True, exist_ok=True)
             self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
             os.ftruncate(self._file, whole)
             self._earlier.update(self._replies)
-            if whole and not ended:
-                os.write(self._file, b"\n")
 
     def __len__(self) -> int:
         return len(self._replies)
@@ -103,18 +101,17 @@ class Cassette:
             self._earlier.discard(key)
         return completion
 
-    def _read(self) -> tuple[int, bool]:
-        """Read the replies; returns the bytes of complete lines, and whether the last has its line end."""
-        whole, ended = 0, True
+    def _read(self) -> int:
+        """Read the replies; returns the bytes of complete lines. A killed process leaves one incomplete line at most."""
+        whole = 0
         # Byte by byte as it is: a compressed file cannot be appended to, and its lines are refused.
         with self.path.open("rb") as lines:
             for number, line in enumerate(lines, 1):
-                # A killed process leaves at most one incomplete line, the last.
-                if _is_cut(line):
+                if not line.endswith(b"\n") and (line.startswith(_START) or _START.startswith(line)):
                     break
-                whole, ended = whole + len(line), line.endswith(b"\n")
+                whole += len(line)
                 self._read_line(line, f"{self.path}, line {number}")
-        return whole, ended
+        return whole
 
     def _read_line(self, line: str | bytes, where: str) -> None:
         try:
@@ -168,17 +165,6 @@ class Cassette:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-def _is_cut(line: bytes) -> bool:
-    """Whether a line is the incomplete line of a recorded reply."""
-    if line.endswith(b"\n") or not (line.startswith(_START) or _START.startswith(line)):
-        return False
-    try:
-        orjson.loads(line)
-    except orjson.JSONDecodeError:
-        return True
-    return False
 
 
 class RecordedModel:

@@ -13,7 +13,6 @@ import httpx
 import orjson
 
 from scholarbase.errors import ModelError
-from scholarbase.http import SERVICE_STATUSES
 from scholarbase.services import Endpoint, ModelService, ResponseTooLarge
 from scholarbase_research.llm.base import Completion, LanguageModel, Message, ModelRequest, ToolCall, Usage
 from scholarbase_research.llm.cassette import Cassette
@@ -101,22 +100,13 @@ class HttpModel:
         self._service.close()
 
     def _send(self, content: bytes) -> httpx.Response:
-        last: httpx.Response | None = None
-
         def post() -> httpx.Response:
-            nonlocal last
-            last = None
             try:
-                last = self._service.post(content, MAX_RESPONSE_BYTES)
+                return self._service.post(content, MAX_RESPONSE_BYTES)
             except ResponseTooLarge as error:
                 raise _Unreadable(str(error)) from error
-            return last
 
-        try:
-            return self._service.send(post)
-        except ModelError as error:
-            error.temporary = last is None or last.status_code in SERVICE_STATUSES
-            raise
+        return self._service.send(post)
 
     def _body(self, request: ModelRequest) -> dict[str, Any]:
         body: dict[str, Any] = {"model": self.name, "messages": [_message(one) for one in request.messages]}

@@ -18,9 +18,9 @@ import orjson
 
 from scholarbase.errors import InvalidRequest
 from scholarbase.files import read_whole
+from scholarbase_research.llm.asking import object_schema
 from scholarbase_research.llm.base import Message, ModelRequest
 
-Parser = Literal["json", "label", "tagged"]
 Aggregation = Literal["mean", "majority", "minimum"]
 
 MAX_LABELS: Final = 101
@@ -39,7 +39,6 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
     """A rubric as its TOML file has it."""
 
     prompt: str
-    parser: Parser
     aggregation: Aggregation
     threshold: float
     labels: list[Label] | None = None
@@ -60,8 +59,6 @@ class Rubric:
         labels: the labels, lowest first.
         system, prompt: templates with ``$names``, which the fields of an item replace.
         adjudication: added to the prompt of an adjudication; ``$verdicts`` are the earlier verdicts.
-        parser: how a reply is read: ``json`` (an object with score and reason), ``label`` (the label alone), or
-            ``tagged`` (a line ``Score: 2``).
         aggregation: of the scores of several judges.
         disagreement: the smallest difference of two judges' scores that counts as a disagreement.
         borderline: aggregated scores from the first to below the second are judged again; None for none.
@@ -73,7 +70,6 @@ class Rubric:
     system: str
     prompt: str
     adjudication: str
-    parser: Parser
     aggregation: Aggregation
     disagreement: float
     borderline: tuple[float, float] | None
@@ -89,19 +85,10 @@ class Rubric:
         return tuple(label.value for label in self.labels)
 
     @property
-    def schema(self) -> dict[str, Any] | None:
-        """The JSON schema of a reply, None if replies are not JSON."""
-        if self.parser != "json":
-            return None
-        return {
-            "type": "object",
-            "properties": {
-                "reason": {"type": "string"},
-                "score": {"type": "number", "enum": [written(value) for value in self.values]},
-            },
-            "required": ["reason", "score"],
-            "additionalProperties": False,
-        }
+    def schema(self) -> dict[str, Any]:
+        """The JSON schema of a reply."""
+        labels = [written(value) for value in self.values]
+        return object_schema({"reason": {"type": "string"}, "score": {"type": "number", "enum": labels}})
 
     def request(self, item: Mapping[str, str], verdicts: str | None = None) -> ModelRequest:
         """The request to judge an item; ``verdicts`` are the earlier ones of an adjudication.
@@ -189,7 +176,7 @@ def open_rubric(name: str) -> Rubric:
     return Rubric(
         row.name or Path(name).stem,
         labels,
-        *(row.system, row.prompt, row.adjudication, row.parser, row.aggregation, row.disagreement),
+        *(row.system, row.prompt, row.adjudication, row.aggregation, row.disagreement),
         *(row.borderline, row.threshold, row.max_tokens),
     )
 

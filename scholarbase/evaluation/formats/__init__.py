@@ -49,8 +49,8 @@ def read_queries(path: Path, *, metadata: Path | None = None, skip_broken: bool 
     """Read a query file or folder of any known format, plain, gzip or xz.
 
     Args:
-        metadata: a file or folder that describes the queries, for formats that have one: ScholarQuest's intents and
-            categories (None: ``query_metadata.jsonl`` in the same folder), AirQA's papers.
+        metadata: a file that describes the queries, for formats that have one: ScholarQuest's intents and categories
+            (None: ``query_metadata.jsonl`` in the same folder).
         skip_broken: skip broken lines and report them in a note, instead of raising.
 
     Raises:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from scholarbase_research.llm.asking import Malformed, Patience, ask, shortened
+from scholarbase_research.llm.asking import Malformed, ask, shortened
 from scholarbase_research.llm.base import Completion, LanguageModel, Message, ModelRequest
 
 _LABEL: Final = re.compile(r"[a-z]*\n", re.I)
@@ -16,7 +16,7 @@ _FORM: Final = "End with True or False alone between triple backticks."
 
 
 class JudgeFailed(Exception):
-    """No verdict: the judge is missing or failed, or its reply has none. The message is a sentence."""
+    """No verdict: there is no judge, or its reply has none. The message is a sentence."""
 
 
 class Judge:
@@ -24,7 +24,6 @@ class Judge:
 
     def __init__(self, model: LanguageModel) -> None:
         self._model = model
-        self._patience = Patience()
 
     def decide(self, question: str, task: str, parts: Mapping[str, Any], answer: Any) -> bool:
         """The verdict on an answer. If a reply has no verdict, the model is asked once more.
@@ -35,7 +34,7 @@ class Judge:
 
         Raises:
             JudgeFailed: there is no verdict.
-            ModelError: the model cannot be used, for example with a wrong key.
+            ModelError: the model's service fails.
         """
         blocks = {"Question": question, **parts, "Answer": answer}
         body = "\n\n".join(f"{heading}:\n{_listed(value)}" for heading, value in blocks.items())
@@ -45,7 +44,7 @@ class Judge:
             f"Give your reasons briefly. {_FORM}"
         )
         request = ModelRequest((Message("user", prompt),), temperature=0.0)
-        asked = ask(self._model, request, _verdict, self._patience)
+        asked = ask(self._model, request, _verdict)
         if asked.value is None:
             raise JudgeFailed(f"The judge gave no verdict: {asked.error}")
         return asked.value

@@ -84,7 +84,7 @@ def score(
     Raises:
         RunMismatch: a prediction is for no example.
         InvalidRequest: ``concurrency`` is out of range.
-        ModelError: the judge's model cannot be used, for example with a wrong key.
+        ModelError: the judge's service fails.
     """
     check_whole(concurrency, "concurrency", 1, MAX_CONCURRENCY)
     known = {example.id for example in examples.examples}

@@ -192,7 +192,7 @@ def test_a_killed_worker_of_ray_is_replaced_and_the_vectors_are_those_of_one_pro
     _, logged = process.communicate(timeout=300)
     assert process.returncode == 0, logged.decode()
     assert files_of(out).items() >= finished.items()
-    assert not processes(mark)
+    wait_for(lambda: not processes(mark))
     del service.texts["scholarly search"]
     assert len(service.texts) == 2440
     again = sum(service.texts[text] > 1 for text in before)

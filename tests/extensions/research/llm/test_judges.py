@@ -70,15 +70,12 @@ def test_a_service_that_recovers_gives_a_verdict() -> None:
     assert len(server.requests) == 3
 
 
-def test_a_service_that_does_not_respond_is_an_error_and_then_ends_the_job() -> None:
-    with model_server(in_order(Reply(status=503, body=b""))) as server:
-        judge = ModelJudge(server.model(retries=1), open_rubric("relevance-0-2"), patience=3)
-        for _ in range(2):
-            verdict = judge.judge(ITEM)
-            assert verdict.score is None
-            assert "returned 503, in 2 attempts" in (verdict.error or "")
-        with pytest.raises(ModelError, match="returned 503"):
-            judge.judge(ITEM)
+def test_a_service_that_does_not_respond_ends_the_job() -> None:
+    with (
+        model_server(in_order(Reply(status=503, body=b""))) as server,
+        pytest.raises(ModelError, match="returned 503, in 3 attempts"),
+    ):
+        judge_at(server).judge(ITEM)
 
 
 def test_an_adjudication_sees_the_earlier_verdicts() -> None:
@@ -90,23 +87,14 @@ def test_an_adjudication_sees_the_earlier_verdicts() -> None:
     assert first.prompt_hash != again.prompt_hash
 
 
-def test_each_parser() -> None:
+def test_labels_are_read_strictly() -> None:
     for rubric, reply, score in (
         ("relevance-0-2", '```json\n{"reason": "r", "score": "1"}\n```', 1.0),
         ("relevance-half", '{"reason": "r", "score": 0.5}', 0.5),
-        ("relevance-1-10", "It fits.\n**Score: 7**", 7.0),
-        ("relevance-1-10", "Score: 10", 10.0),
-        ("relevance-binary", " 1\n", 1.0),
+        ("relevance-1-10", '{"reason": "It fits.", "score": 10}', 10.0),
     ):
         assert parse_reply(open_rubric(rubric), Completion(reply))[0] == score
-    for rubric, reply in (
-        ("relevance-half", '{"score": 0.7}'),
-        ("relevance-1-10", "Score: 0"),
-        ("relevance-1-10", "Score: 3 of 10, or Score: 4"),
-        ("relevance-1-10", "Score: 3\nScore: 4"),
-        ("relevance-binary", "1, as it fits"),
-        ("relevance-binary", "yes"),
-    ):
+    for rubric, reply in (("relevance-half", '{"score": 0.7}'), ("relevance-1-10", '{"score": 0}')):
         with pytest.raises(Malformed):
             parse_reply(open_rubric(rubric), Completion(reply))
 
@@ -126,7 +114,6 @@ def test_aggregation_disagreement_and_grades() -> None:
 
 RUBRIC = """
 prompt = "Is $title about $question? Costs $$5."
-parser = "label"
 aggregation = "minimum"
 threshold = 1
 range = [0, 1]
@@ -139,16 +126,14 @@ def test_a_rubric_in_a_file(tmp_path: Path) -> None:
     rubric = open_rubric(str(path))
     request = rubric.request(ITEM)
     assert request.messages[0].content == f"Is Strings about {ITEM['question']}? Costs $5."
-    assert request.schema is None
     assert rubric.aggregate([1, 0, 1]) == 0
-    judge = ModelJudge(FunctionModel("fixed", lambda request: "1"), rubric)
+    judge = ModelJudge(FunctionModel("fixed", lambda request: '{"score": 1}'), rubric)
     assert judge.judge(ITEM).score == 1
 
 
 def test_a_wrong_rubric_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     for old, new, message in (
-        ("label", "yaml", "parser"),
         ("threshold = 1", "threshold = 7", "threshold is 7"),
         ("range = [0, 1]", "range = [0, 1]\nweight = 2", "weight"),
         ("range = [0, 1]", "range = [1, 1]", "it has 1 labels"),

@@ -112,9 +112,9 @@ def test_scholargym_papers_with_label_1_are_answers_and_others_are_judged(tmp_pa
 
 def test_an_error_lists_the_formats_of_the_core_and_of_extensions(tmp_path: Path) -> None:
     path = lines(tmp_path / "q.jsonl", {"a": 1})
-    known = "ScholarQuest", "ElaipBench", "SciDQA", "AIM-SciQA", "AirQA", "PaSa", "LitSearch", "ScholarGym"
+    known = "ScholarQuest", "ElaipBench", "SciDQA", "AIM-SciQA", "PaSa", "LitSearch", "ScholarGym"
     names = ".*".join(f"{name} [(]" for name in (*known, "evidence"))
     with pytest.raises(QueryFileError, match=f"Known formats: {names}.*BEIR.*TREC.*CSV, TSV or JSON"):
         read_queries(path)
-    with pytest.raises(QueryFileError, match="give the metadata of ScholarQuest or AirQA"):
+    with pytest.raises(QueryFileError, match="give the metadata of ScholarQuest"):
         read_queries(path, metadata=tmp_path / "nowhere")

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scholarbase.errors import ModelError
 from scholarbase_research.evaluation.qa.functions import Outcome, read_evaluator
 from scholarbase_research.evaluation.qa.judging import Judge, read_verdict
 from scholarbase_research.evaluation.qa.matching import FUZZ_METHODS
@@ -270,17 +269,6 @@ def test_prose_instead_of_a_verdict_is_asked_for_once_more() -> None:
     outcome = listing(LISTING_2, "x", Scripted("Fine.", "```txt\nCorrect\n```"))
     assert outcome.passed is None
     assert "without a verdict" in str(outcome.error)
-
-
-def test_a_failing_judge_is_an_error() -> None:
-    def broken(request: ModelRequest) -> str:
-        error = ModelError("no reply in 60 s")
-        error.temporary = True
-        raise error
-
-    outcome = listing(LISTING_2, "x", Judge(FunctionModel("broken", broken)))
-    assert outcome.passed is None
-    assert "no reply in 60 s" in str(outcome.error)
 
 
 @pytest.mark.parametrize(
