@@ -19,9 +19,9 @@ from scholarbase_dialects.describing import names_of
 from scholarbase_dialects.milvus_filter import read_filter
 
 DEFAULT_TOP_K: Final = 10
-FIELDS: Final = tuple(
-    ["title", "abstract", "categories", "authors", "publication_date", "update_date", "external_ids"]
-)
+FIELDS: Final = (
+    "title", "abstract", "categories", "authors", "publication_date", "update_date", "external_ids",
+)  # fmt: skip
 FIELDS_AS_OF: Final = tuple(name for name in FIELDS if name != "update_date")
 """Those that were known at a point in time: the last change may be later."""
 CITED_FIELDS: Final = ("title", "authors", "year", "venue", "external_ids")

@@ -26,17 +26,9 @@ _FIRST_PAUSE: Final = 0.05
 _LONGEST_PAUSE: Final = 5.0
 
 _ACTIVE: Final = "Active"
-_IN_REPAIR: Final = frozenset(
-    [
-        "Partial",
-        "Initializing",
-        "Recovery",
-        "PartialSnapshot",
-        "Resharding",
-        "ReshardingScaleDown",
-        "ActiveRead",
-    ]
-)
+_IN_REPAIR: Final = frozenset((
+    "Partial", "Initializing", "Recovery", "PartialSnapshot", "Resharding", "ReshardingScaleDown", "ActiveRead",
+))  # fmt: skip
 
 
 class Replica(NamedTuple):

@@ -24,28 +24,9 @@ SELECTABLE: Final = (
     "translator", "type", "update-policy", "update-to", "updated-by", "volume",
 )  # fmt: skip
 """The fields that the original knows. A work has those whose value is known."""
-_PARTICLES: Final = frozenset(
-    [
-        "af",
-        "al",
-        "bin",
-        "da",
-        "de",
-        "del",
-        "della",
-        "den",
-        "der",
-        "di",
-        "dos",
-        "du",
-        "el",
-        "la",
-        "ter",
-        "van",
-        "von",
-        "zu",
-    ]
-)
+_PARTICLES: Final = frozenset((
+    "af", "al", "bin", "da", "de", "del", "della", "den", "der", "di", "dos", "du", "el", "la", "ter", "van", "von", "zu",
+))  # fmt: skip
 
 
 def work(paper: Paper, score: float, references: Sequence[Paper] | None = None) -> dict[str, Any]:

@@ -27,9 +27,9 @@ MAX_RESULTS: Final = 10_000
 MAX_PER_PAGE: Final = 200
 DEFAULT_PER_PAGE: Final = 25
 MAX_GROUPS: Final = 200
-NO_EFFECT: Final = tuple(
-    ["api_key", "api-key", "data_version", "data-version", "include_xpac", "include-xpac", "mailto"]
-)
+NO_EFFECT: Final = (
+    "api_key", "api-key", "data_version", "data-version", "include_xpac", "include-xpac", "mailto",
+)  # fmt: skip
 PARAMETERS: Final = (
     "cursor", "filter", "format", "group_by", "group-by", "page", "per_page", "per-page", "search", "select", "sort",
     *NO_EFFECT,

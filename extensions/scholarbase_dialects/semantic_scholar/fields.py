@@ -42,21 +42,10 @@ PAPER: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """The fields of a paper, and the native fields that each needs; all need ``external_ids``."""
 NESTED: Final = ("citations", "references")
-AUTHOR: Final = frozenset(
-    [
-        "authorId",
-        "externalIds",
-        "url",
-        "name",
-        "aliases",
-        "affiliations",
-        "normalizedAffiliations",
-        "homepage",
-        "paperCount",
-        "citationCount",
-        "hIndex",
-    ]
-)
+AUTHOR: Final = frozenset((
+    "authorId", "externalIds", "url", "name", "aliases", "affiliations", "normalizedAffiliations", "homepage",
+    "paperCount", "citationCount", "hIndex",
+))  # fmt: skip
 EDGE: Final = ("contexts", "intents", "contextsWithIntent", "isInfluential")
 _PARTS: Final[Mapping[str, frozenset[str]]] = {
     "publicationVenue": frozenset(("id", "name", "type", "alternate_names", "url", "alternate_urls", "issn")),

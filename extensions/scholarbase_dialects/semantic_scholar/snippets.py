@@ -24,21 +24,10 @@ from scholarbase_dialects.semantic_scholar.parameters import listed, number, una
 MAX_IDS: Final = 100
 """Papers to which a search can be limited."""
 MAX_AUTHORS: Final = 10
-PARAMETERS: Final = frozenset(
-    [
-        "query",
-        "fields",
-        "limit",
-        "paperIds",
-        "authors",
-        "minCitationCount",
-        "insertedBefore",
-        "publicationDateOrYear",
-        "year",
-        "venue",
-        "fieldsOfStudy",
-    ]
-)
+PARAMETERS: Final = frozenset((
+    "query", "fields", "limit", "paperIds", "authors", "minCitationCount", "insertedBefore", "publicationDateOrYear",
+    "year", "venue", "fieldsOfStudy",
+))  # fmt: skip
 _PARTS: Final = ("text", "snippetKind", "section", "snippetOffset", "annotations")
 _FIELDS: Final = tuple(f"snippet.{name}" for name in _PARTS)
 _READ: Final = ("title", "abstract", "authors", "corpus_id", "external_ids")

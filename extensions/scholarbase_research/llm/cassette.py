@@ -102,7 +102,7 @@ class Cassette:
         return completion
 
     def _read(self) -> int:
-        """Read the replies; returns the bytes of complete lines. A killed process leaves one incomplete line at most."""
+        """Read the replies; return the bytes of complete lines. A killed process leaves one incomplete line at most."""
         whole = 0
         # Byte by byte as it is: a compressed file cannot be appended to, and its lines are refused.
         with self.path.open("rb") as lines:
