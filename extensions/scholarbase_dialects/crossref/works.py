@@ -25,7 +25,8 @@ SELECTABLE: Final = (
 )  # fmt: skip
 """The fields that the original knows. A work has those whose value is known."""
 _PARTICLES: Final = frozenset((
-    "af", "al", "bin", "da", "de", "del", "della", "den", "der", "di", "dos", "du", "el", "la", "ter", "van", "von", "zu",
+    "af", "al", "bin", "da", "de", "del", "della", "den", "der", "di", "dos", "du", "el", "la", "ter", "van", "von",
+    "zu",
 ))  # fmt: skip
 
 

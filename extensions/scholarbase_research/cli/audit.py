@@ -45,19 +45,15 @@ def sample(
 ) -> None:
     """Draw judged papers of RUN, the same number of each score, into a sheet for annotators.
 
-    RUN is the folder of a construction, whose titles and abstracts come from the library, or CSV or JSON lines with
-    question, paper, title, abstract and score.
+    RUN is the folder of a construction. Titles and abstracts come from the library.
     """
     from scholarbase_research.construction.audit.sampling import draw, read_judged, with_texts, write_sheet
     from scholarbase_research.construction.audit.scales import Scale
 
     scale = Scale.parse(scale_text)
     drawn = draw(read_judged(run, scale), per_score, seed)
-    items: Sequence[Any] = drawn.items
-    if not all(item.title or item.abstract for item in items):
-        with open_source(settings, **place, default_encoder="none") as source:
-            items = with_texts(items, source)
-    write_sheet(items, out)
+    with open_source(settings, **place, default_encoder="none") as source:
+        write_sheet(with_texts(drawn.items, source), out)
     for score, count in drawn.drawn.items():
         click.echo(f"Score {score:g}: {count:,} of {drawn.available[score]:,} judged papers.", err=True)
     for label in scale.labels:

@@ -9,7 +9,7 @@ from typing import Any
 import click
 import orjson
 
-from scholarbase.cli.options import library_option, local_library, open_source, source_options
+from scholarbase.cli.options import library_option, open_source, require_library, source_options
 from scholarbase.settings import Settings
 
 A_PATH = click.Path(path_type=Path)
@@ -81,7 +81,7 @@ def sweep(
     from scholarbase_research.evaluation.sweeps import run_sweep
 
     check_installed("evaluation", "The evaluation")
-    read = read_sweep(sweep_file, library=local_library(library, settings), settings=settings)
+    read = read_sweep(sweep_file, require_library(library, settings), settings=settings)
     result = run_sweep(
         read,
         out,

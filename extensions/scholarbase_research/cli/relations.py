@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +38,6 @@ def _check_free(*files: Path | None) -> None:
 @click.option("--top-sections", default=3, show_default=True, help="Pairs of sections of each two papers.")
 @click.option("--per-paper", default=3, show_default=True, help="Relations of each source.")
 @click.option("--keywords", type=A_PATH, help="A file of papers and keywords: targets share one.")
-@click.option("--pairs", type=A_PATH, help="A file of sources and targets: no others are compared.")
 @click.pass_obj
 def questions(
     settings: Settings,
@@ -49,13 +47,11 @@ def questions(
     encoder: str | None,
     device: str | None,
     keywords: Path | None,
-    pairs: Path | None,
     **options: Any,
 ) -> None:
     """Relate papers whose sections answer similar QUESTIONS.
 
-    QUESTIONS has question, paper and section, as CSV or JSON lines. Targets are all other papers, or those of
-    --keywords or --pairs.
+    QUESTIONS has question, paper and section, as CSV or JSON lines.
     """
     from scholarbase.cli.encoders import open_encoders
     from scholarbase.models.encoders import PACKAGED
@@ -63,21 +59,14 @@ def questions(
     from scholarbase_research.construction.pools import read_keywords
     from scholarbase_research.construction.relations import (
         SharingKeywords,
-        read_pairs,
         read_paper_questions,
         relate_questions,
         write_relations,
     )
 
-    if keywords is not None and pairs is not None:
-        raise InvalidRequest("Give --keywords or --pairs, not both.")
     _check_free(out)
     found = read_paper_questions(questions)
-    candidates: Mapping[str, Collection[str]] | None = None
-    if keywords is not None:
-        candidates = SharingKeywords(read_keywords(keywords))
-    elif pairs is not None:
-        candidates = read_pairs(pairs)
+    candidates = None if keywords is None else SharingKeywords(read_keywords(keywords))
     with open_encoders(settings, device, encoder or PACKAGED, None) as (used, _):
         assert used is not None
         related = relate_questions(

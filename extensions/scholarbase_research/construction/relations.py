@@ -22,7 +22,6 @@ from scholarbase.files import atomic_write, storage_errors
 from scholarbase.models.checks import check_text, check_type, check_whole
 from scholarbase.models.limits import MAX_QUERY_LENGTH
 from scholarbase.progress import Reporter, SilentReporter
-from scholarbase_research.construction.pools import DETAILS, Relation
 from scholarbase_research.construction.rows import paper_field, rows, text_field
 
 THRESHOLD: Final = 0.7
@@ -278,18 +277,6 @@ def read_paper_questions(path: Path) -> list[PaperQuestion]:
         found.append(PaperQuestion(paper, section, question))
     if not found:
         raise QueryFileError(f"{path} has no questions: give one in each line.")
-    return found
-
-
-def read_pairs(path: Path) -> dict[str, set[str]]:
-    """The targets of each source in a file with ``source`` and ``target``, such as a file of relations.
-
-    Raises as :func:`read_paper_questions`.
-    """
-    found: dict[str, set[str]] = {}
-    for where, row in rows(path, ("source", "target"), (*Relation._fields[:2], *DETAILS)):
-        source, target = (paper_field(row, name, where) for name in ("source", "target"))
-        found.setdefault(source, set()).add(target)
     return found
 
 

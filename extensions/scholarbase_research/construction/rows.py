@@ -13,10 +13,9 @@ from scholarbase.models.checks import check_path, shown
 
 
 def rows(
-    path: Path, names: Sequence[str], optional: Sequence[str] = (), *, others: bool = False
+    path: Path, names: Sequence[str], optional: Sequence[str] = ()
 ) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield each row with its place in the file. A row has each of ``names``, of which only an ``abstract`` may be
-    null, and may have the ``optional`` fields, or with ``others`` any.
+    """Yield each row with its place in the file. A row has each of ``names``, and may have the ``optional`` fields.
 
     Raises:
         QueryFileError: the file cannot be read, or a row lacks a field or has an unknown one.
@@ -32,9 +31,9 @@ def rows(
     for place, row in _of_lines(path) if shape == "lines" else table_of(path):
         where = f"{path}, {place}"
         for name in names:
-            if row.get(name) is None and not (name == "abstract" and name in row):
+            if row.get(name) is None:
                 raise QueryFileError(f"{where} has no {name}: each line has {described}.")
-        for name in () if others else row:
+        for name in row:
             if name not in known:
                 raise QueryFileError(f"{where} has the unknown field {name!r}: each line has {described}.")
         yield where, row

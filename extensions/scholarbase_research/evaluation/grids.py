@@ -20,7 +20,7 @@ from scholarbase.settings import LEGS, PREFIX, Settings, load_settings
 
 MAX_POINTS: Final = 10_000
 MAX_LIMIT: Final = 10_000
-AXES: Final = ("library", "mode", "engine", "rrf_k", "fusion_depth", "fts5_title_weight")
+AXES: Final = ("mode", "engine", "rrf_k", "fusion_depth", "fts5_title_weight")
 """Axes of a grid, besides the legs' weights; the first axis varies slowest."""
 
 
@@ -31,9 +31,8 @@ def shortest(number: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """Search settings. ``library`` is its path as written in the file; a leg's default weight is 1."""
+    """Search settings. A leg's default weight is 1."""
 
-    library: str
     mode: Mode
     engine: Engine
     rrf_k: int
@@ -48,9 +47,9 @@ class Point:
     def effective(self) -> tuple[Any, ...]:
         """The settings that affect the rankings: points where these are equal rank alike."""
         if self.mode == "dense":
-            return self.library, self.mode
+            return (self.mode,)
         title_weight = self.fts5_title_weight if self.engine == "fts5" else None
-        sparse = (self.library, self.mode, self.engine, title_weight)
+        sparse = (self.mode, self.engine, title_weight)
         if self.mode == "sparse":
             return sparse
         return *sparse, self.rrf_k, self.fusion_depth, self.weight(self.engine), self.weight("dense")
@@ -62,7 +61,7 @@ class Point:
         return len(axes) + len([leg for leg in LEGS if mine.get(leg, 1.0) != theirs.get(leg, 1.0)])
 
     def variables(self) -> dict[str, str]:
-        """The settings of this point as environment variables; library and mode are not settings."""
+        """The settings of this point as environment variables; the mode is not a setting."""
         weights = ",".join(f"{leg}={shortest(weight)}" for leg, weight in self.weights)
         return {
             f"{PREFIX}FUSION": "rrf",
@@ -78,8 +77,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Sweep:
-    """A parsed sweep file. ``libraries`` has the folder of each library of a point; ``to`` is the latest date of a
-    paper, or ``query`` for each query's own date."""
+    """A parsed sweep file. ``to`` is the latest date of a paper, or ``query`` for each query's own date."""
 
     queries: Path
     metadata: Path | None
@@ -89,7 +87,7 @@ class Sweep:
     to: str | None
     points: tuple[Point, ...]
     baseline: Point
-    libraries: Mapping[str, Path]
+    library: Path
 
 
 T = TypeVar("T")
@@ -99,7 +97,6 @@ Values = Annotated[list[T], msgspec.Meta(min_length=1)]
 class _Grid(msgspec.Struct, forbid_unknown_fields=True):
     """The values of each axis, and of each leg's weight."""
 
-    library: Values[str] | None = None
     mode: Values[Mode] | None = None
     engine: Values[Engine] | None = None
     rrf_k: Values[int] | None = None
@@ -109,7 +106,6 @@ class _Grid(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class _Baseline(msgspec.Struct, forbid_unknown_fields=True):
-    library: str | None = None
     mode: Mode | None = None
     engine: Engine | None = None
     rrf_k: int | None = None
@@ -163,7 +159,7 @@ class _File:
         for place, value in enumerate(values):
             if value in values[:place]:
                 raise self.error(f"{name} has the value {value!r} twice: list each value once.")
-            if key in ("library", "mode", "engine"):
+            if key in ("mode", "engine"):
                 continue
             try:
                 load_settings(**({"fusion_weights": {key: value}} if key in LEGS else {key: value}))
@@ -176,35 +172,32 @@ def _set(table: _Grid | _Baseline) -> dict[str, Any]:
     return {axis: value for axis in AXES if (value := getattr(table, axis)) is not None}
 
 
-def read_sweep(path: Path, *, library: Path | None = None, settings: Settings | None = None) -> Sweep:
+def read_sweep(path: Path, library: Path, *, settings: Settings | None = None) -> Sweep:
     """Read a sweep file. Paths in it are relative to it.
 
     Args:
-        library: used if the file names no library.
         settings: the baseline's settings that the file leaves out; None: from the environment.
 
     Raises:
         EvaluationError: the file is unreadable or has an invalid value; the message names the key and the value.
         InvalidRequest: the measure is unknown, or needs more results than the limit.
-        LibraryNotFound, LibraryCorrupt: a library cannot be opened.
+        LibraryNotFound, LibraryCorrupt: the library cannot be opened.
     """
     file = _File(path)
     content = file.load()
-    libraries = _libraries(file, content, library)
     count = math.prod(map(len, (*_set(content.grid).values(), *content.grid.weights.values())))
     if count > MAX_POINTS:
         raise file.error(f"the grid has {count:,} points: the maximum is {MAX_POINTS:,}. Remove some values.")
     if not _set(content.grid) and not content.grid.weights:
         raise file.error(f"[grid] is empty: add lists of values for some of {', '.join(AXES)} or weights.")
-    first = next(iter(libraries))
-    manifests = {label: read_manifest(folder)[0] for label, folder in libraries.items()}
-    baseline = _baseline(content.baseline, first, manifests, settings or load_settings())
+    manifest = read_manifest(library)[0]
+    baseline = _baseline(content.baseline, manifest, settings or load_settings())
     weights: dict[str, list[float]] = {
         leg: content.grid.weights[leg] for leg in LEGS if leg in content.grid.weights
     }
     points = _points(_set(content.grid), weights, baseline)
     for point in (*points, baseline):
-        _check_supported(file, point, manifests[point.library])
+        _check_supported(file, point, manifest)
     return Sweep(
         queries=path.parent / content.queries,
         metadata=None if content.metadata is None else path.parent / content.metadata,
@@ -214,7 +207,7 @@ def read_sweep(path: Path, *, library: Path | None = None, settings: Settings | 
         to=content.to,
         points=points,
         baseline=baseline,
-        libraries=libraries,
+        library=library,
     )
 
 
@@ -228,23 +221,11 @@ def _measure(file: _File, content: _Content) -> Measure:
     return measure
 
 
-def _libraries(file: _File, content: _Content, library: Path | None) -> dict[str, Path]:
-    named = [*(content.grid.library or ()), content.baseline.library]
-    labels = [label for label in dict.fromkeys(named) if label is not None]
-    if labels:
-        return {label: file.path.parent / label for label in labels}
-    if library is None:
-        raise file.error('no library is named: add library = ["my-library"] to [grid], or give --library.')
-    return {str(library): library}
-
-
-def _baseline(table: _Baseline, first: str, manifests: Mapping[str, Manifest], settings: Settings) -> Point:
+def _baseline(table: _Baseline, manifest: Manifest, settings: Settings) -> Point:
     """The baseline of the file, completed from the settings and the library."""
-    label = table.library or first
-    settings = with_profile(settings, manifests[label].profile)
+    settings = with_profile(settings, manifest.profile)
     default = Point(
-        library=label,
-        mode="sparse" if manifests[label].vectors["dimensions"] is None else "hybrid",
+        mode="sparse" if manifest.vectors["dimensions"] is None else "hybrid",
         engine=settings.engine or "bm25",
         rrf_k=settings.rrf_k,
         fusion_depth=settings.fusion_depth,
@@ -273,13 +254,11 @@ def _weights(legs: Mapping[str, float]) -> tuple[tuple[str, float], ...]:
 def _check_supported(file: _File, point: Point, manifest: Manifest) -> None:
     if point.mode != "sparse" and manifest.vectors["dimensions"] is None:
         raise file.error(
-            f"mode {point.mode!r} needs dense vectors, and the library {point.library} was built without them: "
-            "remove the mode, or use another library."
+            f"mode {point.mode!r} needs dense vectors, and the library was built without them: remove the mode, or use "
+            "another library."
         )
     if point.mode != "dense" and point.engine == "learned" and not cast("Any", manifest.vectors)["learned"]:
-        raise file.error(
-            f"engine 'learned' needs learned term weights, and the library {point.library} has none: remove it."
-        )
+        raise file.error("engine 'learned' needs learned term weights, and the library has none: remove it.")
     if point.mode == "hybrid" and point.weight(point.engine) == point.weight("dense") == 0:
         raise file.error(
             f"a point has weight 0 for both {point.engine} and dense, so its fusion would rank nothing: remove one of "

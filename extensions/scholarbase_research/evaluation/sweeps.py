@@ -19,7 +19,6 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
-import re
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -73,7 +72,7 @@ class SweepResult:
 
     ``tune`` has the measure's mean on the tune half for each point of the sweep, ``baseline_on_tune`` the baseline's;
     ``best_on_test``, ``baseline_on_test`` and ``change`` (from the baseline to the best) are on the test half. Queries
-    without a relevant answer (``unjudged``) are in neither half. ``snapshots`` has the snapshot of each library.
+    without a relevant answer (``unjudged``) are in neither half.
     """
 
     sweep: Sweep
@@ -86,7 +85,7 @@ class SweepResult:
     tune_queries: tuple[str, ...]
     test_queries: tuple[str, ...]
     unjudged: tuple[str, ...]
-    snapshots: Mapping[str, str]
+    snapshot: str
     notes: tuple[str, ...]
 
     @property
@@ -116,7 +115,7 @@ class SweepResult:
             "seed": self.sweep.seed,
             "limit": self.sweep.limit,
             "to": self.sweep.to,
-            "snapshots": dict(self.snapshots),
+            "snapshot": self.snapshot,
             "unjudged": list(self.unjudged),
             "notes": list(self.notes),
             "tune_queries": list(self.tune_queries),
@@ -154,33 +153,28 @@ def run_sweep(
     Args:
         concurrency: search threads; None: the fastest number.
         restart: delete this or another sweep in the folder first.
-        settings: for opening the libraries; None: from the environment.
+        settings: for opening the library; None: from the environment.
 
     Raises:
         RunExists: the folder has another sweep or other files.
         EvaluationError: too few queries, or another process is running this sweep.
-        QueryFileError: the query file is unreadable, or none of its answers is in a library.
-        LibraryError, EncoderError, VectorIndexError: a library cannot be opened or searched; finished legs are kept.
+        QueryFileError: the query file is unreadable, or none of its answers is in the library.
+        LibraryError, EncoderError, VectorIndexError: the library cannot be opened or searched; finished legs are kept.
     """
     reporter = reporter or SilentReporter()
     queries = read_queries(sweep.queries, metadata=sweep.metadata)
     _claim(folder, _identity(sweep, queries), restart)
-    parts = {}
-    for label, path in sweep.libraries.items():
-        points = [point for point in (*sweep.points, sweep.baseline) if point.library == label]
-        if points:
-            search = _LegSearch(sweep, queries, label, path, folder, settings or load_settings())
-            parts[label] = search.run(points, reporter, concurrency)
-    judged = next(iter(parts.values())).judged
-    relevant = [query for query in judged if query.relevant]
+    search = _LegSearch(sweep, queries, folder, settings or load_settings())
+    legs = search.run((*sweep.points, sweep.baseline), reporter, concurrency)
+    relevant = [query for query in legs.judged if query.relevant]
     tune, test = split(relevant, sweep.seed)
     if not tune or not test:
         raise EvaluationError(
             f"{sweep.queries} has {len(relevant)} queries with answers: a sweep needs at least one for each half."
         )
-    means = _means(sweep, parts, tune, reporter)
+    means = _means(sweep, legs, tune, reporter)
     best = sweep.points[_best(sweep, means)]
-    values = [_values(sweep, parts, point, test) for point in (best, sweep.baseline)]
+    values = [_values(sweep, legs, point, test) for point in (best, sweep.baseline)]
     notes = list(queries.notes)
     if any(query.pool is not None for query in queries.queries):
         notes.append("The queries' candidate pools were not used: every search was over the whole library.")
@@ -194,14 +188,14 @@ def run_sweep(
         sweep=sweep,
         best=best,
         tune=tuple(means),
-        baseline_on_tune=float(np.mean(_values(sweep, parts, sweep.baseline, tune))),
+        baseline_on_tune=float(np.mean(_values(sweep, legs, sweep.baseline, tune))),
         best_on_test=bootstrap_interval(values[0]),
         baseline_on_test=bootstrap_interval(values[1]),
         change=paired_test(values[1], values[0]),
         tune_queries=tune,
         test_queries=test,
-        unjudged=tuple(query.id for query in judged if not query.relevant),
-        snapshots={label: part.snapshot for label, part in parts.items()},
+        unjudged=tuple(query.id for query in legs.judged if not query.relevant),
+        snapshot=legs.snapshot,
         notes=tuple(notes),
     )
     _write(result, folder, _identity(sweep, queries))
@@ -218,12 +212,12 @@ class _Leg(NamedTuple):
     title_weight: float | None = None
 
 
-class _Part(NamedTuple):
-    """One library: its judged queries, the ranking of each query by each leg, the catalogue ids of the answers."""
+class _Legs(NamedTuple):
+    """The judged queries, the ranking of each query by each leg, the catalogue ids of the answers."""
 
     snapshot: str
     judged: tuple[JudgedQuery, ...]
-    legs: Mapping[_Leg, Mapping[str, Sequence[int]]]
+    rankings: Mapping[_Leg, Mapping[str, Sequence[int]]]
     answers: Mapping[str, int]
 
 
@@ -237,19 +231,16 @@ def _legs_of(point: Point) -> list[_Leg]:
 
 
 class _LegSearch:
-    """Searches the legs of one library."""
+    """Searches the legs."""
 
-    def __init__(
-        self, sweep: Sweep, queries: QuerySet, label: str, path: Path, folder: Path, settings: Settings
-    ) -> None:
+    def __init__(self, sweep: Sweep, queries: QuerySet, folder: Path, settings: Settings) -> None:
         self._sweep = sweep
         self._queries = queries
-        self._label = label
-        self._path = path
+        self._path = sweep.library
         self._folder = folder
         self._settings = settings.model_copy(update=_FIXED)
 
-    def run(self, points: Sequence[Point], reporter: Reporter, concurrency: int | None) -> _Part:
+    def run(self, points: Sequence[Point], reporter: Reporter, concurrency: int | None) -> _Legs:
         depths: dict[_Leg, int] = {}
         for point in points:
             depth = point.fusion_depth if point.mode == "hybrid" else self._sweep.limit
@@ -263,7 +254,7 @@ class _LegSearch:
             with self._open_for(leg) as library:
                 found[leg] = self._search(library, leg, depth, judged, counts, reporter, concurrency)
         rankings, answers = self._numbered(found, judged)
-        return _Part(snapshot, judged, rankings, answers)
+        return _Legs(snapshot, judged, rankings, answers)
 
     def _open(self, encoder: str | None, **changes: Any) -> Library:
         return Library.open(
@@ -295,16 +286,15 @@ class _LegSearch:
             engine = leg.name  # type: ignore[assignment]  # a sparse leg is named after its engine
         weight = "" if leg.title_weight is None else f"-title{shortest(leg.title_weight)}"
         name = f"{leg.name}{weight}-{depth}"
-        library_name = re.sub(r"[^A-Za-z0-9._-]+", "-", self._label).strip("-.") or "library"
-        place = self._folder / LEG_RUNS / f"{library_name}-{library.snapshot_id[:8]}"
-        place.mkdir(parents=True, exist_ok=True)
+        folder = self._folder / LEG_RUNS / library.snapshot_id[:8]
+        folder.mkdir(parents=True, exist_ok=True)
         return run_searches(
             library,
             self._queries,
             judged,
             counts,
             SearchSettings(mode=mode, engine=engine, limit=depth, to=self._sweep.to),
-            place / name,
+            folder / name,
             name=name,
             command="scholarbase eval sweep",
             concurrency=concurrency,
@@ -326,8 +316,7 @@ class _LegSearch:
         missing = [name for name, number in numbers.items() if number is None]
         if missing:
             raise EvaluationError(
-                f"The library {self._label} does not hold {missing[0]}, which a leg of the sweep found: start again "
-                "with --restart."
+                f"The library does not hold {missing[0]}, which a leg of the sweep found: start again with --restart."
             )
         rankings: dict[_Leg, dict[str, Sequence[int]]] = {
             leg: {
@@ -343,15 +332,15 @@ class _LegSearch:
 
 
 class _Scorer:
-    """Measures rankings of catalogue ids for some queries of one library, with ir_measures."""
+    """Measures rankings of catalogue ids for some queries, with ir_measures."""
 
-    def __init__(self, measure: Measure, part: _Part, query_ids: Sequence[str]) -> None:
-        by_id = {query.id: query for query in part.judged}
+    def __init__(self, measure: Measure, legs: _Legs, query_ids: Sequence[str]) -> None:
+        by_id = {query.id: query for query in legs.judged}
         self._qrels: dict[str, dict[str, int]] = {}
         for query_id in query_ids:
             grades: dict[str, int] = {}
             for answer in by_id[query_id].answers:
-                number = part.answers.get(answer.paper_id)
+                number = legs.answers.get(answer.paper_id)
                 name = answer.paper_id if number is None else str(number)
                 grades[name] = max(answer.grade, 0, grades.get(name, 0))
             self._qrels[query_id] = grades
@@ -372,11 +361,11 @@ class _Scorer:
 
 
 class _Rankings:
-    """The rankings of points for some queries of one library. Fusion tables are shared by consecutive points with the
-    same legs and depth."""
+    """The rankings of points for some queries. Fusion tables are shared by consecutive points with the same legs and
+    depth."""
 
-    def __init__(self, part: _Part, query_ids: Sequence[str], limit: int) -> None:
-        self._part = part
+    def __init__(self, legs: _Legs, query_ids: Sequence[str], limit: int) -> None:
+        self._legs = legs
         self._query_ids = query_ids
         self._limit = limit
         self._key: tuple[Any, ...] = ()
@@ -385,7 +374,7 @@ class _Rankings:
     def of(self, point: Point) -> dict[str, Ranking]:
         if point.mode != "hybrid":
             [leg] = _legs_of(point)
-            return {i: self._part.legs[leg][i][: self._limit] for i in self._query_ids}
+            return {i: self._legs.rankings[leg][i][: self._limit] for i in self._query_ids}
         limit = min(self._limit, point.fusion_depth)  # a hybrid search's pages end there
         weights = (point.weight(point.engine), point.weight("dense"))
         return {
@@ -399,7 +388,9 @@ class _Rankings:
         if self._key != key:
             self._tables = {
                 query_id: FusionTable(
-                    self._part.legs[sparse][query_id], self._part.legs[dense][query_id], point.fusion_depth
+                    self._legs.rankings[sparse][query_id],
+                    self._legs.rankings[dense][query_id],
+                    point.fusion_depth,
                 )
                 for query_id in self._query_ids
             }
@@ -407,31 +398,26 @@ class _Rankings:
         return self._tables
 
 
-def _means(
-    sweep: Sweep, parts: Mapping[str, _Part], query_ids: Sequence[str], reporter: Reporter
-) -> list[float]:
+def _means(sweep: Sweep, legs: _Legs, query_ids: Sequence[str], reporter: Reporter) -> list[float]:
     """The mean over these queries, for each point of the sweep."""
-    rankings = {label: _Rankings(part, query_ids, sweep.limit) for label, part in parts.items()}
-    scorers = {label: _Scorer(sweep.measure, part, query_ids) for label, part in parts.items()}
+    rankings, scorer = _Rankings(legs, query_ids, sweep.limit), _Scorer(sweep.measure, legs, query_ids)
     means: dict[tuple[Any, ...], float] = {}
     with reporter.stage("fuse", "points", len(sweep.points)) as tracker:
         # Sorted, so that points that fuse the same lists are consecutive.
         for done, point in enumerate(sorted(sweep.points, key=_order), 1):
             if point.effective not in means:
-                values = scorers[point.library].values(rankings[point.library].of(point))
-                means[point.effective] = float(np.mean(values))
+                means[point.effective] = float(np.mean(scorer.values(rankings.of(point))))
             tracker.advance(1)
             tracker.at(done)
     return [means[point.effective] for point in sweep.points]
 
 
 def _order(point: Point) -> tuple[Any, ...]:
-    return point.library, point.mode, point.engine, point.fts5_title_weight, point.fusion_depth
+    return point.mode, point.engine, point.fts5_title_weight, point.fusion_depth
 
 
-def _values(sweep: Sweep, parts: Mapping[str, _Part], point: Point, query_ids: Sequence[str]) -> list[float]:
-    part = parts[point.library]
-    return _Scorer(sweep.measure, part, query_ids).values(_Rankings(part, query_ids, sweep.limit).of(point))
+def _values(sweep: Sweep, legs: _Legs, point: Point, query_ids: Sequence[str]) -> list[float]:
+    return _Scorer(sweep.measure, legs, query_ids).values(_Rankings(legs, query_ids, sweep.limit).of(point))
 
 
 def _best(sweep: Sweep, means: Sequence[float]) -> int:

@@ -8,7 +8,7 @@ import heapq
 import io
 import sqlite3
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,14 +16,11 @@ from typing import Final, NamedTuple
 
 from scholarbase.databases import open_for_reading
 from scholarbase.errors import InvalidRequest, PaperNotFound, QueryFileError, RunExists
-from scholarbase.evaluation.formats import streams
 from scholarbase.files import atomic_write, storage_errors
 from scholarbase.models.checks import check_path, check_whole, shown
 from scholarbase.models.limits import MAX_IDS
-from scholarbase.models.papers import Paper
 from scholarbase.models.source import Source
 from scholarbase_research.construction.audit.scales import Scale
-from scholarbase_research.construction.rows import rows
 
 FIELDS: Final = ("question", "paper", "title", "abstract", "score")
 ANNOTATORS: Final = 3
@@ -31,10 +28,6 @@ COLUMNS: Final = ("item", *FIELDS, *(f"annotator_{n}" for n in range(1, ANNOTATO
 MAX_PER_SCORE: Final = 10_000
 DATABASE: Final = "construction.sqlite"
 """The database in the folder of a construction."""
-_SQLITE: Final = b"SQLite format 3\0"
-"""https://sqlite.org/fileformat.html#the_database_header"""
-_LONGEST: Final = 1_000_000
-"""Characters of a cell."""
 
 
 class Judged(NamedTuple):
@@ -56,60 +49,35 @@ class Sample:
     drawn: Mapping[float, int]
 
 
-def read_judged(run: Path, scale: Scale) -> Iterator[Judged]:
-    """Read the judged papers of a run, one by one.
-
-    A run is the folder or database of a construction, whose papers then lack title and abstract, or CSV, TSV or JSON
-    lines with the columns ``FIELDS``.
-
-    Raises:
-        QueryFileError: the run cannot be read, or a line is invalid.
-    """
-    run = check_path(run, "run")
-    run = run / DATABASE if run.is_dir() else run
-    if not run.is_file():
-        raise QueryFileError(
-            f"No run at {run}: give the folder of a construction, or CSV or JSON lines with {', '.join(FIELDS)}."
-        )
-    if streams.start_of(run).startswith(_SQLITE):
-        yield from _decisions(run, scale)
-        return
-    for where, row in rows(run, FIELDS, (), others=True):
-        texts = {name: row[name] or "" for name in FIELDS if name != "score"}
-        for name, text in texts.items():
-            if not isinstance(text, str) or (not text.strip() and name in ("question", "paper")):
-                raise QueryFileError(f"{where}: {name} is {shown(text, 80)}, and must be a text.")
-            if len(text) > _LONGEST:
-                raise QueryFileError(f"{where}: {name} has {len(text):,} characters: at most {_LONGEST:,}.")
-        try:
-            label = scale.label(row["score"])
-        except InvalidRequest as error:
-            raise QueryFileError(f"{where}: score {error}") from error
-        yield Judged(**texts, score=label)
-
-
-def _decisions(database: Path, scale: Scale) -> Iterator[Judged]:
-    """The graded papers of a construction. The join is in one order, so that equal runs give equal samples.
+def read_judged(run: Path, scale: Scale) -> list[Judged]:
+    """The graded papers of a construction, by its folder or database, without title and abstract.
 
     A grade is the place of a label in the rubric, the highest that is not above the score. So grade and score together
     tell whether the scale is the rubric's.
+
+    Raises:
+        QueryFileError: the run cannot be read, or has scores that do not fit the scale.
     """
+    database = check_path(run, "run")
+    database = database / DATABASE if database.is_dir() else database
+    if not database.is_file():
+        raise QueryFileError(f"No run at {database}: give the folder of a construction.")
     try:
         with closing(open_for_reading(database)) as connection:
             found = connection.execute(
                 "SELECT questions.text, decisions.paper, decisions.score, decisions.grade FROM decisions "
                 "JOIN questions USING (question) WHERE decisions.grade IS NOT NULL "
                 "ORDER BY decisions.question, decisions.paper"
-            )
-            for question, paper, score, grade in found:
-                if scale.place(score) != grade:
-                    raise QueryFileError(
-                        f"{database}: the score {shown(score, 80)} of {paper} is label {grade + 1} of its rubric, and "
-                        f"not of the scale {', '.join(scale.shown)}: give --scale with all labels of the rubric."
-                    )
-                yield Judged(question, paper, "", "", scale.labels[grade])
+            ).fetchall()
     except sqlite3.DatabaseError as error:
         raise QueryFileError(f"{database} is not the database of a construction ({error}).") from error
+    for _, paper, score, grade in found:
+        if scale.place(score) != grade:
+            raise QueryFileError(
+                f"{database}: the score {shown(score, 80)} of {paper} is label {grade + 1} of its rubric, and not of "
+                f"the scale {', '.join(scale.shown)}: give --scale with all labels of the rubric."
+            )
+    return [Judged(question, paper, "", "", scale.labels[grade]) for question, paper, _, grade in found]
 
 
 def draw(items: Iterable[Judged], per_score: int, seed: int) -> Sample:
@@ -154,23 +122,19 @@ def _hash(seed: int, purpose: str, item: Judged) -> int:
 
 
 def with_texts(items: Sequence[Judged], source: Source) -> list[Judged]:
-    """Add titles and abstracts from a library where both are missing.
+    """Add titles and abstracts from a library.
 
     Raises:
         PaperNotFound: the library does not hold a paper.
     """
-    bare = [item.paper for item in items if not item.title and not item.abstract]
-    papers: dict[str, Paper | None] = {}
-    for start in range(0, len(bare), MAX_IDS):
-        ids = bare[start : start + MAX_IDS]
-        papers |= dict(zip(ids, source.papers(ids), strict=True))
-    return [_described(item, papers[item.paper]) if item.paper in papers else item for item in items]
-
-
-def _described(item: Judged, paper: Paper | None) -> Judged:
-    if paper is None:
-        raise PaperNotFound(f"The library does not hold {item.paper}: give the library of the run.")
-    return item._replace(title=paper.title or "", abstract=paper.abstract or "")
+    described = []
+    for start in range(0, len(items), MAX_IDS):
+        some = items[start : start + MAX_IDS]
+        for item, paper in zip(some, source.papers([item.paper for item in some]), strict=True):
+            if paper is None:
+                raise PaperNotFound(f"The library does not hold {item.paper}: give the library of the run.")
+            described.append(item._replace(title=paper.title or "", abstract=paper.abstract or ""))
+    return described
 
 
 def write_sheet(items: Sequence[Judged], path: Path) -> None:

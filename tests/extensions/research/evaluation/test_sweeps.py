@@ -73,7 +73,6 @@ queries = "{queries}"
 measure = "AP"
 limit = 20
 [grid]
-library = ["{library}"]
 mode = ["hybrid", "sparse", "dense"]
 engine = ["bm25", "fts5"]
 rrf_k = [1, 60]
@@ -89,8 +88,8 @@ def swept(
     tmp_path_factory: pytest.TempPathFactory, questions: Path, dense_library: Path
 ) -> tuple[SweepResult, Path]:
     folder = tmp_path_factory.mktemp("swept")
-    path = sweep_file(folder, GRID.format(queries=questions, library=dense_library))
-    return run_sweep(read_sweep(path), folder / "out"), folder / "out"
+    path = sweep_file(folder, GRID.format(queries=questions))
+    return run_sweep(read_sweep(path, dense_library), folder / "out"), folder / "out"
 
 
 def settings_of(point: Point) -> Settings:
@@ -160,13 +159,12 @@ def test_fusion_with_the_librarys_settings_gives_its_hybrid_rankings(
     monkeypatch.setenv("SCHOLARBASE_ENGINE", "feedback")
     path = sweep_file(
         tmp_path,
-        f'queries = "{questions}"\nlimit = 150\n[grid]\nlibrary = ["{dense_library}"]\n'
-        'engine = ["bm25", "feedback", "fts5"]\n',
+        f'queries = "{questions}"\nlimit = 150\n[grid]\nengine = ["bm25", "feedback", "fts5"]\n',
     )
-    sweep = read_sweep(path)
+    sweep = read_sweep(path, dense_library)
     assert sweep.baseline.engine == "feedback"
     queries = read_queries(questions)
-    search = _LegSearch(sweep, queries, "library", dense_library, tmp_path / "out", Settings())
+    search = _LegSearch(sweep, queries, tmp_path / "out", Settings())
     part = search.run(sweep.points, SilentReporter(), None)
     query_ids = [query.id for query in queries.queries]
     for point in sweep.points:
@@ -216,13 +214,13 @@ def test_a_finished_sweep_is_not_searched_again(swept: tuple[SweepResult, Path])
 def test_a_killed_sweep_continues(tmp_path: Path, sample_library: Path) -> None:
     path = sweep_file(
         tmp_path,
-        f'queries = "{SAMPLE / "queries.jsonl"}"\n[grid]\nlibrary = ["{sample_library}"]\nengine = ["bm25", "fts5"]\n'
+        f'queries = "{SAMPLE / "queries.jsonl"}"\n[grid]\nengine = ["bm25", "fts5"]\n'
         "fts5_title_weight = [0.5, 1.0, 2.0, 3.0]\n",
     )
     script = (
         "from pathlib import Path; from scholarbase_research.evaluation.grids import read_sweep; "
         "from scholarbase_research.evaluation.sweeps import run_sweep; "
-        f"run_sweep(read_sweep(Path({str(path)!r})), Path({str(tmp_path / 'killed')!r}))"
+        f"run_sweep(read_sweep(Path({str(path)!r}), Path({str(sample_library)!r})), Path({str(tmp_path / 'killed')!r}))"
     )
     process = subprocess.Popen([sys.executable, "-c", script], env=dict(os.environ))
     start = time.monotonic()
@@ -233,8 +231,8 @@ def test_a_killed_sweep_continues(tmp_path: Path, sample_library: Path) -> None:
     process.send_signal(signal.SIGKILL)
     process.wait(60)
     assert not (tmp_path / "killed" / "sweep.json").exists()
-    result = run_sweep(read_sweep(path), tmp_path / "killed")
-    undisturbed = run_sweep(read_sweep(path), tmp_path / "undisturbed")
+    result = run_sweep(read_sweep(path, sample_library), tmp_path / "killed")
+    undisturbed = run_sweep(read_sweep(path, sample_library), tmp_path / "undisturbed")
     assert result.to_dict() == undisturbed.to_dict()
     for name in ("sweep.json", "grid.csv"):
         assert (tmp_path / "killed" / name).read_bytes() == (tmp_path / "undisturbed" / name).read_bytes()
@@ -245,10 +243,10 @@ def test_ties_go_to_the_point_closest_to_the_baseline(tmp_path: Path, sample_lib
     # A sparse search is not fused, so k and the weights have no effect.
     path = sweep_file(
         tmp_path,
-        f'queries = "{SAMPLE / "queries.jsonl"}"\n[grid]\nlibrary = ["{sample_library}"]\nrrf_k = [10, 60, 70]\n'
+        f'queries = "{SAMPLE / "queries.jsonl"}"\n[grid]\nrrf_k = [10, 60, 70]\n'
         "[grid.weights]\nfts5 = [3.0, 1.0]\n",
     )
-    result = run_sweep(read_sweep(path), tmp_path / "out")
+    result = run_sweep(read_sweep(path, sample_library), tmp_path / "out")
     assert len(set(result.tune)) == 1
     assert result.best == result.sweep.points[3]
     assert (result.best.rrf_k, result.best.weight("fts5")) == (60, 1.0)
@@ -275,18 +273,16 @@ def test_a_sweep_file_has_defaults(
     path = sweep_file(
         tmp_path, 'queries = "q.jsonl"\n[grid]\nengine = ["bm25", "fts5"]\n[baseline]\nengine = "fts5"\n'
     )
-    sweep = read_sweep(path, library=sample_library)
+    sweep = read_sweep(path, sample_library)
     assert sweep.queries == tmp_path / "q.jsonl"
     assert (sweep.measure.name, sweep.seed, sweep.limit) == ("R@100", 0, 100)
-    assert sweep.baseline == Point(str(sample_library), "sparse", "fts5", 30, 1000, 2.0)
+    assert sweep.baseline == Point("sparse", "fts5", 30, 1000, 2.0)
     assert [point.engine for point in sweep.points] == ["bm25", "fts5"]
-    with pytest.raises(EvaluationError, match="no library is named"):
-        read_sweep(path)
     # The baseline has the settings of the profile, except those that are set.
     monkeypatch.setenv("SCHOLARBASE_PROFILE", "scholarquest")
     plain = sweep_file(tmp_path, 'queries = "q.jsonl"\n[grid]\nrrf_k = [20]\n')
-    baseline = read_sweep(plain, library=sample_library).baseline
-    assert baseline == Point(str(sample_library), "sparse", "fts5", 30, 1000, 1.0)
+    baseline = read_sweep(plain, sample_library).baseline
+    assert baseline == Point("sparse", "fts5", 30, 1000, 1.0)
 
 
 @pytest.mark.slow
@@ -305,5 +301,5 @@ def test_an_invalid_sweep_file_is_an_error(
     tmp_path: Path, sample_library: Path, text: str, part: str
 ) -> None:
     with pytest.raises(EvaluationError, match=part) as caught:
-        read_sweep(sweep_file(tmp_path, text), library=sample_library)
+        read_sweep(sweep_file(tmp_path, text), sample_library)
     assert str(caught.value).startswith("sweep.toml: ")
