@@ -6,7 +6,6 @@ The last turn ends the question, answered or not.
 
 from __future__ import annotations
 
-import re
 from collections import deque
 from dataclasses import dataclass
 from typing import Any, Final
@@ -21,17 +20,14 @@ from scholarbase.responses.text import as_text
 from scholarbase.tools.calling import Tools
 from scholarbase.tools.definitions import tool_named
 from scholarbase_research.agents.base import Observed, Trace
-from scholarbase_research.llm.base import Completion, LanguageModel, Message, ModelRequest, ToolCall
+from scholarbase_research.llm.base import LanguageModel, Message, ModelRequest, ToolCall
 
 ANSWERED, TURNS = "answered", "turn limit"
 MAX_TURNS: Final = 1000
-_ACTION: Final = re.compile(r"^Action:\s*(\w+)\s*\nAction Input:\s*(\{.*\})\s*$", re.M | re.S)
-"""The action of a model that has no tool calls."""
 _SYSTEM: Final = (
     "You find the papers that answer a question, with the tools of a scholarly library. In each turn write one short "
     "thought and call one tool. Search in several ways, expand from papers that fit, and call answer with the ids of "
-    "all papers that fit, best first, when further calls would find nothing new. If you cannot call tools, end your "
-    'reply with two lines: "Action: NAME" and "Action Input: {JSON}".'
+    "all papers that fit, best first, when further calls would find nothing new."
 )
 ANSWER_TOOL: Final[dict[str, Any]] = {
     "type": "function",
@@ -102,8 +98,8 @@ class ReactPolicy:
             completion = self._model.complete(request)
             trace.usage += completion.usage
             used = completion.usage
-            turn = _Turn(_thought(completion), [])
-            calls = _calls(completion)
+            turn = _Turn(completion.text.strip(), [])
+            calls = completion.tool_calls
             for place, call in enumerate(calls):
                 more = {
                     "thought": turn.thought or None,
@@ -168,17 +164,6 @@ class ReactPolicy:
         return limited
 
 
-def _thought(completion: Completion) -> str:
-    return _ACTION.sub("", completion.text).strip()
-
-
-def _calls(completion: Completion) -> list[ToolCall]:
-    if completion.tool_calls:
-        return list(completion.tool_calls)
-    written = _ACTION.search(completion.text)
-    return [ToolCall("text", written[1], written[2])] if written else []
-
-
 def _arguments(call: ToolCall) -> tuple[dict[str, Any], str | None]:
     """The arguments of a call, and what is wrong with them."""
     try:
@@ -206,7 +191,7 @@ def _whole(value: Any) -> int:
 
 
 def _messages(history: deque[_Turn]) -> list[Message]:
-    """Earlier turns as a prompt has them. A written action is an assistant's text, and its observation a user's."""
+    """Earlier turns as a prompt has them."""
     messages = []
     for turn in history:
         if turn.without_action is not None:
@@ -214,11 +199,6 @@ def _messages(history: deque[_Turn]) -> list[Message]:
                 Message("assistant", turn.thought or "(no reply)"),
                 Message("user", turn.without_action),
             ]
-            continue
-        if [call.id for call, _ in turn.calls] == ["text"]:
-            [(call, observation)] = turn.calls
-            text = f"{turn.thought}\nAction: {call.name}\nAction Input: {call.arguments}".strip()
-            messages += [Message("assistant", text), Message("user", f"Observation: {observation}")]
             continue
         messages.append(Message("assistant", turn.thought, tuple(call for call, _ in turn.calls)))
         messages += [Message("tool", observation, tool_call_id=call.id) for call, observation in turn.calls]

@@ -111,18 +111,6 @@ def test_observations_are_limited(sample: Library, tmp_path: Path) -> None:
     assert len(read_trajectory(tmp_path / "trajectory.jsonl")[0].ids) < 100
 
 
-def test_actions_of_models_without_tool_calls(sample: Library, tmp_path: Path) -> None:
-    action = 'I search.\nAction: search_papers\nAction Input: {"q": "strings", "limit": 2}'
-    answer = f'Done.\nAction: answer\nAction Input: {{"ids": ["{ANSWER}"]}}'
-    with model_server(in_order(Reply(action), Reply(answer))) as server:
-        manifest = run(sample, server, tmp_path)
-    assert manifest["stops"] == {"answered": 1}
-    search, last = read_trajectory(tmp_path / "trajectory.jsonl")
-    assert (search.thought, len(search.ids), last.ids) == ("I search.", 2, (ANSWER,))
-    assert server.requests[1]["messages"][2]["content"] == action
-    assert server.requests[1]["messages"][3]["role"] == "user"
-
-
 def test_several_calls_in_one_turn(sample: Library, tmp_path: Path) -> None:
     both = Reply(
         "Both.",
