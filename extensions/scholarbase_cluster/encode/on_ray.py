@@ -29,8 +29,8 @@ log = logging.getLogger("scholarbase.ingest")
 
 MOST_BLOCKS: Final = 4_000
 """Blocks of partitions: Ray keeps an object and a task for each."""
-MOST_ATTEMPTS: Final = 4
-"""Attempts at a partition whose worker dies, which Ray would repeat without end."""
+MOST_DEATHS: Final = 3
+"""Deaths of a worker, and repetitions of a partition, which Ray would not limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +91,6 @@ def encode_on_ray(
     if not todo:
         return
     check_installed("ray", "Encoding on Ray")
-    for left in catalog.parent.glob("*.attempts"):  # of killed jobs
-        left.unlink()
     cpus = None if options.workers is None else options.workers * options.cpus
     with connected(options.address, cpus) as ray:
         data = require("ray.data", "ray", "Encoding on Ray")
@@ -109,6 +107,8 @@ def encode_on_ray(
             compute=data.ActorPoolStrategy(size=workers, max_tasks_in_flight_per_actor=2),
             num_cpus=options.cpus,
             num_gpus=options.gpus or None,
+            max_restarts=MOST_DEATHS,
+            max_task_retries=MOST_DEATHS,
         )
         try:
             for row in dataset.iter_rows():
@@ -149,25 +149,10 @@ class _Worker:
                         "cluster share."
                     )
                 self._partitions = PartitionEncoder(catalog, out, encoder.open())
-            self._encode(Partition(int(number), int(after), int(papers)))
+            self._partitions.encode(Partition(int(number), int(after), int(papers)))
         except (ScholarBaseError, OSError) as error:
             kind, message = type(error).__name__, str(error)
         return {name: [value] for name, value in (row | {"kind": kind, "message": message}).items()}
-
-    def _encode(self, partition: Partition) -> None:
-        catalog = self._arguments[0]
-        attempts = catalog.with_name(f"{partition.number:06d}.attempts")
-        with attempts.open("ab") as file:
-            file.write(b".")
-            count = file.tell()
-        if count > MOST_ATTEMPTS:
-            raise EncoderError(
-                f"The worker that encodes {partition.file_name} died {MOST_ATTEMPTS} times, perhaps for want of "
-                "memory: see Ray's log, and give workers more memory or --papers a smaller number."
-            )
-        assert self._partitions is not None
-        self._partitions.encode(partition)
-        attempts.unlink()
 
 
 def _error(kind: str, message: str) -> ScholarBaseError:

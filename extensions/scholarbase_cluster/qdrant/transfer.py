@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -13,10 +13,9 @@ from scholarbase.indexes.filters import NO_FILTERS
 from scholarbase.indexes.vectors.base import DENSE, VectorConfig
 from scholarbase.indexes.vectors.edge import EdgeIndex
 from scholarbase.indexes.vectors.nodes import Nodes
-from scholarbase_cluster.qdrant import readers
 from scholarbase_cluster.qdrant.collection import DEFAULT, Collection, Placement
 from scholarbase_cluster.qdrant.replicas import Survey, wait_until_complete
-from scholarbase_cluster.qdrant.upload import MOST_AT_ONCE, PER_NODE
+from scholarbase_cluster.qdrant.upload import MOST_AT_ONCE, PER_NODE, Uploader
 
 BATCH: Final = 500
 _BATCH_BYTES: Final = 3_000_000
@@ -68,7 +67,7 @@ def load_into_server(
         progress(done, total)
 
     progress(done, total)
-    _send(edge, collection, total, stored, at_once)
+    _send(edge, collection, stored, at_once)
     count = collection.count()
     if count != total:
         raise VectorIndexError(
@@ -81,20 +80,35 @@ def load_into_server(
 
 
 def _send(
-    edge: EdgeIndex, collection: Collection, total: int, stored: Callable[[int], None], at_once: int | None
+    edge: EdgeIndex, collection: Collection, stored: Callable[[int], None], at_once: int | None
 ) -> None:
-    """Send the points that the collection does not have."""
+    """Send the points that the collection does not have. Blocks of points are looked up together.
+
+    ``stored`` is called with the number of points of each batch that is stored, or was before.
+    """
     size = max(1, min(BATCH, _BATCH_BYTES // (4 * (edge.config.dimensions or 0) + _OTHER_BYTES)))
     nodes = collection.nodes
     at_once = at_once or min(MOST_AT_ONCE, PER_NODE * len(nodes.addresses))
-    processes = min(readers.processes_for(total), at_once)
-    block = BATCH * BLOCK
-    if processes > 1:
-        readers.send_from_processes(
-            edge, collection, stored, processes=processes, at_once=at_once, size=size, block=block
-        )
-    else:
-        readers.send(edge, collection, stored, at_once=at_once, size=size, block=block)
+    is_new = collection.count() == 0
+
+    def batches() -> Iterator[list[Any]]:
+        for records in edge.records(BATCH * BLOCK, vectors=False):
+            ids = [record.id for record in records]
+            if is_new or collection.count(ids) < len(ids):
+                yield from _between(edge, ids[0], ids[-1], size)
+            else:
+                stored(len(ids))
+
+    with Uploader.open(nodes, collection.name, at_once) as uploader:
+        uploader.send(batches(), stored)
+
+
+def _between(edge: EdgeIndex, first: int, last: int, size: int) -> Iterator[list[Any]]:
+    for records in edge.records(size, start=first, payload=True):
+        if records[-1].id >= last:
+            yield [record for record in records if record.id <= last]
+            return
+        yield records
 
 
 def _compare(edge: EdgeIndex, collection: Collection) -> None:

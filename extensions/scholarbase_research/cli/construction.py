@@ -19,7 +19,6 @@ from scholarbase_research.cli.relations import pools, relations
 
 if TYPE_CHECKING:
     from scholarbase.models.source import Source
-    from scholarbase.rerankers.base import Reranker
     from scholarbase_research.construction.rewrites import Rewriter
     from scholarbase_research.llm.judges import Judge
     from scholarbase_research.llm.rubrics import Rubric
@@ -62,10 +61,6 @@ def _limits(command: F) -> F:
                 show_default=True,
                 help="The share of a question's words with which the prefilter keeps a paper.",
             ),
-            click.option("--relevance", help="A reranker by path or URL, as a part of the prefilter."),
-            click.option(
-                "--relevance-floor", type=float, help="The lowest score of the papers that it keeps."
-            ),
         )
     ):
         command = option(command)
@@ -104,7 +99,6 @@ def _limits(command: F) -> F:
 @model_options
 @click.option("--metadata", type=A_PATH, help="The query set's metadata file, if it is in another folder.")
 @click.option("--skip-broken", is_flag=True, help="Skip broken lines, and count them.")
-@click.option("--retry-errors", is_flag=True, help="Judge papers with an error among their verdicts anew.")
 @click.option("--restart", is_flag=True, help="Discard what the folder has, and start again.")
 @source_options
 @click.pass_obj
@@ -128,14 +122,13 @@ def answers(settings: Settings, /, questions: Path, out: Path, as_json: bool, **
 
     wanted = Limits(
         *(options[name] for name in ("rewrites", "depth", "hops", "citations", "max_answers", "max_judged")),
-        *(options[name] for name in ("sample", "to", "seed", "min_overlap", "relevance_floor")),
+        *(options[name] for name in ("sample", "to", "seed", "min_overlap")),
     )
     rubric, judges, metadata = open_rubric(options["rubric"]), options["judges"], options["metadata"]
     priced = read_prices(options["prices"])
     check_inputs(out, OUTPUTS, (questions, metadata))
     query_set = read_questions(questions, metadata=metadata, skip_broken=options["skip_broken"])
     show_notes(query_set.notes)
-    relevance = _relevance(settings, options["relevance"])
     with (
         models(settings, options, options["judge_concurrency"]) as opened,
         open_source(settings, options["library"], options["url"], options["encoder"]) as source,
@@ -151,26 +144,17 @@ def answers(settings: Settings, /, questions: Path, out: Path, as_json: bool, **
             _rewriter(opened, source, options["rewriter"]),
             panel,
             wanted,
-            relevance,
             priced,
         )
-        try:
-            figures = construct_answers(
-                source,
-                query_set,
-                out,
-                setup,
-                known=known,
-                cassette=opened.cassette,
-                reporter=reporter(settings.progress_seconds),
-                **{
-                    name: options[name]
-                    for name in ("concurrency", "judge_concurrency", "retry_errors", "restart")
-                },
-            )
-        finally:
-            if relevance is not None:
-                relevance.close()
+        figures = construct_answers(
+            source,
+            query_set,
+            out,
+            setup,
+            known=known,
+            reporter=reporter(settings.progress_seconds),
+            **{name: options[name] for name in ("concurrency", "judge_concurrency", "restart")},
+        )
     if as_json:
         click.echo(orjson.dumps(figures, option=orjson.OPT_INDENT_2).decode())
     else:
@@ -214,15 +198,6 @@ def _rewriter(opened: Models, source: Source, name: str) -> Rewriter:
     if not _is_model(name):
         raise InvalidRequest(f"Unknown rewriter {name!r}: use rules, or a URL such as https://host/v1#name.")
     return ModelRewriter(opened.open(name), rules)
-
-
-def _relevance(settings: Settings, location: str | None) -> Reranker | None:
-    if location is None:
-        return None
-    from scholarbase.rerankers import open_reranker
-
-    key = settings.reranker_api_key.get_secret_value() if settings.reranker_api_key else None
-    return open_reranker("--relevance", location, device=settings.device, api_key=key)
 
 
 @construction.command(short_help="Write questions about TOPICS.")

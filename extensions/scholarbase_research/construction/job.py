@@ -24,7 +24,6 @@ from scholarbase_research.construction.process import Cancelled, Parts, Setup, c
 from scholarbase_research.construction.store import Store
 from scholarbase_research.jobs import check_outputs, in_threads
 from scholarbase_research.llm.base import Price
-from scholarbase_research.llm.cassette import Cassette
 
 log = logging.getLogger("scholarbase_research.construction")
 
@@ -57,8 +56,6 @@ def construct_answers(
     known: Mapping[str, frozenset[str]] | None = None,
     concurrency: int = 4,
     judge_concurrency: int = 8,
-    retry_errors: bool = False,
-    cassette: Cassette | None = None,
     restart: bool = False,
     reporter: Reporter | None = None,
 ) -> dict[str, Any]:
@@ -70,16 +67,12 @@ def construct_answers(
         known: answers that are known before, by question; they are used to measure recall, never to judge.
         concurrency: questions at once.
         judge_concurrency: papers that are judged at once, over all questions.
-        retry_errors: judge papers with a verdict that is an error anew. Their tokens so far remain counted.
-        cassette: that of the judges, if they have one: with ``retry_errors`` its replies on these papers are recorded
-            anew.
         restart: discard what the folder has.
 
     Returns: the report.
 
     Raises:
         QueryFileError: there are no questions, or one lacks the date that limits its papers.
-        InvalidRequest: there are errors to judge anew, and the cassette only replays.
         ConstructionError: the folder has another construction or files of the same names, or another process writes
             to it.
         ScholarBaseError: a source, a judge or the storage fails. What is done is kept, and the same call continues.
@@ -109,8 +102,6 @@ def construct_answers(
                 [(query.id, number, query.text, query.date) for number, query in enumerate(queries.queries)],
                 [(query, paper) for query, papers in sorted(known.items()) for paper in sorted(papers)],
             )
-            if retry_errors:
-                _forget_errors(store, cassette)
             _run(source, queries, store, setup, concurrency, judge_concurrency, reporter or SilentReporter())
             if source.snapshot()["snapshot"] != snapshot:
                 raise ConstructionError(
@@ -119,16 +110,6 @@ def construct_answers(
                 )
             with storage_errors(folder):
                 return write_outputs(folder, store, queries, identity, setup.prices)
-
-
-def _forget_errors(store: Store, cassette: Cassette | None) -> None:
-    count, prompts = store.errors()
-    if not count:
-        return
-    if cassette is not None:
-        cassette.forget(prompts)
-    store.forget_errors()
-    log.info("%d papers with errors are judged anew.", count)
 
 
 def _run(

@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from scholarbase.models.papers import Paper
-from scholarbase.rerankers.base import Reranker
-from scholarbase_research.construction.settings import Limits
 from scholarbase_research.construction.terms import overlap, stems
 
 MIN_ROUTES: Final = 2
@@ -31,7 +29,6 @@ class Filtered(NamedTuple):
     paper: str
     evidence: Evidence
     overlap: float
-    relevance: float | None
     kept: bool
     reason: str
 
@@ -40,49 +37,34 @@ class Prefilter:
     """Filters the candidates of one question.
 
     Args:
-        limits: with ``min_overlap`` and ``floor``.
+        min_overlap: the share of the words of one of the texts with which a paper is kept.
         texts: the question and its rewrites.
-        model: a relevance model, which ``limits.floor`` belongs to.
     """
 
-    def __init__(self, limits: Limits, texts: Sequence[str], model: Reranker | None = None) -> None:
-        self._limits = limits
-        self._question = texts[0]
+    def __init__(self, min_overlap: float, texts: Sequence[str]) -> None:
+        self._min_overlap = min_overlap
         self._wanted = [stems(text) for text in texts]
-        self._model = model
 
     def filter(self, found: Mapping[str, Evidence], papers: Mapping[str, Paper]) -> list[Filtered]:
         """Every candidate, best first."""
-        relevance = self._relevance(list(found), papers)
-        rows = [self._filtered(paper, found[paper], papers[paper], relevance.get(paper)) for paper in found]
+        rows = [self._filtered(paper, found[paper], papers[paper]) for paper in found]
         return sorted(
             rows, key=lambda row: (-row.evidence.fused, -row.evidence.routes, -row.overlap, row.paper)
         )
 
-    def _relevance(self, ids: Sequence[str], papers: Mapping[str, Paper]) -> dict[str, float]:
-        if self._model is None or not ids:
-            return {}
-        texts = [f"{papers[one].title or ''}\n{papers[one].abstract or ''}" for one in ids]
-        return dict(zip(ids, map(float, self._model.score(self._question, texts)), strict=True))
-
-    def _filtered(self, paper_id: str, evidence: Evidence, paper: Paper, relevance: float | None) -> Filtered:
+    def _filtered(self, paper_id: str, evidence: Evidence, paper: Paper) -> Filtered:
         text = stems(f"{paper.title or ''} {paper.abstract or ''}")
         share = round(max(overlap(wanted, text) for wanted in self._wanted), 4)
-        kept, reason = self._decide(evidence, paper, share, relevance)
-        return Filtered(paper_id, evidence, share, relevance, kept, reason)
+        kept, reason = self._decide(evidence, paper, share)
+        return Filtered(paper_id, evidence, share, kept, reason)
 
-    def _decide(
-        self, evidence: Evidence, paper: Paper, share: float, relevance: float | None
-    ) -> tuple[bool, str]:
+    def _decide(self, evidence: Evidence, paper: Paper, share: float) -> tuple[bool, str]:
         if paper.status is not None:
             return False, str(paper.status)
-        floor = self._limits.floor
-        if floor is not None and relevance is not None and relevance < floor:
-            return False, "relevance"
         if evidence.best_rank is not None and evidence.best_rank <= KEPT_RANK:
             return True, "rank"
         if evidence.routes >= MIN_ROUTES:
             return True, "routes"
-        if share >= self._limits.min_overlap:
+        if share >= self._min_overlap:
             return True, "words"
         return False, "few words"

@@ -17,7 +17,6 @@ from scholarbase.errors import InvalidRequest
 from scholarbase.models.papers import Paper
 from scholarbase.models.queries import Query
 from scholarbase.models.source import Source
-from scholarbase.rerankers.base import Reranker
 from scholarbase_research.construction.judging import Decision, Panel, Verdicts
 from scholarbase_research.construction.prefilter import Evidence, Filtered, Prefilter
 from scholarbase_research.construction.rewrites import Rewriter
@@ -46,7 +45,6 @@ class Setup:
     rewriter: Rewriter
     panel: Panel
     limits: Limits = field(default_factory=Limits)
-    relevance: Reranker | None = None
     prices: Mapping[str, Price] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -57,11 +55,6 @@ class Setup:
             raise InvalidRequest(
                 f"--source names {max(names, key=names.count)} twice: name each source once."
             )
-        if (self.relevance is None) != (self.limits.floor is None):
-            raise InvalidRequest(
-                "A relevance model needs the lowest score of papers that are kept, and the reverse: give --relevance "
-                "and --relevance-floor together."
-            )
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -71,7 +64,6 @@ class Setup:
             "rewriter": self.rewriter.name,
             "panel": self.panel.identity,
             "limits": asdict(self.limits),
-            "relevance": None if self.relevance is None else self.relevance.name,
         }
 
 
@@ -126,8 +118,7 @@ class _Question:
         texts = self._rewrite()
         evidence = self._retrieve(texts)
         self._compare(len(evidence))
-        setup = self._parts.setup
-        self._prefilter = Prefilter(setup.limits, [text for _, text in texts], setup.relevance)
+        self._prefilter = Prefilter(self._parts.setup.limits.min_overlap, [text for _, text in texts])
         self._judge(evidence)
         seeds = self._strict(0)
         for hop in range(1, self._parts.setup.limits.hops + 1):
@@ -298,7 +289,7 @@ class _Question:
 
     def _row(self, row: Filtered) -> tuple[Any, ...]:
         found = row.evidence
-        facts = (found.hop, found.routes, found.best_rank, row.overlap, row.relevance, row.kept, row.reason)
+        facts = (found.hop, found.routes, found.best_rank, row.overlap, row.kept, row.reason)
         return (self._query.id, row.paper, *facts)
 
 

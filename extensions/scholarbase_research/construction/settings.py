@@ -31,7 +31,6 @@ class Limits:
         seed: of the sample.
         min_overlap: the share of the words of a question, or of one of its rewrites, with which the prefilter keeps a
             paper, 0 to 1.
-        floor: with a relevance model, the lowest score of a paper that the prefilter keeps.
 
     Raises:
         InvalidRequest: a value is invalid.
@@ -47,7 +46,6 @@ class Limits:
     to: str | None = None
     seed: int = 0
     min_overlap: float = 0.25
-    floor: float | None = None
 
     def __post_init__(self) -> None:
         check_whole(self.rewrites, "rewrites", 0, MAX_REWRITES)

@@ -63,20 +63,13 @@ CREATE TABLE verdicts (
 ) WITHOUT ROWID;
 CREATE TABLE candidates (
     question TEXT, paper TEXT, hop INTEGER NOT NULL, routes INTEGER NOT NULL, best_rank INTEGER, overlap REAL NOT NULL,
-    relevance REAL, kept INTEGER NOT NULL, reason TEXT NOT NULL, PRIMARY KEY (question, paper)
+    kept INTEGER NOT NULL, reason TEXT NOT NULL, PRIMARY KEY (question, paper)
 ) WITHOUT ROWID;
 CREATE TABLE decisions (
     question TEXT, paper TEXT, place INTEGER NOT NULL, score REAL, grade INTEGER, decision TEXT NOT NULL,
     flag TEXT NOT NULL, decided_by TEXT NOT NULL, answer INTEGER NOT NULL, PRIMARY KEY (question, paper)
 ) WITHOUT ROWID;
-CREATE TABLE forgotten (
-    judge TEXT PRIMARY KEY, replies INTEGER NOT NULL, input_tokens INTEGER NOT NULL, output_tokens INTEGER NOT NULL,
-    uncounted INTEGER NOT NULL
-) WITHOUT ROWID;
 """
-"""``forgotten`` has what deleted verdicts used."""
-_ERROR: Final = "(question, paper) IN (SELECT question, paper FROM verdicts WHERE error IS NOT NULL)"
-"""Verdicts on papers with a verdict that is an error."""
 VerdictKey = tuple[str, str, str]
 """Paper, round and judge."""
 
@@ -267,39 +260,10 @@ class Store:
         with self.transaction() as connection:
             _insert(connection, "verdicts", [(question, paper, turn, *facts, *astuple(usage))])
 
-    def errors(self) -> tuple[int, frozenset[str]]:
-        """The number of papers with a verdict that is an error, and the hashes of the prompts of all their verdicts."""
-        found = self.rows(
-            f"SELECT COUNT(*) FROM (SELECT DISTINCT question, paper FROM verdicts WHERE {_ERROR})"
-        )
-        return found[0][0], frozenset(
-            row[0] for row in self.rows(f"SELECT prompt_hash FROM verdicts WHERE {_ERROR}")
-        )
-
-    def forget_errors(self) -> None:
-        """Delete the verdicts on papers with a verdict that is an error, and open their questions again.
-
-        What their models used remains in :meth:`usage`.
-        """
-        with self.transaction() as connection:
-            connection.execute(
-                "INSERT INTO forgotten SELECT judge, SUM(replies), SUM(input_tokens), SUM(output_tokens), "
-                f"SUM(uncounted) FROM verdicts WHERE {_ERROR} GROUP BY judge "
-                "ON CONFLICT (judge) DO UPDATE SET replies = replies + excluded.replies, "
-                "input_tokens = input_tokens + excluded.input_tokens, "
-                "output_tokens = output_tokens + excluded.output_tokens, uncounted = uncounted + excluded.uncounted"
-            )
-            connection.execute(
-                "UPDATE questions SET state = 'open', stop = NULL "
-                "WHERE question IN (SELECT question FROM verdicts WHERE error IS NOT NULL)"
-            )
-            # All of a paper's verdicts: an adjudicator was shown that there was an error.
-            connection.execute(f"DELETE FROM verdicts WHERE {_ERROR}")
-
     def usage(self) -> dict[str, Usage]:
         """What each model used so far."""
         total: dict[str, Usage] = {}
-        for name_column, table in (("model", "rewritten"), ("judge", "verdicts"), ("judge", "forgotten")):
+        for name_column, table in (("model", "rewritten"), ("judge", "verdicts")):
             sums = "SUM(replies), SUM(input_tokens), SUM(output_tokens), SUM(uncounted)"
             sql = f"SELECT {name_column}, {sums} FROM {table} GROUP BY 1"
             for name, *used in self.rows(sql):

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Collection
-from itertools import takewhile
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -17,7 +15,7 @@ from typing import Any, Final, Self
 import msgspec
 import orjson
 
-from scholarbase.errors import CassetteMiss, InvalidRequest, ModelError
+from scholarbase.errors import CassetteMiss, ModelError
 from scholarbase.files import storage_errors, text_lines
 from scholarbase_research.llm.base import Completion, LanguageModel, ModelRequest, request_hash
 
@@ -129,28 +127,6 @@ class Cassette:
                 f"{where} has another key than the hash of its request, which was changed: record the cassette again."
             )
         self._replies[key] = completion
-
-    def forget(self, keys: Collection[str]) -> None:
-        """Have models reply anew to the requests with these keys, and to corrections of their replies.
-
-        The file keeps its lines; of two with one key the last counts.
-
-        Raises:
-            InvalidRequest: the cassette does not record.
-            StorageError: the file cannot be read.
-        """
-        if not self.records:
-            raise InvalidRequest(
-                f"The cassette {self.path} only replays, and models are to be asked again: give --record, or leave out "
-                "--cassette."
-            )
-        with self._lock, storage_errors(self.path), self.path.open("rb") as lines:
-            for line in lines:
-                row = orjson.loads(line)
-                request = msgspec.convert(row["request"], ModelRequest)
-                first = tuple(takewhile(lambda one: one.role != "assistant", request.messages))
-                if request_hash(row["model"], msgspec.structs.replace(request, messages=first)) in keys:
-                    self._replies.pop(row["key"], None)
 
     def close(self) -> None:
         """Close the file. A second call does nothing."""

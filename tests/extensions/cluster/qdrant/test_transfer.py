@@ -21,7 +21,7 @@ from scholarbase.indexes.vectors.base import BM25, DENSE, Payload, SparseVector,
 from scholarbase.indexes.vectors.edge import EdgeIndex, EdgeWriter
 from scholarbase.indexes.vectors.nodes import Nodes
 from scholarbase.indexes.vectors.server import ServerIndex
-from scholarbase_cluster.qdrant import readers, replicas, transfer, upload
+from scholarbase_cluster.qdrant import replicas, transfer, upload
 from scholarbase_cluster.qdrant.collection import Collection, aliases
 from scholarbase_cluster.qdrant.transfer import load_into_server
 from tests.indexes.vectors.conftest import CONFIG, SNAPSHOT, Corpus
@@ -104,27 +104,6 @@ def test_an_interrupted_load_is_resumed(edge: EdgeIndex, nodes: Nodes, cluster: 
     load_into_server(edge, nodes, "papers", SNAPSHOT, CONFIG, lambda *now: reported.append(now))
     assert len(cluster.upserts) == before
     assert reported[-1] == (340, 340)
-
-
-@pytest.mark.slow
-def test_several_processes_send_all_points(
-    edge: EdgeIndex, three: tuple[Cluster, Nodes], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(readers, "processes_for", lambda points: 2)
-    cluster, nodes = three
-    reported: list[tuple[int, int]] = []
-    load_into_server(edge, nodes, "papers", SNAPSHOT, CONFIG, lambda *now: reported.append(now))
-    assert reported[-1] == (340, 340)
-    assert sorted(number for ids in cluster.upserts for number in ids) == list(range(1, 341))
-    cluster.local.delete(NAME, [100, 250])
-    for node in cluster.nodes:
-        node.fail(400, on="/Upsert")
-    with pytest.raises(VectorIndexError, match="INVALID_ARGUMENT"):
-        load_into_server(edge, nodes, "papers", SNAPSHOT, CONFIG)
-    for node in cluster.nodes:
-        node.fail(None)
-    load_into_server(edge, nodes, "papers", SNAPSHOT, CONFIG)
-    assert list(ServerIndex.open(nodes, "papers", SNAPSHOT).ids()) == list(range(1, 341))
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,15 +15,13 @@ from typing import Any
 import pytest
 
 from scholarbase.databases import open_immutable
-from scholarbase.errors import ConstructionError, InvalidRequest, ModelError
+from scholarbase.errors import ConstructionError, ModelError
 from scholarbase.evaluation.formats import read_queries
 from scholarbase.models.queries import QuerySet
 from scholarbase.search.library import Library
 from scholarbase_research.construction.job import DATABASE, construct_answers
 from scholarbase_research.construction.judging import Panel
-from scholarbase_research.construction.process import Setup
 from scholarbase_research.llm.base import Completion, ModelRequest, Usage
-from scholarbase_research.llm.cassette import Cassette
 from scholarbase_research.llm.judges import FunctionJudge, ModelJudge
 from tests.conftest import ROOT
 from tests.extensions.research.construction.toy import (
@@ -34,7 +32,7 @@ from tests.extensions.research.construction.toy import (
     toy_queries,
     toy_setup,
 )
-from tests.extensions.research.llm.model_server import FunctionModel, Reply, in_order, model_server
+from tests.extensions.research.llm.model_server import FunctionModel
 
 
 def rows(folder: Path, sql: str) -> list[tuple[Any, ...]]:
@@ -120,29 +118,6 @@ def test_a_loss_without_a_sample_is_not_zero(toy: Library, tmp_path: Path, chang
     assert "| lost | - |\n| loss | - |" in (tmp_path / "report.md").read_text()
 
 
-class Letters:
-    """A relevance model for which a text is as relevant as it has letters b."""
-
-    name = "letters"
-    fingerprint = None
-
-    def score(self, query: str, texts: Sequence[str]) -> Any:
-        return [text.split("\n")[0].count("b") for text in texts]
-
-    def close(self) -> None:
-        pass
-
-
-def test_a_relevance_model_in_the_prefilter(toy: Library, tmp_path: Path) -> None:
-    setup = toy_setup(toy, floor=1.0)
-    relevant = Setup(setup.sources, setup.rewriter, setup.panel, setup.limits, Letters())
-    figures = construct_answers(toy, toy_queries(), tmp_path, relevant)["prefilter"]
-    # S1, P1, and of their neighbours those with beta or number in their titles, without C01 and R2.
-    assert figures["reasons"]["relevance"] == 2
-    assert papers(tmp_path, "reason = 'relevance'", "candidates") == {"C01", "R2"}
-    assert papers(tmp_path, "answer") == {"S1"}
-
-
 def test_known_answers_that_were_dropped_are_counted(toy: Library, tmp_path: Path) -> None:
     known = {"q1": frozenset({toy_id("S1"), toy_id("R2"), toy_id("H2"), toy_id("C01")})}
     figures = construct_answers(toy, toy_queries(), tmp_path, toy_setup(toy), known=known)
@@ -224,59 +199,6 @@ def test_an_error_is_judged_again_and_never_a_zero(toy: Library, tmp_path: Path)
         row["judge"]: (row["verdicts"], row["errors"], row["retried"]) for row in figures["judging"]["judges"]
     }
     assert judges == {"a": (2, 1, 1), "b": (1, 0, 0)}
-
-
-def test_errors_are_judged_anew_on_request(toy: Library, tmp_path: Path) -> None:
-    broken = [True]
-
-    def sometimes(prompt: str) -> str:
-        return "?" if broken[0] and "gamma strict" in prompt else '{"reason": "", "score": 2}'
-
-    panel = Panel(RUBRIC, [scripted("m", sometimes)])
-    setup = toy_setup(toy, panel, hops=0)
-    construct_answers(toy, toy_queries(), tmp_path, setup)
-    assert papers(tmp_path, "decision = 'unjudged'") == {"S1"}
-    broken[0] = False
-    construct_answers(toy, toy_queries(), tmp_path, setup)  # done: nothing changes
-    assert papers(tmp_path, "decision = 'unjudged'") == {"S1"}
-    figures = construct_answers(toy, toy_queries(), tmp_path, setup, retry_errors=True)
-    assert papers(tmp_path, "answer") == {"S1", "P1"}
-    assert figures["judging"]["judges"][0]["errors"] == 0
-    construct_answers(toy, toy_queries(), tmp_path / "whole", setup)
-    retried, whole = content_of(tmp_path), content_of(tmp_path / "whole")
-    # Only the figures of the cost differ, and with them the reports and their hashes.
-    for name in ("report.json", "report.md", "manifest.json"):
-        del retried[name], whole[name]
-    assert retried == whole
-
-
-@pytest.mark.slow
-def test_errors_are_asked_again_and_not_replayed(toy: Library, tmp_path: Path) -> None:
-    def run(script: Any, record: bool) -> tuple[dict[str, Any], int]:
-        with model_server(script) as server, Cassette(tmp_path / "tape", record=record) as cassette:
-            judge = ModelJudge(cassette.model("m", server.model()), RUBRIC)
-            setup = toy_setup(toy, Panel(RUBRIC, [judge]), hops=0)
-            options = {"retry_errors": (tmp_path / "out").exists(), "cassette": cassette}
-            return construct_answers(toy, toy_queries(), tmp_path / "out", setup, **options), len(
-                server.requests
-            )
-
-    prose = in_order(Reply("prose"))
-    first, asked = run(prose, record=True)
-    assert (first["judging"]["judges"][0]["errors"], asked) == (2, 4)
-    # The same prose again: the correction has the same key as before, and is asked again too.
-    second, asked = run(prose, record=True)
-    assert (second["judging"]["judges"][0]["errors"], asked) == (2, 4)
-    with pytest.raises(InvalidRequest, match="only replays, and models are to be asked again: give --record"):
-        run(prose, record=False)
-    last, asked = run(in_order(Reply('{"reason": "", "score": 2}')), record=True)
-    assert (last["judging"]["judges"][0]["errors"], asked) == (0, 2)
-    assert last["cost"]["models"][0]["replies"] == 10
-    # The cassette replays the last replies.
-    with Cassette(tmp_path / "tape") as cassette:
-        judge = ModelJudge(cassette.model("m"), RUBRIC)
-        setup = toy_setup(toy, Panel(RUBRIC, [judge]), hops=0)
-        assert construct_answers(toy, toy_queries(), tmp_path / "new", setup)["questions"]["answers"] == 2
 
 
 # -- files, resuming ------------------------------------------------------------------------------------
