@@ -17,7 +17,7 @@ from scholarbase.models.responses import Hit
 from scholarbase_dialects.base import Answer, Body, Dialect, DialectRequest, Operation
 from scholarbase_dialects.calls import Calls
 from scholarbase_dialects.crossref import queries, works
-from scholarbase_dialects.crossref.queries import error, failure
+from scholarbase_dialects.crossref.queries import error, failure, unavailable
 from scholarbase_dialects.crossref.works import FIELDS, SELECTABLE
 from scholarbase_dialects.listing import lists
 from scholarbase_dialects.listing.conditions import Condition
@@ -45,11 +45,8 @@ def _list(request: DialectRequest, calls: Calls) -> Answer:
     if cursor:
         found = offset_of(cursor, calls.library.snapshot_id)
         if found is None:
-            raise failure(
-                "cursor-not-valid",
-                cursor,
-                "Cursor is not * or the next-cursor of a response of this snapshot.",
-            )
+            why = "Cursor is not * or the next-cursor of a response of this snapshot."
+            raise failure("cursor-not-valid", cursor, why)
         offset = found
     condition = queries.condition(request, partial(lists.held, calls.library, as_of=calls.as_of))
     texts = {name: request.text(name) for name in (*queries.QUERIES, "sort", "order")}
@@ -99,11 +96,8 @@ def _check(request: DialectRequest) -> None:
                 f"queries for this route are: {available}",
             )
         if name not in (*PARAMETERS, "mailto"):
-            raise failure(
-                "unknown-parameter",
-                name,
-                f"Parameter {name[:200]} specified but there is no such parameter available on any route",
-            )
+            why = "Parameter {} specified but there is no such parameter available on any route"
+            raise failure("unknown-parameter", name, why)
 
 
 def _whole(request: DialectRequest, name: str, default: int, high: int) -> int:
@@ -140,12 +134,7 @@ def _select(request: DialectRequest) -> list[str] | None:
     names = request.names("select")
     for name in names or ():
         if name not in SELECTABLE:
-            raise failure(
-                "select-not-available",
-                name,
-                f"Select {name[:200]} specified but there is no such select for this route. Valid selects for this "
-                f"route are: {', '.join(SELECTABLE)}",
-            )
+            raise unavailable("select", name, SELECTABLE)
     return names
 
 

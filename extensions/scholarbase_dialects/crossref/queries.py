@@ -5,7 +5,7 @@ The checks and their messages are those of the original's server (cayenne.api.v1
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 import orjson
@@ -70,10 +70,22 @@ SORTS: Final[Mapping[str, tuple[ListOrder, ListOrder]]] = {
 NOT_FOUND = b"Resource not found."
 
 
-def failure(kind: str, value: object, message: str) -> InvalidRequest:
-    """The error of a parameter: its kind, the value and a sentence."""
-    shown = value[:200] if isinstance(value, str) else value
+def failure(kind: str, value: str | None, message: str) -> InvalidRequest:
+    """The error of a parameter: its kind, the value and a sentence, in which ``{}`` stands for the value."""
+    shown = None if value is None else value[:200]
+    message = message.replace("{}", shown or "")
     return invalid(message, _validation(kind, shown, message))
+
+
+def _not_one_of(what: str, value: str, valid: Iterable[str]) -> InvalidRequest:
+    message = f"{what.capitalize()} specified as {{}} but must be one of: {', '.join(valid)}"
+    return failure(f"{what.replace(' ', '-')}-not-valid", value, message)
+
+
+def unavailable(what: str, name: str, valid: Iterable[str]) -> InvalidRequest:
+    """The error of a name that the route does not know."""
+    message = f"{what.capitalize()} {{}} specified but there is no such {what} for this route. Valid {what}s for this "
+    return failure(f"{what}-not-available", name, f"{message}route are: {', '.join(valid)}")
 
 
 def _validation(kind: str, value: object, message: str) -> Body:
@@ -125,24 +137,15 @@ def _filters(texts: Sequence[str], held: Held) -> list[Condition]:
     parts = [(place, part) for place, text in enumerate(texts) if text.strip() for part in text.split(",")]
     values: dict[tuple[int, str], list[str]] = {}
     if len(parts) > MAX_FILTERS:
-        raise failure(
-            "filter-not-valid", None, f"There are {len(parts)} filters: send {MAX_FILTERS} at most."
-        )
+        message = f"There are {len(parts)} filters: send {MAX_FILTERS} at most."
+        raise failure("filter-not-valid", None, message)
     for place, part in parts:
         name, colon, value = part.partition(":")
         if not colon:
-            raise failure(
-                "pair-list-form-invalid",
-                texts[place],
-                f"Pair list form specified as '{texts[place][:200]}' but should be of the form: key:val,...,keyN:valN",
-            )
+            form = "Pair list form specified as '{}' but should be of the form: key:val,...,keyN:valN"
+            raise failure("pair-list-form-invalid", texts[place], form)
         if name not in FILTERS:
-            raise failure(
-                "filter-not-available",
-                name,
-                f"Filter {name[:200]} specified but there is no such filter for this route. Valid filters for this "
-                f"route are: {', '.join(FILTERS)}",
-            )
+            raise unavailable("filter", name, FILTERS)
         values.setdefault((place, name), []).append(value)
     return [_filter(name, given, held) for (_, name), given in values.items()]
 
@@ -160,17 +163,10 @@ def _value(name: str, value: str) -> Condition:
         return Days(last=_day(value)[1])
     if name == "type":
         if value not in _TYPES and value not in _OTHER_TYPES:
-            names = ", ".join(sorted([*_TYPES, *_OTHER_TYPES]))
-            raise failure(
-                "type-not-valid", value, f"Type specified as {value[:200]} but must be one of: {names}"
-            )
+            raise _not_one_of("type", value, sorted([*_TYPES, *_OTHER_TYPES]))
         return _TYPES.get(value, Either(()))
     if value not in ("t", "true", "1", "f", "false", "0"):
-        raise failure(
-            "boolean-not-valid",
-            value,
-            f"Boolean specified as {value[:200]} but must be one of: t, true, 1, f, false, 0",
-        )
+        raise _not_one_of("boolean", value, ("t", "true", "1", "f", "false", "0"))
     return _HAS[name] if value in ("t", "true", "1") else Without(_HAS[name])
 
 
@@ -179,11 +175,8 @@ def _day(value: str) -> tuple[int, int]:
         return date_bounds(value)
     except InvalidRequest:
         pass
-    raise failure(
-        "date-not-valid",
-        value,
-        f"Date specified as {value[:200]} but must be of the form: yyyy or yyyy-MM or yyyy-MM-dd",
-    )
+    form = "Date specified as {} but must be of the form: yyyy or yyyy-MM or yyyy-MM-dd"
+    raise failure("date-not-valid", value, form)
 
 
 def _doi(value: str) -> Identifier:
@@ -192,7 +185,7 @@ def _doi(value: str) -> Identifier:
         raise failure(
             "doi-not-valid",
             value,
-            f"DOI specified as {value[:200]} but must be of the form: 10.prefix/suffix where prefix is 4 or more "
+            "DOI specified as {} but must be of the form: 10.prefix/suffix where prefix is 4 or more "
             "digits and suffix is a string",
         )
     return found
@@ -220,15 +213,7 @@ def orders(request: DialectRequest) -> tuple[ListOrder, ...]:
     """
     name, direction = request.text("sort") or "score", request.text("order") or "desc"
     if direction not in ("asc", "desc", "1", "-1"):
-        raise failure(
-            "sort-order-not-valid",
-            direction,
-            f"Sort order specified as {direction[:200]} but must be one of: asc, desc, 1, -1",
-        )
+        raise _not_one_of("sort order", direction, ("asc", "desc", "1", "-1"))
     if name not in SORTS:
-        raise failure(
-            "sort-field-not-valid",
-            name,
-            f"Sort field specified as {name[:200]} but must be one of: {', '.join(SORTS)}",
-        )
+        raise _not_one_of("sort field", name, SORTS)
     return (SORTS[name][direction in ("desc", "-1")],)
