@@ -33,11 +33,6 @@ _url_option = click.option(
     type=click.IntRange(1, 64),
     help="Nodes that have each shard. [default: 2, or 1 if there is one node]",
 )
-@click.option(
-    "--write-consistency",
-    type=click.IntRange(1, 64),
-    help="Replicas that must have a write before it counts. [default: 1, most of three or more replicas]",
-)
 @click.option("--parallel", type=click.IntRange(1, 64), help="Batches sent at once. [default: 4 per node]")
 @click.option(
     "--prune",
@@ -51,7 +46,6 @@ def load(
     qdrant_url: str | None,
     shards: int | None,
     replicas: int | None,
-    write_consistency: int | None,
     parallel: int | None,
     prune: bool,
 ) -> None:
@@ -97,7 +91,7 @@ def load(
                 snapshot,
                 edge.config,
                 progress,
-                placement=Placement(shards, replicas, write_consistency),
+                placement=Placement(shards, replicas),
                 at_once=parallel,
                 waiting=waiting,
             )

@@ -38,7 +38,6 @@ class Placement(NamedTuple):
 
     shards: int | None = None
     replicas: int | None = None
-    write_consistency: int | None = None
 
 
 DEFAULT: Final = Placement()
@@ -53,23 +52,19 @@ def peers_of(nodes: Nodes) -> dict[int, str]:
 
 
 def placed(wanted: Placement, peers: int) -> Placement:
-    """The placement on a cluster of this many nodes: a shard per node, each on two nodes, and of three or more replicas
-    most must have a write before it counts.
+    """The placement on a cluster of this many nodes: a shard per node, each on two nodes.
 
     Raises:
-        InvalidRequest: more replicas than nodes, or more replicas must have a write than there are.
+        InvalidRequest: more replicas than nodes.
     """
     shards = wanted.shards or peers
     replicas = wanted.replicas or min(2, peers)
-    consistency = wanted.write_consistency or (1 if replicas < 3 else replicas // 2 + 1)
     if replicas > peers:
         raise InvalidRequest(
             f"--replicas is {replicas}, but the cluster has {peers} {'nodes' if peers > 1 else 'node'}: each "
             "replica of a shard needs a node of its own."
         )
-    if consistency > replicas:
-        raise InvalidRequest(f"--write-consistency is {consistency}, but a shard has {replicas} replicas.")
-    return Placement(shards, replicas, consistency)
+    return Placement(shards, replicas)
 
 
 class Collection:
@@ -114,6 +109,7 @@ class Collection:
         return collection
 
     async def _create(self, client: AsyncQdrantClient, placement: Placement) -> None:
+        replicas = placement.replicas or 1
         dense = {}
         if self.config.dimensions is not None:
             two_bits = models.TurboQuantQuantizationConfig(bits=models.TurboQuantBitSize.BITS2)
@@ -140,7 +136,7 @@ class Collection:
             sparse_vectors_config=sparse,
             shard_number=placement.shards,
             replication_factor=placement.replicas,
-            write_consistency_factor=placement.write_consistency,
+            write_consistency_factor=1 if replicas < 3 else replicas // 2 + 1,
             metadata={SNAPSHOT: self.snapshot, COMPLETE: False, LAYOUT: self.config.to_dict()},
             timeout=_TIMEOUT_SECONDS,
         )
@@ -166,9 +162,7 @@ class Collection:
                 f"{self.config.to_dict()}: delete the collection to load it again."
             )
         params = config.params
-        self.placement = Placement(
-            params.shard_number or 1, params.replication_factor or 1, params.write_consistency_factor or 1
-        )
+        self.placement = Placement(params.shard_number or 1, params.replication_factor or 1)
         for what, has, option in zip(Placement._fields, self.placement, wanted, strict=True):
             if option is not None and option != has:
                 raise VectorIndexError(

@@ -173,7 +173,7 @@ def _wrong_counts(collection: Collection, replicas: list[Replica]) -> list[str]:
     by_shard: dict[int, list[Replica]] = {}
     for replica in replicas:
         by_shard.setdefault(replica.shard, []).append(replica)
-    shards, copies, _ = collection.placement
+    shards, copies = collection.placement
     problems = []
     if len(by_shard) != shards:
         problems.append(f"{len(by_shard)} of {shards} shards are known")

@@ -264,23 +264,11 @@ class _Question:
     def _finish(self) -> Answered:
         answers = 0
         decisions = []
-        for place, one in enumerate(self._decisions.values(), 1):
+        for position, one in enumerate(self._decisions.values(), 1):
             is_answer = one.decision == "strict" and answers < self._parts.setup.limits.answers
             answers += is_answer
             score = None if one.score is None else round(one.score, 6)
-            decisions.append(
-                (
-                    self._query.id,
-                    one.paper,
-                    place,
-                    score,
-                    one.grade,
-                    one.decision,
-                    one.flag,
-                    one.decided_by,
-                    is_answer,
-                )
-            )
+            decisions.append((self._query.id, *one._replace(score=score), position, is_answer))
         assert self._stop is not None
         self._parts.store.finish(
             self._query.id, self._stop, [self._row(r) for r in self._filtered.values()], decisions

@@ -66,8 +66,8 @@ CREATE TABLE candidates (
     kept INTEGER NOT NULL, reason TEXT NOT NULL, PRIMARY KEY (question, paper)
 ) WITHOUT ROWID;
 CREATE TABLE decisions (
-    question TEXT, paper TEXT, place INTEGER NOT NULL, score REAL, grade INTEGER, decision TEXT NOT NULL,
-    flag TEXT NOT NULL, decided_by TEXT NOT NULL, answer INTEGER NOT NULL, PRIMARY KEY (question, paper)
+    question TEXT, paper TEXT, score REAL, grade INTEGER, decision TEXT NOT NULL, flag TEXT NOT NULL,
+    decided_by TEXT NOT NULL, position INTEGER NOT NULL, answer INTEGER NOT NULL, PRIMARY KEY (question, paper)
 ) WITHOUT ROWID;
 """
 VerdictKey = tuple[str, str, str]

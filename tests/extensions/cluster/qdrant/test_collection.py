@@ -128,15 +128,14 @@ def test_a_collection_has_the_layout_of_the_shard(cluster: Cluster, nodes: Nodes
 @pytest.mark.parametrize(
     ("wanted", "peers", "expected"),
     [
-        (Placement(), 1, (1, 1, 1)),
-        (Placement(), 2, (2, 2, 1)),
-        (Placement(), 3, (3, 2, 1)),
-        (Placement(replicas=3), 5, (5, 3, 2)),
-        (Placement(shards=12, replicas=1), 3, (12, 1, 1)),
-        (Placement(replicas=2, write_consistency=2), 3, (3, 2, 2)),
+        (Placement(), 1, (1, 1)),
+        (Placement(), 2, (2, 2)),
+        (Placement(), 3, (3, 2)),
+        (Placement(replicas=3), 5, (5, 3)),
+        (Placement(shards=12, replicas=1), 3, (12, 1)),
     ],
 )
 def test_the_default_placement_fits_the_cluster(
-    wanted: Placement, peers: int, expected: tuple[int, int, int]
+    wanted: Placement, peers: int, expected: tuple[int, int]
 ) -> None:
     assert placed(wanted, peers) == expected
