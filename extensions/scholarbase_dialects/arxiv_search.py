@@ -182,15 +182,9 @@ DIALECT: Final = Dialect(
     "/arxiv-search",
     "the search page of arXiv",
     (
-        Operation(
-            "GET",
-            "",
-            _search,
-            "match_titles",
-            frozenset(("query", "searchtype", "abstracts", "size", "order", "start")),
-            papers=_size,
-        ),
+        Operation("GET", "", _search, "match_titles",
+                  frozenset(("query", "searchtype", "abstracts", "size", "order", "start")), papers=_size),
     ),
     _error,
     alone="/search",
-)
+)  # fmt: skip

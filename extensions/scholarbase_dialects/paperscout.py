@@ -148,17 +148,11 @@ DIALECT: Final = Dialect(
         Operation("GET", "/search", _search, parameters=frozenset(("q", "top_k", "filter")), papers=_top_k),
         Operation("GET", "/query", _query, parameters=frozenset(("filter", "top_k")), papers=_top_k),
         Operation("GET", "/lookup", _lookup, "match_titles", frozenset(("title",))),
-        Operation(
-            "GET",
-            "/paper/{arxiv_id:path}/fulltext",
-            _full_text,
-            "get_references",
-            frozenset(("download",)),
-            papers=MAX_LIMIT,
-        ),
+        Operation("GET", "/paper/{arxiv_id:path}/fulltext", _full_text, "get_references", frozenset(("download",)),
+                  papers=MAX_LIMIT),
         Operation("GET", "/paper/{arxiv_id:path}", _paper, "get_papers", papers=1, short=True),
         Operation("GET", "/health", _health, None, papers=1, short=True),
         Operation("GET", "/queue", _queue, None, papers=1, short=True),
     ),
     statuses={400: 422},
-)
+)  # fmt: skip

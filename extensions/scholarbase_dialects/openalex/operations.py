@@ -241,12 +241,8 @@ DIALECT: Final = Dialect(
     "/openalex",
     "OpenAlex's works",
     (
-        Operation(
-            "GET", "/works", _list, parameters=frozenset(PARAMETERS) - frozenset(NO_EFFECT), papers=_per_page
-        ),
-        Operation(
-            "GET", "/works/{work_id:path}", _work, "get_papers", frozenset(("select",)), papers=1, short=True
-        ),
+        Operation("GET", "/works", _list, parameters=frozenset(PARAMETERS) - frozenset(NO_EFFECT), papers=_per_page),
+        Operation("GET", "/works/{work_id:path}", _work, "get_papers", frozenset(("select",)), papers=1, short=True),
     ),
     _error,
-)
+)  # fmt: skip

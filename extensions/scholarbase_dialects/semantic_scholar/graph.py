@@ -131,42 +131,22 @@ DIALECT: Final = Dialect(
     (
         Operation("GET", "/paper/search", _search, parameters=_PAGE | PARAMETERS | {"query"}),
         Operation("GET", "/paper/search/bulk", bulk.search, parameters=bulk.PARAMETERS, papers=MAX_LIMIT),
-        Operation(
-            "GET", "/paper/search/match", titles.match, "match_titles", PARAMETERS | {"query", "fields"}
-        ),
+        Operation("GET", "/paper/search/match", titles.match, "match_titles", PARAMETERS | {"query", "fields"}),
         Operation("GET", "/paper/autocomplete", titles.autocomplete, parameters=frozenset(("query",))),
-        Operation(
-            "GET", "/snippet/search", snippets.search, parameters=snippets.PARAMETERS, papers=MAX_LIMIT
-        ),
+        Operation("GET", "/snippet/search", snippets.search, parameters=snippets.PARAMETERS, papers=MAX_LIMIT),
         Operation("POST", "/paper/batch", _batch, "get_papers", _FIELDS, papers=MAX_IDS),
-        Operation(
-            "GET",
-            "/paper/{paper_id:path}/citations",
-            partial(_edges, are_citations=True),
-            "get_citations",
-            _EDGE_PAGE,
-            papers=MAX_LIMIT,
-        ),
-        Operation(
-            "GET",
-            "/paper/{paper_id:path}/references",
-            partial(_edges, are_citations=False),
-            "get_references",
-            _EDGE_PAGE,
-            papers=MAX_LIMIT,
-        ),
-        Operation(
-            "GET", "/paper/{paper_id:path}/authors", authors.of_paper, "get_papers", _PAGE, papers=MAX_LIMIT
-        ),
+        Operation("GET", "/paper/{paper_id:path}/citations", partial(_edges, are_citations=True), "get_citations",
+                  _EDGE_PAGE, papers=MAX_LIMIT),
+        Operation("GET", "/paper/{paper_id:path}/references", partial(_edges, are_citations=False), "get_references",
+                  _EDGE_PAGE, papers=MAX_LIMIT),
+        Operation("GET", "/paper/{paper_id:path}/authors", authors.of_paper, "get_papers", _PAGE, papers=MAX_LIMIT),
         _authors("GET", "/author/search", authors.search, _PAGE | {"query"}),
         _authors("POST", "/author/batch", authors.batch, _FIELDS),
-        Operation(
-            "GET", "/author/{author_id:path}/papers", authors.papers, parameters=_EDGE_PAGE, papers=MAX_LIMIT
-        ),
+        Operation("GET", "/author/{author_id:path}/papers", authors.papers, parameters=_EDGE_PAGE, papers=MAX_LIMIT),
         _authors("GET", "/author/{author_id:path}", authors.author, _FIELDS),
         Operation("GET", "/paper/{paper_id:path}", _paper, "get_papers", _FIELDS, papers=MAX_LIMIT),
     ),
     parameters.error,
     parameters.STATUSES,
     alone="/graph/v1",
-)
+)  # fmt: skip

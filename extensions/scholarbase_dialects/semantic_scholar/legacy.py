@@ -70,15 +70,9 @@ DIALECT: Final = Dialect(
     "/s2-legacy",
     "Semantic Scholar's interface before the Academic Graph",
     (
-        Operation(
-            "GET",
-            "/v1/paper/{paper_id:path}",
-            _paper,
-            "get_references",
-            frozenset(("include_unknown_references",)),
-            papers=2 * MAX_LIMIT,
-        ),
+        Operation("GET", "/v1/paper/{paper_id:path}", _paper, "get_references",
+                  frozenset(("include_unknown_references",)), papers=2 * MAX_LIMIT),
     ),
     parameters.error,
     parameters.STATUSES,
-)
+)  # fmt: skip

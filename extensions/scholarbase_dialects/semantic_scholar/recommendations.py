@@ -104,17 +104,11 @@ DIALECT: Final = Dialect(
     "/recommendations/v1",
     "Semantic Scholar's recommendations",
     (
-        Operation(
-            "GET",
-            "/papers/forpaper/{paper_id:path}",
-            _for_paper,
-            "similar_papers",
-            _PARAMETERS | {"from"},
-            papers=MAX_RECOMMENDED,
-        ),
+        Operation("GET", "/papers/forpaper/{paper_id:path}", _for_paper, "similar_papers", _PARAMETERS | {"from"},
+                  papers=MAX_RECOMMENDED),
         Operation("POST", "/papers", _from_lists, "similar_papers", _PARAMETERS, papers=MAX_RECOMMENDED),
     ),
     parameters.error,
     parameters.STATUSES,
     alone="/recommendations/v1",
-)
+)  # fmt: skip
