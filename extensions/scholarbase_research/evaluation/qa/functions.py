@@ -172,10 +172,6 @@ _ARGUMENTS: Final = Parameter(
 _OPTIONS: Final = tuple(field.name for field in fields(Options))
 
 
-def _options(arguments: Mapping[str, Any]) -> Options:
-    return Options(**{name: arguments[name] for name in _OPTIONS if name in arguments})
-
-
 # -- the list -------------------------------------------------------------------------------------------
 
 
@@ -183,8 +179,16 @@ def _as_texts(value: Any) -> list[str]:
     return value if isinstance(value, list) else [value]
 
 
-def _objective(name: str, parameters: Mapping[str, Parameter], decide: Callable[..., bool]) -> Function:
-    return Function(name, "objective", parameters, lambda answer, a, _: decide(answer, a))
+def _objective(
+    name: str, parameters: Mapping[str, Parameter], same: Callable[[Any, Any, Options], bool]
+) -> Function:
+    """A function that compares the answer with the first parameter."""
+    gold = next(iter(parameters))
+
+    def decide(answer: Any, a: Mapping[str, Any], judge: Judge | None) -> bool:
+        return same(answer, a[gold], Options(**{name: a[name] for name in _OPTIONS if name in a}))
+
+    return Function(name, "objective", parameters, decide)
 
 
 def _judged(name: str, parameters: Mapping[str, Parameter], task: str, **headings: str) -> Function:
@@ -213,57 +217,27 @@ def _judged(name: str, parameters: Mapping[str, Parameter], task: str, **heading
 
 
 _ALL: Final = (
-    _objective(
-        "eval_bool_exact_match",
-        {"gold": Parameter(_is_bool, "true or false")},
-        lambda answer, a: matching.same_bool(answer, a["gold"]),
-    ),
+    _objective("eval_bool_exact_match", {"gold": Parameter(_is_bool, "true or false")}, matching.same_bool),
     _objective(
         "eval_float_exact_match",
         {"gold": Parameter(_is_number, "a number"), **_ROUNDING},
-        lambda answer, a: matching.same_float(answer, a["gold"], _options(a)),
+        matching.same_float,
     ),
-    _objective(
-        "eval_int_exact_match",
-        {"gold": Parameter(_is_whole, "a whole number")},
-        lambda answer, a: matching.same_int(answer, a["gold"]),
-    ),
-    _objective(
-        "eval_string_exact_match",
-        {"gold": _TEXT, **_BLANKS},
-        lambda answer, a: matching.same_text(answer, a["gold"], _options(a)),
-    ),
-    _objective(
-        "eval_string_fuzzy_match",
-        {"gold": _TEXT, **_BLANKS, **_ALWAYS_FUZZY},
-        lambda answer, a: matching.similar_text(answer, a["gold"], _options(a)),
-    ),
+    _objective("eval_int_exact_match", {"gold": Parameter(_is_whole, "a whole number")}, matching.same_int),
+    _objective("eval_string_exact_match", {"gold": _TEXT, **_BLANKS}, matching.same_text),
+    _objective("eval_string_fuzzy_match", {"gold": _TEXT, **_BLANKS, **_ALWAYS_FUZZY}, matching.similar_text),
     _objective(
         "eval_structured_object_exact_match",
         {
             "gold": Parameter(_is_object, f"a value whose lists have at most {MAX_GOLD} items"),
-            **_BLANKS,
-            **_FUZZ,
-            **_ROUNDING,
+            **(_BLANKS | _FUZZ | _ROUNDING),
             "ignore_order": _FALSE,
         },
-        lambda answer, a: matching.same_object(answer, a["gold"], _options(a)),
+        matching.same_object,
     ),
-    _objective(
-        "eval_element_included",
-        _ELEMENTS,
-        lambda answer, a: matching.is_element(answer, a["gold"], a["element_type"], _options(a)),
-    ),
-    _objective(
-        "eval_element_list_included",
-        _ELEMENTS,
-        lambda answer, a: matching.all_are_elements(answer, a["gold"], a["element_type"], _options(a)),
-    ),
-    _objective(
-        "eval_element_list_overlap",
-        {**_ELEMENTS, "count": _COUNT},
-        lambda answer, a: matching.overlap(answer, a["gold"], a["count"], a["element_type"], _options(a)),
-    ),
+    _objective("eval_element_included", _ELEMENTS, matching.is_element),
+    _objective("eval_element_list_included", _ELEMENTS, matching.all_are_elements),
+    _objective("eval_element_list_overlap", {**_ELEMENTS, "count": _COUNT}, matching.overlap),
     _objective(
         "eval_paper_relevance_with_reference_answer",
         {
@@ -271,7 +245,7 @@ _ALL: Final = (
             "question": Parameter(lambda v: isinstance(v, str), "a text", ""),
             "threshold": _ALWAYS_FUZZY["threshold"],
         },
-        lambda answer, a: matching.same_title(answer, _as_texts(a["reference_answer"]), a["threshold"]),
+        matching.same_title,
     ),
     _judged(
         "eval_reference_answer_with_llm",

@@ -10,7 +10,6 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -48,7 +47,10 @@ ELEMENT_TYPES: Final = ("str", "int", "float", "bool", "list", "dict", "object")
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How values are compared. A ``threshold`` above 0 compares texts by ``fuzz_method``, others exactly."""
+    """How values are compared. A ``threshold`` above 0 compares texts by ``fuzz_method``, others exactly.
+
+    Elements of lists are compared as ``element_type``, and ``count`` of them have to be equal.
+    """
 
     lowercase: bool = False
     ignore_blank: bool = False
@@ -57,9 +59,11 @@ class Options:
     tolerance: float = 1e-6
     fuzz_method: str = "ratio"
     threshold: float = -1
+    element_type: str = "str"
+    count: int = 1
 
 
-def same_bool(answer: Any, gold: bool) -> bool:
+def same_bool(answer: Any, gold: bool, options: Options) -> bool:
     """Whether the answer means the gold truth value: true, yes, y, t and 1 are true."""
     if isinstance(answer, bool):
         return answer == gold
@@ -69,7 +73,7 @@ def same_bool(answer: Any, gold: bool) -> bool:
     return text in (_TRUE if gold else _FALSE)
 
 
-def same_int(answer: Any, gold: int) -> bool:
+def same_int(answer: Any, gold: int, options: Options) -> bool:
     """Whether the answer is a number equal to ``gold``; a fraction is never cut to a whole number."""
     value = number(answer)
     return value is not None and value == gold
@@ -123,9 +127,9 @@ def same_object(answer: Any, gold: Any, options: Options) -> bool:
         found = parsed(answer)
         return isinstance(found, dict) and _same_dict(found, gold, options)
     if isinstance(gold, bool):
-        return same_bool(answer, gold)
+        return same_bool(answer, gold, options)
     if isinstance(gold, int | float):
-        return same_int(answer, gold) if isinstance(gold, int) else same_float(answer, gold, options)
+        return (same_int if isinstance(gold, int) else same_float)(answer, gold, options)
     if gold is None:
         return answer is None or str(answer).strip().lower() in ("none", "null")
     return _text(answer, gold, options)
@@ -158,16 +162,11 @@ def _can_be_paired(items: Sequence[Any], gold: Sequence[Any], options: Options) 
     return not gold or bool((graph.maximum_bipartite_matching(csr_array(equal)) >= 0).all())
 
 
-def is_element(answer: Any, gold: Sequence[Any], element_type: str, options: Options) -> bool:
-    """Whether the answer equals an element of ``gold``, compared as ``element_type``."""
-    same: dict[str, Callable[[Any, Any], bool]] = {
-        "str": partial(_text, options=options),
-        "int": same_int,
-        "float": partial(same_float, options=options),
-        "bool": same_bool,
-    }
-    compare = same.get(element_type, partial(same_object, options=options))
-    return any(compare(answer, g) for g in gold)
+def is_element(answer: Any, gold: Sequence[Any], options: Options) -> bool:
+    """Whether the answer equals an element of ``gold``."""
+    same = {"str": _text, "int": same_int, "float": same_float, "bool": same_bool}
+    compare: Callable[[Any, Any, Options], bool] = same.get(options.element_type, same_object)
+    return any(compare(answer, g, options) for g in gold)
 
 
 def items_of(answer: Any) -> list[Any]:
@@ -176,19 +175,21 @@ def items_of(answer: Any) -> list[Any]:
     return [answer] if items is None else items
 
 
-def all_are_elements(answer: Any, gold: Sequence[Any], element_type: str, options: Options) -> bool:
+def all_are_elements(answer: Any, gold: Sequence[Any], options: Options) -> bool:
     """Whether every item of the answer is an element of ``gold``. An answer without items is not."""
     items = items_of(answer)
-    return bool(items) and all(is_element(item, gold, element_type, options) for item in items)
+    return bool(items) and all(is_element(item, gold, options) for item in items)
 
 
-def overlap(answer: Any, gold: Sequence[Any], count: int, element_type: str, options: Options) -> bool:
+def overlap(answer: Any, gold: Sequence[Any], options: Options) -> bool:
     """Whether at least ``count`` distinct items of the answer are elements of ``gold``."""
     distinct = {str(item): item for item in items_of(answer)}.values()
-    return sum(is_element(item, gold, element_type, options) for item in distinct) >= count
+    return sum(is_element(item, gold, options) for item in distinct) >= options.count
 
 
-def same_title(answer: Any, titles: Sequence[str], threshold: float) -> bool:
+def same_title(answer: Any, titles: str | Sequence[str], options: Options) -> bool:
     """Whether FuzzyWuzzy's ratio of the answer and one of the titles, in lower case, reaches the threshold."""
-    options = replace(Options(), lowercase=True, threshold=threshold)
-    return any(similar_text(answer, title, options) for title in titles)
+    options = replace(options, lowercase=True)
+    return any(
+        similar_text(answer, one, options) for one in ([titles] if isinstance(titles, str) else titles)
+    )
