@@ -33,43 +33,6 @@ def ids_in(papers: list[dict[str, Any]]) -> list[str]:
     return [paper["paperId"] for paper in papers]
 
 
-def test_each_request_is_a_call_with_its_papers(http: httpx.Client) -> None:
-    session = {"X-ScholarBase-Session": "graph"}
-
-    def get(path: str, **parameters: Any) -> Any:
-        return http.get(path, params=parameters, headers=session).raise_for_status().json()
-
-    expected = []
-    page = get(
-        "/graph/v1/paper/search", query="string theory", limit=5, offset=5, fields="title,citations.title"
-    )
-    expected.append(("search_papers", ids_in(page["data"])))
-    page = get("/graph/v1/paper/search", query="string theory", limit=3, openAccessPdf="", year="1993")
-    expected.append(("search_papers", ids_in(page["data"])))
-    page = get("/graph/v1/paper/search/bulk", query='"string theory" -membrane')
-    expected.append(("search_papers", ids_in(page["data"])))
-    title = get("/graph/v1/paper/search/match", query="Two Dimensional QCD is a String Theory", year="1993")
-    expected.append(("match_titles", ids_in(title["data"])))
-    get(f"/graph/v1/paper/{QCD}", fields="title,citations.title,references.title,authors.paperCount")
-    expected.append(("get_papers", [QCD]))
-    edges = get(f"/graph/v1/paper/{QCD}/citations", limit=4, offset=2)["data"]
-    expected.append(("get_citations", ids_in([edge["citingPaper"] for edge in edges])))
-    citing = expected[-1][1][0]
-    edges = get(f"/graph/v1/paper/{citing}/references", fields="authors")["data"]
-    expected.append(("get_references", ids_in([edge["citedPaper"] for edge in edges])))
-    found = get(f"/recommendations/v1/papers/forpaper/{QCD}", limit=6)["recommendedPapers"]
-    expected.append(("similar_papers", ids_in(found)))
-    references = get(f"/s2-legacy/v1/paper/{citing}")["references"]
-    expected.append(("get_references", ids_in(references)))
-    snippets = get("/graph/v1/snippet/search", query="black hole entropy", limit=4)["data"]
-    expected.append(("search_papers", ids_in([one["paper"] for one in snippets])))
-    papers = get("/graph/v1/author/name:washington taylor/papers")["data"]
-    expected.append(("search_papers", ids_in(papers)))
-    calls = recorded(http, "graph")
-    assert [(call["tool"], call["ids"]) for call in calls] == expected
-    assert all(ids for _, ids in expected)
-
-
 def test_a_batch_and_lists_are_one_call(http: httpx.Client) -> None:
     session = {"X-ScholarBase-Session": "batch"}
     body = {"ids": [QCD, "nonsense", "arXiv:hep-th/9303046"]}
