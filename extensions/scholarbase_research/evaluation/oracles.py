@@ -7,7 +7,6 @@ leaves out queries with no held answer.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import combinations
 from statistics import fmean
@@ -20,12 +19,8 @@ from scholarbase.models.limits import MAX_IDS, MAX_LIMIT, Direction
 from scholarbase.models.runs import JudgedQuery, Run
 from scholarbase.models.source import Source
 from scholarbase.progress import Reporter, SilentReporter
-from scholarbase.search.library import Library
 
 CUTOFFS: Final = (25, 100)
-OVER_HTTP: Final = 4
-"""Concurrent expansion requests to a server. In process they run one at a time: four threads were not faster, as an
-expansion holds the interpreter lock most of the time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,23 +193,14 @@ def _expansions(
     queries = [query for query in run.queries if query.relevant]
     held = _held(source, run, n)
 
-    def reach(query: JudgedQuery) -> list[_Reach]:
-        return _query_reaches(source, query, _top(run, query, n), held, steps)
-
     found: dict[str, dict[str, _Reach]] = {_step_name(*step): {} for step in steps}
-    with (
-        (reporter or SilentReporter()).stage(f"expand {run.name}", "queries", len(queries)) as tracker,
-        ThreadPoolExecutor(1 if isinstance(source, Library) else OVER_HTTP) as pool,
-    ):
-        try:
-            for done, (query, reaches) in enumerate(zip(queries, pool.map(reach, queries), strict=True), 1):
-                for step, reached in zip(steps, reaches, strict=True):
-                    found[_step_name(*step)][query.id] = reached
-                tracker.advance(1)
-                tracker.at(done)
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+    with (reporter or SilentReporter()).stage(f"expand {run.name}", "queries", len(queries)) as tracker:
+        for done, query in enumerate(queries, 1):
+            reaches = _query_reaches(source, query, _top(run, query, n), held, steps)
+            for step, reached in zip(steps, reaches, strict=True):
+                found[_step_name(*step)][query.id] = reached
+            tracker.advance(1)
+            tracker.at(done)
     return found
 
 

@@ -21,9 +21,10 @@ import hashlib
 import io
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
 import orjson
@@ -40,7 +41,7 @@ from scholarbase.files import atomic_write
 from scholarbase.identifiers import parse
 from scholarbase.indexes import catalog
 from scholarbase.indexes.catalog import Catalog
-from scholarbase.models.limits import Engine, Mode
+from scholarbase.models.limits import Engine
 from scholarbase.models.queries import QuerySet
 from scholarbase.models.runs import JudgedQuery, Run
 from scholarbase.progress import Reporter, SilentReporter
@@ -164,8 +165,7 @@ def run_sweep(
     reporter = reporter or SilentReporter()
     queries = read_queries(sweep.queries, metadata=sweep.metadata)
     _claim(folder, _identity(sweep, queries), restart)
-    search = _LegSearch(sweep, queries, folder, settings or load_settings())
-    legs = search.run((*sweep.points, sweep.baseline), reporter, concurrency)
+    legs = _search_legs(sweep, queries, folder, settings or load_settings(), reporter, concurrency)
     relevant = [query for query in legs.judged if query.relevant]
     tune, test = split(relevant, sweep.seed)
     if not tune or not test:
@@ -230,102 +230,85 @@ def _legs_of(point: Point) -> list[_Leg]:
     return legs
 
 
-class _LegSearch:
-    """Searches the legs."""
-
-    def __init__(self, sweep: Sweep, queries: QuerySet, folder: Path, settings: Settings) -> None:
-        self._sweep = sweep
-        self._queries = queries
-        self._path = sweep.library
-        self._folder = folder
-        self._settings = settings.model_copy(update=_FIXED)
-
-    def run(self, points: Sequence[Point], reporter: Reporter, concurrency: int | None) -> _Legs:
-        depths: dict[_Leg, int] = {}
-        for point in points:
-            depth = point.fusion_depth if point.mode == "hybrid" else self._sweep.limit
-            for leg in _legs_of(point):
-                depths[leg] = max(depth, depths.get(leg, 0))
-        with self._open("none") as library:
-            snapshot = library.snapshot_id
-            judged, counts = judge(library, self._queries)
-        found: dict[_Leg, Run] = {}
-        for leg, depth in depths.items():
-            with self._open_for(leg) as library:
-                found[leg] = self._search(library, leg, depth, judged, counts, reporter, concurrency)
-        rankings, answers = self._numbered(found, judged)
-        return _Legs(snapshot, judged, rankings, answers)
-
-    def _open(self, encoder: str | None, **changes: Any) -> Library:
-        return Library.open(
-            self._path,
-            encoder=encoder,
-            rerankers={},
-            settings=self._settings.model_copy(update=changes or None),
-        )
-
-    def _open_for(self, leg: _Leg) -> Library:
-        if leg.name in ("bm25", "feedback", "fts5"):
-            changes = {} if leg.title_weight is None else {"fts5_title_weight": leg.title_weight}
-            return self._open("none", **changes)
-        return self._open(None)
-
-    def _search(
-        self,
-        library: Library,
-        leg: _Leg,
-        depth: int,
-        judged: Sequence[JudgedQuery],
-        counts: Mapping[str, int],
-        reporter: Reporter,
-        concurrency: int | None,
-    ) -> Run:
-        mode: Mode = "dense" if leg.name == "dense" else "sparse"
-        engine: Engine | None = None
-        if mode == "sparse":
-            engine = leg.name  # type: ignore[assignment]  # a sparse leg is named after its engine
+def _search_legs(
+    sweep: Sweep,
+    queries: QuerySet,
+    folder: Path,
+    settings: Settings,
+    reporter: Reporter,
+    concurrency: int | None,
+) -> _Legs:
+    """Search every leg that a point or the baseline needs."""
+    depths: dict[_Leg, int] = {}
+    for point in (*sweep.points, sweep.baseline):
+        depth = point.fusion_depth if point.mode == "hybrid" else sweep.limit
+        for leg in _legs_of(point):
+            depths[leg] = max(depth, depths.get(leg, 0))
+    with _opened(sweep, settings, None) as library:
+        snapshot = library.snapshot_id
+        judged, counts = judge(library, queries)
+    runs = folder / LEG_RUNS / snapshot[:8]
+    runs.mkdir(parents=True, exist_ok=True)
+    found: dict[_Leg, Run] = {}
+    for leg, depth in depths.items():
         weight = "" if leg.title_weight is None else f"-title{shortest(leg.title_weight)}"
         name = f"{leg.name}{weight}-{depth}"
-        folder = self._folder / LEG_RUNS / library.snapshot_id[:8]
-        folder.mkdir(parents=True, exist_ok=True)
-        return run_searches(
-            library,
-            self._queries,
-            judged,
-            counts,
-            SearchSettings(mode=mode, engine=engine, limit=depth, to=self._sweep.to),
-            folder / name,
-            name=name,
-            command="scholarbase eval sweep",
-            concurrency=concurrency,
-            reporter=reporter,
+        dense = leg.name == "dense"
+        searching = SearchSettings(
+            mode="dense" if dense else "sparse",
+            engine=None if dense else cast("Engine", leg.name),
+            limit=depth,
+            to=sweep.to,
         )
-
-    def _numbered(
-        self, found: Mapping[_Leg, Run], judged: Sequence[JudgedQuery]
-    ) -> tuple[dict[_Leg, dict[str, Sequence[int]]], dict[str, int]]:
-        """The rankings and the answers as catalogue ids, which break ties in the fusion."""
-        names = {hit.id for run in found.values() for ranking in run.rankings.values() for hit in ranking}
-        answers = {answer.paper_id for query in judged for answer in query.answers if answer.held}
-        listed = sorted(names | answers)
-        papers = Catalog(self._path / catalog.FILE_NAME, readers=1)
-        try:
-            numbers = dict(zip(listed, papers.resolve([parse(name) for name in listed]), strict=True))
-        finally:
-            papers.close()
-        missing = [name for name, number in numbers.items() if number is None]
-        if missing:
-            raise EvaluationError(
-                f"The library does not hold {missing[0]}, which a leg of the sweep found: start again with --restart."
+        with _opened(sweep, settings, leg) as library:
+            found[leg] = run_searches(
+                library,
+                queries,
+                judged,
+                counts,
+                searching,
+                runs / name,
+                name=name,
+                command="scholarbase eval sweep",
+                concurrency=concurrency,
+                reporter=reporter,
             )
-        rankings: dict[_Leg, dict[str, Sequence[int]]] = {
-            leg: {
-                query_id: [numbers[hit.id] or 0 for hit in ranking]
-                for query_id, ranking in run.rankings.items()
-            }
-            for leg, run in found.items()
+    return _Legs(snapshot, judged, *_numbered(sweep.library, found, judged))
+
+
+def _opened(sweep: Sweep, settings: Settings, leg: _Leg | None) -> Library:
+    """The library with what a leg needs; None for no search."""
+    changes = (
+        _FIXED
+        if leg is None or leg.title_weight is None
+        else _FIXED | {"fts5_title_weight": leg.title_weight}
+    )
+    encoder = "none" if leg is None or leg.name in ("bm25", "feedback", "fts5") else None
+    return Library.open(
+        sweep.library, encoder=encoder, rerankers={}, settings=settings.model_copy(update=changes)
+    )
+
+
+def _numbered(
+    path: Path, found: Mapping[_Leg, Run], judged: Sequence[JudgedQuery]
+) -> tuple[dict[_Leg, dict[str, Sequence[int]]], dict[str, int]]:
+    """The rankings and the answers as catalogue ids, which break ties in the fusion."""
+    names = {hit.id for run in found.values() for ranking in run.rankings.values() for hit in ranking}
+    answers = {answer.paper_id for query in judged for answer in query.answers if answer.held}
+    listed = sorted(names | answers)
+    with closing(Catalog(path / catalog.FILE_NAME, readers=1)) as papers:
+        numbers = dict(zip(listed, papers.resolve([parse(name) for name in listed]), strict=True))
+    if missing := [name for name, number in numbers.items() if number is None]:
+        raise EvaluationError(
+            f"The library does not hold {missing[0]}, which a leg of the sweep found: start again with --restart."
+        )
+    rankings: dict[_Leg, dict[str, Sequence[int]]] = {
+        leg: {
+            query_id: [numbers[hit.id] or 0 for hit in ranking] for query_id, ranking in run.rankings.items()
         }
-        return rankings, {name: number for name in answers if (number := numbers[name]) is not None}
+        for leg, run in found.items()
+    }
+    return rankings, {name: numbers[name] or 0 for name in answers}
 
 
 # -- the points -------------------------------------------------------------------------------------------

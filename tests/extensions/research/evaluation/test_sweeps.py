@@ -25,7 +25,7 @@ from scholarbase.progress import SilentReporter
 from scholarbase.search.library import Library
 from scholarbase.settings import Settings
 from scholarbase_research.evaluation.grids import Point, read_sweep
-from scholarbase_research.evaluation.sweeps import SweepResult, _LegSearch, _Rankings, run_sweep, split
+from scholarbase_research.evaluation.sweeps import SweepResult, _Rankings, _search_legs, run_sweep, split
 from tests.conftest import SAMPLE, sample_rows
 from tests.search.test_asymmetric_encoders import learned, snapshot
 
@@ -164,8 +164,7 @@ def test_fusion_with_the_librarys_settings_gives_its_hybrid_rankings(
     sweep = read_sweep(path, dense_library)
     assert sweep.baseline.engine == "feedback"
     queries = read_queries(questions)
-    search = _LegSearch(sweep, queries, tmp_path / "out", Settings())
-    part = search.run(sweep.points, SilentReporter(), None)
+    part = _search_legs(sweep, queries, tmp_path / "out", Settings(), SilentReporter(), None)
     query_ids = [query.id for query in queries.queries]
     for point in sweep.points:
         fused = _Rankings(part, query_ids, sweep.limit).of(point)
