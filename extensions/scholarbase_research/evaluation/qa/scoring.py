@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Final, Literal, NamedTuple
 
-from scholarbase.errors import InvalidRequest, RunMismatch
+from scholarbase.errors import InvalidRequest, ModelError, RunMismatch
 from scholarbase.evaluation.statistics import Interval, bootstrap_interval
 from scholarbase.models.checks import check_whole
 from scholarbase_research.evaluation.qa.choices import is_right
@@ -93,8 +92,19 @@ def score(
             f"{len(unknown):,} of {len(predictions.predictions):,} predictions in {predictions.name} are for no "
             f"example of {examples.name}, such as {unknown[0]!r}: give the predictions of these examples."
         )
+    asked = None if judge is None else Judge(judge)
+    failures: list[ModelError] = []
+
+    def decide(example: Example) -> Row:
+        if failures:  # nothing more is asked
+            raise failures[0]
+        try:
+            return _score(predictions.predictions, asked, example)
+        except ModelError as error:
+            failures.append(error)
+            raise
+
     with ThreadPoolExecutor(concurrency) as threads:
-        decide = partial(_score, predictions.predictions, None if judge is None else Judge(judge))
         rows = list(threads.map(decide, examples.examples))
     groups = [
         _group(dimension, label, [row for row in rows if label in row.example.groups.get(dimension, ())])

@@ -6,11 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import orjson
-import pytest
 
 from scholarbase.errors import ModelError
-from scholarbase_research.evaluation.qa.examples import read_examples, read_predictions
-from scholarbase_research.evaluation.qa.scoring import Scores, score
 from tests.conftest import run_cli
 from tests.extensions.research.llm.model_server import Reply, in_order, model_server
 
@@ -60,19 +57,3 @@ def test_a_wrong_key_ends_the_job(tmp_path: Path) -> None:
     assert done.returncode == ModelError.exit_code, done.stderr
     assert "SCHOLARBASE_MODEL_API_KEY" in done.stderr
     assert not done.stdout
-
-
-@pytest.mark.slow
-def test_ten_failures_of_a_judge_end_the_job(tmp_path: Path) -> None:
-    def scored(count: int) -> Scores:
-        predictions, examples = write(tmp_path, ["Thinking machines."] * count)
-        judge = server.model(retries=0)
-        return score(read_examples(examples), read_predictions(predictions), judge=judge, concurrency=1)
-
-    with model_server(in_order(Reply(status=503, body=b""))) as server:
-        assert len(scored(9).errors) == 9
-        with pytest.raises(ModelError, match="10 failures in sequence"):
-            scored(30)
-        assert len(server.requests) == 9 + 10
-    with model_server(in_order(*[Reply(status=503, body=b"")] * 9, Reply("True"))) as server:
-        assert len(scored(30).errors) == 9
