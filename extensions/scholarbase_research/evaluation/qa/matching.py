@@ -128,8 +128,10 @@ def same_object(answer: Any, gold: Any, options: Options) -> bool:
         return isinstance(found, dict) and _same_dict(found, gold, options)
     if isinstance(gold, bool):
         return same_bool(answer, gold, options)
-    if isinstance(gold, int | float):
-        return (same_int if isinstance(gold, int) else same_float)(answer, gold, options)
+    if isinstance(gold, int):
+        return same_int(answer, gold, options)
+    if isinstance(gold, float):
+        return same_float(answer, gold, options)
     if gold is None:
         return answer is None or str(answer).strip().lower() in ("none", "null")
     return _text(answer, gold, options)
@@ -164,8 +166,13 @@ def _can_be_paired(items: Sequence[Any], gold: Sequence[Any], options: Options) 
 
 def is_element(answer: Any, gold: Sequence[Any], options: Options) -> bool:
     """Whether the answer equals an element of ``gold``."""
-    same = {"str": _text, "int": same_int, "float": same_float, "bool": same_bool}
-    compare: Callable[[Any, Any, Options], bool] = same.get(options.element_type, same_object)
+    same: dict[str, Callable[[Any, Any, Options], bool]] = {
+        "str": _text,
+        "int": same_int,
+        "float": same_float,
+        "bool": same_bool,
+    }
+    compare = same.get(options.element_type, same_object)
     return any(compare(answer, g, options) for g in gold)
 
 
