@@ -128,10 +128,8 @@ def same_object(answer: Any, gold: Any, options: Options) -> bool:
         return isinstance(found, dict) and _same_dict(found, gold, options)
     if isinstance(gold, bool):
         return same_bool(answer, gold, options)
-    if isinstance(gold, int):
-        return same_int(answer, gold, options)
-    if isinstance(gold, float):
-        return same_float(answer, gold, options)
+    if isinstance(gold, int | float):
+        return same_int(answer, gold, options) if isinstance(gold, int) else same_float(answer, gold, options)
     if gold is None:
         return answer is None or str(answer).strip().lower() in ("none", "null")
     return _text(answer, gold, options)
