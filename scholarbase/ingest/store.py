@@ -161,11 +161,14 @@ def links_of(record: Record) -> Links:  # noqa: PLR0911  # one case for each kin
             return Links(record.author_id)
         case VenueRecord():
             return Links(record.venue_id)
-        case CitationRecord(citing=int(citing)) if citing < 0:
-            return Links(f"W{-citing}")  # of all citations of a work, since they change together
         case CitationRecord():
-            pair = f"{record.citing}>{record.cited}"
-            return Links(pair if record.citation_id is None else record.citation_id)
+            return Links(_citation_key(record))
+
+
+def _citation_key(record: CitationRecord) -> Key:
+    if record.citing is not None and record.citing < 0:
+        return f"W{-record.citing}"  # of all citations of a work, since they change together
+    return f"{record.citing}>{record.cited}" if record.citation_id is None else record.citation_id
 
 
 @dataclass(slots=True)
@@ -259,7 +262,7 @@ class RecordStore:
     def citation_row(record: CitationRecord) -> tuple[Any, ...]:
         """The columns of a citation, without its number."""
         return (
-            links_of(record).key,
+            _citation_key(record),
             record.citing,
             record.cited,
             None if record.is_influential is None else int(record.is_influential),
