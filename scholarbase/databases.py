@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from time import sleep
+from time import monotonic, sleep
 from typing import Final
 from urllib.parse import quote
 
@@ -160,13 +160,15 @@ class ReadPool:
         """
         deadline = DEADLINE.get()
         if deadline is not None:
-            deadline.begin(activity, advice)
+            deadline.running = activity, advice
+            if deadline.end <= monotonic():
+                raise deadline.late()
         if self._is_closed:
             raise LibraryError(f"The database {self.path} is closed: open the library again.")
         try:
             reader = self._idle.pop()
         except IndexError:
-            reader = self._wait(activity, advice)
+            reader = self._wait()
         try:
             if deadline is not None:
                 reader.deadline = deadline
@@ -174,7 +176,7 @@ class ReadPool:
                     self._watch()
             yield reader.connection
         except sqlite3.Error as error:
-            raise self._translated(error, deadline, activity, advice) from error
+            raise self._translated(error, deadline) from error
         finally:
             if deadline is not None:
                 with reader.lock:  # so that the next statement is not interrupted
@@ -195,7 +197,7 @@ class ReadPool:
         for reader in self._readers:
             reader.connection.close()
 
-    def _wait(self, activity: str, advice: str) -> _Reader:
+    def _wait(self) -> _Reader:
         """Wait for a connection."""
         deadline = DEADLINE.get()
         with self._freed:
@@ -206,17 +208,15 @@ class ReadPool:
                         return self._idle.pop()
                     except IndexError:
                         if deadline is not None and deadline.remaining <= 0:
-                            raise deadline.error(activity, advice) from None
+                            raise deadline.late() from None
                     self._freed.wait(WATCH_SECONDS)
             finally:
                 self._waiting -= 1
 
-    def _translated(
-        self, error: sqlite3.Error, deadline: Deadline | None, activity: str, advice: str
-    ) -> Exception:
+    def _translated(self, error: sqlite3.Error, deadline: Deadline | None) -> Exception:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # of extended codes, the primary one
         if code == sqlite3.SQLITE_INTERRUPT and deadline is not None:
-            return deadline.error(activity, advice)
+            return deadline.late()
         if code in _DAMAGED or str(error).startswith("Could not decode"):
             return LibraryCorrupt(
                 f'{self.path} is damaged: {error}. Run "scholarbase verify" on the library.'

@@ -10,6 +10,7 @@ of the context have the same limit.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -21,45 +22,42 @@ from scholarbase.errors import Cancelled, TimeLimit
 
 
 class Deadline:
-    """The end of a request's time: ``seconds`` from now, or when it or the one around it is cancelled."""
+    """The end of a request's time: ``seconds`` from now, or when it is cancelled.
 
-    __slots__ = ("_cancelled", "_end", "_outer", "_running", "seconds")
+    ``end`` is in seconds of :func:`time.monotonic`. ``running`` is what began last, an activity and advice for the
+    error of a caller that waits for it. Searches of an index compare and set both without a call.
+    """
 
-    def __init__(self, seconds: float, outer: Deadline | None = None) -> None:
-        self.seconds = seconds
-        self._end = monotonic() + seconds
-        self._outer = outer
-        self._cancelled = False
-        self._running = _REQUEST
+    __slots__ = ("end", "is_cancelled", "running", "seconds")
 
-    def begin(self, activity: str, advice: str) -> None:
-        """Remember what runs now, for the error of whoever waits for it."""
-        self._running = activity, advice
-        if self._outer is not None:
-            self._outer.begin(activity, advice)
+    def __init__(self, seconds: float) -> None:
+        self.is_cancelled = False
+        self.running = _REQUEST
+        self.limit(seconds, monotonic() + seconds)
 
-    def late(self) -> TimeLimit | Cancelled:
-        """The error for what began last."""
-        return self.error(*self._running)
+    def limit(self, seconds: float, end: float) -> None:
+        """Set the end, unless it was cancelled, which another thread may do."""
+        self.seconds, self.end = seconds, end
+        if self.is_cancelled:
+            self.end = -math.inf
 
     def cancel(self) -> None:
         """End the time now, because nobody waits for the result."""
-        self._cancelled = True
-
-    @property
-    def is_cancelled(self) -> bool:
-        return self._cancelled or (self._outer is not None and self._outer.is_cancelled)
+        self.is_cancelled = True
+        self.end = -math.inf
 
     @property
     def remaining(self) -> float:
         """Seconds, 0 or less at the end."""
-        return 0.0 if self.is_cancelled else self._end - monotonic()
+        return self.end - monotonic()
 
-    def error(self, activity: str, advice: str) -> TimeLimit | Cancelled:
-        """The error for work that the end has stopped."""
+    def late(self, seconds: float | None = None) -> TimeLimit | Cancelled:
+        """The error for what began last, at the present limit or another."""
+        activity, advice = self.running
         if self.is_cancelled:
             return Cancelled(f"{activity} was cancelled, because the client disconnected.")
-        return TimeLimit(f"{activity} was stopped at the time limit of {self.seconds:g} s: {advice}.")
+        seconds = self.seconds if seconds is None else seconds
+        return TimeLimit(f"{activity} was stopped at the time limit of {seconds:g} s: {advice}.")
 
 
 _REQUEST: Final = ("The request", "request less at once, or retry later")
@@ -73,16 +71,22 @@ DEADLINE: Final[ContextVar[Deadline | None]] = ContextVar("scholarbase-deadline"
 @contextmanager
 def time_limit(seconds: float | None) -> Iterator[Deadline | None]:
     """Limit the time of the block. A limit around it still holds; None adds no limit."""
-    outer = DEADLINE.get()
-    if seconds is None or (outer is not None and outer.remaining <= seconds):
-        yield outer
-        return
-    deadline = Deadline(seconds, outer)
-    token = DEADLINE.set(deadline)
-    try:
+    deadline = DEADLINE.get()
+    if seconds is None or (deadline is not None and deadline.remaining <= seconds):
         yield deadline
-    finally:
-        DEADLINE.reset(token)
+    elif deadline is None:
+        token = DEADLINE.set(deadline := Deadline(seconds))
+        try:
+            yield deadline
+        finally:
+            DEADLINE.reset(token)
+    else:
+        outer = deadline.seconds, deadline.end
+        deadline.limit(seconds, monotonic() + seconds)
+        try:
+            yield deadline
+        finally:
+            deadline.limit(*outer)
 
 
 def check(activity: str, advice: str) -> None:
@@ -98,9 +102,9 @@ def check(activity: str, advice: str) -> None:
     """
     deadline = DEADLINE.get()
     if deadline is not None:
-        deadline.begin(activity, advice)
+        deadline.running = activity, advice
         if deadline.remaining <= 0:
-            raise deadline.error(activity, advice)
+            raise deadline.late()
 
 
 @contextmanager

@@ -194,16 +194,14 @@ class ModelService:
             The service's error: it does not respond, its response is too long, or has another status.
             TimeLimit: the time limit of the context is over. The message names the last failure before.
         """
-        activity, advice = self._activity
-        check(activity, advice)
+        check(*self._activity)
         deadline = DEADLINE.get()
 
         def attempt() -> httpx.Response:
-            nonlocal activity
             response = post()
             if deadline is not None and response.status_code in SERVICE_STATUSES:
-                activity = f"{self._activity[0]}, whose service last returned {response.status_code},"
-                deadline.begin(activity, advice)
+                activity, advice = self._activity
+                deadline.running = f"{activity}, whose service last returned {response.status_code},", advice
             return response
 
         options = retry_options(self._address, self._retries, self._backoff, self._log, SERVICE_STATUSES)
@@ -214,7 +212,7 @@ class ModelService:
             raise self._failure(str(error), "", ": check that the address is right.") from error
         except httpx.TransportError as error:
             if deadline is not None and deadline.remaining <= 0:
-                raise deadline.error(activity, advice) from error
+                raise deadline.late() from error
             attempts = attempts_text(retrying.statistics["attempt_number"])
             # A frame of tenacity refers to the error, and this cycle would keep the socket open.
             clear_frames(error.__traceback__)

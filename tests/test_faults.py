@@ -24,7 +24,7 @@ from scholarbase.encoders.http import HttpEncoder
 from scholarbase.encoders.sentence_transformers import SentenceTransformersEncoder
 from scholarbase.encoders.service import create_service
 from scholarbase.errors import InvalidRequest, LibraryCorrupt, VectorIndexError
-from scholarbase.indexes.vectors.edge import EdgeIndex
+from scholarbase.indexes.vectors.index import EdgeIndex
 from scholarbase.ingest.job import ingest
 from scholarbase.ingest.plans import IngestRules
 from scholarbase.models.responses import SearchResponse

@@ -26,7 +26,7 @@ from benchmarks.rows import Row, Setting
 from benchmarks.timing import summary
 from scholarbase.encoders import open_encoder
 from scholarbase.indexes.vectors.base import DENSE, SparseVector, VectorPoint
-from scholarbase.indexes.vectors.edge import EdgeIndex
+from scholarbase.indexes.vectors.index import EdgeIndex
 from scholarbase.indexes.vectors.nodes import Nodes
 from scholarbase.ingest.job import ingest
 from scholarbase.manifest import read_manifest

@@ -33,7 +33,8 @@ from scholarbase.files import atomic_write
 from scholarbase.indexes.filters import NO_FILTERS
 from scholarbase.indexes.vectors.base import BM25, Payload, SparseVector, VectorConfig, VectorPoint
 from scholarbase.indexes.vectors.bm25 import Bm25Parameters, Bm25Text
-from scholarbase.indexes.vectors.edge import EdgeIndex, EdgeWriter
+from scholarbase.indexes.vectors.edge import EdgeWriter
+from scholarbase.indexes.vectors.index import EdgeIndex
 from scholarbase.manifest import read_manifest
 
 PART: Final = "dense"

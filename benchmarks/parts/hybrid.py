@@ -32,9 +32,9 @@ from scholarbase.indexes.vectors.bm25 import Bm25Parameters, Bm25Text
 from scholarbase.ingest.job import ingest
 from scholarbase.models.encoders import PACKAGED
 from scholarbase.progress import reporter
+from scholarbase.search.legs import Bm25Queries
 from scholarbase.search.library import Library
 from scholarbase.search.opening import encoder_location
-from scholarbase.search.words import Bm25Queries
 from scholarbase.settings import load_settings
 
 T = TypeVar("T")

@@ -29,7 +29,7 @@ from benchmarks.rows import Row, Setting
 from scholarbase.indexes import schema
 from scholarbase.indexes.filters import category_keys
 from scholarbase.indexes.vectors import edge
-from scholarbase.indexes.vectors.base import BM25, Payload, VectorConfig
+from scholarbase.indexes.vectors.base import BM25, Payload, VectorConfig, edge_config
 from scholarbase.indexes.vectors.bm25 import Bm25Parameters, engine_model
 from scholarbase.ingest.job import ingest
 from scholarbase.manifest import Manifest, read_manifest
@@ -249,7 +249,7 @@ def upsert_points(finished: sqlite3.Connection, library: Path, path: Path, clock
     model = engine_model(parameters.k1, parameters.b, parameters.average_length)
     config = VectorConfig()
     edge.EdgeWriter.open(path, config).close()
-    shard = qdrant.EdgeShard.load(str(path), edge.edge_config(config))
+    shard = qdrant.EdgeShard.load(str(path), edge_config(config))
     rows = finished.execute(
         """
         SELECT id, title, abstract, first_day, last_day, categories, venue_key, citation_count

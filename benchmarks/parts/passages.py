@@ -39,7 +39,8 @@ from scholarbase.encoders.registry import PACKAGED_FOLDER
 from scholarbase.files import atomic_write
 from scholarbase.indexes.passages import FOLDER as PASSAGES
 from scholarbase.indexes.vectors import edge
-from scholarbase.indexes.vectors.base import DENSE, VectorPoint
+from scholarbase.indexes.vectors.base import DENSE, VectorPoint, edge_config
+from scholarbase.indexes.vectors.index import EdgeIndex
 from scholarbase.ingest.job import ingest
 from scholarbase.manifest import read_manifest
 from scholarbase.models.encoders import PACKAGED
@@ -155,9 +156,9 @@ def bare(library: Path, work: Path) -> Clock:
             for text in texts:
                 tokenizer.encode(text, add_special_tokens=False)
     sync()
-    with closing(edge.EdgeIndex.open(library / PASSAGES)) as index:
+    with closing(EdgeIndex.open(library / PASSAGES)) as index:
         edge.EdgeWriter.open(work / "shard", index.config).close()
-        shard = qdrant.EdgeShard.load(str(work / "shard"), edge.edge_config(index.config))
+        shard = qdrant.EdgeShard.load(str(work / "shard"), edge_config(index.config))
         unsealed = 0
         for batch in index.points(POINTS_PER_UPSERT):
             points = [_point(one) for one in batch]

@@ -34,8 +34,8 @@ from scholarbase.indexes import query_syntax
 from scholarbase.indexes.catalog import FILE_NAME, Catalog
 from scholarbase.indexes.vectors.base import BM25
 from scholarbase.indexes.vectors.bm25 import Bm25Parameters, Bm25Text
+from scholarbase.search.legs import Bm25Queries
 from scholarbase.search.library import Library
-from scholarbase.search.words import Bm25Queries
 from scholarbase.settings import load_settings
 
 PART: Final = "serving"

@@ -20,10 +20,10 @@ from scholarbase.indexes.catalog import Catalog
 from scholarbase.indexes.filters import NO_FILTERS
 from scholarbase.indexes.vectors.base import BM25, ScoredId
 from scholarbase.indexes.vectors.bm25 import Bm25Parameters, Bm25Text
-from scholarbase.indexes.vectors.edge import EdgeIndex
+from scholarbase.indexes.vectors.index import EdgeIndex
 from scholarbase.manifest import read_manifest
+from scholarbase.search.legs import Bm25Queries
 from scholarbase.search.library import Library
-from scholarbase.search.words import Bm25Queries
 
 PART: Final = "sparse"
 LIMIT: Final = 100

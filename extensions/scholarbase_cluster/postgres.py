@@ -29,6 +29,8 @@ CONNECT_SECONDS: Final = 3
 STATEMENT_SECONDS: Final = 10.0
 """The most that a statement takes, by the database and by this process, which also ends the wait for a database that
 hangs. A process that hangs inside a transaction loses it after the same time."""
+_READING: Final = ("Reading sessions", "read fewer calls, or retry later")
+"""Activity and advice for the error at the time limit."""
 IDLE_CONNECTIONS: Final = 4
 """Connections for reading that are kept."""
 STRIPES: Final = 4096
@@ -244,6 +246,7 @@ class PostgresStorage:
         deadline = DEADLINE.get()
         seconds = STATEMENT_SECONDS if seconds is None else seconds
         if deadline is not None:
+            deadline.running = _READING
             seconds = min(deadline.remaining, seconds)
         try:
             connection = self._reader(max(seconds, 0.001))
@@ -259,7 +262,7 @@ class PostgresStorage:
                 self._idle.append(connection)
         except psycopg.Error as error:
             if deadline is not None and deadline.remaining <= 0:
-                raise deadline.error("Reading sessions", "read fewer calls, or retry later") from error
+                raise deadline.late() from error
             raise self.error(error) from error
 
     def _reader(self, seconds: float) -> _Connection:

@@ -9,7 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
 from scholarbase.api.openapi import TEXT
-from scholarbase.api.routes import OpenLibrary, cacheable, call, json_response, resource
+from scholarbase.api.responding import Call
+from scholarbase.api.routes import OpenLibrary, cacheable, json_response, resource, route
 from scholarbase.api.tool_sets import SQL_OFF
 from scholarbase.errors import LibraryError, SqlOff, StorageError
 from scholarbase.models.sql import SqlBody, SqlResponse
@@ -35,12 +36,15 @@ class SqlSchemaParameters(BaseModel):
     )
 
 
-@router.post("", summary="Run an SQL statement")
-@call(SQL, check_settings=_check_on)
-def sql(library: Library, request: SqlBody) -> SqlResponse:
-    """One SELECT over documented read-only views, in SQLite's dialect, with limits on time, memory and size. The server
-    must be started with `SCHOLARBASE_SQL=true`."""
-    return library.run_sql(request)
+route(
+    router,
+    "POST",
+    Call(Library.run_sql, SqlBody, SqlResponse, SQL, check_settings=_check_on),
+    name="sql",
+    summary="Run an SQL statement",
+    description="One SELECT over documented read-only views, in SQLite's dialect, with limits on time, memory and "
+    "size. The server must be started with `SCHOLARBASE_SQL=true`.",
+)
 
 
 @router.get(

@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from starlette.requests import Request
 
-from scholarbase.api.holding import HELD, Held
+from scholarbase.api.holding import WORK
 from scholarbase.deadlines import DEADLINE, Deadline, time_limit
 from scholarbase.errors import Busy, Cancelled, InvalidRequest, TimeLimit
 from scholarbase.memory import return_free_memory
@@ -342,11 +342,11 @@ class Admission:
                 if timeout is not None and timeout <= LOOP_SECONDS:
                     raise
         # Quick work with few papers does not wait for large responses of others.
-        async with self._client_of(http, 0 if quick and papers <= FEW_PAPERS else papers) as client:
+        async with self._client_of(http, 0 if quick and papers <= FEW_PAPERS else papers):
             if short and papers > FEW_PAPERS:
                 with suppress(TimeLimit):
                     return await self._on_loop(work)
-            return await self._in_thread(work, client, timeout or self._limit, quick=short or quick)
+            return await self._in_thread(work, http, timeout or self._limit, quick=short or quick)
 
     async def execute_parts(self, parts: Iterable[Callable[[], T]], *, http: Request, papers: int) -> list[T]:
         """Run the parts of one long request in threads, one after the other.
@@ -361,11 +361,11 @@ class Admission:
         Raises:
             TimeLimit, Busy, Cancelled: as in :meth:`execute`, of the first part that fails.
         """
-        async with self._client_of(http, papers) as client:
-            return [await self._in_thread(part, client, self._limit, quick=False) for part in parts]
+        async with self._client_of(http, papers):
+            return [await self._in_thread(part, http, self._limit, quick=False) for part in parts]
 
     @asynccontextmanager
-    async def _client_of(self, http: Request, papers: int) -> AsyncIterator[_Client]:
+    async def _client_of(self, http: Request, papers: int) -> AsyncIterator[None]:
         """Wait for room for the papers of a request, and watch its client while it runs."""
         release(http)  # of an earlier attempt
         client = _Client(http, partial(self._release_papers, papers))
@@ -374,7 +374,7 @@ class Admission:
                 waiting = self._papers.wait(papers, client=client.name)
                 await client.unless_gone(waiting, partial(self._papers.release, papers))
             http.scope[SLOT] = client
-            yield client
+            yield
         finally:
             client.forget()
 
@@ -427,8 +427,9 @@ class Admission:
         if self._short:
             self._next_turn = asyncio.get_running_loop().call_soon(self._begin_turn)
 
-    async def _in_thread(self, work: Callable[[], T], client: _Client, seconds: float, *, quick: bool) -> T:
+    async def _in_thread(self, work: Callable[[], T], http: Request, seconds: float, *, quick: bool) -> T:
         """Wait for a thread, and run work in it."""
+        client: _Client = http.scope[SLOT]
         queued = perf_counter()
         if not self._turns.take(1):
             waiting = self._turns.wait(1, quick=quick, client=client.name)
@@ -440,9 +441,6 @@ class Admission:
         self._running.add(deadline)
         self._admitted += 1
         client.share()
-        held: Held | None = client.scope.get(HELD)
-        if held is not None:
-            held.share()  # a thread may run on after the response
         result = asyncio.get_running_loop().run_in_executor(self._threads, context.run, work)
 
         def ended(result: asyncio.Future[T]) -> None:
@@ -451,10 +449,9 @@ class Admission:
             self._running.discard(deadline)
             self._turns.release(1)
             client.release()
-            if held is not None:
-                held.release()
 
         result.add_done_callback(ended)
+        http.scope.get(WORK, []).append(result)
         try:
             ends: set[asyncio.Future[Any]] = {result, client.watch()}
             if self._stopped is not None:
@@ -466,9 +463,10 @@ class Admission:
                 raise Cancelled(_DISCONNECTED)
             if self._stopped is not None and self._stopped.done():
                 raise stopping()
-            raise deadline.late()
+            raise deadline.late(seconds)
         finally:
-            deadline.cancel()  # has no effect on work that is done
+            if not result.done():
+                deadline.cancel()
 
 
 class _Client:
@@ -480,7 +478,6 @@ class _Client:
     """
 
     def __init__(self, http: Request, return_papers: Callable[[], None]) -> None:
-        self.scope = http.scope
         self._http = http
         self._gone: asyncio.Task[None] | None = None
         self._return_papers = return_papers

@@ -7,12 +7,14 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from typing import Any
 
-from anyio import CapacityLimiter
+from anyio import CapacityLimiter, to_thread
 from fastapi import FastAPI
 from fastapi_offline import FastAPIOffline
 from prometheus_client import CollectorRegistry
 from prometheus_client.multiprocess import MultiProcessCollector
 from starlette.middleware.gzip import GZipMiddleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
@@ -133,7 +135,8 @@ def create_app(
             app.router.routes += [Route(one, mcp, include_in_schema=False) for one in (path, path + "/")]
         app.router.routes += explorer.routes()
     app.state.metrics = _metrics(registry)
-    app.router.routes[:0] = _routes(alone=bool(alone))
+    openapi_json = Route("/openapi.json", _openapi, include_in_schema=False)
+    app.router.routes[:0] = [*_routes(alone=bool(alone)), openapi_json]
     app.state.extension_routes = ExtensionRoutes(app.router.routes, alone)
     problems.install(app)
     app.openapi = lambda: openapi.document(app)  # type: ignore[method-assign]
@@ -157,6 +160,11 @@ def _routes(*, alone: bool) -> list[BaseRoute]:
     native = (documents, papers, search, authors, tool_routes, session_routes)
     routers = [] if alone else [*(module.router for module in native), about.admin]
     return [route for router in (*routers, about.router) for route in router.routes]
+
+
+async def _openapi(request: Request) -> JSONResponse:
+    """The OpenAPI document, made in a thread: it imports the routes of extensions, which takes tenths of a second."""
+    return JSONResponse(await to_thread.run_sync(request.app.openapi, limiter=request.app.state.reporting))
 
 
 def _mcp(app: FastAPI, settings: Settings, offered: Any) -> tuple[ASGIApp, AbstractAsyncContextManager[None]]:

@@ -10,6 +10,7 @@ body may be compressed. They contain the URL, so that a tag is valid only for a 
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import threading
 from collections.abc import Sequence
@@ -31,10 +32,11 @@ log = logging.getLogger("scholarbase.api")
 
 HELD: Final = "scholarbase.held"
 """The key of a request's scope that has its :class:`Held`."""
+WORK: Final = "scholarbase.work"
+"""The key of a request's scope that has a list of futures: its work in threads, which may go on after the response."""
 SNAPSHOT: Final = "X-ScholarBase-Snapshot"
 """The response header with the snapshot; in a request, the one that must answer it."""
 SNAPSHOT_KEY: Final = SNAPSHOT.lower().encode()
-_TAG_BYTES: Final = 12
 _SEED_BYTES: Final = 16
 _COUNTS: Final = {"papers": "papers", "abstracts": "abstracts", "citations": "edges"}
 """The counts of a manifest that describe a library, by their names in responses."""
@@ -43,7 +45,7 @@ _COUNTS: Final = {"papers": "papers", "abstracts": "abstracts", "citations": "ed
 class Held:
     """An open library and the number of its users. The last one's release closes it. Thread-safe."""
 
-    __slots__ = ("_lock", "_seed", "_users", "library", "snapshot")
+    __slots__ = ("_lock", "_users", "library", "seed", "snapshot")
 
     def __init__(self, library: Library) -> None:
         self.library = library
@@ -51,16 +53,10 @@ class Held:
         about = library.snapshot()
         facts = [about["snapshot"], about["ranking"], about["rerankers"], library.modes, __version__]
         seed = orjson.dumps(facts, option=orjson.OPT_SORT_KEYS)
-        self._seed = blake2b(seed, digest_size=_SEED_BYTES).digest()
+        self.seed: Final = blake2b(seed, digest_size=_SEED_BYTES).digest()
+        """What entity tags depend on besides the URL."""
         self._users = 1
         self._lock = threading.Lock()
-
-    def tag(self, path: bytes, query: bytes) -> bytes:
-        """The entity tag of a URL."""
-        return (
-            b'W/"%s"'
-            % blake2b(path + b"?" + query, digest_size=_TAG_BYTES, key=self._seed).hexdigest().encode()
-        )
 
     def share(self) -> None:
         """Add a user, which must release it."""
@@ -207,9 +203,15 @@ class Holding:
             response = await rejection(error, scope)
             await response(scope, receive, send)
             return
+        work: list[asyncio.Future[Any]] = []
+        scope[WORK] = work
         try:
             await self._app(scope, receive, send)
         finally:
+            for future in work:
+                if not future.done():
+                    held.share()
+                    future.add_done_callback(lambda _: held.release())
             held.release()
 
 

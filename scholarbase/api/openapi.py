@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from inspect import Parameter, Signature, getdoc
+from inspect import Parameter, Signature
 from types import UnionType
 from typing import Annotated, Any, Final, Union, get_args, get_origin, get_type_hints
 
@@ -71,12 +71,16 @@ EXPORTS: Final = {
 
 
 def described(
-    path: str, function: Callable[..., Any], request: type[Request], media_type: str, options: dict[str, Any]
+    path: str,
+    request: type[Request],
+    response: type[Response | bytes],
+    media_type: str,
+    options: dict[str, Any],
 ) -> Callable[..., Any]:
-    """A call's function as FastAPI reads it: with the parts of its request as parameters, without the library.
+    """A call as a function for FastAPI, which has the parts of the request as parameters.
 
     Fields of the request that the path names are parameters of the path. All others, which a base class of the request
-    has, are those of the URL or the body. What the function returns is added to the options of its route.
+    has, are those of the URL or the body. The response is added to the options of the route.
     """
     in_path = compile_path(path)[2].keys()
     bases = [base for base in request.__mro__ if issubclass(base, BaseModel)]
@@ -97,12 +101,9 @@ def described(
 
     parameters = [Parameter(name, Parameter.KEYWORD_ONLY, annotation=kind) for name, kind in kinds.items()]
     read.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
-    options["name"] = options["name"] or function.__name__
-    options["description"] = options["description"] or " ".join((getdoc(function) or "").split())
-    returned = get_type_hints(function)["return"]
     is_sized = "max_tokens" in request.model_fields
-    options["response_model"] = None if returned is bytes else documented(returned, is_sized)
-    content: dict[str, Any] = {media_type: {}} if returned is bytes else {}
+    options["response_model"] = None if response is bytes else documented(response, is_sized)
+    content: dict[str, Any] = {media_type: {}} if response is bytes else {}
     if "format" in request.model_fields:
         content |= TEXT | EXPORTS if issubclass(request, PaperOptions) else TEXT
     options["responses"].setdefault("200", {}).setdefault("content", {}).update(content)

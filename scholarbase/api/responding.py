@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
+from hashlib import blake2b
 from typing import Any, Final, TypeVar
 from urllib.parse import unquote_to_bytes
 
@@ -27,15 +29,26 @@ from starlette.types import Scope
 
 from scholarbase.api import openapi
 from scholarbase.api.holding import HELD, Held
-from scholarbase.api.placement import is_quick, is_short
 from scholarbase.api.recording import RECORDING, at_date_of_session, record, respond_in_session, wait_for
 from scholarbase.api.session_headers import SESSION_HEADERS
 from scholarbase.bibliographies.writing import MEDIA_TYPES
 from scholarbase.errors import InvalidRequest, StorageError
-from scholarbase.models.limits import MAX_NEAR, MAX_REFERENCES
+from scholarbase.indexes import query_syntax
+from scholarbase.indexes.stop_words import STOP_WORDS
+from scholarbase.models.author_requests import AuthorBatchBody, AuthorBody
+from scholarbase.models.document_requests import PassageSearchBody
+from scholarbase.models.limits import MAX_LIMIT, MAX_NEAR, MAX_REFERENCES, MIN_TITLE_SCORE
 from scholarbase.models.papers import PAPER_FIELDS
-from scholarbase.models.requests import Request
+from scholarbase.models.requests import (
+    EdgeBody,
+    PaperBatchBody,
+    PaperBody,
+    Request,
+    SearchBody,
+    TitleParameters,
+)
 from scholarbase.models.responses import Response
+from scholarbase.models.sets import is_set
 from scholarbase.search.library import Library
 from scholarbase.sessions.recording import WRITE_SECONDS, Recording
 from scholarbase.settings import Settings
@@ -53,11 +66,19 @@ COUNT_PAPERS: Final = 5_000
 EDGE_PAPERS: Final = 10_000
 """Papers that take the memory of the edges that a large expansion follows."""
 MANY_SEEDS: Final = 100
+SHORT_BATCH: Final = 20
+"""Papers or authors that a short request looks up."""
+SHORT_MATCHES: Final = 10
+"""Title matches in a short request."""
+SHORT_LIST: Final = 100
+"""Ids in the filters of a short or quick request."""
+_WORD: Final = re.compile(r"[^\W_]+")
 LARGE_BODY: Final = 2**16
 """Bytes of a body that is parsed in a thread, so that the event loop is not blocked."""
 PARTIAL: Final = "scholarbase.partial"
 """The key of the scope of a request whose response depends on which legs fail."""
 JSON: Final = "application/json"
+_TAG_BYTES: Final = 12
 _MEDIA_TYPES: Final[Mapping[str, str]] = {"json": JSON, "text": "text/plain; charset=utf-8", **MEDIA_TYPES}
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -69,19 +90,21 @@ class Call:
     """How a function of a library and a request is run for a native route or a tool.
 
     Args:
-        tool: the name of the tool under which a session records the call; None if it records none.
-        request: the model of its parameters, body and path.
         run: the function. In a session it may be called with a changed request, and several times for a batch.
-        arguments: the tool's arguments for a request, one mapping per recorded call.
+        request: the model of its parameters, body and path.
+        response: what ``run`` returns; bytes if it is not JSON.
+        tool: the tool as whose call a session records it; without it none is recorded.
+        arguments: the arguments of each recorded call; by default those of the tool for the request.
         compact: return each paper's authors as one string.
-        media_type: that of the response; what ``run`` returns is bytes if it is not JSON.
+        media_type: that of the response.
         check_settings: raises an error if the server's settings do not allow the call.
     """
 
-    tool: str | None
-    request: type[Request]
     run: Callable[[Library, Any], Response | bytes]
-    arguments: Callable[[Any], Sequence[Mapping[str, Any]]] = lambda request: ()
+    request: type[Request]
+    response: type[Response | bytes]
+    tool: Tool | None = None
+    arguments: Callable[[Any], Sequence[Mapping[str, Any]]] | None = None
     compact: bool = False
     media_type: str = JSON
     check_settings: Callable[[Settings], None] | None = None
@@ -107,8 +130,9 @@ class Call:
         if recording is None and not self._is_changed(request) and not _excludes_seen(request):
             body = await self._execute(http, library, request, lambda: _json(self.run(library, request)))
             return await large_response(http, body, self.media_type)
-        arguments = self.arguments(request) if recording is not None else ()
-        if recording is not None:
+        arguments: Sequence[Mapping[str, Any]] = ()
+        if recording is not None and self.tool is not None:
+            arguments = self.arguments(request) if self.arguments else [self.tool.arguments_for(request)]
             recording.set_request(arguments, request)
         response = await self.make_response(http, library, request, recording)
         headers = await record(recording, arguments, response) if recording is not None else None
@@ -146,7 +170,7 @@ class Call:
         """Run the work of a call, when it is admitted."""
         options = vars(request)
         is_whole = options.get("max_tokens") is None and not _excludes_seen(request)
-        short = is_whole and is_short(library, request, self.tool)
+        short = is_whole and is_short(library, request, self.tool.name if self.tool is not None else None)
         result: Awaitable[T] = http.app.state.admission.execute(
             work,
             http=http,
@@ -168,7 +192,7 @@ class Call:
 def call_of(tool: Tool, arguments: Mapping[str, Any] | None = None) -> Call:
     """A tool call by name, recorded with ``arguments``."""
     recorded = [arguments or {}]
-    return Call(tool.name, tool.request, tool.run, lambda _: recorded, compact=True)
+    return Call(tool.run, tool.request, Response, tool, lambda _: recorded, compact=True)
 
 
 def names_session(headers: Iterable[tuple[bytes, bytes]]) -> bool:
@@ -224,30 +248,122 @@ def papers_of(request: Any) -> int:
     return papers
 
 
+# -- where a request runs ------------------------------------------------------------------------------------
+#
+# A short request takes a few milliseconds of Python, so it needs no thread. A quick one takes some tens of them, in a
+# thread, and need not wait behind long ones. Both are decided from the request; citations use cached counts.
+
+
+def is_short(library: Library, request: Any, tool: str | None = None) -> bool:
+    """Whether a request takes a few milliseconds; ``tool`` is the tool that it is a call of.
+
+    Raises what the request raises, such as PaperNotFound.
+    """
+    if type(request) is EdgeBody:
+        direction: Any = "citations" if tool == "get_citations" else "references"
+        number = None if request.author else library.lookup.id(request.paper_id, request.as_of)
+        return number is not None and library.graph.few_edges(number, direction) is not None
+    decide = _SHORT.get(type(request))
+    return decide is not None and decide(library, request)
+
+
+def is_quick(library: Library, request: Any) -> bool:
+    """Whether a request only searches vectors, and needs no encoder or a static one."""
+    if type(request) is PassageSearchBody:
+        listed = len(request.within or ())
+        return library.encodes_at_once and not request.exact and not request.author and listed <= SHORT_LIST
+    if type(request) is not SearchBody:
+        return False
+    is_sparse = (request.mode or library.best_mode) == "sparse"
+    return (
+        (is_sparse or (library.encodes_at_once and not library.settings.exact))
+        and _engine(library, request) in ("bm25", "feedback")
+        and _reads_vectors(library, request)
+    )
+
+
+def _is_short_search(library: Library, request: SearchBody) -> bool:
+    """Whether a search is one plain query of BM25 vectors."""
+    return (
+        (request.mode or library.best_mode) == "sparse"
+        and _engine(library, request) == "bm25"
+        and _reads_vectors(library, request)
+    )
+
+
+def _engine(library: Library, request: SearchBody) -> str:
+    return request.engine or library.settings.engine or "bm25"
+
+
+def _reads_vectors(library: Library, request: SearchBody) -> bool:
+    """Whether a search runs in the index of vectors alone: no FTS5, long lists, exact count or reranker."""
+    q = request.q
+    return (
+        library.has_own_vectors
+        and request.syntax != "query"
+        and not request.exact
+        and request.rerank is None
+        and not request.exclude
+        and not request.author
+        and len(request.exclude_ids) + len(request.within or ()) <= SHORT_LIST
+        and not any(map(is_set, request.within or ()))
+        and request.offset + request.limit <= MAX_LIMIT
+        # Query syntax uses FTS5, and so does a query of only stop words.
+        and (
+            request.engine == "bm25"
+            or request.syntax == "plain"
+            or not query_syntax.MARKS.search(q)
+            or not query_syntax.is_syntax(q)
+        )
+        and (
+            not STOP_WORDS.issuperset(_WORD.findall(q.lower())) if q.isascii() else library.has_bm25_terms(q)
+        )
+    )
+
+
+def _is_short_title(library: Library, request: TitleParameters) -> bool:
+    """In a thread a title match would wait for Python's lock at each of hundreds of rows: with ten busy clients, 4 ms
+    of work took half a second."""
+    few = request.limit <= SHORT_MATCHES and request.min_score >= MIN_TITLE_SCORE
+    return few and request.as_of is None
+
+
+_SHORT: Final[Mapping[type, Callable[[Library, Any], bool]]] = {
+    SearchBody: _is_short_search,
+    TitleParameters: _is_short_title,
+    PaperBody: lambda library, request: True,
+    PaperBatchBody: lambda library, request: len(request.ids) <= SHORT_BATCH,
+    AuthorBody: lambda library, request: request.as_of is None,
+    AuthorBatchBody: lambda library, request: len(request.ids) <= SHORT_BATCH and request.as_of is None,
+}
+
+
 # -- routes -------------------------------------------------------------------------------------------------
 
 
 class NativeRoute(APIRoute):
     """A route that rejects unknown parameters, records the calls of sessions, and sends entity tags.
 
-    It parses the request of a function that is a :class:`Call` and runs the call, since FastAPI's parsing took a third
-    of the time of a look-up. FastAPI describes all functions, and runs the others. The decorators of
+    Its endpoint is a :class:`Call`, whose request it parses itself, since FastAPI's parsing took a third of the time of
+    a look-up; or a function, which FastAPI runs. FastAPI describes both. The decorators of
     :mod:`scholarbase.api.routes` set the attributes of functions.
     """
 
     def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
-        self._call: Call | None = getattr(endpoint, "call", None)
+        self._call = call = endpoint if isinstance(endpoint, Call) else None
         self._tool_of: Callable[[HttpRequest], str] | None = getattr(endpoint, "tool_of", None)
-        self._has_tag: bool = getattr(endpoint, "has_tag", False)
+        if call is not None and (tool := call.tool) is not None:
+            self._tool_of = lambda http: tool.name
+        self._has_tag: bool = call is not None or getattr(endpoint, "has_tag", False)
         # A path such as /papers/{paper_id:path}/citations matches only paths with this end. Comparing it takes a tenth
         # of the time of the regular expression, and a look-up comes after all of them.
         self._end = path.rpartition("}")[2]
         responses = options["responses"]
         options["responses"] = {str(status): deepcopy(one) for status, one in responses.items()}
         described = endpoint
-        if self._call is not None:
-            described = openapi.described(path, endpoint, self._call.request, self._call.media_type, options)
-        if path.startswith("/v1") and (self._call is not None or not self._has_tag):
+        if call is not None:
+            described = openapi.described(path, call.request, call.response, call.media_type, options)
+        if path.startswith("/v1") and (call is not None or not self._has_tag):
             openapi.describe_admission(options)
         if self._tool_of is not None:
             openapi.describe_recording(options)
@@ -281,7 +397,9 @@ class NativeRoute(APIRoute):
             if not has_tag or scope["method"] != "GET":
                 return await respond_without_session(http)
             held: Held = scope[HELD]
-            tag = held.tag(scope.get("raw_path") or scope["path"].encode(), scope["query_string"])
+            tag = _entity_tag(
+                held.seed, scope.get("raw_path") or scope["path"].encode(), scope["query_string"]
+            )
             cache: str = http.app.state.cache_control
             if _is_current(tag, scope["headers"]):
                 return HttpResponse(status_code=304, headers={"ETag": tag.decode(), "Cache-Control": cache})
@@ -291,6 +409,12 @@ class NativeRoute(APIRoute):
             return response
 
         return respond_to
+
+
+def _entity_tag(seed: bytes, path: bytes, query: bytes) -> bytes:
+    """The entity tag of a URL; ``seed`` is :attr:`.Held.seed`."""
+    digest = blake2b(path + b"?" + query, digest_size=_TAG_BYTES, key=seed).hexdigest()
+    return b'W/"%s"' % digest.encode()
 
 
 def _is_current(tag: bytes, headers: Iterable[tuple[bytes, bytes]]) -> bool:

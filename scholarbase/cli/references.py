@@ -18,7 +18,6 @@ from scholarbase.settings import Settings
 FAILED: Final = 1
 """The exit status if a reference has a status of ``--fail-on``."""
 _FIELDS: Final = "id,title,authors,year,venue,url"
-_REPORTS: Final = (".md", ".html")
 
 
 @click.command(short_help="Check the references of a file.")
@@ -31,7 +30,7 @@ _REPORTS: Final = (".md", ".html")
     show_default=True,
     help="The format of FILE; auto looks at its content.",
 )
-@click.option("--report", type=click.Path(path_type=Path), help="Write a report: a .md or .html file.")
+@click.option("--report", type=click.Path(path_type=Path), help="Write a report in Markdown: a .md file.")
 @click.option(
     "--fail-on",
     default="",
@@ -56,19 +55,17 @@ def check(
 
     A reference is held, near other papers, withdrawn, retracted, not in this snapshot, or unreadable.
     """
-    from scholarbase.responses.report import as_html, as_markdown
+    from scholarbase.responses.report import as_markdown
 
     failing = _statuses(fail_on)
-    if report is not None and report.suffix.lower() not in _REPORTS:
-        raise InvalidRequest(f"--report {report} is not a .md or .html file: use one of these endings.")
+    if report is not None and report.suffix.lower() != ".md":
+        raise InvalidRequest(f"--report {report} is not a .md file: use this ending.")
     text = _read(file)
     with open_source(settings, library, url, encoder, default_encoder="none") as source:
         response = source.check_references(text, fields=_FIELDS.split(","), **options)
     if report is not None:
-        is_html = report.suffix.lower() == ".html"
-        content = as_html(response, file.name) if is_html else as_markdown(response, file.name)
         with storage_errors(report), atomic_write(report) as out:
-            out.write(content.encode())
+            out.write(as_markdown(response, file.name).encode())
     if as_json:
         print_json(response.to_dict())
     else:

@@ -13,7 +13,7 @@ from tokenizers import Tokenizer
 
 from scholarbase.encoders import Encoder
 from scholarbase.encoders.registry import PACKAGED_FOLDER
-from scholarbase.encoders.words import LONGEST, MOST_WORDS, WordCache, divides_by_word
+from scholarbase.encoders.static import LONGEST, MOST_WORDS, WordCache, divides_by_word
 from scholarbase.models.encoders import PACKAGED
 
 Spans = npt.NDArray[np.int64]

@@ -23,7 +23,6 @@ from scholarbase.indexes import (
     author_index,
     citations,
     facets,
-    frequencies,
     fulltext,
     title_spans,
     titles,
@@ -32,6 +31,7 @@ from scholarbase.indexes import authors as author_rows
 from scholarbase.indexes.citations import Edge
 from scholarbase.indexes.facets import COUNTING
 from scholarbase.indexes.filters import VENUE_KEYS, ResolvedFilters, filter_sql, venue_key
+from scholarbase.indexes.frequencies import ANY_TERM, OF_TERMS, UNDATED, last_full_month
 from scholarbase.models.limits import CitationSort, Direction
 from scholarbase.models.papers import Author, Journal, Paper
 
@@ -300,6 +300,16 @@ class Catalog:
         keys = json_list(map(venue_key, names))
         return tuple(sorted(row[0] for row in self._rows(VENUE_KEYS, keys, keys)))
 
+    def document_frequencies(self, terms: Sequence[int], day: int | None) -> dict[int, int]:
+        """How many papers have each term in their BM25 vector, and under ``ANY_TERM`` a vector.
+
+        Counted are all, or those up to the end of the last full month by ``day``, a number ``yyyymmdd``. Terms of none
+        are missing.
+        """
+        month = UNDATED if day is None else last_full_month(day)
+        rows = self._rows(OF_TERMS, json_list([ANY_TERM, *terms]), month)
+        return {term: count for term, count in rows if count is not None}
+
     # -- authors, full text and titles ------------------------------------------------------------------
 
     find_authors = _reads(author_rows.find, _AUTHORS)
@@ -314,7 +324,6 @@ class Catalog:
     matching_ids = _reads(fulltext.matching_ids, _FULL_TEXT)
     holding = _reads(fulltext.holding, _FULL_TEXT)
     count_values = _reads(facets.count, COUNTING)
-    document_frequencies = _reads(frequencies.document_frequencies, _PAPERS)
 
     match_title = _reads(titles.match, _TITLES)
     titled = _reads(titles.titled, _TITLES)

@@ -21,7 +21,6 @@ from typing import Final
 
 import numpy as np
 import numpy.typing as npt
-import orjson
 
 from scholarbase.errors import LibraryCorrupt
 
@@ -36,6 +35,15 @@ CREATE TABLE IF NOT EXISTS document_frequencies (
 ) WITHOUT ROWID;
 """
 
+OF_TERMS: Final = """
+SELECT wanted.value, (
+    SELECT papers FROM main.document_frequencies
+    WHERE term = wanted.value AND month <= ?2 ORDER BY month DESC LIMIT 1
+)
+FROM json_each(?1) AS wanted
+"""
+"""The SQL of how many papers or passages have each term of a list by the end of a month, NULL for terms of none. The
+parameters are the terms, as JSON, and the month. :data:`ANY_TERM` counts those that have a vector."""
 MONTHS: Final = "SELECT id, coalesce(last_day / 100, ?) FROM papers WHERE id BETWEEN ? AND ? ORDER BY id"
 """The SQL of the months of papers: the parameters are :data:`UNDATED` and the first and the last id."""
 _MONTH_BITS: Final = 20
@@ -49,26 +57,6 @@ def last_full_month(day: int) -> int:
     """The last month ``yyyymm`` that ends on or before a day ``yyyymmdd``; in January perhaps month 0 of the year."""
     month = day // 100
     return month if day % 100 == calendar.monthrange(month // 100, month % 100)[1] else month - 1
-
-
-def document_frequencies(db: sqlite3.Connection, terms: Sequence[int], day: int | None) -> dict[int, int]:
-    """How many papers or passages of a database have each term in their BM25 vector, and under ``ANY_TERM`` a vector.
-
-    Counted are all, or those up to the end of the last full month by ``day``, a number ``yyyymmdd``. Terms of none are
-    missing.
-    """
-    month = UNDATED if day is None else last_full_month(day)
-    rows = db.execute(
-        """
-        SELECT wanted.value, (
-            SELECT papers FROM main.document_frequencies
-            WHERE term = wanted.value AND month <= ?2 ORDER BY month DESC LIMIT 1
-        )
-        FROM json_each(?1) AS wanted
-        """,
-        (orjson.dumps([ANY_TERM, *terms]).decode(), month),
-    ).fetchall()
-    return {term: count for term, count in rows if count is not None}
 
 
 class FrequencyCounter:

@@ -19,7 +19,7 @@ from scholarbase.errors import LibraryCorrupt
 from scholarbase.indexes import catalog, fulltext
 from scholarbase.indexes.content_hash import sum_of, vector_sums
 from scholarbase.indexes.filters import ResolvedFilters, filter_sql
-from scholarbase.indexes.frequencies import FrequencyCounter, document_frequencies
+from scholarbase.indexes.frequencies import ANY_TERM, OF_TERMS, UNDATED, FrequencyCounter, last_full_month
 from scholarbase.indexes.vectors.base import ScoredId
 from scholarbase.indexes.vectors.bm25 import Bm25Parameters
 from scholarbase.indexes.vectors.index import VectorIndex
@@ -292,9 +292,11 @@ class Documents:
         return int(rows[0][0])
 
     def frequencies(self, terms: Sequence[int], day: int | None) -> dict[int, int]:
-        """Return how many passages have each term (:func:`.frequencies.document_frequencies`)."""
+        """Return how many passages have each term, as :meth:`.Catalog.document_frequencies`."""
+        month = UNDATED if day is None else last_full_month(day)
         with self._pool.lend(*_SEARCHING) as connection:
-            return document_frequencies(connection, terms, day)
+            rows = connection.execute(OF_TERMS, (json_list([ANY_TERM, *terms]), month)).fetchall()
+        return {term: count for term, count in rows if count is not None}
 
 
 def heading(number: str | None, title: str | None) -> str | None:

@@ -45,15 +45,6 @@ _INNER_STAR: Final = re.compile(r"(?<=\w\w)\*\w")
 MARKS: Final = re.compile('["\u201c-\u201f*:]|\\b(?:AND|OR|NOT|NEAR)\\b')
 """What every text in query syntax contains one of; most questions have none, and need no parser."""
 
-_SHORTENED: Final = re.compile(
-    r"(?<=\w)['\u2019][md]\b|\b(?:e\.g|i\.e|c\.f|a\.k\.a|w\.r\.t)\b|\b(?:e\.[ ~]g|i\.[ ~]e)(?=\.)",
-    re.IGNORECASE,
-)
-"""Contractions and abbreviations of which words would keep single letters: *I'm*, *I'd*, *e.g.* The other letters that
-they leave are stop words."""
-_SHORTENING: Final = re.compile("['\u2019.]")
-"""What each of them has."""
-
 # Suffixes that Porter's algorithm removes. A prefix that ends inside one is not a prefix of the stem: "computatio" and
 # "comput".
 _SUFFIXES: Final = (
@@ -75,14 +66,6 @@ def words(text: str) -> list[str]:
         return _ASCII_WORD.findall(text)
     spaced = "".join(char if _is_word_character(char) else " " for char in text)
     return [word for word in spaced.split() if any(map(str.isalnum, word))]
-
-
-def without_shortened(text: str) -> str:
-    """Return a text without :data:`_SHORTENED`, or unchanged if it has none or nothing else."""
-    if not _SHORTENING.search(text):  # most texts, at a tenth of the time
-        return text
-    rest = _SHORTENED.sub(" ", text)
-    return rest if words(rest) else text
 
 
 def is_prose(text: str) -> bool:

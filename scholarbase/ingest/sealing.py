@@ -19,7 +19,7 @@ from scholarbase.indexes.catalog import read_meta
 from scholarbase.indexes.filters import NO_FILTERS
 from scholarbase.indexes.schema import count_rows
 from scholarbase.indexes.vectors.base import DENSE, VectorConfig
-from scholarbase.indexes.vectors.edge import EdgeIndex
+from scholarbase.indexes.vectors.index import EdgeIndex
 from scholarbase.ingest.checkpoint import Checkpoint
 from scholarbase.ingest.folder import REJECTS, BuildFolder
 from scholarbase.ingest.fulltexts import finish_documents

@@ -5,7 +5,6 @@ from __future__ import annotations
 from time import perf_counter
 
 from scholarbase.indexes import author_names
-from scholarbase.indexes.catalog import Catalog
 from scholarbase.models.author_requests import (
     AuthorBatchBody,
     AuthorBody,
@@ -21,17 +20,13 @@ from scholarbase.models.responses import (
     AuthorResponse,
     AuthorsResponse,
 )
-from scholarbase.search.lookup import Lookup, name_expression
+from scholarbase.search.lookup import name_expression
+from scholarbase.search.opening import Part
 from scholarbase.timing import stages
 
 
-class Authors:
+class Authors(Part):
     """Reads the authors of one library. Thread-safe. Its errors are those of the methods of a library."""
-
-    def __init__(self, snapshot: str, papers: Catalog, lookup: Lookup) -> None:
-        self._snapshot = snapshot
-        self._catalog = papers
-        self._lookup = lookup
 
     def search(self, request: AuthorSearchParameters) -> AuthorsResponse:
         """The authors with a name."""

@@ -37,6 +37,7 @@ from scholarbase.models.responses import (
 from scholarbase.models.status import is_withdrawn
 from scholarbase.search.comparison import Comparison, compare, compare_line, relation_of, shortened
 from scholarbase.search.lookup import Lookup
+from scholarbase.search.opening import Opened, Part
 from scholarbase.search.plan import Planner
 from scholarbase.search.ranking import Ranker
 from scholarbase.timing import stages
@@ -74,16 +75,12 @@ class Outcome(NamedTuple):
         return (*(() if self.paper is None else (self.paper,)), *(number for _, number in self.matches))
 
 
-class References:
+class References(Part):
     """Checks references against the papers of one library. Thread-safe. Its errors are those of the methods of a
     library."""
 
-    def __init__(
-        self, snapshot: str, papers: Catalog, lookup: Lookup, planner: Planner, ranker: Ranker
-    ) -> None:
-        self._snapshot = snapshot
-        self._catalog = papers
-        self._lookup = lookup
+    def __init__(self, opened: Opened, lookup: Lookup, planner: Planner, ranker: Ranker) -> None:
+        super().__init__(opened, lookup)
         self._planner = planner
         self._ranker = ranker
 

@@ -13,7 +13,6 @@ from scholarbase.documents.model import Document
 from scholarbase.documents.rendering import PageRenderer
 from scholarbase.documents.sentences import sentence_spans
 from scholarbase.errors import DocumentNotFound, InvalidRequest
-from scholarbase.indexes.catalog import Catalog
 from scholarbase.indexes.filters import ResolvedFilters
 from scholarbase.indexes.passages import Documents, Mark, Text, heading
 from scholarbase.models.checks import shown
@@ -31,6 +30,7 @@ from scholarbase.models.document_responses import (
 )
 from scholarbase.models.paging import next_offset
 from scholarbase.search.lookup import Lookup
+from scholarbase.search.opening import Opened, Part
 from scholarbase.timing import stages
 
 READ_CHARACTERS: Final = 100_000
@@ -40,26 +40,22 @@ MATCH_CHARACTERS: Final = 2_000
 _SPACE: Final = re.compile(r"\s")
 
 
-class Texts:
+class Texts(Part):
     """Reads the full texts of one library. Thread-safe. Its errors are those of the methods of a library.
 
     ``documents`` is None for a library without full texts.
     """
 
-    def __init__(self, snapshot: str, papers: Catalog, lookup: Lookup, documents: Documents | None) -> None:
-        self._snapshot = snapshot
-        self._catalog = papers
-        self._lookup = lookup
-        self._documents = documents
+    def __init__(self, opened: Opened, lookup: Lookup) -> None:
+        super().__init__(opened, lookup)
+        self._documents = opened.documents
         self._renderer: PageRenderer | None = None
         self._drawing = Lock()
 
     def close(self) -> None:
-        """End the process that draws pages, and close the texts."""
+        """End the process that draws pages."""
         if self._renderer is not None:
             self._renderer.close()
-        if self._documents is not None:
-            self._documents.close()
 
     def text(self, request: TextBody) -> TextResponse:
         """The outline of a text, or a part of it."""

@@ -8,16 +8,16 @@ from time import perf_counter
 from typing import Final
 
 from scholarbase import deadlines
-from scholarbase.indexes.catalog import Catalog
 from scholarbase.indexes.facets import COUNTING, Counts
 from scholarbase.models.facet_requests import FacetsParameters
 from scholarbase.models.limits import Counted, TotalRelation
 from scholarbase.models.responses import Facet, FacetsResponse, FacetValue
 from scholarbase.search.cache import Cache
+from scholarbase.search.legs import MAX_CACHED_IDS
 from scholarbase.search.lookup import Lookup
+from scholarbase.search.opening import Opened, Part
 from scholarbase.search.plan import Planner
 from scholarbase.search.ranking import Ranker
-from scholarbase.search.words import MAX_CACHED_IDS
 from scholarbase.timing import stages
 
 CACHED_VALUES: Final = 50_000
@@ -26,15 +26,11 @@ venues; counting all papers reads every row."""
 _NOTHING: Final = Counts(0, {}, {}, {}, 0, 0, 0)
 
 
-class Facets:
+class Facets(Part):
     """Counts the papers of one library. Thread-safe. Its errors are those of the methods of a library."""
 
-    def __init__(
-        self, snapshot: str, papers: Catalog, lookup: Lookup, planner: Planner, ranker: Ranker
-    ) -> None:
-        self._snapshot = snapshot
-        self._catalog = papers
-        self._lookup = lookup
+    def __init__(self, opened: Opened, lookup: Lookup, planner: Planner, ranker: Ranker) -> None:
+        super().__init__(opened, lookup)
         self._planner = planner
         self._ranker = ranker
         self._counts: Cache[Counts] = Cache(CACHED_VALUES, lambda counts: counts.size)

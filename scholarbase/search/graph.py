@@ -6,7 +6,6 @@ from functools import lru_cache
 from time import perf_counter
 from typing import Final
 
-from scholarbase.indexes.catalog import Catalog
 from scholarbase.indexes.citations import Most
 from scholarbase.models.checks import as_of_day, check_sort
 from scholarbase.models.limits import Direction
@@ -14,17 +13,16 @@ from scholarbase.models.paging import next_offset
 from scholarbase.models.requests import EdgeBody, ExpandBody
 from scholarbase.models.responses import Citation, CitationsResponse, ExpandResponse, Neighbour
 from scholarbase.search.lookup import CACHED_IDS, Lookup
+from scholarbase.search.opening import Opened, Part
 from scholarbase.timing import stages
 
 
-class Graph:
+class Graph(Part):
     """Reads the citations of one library. Thread-safe. Its errors are those of the methods of a library."""
 
-    def __init__(self, snapshot: str, papers: Catalog, lookup: Lookup) -> None:
-        self._snapshot = snapshot
-        self._catalog = papers
-        self._lookup = lookup
-        self.few_edges: Final = lru_cache(CACHED_IDS)(papers.few_edges)
+    def __init__(self, opened: Opened, lookup: Lookup) -> None:
+        super().__init__(opened, lookup)
+        self.few_edges: Final = lru_cache(CACHED_IDS)(self._catalog.few_edges)
         """The number of citations or references (a direction) of a paper (its catalogue id), None if it has many."""
 
     def citations(self, request: EdgeBody) -> CitationsResponse:

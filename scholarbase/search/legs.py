@@ -1,6 +1,13 @@
-"""The legs of a search: one by words (:mod:`.words`), and one by the meaning of dense vectors.
+"""The legs of a search: one by words (BM25, BM25 with feedback, FTS5, or learned weights), one by meaning.
 
 Every leg applies the filters before it takes its first results; ties break by id.
+
+Feedback expands a query with terms of the first papers it finds, and searches again. A question names its topic in a
+few words, and relevant papers may use others. Most of BM25's first papers are about the topic: terms that several of
+them share and few other papers have are added to the query with a small weight. This is the idea of Rocchio (1971) and
+of relevance models (Lavrenko and Croft, SIGIR 2001); the weights are tuned on one half of AutoScholarQuery
+(docs/vectors.md has the results on the other). The first :data:`KEPT` papers of the original query keep their ranks:
+added terms drift off the topic, and lower the rank of a single right result.
 """
 
 from __future__ import annotations
@@ -8,32 +15,40 @@ from __future__ import annotations
 import logging
 import math
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextvars import copy_context
 from functools import lru_cache, partial
 from time import perf_counter
-from typing import Final, TypeVar
+from types import MappingProxyType
+from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from scholarbase.deadlines import check
-from scholarbase.encoders import Encoder, Encodings
+from scholarbase.encoders import Encodings
 from scholarbase.errors import EncoderError, LibraryCorrupt, VectorIndexError
 from scholarbase.indexes import query_syntax
-from scholarbase.indexes.catalog import Catalog
 from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters
-from scholarbase.indexes.vectors.base import DENSE, ScoredId, SparseVector
-from scholarbase.indexes.vectors.bm25 import Bm25Text
-from scholarbase.indexes.vectors.index import HNSW_EF, VectorIndex
-from scholarbase.manifest import Manifest
+from scholarbase.indexes.frequencies import ANY_TERM
+from scholarbase.indexes.vectors.base import (
+    BM25,
+    DENSE,
+    LEARNED,
+    EngineVector,
+    ScoredId,
+    SparseVector,
+    scored_id,
+)
+from scholarbase.indexes.vectors.bm25 import DOCUMENT_STEP, Bm25Text
+from scholarbase.indexes.vectors.index import HNSW_EF
 from scholarbase.models.encoders import STATIC
-from scholarbase.models.responses import FailedLeg
+from scholarbase.models.limits import TotalRelation
+from scholarbase.models.responses import FailedLeg, LegExplanation
+from scholarbase.search.cache import Cache
 from scholarbase.search.fusion import K
+from scholarbase.search.opening import Opened
 from scholarbase.search.plan import Plan
-from scholarbase.search.words import ADVICE, MOST_COUNTED, Ranking, Words
-from scholarbase.settings import Settings
 from scholarbase.timing import stages
 
 log = logging.getLogger("scholarbase.ranking")
@@ -41,10 +56,6 @@ log = logging.getLogger("scholarbase.ranking")
 CACHED_QUERIES: Final = 4096
 """Queries whose vectors are cached. Encoding takes far longer than searching, and paging, evaluations and agents repeat
 queries. 16 MB at 1,024 dimensions."""
-_SEARCH: Final = ("The search", ADVICE)
-"""Activity and advice for the error at the time limit."""
-_BY_MEANING: Final = ("The search by dense vectors", "use fewer filters and ids, or a smaller limit")
-_EXACTLY: Final = ("The exact search by dense vectors", "leave exact out, or use fewer filters and ids")
 STANDOUT: Final = 1.4
 """The first sparse result stands out if its score is this many times the score of the tenth. Then few papers have the
 words of the query, and BM25 finds them better."""
@@ -59,29 +70,64 @@ FEEDBACK_PAPERS: Final = 5
 FEEDBACK_WEIGHT: Final = 0.5
 """The weight of their mean, scaled to unit length; the query's own vector has 1."""
 
+QUERY_STEP: Final = 2.0**-5
+"""The step of a query whose greatest possible score is 2,048 or less: with k1 = 1 the weights of its terms add up to
+1,024 or less, such as those of a hundred rare words."""
+_EXACT: Final = 2.0**24
+PAPERS: Final = 20
+"""First papers whose terms are considered."""
+SHARED_BY: Final = 3
+"""The least number of these papers that must share a term."""
+TERMS: Final = 40
+"""The greatest number of added terms."""
+WEIGHT: Final = 0.5
+"""The weight of the best added term, before its IDF; the query's own terms have 1."""
+KEPT: Final = 10
+"""First papers of the original query that keep their ranks."""
+CACHED_COUNTS: Final = 1024
+MAX_CACHED_IDS: Final = 100
+"""Ids in the filters of a count that is cached: long lists rarely repeat, and need much memory."""
+MOST_COUNTED: Final = 50_000
+"""Matches that an exact search counts. Qdrant ranks them, and holds the GIL meanwhile: 0.1 s, for 200,000 0.4 s."""
+FEEDBACK: Final = "feedback"
+"""The name of the leg of BM25 with feedback."""
+WORD_LEGS: Final = (BM25, FEEDBACK, "fts5")
+"""Legs that compare words, so that explanations can name them. Learned weights are of a model's tokens."""
+
 T = TypeVar("T")
+
+
+class Ranking(NamedTuple):
+    """Ranked papers, best first, and the number of matches, of one leg or one page of a search."""
+
+    hits: list[ScoredId]
+    total: int
+    relation: TotalRelation
+    next_offset: int | None = None
+    explanations: Mapping[int, tuple[LegExplanation, ...]] = MappingProxyType({})
+    failed_legs: tuple[FailedLeg, ...] = ()
+    rerank: str | None = None
+    """The reranker that sorted the first papers, if one did."""
+    pageable: int = 0
+    """The number of results that paging could reach, were there no limit of depth."""
+    has_standout: bool = False
+    """Whether the first result of a sparse leg is far ahead of the others."""
+    first: list[ScoredId] | None = None
+    """The dense results from which the first results of a hybrid search are fused; None if they are ``hits``."""
 
 
 class Legs:
     """The legs of searches over one library. Thread-safe."""
 
-    def __init__(
-        self,
-        manifest: Manifest,
-        papers: Catalog,
-        vectors: VectorIndex,
-        encoder: Encoder | None,
-        settings: Settings,
-        bm25: Bm25Text,
-    ) -> None:
-        self._dense_vectors = manifest.counts["dense_vectors"]
-        self._vectors = vectors
-        self._encoder = encoder
-        self._is_static = encoder is not None and encoder.spec.kind == STATIC
-        self._settings = settings
-        self._words = Words(manifest, papers, vectors, settings, bm25)
+    def __init__(self, opened: Opened, bm25: Bm25Text) -> None:
+        self._dense_vectors = opened.manifest.counts["dense_vectors"]
+        self._vectors = opened.vectors
+        self._encoder = opened.encoder
+        self._is_static = opened.encoder is not None and opened.encoder.spec.kind == STATIC
+        self._settings = opened.settings
+        self._words = Words(opened, bm25)
         self._encode = lru_cache(CACHED_QUERIES)(self._encode_text)
-        self._threads = ThreadPoolExecutor(settings.readers, thread_name_prefix="sparse-leg")
+        self._threads = ThreadPoolExecutor(opened.settings.readers, thread_name_prefix="sparse-leg")
 
     def close(self) -> None:
         """Shut down the thread pool. Running searches finish."""
@@ -123,7 +169,6 @@ class Legs:
         failed: list[FailedLeg] = []
         last: Exception | None = None
         for name, leg in legs.items():
-            check(*_SEARCH)
             try:
                 rankings[name] = leg()
             except (EncoderError, VectorIndexError, LibraryCorrupt) as error:
@@ -159,7 +204,6 @@ class Legs:
         near = self._first_sparse(sparse)
 
         def search() -> Ranking:
-            check(*_BY_MEANING)
             expanded = vector if not near or stands_out(near) else self._expanded(vector, near, plan)
             first_depth = plan.dense_depths[0]
             if first_depth == plan.depth:
@@ -221,7 +265,6 @@ class Legs:
         ef: int = HNSW_EF,
     ) -> list[ScoredId]:
         exact = exact or self._is_exact(plan)
-        check(*(_EXACTLY if exact else _BY_MEANING))
         return self._vectors.search_dense(vector, limit, plan.filters, exact=exact, ef=ef)
 
     def _is_exact(self, plan: Plan) -> bool:
@@ -266,6 +309,159 @@ class Legs:
         return self._encoder.encode_queries([text])
 
 
+class Words:
+    """The sparse leg of searches over one library. Thread-safe."""
+
+    def __init__(self, opened: Opened, bm25: Bm25Text) -> None:
+        self._points = opened.manifest.counts["points"]
+        self._catalog = opened.catalog
+        self._vectors = opened.vectors
+        self._title_weight = opened.settings.fts5_title_weight
+        self._bm25 = Bm25Queries(bm25, opened.catalog.document_frequencies)
+        self._counts: Cache[int] = Cache(CACHED_COUNTS)
+
+    def rank(self, plan: Plan, learned: SparseVector | None = None) -> Ranking:
+        """Run the engine of a plan; ``learned`` is the query's vector for the engine of this name."""
+        engine = plan.engine
+        start = perf_counter()
+        try:
+            if learned is not None:
+                return self._sparse(plan, LEARNED, learned)
+            if engine == "fts5" or not plan.terms:
+                return self._fts5(plan)
+            vector = self._bm25.weighted(tuple(plan.terms), plan.frequencies)
+            return self._repeated(plan, vector) if engine == FEEDBACK else self._sparse(plan, BM25, vector)
+        finally:
+            stages().append((str(engine), start, perf_counter()))
+
+    def _fts5(self, plan: Plan) -> Ranking:
+        if plan.expression is None:
+            return Ranking([], 0, "eq")
+        expression, filters = plan.expression, plan.filters
+        hits = self._catalog.search_text(expression, plan.depth, filters, title_weight=self._title_weight)
+        total = len(hits)
+        if total == plan.depth:
+            key = ("fts5", expression, filters)
+            total = self.counted(key, filters, lambda: self._catalog.count_text(expression, filters))
+        return Ranking(hits, total, "eq")
+
+    def _repeated(self, plan: Plan, vector: EngineVector) -> Ranking:
+        """BM25, repeated with words of its first results. A query with at most ``PAPERS`` matches is not repeated."""
+        first = self._vectors.search_sparse(BM25, vector, PAPERS + 1, plan.filters)
+        if len(first) <= PAPERS:
+            return Ranking(first, len(first), "eq")
+        papers = self._vectors.sparse_vectors(BM25, [hit.id for hit in first[:PAPERS]])
+        expanded = self._bm25.expand(plan.terms, papers.values(), plan.day)
+        if expanded is None:
+            return self._sparse(plan, BM25, vector)
+        second = self._sparse(plan, BM25, expanded)
+        hits = append_scaled(first[:KEPT], second.hits)[0]
+        return Ranking(hits[: plan.depth], max(second.total, len(hits)), second.relation)
+
+    def _sparse(self, plan: Plan, name: str, vector: SparseVector | EngineVector) -> Ranking:
+        # Fetch one more, to see whether more match.
+        hits = self._vectors.search_sparse(name, vector, plan.depth + 1, plan.filters)
+        if len(hits) <= plan.depth:
+            return Ranking(hits, len(hits), "eq")
+        if not plan.request.exact:
+            return Ranking(hits[: plan.depth], len(hits), "gte")
+        most = min(self._points, MOST_COUNTED)
+        total = self.counted(
+            (name, frozenset(vector.indices), plan.filters),
+            plan.filters,
+            lambda: self._vectors.count_sparse(name, vector, most + 1, plan.filters),
+        )
+        return Ranking(hits[: plan.depth], min(total, most), "eq" if total <= most else "gte")
+
+    def counted(self, key: Hashable, filters: ResolvedFilters, count: Callable[[], int]) -> int:
+        """A count of papers that pass the filters, cached by its key."""
+        if len(filters.within or ()) + len(filters.exclude) > MAX_CACHED_IDS:
+            return count()
+        return self._counts.get(key, count)
+
+
+class Bm25Queries:
+    """Makes query vectors with the document frequencies of one library. Safe to share between threads."""
+
+    def __init__(
+        self, text: Bm25Text, frequencies: Callable[[Sequence[int], int | None], Mapping[int, int]]
+    ) -> None:
+        """``frequencies`` looks up document frequencies (:meth:`.catalog.Catalog.document_frequencies`)."""
+        self._text = text
+        self._frequencies = frequencies
+        self._greatest = text.parameters.k1 + 1
+
+    def vector(self, text: str, day: int | None = None) -> EngineVector:
+        """The vector of a query: the IDF of each of its terms, of all papers or as of a ``day``. Empty if it has only
+        stop words."""
+        terms = self._text.query(text).indices
+        return self.weighted(terms, self._frequencies(terms, day)) if terms else EngineVector([], [])
+
+    def weighted(self, terms: Sequence[int], frequencies: Mapping[int, int]) -> EngineVector:
+        """The vector of terms, with their IDF of these document frequencies."""
+        return self._rounded(_idf(terms, frequencies))
+
+    def _rounded(self, weights: Mapping[int, float]) -> EngineVector:
+        """The vector of these weights, rounded so that its scores are exact."""
+        return EngineVector(list(weights), round_query(list(weights.values()), self._greatest))
+
+    def expand(
+        self, terms: Sequence[int], papers: Iterable[SparseVector | EngineVector], day: int | None = None
+    ) -> EngineVector | None:
+        """Add terms of the first ``papers`` of a query to its own ``terms``; None if the papers share no others.
+
+        A term's rating is the sum of its BM25 weights in those papers times its IDF, as of ``day``. Its weight in the
+        query is :data:`WEIGHT` times its rating relative to the greatest, times its IDF; it is rounded like those of
+        the query's own terms. Ties break by the term's number.
+        """
+        vectors = list(papers)
+        numbers, places, holding = np.unique(
+            np.array([term for vector in vectors for term in vector.indices], dtype=np.uint32),
+            return_inverse=True,
+            return_counts=True,
+        )
+        # The sums of rounded weights are exact in any order.
+        sums = np.bincount(places, [weight for vector in vectors for weight in vector.values])
+        is_shared = holding >= SHARED_BY
+        summed = dict(zip(numbers[is_shared].tolist(), sums[is_shared].tolist(), strict=True))
+        known = set(terms)
+        shared = [term for term in summed if term not in known]
+        if not shared:
+            return None
+        all_terms = [*terms, *shared]
+        idf = _idf(all_terms, self._frequencies(all_terms, day))
+        rated = sorted((-summed[term] * idf[term], term) for term in shared)[:TERMS]
+        best = rated[0][0]
+        factors = dict.fromkeys(terms, 1.0) | {term: WEIGHT * rating / best for rating, term in rated}
+        return self._rounded({term: factor * idf[term] for term, factor in factors.items()})
+
+
+def _idf(terms: Sequence[int], frequencies: Mapping[int, int]) -> dict[int, float]:
+    """The inverse document frequency of each term, above 0 also for one that no paper has."""
+    papers = frequencies.get(ANY_TERM, 0)
+    held = {term: frequencies.get(term, 0) for term in terms}
+    return {term: math.log(1 + (papers - count + 0.5) / (count + 0.5)) for term, count in held.items()}
+
+
+def round_query(weights: Sequence[float], greatest: float) -> list[float]:
+    """Round the weights of a query's terms to multiples of :data:`QUERY_STEP`, or of a greater step in a long query.
+
+    The step is doubled until the greatest possible score is exact. The least weight is one step, not 0, so that papers
+    with any of the terms are found.
+
+    Args:
+        weights: positive numbers.
+        greatest: an upper bound of a document's weights, which for BM25 is k1 + 1.
+    """
+    most = math.ceil(greatest / DOCUMENT_STEP)
+    step = QUERY_STEP
+    while True:
+        multiples = [round(weight / step) or 1 for weight in weights]
+        if most * sum(multiples) <= _EXACT or max(multiples) == 1:
+            return [multiple * step for multiple in multiples]
+        step *= 2
+
+
 def stands_out(hits: Sequence[ScoredId]) -> bool:
     """Whether the first result of a sparse leg is far ahead of the others."""
     return len(hits) >= _COMPARED and hits[0].score >= STANDOUT * hits[_COMPARED - 1].score
@@ -292,6 +488,23 @@ def expanded_vector(
         return vector
     expanded = vector + FEEDBACK_WEIGHT * mean / length
     return (expanded / np.linalg.norm(expanded)).astype(np.float32)
+
+
+def append_scaled(kept: Sequence[ScoredId], others: Sequence[ScoredId]) -> tuple[list[ScoredId], float]:
+    """Append the other hits of another ranking to those kept, both best first, without duplicates.
+
+    The scores of the appended hits are multiplied by a factor, so that none is above the last kept score. Returns all
+    hits, and the factor.
+    """
+    ids = {hit.id for hit in kept}
+    rest = [hit for hit in others if hit.id not in ids]
+    if not kept or not rest:
+        return [*kept, *rest], 1.0
+    most = kept[-1].score
+    scale = min(1.0, most / rest[0].score) if rest[0].score > 0 else 1.0
+    # Rounding may put the product above the limit.
+    appended = [scored_id((number, most if (s := score * scale) > most else s)) for number, score in rest]
+    return [*kept, *appended], scale
 
 
 def _above(hits: Sequence[ScoredId], floor: float) -> list[ScoredId]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from time import perf_counter
-from types import MappingProxyType, NoneType
+from types import NoneType
 from typing import Any, Final, Self, TypeVar
 
 import orjson
@@ -27,15 +27,10 @@ from scholarbase.errors import (
     TimeLimit,
     VectorIndexError,
 )
-from scholarbase.indexes import catalog
 from scholarbase.indexes.catalog import Catalog
-from scholarbase.indexes.contents import OpenedFiles
 from scholarbase.indexes.filters import NO_FILTERS
-from scholarbase.indexes.passages import Documents
 from scholarbase.indexes.vectors.base import BM25, SparseVector
 from scholarbase.indexes.vectors.bm25 import Bm25Parameters, Bm25Text
-from scholarbase.indexes.vectors.index import VectorIndex
-from scholarbase.manifest import Manifest, read_manifest
 from scholarbase.models.arguments import title_batches
 from scholarbase.models.author_requests import (
     AuthorBatchBody,
@@ -103,21 +98,14 @@ from scholarbase.search.documents import Texts
 from scholarbase.search.facets import Facets
 from scholarbase.search.graph import Graph
 from scholarbase.search.lookup import Lookup
-from scholarbase.search.opening import (
-    check_files,
-    open_passages,
-    open_query_encoder,
-    open_rerankers,
-    open_vectors,
-)
+from scholarbase.search.opening import Opened
 from scholarbase.search.papers import Papers
-from scholarbase.search.passages import PassageIndex, Passages
+from scholarbase.search.passages import Passages
 from scholarbase.search.plan import Plan, Planner
-from scholarbase.search.profiles import with_profile
 from scholarbase.search.ranking import Ranker
 from scholarbase.search.similarity import Similarity
 from scholarbase.search.sql import SqlRunner
-from scholarbase.settings import Settings, load_settings
+from scholarbase.settings import Settings
 from scholarbase.timing import stages
 
 log = logging.getLogger("scholarbase.library")
@@ -148,52 +136,37 @@ class Library(Source):
     Its methods for keyword arguments are those of :class:`Source`; ``run`` methods take requests.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        manifest: Manifest,
-        snapshot: str,
-        papers: Catalog,
-        vectors: VectorIndex,
-        encoder: Encoder | None,
-        settings: Settings,
-        files: OpenedFiles,
-        rerankers: Mapping[str, Reranker] = MappingProxyType({}),
-        passages: PassageIndex | None = None,
-    ) -> None:
+    def __init__(self, opened: Opened) -> None:
         """Use :meth:`open`."""
-        self.path = path
-        self.manifest = manifest
-        self.snapshot_id = snapshot
-        self.settings = settings
-        self._catalog = papers
-        self._vectors = vectors
-        self._encoder = encoder
-        self._rerankers = rerankers
-        self._files = files
-        self._lookup = Lookup(papers, snapshot, {name: one["papers"] for name, one in manifest.sets.items()})
+        self._opened = opened
+        self.path = opened.path
+        self.manifest = manifest = opened.manifest
+        self.snapshot_id = opened.snapshot
+        self.settings = settings = opened.settings
+        self._catalog, self._vectors, self._encoder = opened.catalog, opened.vectors, opened.encoder
+        sizes = {name: one["papers"] for name, one in manifest.sets.items()}
+        self._lookup = lookup = Lookup(opened.catalog, opened.snapshot, sizes)
         bm25 = Bm25Text(Bm25Parameters.from_dict(manifest.bm25))
-        self._planner = Planner(manifest, papers, vectors, encoder, settings, bm25, rerankers)
-        self._ranker = Ranker(manifest, papers, vectors, encoder, settings, bm25, rerankers)
-        self.by_name: Final = Papers(snapshot, papers, self._lookup)
-        self.graph: Final = Graph(snapshot, papers, self._lookup)
-        self.similarity: Final = Similarity(snapshot, manifest, papers, self._lookup, vectors, settings)
-        self.author_index: Final = Authors(snapshot, papers, self._lookup)
-        self.counts: Final = Facets(snapshot, papers, self._lookup, self._planner, self._ranker)
-        self.bibliography: Final = References(snapshot, papers, self._lookup, self._planner, self._ranker)
-        documents = None if passages is None else passages.documents
-        self.texts: Final = Texts(snapshot, papers, self._lookup, documents)
-        self.passage_index: Final = Passages(snapshot, papers, self._lookup, self.texts, passages, encoder)
-        self._sql = SqlRunner(path, snapshot, self._lookup, settings)
+        self._planner = Planner(opened, bm25)
+        self._ranker = Ranker(opened, bm25)
+        self.by_name: Final = Papers(opened, lookup)
+        self.graph: Final = Graph(opened, lookup)
+        self.similarity: Final = Similarity(opened, lookup)
+        self.author_index: Final = Authors(opened, lookup)
+        self.counts: Final = Facets(opened, lookup, self._planner, self._ranker)
+        self.bibliography: Final = References(opened, lookup, self._planner, self._ranker)
+        self.texts: Final = Texts(opened, lookup)
+        self.passage_index: Final = Passages(opened, lookup, self.texts)
+        self._sql = SqlRunner(opened, lookup)
         self.best_mode: Final = self._planner.best_mode
         """Hybrid if the library has dense vectors and an encoder for queries, else sparse."""
         self.modes: Final[tuple[Mode, ...]] = MODES if self.best_mode == "hybrid" else ("sparse",)
         """The modes of search that the library has."""
-        self.encodes_at_once: Final = encoder is None or encoder.spec.kind == STATIC
+        self.encodes_at_once: Final = opened.encoder is None or opened.encoder.spec.kind == STATIC
         """Whether queries need no encoder, or a static one, which takes less than a millisecond."""
         self.has_own_vectors: Final = settings.has_own_vectors
         """Whether the vectors are in the library's folder."""
-        self.has_full_texts: Final = passages is not None
+        self.has_full_texts: Final = opened.documents is not None
         """Whether the library was built with full texts."""
         self._closed = False
 
@@ -238,38 +211,7 @@ class Library(Source):
                     f"The reranker {shown(name)} is {shown(one)}: it must be an open reranker, or the folder, hub name "
                     "or URL of one."
                 )
-        manifest, snapshot = read_manifest(path)
-        settings = with_profile(settings or load_settings(), manifest.profile)
-        files = check_files(path, snapshot, settings, full=full)
-        # Two for each thread, since a sparse leg may have a thread of its own, and two for the event loop and the
-        # readiness check.
-        papers = Catalog(path / catalog.FILE_NAME, readers=2 * settings.readers + 2)
-        opened: list[Any] = [papers]
-        try:
-            built_as = papers.snapshot
-            if built_as != snapshot:
-                raise LibraryCorrupt(
-                    f"The manifest of {path} hashes to {snapshot}, but its catalogue was built as {built_as}: one of "
-                    "them was changed or belongs to another library. Restore a backup, or ingest again."
-                )
-            vectors = open_vectors(path, snapshot, settings)
-            opened.append(vectors)
-            passages: PassageIndex | None = None
-            if manifest.documents is not None:
-                documents = Documents(path, snapshot, readers=settings.readers + 2)
-                opened.append(documents)
-                shard = open_passages(path, settings)
-                opened.append(shard)
-                passages = PassageIndex.of(manifest, documents, shard)
-            model = open_query_encoder(path, manifest, encoder, settings)
-            if model is not None:
-                opened.append(model)
-            last = open_rerankers(rerankers, settings)
-        except BaseException:
-            for part in reversed(opened):
-                part.close()
-            raise
-        return cls(path, manifest, snapshot, papers, vectors, model, settings, files, last, passages)
+        return cls(Opened.at(path, settings, encoder, rerankers, full=full))
 
     def close(self) -> None:
         """Close files, vectors, the encoder and the rerankers. A second call does nothing."""
@@ -278,14 +220,8 @@ class Library(Source):
         self._closed = True
         self._sql.close()
         self._ranker.close()
-        self.passage_index.close()
         self.texts.close()
-        self._vectors.close()
-        self._catalog.close()
-        if self._encoder is not None:
-            self._encoder.close()
-        for reranker in self._rerankers.values():
-            reranker.close()
+        self._opened.close()
 
     @property
     def catalog(self) -> Catalog:
@@ -458,7 +394,6 @@ class Library(Source):
     def forget_queries(self) -> None:
         """Forget the vectors and the rerankers' scores of earlier queries, so that the next searches take as long as if
         they were the first."""
-        self._planner.forget_queries()
         self._ranker.forget_queries()
 
     def has_bm25_terms(self, q: str) -> bool:
@@ -469,7 +404,8 @@ class Library(Source):
         """The snapshot id, the settings that decide rankings, the rerankers, and the manifest."""
         content: dict[str, Any] = orjson.loads(self.manifest.to_bytes())
         rerankers = {
-            name: {"name": one.name, "fingerprint": one.fingerprint} for name, one in self._rerankers.items()
+            name: {"name": one.name, "fingerprint": one.fingerprint}
+            for name, one in self._opened.rerankers.items()
         }
         return {
             "snapshot": self.snapshot_id,
@@ -481,7 +417,7 @@ class Library(Source):
     def check_files(self) -> None:
         """Raises LibraryCorrupt: a file was written while it is open. Searches may then return wrong results, or end
         the process (SIGBUS)."""
-        self._files.check()
+        self._opened.files.check()
 
     def ready(self) -> dict[str, str]:
         """Test each part with a small request: ``ok``, ``absent`` or the error message."""

@@ -1,8 +1,10 @@
-"""Opening the parts of a library: its vectors, its query encoder and the rerankers."""
+"""Opening a library: its catalogue, vectors, full texts, query encoder and rerankers, and what its searches share."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,17 +15,94 @@ from scholarbase.encoders.probe import check_probe, check_spec
 from scholarbase.errors import InvalidRequest, LibraryCorrupt, VectorIndexError
 from scholarbase.extensions import added_names
 from scholarbase.extras import check_installed
+from scholarbase.indexes.catalog import FILE_NAME as CATALOG
+from scholarbase.indexes.catalog import Catalog
 from scholarbase.indexes.contents import FILE_NAME, OpenedFiles, read_contents
-from scholarbase.indexes.passages import FOLDER
-from scholarbase.indexes.vectors.edge import EdgeIndex
-from scholarbase.indexes.vectors.index import VectorIndex
-from scholarbase.manifest import Manifest
+from scholarbase.indexes.passages import FOLDER, Documents
+from scholarbase.indexes.vectors.index import EdgeIndex, VectorIndex
+from scholarbase.manifest import Manifest, read_manifest
 from scholarbase.memory import cores
 from scholarbase.rerankers import Reranker, open_reranker
-from scholarbase.settings import Settings
+from scholarbase.search.lookup import Lookup
+from scholarbase.search.profiles import with_profile
+from scholarbase.settings import Settings, load_settings
 
 if TYPE_CHECKING:
     from scholarbase.indexes.vectors.nodes import Nodes
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """The open files and models of a library."""
+
+    path: Path
+    manifest: Manifest
+    snapshot: str
+    settings: Settings
+    files: OpenedFiles
+    catalog: Catalog
+    vectors: VectorIndex
+    documents: Documents | None = None
+    """Full texts, and the vectors of their passages."""
+    passages: VectorIndex | None = None
+    encoder: Encoder | None = None
+    """That of queries."""
+    rerankers: Mapping[str, Reranker] = field(default_factory=dict)
+
+    @classmethod
+    def at(
+        cls,
+        path: Path,
+        settings: Settings | None,
+        encoder: str | Encoder | None,
+        rerankers: Mapping[str, str | Reranker] | None,
+        *,
+        full: bool,
+    ) -> Opened:
+        """Open what :meth:`.Library.open` describes, and check that it belongs together."""
+        manifest, snapshot = read_manifest(path)
+        settings = with_profile(settings or load_settings(), manifest.profile)
+        files = check_files(path, snapshot, settings, full=full)
+        with ExitStack() as stack:
+            # Two for each thread, since a sparse leg may have a thread of its own, and two for the event loop and the
+            # readiness check.
+            catalog = stack.enter_context(closing(Catalog(path / CATALOG, readers=2 * settings.readers + 2)))
+            if catalog.snapshot != snapshot:
+                raise LibraryCorrupt(
+                    f"The manifest of {path} hashes to {snapshot}, but its catalogue was built as {catalog.snapshot}: "
+                    "one of them was changed or belongs to another library. Restore a backup, or ingest again."
+                )
+            vectors = stack.enter_context(closing(open_vectors(path, snapshot, settings)))
+            documents = passages = None
+            if manifest.documents is not None:
+                documents = stack.enter_context(
+                    closing(Documents(path, snapshot, readers=settings.readers + 2))
+                )
+                passages = stack.enter_context(closing(open_passages(path, settings)))
+            model = open_query_encoder(path, manifest, encoder, settings)
+            if model is not None:
+                stack.enter_context(closing(model))
+            last = open_rerankers(rerankers, settings)
+            stack.pop_all()
+        return cls(
+            path, manifest, snapshot, settings, files, catalog, vectors, documents, passages, model, last
+        )
+
+    def close(self) -> None:
+        for part in (self.passages, self.documents, self.vectors, self.catalog, self.encoder):
+            if part is not None:
+                part.close()
+        for reranker in self.rerankers.values():
+            reranker.close()
+
+
+class Part:
+    """Searches of one kind in an open library. Thread-safe. Its errors are those of the methods of a library."""
+
+    def __init__(self, opened: Opened, lookup: Lookup) -> None:
+        self._snapshot = opened.snapshot
+        self._catalog = opened.catalog
+        self._lookup = lookup
 
 
 def check_files(path: Path, snapshot: str, settings: Settings, *, full: bool = False) -> OpenedFiles:

@@ -6,7 +6,6 @@ from functools import partial
 from time import perf_counter
 
 from scholarbase.identifiers import parse
-from scholarbase.indexes.catalog import Catalog
 from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters
 from scholarbase.models.papers import Paper
 from scholarbase.models.requests import PaperBatchBody, PaperBody, TitleBatchBody, TitleParameters
@@ -18,17 +17,12 @@ from scholarbase.models.responses import (
     TitleMatchResponse,
     finished,
 )
-from scholarbase.search.lookup import Lookup
+from scholarbase.search.opening import Part
 from scholarbase.timing import stages
 
 
-class Papers:
+class Papers(Part):
     """Looks up the papers of one library. Thread-safe. Its errors are those of the methods of a library."""
-
-    def __init__(self, snapshot: str, papers: Catalog, lookup: Lookup) -> None:
-        self._snapshot = snapshot
-        self._catalog = papers
-        self._lookup = lookup
 
     def title(self, request: TitleParameters) -> TitleMatchResponse:
         """The papers with a title."""

@@ -14,10 +14,8 @@ from scholarbase.documents.chunkers import CHUNKERS, passages
 from scholarbase.documents.model import Document
 from scholarbase.documents.ranking import rank_passages
 from scholarbase.documents.tokens import tokens_of
-from scholarbase.encoders import Encoder
 from scholarbase.errors import InvalidRequest, UnsupportedMode
 from scholarbase.indexes import query_syntax
-from scholarbase.indexes.catalog import Catalog
 from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters
 from scholarbase.indexes.passages import Documents, StoredPassage, Text, parameters_of
 from scholarbase.indexes.vectors.base import BM25, ScoredId, SparseVector
@@ -41,9 +39,10 @@ from scholarbase.models.paging import next_offset
 from scholarbase.search.cache import Cache
 from scholarbase.search.documents import Texts, in_document
 from scholarbase.search.fusion import fuse
+from scholarbase.search.legs import Bm25Queries
 from scholarbase.search.lookup import Lookup
+from scholarbase.search.opening import Opened, Part
 from scholarbase.search.plan import FEW, INVALID_SYNTAX, few_match, free_text
-from scholarbase.search.words import Bm25Queries
 from scholarbase.timing import stages
 
 _NO_MATCH: Final = "No passage matches q as query syntax: use syntax=plain to rank passages by its words."
@@ -96,30 +95,17 @@ class PassageIndex(NamedTuple):
         return cls(documents, vectors, text, Bm25Queries(text, documents.frequencies), chunker)
 
 
-class Passages:
+class Passages(Part):
     """Searches the passages of one library. Thread-safe. Its errors are those of the methods of a library."""
 
-    def __init__(
-        self,
-        snapshot: str,
-        papers: Catalog,
-        lookup: Lookup,
-        texts: Texts,
-        index: PassageIndex | None,
-        encoder: Encoder | None,
-    ) -> None:
-        self._snapshot = snapshot
-        self._catalog = papers
-        self._lookup = lookup
+    def __init__(self, opened: Opened, lookup: Lookup, texts: Texts) -> None:
+        super().__init__(opened, lookup)
         self._texts = texts
-        self._opened = index
-        self._encoder = encoder
+        self._opened: PassageIndex | None = None
+        if opened.documents is not None and opened.passages is not None:
+            self._opened = PassageIndex.of(opened.manifest, opened.documents, opened.passages)
+        self._encoder = opened.encoder
         self._cut_texts: Cache[Cut] = Cache(CACHED_CHARACTERS, lambda cut: len(cut.document.text) + 1)
-
-    def close(self) -> None:
-        """Close the vectors. The texts are closed by themselves."""
-        if self._opened is not None:
-            self._opened.vectors.close()
 
     @property
     def _index(self) -> PassageIndex:
@@ -308,7 +294,7 @@ def _by_words(
     check(*_SEARCH)
     start = perf_counter()
     day = None if request.as_of is None else as_of_day(request.as_of)
-    vector = index.queries.vector(query_syntax.without_shortened(request.q), day)
+    vector = index.queries.vector(request.q, day)
     hits = []
     if len(vector.indices):
         hits = index.vectors.search_sparse(BM25, vector, depth + 1, filters)

@@ -11,18 +11,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Final
 
-from scholarbase.encoders import Encoder
 from scholarbase.errors import InvalidRequest, UnsupportedMode
 from scholarbase.indexes import query_syntax
-from scholarbase.indexes.catalog import Catalog
 from scholarbase.indexes.filters import ResolvedFilters
 from scholarbase.indexes.vectors.base import BM25, EngineVector
-from scholarbase.indexes.vectors.bm25 import Bm25Text
-from scholarbase.indexes.vectors.index import VectorIndex
-from scholarbase.manifest import Manifest
+from scholarbase.indexes.vectors.bm25 import Bm25Text, without_shortened
 from scholarbase.models.checks import as_of_day, shown
 from scholarbase.models.encoders import STATIC
 from scholarbase.models.limits import MAX_DEPTH, Engine, Mode
@@ -30,15 +25,13 @@ from scholarbase.models.requests import SearchRequest
 from scholarbase.search.fusion import DENSE_FIRST, FIRST
 from scholarbase.search.known_items import MAY_BE_ID, MOST_SHARING, KnownItem, KnownItems
 from scholarbase.search.lookup import MAX_SYNTAX_MATCHES
-from scholarbase.settings import Settings
+from scholarbase.search.opening import Opened
 
 FEW: Final = 10
 """Matches that prose in query syntax must have."""
 TIERS: Final = (100, 1000, MAX_DEPTH)
 """The numbers of results that a leg can fetch; the smallest that includes the page is used. All pages within a tier
 come from one ranking, so they have no overlaps or gaps if an index is approximate."""
-CACHED_QUERIES: Final = 4096
-"""Queries that are known to have words of the library or not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +47,8 @@ class Plan:
     """The last day of ``as_of``."""
     terms: Sequence[int]
     """The terms of BM25 in the text, without stop words."""
+    frequencies: Mapping[int, int]
+    """The document frequencies of the terms, where a leg or the floor needs them."""
     expression: str | None
     """The FTS5 expression; None for a text without words, or with terms for another engine."""
     is_syntax: bool
@@ -76,35 +71,21 @@ class Plan:
 class Planner:
     """Makes the plans of searches in one library. Thread-safe."""
 
-    def __init__(
-        self,
-        manifest: Manifest,
-        papers: Catalog,
-        vectors: VectorIndex,
-        encoder: Encoder | None,
-        settings: Settings,
-        bm25: Bm25Text,
-        rerankers: Mapping[str, object],
-    ) -> None:
-        self._manifest = manifest
-        self._catalog = papers
-        self._vectors = vectors
-        self._encoder = encoder
-        self._settings = settings
+    def __init__(self, opened: Opened, bm25: Bm25Text) -> None:
+        self._manifest = opened.manifest
+        self._catalog = opened.catalog
+        self._vectors = opened.vectors
+        self._encoder = opened.encoder
+        self._settings = opened.settings
         self._bm25 = bm25
-        self._rerankers = rerankers
-        self._known_items = KnownItems(papers, bm25)
-        has_dense = manifest.vectors["dimensions"] is not None and encoder is not None
+        self._rerankers = opened.rerankers
+        self._known_items = KnownItems(self._catalog, bm25)
+        has_dense = self._manifest.vectors["dimensions"] is not None and self._encoder is not None
         self.best_mode: Final[Mode] = "hybrid" if has_dense else "sparse"
-        self._has_known_words = lru_cache(CACHED_QUERIES)(self._find_known_words)
-
-    def forget_queries(self) -> None:
-        """Empty the cache of known words."""
-        self._has_known_words.cache_clear()
 
     def has_terms(self, q: str) -> bool:
         """Whether ``q`` has words besides stop words."""
-        return len(self._bm25.query(query_syntax.without_shortened(q)).indices) > 0
+        return len(self._bm25.query(q).indices) > 0
 
     def plan(self, request: SearchRequest, filters: ResolvedFilters) -> tuple[Plan, tuple[str, ...]]:
         """The plan of a request, and warnings.
@@ -119,19 +100,21 @@ class Planner:
         self._check_options(request, mode)
         depth = self._depth(request, mode)
         filters, is_syntax, expression, warnings = self._read(request, mode, filters)
-        words = query_syntax.without_shortened(request.q)
-        terms = tuple(self._bm25.query(words).indices)
+        terms = tuple(self._bm25.query(request.q).indices)
         if is_syntax:
             engine = "fts5"
         known, absent = self._known(request, filters, expression, is_syntax=is_syntax)
         if not is_syntax:
             # BM25 vectors have no stop words, so FTS5 runs queries that consist only of stop words.
             by_fts5 = engine == "fts5" or (engine in ("bm25", "feedback") and not terms)
-            expression = free_text(words) if by_fts5 else None
+            expression = free_text(without_shortened(request.q)) if by_fts5 else None
         # The other pages are the same with and without the reranker.
         has_reranked = request.rerank is not None and request.offset < request.rerank_depth
         reranked = min(request.rerank_depth, depth) if has_reranked else 0
         day = None if request.as_of is None else as_of_day(request.as_of)
+        frequencies: Mapping[int, int] = {}
+        if terms and (mode != "sparse" or engine in ("bm25", "feedback")):
+            frequencies = self._catalog.document_frequencies(terms, day)
         plan = Plan(
             request,
             mode,
@@ -139,12 +122,13 @@ class Planner:
             filters,
             day,
             terms,
+            frequencies,
             expression,
             is_syntax,
             known,
             depth,
             self._dense_depths(mode, depth, max(request.offset + request.limit, reranked)),
-            None if mode == "sparse" else self._floor(request, terms, day),
+            None if mode == "sparse" else self._floor(request, terms, frequencies, day),
             reranked,
             absent is not None or not any(map(str.isalnum, request.q)),
         )
@@ -286,25 +270,26 @@ class Planner:
 
     # -- the floor of similarity ------------------------------------------------------------------------
 
-    def _floor(self, request: SearchRequest, terms: tuple[int, ...], day: int | None) -> float | None:
+    def _floor(
+        self, request: SearchRequest, terms: tuple[int, ...], frequencies: Mapping[int, int], day: int | None
+    ) -> float | None:
         if request.min_similarity is not None:
             return request.min_similarity if request.min_similarity > -1 else None
         random = self._manifest.vectors["random_similarity"]
         if not self._settings.similarity_floor or random is None:
             return None
-        if self._has_known_words(terms, day):
+        if self._has_known_words(terms, frequencies, day):
             least: float = random["p75"]
             return least
         # A static encoder has pieces of words that no paper has, which are near to other strange words.
         is_static = self._encoder is not None and self._encoder.spec.kind == STATIC
         return math.inf if is_static else random["p999"]
 
-    def _find_known_words(self, terms: tuple[int, ...], day: int | None) -> bool:
+    def _has_known_words(
+        self, terms: tuple[int, ...], frequencies: Mapping[int, int], day: int | None
+    ) -> bool:
         """Whether a paper of the library, as of the day, has one of the terms, or there are only stop words."""
-        if not terms:
-            return True
-        found = self._catalog.document_frequencies(terms, day)
-        if any(term in found for term in terms):
+        if not terms or any(term in frequencies for term in terms):
             return True
         # The frequencies end with the last full month.
         this_month = ResolvedFilters(last_day=day)

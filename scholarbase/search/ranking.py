@@ -14,23 +14,17 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from scholarbase.encoders import Encoder
 from scholarbase.indexes import query_syntax
-from scholarbase.indexes.catalog import Catalog
 from scholarbase.indexes.vectors.base import BM25, DENSE, ScoredId
-from scholarbase.indexes.vectors.bm25 import Bm25Text
-from scholarbase.indexes.vectors.index import VectorIndex
-from scholarbase.manifest import Manifest
+from scholarbase.indexes.vectors.bm25 import Bm25Text, without_shortened
 from scholarbase.models.limits import MAX_DEPTH, TotalRelation
 from scholarbase.models.responses import FailedLeg, LegExplanation
-from scholarbase.rerankers import Reranker
 from scholarbase.search.fusion import FIRST, combine, fuse_first, leg_weights, zero, zero_of_first
 from scholarbase.search.known_items import explain_known, put_first
-from scholarbase.search.legs import Legs
+from scholarbase.search.legs import WORD_LEGS, Legs, Ranking, append_scaled
+from scholarbase.search.opening import Opened
 from scholarbase.search.plan import Plan
 from scholarbase.search.reranking import Reranked, Reranking
-from scholarbase.search.words import WORD_LEGS, Ranking, append_scaled
-from scholarbase.settings import Settings
 from scholarbase.timing import stages
 
 Explanations = Mapping[int, tuple[LegExplanation, ...]]
@@ -40,23 +34,15 @@ Explanations = Mapping[int, tuple[LegExplanation, ...]]
 class Ranker:
     """Ranks the papers of one library. Thread-safe."""
 
-    def __init__(
-        self,
-        manifest: Manifest,
-        papers: Catalog,
-        vectors: VectorIndex,
-        encoder: Encoder | None,
-        settings: Settings,
-        bm25: Bm25Text,
-        rerankers: Mapping[str, Reranker],
-    ) -> None:
-        self._catalog = papers
-        self._vectors = vectors
-        self._settings = settings
-        self._has_all_vectors = manifest.counts["dense_vectors"] == manifest.counts["papers"]
+    def __init__(self, opened: Opened, bm25: Bm25Text) -> None:
+        self._catalog = opened.catalog
+        self._vectors = opened.vectors
+        self._settings = opened.settings
+        counts = opened.manifest.counts
+        self._has_all_vectors = counts["dense_vectors"] == counts["papers"]
         self._bm25 = bm25
-        self._legs = Legs(manifest, papers, vectors, encoder, settings, bm25)
-        self._reranking = Reranking(papers, rerankers)
+        self._legs = Legs(opened, bm25)
+        self._reranking = Reranking(opened.catalog, opened.rerankers)
 
     def close(self) -> None:
         """Shut down the threads of the legs. Running searches finish."""
@@ -205,7 +191,7 @@ class Ranker:
         }
 
     def _matching_terms(self, plan: Plan, ids: Sequence[int]) -> dict[int, tuple[str, ...]]:
-        q = query_syntax.without_shortened(plan.request.q)
+        q = without_shortened(plan.request.q)
         if plan.engine != "fts5" and plan.terms:
             numbers = {
                 word: set(self._bm25.query(word).indices)

@@ -6,20 +6,16 @@ from dataclasses import replace
 from time import perf_counter
 from typing import Final, NamedTuple
 
-from scholarbase.deadlines import check
 from scholarbase.errors import InvalidRequest, UnsupportedMode
-from scholarbase.indexes.catalog import Catalog
 from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters
 from scholarbase.indexes.vectors.base import DENSE, ScoredId
-from scholarbase.indexes.vectors.index import VectorIndex
-from scholarbase.manifest import Manifest
 from scholarbase.models.checks import as_of_day
 from scholarbase.models.requests import SimilarBody
 from scholarbase.models.responses import Hit, SimilarResponse
 from scholarbase.search.fusion import fuse_first
+from scholarbase.search.legs import Ranking
 from scholarbase.search.lookup import Lookup
-from scholarbase.search.words import Ranking
-from scholarbase.settings import Settings
+from scholarbase.search.opening import Opened, Part
 from scholarbase.timing import stages
 
 COCITATION: Final = "cocitation"
@@ -27,8 +23,6 @@ COCITATION: Final = "cocitation"
 NOT_COMPARABLE: Final = (
     "{!r} has no similar papers: it has no dense vector, and no paper cites it together with another."
 )
-_SIMILAR: Final = ("The search for similar papers", "use fewer filters and ids, or a longer timeout")
-"""Activity and advice for the error at the time limit."""
 
 
 class _Leg(NamedTuple):
@@ -36,27 +30,18 @@ class _Leg(NamedTuple):
     has_more: bool
 
 
-class Similarity:
+class Similarity(Part):
     """Finds the papers of one library that are similar to a paper. Needs no encoder. Thread-safe."""
 
-    def __init__(
-        self,
-        snapshot: str,
-        manifest: Manifest,
-        papers: Catalog,
-        lookup: Lookup,
-        vectors: VectorIndex,
-        settings: Settings,
-    ) -> None:
-        self._snapshot = snapshot
-        self._lookup = lookup
-        self._catalog = papers
-        self._vectors = vectors
-        self._k = settings.rrf_k
-        self._depth = settings.fusion_depth
-        self._exact = settings.exact
-        self._has_vectors = manifest.counts["dense_vectors"] > 0
-        self._has_edges = manifest.counts["edges"] > 0
+    def __init__(self, opened: Opened, lookup: Lookup) -> None:
+        super().__init__(opened, lookup)
+        self._vectors = opened.vectors
+        self._k = opened.settings.rrf_k
+        self._depth = opened.settings.fusion_depth
+        self._exact = opened.settings.exact
+        counts = opened.manifest.counts
+        self._has_vectors = counts["dense_vectors"] > 0
+        self._has_edges = counts["edges"] > 0
 
     def similar(self, request: SimilarBody) -> SimilarResponse:
         """A page of the papers similar to a paper."""
@@ -126,7 +111,6 @@ class Similarity:
         return bool(self._catalog.cocited(paper_id, 1, existing, as_of=day).papers)
 
     def _dense(self, paper_id: int, request: SimilarBody, filters: ResolvedFilters) -> _Leg:
-        check(*_SIMILAR)
         start = perf_counter()
         vector = self._vectors.dense_vectors([paper_id]).get(paper_id)
         leg = _Leg([], False)
@@ -142,7 +126,6 @@ class Similarity:
         return leg
 
     def _cocited(self, paper_id: int, request: SimilarBody, filters: ResolvedFilters) -> _Leg:
-        check(*_SIMILAR)
         start = perf_counter()
         day = None if request.as_of is None else as_of_day(request.as_of)
         leg = _Leg(*self._catalog.cocited(paper_id, self._depth, filters, as_of=day))

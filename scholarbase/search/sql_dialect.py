@@ -1,13 +1,10 @@
-"""Statements before they run, and the errors of SQLite as sentences.
-
-Agents often write DuckDB's dialect. What SQLite writes otherwise is named in the error, with SQLite's way.
-"""
+"""Statements before they run, and the errors of SQLite as sentences."""
 
 from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from scholarbase.errors import InvalidSql
@@ -40,81 +37,8 @@ class Token(NamedTuple):
         return self.text.upper() if self.kind == "word" else ""
 
 
-_BEFORE: Final = {
-    "EXPLAIN": "EXPLAIN is not available: send the statement itself.",
-    "SHOW": f"SHOW is not SQLite's: the views are {_LISTED}, and {_SCHEMA}.",
-    "SUMMARIZE": "SUMMARIZE is not SQLite's: use SELECT count(*), min(x), max(x), avg(x) FROM a view.",
-    "FROM": "A statement cannot begin with FROM in SQLite: write SELECT * FROM the view.",
-    "PIVOT": "PIVOT is not SQLite's: use sum(x) FILTER (WHERE y = 'value') for each column.",
-    "UNPIVOT": "UNPIVOT is not SQLite's: use a SELECT for each column and UNION ALL.",
-}
-"""What a statement must not begin with, besides what writes."""
+_OTHERWISE: Final = "docs/sql.md names what DuckDB and PostgreSQL write otherwise"
 
-_CLAUSES: Final = (
-    (
-        ("QUALIFY",),
-        "QUALIFY is not SQLite's: put the window function into a subquery and its condition into WHERE.",
-    ),
-    (("USING", "SAMPLE"), "USING SAMPLE is not SQLite's: use LIMIT, or a condition such as year % 10 = 0."),
-    (("TABLESAMPLE",), "TABLESAMPLE is not SQLite's: use LIMIT, or a condition such as year % 10 = 0."),
-    (("STRUCT",), "STRUCT is not SQLite's: select the columns, or use json_object('name', value)."),
-    (("STRUCT_PACK",), "struct_pack is not SQLite's: use json_object('name', value)."),
-    (("ARRAY",), "ARRAY is not SQLite's: use json_array(1, 2), and json_each(list) to read a list."),
-    (("EXCLUDE",), "* EXCLUDE is not SQLite's: name the columns."),
-    (("ANTI", "JOIN"), "ANTI JOIN is not SQLite's: use WHERE NOT EXISTS (SELECT 1 FROM ...)."),
-    (("SEMI", "JOIN"), "SEMI JOIN is not SQLite's: use WHERE EXISTS (SELECT 1 FROM ...)."),
-    (("ASOF", "JOIN"), "ASOF JOIN is not SQLite's: use a subquery with ORDER BY and LIMIT 1."),
-    (("LATERAL",), "LATERAL is not SQLite's: use a subquery in the SELECT list, or json_each."),
-    (("GROUP", "BY", "ALL"), "GROUP BY ALL is not SQLite's: name the columns."),
-    (("ORDER", "BY", "ALL"), "ORDER BY ALL is not SQLite's: name the columns."),
-    (("SIMILAR", "TO"), "SIMILAR TO is not SQLite's: use regexp_matches(text, '^pattern$')."),
-    (("INTERVAL",), "INTERVAL is not SQLite's: use date(publication_date, '+1 year')."),
-    (("EXTRACT",), "extract is not SQLite's: use year, or substr(publication_date, 6, 2)."),
-    (("ROLLUP",), "ROLLUP is not SQLite's: use UNION ALL."),
-    (("CUBE",), "CUBE is not SQLite's: use UNION ALL."),
-    (("MATCH",), "MATCH is not available in the views: use LIKE, regexp_matches, or the search of passages."),
-)
-_FUNCTIONS: Final = {
-    "string_agg": "group_concat(text, ', ')",
-    "listagg": "group_concat(text, ', ')",
-    "list": "json_group_array(x)",
-    "array_agg": "json_group_array(x)",
-    "list_value": "json_array(1, 2)",
-    "list_has": "list_contains(list, value)",
-    "array_contains": "list_contains(list, value)",
-    "unnest": "json_each(list), whose column value has the items",
-    "len": "length(text), or json_array_length(list)",
-    "array_length": "json_array_length(list)",
-    "list_length": "json_array_length(list)",
-    "strpos": "instr(text, part)",
-    "position": "instr(text, part)",
-    "left": "substr(text, 1, n)",
-    "right": "substr(text, -n)",
-    "split_part": "substr and instr",
-    "string_split": "json_each over a JSON list",
-    "regexp_extract": "regexp_matches(text, pattern), and read the text",
-    "regexp_replace": "replace(text, old, new)",
-    "regexp_full_match": "regexp_matches(text, '^pattern$')",
-    "ends_with": "text LIKE '%end'",
-    "suffix": "text LIKE '%end'",
-    "prefix": "starts_with(text, start)",
-    "greatest": "max(a, b)",
-    "least": "min(a, b)",
-    "concat": "a || b",
-    "concat_ws": "a || ', ' || b",
-    "if": "iif(condition, a, b)",
-    "median": "a subquery with ORDER BY and LIMIT",
-    "any_value": "max(x)",
-    "arg_max": "max(x) beside the other columns",
-    "year": "substr(publication_date, 1, 4), or the column year",
-    "date_part": "substr(publication_date, 1, 4)",
-    "now": "a date as text, such as '2025-01-31'",
-    "random": "an order by a column: results must be the same each time",
-    "to_json": "json_object or json_array",
-    "json_extract_string": "json ->> '$.key'",
-    "levenshtein": "LIKE; GET /v1/title-match finds similar titles",
-}
-"""Functions of DuckDB, and what to write in SQLite."""
 # fmt: off
 _NO_ALIAS: Final = frozenset({
     "SELECT", "FROM", "WHERE", "AND", "OR", "NOT", "IN", "LIKE", "ILIKE", "BY", "ON", "HAVING", "GROUP",
@@ -168,19 +92,9 @@ def _check_start(found: Sequence[Token]) -> None:
     first = found[0].word
     if first in ("SELECT", "WITH", "VALUES"):
         return
-    if first in ("DESCRIBE", "DESC"):
-        names = [token.text.strip('"').lower() for token in found[1:]]
-        view = next((name for name in names if name in COLUMNS), None)
-        if view is not None:
-            raise InvalidSql(
-                f"DESCRIBE is not SQLite's: the columns of {view} are {', '.join(COLUMNS[view])}, and {_SCHEMA}."
-            )
-        raise InvalidSql(f"DESCRIBE is not SQLite's: the views are {_LISTED}, and {_SCHEMA}.")
-    if first in _BEFORE:
-        raise InvalidSql(_BEFORE[first])
     raise InvalidSql(
         f"The statement begins with {shown(found[0].text[:40])}: the library is read-only, so send one SELECT, "
-        "WITH ... SELECT or VALUES."
+        f"WITH ... SELECT or VALUES. The views are {_LISTED}, and {_SCHEMA}."
     )
 
 
@@ -215,21 +129,14 @@ def _unquoted(token: Token) -> str:
 
 
 def explained(message: str, query: str) -> str:
-    """A message of SQLite as a sentence, with SQLite's way of what the statement has of another dialect."""
-    found = tokens(query)
-    what = _what(message, found)
-    hints = [hint for hint in dict.fromkeys(_hints(found)) if not message.startswith("no such function")]
-    return " ".join((what, *hints[:3]))
-
-
-def _what(message: str, found: Sequence[Token]) -> str:
+    """A message of SQLite as a sentence."""
     kind, _, name = message.partition(": ")
     if kind == "no such table":
         near = difflib.get_close_matches(name.rpartition(".")[2].lower(), NAMES, n=1)
         hint = f" Did you mean {near[0]}?" if near else ""
         sentence = f"There is no view {shown(name)}: the views are {_LISTED}.{hint}"
     elif kind == "no such column":
-        sentence = _no_column(name, found)
+        sentence = _no_column(name, tokens(query))
     elif kind == "no such function":
         sentence = _no_function(name)
     elif kind == "ambiguous column name":
@@ -239,7 +146,7 @@ def _what(message: str, found: Sequence[Token]) -> str:
     elif (
         "syntax error" in message or message == "incomplete input" or message.startswith("unrecognized token")
     ):
-        sentence = f"SQLite cannot read the statement ({message})."
+        sentence = f"SQLite cannot read the statement ({message}): {_OTHERWISE}."
     elif "too big" in message:
         sentence = "A value of the statement would be longer than 16 MB: cut texts with substr, or select fewer rows."
     else:
@@ -262,34 +169,10 @@ def _no_column(name: str, found: Sequence[Token]) -> str:
 
 
 def _no_function(name: str) -> str:
-    other = _FUNCTIONS.get(name.lower())
-    if other is not None:
-        return f"{name} is not available: use {other}."
     names = [own.partition("(")[0] for own in FUNCTIONS]
-    return f"There is no function {shown(name)}: besides SQLite's own there are {', '.join(names)}."
+    return f"There is no function {shown(name)}: besides SQLite's own there are {', '.join(names)}, and {_OTHERWISE}."
 
 
 def refused_function(name: str) -> str:
     """The sentence for a function of SQLite that is not on the list."""
-    if (other := _FUNCTIONS.get(name.lower())) is not None:
-        return f"{name} is not available: use {other}."
     return f"The function {name} is not available: a statement may use the functions of docs/sql.md."
-
-
-def _hints(found: Sequence[Token]) -> Iterator[str]:
-    words = [token.word for token in found]
-    for place, token in enumerate(found):
-        if token.text == "::":
-            yield "SQLite has no casts with ::, use CAST(x AS INTEGER)."
-        if token.kind == "word" and token.text.lower() in _FUNCTIONS and _follows(found, place, "("):
-            yield f"SQLite has no {token.text}: use {_FUNCTIONS[token.text.lower()]}."
-        if token.text in ("?", "$", "@", "#"):
-            yield "Parameters are not available: write the value into the statement."
-    for clause, hint in _CLAUSES:
-        size = len(clause)
-        if any(tuple(words[place : place + size]) == clause for place in range(len(words))):
-            yield hint
-
-
-def _follows(found: Sequence[Token], place: int, sign: str) -> bool:
-    return place + 1 < len(found) and found[place + 1].text == sign

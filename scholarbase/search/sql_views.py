@@ -1,7 +1,7 @@
 """The views that SQL statements read, as data: their columns, the SQL behind each, and their descriptions.
 
 A statement sees temporary views over three databases: the catalogue, the full texts (``texts``) and the keys
-(:mod:`.sql_keys`), which have every paper's canonical id. With ``as_of`` a view has only papers that had
+(:func:`.sql.build_keys`), which have every paper's canonical id. With ``as_of`` a view has only papers that had
 appeared by then. ``metadata``, ``images``, ``chunks`` and ``references`` have the names and columns of AirQA's
 environment (https://arxiv.org/abs/2509.16952), and ``pages``, ``sections`` and ``tables`` those of both.
 """

@@ -97,7 +97,7 @@ class Statements:
     Args:
         catalogue: the catalogue of a library.
         texts: the database of its full texts.
-        keys: the file of :mod:`.sql_keys`.
+        keys: the file of :func:`.sql.build_keys`.
     """
 
     def __init__(self, catalogue: Path, texts: Path, keys: Path) -> None:

@@ -23,7 +23,7 @@ from scholarbase.indexes.passages import FOLDER as PASSAGES
 from scholarbase.indexes.passages import MONTHS, content_sums
 from scholarbase.indexes.schema import count_rows
 from scholarbase.indexes.vectors.base import DENSE, PAYLOAD_COLUMNS, Payload
-from scholarbase.indexes.vectors.edge import EdgeIndex
+from scholarbase.indexes.vectors.index import EdgeIndex
 from scholarbase.manifest import Manifest, read_manifest
 
 

@@ -42,6 +42,8 @@ SCHEMA: Final = (
 ``ended`` are in microseconds since 1970."""
 STEPS: Final = 10_000
 """SQLite's instructions between two looks at the clock."""
+_READING: Final = ("Reading sessions", "read fewer calls, or retry later")
+"""Activity and advice for the error at the time limit."""
 IDLE_CONNECTIONS: Final = 4
 """Connections for reading that are kept."""
 
@@ -135,6 +137,8 @@ class SqliteStorage:
     @contextmanager
     def reading(self, seconds: float | None = None) -> Iterator[Connection | None]:
         deadline = DEADLINE.get()
+        if deadline is not None:
+            deadline.running = _READING
         try:
             file = _identity(self.path)
             connection = None if file is None else self._reader(file)
@@ -156,7 +160,7 @@ class SqliteStorage:
                 connection.close()
         except (sqlite3.Error, OSError) as error:
             if deadline is not None and deadline.remaining <= 0:
-                raise deadline.error("Reading sessions", "read fewer calls, or retry later") from error
+                raise deadline.late() from error
             raise self.error(error) from error
 
     def _reader(self, file: _File) -> sqlite3.Connection | None:

@@ -45,9 +45,8 @@ from scholarbase.indexes.catalog import open_finished
 from scholarbase.indexes.content_hash import content_hash, part_hashes
 from scholarbase.indexes.contents import RECORDS, files_in
 from scholarbase.indexes.schema import open_for_building
-from scholarbase.indexes.vectors.base import VectorConfig
+from scholarbase.indexes.vectors.base import VectorConfig, read_config
 from scholarbase.indexes.vectors.bm25 import Bm25Parameters
-from scholarbase.indexes.vectors.edge import read_config
 from scholarbase.ingest import sealing
 from scholarbase.ingest.checkpoint import Checkpoint, more_than
 from scholarbase.ingest.folder import ENCODER, VECTORS, BuildFolder, build_errors

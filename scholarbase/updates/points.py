@@ -26,10 +26,12 @@ from scholarbase.indexes.vectors.base import (
     SparseVector,
     VectorConfig,
     VectorPoint,
+    ascending,
 )
 from scholarbase.indexes.vectors.bm25 import Bm25Parameters, Bm25Text
-from scholarbase.indexes.vectors.edge import EdgeIndex, EdgeWriter
+from scholarbase.indexes.vectors.edge import EdgeWriter
 from scholarbase.indexes.vectors.halves import restored
+from scholarbase.indexes.vectors.index import EdgeIndex
 from scholarbase.ingest.checkpoint import batched
 from scholarbase.ingest.dense import Vectors, vectors_of
 from scholarbase.ingest.vectors import PAPER_COLUMNS, WITH_ABSTRACT, paper_point
@@ -130,7 +132,7 @@ class PointChanges:
         self, old: EdgeIndex, numbers: Sequence[int]
     ) -> tuple[dict[int, npt.NDArray[np.float32]], dict[int, SparseVector]]:
         dense = {number: restored(vector) for number, vector in old.dense_vectors(numbers).items()}
-        return dense, old.sparse_vectors(LEARNED, numbers) if self._config.learned else {}
+        return dense, _ascending(old, LEARNED, numbers) if self._config.learned else {}
 
     # -- sums -------------------------------------------------------------------------------------------
 
@@ -155,7 +157,7 @@ class PointChanges:
         """The rows of the content's parts for these points; their terms are counted."""
         found: dict[str, list[bytes]] = {}
         for name in self._config.sparse_names:
-            vectors = index.sparse_vectors(name, numbers)
+            vectors = _ascending(index, name, numbers)
             found[name] = [sparse_row(number, *vector) for number, vector in vectors.items()]
             if name == BM25:
                 for number, vector in vectors.items():
@@ -165,3 +167,7 @@ class PointChanges:
                 dense_row(number, v.tolist()) for number, v in index.dense_vectors(numbers).items()
             ]
         return found
+
+
+def _ascending(index: EdgeIndex, name: str, numbers: Sequence[int]) -> dict[int, SparseVector]:
+    return {number: ascending(vector) for number, vector in index.sparse_vectors(name, numbers).items()}

@@ -16,12 +16,10 @@ from tests.conftest import serving_in_thread
 from tests.fulltexts import (
     ABSTRACT_ONLY,
     FIRST_SORTING_TEXT,
-    GRAPH_PARAGRAPHS,
     GRAPHS,
     GRAPHS_TEXT,
     MERGING,
     MERGING_TEXT,
-    SENTENCE,
     SORTING,
     SORTING_TEXT,
 )
@@ -171,11 +169,6 @@ class TestText:
         ]
         assert all(line.startswith("   ") or not line for line in lines[1:])
 
-    def test_as_text_the_outline_is_a_tree(self, get: Get) -> None:
-        lines = get(SORTING, "text", format="text").text.splitlines()
-        named = [line.partition(" (#")[0] for line in lines if "(#" in line]
-        assert named == ["   Abstract", "   1 Introduction", "      1.1 Notation", "   2 Results"]
-
 
 class TestFind:
     def test_a_phrase_matches_in_any_case_and_over_white_space(self, get: Get) -> None:
@@ -272,19 +265,6 @@ class TestPassagesOfAPaper:
         for hit in content["results"]:
             passage = hit["passage"]
             assert GRAPHS_TEXT[passage["start"] : passage["end"]] == passage["text"]
-
-    def test_pages_go_through_all_of_them_once(self, get: Get) -> None:
-        options = {"q": "graph", "chunker": "paragraphs", "engine": "bm25"}
-        everything = get(GRAPHS, "passages", **options, limit=100).json()
-        # Each paragraph about a graph, the abstract has graphs.
-        assert everything["total"] == len(everything["results"]) >= GRAPH_PARAGRAPHS
-        starts: list[int] = []
-        offset = 0
-        while offset is not None:
-            page = get(GRAPHS, "passages", **options, limit=25, offset=offset).json()
-            starts += [hit["passage"]["start"] for hit in page["results"]]
-            offset = page["next_offset"]
-        assert starts == [hit["passage"]["start"] for hit in everything["results"]]
 
     def test_another_version_is_searched_on_request(self, get: Get) -> None:
         for version, depth in ((1, "nine"), (2, "seven")):
@@ -394,9 +374,6 @@ class TestSearch:
             offset = page["next_offset"]
         assert found == everything["results"]
         assert everything["total"] == len(found)
-
-    def test_only_stop_words_are_searched_too(self, search: Any) -> None:
-        assert search("what is this", mode="sparse")["total_relation"] == "eq"
 
     def test_the_text_form(self, url: str) -> None:
         body = {"q": "smaller head of both lists", "mode": "sparse", "limit": 1, "format": "text"}
@@ -534,19 +511,6 @@ class TestErrors:
             assert "has no full texts" in detail(response, 404)
 
 
-class TestHttp:
-    def test_an_unchanged_response_is_not_sent_again(self, url: str) -> None:
-        for part in ("text?section=1", "find?q=zebra", "citation-contexts"):
-            tag = httpx.get(f"{url}/v1/papers/{SORTING}/{part}").headers["ETag"]
-            again = httpx.get(f"{url}/v1/papers/{SORTING}/{part}", headers={"If-None-Match": tag})
-            assert (again.status_code, again.content, again.headers["ETag"]) == (304, b"", tag)
-
-    def test_any_form_of_an_id_is_read(self, get: Get) -> None:
-        expected = get(SORTING, "text").json()
-        for form in ("2301.00001", "arxiv:2301.00001v1", "https://arxiv.org/abs/2301.00001"):
-            assert get(form, "text").json() == expected
-
-
 class TestSessions:
     def test_native_calls_are_recorded_under_the_tools_of_their_kinds(self, url: str) -> None:
         headers = {"X-ScholarBase-Session": "native-texts"}
@@ -629,9 +593,3 @@ class TestSessions:
         assert content["budget"]["calls"] == 0
         response = httpx.get(f"{url}/v1/papers/{SORTING}/find", params={"q": "zebra"}, headers=headers)
         assert response.status_code == 403
-
-
-def test_sentences_are_those_of_the_texts() -> None:
-    """The hand-made text of many paragraphs is long enough to be cut."""
-    assert GRAPHS_TEXT.endswith(SENTENCE.format(n=GRAPH_PARAGRAPHS))
-    assert len(GRAPHS_TEXT) > 4_000

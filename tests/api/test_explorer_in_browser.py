@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import ast
 import json
-import os
 import shlex
 from collections.abc import Iterator
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -32,8 +30,9 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.select import Select
 from selenium.webdriver.support.ui import WebDriverWait
 
+from tests.api.browser_page import SECONDS, Page
+
 pytestmark = pytest.mark.slow
-SECONDS = 120
 STRINGS = "arXiv:hep-th/9301068"
 QUESTION = "two dimensional QCD"
 NASTY = '<script>window.hurt = 1</script><img src=x onerror="window.hurt = 2">'
@@ -41,80 +40,6 @@ SIZES = {"phone": (390, 844), "tablet": (800, 1000), "desktop": (1280, 900)}
 SIMILAR = "section[aria-label='Similar papers'] .result"
 LARGE_QUESTION = "neural machine translation with attention"
 """Has answers in collections of computer science."""
-
-
-class Page:
-    """A tab with the explorer of one server."""
-
-    def __init__(self, driver: Any, url: str) -> None:
-        self.driver = driver
-        self.url = url
-        self.requests: list[str] = []
-        self.bytes = 0
-        self._read_log()
-        self.requests, self.bytes = [], 0
-        driver.get_log("browser")
-
-    def open(self, address: str = "", *, shows: str) -> None:
-        """Load the page anew, and wait for an element."""
-        self.driver.get("about:blank")
-        self.driver.get(f"{self.url}/{address}")
-        self.wait(shows)
-
-    def wait(self, css: str, text: str = "") -> Any:
-        """The first element that matches and contains a text, once it is there."""
-
-        def found(driver: Any) -> Any:
-            return driver.execute_script(
-                "return [...document.querySelectorAll(arguments[0])].find(e => e.textContent.includes(arguments[1]))",
-                css,
-                text,
-            )
-
-        return WebDriverWait(self.driver, SECONDS).until(found)
-
-    def all(self, css: str) -> list[Any]:
-        return list(self.driver.find_elements(By.CSS_SELECTOR, css))
-
-    def texts(self, css: str) -> list[str]:
-        script = "return [...document.querySelectorAll(arguments[0])].map(e => e.textContent)"
-        return list(self.driver.execute_script(script, css))
-
-    def run(self, script: str, *arguments: Any) -> Any:
-        return self.driver.execute_script(f"return {script}", *arguments)
-
-    def _read_log(self) -> None:
-        for entry in self.driver.get_log("performance"):
-            message = json.loads(entry["message"])["message"]
-            if message["method"] == "Network.requestWillBeSent":
-                self.requests.append(message["params"]["request"]["url"])
-            if message["method"] == "Network.loadingFinished":
-                self.bytes += int(message["params"]["encodedDataLength"])
-
-    def check(self) -> None:
-        """No error in the console, no request to another host, no barrier, and nothing beyond the right edge."""
-        assert self.driver.get_log("browser") == []
-        self._read_log()
-        own = urlsplit(self.url).netloc
-        others = {one for one in self.requests if urlsplit(one).scheme in ("http", "https", "ws", "wss")}
-        assert {urlsplit(one).netloc for one in others} <= {own}
-        assert self.run("document.documentElement.scrollWidth <= window.innerWidth")
-        if (axe := axe_script()) is not None:
-            if not self.run("Boolean(window.axe)"):
-                self.driver.execute_script(axe)
-            found = self.driver.execute_async_script(
-                "const done = arguments[0]; axe.run().then(r => done(r.violations), e => done([{id: String(e)}]))"
-            )
-            assert [(one["id"], one["impact"], [n["html"] for n in one["nodes"]][:3]) for one in found] == []
-
-
-def axe_script() -> str | None:
-    """axe-core of AXE_MIN_JS or of the package axe-core-python, None without both."""
-    if (path := os.environ.get("AXE_MIN_JS")) is not None:
-        return Path(path).read_text()
-    spec = find_spec("axe_core_python")
-    folders = [] if spec is None else list(spec.submodule_search_locations or ())
-    return (Path(folders[0]) / "axe.min.js").read_text() if folders else None
 
 
 @pytest.fixture(scope="module")
@@ -542,48 +467,7 @@ def test_a_session_is_stepped_through_and_replayed(page: Page, url: str, small: 
     assert page.wait(".timeline a", "theory").get_attribute("href").endswith(f"snapshot={small.snapshot_id}")
 
 
-def test_an_unknown_view_paper_and_session_say_so(page: Page) -> None:
-    page.open("#/nothing", shows=".notice.error")
-    assert page.texts(".notice.error") == ["There is no view nothing."]
-    page.open("#/constructor", shows=".notice.error")
-    page.open("#/paper?id=arXiv:2001.00001", shows=".notice.error")
-    assert "arXiv:2001.00001" in page.texts(".notice.error")[0]
-    page.open("#/session?name=nobody", shows=".notice.error")
-    assert "nobody" in page.texts(".notice.error")[0]
-    for view, missing in (("paper", "id"), ("author", "name"), ("session", "name")):
-        page.open(f"#/{view}", shows=".notice.error")
-        assert page.texts(".notice.error") == [f"No {missing} is in the address."]
-    page.driver.get_log("browser")  # which names the responses 404
-    page.driver.set_window_size(*SIZES["phone"])
-    page.open(f"#/search?q=string&foo={'x' * 400}&limit=100000&sort=foo", shows=".result")
-    [ignored] = page.texts("#ignored")
-    assert ignored.startswith("Ignored in the address: foo=xxx")
-    page.check()
-    page.open("#/search?q=string&foo=bar&limit=100000&sort=foo&mode=sparse&from=1994", shows=".result")
-    assert page.texts("#ignored") == ["Ignored in the address: foo=bar, limit=100000, sort=foo"]
-    page.wait(".tools a", "Side by side").click()  # whose address has only what it reads
-    page.wait(".sides .result")
-    assert page.texts("#ignored") == [""]
-
-
 # -- keyboard ------------------------------------------------------------------------------------------------
-
-
-def test_a_paper_is_found_and_opened_by_keyboard(page: Page) -> None:
-    page.open(shows="fieldset")
-    page.driver.switch_to.active_element.send_keys(QUESTION, Keys.ENTER)
-    page.wait(".result")
-    for _ in range(80):
-        page.driver.switch_to.active_element.send_keys(Keys.TAB)
-        if page.run("document.activeElement.closest('h3') !== null"):
-            break
-    page.driver.switch_to.active_element.send_keys(Keys.ENTER)
-    page.wait("h2", "Abstract")
-    assert page.run("document.activeElement.id") == "main"
-    page.driver.switch_to.active_element.send_keys(Keys.SHIFT, Keys.TAB)
-    page.driver.back()
-    page.wait(".result")
-    assert page.run("document.querySelector('input[name=q]').value") == QUESTION
 
 
 # -- keys ----------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from scholarbase.api.placement import is_quick, is_short
+from scholarbase.api.responding import is_quick, is_short
 from scholarbase.models.requests import EdgeBody, SearchBody
 from scholarbase.search.library import Library
 from scholarbase.settings import load_settings

@@ -13,7 +13,8 @@ from pydantic import Field
 from starlette.testclient import TestClient
 
 from scholarbase.api.app import create_app
-from scholarbase.api.routes import call, problems, resource
+from scholarbase.api.responding import Call
+from scholarbase.api.routes import problems, resource, route
 from scholarbase.errors import AuthorNotFound, LibraryError
 from scholarbase.models.requests import Request
 from scholarbase.models.responses import Response, Snapshot
@@ -42,17 +43,23 @@ CALLED: list[SharedBody] = []
 def routes() -> APIRouter:
     router = resource("/v1/shared", "shared", LibraryError)
 
-    @router.post("/{paper_id:path}", summary="With a body", name="shared_by_body", description="The same.")
-    @router.get("/{paper_id:path}", summary="Words of a title", responses=problems(AuthorNotFound))
-    @call()
     def shared(library: Library, request: SharedBody) -> SharedResponse:
-        """The words that the title of a paper
-        has."""
         CALLED.append(request)
         [paper] = library.papers([request.paper_id])
         words = set("" if paper is None else (paper.title or "").lower().split())
         return SharedResponse(library.snapshot_id, tuple(word for word in request.words if word in words))
 
+    call = Call(shared, SharedBody, SharedResponse)
+    about = {"summary": "Words of a title", "description": "The words that the title of a paper has."}
+    route(router, "GET /{paper_id:path}", call, name="shared", responses=problems(AuthorNotFound), **about)
+    route(
+        router,
+        "POST /{paper_id:path}",
+        call,
+        name="shared_by_body",
+        summary="With a body",
+        description="The same.",
+    )
     return router
 
 
@@ -111,18 +118,6 @@ def test_the_document_describes_the_signature(client: TestClient) -> None:
     assert schema["properties"]["shared"]["description"] == "Those of the title."
 
 
-def test_a_function_that_is_no_call_is_named() -> None:
-    async def later(library: Library, request: SharedBody) -> SharedResponse:
-        raise AssertionError
-
-    def alone(request: SharedBody) -> SharedResponse:
-        raise AssertionError
-
-    for function in (later, alone):
-        with pytest.raises(TypeError, match=f"{function.__name__} must take a Library and a Request"):
-            call()(function)
-
-
 class FlatBody(Request):
     words: Strings = ()
     paper_id: PaperId
@@ -131,16 +126,14 @@ class FlatBody(Request):
 def test_a_request_that_does_not_fit_its_path_is_named() -> None:
     router = resource("/v1/shared", "shared")
 
-    def shared(library: Library, request: SharedBody) -> SharedResponse:
+    def run(library: Library, request: Request) -> SharedResponse:
         raise AssertionError
 
-    def flat(library: Library, request: FlatBody) -> SharedResponse:
-        raise AssertionError
-
+    about = {"name": "shared", "summary": "Words", "description": "Words."}
     with pytest.raises(TypeError, match="SharedBody must have the fields of the path /v1/shared/"):
-        router.get("/{author_id}", summary="Words")(call()(shared))
+        route(router, "GET /{author_id}", Call(run, SharedBody, SharedResponse), **about)
     with pytest.raises(TypeError, match=r"FlatBody must have the fields .* and inherit all others"):
-        router.get("/{paper_id}", summary="Words")(call()(flat))
+        route(router, "GET /{paper_id}", Call(run, FlatBody, SharedResponse), **about)
 
 
 def test_requests_of_sessions_are_admitted(

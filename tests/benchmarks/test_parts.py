@@ -19,7 +19,7 @@ from benchmarks.timing import BLOCK, interleaved
 from scholarbase.indexes.catalog import FILE_NAME, Catalog
 from scholarbase.indexes.filters import ResolvedFilters
 from scholarbase.indexes.vectors.bm25 import Bm25Text
-from scholarbase.indexes.vectors.edge import EdgeIndex
+from scholarbase.indexes.vectors.index import EdgeIndex
 from tests.conftest import SAMPLE
 from tests.documents import records
 

@@ -12,9 +12,9 @@ from tokenizers.models import Unigram, WordPiece
 from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer, Metaspace
 
-from scholarbase.encoders import words
+from scholarbase.encoders import static
 from scholarbase.encoders.registry import PACKAGED_FOLDER
-from scholarbase.encoders.words import WordTokens
+from scholarbase.encoders.static import WordTokens
 
 PACKAGED = Tokenizer.from_file(str(PACKAGED_FOLDER / "tokenizer.json"))
 
@@ -80,7 +80,7 @@ def test_a_text_is_truncated() -> None:
 
 
 def test_the_number_of_words_that_are_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(words, "MOST_WORDS", 3)
+    monkeypatch.setattr(static, "MOST_WORDS", 3)
     tokens = WordTokens(PACKAGED, None)
     texts = ["deep neural", "graph networks of words", "neural words", "a (graph-based) network of words"]
     for text, expected in zip(texts, plain(PACKAGED, texts), strict=True):
@@ -98,7 +98,7 @@ def test_long_words_are_not_kept() -> None:
 
 def test_threads_share_the_words(monkeypatch: pytest.MonkeyPatch) -> None:
     """The cache is emptied while other threads read it."""
-    monkeypatch.setattr(words, "MOST_WORDS", 2)
+    monkeypatch.setattr(static, "MOST_WORDS", 2)
     tokens = WordTokens(PACKAGED, None)
     texts = [f"graph networks, (deep) words {number % 7}." for number in range(2000)]
     expected = plain(PACKAGED, texts)

@@ -16,7 +16,7 @@ from scholarbase.indexes import frequencies
 from scholarbase.indexes.catalog import FILE_NAME, Catalog
 from scholarbase.indexes.frequencies import ANY_TERM, UNDATED, FrequencyCounter
 from scholarbase.indexes.vectors.base import BM25
-from scholarbase.indexes.vectors.edge import EdgeIndex
+from scholarbase.indexes.vectors.index import EdgeIndex
 
 DAYS = {1: 20150110, 2: 20150131, 3: 20150302, 4: None, 6: 20150302, 7: 20160101}
 TERMS = {1: [5, 9], 2: [5], 3: [5, 4_294_967_295], 4: [9], 7: [5, 7, 9]}
@@ -103,7 +103,9 @@ def test_a_look_up_is_of_the_last_full_month(db: sqlite3.Connection) -> None:
         (20150130, {}),
         (20141231, {}),
     ):
-        assert frequencies.document_frequencies(db, [5, 9, 12345], day) == expected, day
+        month = frequencies.UNDATED if day is None else frequencies.last_full_month(day)
+        rows = db.execute(frequencies.OF_TERMS, (f"[{ANY_TERM}, 5, 9, 12345]", month))
+        assert {term: count for term, count in rows if count is not None} == expected, day
 
 
 def test_the_last_full_month() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from scholarbase.indexes.vectors.edge import EdgeIndex
+from scholarbase.indexes.vectors.index import EdgeIndex
 from scholarbase.manifest import read_manifest
 
 TABLES = (

@@ -8,8 +8,8 @@ import numpy as np
 from qdrant_client import AsyncQdrantClient, models
 
 from scholarbase.indexes.vectors.base import DENSE
-from scholarbase.indexes.vectors.edge import EdgeIndex
 from scholarbase.indexes.vectors.halves import sent
+from scholarbase.indexes.vectors.index import EdgeIndex
 from scholarbase.indexes.vectors.nodes import Nodes
 from scholarbase.indexes.vectors.server import COMPLETE, LAYOUT, SNAPSHOT, collection_name, sparse_vector
 

@@ -69,7 +69,7 @@ def test_an_extension_opens_the_locations_of_its_scheme(
     extension(Words)
     settings = load_settings(rerankers="shared=words:all", device="cpu")
     with Library.open(sample_library, settings=settings) as library:
-        reranker = library._rerankers["shared"]
+        reranker = library._opened.rerankers["shared"]
         assert isinstance(reranker, SharedWords)
         assert (reranker.name, reranker.device) == ("all", "cpu")
         found = library.search("string theory of black holes", rerank="shared", limit=5)

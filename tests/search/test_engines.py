@@ -15,7 +15,7 @@ from rank_bm25 import BM25Okapi
 from scholarbase.encoders.bge_m3 import BgeM3Encoder
 from scholarbase.encoders.sentence_transformers import SentenceTransformersEncoder
 from scholarbase.indexes.catalog import FILE_NAME, open_finished
-from scholarbase.indexes.vectors.edge import EdgeIndex
+from scholarbase.indexes.vectors.index import EdgeIndex
 from scholarbase.indexes.vectors.nodes import Nodes
 from scholarbase.ingest.job import ingest
 from scholarbase.manifest import read_manifest

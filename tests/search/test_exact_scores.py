@@ -13,13 +13,14 @@ import pytest
 
 from scholarbase.indexes.catalog import FILE_NAME, Catalog
 from scholarbase.indexes.contents import OpenedFiles
-from scholarbase.indexes.vectors.edge import EdgeIndex, EdgeWriter
-from scholarbase.indexes.vectors.index import VectorIndex
+from scholarbase.indexes.vectors.edge import EdgeWriter
+from scholarbase.indexes.vectors.index import EdgeIndex, VectorIndex
 from scholarbase.indexes.vectors.nodes import Nodes
 from scholarbase.indexes.vectors.server import ServerIndex
 from scholarbase.manifest import read_manifest
 from scholarbase.models.limits import Engine
 from scholarbase.search.library import Library
+from scholarbase.search.opening import Opened
 from scholarbase.settings import Settings
 from tests.conftest import SAMPLE
 from tests.qdrant.cluster import qdrant_cluster
@@ -56,7 +57,7 @@ def segmented(shard: Path, path: Path, segments: int) -> EdgeIndex:
 def opened(path: Path, index: VectorIndex) -> Library:
     manifest, snapshot = read_manifest(path)
     papers = Catalog(path / FILE_NAME, readers=2)
-    return Library(path, manifest, snapshot, papers, index, None, Settings(), OpenedFiles(()))
+    return Library(Opened(path, manifest, snapshot, Settings(), OpenedFiles(()), papers, index))
 
 
 @pytest.fixture(scope="module")

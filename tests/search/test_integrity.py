@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from scholarbase.errors import LibraryCorrupt, VerificationFailed
-from scholarbase.indexes.vectors.edge import EdgeIndex
+from scholarbase.indexes.vectors.index import EdgeIndex
 from scholarbase.ingest.job import ingest
 from scholarbase.manifest import FORMAT, read_manifest
 from scholarbase.search.library import Library

@@ -17,8 +17,7 @@ from scholarbase.errors import InvalidRequest
 from scholarbase.extensions import Extension
 from scholarbase.indexes.filters import ResolvedFilters
 from scholarbase.indexes.vectors.base import DENSE, VectorConfig, VectorPoint
-from scholarbase.indexes.vectors.edge import EdgeIndex
-from scholarbase.indexes.vectors.index import VectorIndex
+from scholarbase.indexes.vectors.index import EdgeIndex, VectorIndex
 from scholarbase.search.library import Library
 from scholarbase.settings import Settings, load_settings
 from tests.indexes.vectors.test_suite import passes

@@ -14,8 +14,7 @@ from scholarbase.search.fusion import (
     zero,
     zero_of_first,
 )
-from scholarbase.search.legs import stands_out
-from scholarbase.search.words import append_scaled
+from scholarbase.search.legs import append_scaled, stands_out
 
 SPARSE = [ScoredId(7, 12.0), ScoredId(3, 9.0), ScoredId(9, 6.0)]
 DENSE = [ScoredId(3, 0.9), ScoredId(4, 0.5), ScoredId(7, 0.1)]

@@ -25,7 +25,7 @@ from scholarbase.errors import (
     VectorIndexError,
     VerificationFailed,
 )
-from scholarbase.indexes.vectors.edge import EdgeIndex
+from scholarbase.indexes.vectors.index import EdgeIndex
 from scholarbase.indexes.vectors.nodes import Nodes
 from scholarbase.manifest import read_manifest
 from scholarbase.search.library import Library

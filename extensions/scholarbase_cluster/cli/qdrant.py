@@ -56,7 +56,7 @@ def load(
     before this load.
     """
     nodes = _nodes(qdrant_url, settings, "Loading vectors into a Qdrant server")
-    from scholarbase.indexes.vectors.edge import EdgeIndex
+    from scholarbase.indexes.vectors.index import EdgeIndex
     from scholarbase.manifest import read_manifest
     from scholarbase.progress import reporter
     from scholarbase_cluster.qdrant.collection import Placement

@@ -11,7 +11,7 @@ from qdrant_client import AsyncQdrantClient, models
 from scholarbase.errors import VectorIndexError
 from scholarbase.indexes.filters import NO_FILTERS
 from scholarbase.indexes.vectors.base import DENSE, VectorConfig
-from scholarbase.indexes.vectors.edge import EdgeIndex
+from scholarbase.indexes.vectors.index import EdgeIndex
 from scholarbase.indexes.vectors.nodes import Nodes
 from scholarbase_cluster.qdrant.collection import DEFAULT, Collection, Placement
 from scholarbase_cluster.qdrant.replicas import Survey, wait_until_complete

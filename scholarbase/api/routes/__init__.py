@@ -1,25 +1,19 @@
 """The routes of the native API, one module per resource.
 
-A route is a function below a router of :func:`resource`. One that takes a library and a request and returns a response
-is a :func:`call`::
+Most routes are a :class:`.Call` of a method of the library, below a router of :func:`resource`::
 
     router = resource("/v1/title-match", "titles", LibraryError)
-
-    @router.get("", summary="Match a title")
-    @call()
-    def match_title(library: Library, request: TitleParameters) -> TitleMatchResponse:
-        return library.run_title(request)
+    match = Call(Library.run_title, TitleParameters, TitleMatchResponse)
+    route(router, "GET", match, name="match_title", summary="Match a title", description="...")
 
 The request is a model of :mod:`scholarbase.models.requests`, whose fields are the parameters of the path and the URL,
-or the keys of the body. The docstring is the description in the OpenAPI document. :mod:`scholarbase.api.responding`
-runs the function. FastAPI runs functions without :func:`call`, with its own kinds of parameters.
+or the keys of the body. Other routes are functions, with FastAPI's own kinds of parameters.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from inspect import iscoroutinefunction, signature
-from typing import Annotated, Any, TypeVar, get_type_hints
+from collections.abc import Callable
+from typing import Annotated, Any, TypeVar
 
 from fastapi import APIRouter, Depends
 from fastapi import Request as HttpRequest
@@ -27,14 +21,11 @@ from fastapi.routing import APIRoute
 
 from scholarbase.api.holding import held_by
 from scholarbase.api.openapi import problems
-from scholarbase.api.responding import JSON, Call, NativeRoute, json_response
+from scholarbase.api.responding import Call, NativeRoute, json_response
 from scholarbase.errors import ScholarBaseError
-from scholarbase.models.requests import Request
 from scholarbase.search.library import Library
-from scholarbase.settings import Settings
-from scholarbase.tools.tool import Tool
 
-__all__ = ["OpenLibrary", "cacheable", "call", "json_response", "problems", "recorded_as", "resource"]
+__all__ = ["OpenLibrary", "cacheable", "json_response", "problems", "recorded_as", "resource", "route"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -63,43 +54,33 @@ def resource(prefix: str, tag: str, *errors: type[ScholarBaseError]) -> APIRoute
     )
 
 
-def call(
-    tool: Tool | None = None,
+def route(
+    router: APIRouter,
+    what: str,
+    call: Call,
     *,
-    arguments: Callable[[Any], Sequence[Mapping[str, Any]]] | None = None,
-    media_type: str = JSON,
-    check_settings: Callable[[Settings], None] | None = None,
-) -> Callable[[F], F]:
-    """Decorate a function of a library and a request that returns a response, or bytes of a ``media_type``.
-
-    The response has an entity tag if the method is GET. The function runs in a thread, or on the event loop if the
-    request is short (:mod:`scholarbase.api.placement`).
+    name: str,
+    summary: str,
+    description: str,
+    responses: dict[int | str, dict[str, Any]] | None = None,
+) -> None:
+    """Add a route of a call. A GET response has an entity tag.
 
     Args:
-        tool: the tool as whose call a session records a request; without it none is recorded.
-        arguments: the arguments of each recorded call; by default those of the tool for the request.
-        check_settings: raises an error if the server's settings do not allow the call, before the request is parsed.
+        what: the method and the path, which follows that of the router, such as ``POST /batch``.
+        name: the operation's id in the OpenAPI document.
+        responses: errors besides those of the router (:func:`problems`).
     """
-
-    def decorate(function: F) -> F:
-        hints = get_type_hints(function)
-        kinds: list[Any] = [hints.get(name) for name in signature(function).parameters]
-        is_call = len(kinds) == 2 and kinds[0] is Library and issubclass(kinds[1] or object, Request)
-        if not is_call or iscoroutinefunction(function):
-            raise TypeError(
-                f"{function.__qualname__} must take a Library and a Request, and not be async: it runs in a thread."
-            )
-        function.call = Call(  # type: ignore[attr-defined]
-            tool=None if tool is None else tool.name,
-            request=kinds[1],
-            run=function,
-            arguments=arguments or (lambda request: () if tool is None else [tool.arguments_for(request)]),
-            media_type=media_type,
-            check_settings=check_settings,
-        )
-        return cacheable(function if tool is None else recorded_as(lambda http: tool.name)(function))
-
-    return decorate
+    method, _, path = what.partition(" ")
+    router.add_api_route(
+        path,
+        call,  # type: ignore[arg-type]  # which NativeRoute runs
+        methods=[method],
+        name=name,
+        summary=summary,
+        description=description,
+        responses=responses,
+    )
 
 
 def recorded_as(tool_of: Callable[[HttpRequest], str]) -> Callable[[F], F]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from scholarbase.api.routes import call, problems, resource
+from scholarbase.api.responding import Call
+from scholarbase.api.routes import problems, resource, route
 from scholarbase.errors import AuthorNotFound, LibraryError
 from scholarbase.models.author_requests import (
     AuthorBatchBody,
@@ -21,32 +22,43 @@ from scholarbase.search.library import Library
 router = resource("/v1/authors", "authors", LibraryError)
 UNKNOWN = problems(AuthorNotFound)
 
+route(
+    router,
+    "GET",
+    Call(Library.run_author_search, AuthorSearchParameters, AuthorsResponse),
+    name="search_authors",
+    summary="Search authors by name",
+    description="The words of the name may be in any order. Initials match first names, and first names initials. "
+    "Authors with exactly this name come first, then those with the most papers.",
+)
 
-@router.get("", summary="Search authors by name")
-@call()
-def search_authors(library: Library, request: AuthorSearchParameters) -> AuthorsResponse:
-    """The words of the name may be in any order. Initials match first names, and first names initials. Authors with
-    exactly this name come first, then those with the most papers."""
-    return library.run_author_search(request)
-
-
-@router.post("/batch", summary="Look up many authors")
-@call()
-def authors(library: Library, request: AuthorBatchBody) -> AuthorBatchResponse:
-    """Many authors, in order; `null` for an id of which the library holds no paper."""
-    return library.run_authors(request)
+route(
+    router,
+    "POST /batch",
+    Call(Library.run_authors, AuthorBatchBody, AuthorBatchResponse),
+    name="authors",
+    summary="Look up many authors",
+    description="Many authors, in order; `null` for an id of which the library holds no paper.",
+)
 
 
 # An id may contain slashes, since a name may, so the look-up matches any path and comes last.
-@router.get("/{author_id:path}/papers", summary="Papers of an author", responses=UNKNOWN)
-@call()
-def author_papers(library: Library, request: AuthorPapersBody) -> AuthorPapersResponse:
-    """The papers of this library by an author. `total` is the number of results on all pages."""
-    return library.run_author_papers(request)
+route(
+    router,
+    "GET /{author_id:path}/papers",
+    Call(Library.run_author_papers, AuthorPapersBody, AuthorPapersResponse),
+    name="author_papers",
+    summary="Papers of an author",
+    description="The papers of this library by an author. `total` is the number of results on all pages.",
+    responses=UNKNOWN,
+)
 
-
-@router.get("/{author_id:path}", summary="Look up an author", responses=UNKNOWN)
-@call()
-def author(library: Library, request: AuthorBody) -> AuthorResponse:
-    """The author with this id: the source's, or `name:` and the name of an author without one."""
-    return library.run_author(request)
+route(
+    router,
+    "GET /{author_id:path}",
+    Call(Library.run_author, AuthorBody, AuthorResponse),
+    name="author",
+    summary="Look up an author",
+    description="The author with this id: the source's, or `name:` and the name of an author without one.",
+    responses=UNKNOWN,
+)

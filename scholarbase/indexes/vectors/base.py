@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -109,7 +111,7 @@ class Payload:
 
 def qdrant_filter(filters: ResolvedFilters, vector: str | None = None) -> dict[str, Any] | None:
     """The filters, and having this vector, as a filter of Qdrant's HTTP API; None if there is no condition
-    (https://qdrant.tech/documentation/search/filtering/)."""
+    (https://qdrant_edge.tech/documentation/search/filtering/)."""
 
     def any_of(field: str, values: Sequence[str]) -> list[dict[str, Any]]:
         return [{"key": field, "match": {"any": list(values)}}] if values else []
@@ -190,3 +192,124 @@ class VectorConfig:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> VectorConfig:
         return cls(**data)
+
+
+def ascending(vector: Any) -> SparseVector:
+    """The sorted ``indices`` and ``values`` of a sparse vector of Qdrant Edge or qdrant-client."""
+    pairs = sorted(zip(vector.indices, vector.values, strict=True))
+    return SparseVector([index for index, _ in pairs], [float(value) for _, value in pairs])
+
+
+def check_sparse(name: str, vector: SparseVector, what: str) -> None:
+    """Raises VectorIndexError: a repeated or negative index, or a weight that is not a finite number."""
+    indices, values = vector
+    if len(indices) != len(values):
+        raise VectorIndexError(f"{what} has {len(indices)} {name} indices but {len(values)} weights.")
+    if len(indices):
+        if len(set(indices)) != len(indices) or min(indices) < 0 or max(indices) > 0xFFFFFFFF:
+            raise VectorIndexError(f"{what} has {name} indices that are not distinct 32-bit numbers.")
+        if not np.isfinite(values).all():
+            raise VectorIndexError(f"{what} has NaN or infinity among its {name} weights.")
+
+
+def engine_vector(vector: SparseVector | EngineVector) -> EngineVector:
+    """A sparse vector as Qdrant Edge takes it."""
+    if isinstance(vector, EngineVector):
+        return vector
+    return EngineVector([int(i) for i in vector.indices], [float(v) for v in vector.values])
+
+
+# -- Qdrant Edge's own description of a layout ---------------------------------------------------------
+
+SPARSE_FULL_SCAN: Final = 20_000
+"""Up to this many points of a segment that pass a filter are scored one by one, instead of reading the posting lists.
+With Qdrant's default, 5,000, one year of 1.3 million papers took 5.0 ms; with this, 4.2."""
+_MAX_SEGMENTS: Final = 1_000_000
+"""Qdrant merges segments above this number."""
+
+
+def edge_config(
+    config: VectorConfig, *, threads: int | None = None, deleted_share: float = 0.0
+) -> qdrant_edge.EdgeConfig:
+    """The layout as Qdrant's configuration. ``threads`` search, by default as many as there are cores.
+
+    A segment of which more than ``deleted_share`` are deleted points is built again."""
+    dense = None
+    if config.dimensions is not None:
+        dense = {
+            DENSE: qdrant_edge.EdgeVectorParams(
+                size=config.dimensions,
+                distance=qdrant_edge.Distance.Cosine,
+                datatype=qdrant_edge.VectorStorageDatatype.Float16,
+                hnsw_config=qdrant_edge.HnswIndexConfig(
+                    m=config.m, ef_construct=config.ef_construct, full_scan_threshold=config.full_scan_kb
+                ),
+                quantization_config=qdrant_edge.TurboQuantQuantizationConfig(
+                    bits=qdrant_edge.TurboQuantBitSize.Bits2
+                )
+                if config.quantization
+                else None,
+            )
+        }
+    # Cold files are memory-mapped and read on demand; by default each process loads its own posting lists.
+    lists: dict[str, Any] = {"full_scan_threshold": SPARSE_FULL_SCAN, "memory": qdrant_edge.Memory.Cold}
+    # No IDF modifier: it counts within one shard. The weights of queries have the library's IDF.
+    sparse = {BM25: qdrant_edge.EdgeSparseVectorParams(**lists)}
+    if config.learned:
+        sparse[LEARNED] = qdrant_edge.EdgeSparseVectorParams(**lists)
+    return qdrant_edge.EdgeConfig(
+        vectors=dense,
+        sparse_vectors=sparse,
+        # Segments of any size are sealed and never merged, since merging needs memory for all points. A segment with
+        # a deleted point is rebuilt, so that a resumed build leaves no deleted points on disk.
+        optimizers=qdrant_edge.EdgeOptimizersConfig(
+            indexing_threshold=1,
+            default_segment_number=_MAX_SEGMENTS,
+            deleted_threshold=max(deleted_share, 1e-9),
+            vacuum_min_vector_number=1,
+        ),
+        # Looking up ids in memory is ten times as fast as in a mapped file, which long lists of ids need.
+        id_tracker_memory=qdrant_edge.Memory.Pinned,
+        max_search_threads=threads,
+        wal_enabled=False,
+    )
+
+
+def read_config(path: Path) -> VectorConfig:
+    """Read the layout of the shard at ``path`` from Qdrant's own ``edge_config.json``.
+
+    Raises:
+        VectorIndexError: the shard is missing, or the file cannot be read.
+    """
+    file = path / "edge_config.json"
+    try:
+        written = json.loads(file.read_bytes())
+        dense = (written.get("vectors") or {}).get(DENSE)
+        learned = LEARNED in written["sparse_vectors"]
+        if dense is None:
+            return VectorConfig(learned=learned)
+        return VectorConfig(
+            dimensions=dense["size"],
+            learned=learned,
+            m=dense["hnsw_config"]["m"],
+            ef_construct=dense["hnsw_config"]["ef_construct"],
+            quantization=_quantization(path, dense.get("quantization_config")),
+            full_scan_kb=dense["hnsw_config"]["full_scan_threshold"],
+        )
+    except FileNotFoundError as error:
+        raise VectorIndexError(
+            f"No vector index at {path}: the library is incomplete. Build it again with `scholarbase ingest`."
+        ) from error
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise VectorIndexError(f"{file} is not a valid layout of a vector index: {error!r}.") from error
+
+
+def _quantization(path: Path, written: Any) -> str | None:
+    if written is None:
+        return None
+    if written != {"turbo": {"bits": "bits2"}}:
+        raise VectorIndexError(
+            f"The vector index at {path} has an unsupported quantization, {json.dumps(written)}: build the library "
+            "again with `scholarbase ingest`."
+        )
+    return TURBO2

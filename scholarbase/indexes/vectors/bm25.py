@@ -12,7 +12,7 @@ index, whose own IDF would be that of one shard.
 Weights are rounded, so that scores are exact. Qdrant multiplies and adds 32-bit floats, which have 24 significant bits.
 The weights of documents are multiples of :data:`DOCUMENT_STEP` and those of a query multiples of a power of two, so
 every partial sum of a score is a multiple of their product. Up to 2^24 times that, which is 2,048 with
-:data:`.words.QUERY_STEP`, each is exact, and the order of the sum cannot change a score: any division into segments,
+:data:`.legs.QUERY_STEP`, each is exact, and the order of the sum cannot change a score: any division into segments,
 shards or replicas returns the same bits.
 
 Words are lower-cased, Latin letters are folded to ASCII (*naïve* to *naive*; other scripts are unchanged), stop words
@@ -22,6 +22,7 @@ are removed, and the remaining words are stemmed (Snowball English).
 from __future__ import annotations
 
 import hashlib
+import re
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -40,6 +41,15 @@ with a library's own average every weight would change with every update. Other 
 (``docs/vectors.md``)."""
 
 DOCUMENT_STEP: Final = 2.0**-8
+
+_SHORTENED: Final = re.compile(
+    r"(?<=\w)['\u2019][md]\b|\b(?:e\.g|i\.e|c\.f|a\.k\.a|w\.r\.t)\b|\b(?:e\.[ ~]g|i\.[ ~]e)(?=\.)",
+    re.IGNORECASE,
+)
+"""Contractions and abbreviations of which words would keep single letters: *I'm*, *I'd*, *e.g.* The other letters that
+they leave are stop words."""
+_SHORTENING: Final = re.compile("['\u2019.]")
+"""What each of them has."""
 
 STOP_WORDS_FINGERPRINT: Final = hashlib.sha256(" ".join(sorted(STOP_WORDS)).encode()).hexdigest()[:16]
 """Part of the manifest, so that libraries built with different stop words have different snapshot ids."""
@@ -103,12 +113,12 @@ class Bm25Text:
         return EngineVector(vector.indices, round_document(vector.values))
 
     def query(self, text: str) -> EngineVector:
-        """The terms of a query, each with weight 1. :class:`.words.Bm25Queries` weighs them.
+        """The terms of a query, each with weight 1. :class:`.legs.Bm25Queries` weighs them.
 
         Empty if the query has only stop words (*Which studies show this?*), which documents' vectors lack too. FTS5
         keeps all words.
         """
-        return self._model.embed_query(_composed(text))
+        return self._model.embed_query(_composed(without_shortened(text)))
 
     def _text(self, title: str, abstract: str | None) -> str:
         parts = [title] * self.parameters.title_weight
@@ -148,3 +158,11 @@ def engine_model(k1: float, b: float, average_length: float) -> qdrant_edge.Bm25
             stemmer=qdrant_edge.SnowballParams(qdrant_edge.SnowballLanguage.English),
         )
     )
+
+
+def without_shortened(text: str) -> str:
+    """Return a text without :data:`_SHORTENED`, or unchanged if it has none or nothing else."""
+    if not _SHORTENING.search(text):  # most texts, at a tenth of the time
+        return text
+    rest = _SHORTENED.sub(" ", text)
+    return rest if any(map(str.isalnum, rest)) else text

@@ -1,29 +1,48 @@
-"""The base class of vector indexes: argument checks, ties at the limit, and reading points back."""
+"""Vector indexes open for searching: the base class of all, and the shard of Qdrant Edge in the library's folder.
+
+The base class checks arguments, resolves ties at the limit and reads points back. A search of a shard reads its
+segments in parallel. Large files are memory-mapped, so that processes serving one library share their pages.
+"""
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
+from time import monotonic
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
+import qdrant_edge as qdrant
 
-from scholarbase.errors import InvalidRequest, VectorIndexError
+from scholarbase.deadlines import DEADLINE
+from scholarbase.errors import InvalidRequest, ScholarBaseError, StorageError, VectorIndexError
 from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters
 from scholarbase.indexes.vectors.base import (
+    BM25,
     DENSE,
+    LEARNED,
     EngineVector,
     Payload,
     ScoredId,
     SparseVector,
     VectorConfig,
     VectorPoint,
+    ascending,
+    check_sparse,
+    edge_config,
+    engine_vector,
+    qdrant_filter,
+    read_config,
     scored_id,
 )
+from scholarbase.indexes.vectors.shard_view import ShardView
+from scholarbase.indexes.vectors.space import check_engine_memory
 
 HNSW_EF: Final = 384
 """Size of the candidate list of a graph search. Among 600,000 vectors of 1,024 dimensions 350 found 0.980 of the true
@@ -41,6 +60,17 @@ LONG_EXCLUSION: Final = 1000
 """Above this many excluded ids, a search fetches more results and removes them itself."""
 MOST_FETCHED: Final = 20_000
 
+REOPENED: Final = 100_000
+"""Points of a shard after which it is opened again while all are read."""
+_ADVICE: Final = "use fewer words, filters and ids, or a smaller limit"
+_SEARCH: Final = {
+    BM25: ("The search with BM25", _ADVICE),
+    LEARNED: ("The search with learned weights", _ADVICE),
+    DENSE: ("The search by dense vectors", "use fewer filters and ids, or a smaller limit"),
+}
+_EXACTLY: Final = ("The exact search by dense vectors", "leave exact out, or use fewer filters and ids")
+_COUNTING: Final = ("Counting the matches", "use fewer words, filters and ids, or leave exact out")
+"""Activities and advice for the error at the time limit."""
 _IDS_PER_BATCH: Final = 10_000
 _SCORED_AT_ONCE: Final = 1_000
 
@@ -78,6 +108,7 @@ class VectorIndex(ABC):
         listed = None if filters is NO_FILTERS else filters.listed
         exact = exact or (listed is not None and len(listed) <= EXACT_WITHIN)
         query = check_dense(vector, self.config.dimensions, "The query")
+        _begin(*(_EXACTLY if exact else _SEARCH[DENSE]))
         if not exact:
             return self._search(DENSE, query.tolist(), limit, filters, ef=ef)
         margin = rounding(len(query))
@@ -92,6 +123,7 @@ class VectorIndex(ABC):
     ) -> int:
         """The number of points with a cosine of ``least`` or more, up to ``most``. Exact."""
         _check_limit(most)
+        _begin(*_COUNTING)
         query = check_dense(vector, self.config.dimensions, "The query")
         if _passes_none(filters):
             return 0
@@ -131,6 +163,7 @@ class VectorIndex(ABC):
             check_sparse(name, vector, "The query")
         if not len(vector.indices):
             return []
+        _begin(*_SEARCH[name])
         if len(filters.exclude) > LONG_EXCLUSION:
             found = _without_long_list(partial(self.search_sparse, name, vector), limit, filters)
             if found is not None:
@@ -139,6 +172,13 @@ class VectorIndex(ABC):
         while hits and hits[-1].score <= 0:
             hits.pop()
         return hits
+
+    def count_sparse(
+        self, name: str, vector: SparseVector | EngineVector, most: int, filters: ResolvedFilters
+    ) -> int:
+        """The number of points that share a term with a query, whose weights are positive, up to ``most``. Exact."""
+        _begin(*_COUNTING)
+        return len(self._search(name, vector, most, filters, ef=None))
 
     def _search(
         self,
@@ -183,6 +223,7 @@ class VectorIndex(ABC):
         if vector is not None:
             dense = (DENSE,) if self.config.dimensions is not None else ()
             _check_name(vector, dense + self._sparse_names)
+        _begin(*_COUNTING)
         return 0 if _passes_none(filters) else self.count_points(filters, vector)
 
     def dense_vectors(self, ids: Sequence[int]) -> dict[int, npt.NDArray[np.float32]]:
@@ -194,14 +235,15 @@ class VectorIndex(ABC):
                     found[_id(record)] = np.asarray(record.vector[DENSE], dtype=np.float32)
         return dict(sorted(found.items()))
 
-    def sparse_vectors(self, name: str, ids: Sequence[int]) -> dict[int, SparseVector]:
-        """The sparse vectors ``name`` of these points by id; points that are missing or lack it are left out."""
+    def sparse_vectors(self, name: str, ids: Sequence[int]) -> dict[int, SparseVector | EngineVector]:
+        """The sparse vectors ``name`` of these points by id, as the engine has them (terms in any order); points that
+        are missing or lack it are left out."""
         _check_name(name, self._sparse_names)
         found = {}
         for record in self.retrieve(name, ids):
             vectors = record.vector
             if isinstance(vectors, dict) and name in vectors:
-                found[_id(record)] = ascending(vectors[name])
+                found[_id(record)] = vectors[name]
         return found
 
     def ids(self) -> Iterator[int]:
@@ -270,6 +312,171 @@ class VectorIndex(ABC):
     def close(self) -> None: ...
 
 
+class EdgeIndex(VectorIndex):
+    """A shard open for searching. Safe to share between threads; searches of one process run one at a time."""
+
+    def __init__(
+        self, shard: qdrant.EdgeShard, path: Path, config: VectorConfig, view: ShardView | None = None
+    ):
+        super().__init__(config)
+        self.path = path
+        self._shard = shard
+        self._view = view
+        self._closed = False
+
+    @classmethod
+    def open(
+        cls, path: Path, *, view: bool = True, temporary: Path | None = None, threads: int | None = None
+    ) -> EdgeIndex:
+        """Open the shard at ``path``.
+
+        Args:
+            view: open a :class:`ShardView`, so that the shard is never written to. Without, no other process may
+                have the shard open.
+            temporary: the folder for a view that cannot be created beside the shard.
+            threads: threads that search; by default as many as there are cores.
+
+        Raises:
+            VectorIndexError: the shard is missing or cannot be read.
+            StorageError: no space for the view.
+            OutOfMemory: there is not enough address space.
+        """
+        path = Path(path)
+        config = read_config(path)
+        check_engine_memory(sum(file.stat().st_size for file in path.rglob("*") if file.is_file()))
+        private = ShardView.open(path, temporary) if view else None
+        try:
+            with engine_errors(path, "open"):
+                shard = qdrant.EdgeShard.load(
+                    str(private.path if private else path), edge_config(config, threads=threads)
+                )
+        except BaseException:
+            if private:
+                private.close()
+            raise
+        return cls(shard, path, config, private)
+
+    def nearest(
+        self,
+        name: str,
+        vector: list[float] | SparseVector | EngineVector,
+        limit: int,
+        filters: ResolvedFilters,
+        *,
+        ef: int | None,
+    ) -> list[qdrant.ScoredPoint]:
+        if name != DENSE:
+            params = None
+        elif ef is None:
+            params = qdrant.SearchParams(
+                exact=True, quantization=qdrant.QuantizationSearchParams(ignore=True)
+            )
+        else:
+            params = qdrant.SearchParams(
+                hnsw_ef=max(ef, limit),
+                quantization=qdrant.QuantizationSearchParams(rescore=True, oversampling=OVERSAMPLING),
+            )
+        if isinstance(vector, SparseVector):
+            vector = engine_vector(vector)
+        query = qdrant.Query.Nearest(vector, using=name)
+        with engine_errors(self.path, "search"):
+            return self._shard.query(
+                qdrant.QueryRequest(limit=limit, query=query, filter=_engine_filter(filters), params=params)
+            )
+
+    def count_points(self, filters: ResolvedFilters, vector: str | None) -> int:
+        with engine_errors(self.path, "count its points"):
+            return self._shard.count(qdrant.CountRequest(exact=True, filter=_engine_filter(filters, vector)))
+
+    def retrieve(self, name: str, ids: Sequence[int]) -> list[qdrant.Record]:
+        with engine_errors(self.path, "read vectors"):
+            return self._shard.retrieve(list(ids), with_payload=False, with_vector=[name])
+
+    def records(
+        self, batch: int, *, start: int = 0, payload: bool = False, vectors: bool = True
+    ) -> Iterator[list[Any]]:
+        read = 0
+        for records in super().records(batch, start=start, payload=payload, vectors=vectors):
+            yield records
+            read += len(records)
+            # Pages once read stay mapped, in the end the whole index. A view is open for searches beside this.
+            if self._view is None and read >= REOPENED:
+                with engine_errors(self.path, "open again"):
+                    self._shard.close()
+                    self._shard = qdrant.EdgeShard.load(str(self.path), edge_config(self.config))
+                read = 0
+
+    def scroll(
+        self, offset: Any, limit: int, *, payload: bool, vectors: bool
+    ) -> tuple[list[qdrant.Record], Any]:
+        with engine_errors(self.path, "list its points"):
+            return self._shard.scroll(
+                qdrant.ScrollRequest(offset=offset, limit=limit, with_payload=payload, with_vector=vectors)
+            )
+
+    def sample(self, count: int) -> list[Any]:
+        """The records of up to ``count`` random points, with ``id``, ``payload`` and ``vector``."""
+        with engine_errors(self.path, "read points"):
+            random = qdrant.QueryRequest(
+                limit=count, query=qdrant.Sample.Random, with_payload=True, with_vector=True
+            )
+            return self._shard.query(random)
+
+    def close(self) -> None:
+        """Close the shard and remove its view. A second call does nothing."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            with engine_errors(self.path, "close"):
+                self._shard.close()
+        finally:
+            if self._view:
+                self._view.close()
+
+
+@contextmanager
+def engine_errors(path: Path, action: str) -> Iterator[None]:
+    """Turn exceptions and panics of Qdrant Edge inside the block into errors that name the index."""
+    try:
+        yield
+    except ScholarBaseError:
+        raise
+    except BaseException as error:
+        # PyO3's PanicException derives from BaseException: https://docs.rs/pyo3/latest/pyo3/panic/struct.PanicException.html
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
+        if "No space left" in str(error) or "Not enough space" in str(error):
+            raise StorageError(
+                f"The disk with {path} is full: free some space and start again ({error})."
+            ) from error
+        raise VectorIndexError(f"The vector index at {path} failed to {action}: {error}") from error
+
+
+def _engine_filter(filters: ResolvedFilters, vector: str | None = None) -> qdrant.Filter | None:
+    if filters is NO_FILTERS and vector is None:
+        return None
+    conditions = qdrant_filter(filters, vector)
+    return None if conditions is None else _engine_condition(conditions)
+
+
+def _engine_condition(written: dict[str, Any]) -> Any:
+    """A condition of :func:`qdrant_filter` as Qdrant Edge's."""
+    if "has_id" in written:
+        return qdrant.HasIdCondition(set(written["has_id"]))
+    if "has_vector" in written:
+        return qdrant.HasVectorCondition(written["has_vector"])
+    if "range" in written:
+        return qdrant.FieldCondition(written["key"], range=qdrant.RangeFloat(**written["range"]))
+    if "match" in written:
+        return qdrant.FieldCondition(written["key"], match=qdrant.MatchAny(written["match"]["any"]))
+    must, must_not, should = (
+        [_engine_condition(one) for one in written.get(name, ())] or None
+        for name in ("must", "must_not", "should")
+    )
+    return qdrant.Filter(must=must, must_not=must_not, should=should)
+
+
 def rounding(dimensions: int) -> float:
     """More than two scores of an engine differ from the exact ones.
 
@@ -282,6 +489,15 @@ def rounding(dimensions: int) -> float:
 
 def _passes_none(filters: ResolvedFilters) -> bool:
     return filters is not NO_FILTERS and filters.listed is not None and not filters.listed
+
+
+def _begin(activity: str, advice: str) -> None:
+    """Note what runs, and raise TimeLimit or Cancelled if the time of the request is over."""
+    deadline = DEADLINE.get()
+    if deadline is not None:
+        deadline.running = activity, advice
+        if deadline.end <= monotonic():
+            raise deadline.late()
 
 
 def _check_limit(limit: int) -> None:
@@ -318,12 +534,6 @@ def _point(record: Any) -> VectorPoint:
     )
 
 
-def ascending(vector: Any) -> SparseVector:
-    """The sorted ``indices`` and ``values`` of a sparse vector of Qdrant Edge or qdrant-client."""
-    pairs = sorted(zip(vector.indices, vector.values, strict=True))
-    return SparseVector([index for index, _ in pairs], [float(value) for _, value in pairs])
-
-
 def check_dense(
     vector: npt.NDArray[np.float32], dimensions: int | None, what: str
 ) -> npt.NDArray[np.float32]:
@@ -347,39 +557,6 @@ def check_dense(
             f"{what} has a dense vector of zeros, for which cosine similarity is undefined: check the encoder's output."
         )
     return array
-
-
-def check_sparse(name: str, vector: SparseVector, what: str) -> None:
-    """Raises VectorIndexError: a repeated or negative index, or a weight that is not a finite number."""
-    indices, values = vector
-    if len(indices) != len(values):
-        raise VectorIndexError(f"{what} has {len(indices)} {name} indices but {len(values)} weights.")
-    if len(indices):
-        if len(set(indices)) != len(indices) or min(indices) < 0 or max(indices) > 0xFFFFFFFF:
-            raise VectorIndexError(f"{what} has {name} indices that are not distinct 32-bit numbers.")
-        if not np.isfinite(values).all():
-            raise VectorIndexError(f"{what} has NaN or infinity among its {name} weights.")
-
-
-def check_points(points: Sequence[VectorPoint], config: VectorConfig) -> None:
-    """Raises VectorIndexError: a point's id or one of its vectors is not valid in an index with this layout."""
-    names = config.sparse_names
-    for point in points:
-        what = f"Paper {point.id}"
-        if isinstance(point.id, bool) or not isinstance(point.id, int) or point.id < 0:
-            raise VectorIndexError(
-                f"{point.id!r} is not a valid point id: use the paper's integer id in the catalogue."
-            )
-        if point.dense is not None:
-            check_dense(point.dense, config.dimensions, what)
-        for name, sparse in point.sparse.items():
-            if not isinstance(sparse, SparseVector):  # Qdrant's own vectors are always valid
-                continue
-            if name not in names:
-                raise VectorIndexError(
-                    f"{what} has a sparse vector named {name!r}, but this index has {' and '.join(names)}."
-                )
-            check_sparse(name, sparse, what)
 
 
 def _without_long_list(

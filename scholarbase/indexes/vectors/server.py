@@ -1,7 +1,7 @@
 """The vector index on Qdrant servers, open for searching.
 
 The points of a snapshot are in a collection of their own, named after an alias and the snapshot, which
-``scholarbase load`` fills. Searching it is what :class:`.edge.EdgeIndex` does on the library's own shard, and returns
+``scholarbase load`` fills. Searching it is what :class:`.index.EdgeIndex` does on the library's own shard, and returns
 the same scores.
 """
 

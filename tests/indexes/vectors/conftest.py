@@ -19,13 +19,13 @@ import pytest
 
 from scholarbase.indexes.filters import category_keys
 from scholarbase.indexes.frequencies import ANY_TERM
-from scholarbase.indexes.vectors.base import BM25, Payload, VectorConfig, VectorPoint
+from scholarbase.indexes.vectors.base import BM25, Payload, VectorConfig, VectorPoint, ascending
 from scholarbase.indexes.vectors.bm25 import Bm25Parameters, Bm25Text
-from scholarbase.indexes.vectors.edge import EdgeIndex, EdgeWriter
-from scholarbase.indexes.vectors.index import VectorIndex, ascending
+from scholarbase.indexes.vectors.edge import EdgeWriter
+from scholarbase.indexes.vectors.index import EdgeIndex, VectorIndex
 from scholarbase.indexes.vectors.nodes import Nodes
 from scholarbase.indexes.vectors.server import ServerIndex
-from scholarbase.search.words import Bm25Queries
+from scholarbase.search.legs import Bm25Queries
 from tests.qdrant.cluster import Cluster, qdrant_cluster
 from tests.qdrant.loading import fill
 

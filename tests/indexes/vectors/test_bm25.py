@@ -12,7 +12,7 @@ from scholarbase.indexes.vectors.bm25 import (
     Bm25Text,
     round_document,
 )
-from scholarbase.search.words import Bm25Queries, round_query
+from scholarbase.search.legs import Bm25Queries, round_query
 
 
 @pytest.fixture(scope="module")

@@ -19,8 +19,10 @@ from scholarbase.indexes.vectors.base import (
     SparseVector,
     VectorConfig,
     VectorPoint,
+    read_config,
 )
-from scholarbase.indexes.vectors.edge import EdgeIndex, EdgeWriter, read_config
+from scholarbase.indexes.vectors.edge import EdgeWriter
+from scholarbase.indexes.vectors.index import EdgeIndex
 from tests.indexes.vectors.conftest import CONFIG, Corpus
 
 BUILD = """

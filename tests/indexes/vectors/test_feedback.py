@@ -9,7 +9,7 @@ from itertools import pairwise
 from scholarbase.indexes.filters import NO_FILTERS
 from scholarbase.indexes.vectors.base import BM25, ScoredId
 from scholarbase.indexes.vectors.index import VectorIndex
-from scholarbase.search.words import KEPT, PAPERS, TERMS, append_scaled
+from scholarbase.search.legs import KEPT, PAPERS, TERMS, append_scaled
 from tests.indexes.vectors.conftest import Corpus
 
 QUESTION = "deep neural networks for image classification"

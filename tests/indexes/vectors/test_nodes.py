@@ -15,7 +15,7 @@ from scholarbase.deadlines import time_limit
 from scholarbase.errors import TimeLimit, VectorIndexError
 from scholarbase.indexes.filters import NO_FILTERS
 from scholarbase.indexes.vectors.base import BM25
-from scholarbase.indexes.vectors.edge import EdgeIndex
+from scholarbase.indexes.vectors.index import EdgeIndex
 from scholarbase.indexes.vectors.nodes import Nodes
 from scholarbase.indexes.vectors.server import ServerIndex
 from tests.indexes.vectors.conftest import CONFIG, SNAPSHOT, Corpus

@@ -15,7 +15,7 @@ import pytest
 from scholarbase.errors import StorageError, VectorIndexError
 from scholarbase.indexes.filters import NO_FILTERS
 from scholarbase.indexes.vectors.base import BM25, INTEGER_FIELDS, KEYWORD_FIELDS
-from scholarbase.indexes.vectors.edge import EdgeIndex
+from scholarbase.indexes.vectors.index import EdgeIndex
 from scholarbase.indexes.vectors.shard_view import ShardView
 from tests.indexes.vectors.conftest import Corpus
 from tests.libraries import copied
@@ -25,7 +25,7 @@ import json, sys
 from pathlib import Path
 from scholarbase.indexes.filters import NO_FILTERS
 from scholarbase.indexes.vectors.bm25 import Bm25Text
-from scholarbase.indexes.vectors.edge import EdgeIndex
+from scholarbase.indexes.vectors.index import EdgeIndex
 
 index = EdgeIndex.open(Path(sys.argv[1]))
 found = index.search_sparse("bm25", Bm25Text().query("neural networks for images"), 20, NO_FILTERS)

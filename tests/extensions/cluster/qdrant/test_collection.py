@@ -8,7 +8,7 @@ from qdrant_client import models
 from scholarbase.errors import InvalidRequest, LibraryCorrupt, VectorIndexError
 from scholarbase.indexes.filters import NO_FILTERS
 from scholarbase.indexes.vectors.base import VectorConfig
-from scholarbase.indexes.vectors.edge import EdgeIndex
+from scholarbase.indexes.vectors.index import EdgeIndex
 from scholarbase.indexes.vectors.nodes import Nodes
 from scholarbase.indexes.vectors.server import ServerIndex
 from scholarbase_cluster.qdrant.collection import Collection, Placement, aliases, placed, prune, unload

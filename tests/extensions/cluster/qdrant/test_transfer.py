@@ -18,7 +18,8 @@ from qdrant_client import models
 from scholarbase.errors import VectorIndexError
 from scholarbase.indexes.filters import NO_FILTERS
 from scholarbase.indexes.vectors.base import BM25, DENSE, Payload, SparseVector, VectorConfig, VectorPoint
-from scholarbase.indexes.vectors.edge import EdgeIndex, EdgeWriter
+from scholarbase.indexes.vectors.edge import EdgeWriter
+from scholarbase.indexes.vectors.index import EdgeIndex
 from scholarbase.indexes.vectors.nodes import Nodes
 from scholarbase.indexes.vectors.server import ServerIndex
 from scholarbase_cluster.qdrant import replicas, transfer, upload
@@ -320,7 +321,7 @@ LOAD = """
 import sys
 from pathlib import Path
 from scholarbase_cluster.qdrant import transfer
-from scholarbase.indexes.vectors.edge import EdgeIndex
+from scholarbase.indexes.vectors.index import EdgeIndex
 from scholarbase.indexes.vectors.nodes import Nodes
 transfer.BATCH, transfer.BLOCK = 7, 3
 edge, nodes = EdgeIndex.open(Path(sys.argv[1])), Nodes(sys.argv[2].split(","))
