@@ -21,6 +21,8 @@ import sqlite3
 from pathlib import Path
 from typing import Final
 
+from sqlite_utils import Database
+
 from scholarbase.databases import open_for_writing
 from scholarbase.indexes import author_index, frequencies, fulltext
 
@@ -40,27 +42,37 @@ BUILD_BUSY_SECONDS: Final = 3600.0
 """How long a connection waits for another one's transaction: merging a large full-text index takes minutes."""
 
 
+_TABLES: Final[dict[str, tuple[str, dict[str, type]]]] = {
+    "papers": (
+        "id",
+        {
+            "id": int, "corpus_id": int, "arxiv_id": str, "title": str, "title_hash": int, "main_title_hash": int,
+            "authors": str, "year": int, "publication_date": str, "first_day": int, "last_day": int, "venue": str,
+            "venue_key": str, "venue_id": str, "categories": str, "citation_count": int, "reference_count": int,
+            "external_ids": str, "url": str, "tldr": str, "details": str, "status": str,
+        },
+    ),
+    "abstracts": ("paper_id", {"paper_id": int, "abstract": str}),
+    "authors": (
+        "author_id",
+        {
+            "author_id": str, "name": str, "aliases": str, "affiliations": str, "homepage": str, "paper_count": int,
+            "citation_count": int, "h_index": int,
+        },
+    ),
+    "venues": ("venue_id", {"venue_id": str, "name": str, "kind": str, "issn": str, "url": str}),
+    "meta": ("key", {"key": str, "value": str}),
+}  # fmt: skip
+"""The primary key and the columns of each table that SQLite numbers by rows, or that is small."""
 _SCHEMA: Final = """
-CREATE TABLE IF NOT EXISTS papers (
-    id INTEGER PRIMARY KEY, corpus_id INTEGER, arxiv_id TEXT, title TEXT NOT NULL, title_hash INTEGER,
-    main_title_hash INTEGER, authors TEXT, year INTEGER, publication_date TEXT, first_day INTEGER, last_day INTEGER,
-    venue TEXT, venue_key TEXT, venue_id TEXT, categories TEXT, citation_count INTEGER, reference_count INTEGER,
-    external_ids TEXT, url TEXT, tldr TEXT, details TEXT, status TEXT
-);
 CREATE UNIQUE INDEX IF NOT EXISTS papers_by_corpus_id ON papers (corpus_id);
 CREATE UNIQUE INDEX IF NOT EXISTS papers_by_arxiv_id ON papers (arxiv_id);
 CREATE INDEX IF NOT EXISTS papers_by_title ON papers (title_hash);
 CREATE INDEX IF NOT EXISTS papers_by_main_title ON papers (main_title_hash) WHERE main_title_hash IS NOT NULL;
-CREATE TABLE IF NOT EXISTS abstracts (paper_id INTEGER PRIMARY KEY, abstract TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS aliases (
     scheme TEXT NOT NULL, value TEXT NOT NULL, paper_id INTEGER NOT NULL, PRIMARY KEY (scheme, value, paper_id)
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS aliases_by_paper ON aliases (paper_id);
-CREATE TABLE IF NOT EXISTS authors (
-    author_id TEXT PRIMARY KEY, name TEXT, aliases TEXT, affiliations TEXT, homepage TEXT, paper_count INTEGER,
-    citation_count INTEGER, h_index INTEGER
-);
-CREATE TABLE IF NOT EXISTS venues (venue_id TEXT PRIMARY KEY, name TEXT, kind TEXT, issn TEXT, url TEXT);
 CREATE TABLE IF NOT EXISTS venue_names (
     name_key TEXT NOT NULL, venue_key TEXT NOT NULL, PRIMARY KEY (name_key, venue_key)
 ) WITHOUT ROWID;
@@ -71,8 +83,8 @@ CREATE TABLE IF NOT EXISTS edges (
 CREATE INDEX IF NOT EXISTS edges_by_cited ON edges (cited, citing);
 CREATE TABLE IF NOT EXISTS sets (name TEXT NOT NULL, paper INTEGER NOT NULL, PRIMARY KEY (name, paper)) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS sets_by_paper ON sets (paper);
-CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT);
 """
+"""The other tables: their rows are their own index."""
 
 
 def open_for_building(path: Path) -> sqlite3.Connection:
@@ -81,7 +93,12 @@ def open_for_building(path: Path) -> sqlite3.Connection:
     Several connections may write it: each waits for the others' transactions.
     """
     connection = open_for_writing(path, busy_seconds=BUILD_BUSY_SECONDS)
-    for script in (BUILD_PRAGMAS, _SCHEMA, fulltext.SCHEMA, frequencies.SCHEMA, author_index.SCHEMA):
+    connection.executescript(BUILD_PRAGMAS)
+    for table, (key, columns) in _TABLES.items():
+        Database(connection).table(table).create(
+            columns, pk=key, not_null={"title", "abstract"} & columns.keys(), if_not_exists=True
+        )
+    for script in (_SCHEMA, fulltext.SCHEMA, frequencies.SCHEMA, author_index.SCHEMA):
         connection.executescript(script)
     return connection
 
