@@ -41,7 +41,9 @@ from tests.encoders.servers import running
 # Several processes run tests, and torch's threads poll for work, which takes the cores of the others.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 # Tests must pass on a busy machine, where generating examples may take long.
-hypothesis.settings.register_profile("busy", suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.register_profile(
+    "busy", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
 hypothesis.settings.load_profile("busy")
 
 ROOT = Path(__file__).parent.parent

@@ -26,6 +26,7 @@ from scholarbase.errors import ScholarBaseError
 from scholarbase.identifiers import parse
 from scholarbase.indexes import query_syntax
 from scholarbase.indexes.titles import main_title, normalize_title
+from scholarbase.indexes.vectors.bm25 import without_shortened
 from scholarbase.models.status import is_withdrawn
 from scholarbase.responses.pages import sentence_ends
 from scholarbase.search.known_items import MAY_BE_ID
@@ -76,7 +77,7 @@ TEXTS: dict[str, Callable[[int], str]] = {
 }
 PARSERS: dict[str, Callable[[str], Any]] = {
     "is_prose": query_syntax.is_prose,
-    "without_shortened": query_syntax.without_shortened,
+    "without_shortened": without_shortened,
     "is_syntax": query_syntax.is_syntax,
     "compile": query_syntax.compile,
     "free_text": query_syntax.free_text,

@@ -98,7 +98,7 @@ def test_a_second_call_with_other_sources_or_another_encoder_is_refused(
         pytest.raises(LibraryExists, match="other encoder and weight of titles:"),
     ):
         encode(SOURCES, vectors, other, SMALL)
-    with pytest.raises(LibraryExists, match="other number of papers in a partition:"):
+    with pytest.raises(LibraryExists, match="other papers_per_partition:"):
         encode(SOURCES, vectors, packaged)
     assert encode(SOURCES, vectors, packaged, SMALL).is_complete
     assert files(vectors) == before

@@ -230,7 +230,8 @@ def test_commands_and_doctor_read_the_database(url: str) -> None:
     failed = run_cli("session", "list", "--sessions", wrong)
     assert failed.returncode == StorageError.exit_code
     assert "wr%2Fong" not in failed.stdout + failed.stderr
-    states = [doctor._sessions(load_settings(sessions=one)) for one in (url, wrong, "mysql://x")]
+    settings = [load_settings(sessions=one) for one in (url, wrong, "mysql://x")]
+    states = [doctor._finding("sessions", doctor._sessions, one) for one in settings]
     assert [one.state for one in states] == ["ok", "failed", "failed"]
     assert not any(QUOTED in one.detail for one in states)
     assert run_cli("session", "delete", "s", "--sessions", url).returncode == 0
