@@ -27,6 +27,7 @@ from granian.http import HTTP1Settings
 from granian.server.embed import Server as _Embedded
 from granian.server.mp import MPServer
 
+from scholarbase.errors import StorageError
 from scholarbase.http import BACKLOG
 
 HEAD_SECONDS: Final = 20
@@ -36,6 +37,8 @@ MAX_HEAD: Final = 131_072
 """Bytes of request line and headers."""
 SPARE_FILES: Final = 256
 """File descriptors that are left for indexes, sessions and keys."""
+LEAST_FILES: Final = 64
+"""File descriptors without which no server of one worker starts."""
 _holder: Final[Any] = SocketHolder  # its stub lacks the arguments
 
 
@@ -61,6 +64,9 @@ def _allowed(wanted: int) -> int:
     """The number of connections for which a process may open files, ``wanted`` at most.
 
     Increases the soft limit of open files as far as needed and allowed.
+
+    Raises:
+        StorageError: too few files may be opened for any server.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = wanted + SPARE_FILES
@@ -71,6 +77,10 @@ def _allowed(wanted: int) -> int:
         soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft >= needed:
         return wanted
+    if soft < LEAST_FILES:
+        raise StorageError(
+            f"A server needs at least {LEAST_FILES} open files, and this process may open {soft}: raise ulimit -n."
+        )
     allowed = max(soft // 2, soft - SPARE_FILES)
     logging.getLogger("scholarbase.api").warning(
         "This process may open %s files, so it keeps %s connections open instead of %s: raise ulimit -n.",

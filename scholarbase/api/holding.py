@@ -216,8 +216,8 @@ class Holding:
 
 
 def _named(scope: Scope) -> str | None:
-    """The snapshot that must answer a request. Raises InvalidRequest: it names several."""
-    sent = [value for name, value in scope["headers"] if name == SNAPSHOT_KEY]
+    """The snapshot that must answer a request; an empty header names none. Raises InvalidRequest: it names several."""
+    sent = [value for name, value in scope["headers"] if name == SNAPSHOT_KEY and value]
     if not sent or not is_about_library(scope["path"]):
         return None
     if len(sent) > 1:

@@ -6,6 +6,7 @@ standard error. The exit status is 0, or the status of the error (:mod:`scholarb
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -37,7 +38,7 @@ from scholarbase.cli.options import (
 from scholarbase.cli.references import check
 from scholarbase.cli.requests import request_commands
 from scholarbase.cli.update import update
-from scholarbase.errors import InvalidRequest, ScholarBaseError
+from scholarbase.errors import InvalidRequest, ScholarBaseError, StorageError
 from scholarbase.extensions import chosen
 from scholarbase.memory import INGEST_BYTES, SERVER_BYTES, check_address_space, memory_errors, with_cores
 from scholarbase.models.document_requests import CHUNKINGS
@@ -79,6 +80,14 @@ class _Main(Commands):
             # The reader of standard output closed it. Without this, Python's shutdown would report it too.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(0)
+        except OSError as error:
+            if error.errno not in (errno.EMFILE, errno.ENFILE):
+                raise
+            click.echo(
+                f"scholarbase: {error.strerror}: raise the limit with ulimit -n 1024, and run the same command again.",
+                err=True,
+            )
+            sys.exit(StorageError.exit_code)
         sys.exit(0)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import os
 import shutil
 import sqlite3
 from collections.abc import Iterator
@@ -163,4 +164,6 @@ def build_errors(library: Path) -> Iterator[None]:
         except sqlite3.OperationalError as error:
             if "full" in str(error) or "disk I/O error" in str(error):
                 raise OSError(errno.ENOSPC, str(error)) from error
+            if error.sqlite_errorname.startswith("SQLITE_CANTOPEN"):  # most often too many files are open
+                raise OSError(errno.EMFILE, os.strerror(errno.EMFILE)) from error
             raise
