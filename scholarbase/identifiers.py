@@ -6,9 +6,10 @@ Scholar's 40-digit hexadecimal ids, and links to the sites that use them. The pr
 Graph API, ``OpenAlex:``, and ``Doc:`` for the document ids of a test collection; the forms of arXiv ids are those of
 https://info.arxiv.org/help/arxiv_identifier.html.
 
-The functions named after a scheme (``arxiv_id``, ``doi``, ...) read one form and return None for anything else.
+The functions named after a scheme (``arxiv_id``, ``doi``, ...) read one id and return None for anything else.
 They are fast enough for every record of a snapshot. An arXiv id that was stored as a number, which lost its first
-zero or gained digits, is repaired (``arxiv_id_from_number``) wherever ids are read.
+zero or gained digits, is repaired (``arxiv_id_from_number``) wherever ids are read. ``dois`` reads all DOIs of a field,
+and ``field_ids`` a field of any scheme. Records and requests are read by the same functions.
 """
 
 from __future__ import annotations
@@ -68,12 +69,39 @@ _ARXIV_NUMBER = re.compile(r"(\d{3,4})\.(\d{1,16})", re.ASCII)
 _ARXIV_OLD = re.compile(
     r"([a-z]+(?:-[a-z]+)?)(?:\.[a-z-]+)?/(\d\d(?:0[1-9]|1[0-2])\d{3})(?:v\d{1,4})?", re.ASCII | re.IGNORECASE
 )
+_PLAIN_DOI = re.compile(r"10\.\d{3,9}(?:\.\d+)*/[a-z0-9._/:()-]*[a-z0-9]", re.ASCII | re.IGNORECASE)
+"""Most DOIs. Others are unescaped and trimmed first."""
 _DOI = re.compile(r"10\.\d{3,9}(?:\.\d+)*/\S+", re.ASCII)
+_DOI_START = re.compile(r"(?:(?<=doi)|(?<![\w.-]))10\.\d{3,9}(?:\.\d+)*/", re.ASCII)
+_BETWEEN_DOIS = re.compile(r"\s+|(?<![,;|])[,;|]+(?=https?:|(?:info:)?doi|10\.\d{3,9}(?:\.\d+)*/)", re.ASCII)
+_SPACED_DOI = re.compile(r"(10\.\d{3,9}) ?/ (?=\w)| (?=<[\w.]*:[\w.:-]*>)|(>) (?=\d\.\d)", re.ASCII)
+"""Spaces within a DOI: behind its prefix, and around the brackets of a SICI
+(``<327::AID-ASI4>3.0.CO;2-4``, https://www.niso.org/publications/ansiniso-z3956-1996-r2002)."""
+_DOI_ESCAPES = re.compile(
+    r"(?P<tex>\$[<>]\$|\{?\\{1,4}text(?:less|greater)(?:\{\}|\s)?\}?|\{?\\{1,4}[_&%$#<>]\}?)"
+    r"|%(?P<hex>2[368-9a-f]|3[a-f]|40|5[bdf]|7e)|&(?P<entity>lt|gt|amp);"
+)
+"""What BibTeX, links and HTML write for characters of DOIs, in lower case."""
+_ENTITIES: Final = {"lt": "<", "gt": ">", "amp": "&"}
+_DOI_CHARS: Final = str.maketrans(
+    dict.fromkeys("\u00ad\u200b\u200c\u200d\u2060\ufeff")
+    | dict.fromkeys("\u2010\u2011\u2012\u2013\u2212", "-")
+)
+"""Characters that programs put into DOIs: without width, and dashes."""
+_END_OF_LINK = re.compile(r"[?&].*|(?<!;2-)#.*|\.(?:pdf|html?|xml)(?=[?&#]|$).*")
+_PAGES: Final = (
+    "/abstract", "/full", "/fulltext", "/pdf", "/epdf", "/pdfdirect", "/html", "/meta", "/summary", "/references",
+)  # fmt: skip
+"""What publishers write behind a DOI in links to pages about it."""
+_BIORXIV_VERSION = re.compile(r"(10\.1101/\d[\d.]*)v\d+\b.*")
+"""https://www.biorxiv.org/about/FAQ: a preprint has one DOI, and links have its version."""
 _SHA = re.compile(r"[0-9a-f]{40}", re.IGNORECASE | re.ASCII)
 _ACL_OLD = re.compile(r"[A-Z]\d\d-\d{4,5}", re.ASCII | re.IGNORECASE)
 _ACL_NEW = re.compile(r"(?:19|20)\d\d\.[a-z0-9_]+-[a-z0-9_]+\.\d+", re.ASCII | re.IGNORECASE)
 _DBLP = re.compile(r"[A-Za-z]+/[^\s/]+(?:/[^\s/]+)*", re.ASCII)
 _LINK = re.compile(r"https?://([^\s/?#@:\[\]\\]+)(:\d{1,5})?(/[^\s?#]*)?(\?[^\s#]*)?(?:#\S*)?", re.IGNORECASE)
+_ENDS: Final = ".,;:!?'\u2019\u201d\u00bb*\"|"
+_BRACKETS: Final = {")": "(", "]": "[", "}": "{", ">": "<"}
 _STAMP: Final = re.compile(
     r"[a-z]+(?:-[a-z]+)?(?:\.[a-z-]+)?\](?:\s+\d{1,2}\s+[a-z]{3}\s+\d{4})?", re.ASCII | re.IGNORECASE
 )
@@ -160,8 +188,97 @@ def repaired_arxiv_id(text: str) -> str | None:
 
 
 def doi(text: str) -> str | None:
-    """The DOI in lower case, without prefix, or None. DOIs don't distinguish the case of ASCII letters."""
-    return _lower(text) if _DOI.fullmatch(text) is not None else None
+    """The DOI in lower case, without its prefix or link, or None: the first one if the text is several DOIs.
+
+    DOIs don't distinguish the case of ASCII letters.
+    """
+    found = _doi_parts(text)
+    return found[0] if found and None not in found else None
+
+
+def dois(text: str) -> list[str]:
+    """All DOIs of a field, each once, in lower case, without prefixes, links and the punctuation around them.
+
+    DOIs may be escaped as in links, HTML and BibTeX (``%3C``, ``&lt;``, ``\\_``), and separated by spaces, commas or
+    semicolons before the next one: a DOI itself may have both (``10.1659/0276-4741(2004)024[0141:SPOCMP]2.0.CO;2``).
+    """
+    return list(dict.fromkeys(filter(None, _doi_parts(text))))
+
+
+def _doi_parts(text: str) -> list[str | None]:
+    """The DOI of each part of a field, None for parts without one."""
+    lower = _lower(text)
+    if _PLAIN_DOI.fullmatch(text) is not None and not lower.endswith(_PAGES) and "10.1101/" not in lower:
+        return [lower]
+    if "10." not in text:
+        return []
+    spaced = " ".join(_unescaped(lower).split())
+    joined = _SPACED_DOI.sub(lambda match: f"{match[1]}/" if match[1] else match[2] or "", spaced)
+    return [_doi_in(part) for part in _BETWEEN_DOIS.split(joined) if part]
+
+
+def _doi_in(part: str) -> str | None:
+    start = _DOI_START.search(part) if len(part) <= MAX_LENGTH else None
+    if start is None:
+        return None
+    value = part[start.start() :]
+    if "://" in part[: start.start()]:
+        value = _END_OF_LINK.sub("", value)
+    before = ""
+    while value != before:
+        before = value
+        value = trimmed(value).rstrip("/")
+        for page in _PAGES:
+            value = value.removesuffix(page)
+    value = _BIORXIV_VERSION.sub(r"\1", value)
+    return value if _DOI.fullmatch(value) is not None and value.isprintable() else None
+
+
+def _unescaped(text: str) -> str:
+    """The text of a field in lower case without escapes; empty if it has escapes of escapes without end."""
+    text = text.translate(_DOI_CHARS) if not text.isascii() else text
+    for _ in range(4):
+        plain = _DOI_ESCAPES.sub(_unescape, text)
+        if plain == text:
+            return text
+        text = plain
+    return ""
+
+
+def _unescape(match: re.Match[str]) -> str:
+    if match["hex"] is not None:
+        return chr(int(match["hex"], 16))
+    if match["entity"] is not None:
+        return _ENTITIES[match["entity"]]
+    name = match["tex"].strip("{}$\\ ")
+    return {"textless": "<", "textgreater": ">", "": "$"}.get(name.rstrip("{} "), name)
+
+
+def trimmed(name: str) -> str:
+    """An id or link without the punctuation of the sentence around it: brackets that it does not open, too."""
+    while name:
+        opening = _BRACKETS.get(name[-1])
+        if name[-1] not in _ENDS and (opening is None or name.count(opening) >= name.count(name[-1])):
+            break
+        name = name[:-1]
+    return name
+
+
+def field_ids(scheme: str, value: object) -> list[Identifier]:
+    """The ids in a field of a record for ids of one scheme, which may have a prefix, be a link, or have several DOIs.
+
+    Another id than that of the field is read if its form says what it is. ``value`` is a string or a number.
+    """
+    text = str(value).strip() if isinstance(value, str | int | float) else ""
+    if scheme == "DOI" and (found := dois(text)):
+        return [*dict.fromkeys(map(_from_doi, found))]
+    if scheme == "arXiv" and (arxiv := stored_arxiv_id(value)[0]) is not None:
+        return [Identifier("arXiv", arxiv)]
+    for name in (text, f"{scheme}:{text}"):
+        identifier = stored_identifier(name)
+        if identifier is not None and identifier.scheme != "URL":
+            return [identifier]
+    return []
 
 
 def arxiv_id_from_doi(text: str) -> str | None:
@@ -182,8 +299,15 @@ def number(text: str) -> str | None:
     return text.lstrip("0") or None
 
 
+def pmid(text: str) -> str | None:
+    """The digits of a PubMed id, with or without ``PMID``, or None."""
+    return number(text[4:].lstrip(": ") if text[:4].upper() == "PMID" else text)
+
+
 def pmcid(text: str) -> str | None:
-    """The digits of a PubMed Central id, with or without ``PMC``, or None."""
+    """The digits of a PubMed Central id, with or without ``PMC`` and ``PMCID``, or None."""
+    if text[:5].upper() == "PMCID":
+        text = text[5:].lstrip(": ")
     return number(text[3:] if text[:3].upper() == "PMC" else text)
 
 
@@ -220,7 +344,7 @@ _READERS: Final[dict[str, tuple[str, Callable[[str], str | None], str]]] = {
     "corpusid": ("CorpusId", number, "a positive whole number"),
     "doi": ("DOI", doi, "10., a registrant's number, a slash and a suffix, such as 10.18653/v1/P18-1001"),
     "acl": ("ACL", acl_id, "like P18-1001 or 2020.acl-main.447"),
-    "pmid": ("PMID", number, "a positive whole number"),
+    "pmid": ("PMID", pmid, "a positive whole number"),
     "pmcid": ("PMCID", pmcid, "a positive whole number, with or without PMC before it"),
     "mag": ("MAG", number, "a positive whole number"),
     "dblp": ("DBLP", dblp_key, "a record key such as conf/acl/LoWNKW20"),
@@ -269,7 +393,7 @@ def _bare(name: str) -> Identifier | None:
     value = repaired_arxiv_id(name)
     if value is not None:
         return Identifier("arXiv", value)
-    if name.startswith("10."):
+    if name[:3] == "10." or name[:1] == "<":
         value = doi(name)
         return None if value is None else _from_doi(value)
     value = sha(name)
@@ -307,7 +431,10 @@ def _prefixed(name: str) -> Identifier | None:
         return _from_link(name)
     if not colon or prefix not in (*_READERS, "url"):
         host = name.partition("/")[0].lower()
-        return _from_link(f"https://{name}") if host.removeprefix("www.") in _SITES else None
+        if host.removeprefix("www.") in _SITES:
+            return _from_link(f"https://{name}")
+        value = doi(name)  # doi.acm.org/10.1145/1137627.1137631, info:doi/10.1000/182
+        return None if value is None else _from_doi(value)
     if prefix == "url":
         return _from_link(rest if "://" in rest else f"https://{rest}")
     scheme, read, expected = _READERS[prefix]
@@ -348,6 +475,8 @@ def _from_link(text: str) -> Identifier:
         identifier = read(unquote(path).strip("/"))
         if identifier is not None:
             return identifier
+    if (value := doi(text)) is not None:
+        return _from_doi(value)
     return Identifier("URL", f"https://{host}{port}{path}{query}")
 
 
@@ -368,11 +497,6 @@ def _arxiv_copy(path: str) -> Identifier | None:
     kind, _, rest = path.partition("/")
     value = arxiv_id(rest) if kind in ("papers", "arxiv") else None
     return None if value is None else Identifier("arXiv", value)
-
-
-def _doi_site(path: str) -> Identifier | None:
-    value = doi(path) if path.isprintable() else None
-    return None if value is None else _from_doi(value)
 
 
 def _semantic_scholar_site(path: str) -> Identifier | None:
@@ -439,8 +563,6 @@ _SITES: Final[dict[str, Callable[[str], Identifier | None]]] = {
     "hf.co": _arxiv_copy,
     "arxiv-vanity.com": _arxiv_copy,
     "scirate.com": _arxiv_copy,
-    "doi.org": _doi_site,
-    "dx.doi.org": _doi_site,
     "semanticscholar.org": _semantic_scholar_site,
     "pdfs.semanticscholar.org": _semantic_scholar_site,
     "api.semanticscholar.org": _semantic_scholar_api,

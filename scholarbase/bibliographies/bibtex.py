@@ -21,12 +21,12 @@ from bibtexparser.model import (
 )
 from bibtexparser.splitter import Splitter
 
-from scholarbase.bibliographies.ids import find_ids, leading_ids, whole_id
+from scholarbase.bibliographies.ids import find_ids, leading_ids
 from scholarbase.bibliographies.latex import plain
 from scholarbase.bibliographies.names import split_keywords, split_names
 from scholarbase.bibliographies.references import CHECKING, Purpose, Reference, too_long, unreadable
 from scholarbase.bibliographies.years import first_year, whole_day
-from scholarbase.identifiers import Identifier
+from scholarbase.identifiers import Identifier, field_ids
 
 # Broken entries are results, not lines of a log.
 logging.getLogger("bibtexparser.splitter").setLevel(logging.CRITICAL)
@@ -54,9 +54,14 @@ _WITH_IDS: Final = (
     "note",
     "journal",
     "pmid",
+    "pmcid",
     "number",
     "volume",
 )
+_SCHEMES: Final = {"doi": "DOI", "arxivid": "arXiv", "pmid": "PMID", "pmcid": "PMCID"}
+"""Fields with ids of one scheme."""
+_EPRINTS: Final = {"pubmed": "PMID", "pmid": "PMID", "pmc": "PMCID", "pmcid": "PMCID", "doi": "DOI"}
+"""The schemes of ``eprint`` by the type of the eprint, if it is not arXiv's."""
 _NOTES: Final = frozenset({"note", "howpublished", "journal"})
 """Fields that may also mention other papers."""
 _KEYWORDS: Final = ("keywords", "keyword")
@@ -121,14 +126,20 @@ def _reference(entry: Entry, raw: str, line: int, macros: Mapping[str, str], pur
 
 def _ids(fields: Mapping[str, str], *, own: bool) -> tuple[Identifier, ...]:
     found: list[Identifier] = []
+    kind = (fields.get("eprinttype") or fields.get("archiveprefix", "")).strip().lower()
+    schemes = _SCHEMES | {"eprint": _EPRINTS.get(kind, "arXiv")}
     for name in _WITH_IDS:
-        # Some programs escape LaTeX's special characters: 10.1007/978-3\_4.
-        value = _ESCAPED.sub(r"\1", fields.get(name, "")).strip()
-        whole = whole_id(value) if name in ("doi", "eprint", "arxivid") and value else None
-        if name == "pmid" and value.isdigit():
-            whole = whole_id(f"PMID:{value}")
-        if whole is not None and whole.scheme != "URL":
-            found.append(whole)
+        value = fields.get(name, "").strip()
+        if (
+            name == "eprint"
+            and value.isdigit()
+            and (archive := fields.get("primaryclass", "").partition(".")[0])
+        ):
+            value = f"{archive.strip()}/{value}" if schemes[name] == "arXiv" else value
+        listed = field_ids(schemes[name], value) if name in schemes else []
+        value = _ESCAPED.sub(r"\1", value)
+        if listed:
+            found += listed
         elif own and name in _NOTES:
             found += leading_ids(value)
         else:

@@ -9,10 +9,11 @@ from typing import Any, Final
 
 import orjson
 
-from scholarbase.bibliographies.ids import find_ids, leading_ids, whole_id
+from scholarbase.bibliographies.ids import find_ids, leading_ids
 from scholarbase.bibliographies.names import split_keywords
 from scholarbase.bibliographies.references import CHECKING, Purpose, Reference, too_long, unreadable
 from scholarbase.bibliographies.years import first_year, whole_day
+from scholarbase.identifiers import field_ids
 
 _BETWEEN: Final = re.compile(r"[\s,]+")
 _WITH_IDS: Final = ("DOI", "arXiv", "PMID", "PMCID", "URL", "note", "number", "container-title")
@@ -76,9 +77,8 @@ def _reference(item: Any, place: int, purpose: Purpose) -> Reference:
     ids = []
     for key in _WITH_IDS:
         value = _text(item.get(key))
-        prefixed = whole_id(f"{key}:{value}") if value and key in ("DOI", "arXiv", "PMID", "PMCID") else None
-        if prefixed is not None:
-            ids.append(prefixed)
+        if key in ("DOI", "arXiv", "PMID", "PMCID"):
+            ids += field_ids(key, value)
         elif purpose.own_ids and key in ("note", "container-title"):
             ids += leading_ids(value)
         else:

@@ -6,11 +6,11 @@ import re
 from typing import Final, NamedTuple
 
 from scholarbase.errors import InvalidRequest
-from scholarbase.identifiers import MAX_LENGTH, Identifier, parse
+from scholarbase.identifiers import MAX_LENGTH, Identifier, parse, trimmed
 
 _ID: Final = re.compile(
-    r"https?://[^\s<>\"{}|^`]+"
-    r"|(?<![\w./])10\.\d{4,9}/[^\s<>\"{}]+"
+    r"https?://(?:[^\s<>\"{}|^`]|<[\w.]*:[\w.:-]*>(?=\d\.\d))+"
+    r"|(?<![\w./])10\.\d{4,9}(?:\.\d+)*/(?:[^\s<>\"{}]|<[\w.]*:[\w.:-]*>(?=\d\.\d))+"
     r"|(?<![\w.])(?:CorpusID|PMID|PMCID|ACL|DBLP|MAG)\s?:\s?[\w./-]+"
     r"|(?<![\w./-])[a-z]{2,8}(?:-[a-z]{2,4})?(?:\.[A-Z]{2})?/\d{7}(?!\d)"
     r"|(?<![\w.-])\d{4}\.\d{4,5}(?:v\d{1,2})?(?![\w-])",
@@ -22,8 +22,6 @@ _PREFIX: Final = re.compile(
 )
 _LEADING: Final = MAX_LENGTH + 100
 """Characters of a line that are read for the id at its start."""
-_ENDS: Final = ".,;:!?'\u2019\u201d\u00bb*"
-_PAIRS: Final = (("(", ")"), ("[", "]"))
 
 
 class FoundId(NamedTuple):
@@ -38,7 +36,7 @@ def find_ids(text: str) -> list[FoundId]:
     """The ids in a text, in order. Links to pages that are about no single paper are left out."""
     found = []
     for match in _ID.finditer(text):
-        name = _trimmed(match[0][: MAX_LENGTH + 1])
+        name = trimmed(match[0][: MAX_LENGTH + 1])
         try:
             identifier = parse(name.replace(" ", ""))
         except InvalidRequest:
@@ -65,13 +63,3 @@ def whole_id(text: str) -> Identifier | None:
         return parse(text) if len(text) <= MAX_LENGTH and not any(map(str.isspace, text.strip())) else None
     except InvalidRequest:
         return None
-
-
-def _trimmed(name: str) -> str:
-    """Without the punctuation of the sentence around it."""
-    while name:
-        closing = next((pair for pair in _PAIRS if name.endswith(pair[1])), None)
-        if name[-1] not in _ENDS and (closing is None or name.count(closing[0]) >= name.count(closing[1])):
-            break
-        name = name[:-1]
-    return name

@@ -14,9 +14,12 @@ import rispy
 from scholarbase.bibliographies.ids import find_ids, leading_ids
 from scholarbase.bibliographies.references import CHECKING, Purpose, Reference, too_long, unreadable
 from scholarbase.bibliographies.years import first_year, whole_day
+from scholarbase.identifiers import field_ids
 
 START: Final = re.compile(r"^TY[ ]{1,4}-", re.MULTILINE)
 _TAG: Final = re.compile(r"([A-Z][A-Z0-9])[ ]{1,4}-[ ]?(.*)")
+_ID_TAGS: Final = {"DO": "DOI", "DI": "DOI", "L3": "DOI", "C2": "PMID"}
+"""Tags with ids: EBSCO has DOIs in ``L3``, Scopus ids of PubMed in ``C2``, and EndNote those of PubMed Central."""
 _TITLES: Final = ("title", "primary_title", "translated_title")
 _AUTHORS: Final = ("authors", "first_authors", "secondary_authors")
 _YEARS: Final = ("year", "publication_year", "date")
@@ -58,7 +61,10 @@ def _reference(lines: list[str], begin: int, purpose: Purpose) -> Reference:
         return refused
     if not START.match(raw):
         return unreadable(raw, begin, "The RIS record is broken: it does not start with TY  -.")
-    tags = (_TAG.match(line) for line in lines)
+    tags = [_TAG.match(line) for line in lines]
+    written: dict[str, list[str]] = {}
+    for tag in filter(None, tags):
+        written.setdefault(tag[1], []).append(tag[2].strip())
     # rispy wants two spaces, and an end.
     normal = [
         f"{tag[1]}  - {tag[2]}" if tag else line
@@ -70,7 +76,13 @@ def _reference(lines: list[str], begin: int, purpose: Purpose) -> Reference:
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         return unreadable(raw, begin, f"The RIS record is broken: {error or type(error).__name__}.")
     names: list[str] = next((record[key] for key in _AUTHORS if record.get(key)), [])
-    ids = [one.id for key in ("doi", "urls", "url") for one in find_ids(_joined(record.get(key)))]
+    ids = [
+        name
+        for tag, scheme in _ID_TAGS.items()
+        for value in written.get(tag, ())
+        for name in field_ids(scheme, value)
+    ]
+    ids += [one.id for key in ("urls", "url") for one in find_ids(_joined(record.get(key)))]
     notes = "\n".join(_values(record.get("notes")) + _values(record.get("number")))
     ids += leading_ids(notes) if purpose.own_ids else [one.id for one in find_ids(notes)]
     days = (whole_day(_joined(record.get(key))) for key in ("date", "year", "publication_year"))

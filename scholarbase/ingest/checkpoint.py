@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from math import inf
 from pathlib import Path
@@ -14,6 +14,7 @@ import orjson
 
 from scholarbase.errors import TooManyRejects
 from scholarbase.files import atomic_write, gzip_writer
+from scholarbase.ingest.claims import Conflict
 from scholarbase.ingest.records import REJECTS_ALWAYS_ALLOWED, Reject
 
 T = TypeVar("T")
@@ -69,6 +70,14 @@ class Checkpoint:
             [(file, dataset, line, reject.reason, reject.detail) for line, reject in rejects],
         )
         self.add("rejects", [(reject.reason, 1) for _, reject in rejects])
+
+    def note(self, conflicts: Sequence[Conflict]) -> None:
+        """Write conflicts into the file of rejects, and count them. They reject no record."""
+        self._db.executemany(
+            "INSERT INTO ingest_rejects VALUES (?, NULL, ?, ?, ?)",
+            [(one.file, one.line, one.reject.reason, one.reject.detail) for one in conflicts],
+        )
+        self.add("counts", [("conflicts", len(conflicts))])
 
     def check_rejects(
         self,

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from types import MappingProxyType
+from typing import Any, Final
 
+from scholarbase.identifiers import Identifier
 from scholarbase.ingest.checkpoint import batched
+from scholarbase.ingest.claims import Conflict, divide_claims, doubtful_ids
 from scholarbase.ingest.numbering import arxiv_number, corpus_number, document_number, openalex_number
+from scholarbase.ingest.records import PaperRecord
 from scholarbase.ingest.sources import Dataset
 from scholarbase.ingest.store import About, RecordStore
 from scholarbase.ingest.writer import CatalogWriter
 
 GROUPED: Final = 2_000
 """Papers that are written again at once: their records are in memory."""
+
+_CLAIMING: Final = (Dataset.ARXIV, Dataset.PAPERS, Dataset.OPENALEX)
+"""Datasets whose records have arXiv ids, the best first."""
+_NOWHERE: Final[Mapping[str, tuple[str, int]]] = MappingProxyType({})
 
 
 @dataclass(slots=True)
@@ -67,10 +76,17 @@ def _group(store: RecordStore, about: About, ids: PaperIds, done: PaperIds) -> I
         yield ids
 
 
-def write_papers(writer: CatalogWriter, store: RecordStore, ids: PaperIds) -> None:
-    """Replace these papers, without their citations, by what their records give, before the keep rule is applied."""
+def write_papers(
+    writer: CatalogWriter, store: RecordStore, ids: PaperIds, files: Mapping[str, tuple[str, int]] = _NOWHERE
+) -> tuple[list[Conflict], Counter[str]]:
+    """Replace these papers, without their citations, by what their records give, before the keep rule is applied.
+
+    Returns the conflicts of their arXiv ids, at the places in ``files``, and what they change in the counts of an
+    ingest.
+    """
     writer.remove(ids.numbers)
     corpus, arxiv = sorted(ids.corpus_ids), sorted(ids.arxiv_ids)
+    records: dict[Dataset, list[Any]] = {}
     for dataset, column, values in (
         (Dataset.PAPERS, "key", corpus),
         (Dataset.PAPER_IDS, "corpus_id", corpus),
@@ -80,26 +96,52 @@ def write_papers(writer: CatalogWriter, store: RecordStore, ids: PaperIds) -> No
         (Dataset.OPENALEX, "corpus_id", corpus),
         (Dataset.BEIR, "key", sorted(ids.documents)),
     ):
-        if values and (records := store.records(dataset, column, values)):
-            writer.write(dataset, records)
+        if values:
+            records[dataset] = store.records(dataset, column, values)
+    lost, counts = divide_claims(*(records.get(dataset, []) for dataset in _CLAIMING))
+    for dataset, written in records.items():
+        if written:
+            writer.write(dataset, written)
+    conflicts = [
+        Conflict(
+            *files.get(arxiv_id, (_dataset(loser), 0)),
+            Identifier("arXiv", arxiv_id),
+            (loser.title, kept.title),
+        )
+        for arxiv_id, loser, kept in lost
+    ]
+    return conflicts, counts
 
 
-def settle(db: sqlite3.Connection, writer: CatalogWriter, store: RecordStore) -> int:
-    """Write the papers, authors and venues again of which the sources have several records of one kind, and return the
-    number of their ids.
+def _dataset(record: PaperRecord) -> str:
+    """The dataset of a record that lost its arXiv id."""
+    return str(Dataset.OPENALEX if record.corpus_id is None else Dataset.PAPERS)
+
+
+def settle(
+    db: sqlite3.Connection, writer: CatalogWriter, store: RecordStore
+) -> tuple[int, list[Conflict], Counter[str]]:
+    """Write the papers, authors and venues again of which the sources have several records of one kind, or records of
+    different papers with one arXiv id. Returns the number of their ids, the conflicts of arXiv ids, and what these
+    change in the counts.
 
     They were written from the first record; the one that stays depends on the records alone.
     """
     found = store.settle()
-    found.arxiv_ids.update(store.shared_arxiv_ids())
+    files = doubtful_ids(db)
+    found.arxiv_ids.update(store.shared_arxiv_ids(), files)
+    conflicts: list[Conflict] = []
+    counts: Counter[str] = Counter()
     for ids in groups(store, found):
-        write_papers(writer, store, ids)
+        more, changes = write_papers(writer, store, ids, files)
+        conflicts += more
+        counts.update(changes)
     if found.venues:
         write_venues(db, writer, store)
     writer.remove_authors(sorted(found.authors))
     if found:
         write_missing_authors(db, writer, store)
-    return len(found)
+    return len(found), conflicts, counts
 
 
 def write_venues(db: sqlite3.Connection, writer: CatalogWriter, store: RecordStore) -> None:

@@ -19,7 +19,13 @@ from scholarbase.ingest.folder import BuildFolder, build_errors
 from scholarbase.ingest.fulltexts import FullTexts
 from scholarbase.ingest.merging import settle
 from scholarbase.ingest.plans import IngestRules
-from scholarbase.ingest.records import OWN_REJECTS_ALWAYS_ALLOWED, REJECTS_ALWAYS_ALLOWED, Record, Reject
+from scholarbase.ingest.records import (
+    OWN_REJECTS_ALWAYS_ALLOWED,
+    REJECTS_ALWAYS_ALLOWED,
+    PaperRecord,
+    Record,
+    Reject,
+)
 from scholarbase.ingest.sources import (
     OWN,
     Columns,
@@ -122,7 +128,9 @@ class Reading:
             self.store.transaction(),
             self.checkpoint.transaction(),
         ):
-            repeated = settle(self.db, self._writer, self.store)
+            repeated, conflicts, counts = settle(self.db, self._writer, self.store)
+            self.checkpoint.add("counts", counts.items())
+            self.checkpoint.note(conflicts)
             self.checkpoint.set("settled", True)
             tracker.advance(repeated)
 
@@ -139,6 +147,7 @@ class Reading:
                         self.store.set_own(*self._writer.stored_own())
                 counts, dropped = self._writer.complete()
                 self.checkpoint.add("counts", counts.items())
+                self.checkpoint.note(self._writer.conflicts)
                 self.checkpoint.set("completed", True)
                 tracker.advance(dropped)
         if not self.count("papers"):
@@ -212,6 +221,8 @@ class Reading:
                 if isinstance(entry.record, Reject):
                     rejects.append((entry.line, entry.record))
                 else:
+                    if isinstance(entry.record, PaperRecord):
+                        entry.record.line = entry.line
                     records.append(entry.record)
                     lines.append(entry.content)
             packed = self.store.packed([] if is_own or is_citations else lines)

@@ -23,15 +23,17 @@ class PaperRecord:
 
     ``external_ids`` maps schemes of :mod:`scholarbase.identifiers` (``DOI``, ``ACL``, ``DBLP``, ``MAG``, ``PMID``,
     ``PMCID``, ``sha``, ``Doc``, ``OpenAlex``) to canonical values; arXiv and corpus ids have their own fields.
-    ``details`` has the known fields of :class:`.catalog.Details`. ``repaired``: the source has a damaged arXiv id.
-    ``status`` is what the source says besides the abstract and the comment. ``references`` are the numbers of the
-    OpenAlex works that the paper cites.
+    ``further_dois`` name the paper too. ``details`` has the known fields of :class:`.catalog.Details`. ``repaired``:
+    the source has a damaged arXiv id. ``status`` is what the source says besides the abstract and the comment.
+    ``references`` are the numbers of the OpenAlex works that the paper cites. ``line`` is where the record starts in
+    its file, 0 if that is not known.
     """
 
     title: str
     corpus_id: int | None = None
     arxiv_id: str | None = None
     external_ids: dict[str, str] = field(default_factory=dict)
+    further_dois: list[str] = field(default_factory=list)
     abstract: str | None = None
     authors: list[tuple[str, str | None]] = field(default_factory=list)
     year: int | None = None
@@ -46,6 +48,7 @@ class PaperRecord:
     repaired: bool = False
     status: PaperStatus | None = None
     references: list[int] = field(default_factory=list)
+    line: int = 0
 
 
 @dataclass(slots=True)
@@ -159,7 +162,8 @@ def record_of(stored: str) -> PaperRecord:
 def ids_of(record: PaperRecord) -> list[Identifier]:
     """The ids of a record, that of its source first."""
     own = (("CorpusId", record.corpus_id), ("OpenAlex", record.external_ids.get("OpenAlex")))
-    names = (*own, ("arXiv", record.arxiv_id), *record.external_ids.items())
+    dois = (("DOI", value) for value in record.further_dois)
+    names = (*own, ("arXiv", record.arxiv_id), *record.external_ids.items(), *dois)
     return [Identifier(scheme, str(value)) for scheme, value in names if value is not None]
 
 

@@ -21,6 +21,7 @@ from scholarbase.indexes.catalog import find
 from scholarbase.indexes.citations import EdgeRow
 from scholarbase.indexes.filters import venue_key
 from scholarbase.indexes.titles import normalize_title, title_hash
+from scholarbase.ingest.claims import Conflict, agreed_papers, contested_ids, note_doubtful
 from scholarbase.ingest.numbering import arxiv_number, paper_number
 from scholarbase.ingest.paper_rows import FILL_PAPER, INSERT_PAPER, filling, inserted
 from scholarbase.ingest.records import (
@@ -80,6 +81,9 @@ class CatalogWriter:
         alias = connection.execute("SELECT 1 FROM aliases WHERE scheme = 'CorpusId' LIMIT 1").fetchone()
         self._has_corpus_aliases = alias is not None
         """Whether any paper has a second corpus id. Few do, so most look-ups skip the aliases."""
+        self._file = ""
+        self._contested: dict[Identifier, Conflict] = {}
+        self._conflicts: dict[Identifier, Conflict] = {}
         self._by_dataset: dict[Dataset, Callable[[Any], Counter[str]]] = {
             Dataset.PAPERS: self._s2ag_papers,
             Dataset.PAPER_IDS: self._paper_ids,
@@ -98,6 +102,8 @@ class CatalogWriter:
     ) -> Counter[str]:
         """Write one batch of one dataset's records, whose papers belong to ``sets``. Returns counts by name.
 
+        ``file``: the records are read from this file, and nobody has compared those that have one arXiv id:
+        :func:`.claims.doubtful_ids` has the ids of different papers afterwards.
         Entries of people's own files, and sets, are only stored: :meth:`complete` writes them.
         """
         if dataset in OWN:
@@ -105,6 +111,7 @@ class CatalogWriter:
             counts = Counter(own_entries=len(records))
         else:
             kept = [record for record in records if not isinstance(record, DeletedRecord)]
+            self._file = file
             counts = self._by_dataset[dataset](kept)
             self._store_members(kept, sets)
             if len(kept) < len(records):
@@ -163,13 +170,7 @@ class CatalogWriter:
         counts: Counter[str] = Counter(arxiv_papers=len(records))
         known = self._ids_of("arxiv_id", [r.arxiv_id for r in records])
         joined = [(known[r.arxiv_id], r) for r in records if r.arxiv_id in known]
-        from_s2ag = self._db.execute(
-            """
-            SELECT count(*) FROM papers WHERE corpus_id IS NOT NULL AND categories IS NULL
-            AND id IN (SELECT value FROM json_each(?))
-            """,
-            (orjson.dumps(list(known.values())).decode(),),
-        ).fetchone()[0]
+        from_s2ag = self._compare(joined)
         new: dict[str | None, PaperRecord] = {}
         for record in records:
             if record.arxiv_id not in known:
@@ -180,10 +181,26 @@ class CatalogWriter:
         self._insert(list(new.values()))
         return counts
 
+    def _compare(self, joined: Sequence[tuple[int, PaperRecord]]) -> int:
+        """Note the records of a file that are of other papers than those with their arXiv ids, and return how many of
+        these papers only Semantic Scholar has."""
+        rows = self._db.execute(
+            """
+            SELECT id, title_hash, corpus_id IS NOT NULL AND categories IS NULL FROM papers
+            WHERE id IN (SELECT value FROM json_each(?))
+            """,
+            (orjson.dumps([number for number, _ in joined]).decode(),),
+        ).fetchall()
+        if self._file:
+            hashes = {number: stored for number, stored, _ in rows}
+            note_doubtful(self._db, [(n, hashes[n], record) for n, record in joined], self._file)
+        return sum(only_s2ag for *_, only_s2ag in rows)
+
     def _openalex_works(self, records: Sequence[PaperRecord]) -> Counter[str]:
         counts: Counter[str] = Counter(openalex_works=len(records))
         new, joined = self._divide(records, _work_end, counts, "openalex_joined")
         self._insert(new)
+        self._compare(joined)
         self._fill(joined)
         return counts
 
@@ -246,12 +263,16 @@ class CatalogWriter:
     @contextmanager
     def joined(self) -> Iterator[tuple[Counter[str], set[int]]]:
         """Write the stored sets and entries, which are deleted at the end. Gives counts by name and the numbers of the
-        entries' papers. The caller applies the keep rule meanwhile."""
+        entries' papers; :attr:`conflicts` are those of entries. The caller applies the keep rule meanwhile."""
         self._create_working_tables()
         self._write_sets()
+        self._contested = contested_ids(self._db)
+        self._conflicts = dict(self._contested)
         counts: Counter[str] = Counter()
-        for record, sets in self._db.execute("SELECT record, sets FROM own_entries ORDER BY place, record"):
-            counts += self._own_paper(record_of(record), orjson.loads(sets))
+        for file, record, sets in self._db.execute(
+            "SELECT file, record, sets FROM own_entries ORDER BY place, record"
+        ):
+            counts += self._own_paper(record_of(record), orjson.loads(sets), file)
         yield counts, {row[0] for row in self._db.execute("SELECT paper FROM own_papers")}
         for table in _WORKING_TABLES:
             self._db.execute(f"DROP TABLE {table}")
@@ -267,9 +288,16 @@ class CatalogWriter:
             )
             last = rows[-1][0]
 
-    def _own_paper(self, record: PaperRecord, sets: Sequence[str]) -> Counter[str]:
+    @property
+    def conflicts(self) -> list[Conflict]:
+        """The ids of entries of people's own files that are those of other papers, in the order of the ids."""
+        return [self._conflicts[name] for name in sorted(self._conflicts)]
+
+    def _own_paper(self, record: PaperRecord, sets: Sequence[str], file: str) -> Counter[str]:
         counts: Counter[str] = Counter()
-        known = find(self._db, ids_of(record))
+        known, conflicts = agreed_papers(self._db, record, self._contested)
+        for name, title in conflicts:
+            self._conflicts.setdefault(name, Conflict(file, record.line, name, (record.title, title)))
         number = next((known[one] for one in ids_of(record) if one in known), None)
         if number is not None and record.arxiv_id is not None and self._arxiv_id(number) is not None:
             number = known.get(Identifier("arXiv", record.arxiv_id))  # not a paper with another arXiv id
@@ -281,6 +309,9 @@ class CatalogWriter:
             for scheme, value in record.external_ids.items()
             if known.get(Identifier(scheme, value), number) == number
         }
+        record.further_dois = [
+            doi for doi in record.further_dois if known.get(Identifier("DOI", doi), number) == number
+        ]
         is_new = number is None or self._is_own(number)
         if number is None:
             number = paper_number(record.arxiv_id, record.corpus_id, record.external_ids)
@@ -363,7 +394,11 @@ class CatalogWriter:
         )
         self._db.executemany(
             "INSERT OR IGNORE INTO aliases VALUES (?, ?, ?)",
-            sorted((scheme, v, paper_id) for paper_id, r in papers for scheme, v in r.external_ids.items()),
+            sorted(
+                (scheme, value, paper_id)
+                for paper_id, r in papers
+                for scheme, value in (*r.external_ids.items(), *(("DOI", doi) for doi in r.further_dois))
+            ),
         )
 
     def _abstracts(self, records: Sequence[AbstractRecord]) -> Counter[str]:

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 from scholarbase.bibliographies import Reference, read_bibliography
 from scholarbase.bibliographies.lines import line_text
 from scholarbase.identifiers import Identifier
+from scholarbase.indexes.agreement import relation_of, titles_agree
 from scholarbase.indexes.catalog import Catalog
 from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters
 from scholarbase.indexes.query_syntax import words
@@ -35,7 +36,7 @@ from scholarbase.models.responses import (
     finished,
 )
 from scholarbase.models.status import is_withdrawn
-from scholarbase.search.comparison import Comparison, compare, compare_line, relation_of, shortened
+from scholarbase.search.comparison import Comparison, compare, compare_line, shortened
 from scholarbase.search.lookup import Lookup
 from scholarbase.search.opening import Opened, Part
 from scholarbase.search.plan import Planner
@@ -51,8 +52,6 @@ NEAR_WORDS: Final = 4
 """Words of a title that is similar to a part of a line."""
 NEAR_EXACT_WORDS: Final = 2
 """Words of a title that is a part of a line."""
-ID_TITLE_SCORE: Final = 0.6
-"""The minimum similarity between the title of a reference and that of the paper with its id."""
 WORD_CANDIDATES: Final = 20
 """Papers with the words of a reference whose titles are compared with it."""
 SHOWN_REFERENCE: Final = 300
@@ -183,7 +182,7 @@ class Checking:
         else:
             one = compare(reference, number, paper)
             score = one.score or 0.0
-            has_title = score >= ID_TITLE_SCORE
+            has_title = titles_agree(reference.title, paper.title)
         if not has_title and reference.title is not None:
             return self._disagree(reference, text, name, number, paper)
         if one.stated and not one.agreed:

@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from typing import Final, Literal
+from typing import Final
 
 from rapidfuzz.distance import Indel
 
 from scholarbase.bibliographies.names import surname
 from scholarbase.bibliographies.references import MAX_AUTHORS, Reference
+from scholarbase.indexes.agreement import MIN_SURNAME, SURNAME_SCORE, Relation, fold, is_among, relation_of
 from scholarbase.indexes.query_syntax import words
-from scholarbase.indexes.stop_words import STOP_WORDS
 from scholarbase.indexes.title_spans import TitleSpan
-from scholarbase.indexes.titles import main_title, normalize_title, similarity
-from scholarbase.models.limits import MAX_TITLE_LENGTH
 from scholarbase.models.papers import Paper
 from scholarbase.models.responses import Difference
-
-Relation = Literal["same", "subtitle", "variant", "reworded", "other"]
 
 CLOSE_YEARS: Final = 3
 """Years between a preprint and its journal version, where the titles also differ."""
@@ -31,27 +25,16 @@ DISTINCTIVE_WORDS: Final = 4
 """Words of a title that names one paper, if the authors cannot be compared."""
 LONG_WORDS: Final = 6
 """Words of a title that does so whatever the year."""
-VARIANT_SCORE: Final = 0.8
-"""The least similarity of two titles that differ by typing errors or the order of words."""
-REWORDED_WORDS: Final = 7
-"""Words of a title that may have a word more or less, if all authors agree."""
-WORD_SCORE: Final = 0.7
-"""The least similarity of two words of such titles."""
-SURNAME_SCORE: Final = 0.85
-_MIN_SURNAME: Final = 5
-"""Letters of a surname that may differ by typing errors."""
 _SHOWN: Final = 200
 """Characters of a difference."""
 _SHOWN_AUTHORS: Final = 10
 _MAX_KNOWN: Final = 500
 """Authors of a paper that are compared; collaborations have thousands."""
-_NUMERAL: Final = re.compile(r"\d+|\b[IVX]{1,5}\b")
 _WORD: Final = re.compile(r"[^\W\d_]+(?:[-'\u2019\u2010\u2011][^\W\d_]+)*")
 _ET_AL: Final = re.compile(r"\bet\.?\s{0,3}al\b|\band others\b|\.\.\.|\u2026", re.IGNORECASE)
 _COLLABORATION: Final = re.compile(r"\bcollaborations?\b|\bconsortium\b", re.IGNORECASE)
 _PERSON: Final = re.compile(r"\b[^\W\d_]\.[\s-]{0,2}[^\W\d_][^\W\d_]+|[^\W\d_]{2,},\s{0,2}[^\W\d_]\.")
 """Initials and a surname."""
-_UMLAUT: Final = re.compile(r"([aou])e")
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +90,7 @@ def compare(reference: Reference, number: int, paper: Paper) -> Comparison:
     relation, score = relation_of(reference.title, paper.title)
     stated = len(reference.authors) if paper.authors else 0
     known = [fold(surname(name)) for name in people_of(paper)[:_MAX_KNOWN]]
-    agreed = sum(_is_among(fold(surname(name)), known) for name in reference.authors) if stated else 0
+    agreed = sum(is_among(fold(surname(name)), known) for name in reference.authors) if stated else 0
     differences = []
     if reference.title and relation != "same":
         differences.append(_difference("title", reference.title, paper.title))
@@ -219,69 +202,9 @@ def _is_named(name: str, written: set[str]) -> bool:
     parts = [fold(part) for part in _WORD.findall(surname(name))]
     if len(parts) > 1 and written.issuperset(parts):
         return True
-    return len(last) >= _MIN_SURNAME and any(
+    return len(last) >= MIN_SURNAME and any(
         abs(len(last) - len(word)) <= 2 and Indel.normalized_similarity(last, word) >= SURNAME_SCORE
         for word in written
-    )
-
-
-def _is_among(name: str, known: Sequence[str]) -> bool:
-    if not name:
-        return False
-    if name in known:
-        return True
-    if any(
-        len(other) > 3 and len(name) > 3 and (other.endswith(name) or name.endswith(other)) for other in known
-    ):
-        return True  # van der Berg, Berg
-    return len(name) >= _MIN_SURNAME and any(
-        Indel.normalized_similarity(name, other) >= SURNAME_SCORE for other in known
-    )
-
-
-@lru_cache(maxsize=20_000)
-def fold(name: str) -> str:
-    """A name in the form in which names are compared: ``Müller``, ``M\\"uller`` and ``Mueller`` are ``muller``."""
-    return _UMLAUT.sub(r"\1", normalize_title(name[:200]))
-
-
-def relation_of(written: str | None, title: str | None) -> tuple[Relation, float | None]:
-    """How the title of a reference and that of a paper are related, and their similarity."""
-    if not written or not title:
-        return "other", None
-    written = written[:MAX_TITLE_LENGTH]
-    a, b = normalize_title(written), normalize_title(title)
-    if not a or not b:
-        return "other", 0.0
-    if a == b:
-        return "same", 1.0
-    score = similarity(a, b)
-    if any(normalize_title(main_title(one) or "") == other for one, other in ((written, b), (title, a))):
-        return "subtitle", max(score, 0.9)
-    return _variant(written, title, score), score
-
-
-def _variant(written: str, title: str, score: float) -> Relation:
-    """Whether two titles differ only by typing errors, hyphens, stop words and the order of words (variant), or a long
-    one has a word more (reworded). *Part I* and *Part II* are different titles."""
-    if sorted(_NUMERAL.findall(written)) != sorted(_NUMERAL.findall(title)):
-        return "other"
-    a, b = (Counter(normalize_title(word) for word in words(text)) for text in (written, title))
-    only_a, only_b = list((a - b).elements()), list((b - a).elements())
-    if "".join(only_a) == "".join(only_b):  # such as another order
-        return "variant"
-    if score < VARIANT_SCORE:
-        return "other"
-    if _each_has_partner(only_a, only_b) and _each_has_partner(only_b, only_a):
-        return "variant"
-    one_more = not (only_a and only_b) and len(only_a) + len(only_b) == 1
-    return "reworded" if one_more and min(a.total(), b.total()) >= REWORDED_WORDS else "other"
-
-
-def _each_has_partner(some: Sequence[str], others: Sequence[str]) -> bool:
-    return all(
-        word in STOP_WORDS or any(Indel.normalized_similarity(word, other) >= WORD_SCORE for other in others)
-        for word in some
     )
 
 

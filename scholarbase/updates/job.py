@@ -335,7 +335,9 @@ class _UpdateJob:
         ):
             writer = CatalogWriter(db, self.old.rules["keep"])
             changed = CatalogChanges(db, writer, store, self._sums, tracker.advance).apply(applied)
+            self._checkpoint.note(changed.conflicts)
         changed.counts.update(applied.counts)
+        changed.counts["conflicts"] = len(changed.conflicts)
         return changed
 
     def _write_points(self, db: sqlite3.Connection, changed: Changed) -> PointChanges:

@@ -72,6 +72,7 @@ def read_own(
         if isinstance(entry.record, Reject):
             rejects.append((entry.line, entry.record))
         elif isinstance(entry.record, PaperRecord):
+            entry.record.line = entry.line
             records.append(entry.record)
         if len(records) > MAX_ENTRIES:
             break

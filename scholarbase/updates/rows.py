@@ -20,6 +20,7 @@ from scholarbase.encoders import document_text
 from scholarbase.indexes.author_index import mentions
 from scholarbase.indexes.content_hash import combined, sum_of_rows
 from scholarbase.ingest.checkpoint import batched
+from scholarbase.ingest.claims import Conflict
 from scholarbase.ingest.merging import GROUPED, groups, write_missing_authors, write_papers, write_venues
 from scholarbase.ingest.records import CitationRecord
 from scholarbase.ingest.sources import Dataset
@@ -51,6 +52,8 @@ class Changed:
     """The papers whose authors or citation counts changed."""
     author_ids: set[str] = field(default_factory=set)
     """All authors of these papers, before and after, and those whose details changed."""
+    conflicts: list[Conflict] = field(default_factory=list)
+    """Those of the papers that were written again."""
     counts: Counter[str] = field(default_factory=Counter)
 
 
@@ -88,7 +91,7 @@ class CatalogChanges:
         numbers: set[int] = set()
         for ids in groups(self._store, about):
             self._remember_places(ids.corpus_ids)
-            write_papers(self._writer, self._store, ids)
+            self.changed.conflicts += write_papers(self._writer, self._store, ids)[0]
             numbers.update(ids.numbers)
             self._advance(len(ids.numbers))
         self._join_entries(numbers)
@@ -132,6 +135,7 @@ class CatalogChanges:
                 self._writer.prune(some, own=True)
             self._db.execute("DELETE FROM sets WHERE paper NOT IN (SELECT id FROM papers)")
         self.changed.counts.update(own_counts(counts, self._store))
+        self.changed.conflicts += self._writer.conflicts
 
     # -- comparison -------------------------------------------------------------------------------------
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from scholarbase.bibliographies import Reference
+from scholarbase.indexes.agreement import fold, relation_of
 from scholarbase.models.papers import Author, Paper
-from scholarbase.search.comparison import compare, fold, people_of, relation_of
+from scholarbase.search.comparison import compare, people_of
 
 
 def paper(*authors: str, title: str = "A theory of strings and fields", year: int = 2000) -> Paper:

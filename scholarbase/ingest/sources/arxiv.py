@@ -205,7 +205,8 @@ def parse_arxiv(record: dict[str, Any]) -> PaperRecord | DeletedRecord:
     """Parse a line of an arXiv metadata snapshot, or one made of an OAI record (:mod:`.oai`).
 
     The date is that of the first version; if it is missing or invalid, the year comes from the id. The venue is None:
-    a journal reference is a citation and not a venue's name. Of several DOIs the first is used. An id stored as a
+    a journal reference is a citation and not a venue's name. Of several DOIs the first is
+    shown, and all name the paper. An id stored as a
     number (``806.1945``) gets its zeros back.
     """
     stored = record.get("id")
@@ -226,16 +227,13 @@ def parse_arxiv(record: dict[str, Any]) -> PaperRecord | DeletedRecord:
     published = versions[0][:10] if versions and versions[0] is not None else _created(record, arxiv_id)
     abstract = clean(record.get("abstract"), "abstract")
     categories = clean(record.get("categories"), "categories")
-    external_ids = {}
-    dois = record.get("doi")
-    if dois:
-        doi = identifiers.doi((clean(dois, "doi") or "").partition(" ")[0].rstrip(",;"))
-        if doi is not None:
-            external_ids["DOI"] = doi
+    stored_dois = record.get("doi")
+    dois = identifiers.dois(clean(stored_dois, "doi") or "") if stored_dois else []
     return PaperRecord(
         title=decode_prose(clean_title(record.get("title"))),
         arxiv_id=arxiv_id,
-        external_ids=external_ids,
+        external_ids={"DOI": dois[0]} if dois else {},
+        further_dois=dois[1:],
         abstract=None if abstract is None else decode_prose(abstract),
         authors=_authors(record),
         year=int(published[:4]) if published is not None else _year_of_id(arxiv_id),

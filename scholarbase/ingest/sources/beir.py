@@ -71,8 +71,8 @@ def parse_beir(record: dict[str, Any]) -> PaperRecord:
         raise BadRecord("bad-type", f"metadata is {str(metadata)[:80]!r}: an object was expected.")
     year, url = metadata.get("year"), metadata.get("url")
     others = {
-        "PMID": identifiers.number(str(metadata.get("pubmed_id") or "")),
-        "DOI": identifiers.doi(str(metadata.get("doi") or "").strip().removeprefix("https://doi.org/")),
+        "PMID": identifiers.pmid(str(metadata.get("pubmed_id") or "").strip()),
+        "DOI": identifiers.doi(str(metadata.get("doi") or "")),
     }
     venue = metadata.get("venue") or metadata.get("journal")
     return PaperRecord(

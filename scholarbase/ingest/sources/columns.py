@@ -19,7 +19,7 @@ from scholarbase.bibliographies.references import PAPERS, Reference
 from scholarbase.bibliographies.years import first_year, whole_day
 from scholarbase.errors import InvalidRequest
 from scholarbase.files import MAX_LINE
-from scholarbase.identifiers import Identifier, stored_arxiv_id
+from scholarbase.identifiers import Identifier, field_ids, stored_arxiv_id
 from scholarbase.ingest.records import Reject
 from scholarbase.ingest.sources.s2ag import BadRecord, load
 
@@ -219,18 +219,12 @@ def _text(value: Any, separator: str) -> str:
 def _ids(texts: Mapping[str, str], arxiv: Any) -> tuple[tuple[Identifier, ...], bool]:
     """The ids of a row, invalid ones left out, and whether the arXiv id was repaired."""
     found: list[Identifier | None] = []
-    arxiv_id, repaired = stored_arxiv_id(arxiv)
-    if arxiv_id is not None:
-        found.append(Identifier("arXiv", arxiv_id))
-    elif text := texts.get("arxiv_id"):
-        found.append(whole_id(text if ":" in text else f"arXiv:{text}"))
-    if text := texts.get("doi"):
-        found.append(whole_id(text if text.lower().startswith(("http", "doi:")) else f"DOI:{text}"))
-    if text := texts.get("pmid"):
-        found.append(whole_id(f"PMID:{text}"))
+    found += field_ids("arXiv", arxiv)
+    found += field_ids("DOI", texts.get("doi", ""))
+    found += field_ids("PMID", texts.get("pmid", ""))
     found.append(whole_id(texts.get("url", "")))
     found += leading_ids(texts.get("extra", ""))
-    return tuple(dict.fromkeys(one for one in found if one is not None)), repaired
+    return tuple(dict.fromkeys(one for one in found if one is not None)), stored_arxiv_id(arxiv)[1]
 
 
 def _authors(text: str) -> list[str]:

@@ -229,7 +229,7 @@ def _other_ids(record: Mapping[str, Any], ids: Mapping[str, Any]) -> dict[str, s
     links = (
         ("DOI", record.get("doi") or ids.get("doi"), identifiers.doi),
         ("MAG", ids.get("mag"), identifiers.number),
-        ("PMID", ids.get("pmid"), identifiers.number),
+        ("PMID", ids.get("pmid"), identifiers.pmid),
         ("PMCID", ids.get("pmcid"), identifiers.pmcid),
     )
     found: dict[str, str] = {}
@@ -237,8 +237,6 @@ def _other_ids(record: Mapping[str, Any], ids: Mapping[str, Any]) -> dict[str, s
         if stored is None:
             continue
         text = str(stored).strip().rstrip("/")
-        for site in ("https://doi.org/", "http://doi.org/", "https://dx.doi.org/", "http://dx.doi.org/"):
-            text = text.removeprefix(site)
         value = read(text if scheme == "DOI" else text.rpartition("/")[2])
         if value is not None:
             found[scheme] = value

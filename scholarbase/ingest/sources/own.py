@@ -73,6 +73,7 @@ def _paper(entry: Reference, repaired: bool) -> PaperRecord:
     title = clean_title(entry.title)
     ids = {one.scheme: one.value for one in reversed(entry.ids)}
     arxiv_id, doi = ids.get("arXiv"), ids.get("DOI")
+    dois = [one.value for one in entry.ids if one.scheme == "DOI"]
     external_ids: dict[str, str] = {scheme: ids[scheme] for scheme in _OTHER_IDS if scheme in ids}
     if arxiv_id is None and doi is None:
         external_ids["Doc"] = own_key(title, entry.authors, entry.year)
@@ -92,6 +93,7 @@ def _paper(entry: Reference, repaired: bool) -> PaperRecord:
         title=title,
         arxiv_id=arxiv_id,
         external_ids=external_ids,
+        further_dois=dois[1:],
         abstract=clean(entry.abstract, "abstract"),
         authors=[(name, None) for name in authors if name],
         year=int(entry.date[:4]) if entry.date else entry.year,

@@ -195,7 +195,7 @@ _SCHEMES: Final = (
     ("ACL", "ACL", identifiers.acl_id),
     ("DBLP", "DBLP", identifiers.dblp_key),
     ("MAG", "MAG", identifiers.number),
-    ("PubMed", "PMID", identifiers.number),
+    ("PubMed", "PMID", identifiers.pmid),
     ("PubMedCentral", "PMCID", identifiers.pmcid),
 )
 
@@ -205,7 +205,7 @@ def _arxiv_id(external_ids: Mapping[str, Any]) -> tuple[str | None, bool]:
     was repaired."""
     found, repaired = identifiers.stored_arxiv_id(external_ids.get("ArXiv"))
     if found is None:
-        found = identifiers.arxiv_id_from_doi(str(external_ids.get("DOI") or "").strip())
+        found = identifiers.arxiv_id_from_doi(identifiers.doi(str(external_ids.get("DOI") or "")) or "")
     return found, repaired
 
 
