@@ -122,6 +122,108 @@ def test_every_form_is_parsed(text: str, canonical: str) -> None:
     assert parse(canonical) == parse(text)
 
 
+SICI = "10.1002/(sici)1097-4571(19980401)49:4<327::aid-asi4>3.0.co;2-4"
+COMPONENT = "10.1659/0276-4741(2004)024[0141:spocmp]2.0.co;2"
+ACM = "10.1145/1137627.1137631"
+
+
+@pytest.mark.parametrize(
+    ("text", "dois"),
+    [
+        # SICI forms, which have brackets, colons and semicolons: as they are, in links, in HTML, in BibTeX
+        (SICI.upper(), [SICI]),
+        (COMPONENT, [COMPONENT]),
+        (SICI.replace("<", "%3C").replace(">", "%3E"), [SICI]),
+        (SICI.replace("<", "&lt;").replace(">", "&gt;"), [SICI]),
+        (SICI.replace("<", "&amp;lt;").replace(">", "&amp;gt;"), [SICI]),
+        (SICI.replace("<", r"{\textless}").replace(">", r"{\textgreater}"), [SICI]),
+        (SICI.replace("<", r"\textless{}").replace(">", r"\textgreater{}"), [SICI]),
+        (SICI.replace("<", "$<$").replace(">", "$>$"), [SICI]),
+        (SICI.replace("<", " <").replace(">", "> "), [SICI]),
+        (f"https://doi.org/{SICI}", [SICI]),
+        ("10.1002/(SICI)1096-9861(19960101)364:1<1::AID-CNE1>3.0.CO;2-#",
+         ["10.1002/(sici)1096-9861(19960101)364:1<1::aid-cne1>3.0.co;2-#"]),
+        ("https://doi.org/10.1002/(SICI)1096-9861(19960101)364:1%3C1::AID-CNE1%3E3.0.CO;2-%23",
+         ["10.1002/(sici)1096-9861(19960101)364:1<1::aid-cne1>3.0.co;2-#"]),
+        (f"{SICI}; {COMPONENT}", [SICI, COMPONENT]),
+        # escapes of BibTeX
+        (r"10.1007/978-3-540-73750-6\_4", ["10.1007/978-3-540-73750-6_4"]),
+        (r"10.1007/978-3-540-73750-6{\_}4", ["10.1007/978-3-540-73750-6_4"]),
+        # prefixes and links
+        ("info:doi/10.1000/182", ["10.1000/182"]),
+        ("DOI: 10.1000/182", ["10.1000/182"]),
+        ("doi10.1000/182", ["10.1000/182"]),
+        ("doi.acm.org/10.1145/1137627.1137631", [ACM]),
+        ("http://doi.acm.org/10.1145/1137627.1137631", [ACM]),
+        ("https://dl.acm.org/doi/abs/10.1145/1137627.1137631", [ACM]),
+        ("https://dl.acm.org/doi/pdf/10.1145/1137627.1137631?download=true", [ACM]),
+        ("https://onlinelibrary.wiley.com/doi/10.1002/asi.20317/abstract", ["10.1002/asi.20317"]),
+        ("https://onlinelibrary.wiley.com/doi/10.1002/asi.20317/full#references", ["10.1002/asi.20317"]),
+        ("https://www.frontiersin.org/articles/10.3389/fpsyg.2013.00863/full", ["10.3389/fpsyg.2013.00863"]),
+        ("https://iopscience.iop.org/article/10.1088/1742-6596/219/3/032019/pdf", ["10.1088/1742-6596/219/3/032019"]),
+        ("https://link.springer.com/content/pdf/10.1007/s11192-009-0146-3.pdf", ["10.1007/s11192-009-0146-3"]),
+        ("https://journals.plos.org/plosone/article?id=10.1371/journal.pone.0012345&x=1",
+         ["10.1371/journal.pone.0012345"]),
+        ("https://www.biorxiv.org/content/10.1101/2020.01.01.123456v2.full.pdf", ["10.1101/2020.01.01.123456"]),
+        ("https://doi-org.proxy.example.edu/10.1000/182", ["10.1000/182"]),
+        ("doi.org/10.1186/s12874-018-0541-7", ["10.1186/s12874-018-0541-7"]),
+        ("10.1016%2FJ.DAM.2012.12.006", ["10.1016/j.dam.2012.12.006"]),
+        # punctuation, brackets, spaces, and characters without width
+        ("10.1016/j.dam.2012.12.006.", ["10.1016/j.dam.2012.12.006"]),
+        ("(10.1016/0550-3213(94)90449-9),", ["10.1016/0550-3213(94)90449-9"]),
+        ("<https://doi.org/10.1000/182>", ["10.1000/182"]),
+        ("10.1000/ 182", ["10.1000/182"]),
+        ("10.1000/\u200b182", ["10.1000/182"]),
+        ("10.1007/978\u20103\u2010540", ["10.1007/978-3-540"]),
+        # several
+        ("10.1145/2925416 10.1109/CCC.2012.36", ["10.1145/2925416", "10.1109/ccc.2012.36"]),
+        ("10.1145/2925416, 10.1109/CCC.2012.36", ["10.1145/2925416", "10.1109/ccc.2012.36"]),
+        ("10.1145/2925416;10.1109/CCC.2012.36", ["10.1145/2925416", "10.1109/ccc.2012.36"]),
+        ("https://doi.org/10.1145/2925416;https://doi.org/10.1145/2925416", ["10.1145/2925416"]),
+        ("10.1145/2925416 and doi:10.1109/CCC.2012.36", ["10.1145/2925416", "10.1109/ccc.2012.36"]),
+        # none
+        ("", []),
+        ("in press", []),
+        ("10.1000", []),
+        ("10.1000/", []),
+        ("version 2.10.1000/182", []),
+    ],
+)  # fmt: skip
+def test_all_dois_of_a_field(text: str, dois: list[str]) -> None:
+    assert identifiers.dois(text) == dois
+    for doi in dois:
+        assert identifiers.dois(doi) == [doi]
+        assert str(parse(doi)) == f"DOI:{doi}"
+    if dois and " and " not in text and text.isprintable() and "10.1000/ " not in text:
+        assert str(parse(text)) == f"DOI:{dois[0]}", "a request is read as a record is"
+
+
+@pytest.mark.parametrize(
+    ("scheme", "value", "ids"),
+    [
+        ("DOI", "10.1145/2925416 10.1109/CCC.2012.36", ["DOI:10.1145/2925416", "DOI:10.1109/ccc.2012.36"]),
+        ("DOI", "10.48550/arXiv.2309.06180", ["arXiv:2309.06180"]),
+        ("DOI", "arXiv:2309.06180", ["arXiv:2309.06180"]),
+        ("DOI", "none yet", []),
+        ("arXiv", "1011.1669v3", ["arXiv:1011.1669"]),
+        ("arXiv", "arXiv:1011.1669v3 [cond-mat]", ["arXiv:1011.1669"]),
+        ("arXiv", "https://arxiv.org/pdf/1011.1669.pdf", ["arXiv:1011.1669"]),
+        ("arXiv", 806.1945, ["arXiv:0806.1945"]),
+        ("PMID", "19872477", ["PMID:19872477"]),
+        ("PMID", 19872477, ["PMID:19872477"]),
+        ("PMID", "PMID: 19872477", ["PMID:19872477"]),
+        ("PMID", "https://pubmed.ncbi.nlm.nih.gov/19872477/", ["PMID:19872477"]),
+        ("PMID", "PMC2323736", ["PMCID:2323736"]),
+        ("PMCID", "2323736", ["PMCID:2323736"]),
+        ("PMCID", "PMCID: PMC2323736", ["PMCID:2323736"]),
+        ("PMID", "unknown", []),
+        ("PMID", None, []),
+    ],
+)
+def test_fields_of_ids(scheme: str, value: object, ids: list[str]) -> None:
+    assert list(map(str, identifiers.field_ids(scheme, value))) == ids
+
+
 @pytest.mark.parametrize(
     ("text", "part"),
     [

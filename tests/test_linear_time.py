@@ -23,7 +23,7 @@ from scholarbase.bibliographies.names import split_names
 from scholarbase.bibliographies.ris import read_ris
 from scholarbase.bibliographies.years import years_in
 from scholarbase.errors import ScholarBaseError
-from scholarbase.identifiers import parse
+from scholarbase.identifiers import dois, parse
 from scholarbase.indexes import query_syntax
 from scholarbase.indexes.titles import main_title, normalize_title
 from scholarbase.indexes.vectors.bm25 import without_shortened
@@ -56,6 +56,8 @@ TEXTS: dict[str, Callable[[int], str]] = {
     "tags": lambda n: "<i " * (n // 3),
     "commands": lambda n: "\\a" * (n // 2),
     "a DOI": lambda n: "10.1234/" + "a." * (n // 2),
+    "commas": lambda n: "," * n,
+    "backslashes": lambda n: "\\" * n,
     "a link": lambda n: "https://a.org/" + "/" * n,
     "capitals": lambda n: "aA" * (n // 2),
     "spaces": lambda n: "a." + " " * n,
@@ -85,6 +87,7 @@ PARSERS: dict[str, Callable[[str], Any]] = {
     "main_title": main_title,
     "sentence_ends": lambda text: list(sentence_ends(text)),
     "parse": parse,
+    "dois": lambda text: dois(f"10.1000/1 {text}"),
     "read_bibliography": lambda text: read_bibliography(text, most=None),
     "read_bibtex": lambda text: read_bibtex("@misc{key, title = {" + text + "}}"),
     "read_csl": lambda text: read_csl(orjson.dumps([{"title": text, "note": text}]).decode()),

@@ -7,8 +7,10 @@ import json
 import pytest
 
 from scholarbase.bibliographies import read_bibliography
+from scholarbase.bibliographies.bibtex import read_bibtex
 from scholarbase.bibliographies.latex import plain
 from scholarbase.bibliographies.names import surname
+from scholarbase.bibliographies.ris import read_ris
 from scholarbase.errors import InvalidRequest
 from scholarbase.identifiers import parse
 from scholarbase.models.limits import MAX_REFERENCES
@@ -186,3 +188,38 @@ def test_latex_as_plain_text(text: str, written: str) -> None:
 )
 def test_surnames_in_any_order(name: str, last: str) -> None:
     assert surname(name) == last
+
+
+@pytest.mark.parametrize(
+    ("fields", "ids"),
+    [
+        ("eprint={19872477}, eprinttype={pubmed}", ["PMID:19872477"]),
+        ("eprint={PMC2323736}, eprinttype={pmcid}", ["PMCID:2323736"]),
+        ("eprint={arXiv:1011.1669v3}, archivePrefix={arXiv}", ["arXiv:1011.1669"]),
+        ("eprint={9711200}, archivePrefix={arXiv}, primaryClass={hep-th}", ["arXiv:hep-th/9711200"]),
+        ("eprint={0309136}, primaryClass={math.GT}", ["arXiv:math/0309136"]),
+        ("pmid={PMID: 19872477}, pmcid={PMC2323736}", ["PMID:19872477", "PMCID:2323736"]),
+        ("doi={http://doi.acm.org/10.1145/1137627.1137631}", ["DOI:10.1145/1137627.1137631"]),
+        ("doi={10.1145/2925416 10.1109/CCC.2012.36}", ["DOI:10.1145/2925416", "DOI:10.1109/ccc.2012.36"]),
+        ("note={see 10.1000/182 (and 10.1000/183).}", ["DOI:10.1000/182", "DOI:10.1000/183"]),
+    ],
+)
+def test_ids_of_bibtex_fields(fields: str, ids: list[str]) -> None:
+    [reference] = read_bibtex("@misc{k, title={T}, " + fields + "}")[0]
+    assert list(map(str, reference.ids)) == ids
+
+
+@pytest.mark.parametrize(
+    ("line", "ids"),
+    [
+        ("L3  - 10.1000/ebsco.1", ["DOI:10.1000/ebsco.1"]),
+        ("DO  - 10.1659/0276-4741(2004)024[0141:SPOCMP]2.0.CO;2",
+         ["DOI:10.1659/0276-4741(2004)024[0141:spocmp]2.0.co;2"]),
+        ("DO  - https://doi.org/10.1000/182", ["DOI:10.1000/182"]),
+        ("C2  - PMC2323736", ["PMCID:2323736"]),
+        ("UR  - https://dl.acm.org/doi/10.1145/1137627.1137631", ["DOI:10.1145/1137627.1137631"]),
+    ],
+)  # fmt: skip
+def test_ids_of_ris_tags(line: str, ids: list[str]) -> None:
+    [reference] = read_ris(f"TY  - JOUR\nTI  - T\n{line}\nER  - \n")
+    assert list(map(str, reference.ids)) == ids

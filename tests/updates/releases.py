@@ -36,16 +36,21 @@ def record(rng: random.Random, dataset: str, key: Any) -> dict[str, Any]:  # noq
     def words(count: int) -> str:
         return " ".join(rng.choice(WORDS) for _ in range(count))
 
+    def title(arxiv_id: str | None) -> str:
+        """Most records with one arXiv id have one title, so that they are of one paper."""
+        return words(3).title() if arxiv_id is None or rng.random() < 0.3 else f"On The Graph Of {arxiv_id}"
+
     match dataset:
         case "papers":
+            arxiv_id = rng.choice([*arxiv_ids(), None])
             return {
                 "corpusid": key,
                 "externalids": {
-                    "ArXiv": rng.choice([*arxiv_ids(), None]),
+                    "ArXiv": arxiv_id,
                     "DOI": f"10.1000/{rng.randint(1, 8)}" if rng.random() < 0.5 else None,
                 },
                 "url": f"https://www.semanticscholar.org/paper/{rng.getrandbits(160):040x}",
-                "title": words(3).title(),
+                "title": title(arxiv_id),
                 "authors": [
                     {"name": f"Ann {words(1).title()}", "authorId": str(rng.randint(1, 6))}
                     for _ in range(rng.randint(0, 3))
@@ -87,7 +92,7 @@ def record(rng: random.Random, dataset: str, key: Any) -> dict[str, Any]:  # noq
         case _:
             return {
                 "id": key,
-                "title": words(3).title(),
+                "title": title(key),
                 "abstract": rng.choice([words(6), None]),
                 "authors": f"Bob {words(1).title()}, Cy Young",
                 "categories": rng.choice(["hep-th", "cs.CL cs.IR"]),

@@ -368,7 +368,7 @@ def test_works_join_the_papers_of_other_sources(tmp_path: Path) -> None:
     paper = {
         "corpusid": 7,
         "externalids": {"ArXiv": "2309.06180", "MAG": None},
-        "title": "Paged attention",
+        "title": "The state of OA",
         "authors": [],
         "year": 2023,
     }
@@ -384,7 +384,7 @@ def test_works_join_the_papers_of_other_sources(tmp_path: Path) -> None:
     with Library.open(tmp_path / "library") as library:
         for name in ("OpenAlex:W21", "OpenAlex:W22", "CorpusId:7"):
             found = library.paper(name)
-            assert (found.id, found.title, found.abstract) == ("arXiv:2309.06180", "Paged attention", TEXT)
+            assert (found.id, found.title, found.abstract) == ("arXiv:2309.06180", "The state of OA", TEXT)
         assert (found.citation_count, found.external_ids["OpenAlex"], found.year) == (21, "W21", 2018)
         assert library.citations("OpenAlex:W9").total == 1
     # The last line of an ingest did not count them.
