@@ -69,7 +69,10 @@ _ARXIV_NUMBER = re.compile(r"(\d{3,4})\.(\d{1,16})", re.ASCII)
 _ARXIV_OLD = re.compile(
     r"([a-z]+(?:-[a-z]+)?)(?:\.[a-z-]+)?/(\d\d(?:0[1-9]|1[0-2])\d{3})(?:v\d{1,4})?", re.ASCII | re.IGNORECASE
 )
-_PLAIN_DOI = re.compile(r"10\.\d{3,9}(?:\.\d+)*/[a-z0-9._/:()-]*[a-z0-9]", re.ASCII | re.IGNORECASE)
+_PLAIN_DOI = re.compile(
+    r"(?:https?://(?:dx\.)?doi\.org/)?(10\.\d{3,9}(?:\.\d+)*/[a-z0-9._/:()-]*[a-z0-9])",
+    re.ASCII | re.IGNORECASE,
+)
 """Most DOIs. Others are unescaped and trimmed first."""
 _DOI = re.compile(r"10\.\d{3,9}(?:\.\d+)*/\S+", re.ASCII)
 _DOI_START = re.compile(r"(?:(?<=doi)|(?<![\w.-]))10\.\d{3,9}(?:\.\d+)*/", re.ASCII)
@@ -208,8 +211,9 @@ def dois(text: str) -> list[str]:
 def _doi_parts(text: str) -> list[str | None]:
     """The DOI of each part of a field, None for parts without one."""
     lower = _lower(text)
-    if _PLAIN_DOI.fullmatch(text) is not None and not lower.endswith(_PAGES) and "10.1101/" not in lower:
-        return [lower]
+    plain = _PLAIN_DOI.fullmatch(lower)
+    if plain is not None and not lower.endswith(_PAGES) and "10.1101/" not in lower:
+        return [plain[1]]
     if "10." not in text:
         return []
     spaced = " ".join(_unescaped(lower).split())

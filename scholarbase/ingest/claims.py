@@ -21,7 +21,6 @@ from scholarbase.indexes.agreement import NAMING_LETTERS, is_same_work
 from scholarbase.indexes.catalog import find
 from scholarbase.indexes.titles import normalize_title, title_hash_of
 from scholarbase.ingest.records import PaperRecord, Reject, ids_of, record_of
-from scholarbase.ingest.sources.own import own_key
 
 _DOUBTFUL: Final = "doubtful_ids"
 """The table of :func:`doubtful_ids`."""
@@ -173,8 +172,7 @@ def agreed_papers(
         else:
             known[name] = same
     if record.arxiv_id is None and not {"DOI", "Doc"} & record.external_ids.keys():
-        authors = tuple(name for name, _ in record.authors)
-        record.external_ids["Doc"] = own_key(record.title, authors, record.year)
+        record.external_ids["Doc"] = record.own_id
         known |= find(db, [Identifier("Doc", record.external_ids["Doc"])])
     return known, lost
 

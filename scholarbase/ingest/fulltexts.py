@@ -150,8 +150,7 @@ class FullTexts:
                         lines.append(line)
                 elif about.title is not None and (own := _own_record(full, about)) is not None:
                     records[Dataset.JSON_LINES].append(own)
-                    if "Doc" in own.external_ids:  # the id that the paper gets here
-                        ids = (*ids, f"Doc:{own.external_ids['Doc']}")
+                    ids = (f"Doc:{own.own_id}", *ids)  # the paper's, if its ids are those of another one
                 self._stage(file.name, entry.number, full, ids)
         packed = store.packed(lines)
         with self._checkpoint.transaction():
