@@ -21,6 +21,7 @@ from scholarbase.indexes.agreement import NAMING_LETTERS, is_same_work
 from scholarbase.indexes.catalog import find
 from scholarbase.indexes.titles import normalize_title, title_hash_of
 from scholarbase.ingest.records import PaperRecord, Reject, ids_of, record_of
+from scholarbase.ingest.sources.own import own_key
 
 _DOUBTFUL: Final = "doubtful_ids"
 """The table of :func:`doubtful_ids`."""
@@ -65,6 +66,11 @@ def stored_record(db: sqlite3.Connection, number: int) -> PaperRecord:
         "SELECT title, authors, details FROM papers WHERE id = ?", (number,)
     ).fetchone()
     return PaperRecord(title, authors=orjson.loads(authors or "[]"), details=orjson.loads(details or "{}"))
+
+
+def entry_id(record: PaperRecord) -> str:
+    """The id of a record that has, or keeps, no other one."""
+    return own_key(record.title, tuple(name for name, _ in record.authors), record.year)
 
 
 def remove_id(record: PaperRecord, name: Identifier) -> None:
@@ -172,7 +178,7 @@ def agreed_papers(
         else:
             known[name] = same
     if record.arxiv_id is None and not {"DOI", "Doc"} & record.external_ids.keys():
-        record.external_ids["Doc"] = record.own_id
+        record.external_ids["Doc"] = entry_id(record)
         known |= find(db, [Identifier("Doc", record.external_ids["Doc"])])
     return known, lost
 

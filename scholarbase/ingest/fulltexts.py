@@ -33,6 +33,7 @@ from scholarbase.indexes.catalog import find
 from scholarbase.indexes.filters import NO_FILTERS
 from scholarbase.indexes.titles import normalize_title, title_hash
 from scholarbase.ingest.checkpoint import Checkpoint, batched
+from scholarbase.ingest.claims import entry_id
 from scholarbase.ingest.records import PaperRecord, Reject
 from scholarbase.ingest.sources import Dataset, StoredBytes, changed_while_read, open_lines, sha256_of
 from scholarbase.ingest.sources.arxiv import parse_arxiv
@@ -150,7 +151,7 @@ class FullTexts:
                         lines.append(line)
                 elif about.title is not None and (own := _own_record(full, about)) is not None:
                     records[Dataset.JSON_LINES].append(own)
-                    ids = (f"Doc:{own.own_id}", *ids)  # the paper's, if its ids are those of another one
+                    ids = (f"Doc:{entry_id(own)}", *ids)  # the paper's, if its ids are those of another one
                 self._stage(file.name, entry.number, full, ids)
         packed = store.packed(lines)
         with self._checkpoint.transaction():

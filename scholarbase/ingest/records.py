@@ -26,7 +26,7 @@ class PaperRecord:
     ``further_dois`` name the paper too. ``details`` has the known fields of :class:`.catalog.Details`. ``repaired``:
     the source has a damaged arXiv id. ``status`` is what the source says besides the abstract and the comment.
     ``references`` are the numbers of the OpenAlex works that the paper cites. ``line`` is where the record starts in
-    its file, 0 if that is not known. ``own_id`` is the ``Doc`` id of an entry that has, or keeps, no arXiv id and DOI.
+    its file, 0 if that is not known.
     """
 
     title: str
@@ -49,7 +49,6 @@ class PaperRecord:
     status: PaperStatus | None = None
     references: list[int] = field(default_factory=list)
     line: int = 0
-    own_id: str = ""
 
 
 @dataclass(slots=True)

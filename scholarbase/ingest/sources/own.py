@@ -75,9 +75,9 @@ def _paper(entry: Reference, repaired: bool) -> PaperRecord:
     arxiv_id, doi = ids.get("arXiv"), ids.get("DOI")
     dois = [one.value for one in entry.ids if one.scheme == "DOI"]
     external_ids: dict[str, str] = {scheme: ids[scheme] for scheme in _OTHER_IDS if scheme in ids}
-    own_id = own_key(title, entry.authors, entry.year)
+    year = int(entry.date[:4]) if entry.date else entry.year
     if arxiv_id is None and doi is None:
-        external_ids["Doc"] = own_id
+        external_ids["Doc"] = own_key(title, tuple(filter(None, authors)), year)
     venue = clean(entry.venue, "venue")
     journal = [venue, clean(entry.volume, "volume"), clean(entry.pages, "pages")]
     kind = _KINDS.get(re.sub(r"\W", "", entry.kind[:50].lower()))
@@ -95,10 +95,9 @@ def _paper(entry: Reference, repaired: bool) -> PaperRecord:
         arxiv_id=arxiv_id,
         external_ids=external_ids,
         further_dois=dois[1:],
-        own_id=own_id,
         abstract=clean(entry.abstract, "abstract"),
         authors=[(name, None) for name in authors if name],
-        year=int(entry.date[:4]) if entry.date else entry.year,
+        year=year,
         publication_date=entry.date,
         venue=venue,
         details={name: value for name, value in details.items() if value is not None},
