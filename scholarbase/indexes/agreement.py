@@ -47,6 +47,8 @@ def first_authors_agree(some: Sequence[str], others: Sequence[str]) -> bool | No
     """Whether the first author of one list is in the other one. None if a list is empty."""
     if not some or not others:
         return None
+    if fold(surname(some[0])) == fold(surname(others[0])):
+        return True
     first, second = ([fold(surname(name)) for name in names[:_MAX_COMPARED]] for names in (some, others))
     return is_among(first[0], second) or is_among(second[0], first)
 
@@ -62,13 +64,15 @@ def is_same_work(
     """Whether two records with one id describe one work: their titles or their first authors agree.
 
     Titles with other first authors must be nearly the same, and long enough to name one work. ``are_parts``: they are
-    two parts of a book or journal, of which one author may have written several.
+    two parts of a book or journal, of which one author may have written several, so that the titles decide.
     """
     same_author = first_authors_agree(authors, other_authors)
-    if same_author is False:
-        relation = relation_of(title, other_title)[0]
-        return relation != "other" and len(normalize_title(title)) >= NAMING_LETTERS
-    return (same_author is True and not are_parts) or titles_agree(title, other_title)
+    if same_author and not are_parts:
+        return True
+    if same_author is None:
+        return titles_agree(title, other_title)
+    is_long = len(normalize_title(title)) >= NAMING_LETTERS
+    return (same_author or is_long) and relation_of(title, other_title)[0] != "other"
 
 
 def is_among(name: str, known: Sequence[str]) -> bool:

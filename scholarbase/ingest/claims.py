@@ -7,6 +7,7 @@ id joins two records only if their titles or first authors agree. Else it stays 
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -25,6 +26,7 @@ from scholarbase.ingest.sources.own import own_key
 
 _DOUBTFUL: Final = "doubtful_ids"
 """The table of :func:`doubtful_ids`."""
+_FIRST_PAGE: Final = re.compile(r"\d+", re.ASCII)
 _MOST_ENTRIES: Final = 10_000
 """Entries with one id that are compared; more than that have an id that says nothing."""
 
@@ -49,15 +51,20 @@ class Conflict:
 
 def is_same_paper(one: PaperRecord, other: PaperRecord) -> bool:
     """Whether two records with one id are of one paper."""
-    first, second = (record.details.get("journal") or (None, None, None) for record in (one, other))
+    first, second = (_FIRST_PAGE.search(_pages(record)) for record in (one, other))
     chapters = all(record.details.get("publication_types") == ["BookSection"] for record in (one, other))
     return is_same_work(
         one.title,
         [name for name, _ in one.authors],
         other.title,
         [name for name, _ in other.authors],
-        are_parts=chapters or (None not in (first[2], second[2]) and first[2] != second[2]),
+        are_parts=chapters or (first is not None and second is not None and first[0] != second[0]),
     )
+
+
+def _pages(record: PaperRecord) -> str:
+    journal = record.details.get("journal")
+    return (journal[2] or "") if journal else ""
 
 
 def stored_record(db: sqlite3.Connection, number: int) -> PaperRecord:
