@@ -77,8 +77,10 @@ _PLAIN_DOI = re.compile(
 _DOI = re.compile(r"10\.\d{3,9}(?:\.\d+)*/\S+", re.ASCII)
 _DOI_START = re.compile(r"(?:(?<=doi)|(?<![\w.-]))10\.\d{3,9}(?:\.\d+)*/", re.ASCII)
 _BETWEEN_DOIS = re.compile(r"\s+|(?<![,;|])[,;|]+(?=https?:|(?:info:)?doi|10\.\d{3,9}(?:\.\d+)*/)", re.ASCII)
-_SPACED_DOI = re.compile(r"(10\.\d{3,9}) ?/ (?=\w)| (?=<[\w.]*:[\w.:-]*>)|(>) (?=\d\.\d)", re.ASCII)
-"""Spaces within a DOI: behind its prefix, and around the brackets of a SICI
+_SPACED_DOI = re.compile(
+    r"(10\.) (?=\d{4})|(10\.\d{3,9}) ?/ (?=\w)|(-) (?=\d+-)| (?=<[\w.]*:[\w.:-]*>)|(>) (?=\d\.\d)", re.ASCII
+)
+"""Spaces within a DOI: in its prefix, at the ends of lines, and around the brackets of a SICI
 (``<327::AID-ASI4>3.0.CO;2-4``, https://www.niso.org/publications/ansiniso-z3956-1996-r2002)."""
 _DOI_ESCAPES = re.compile(
     r"(?P<tex>\$[<>]\$|\{?\\{1,4}text(?:less|greater)(?:\{\}|\s)?\}?|\{?\\{1,4}[_&%$#<>]\}?)"
@@ -91,7 +93,9 @@ _DOI_CHARS: Final = str.maketrans(
     | dict.fromkeys("\u2010\u2011\u2012\u2013\u2212", "-")
 )
 """Characters that programs put into DOIs: without width, and dashes."""
-_END_OF_LINK = re.compile(r"[?&].*|(?<!;2-)#.*|\.(?:pdf|html?|xml)(?=[?&#]|$).*")
+_FRAGMENT = re.compile(r"(?<!;2-)#.*")
+"""A part of a page. The last character of a SICI can be ``#`` too."""
+_END_OF_LINK = re.compile(r"[?&].*|\.(?:pdf|html?|xml)(?=[?&#]|$).*")
 _PAGES: Final = (
     "/abstract", "/full", "/fulltext", "/pdf", "/epdf", "/pdfdirect", "/html", "/meta", "/summary", "/references",
 )  # fmt: skip
@@ -217,15 +221,20 @@ def _doi_parts(text: str) -> list[str | None]:
     if "10." not in text:
         return []
     spaced = " ".join(_unescaped(lower).split())
-    joined = _SPACED_DOI.sub(lambda match: f"{match[1]}/" if match[1] else match[2] or "", spaced)
+    joined = _SPACED_DOI.sub(_without_space, spaced)
     return [_doi_in(part) for part in _BETWEEN_DOIS.split(joined) if part]
+
+
+def _without_space(match: re.Match[str]) -> str:
+    start, prefix, hyphen, bracket = match.groups(default="")
+    return f"{prefix}/" if prefix else start or hyphen or bracket
 
 
 def _doi_in(part: str) -> str | None:
     start = _DOI_START.search(part) if len(part) <= MAX_LENGTH else None
     if start is None:
         return None
-    value = part[start.start() :]
+    value = _FRAGMENT.sub("", part[start.start() :])
     if "://" in part[: start.start()]:
         value = _END_OF_LINK.sub("", value)
     before = ""

@@ -115,7 +115,7 @@ def divide_claims(
     counts: Counter[str] = Counter()
     for arxiv_id, claimed in claims.items():
         members = claimed[:1]
-        losers = []
+        losers: list[tuple[str, PaperRecord]] = []
         for dataset, record in claimed[1:]:
             same = any(is_same_paper(record, member) for _, member in members)
             (members if same else losers).append((dataset, record))
@@ -202,15 +202,15 @@ def contested_ids(db: sqlite3.Connection) -> dict[Identifier, Conflict]:
     ]
     known = find(db, shared)
     found = {}
-    for name in shared:
+    for name in [one for one in shared if one not in known]:
         rows = db.execute(
             """
             SELECT file, record FROM own_entries JOIN claims ON own_entries.rowid = entry
             WHERE scheme = ? AND value = ? ORDER BY place, record LIMIT ?
             """,
             (*name, _MOST_ENTRIES),
-        )
-        if name not in known and (pair := _different(rows)) is not None:
+        ).fetchall()
+        if (pair := _different(rows)) is not None:
             (file, record), other = pair
             found[name] = Conflict(file, record.line, name, (record.title, other.title))
     db.execute("DROP TABLE claims")

@@ -61,13 +61,14 @@ def build(folder: Path, name: str = "library", **sources: Any) -> Manifest:
 
 def papers(folder: Path, name: str = "library") -> dict[str, str]:
     """The titles of the papers by their ids."""
-    with (
-        closing(sqlite3.connect(folder / name / "catalog.sqlite")) as db,
-        Library.open(folder / name) as library,
-    ):
-        names = [f"Title:{title}" for (title,) in db.execute("SELECT title FROM papers")]
-        found = [library.title_match(name[6:], limit=10).results for name in names]
-    return {match.paper.id: match.paper.title or "" for matches in found for match in matches}
+    with closing(sqlite3.connect(folder / name / "catalog.sqlite")) as db:
+        rows = db.execute("SELECT title, arxiv_id, corpus_id, external_ids FROM papers").fetchall()
+    found = {}
+    for title, arxiv_id, corpus_id, others in rows:
+        ids = {"arXiv": arxiv_id, "CorpusId": corpus_id} | json.loads(others or "{}")
+        scheme = next(one for one in ("arXiv", "CorpusId", "Doc", "OpenAlex", "DOI") if ids.get(one))
+        found[f"{scheme}:{ids[scheme]}"] = title
+    return found
 
 
 def titles(folder: Path, *ids: str, name: str = "library") -> list[str | None]:
