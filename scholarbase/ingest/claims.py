@@ -95,7 +95,7 @@ def remove_id(record: PaperRecord, name: Identifier) -> None:
         record.external_ids["DOI"] = dois[0]
     record.further_dois = dois[1:]
     if record.url in (f"https://arxiv.org/abs/{name.value}", f"https://doi.org/{name.value}"):
-        record.url = None
+        record.url = f"https://doi.org/{dois[0]}" if dois else None
 
 
 def divide_claims(

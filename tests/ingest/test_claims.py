@@ -276,4 +276,5 @@ def test_what_follows_from_a_removed_id_is_removed() -> None:
         further_dois=["10.1000/b"], details={"is_open_access": True}, url="https://arxiv.org/abs/2101.00001",
     )  # fmt: skip
     remove_id(record, Identifier("arXiv", "2101.00001"))
-    assert record == PaperRecord("T", external_ids={"PMID": "3", "DOI": "10.1000/b"})
+    ids = {"PMID": "3", "DOI": "10.1000/b"}
+    assert record == PaperRecord("T", external_ids=ids, url="https://doi.org/10.1000/b")

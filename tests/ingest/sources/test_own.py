@@ -310,7 +310,7 @@ def test_the_order_of_entries_does_not_matter(
 ) -> None:
     entries = random.Random(seed).sample(ENTRIES, len(ENTRIES))
     assert _rows(tmp_path, entries) == in_order
-    assert len(in_order["papers"]) == 3
+    assert len(in_order["papers"]) == 5
 
 
 @pytest.mark.slow
