@@ -10,7 +10,7 @@ from scholarbase.identifiers import MAX_LENGTH, Identifier, parse, trimmed
 
 _ID: Final = re.compile(
     r"https?://(?:[^\s<>\"{}|^`]|<[\w.]*:[\w.:-]*>(?=\d\.\d))+"
-    r"|(?<![\w./])10\.\d{4,9}(?:\.\d+)*/(?:[^\s<>\"{}]|<[\w.]*:[\w.:-]*>(?=\d\.\d))+"
+    r"|(?<![\w./])(?:(?:dx\.)?doi\.(?:acm\.)?org/|info:doi/)?10\.\d{4,9}(?:\.\d+)*/(?:[^\s<>\"{}]|<[\w.]*:[\w.:-]*>(?=\d\.\d))+"
     r"|(?<![\w.])(?:CorpusID|PMID|PMCID|ACL|DBLP|MAG)\s?:\s?[\w./-]+"
     r"|(?<![\w./-])[a-z]{2,8}(?:-[a-z]{2,4})?(?:\.[A-Z]{2})?/\d{7}(?!\d)"
     r"|(?<![\w.-])\d{4}\.\d{4,5}(?:v\d{1,2})?(?![\w-])",

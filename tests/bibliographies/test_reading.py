@@ -8,6 +8,7 @@ import pytest
 
 from scholarbase.bibliographies import read_bibliography
 from scholarbase.bibliographies.bibtex import read_bibtex
+from scholarbase.bibliographies.ids import find_ids
 from scholarbase.bibliographies.latex import plain
 from scholarbase.bibliographies.names import surname
 from scholarbase.bibliographies.ris import read_ris
@@ -223,3 +224,20 @@ def test_ids_of_bibtex_fields(fields: str, ids: list[str]) -> None:
 def test_ids_of_ris_tags(line: str, ids: list[str]) -> None:
     [reference] = read_ris(f"TY  - JOUR\nTI  - T\n{line}\nER  - \n")
     assert list(map(str, reference.ids)) == ids
+
+
+@pytest.mark.parametrize(
+    ("text", "ids"),
+    [
+        ("See doi.org/10.1186/s12874-018-0541-7.", {"DOI:10.1186/s12874-018-0541-7": "doi.org/10.1186/s12874-018-0541-7"}),
+        ("info:doi/10.1000/182, and", {"DOI:10.1000/182": "info:doi/10.1000/182"}),
+        ("<i>10.1000/182</i>", {"DOI:10.1000/182": "10.1000/182"}),
+        ("(doi:10.1000/182(a)).", {"DOI:10.1000/182(a)": "10.1000/182(a)"}),
+        ("(10.1000/x%3Cy%3E.2)", {"DOI:10.1000/x<y>.2": "10.1000/x%3Cy%3E.2"}),
+        ("A. 10.1002/(SICI)1097-4571(1998)49:4<327::AID-ASI4>3.0.CO;2-4. B", {
+            "DOI:10.1002/(sici)1097-4571(1998)49:4<327::aid-asi4>3.0.co;2-4":
+            "10.1002/(SICI)1097-4571(1998)49:4<327::AID-ASI4>3.0.CO;2-4"}),
+    ],
+)  # fmt: skip
+def test_dois_in_a_text(text: str, ids: dict[str, str]) -> None:
+    assert {str(one.id): text[one.start : one.end] for one in find_ids(text)} == ids
