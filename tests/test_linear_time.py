@@ -17,7 +17,6 @@ from scholarbase.bibliographies import read_bibliography
 from scholarbase.bibliographies.bibtex import read_bibtex
 from scholarbase.bibliographies.csl import read_csl
 from scholarbase.bibliographies.ids import find_ids
-from scholarbase.bibliographies.latex import plain
 from scholarbase.bibliographies.lines import guessed_title, read_lines
 from scholarbase.bibliographies.names import split_names
 from scholarbase.bibliographies.ris import read_ris
@@ -27,6 +26,7 @@ from scholarbase.identifiers import dois, parse
 from scholarbase.indexes import query_syntax
 from scholarbase.indexes.titles import main_title, normalize_title
 from scholarbase.indexes.vectors.bm25 import without_shortened
+from scholarbase.markup import plain, plain_abstract
 from scholarbase.models.status import is_withdrawn
 from scholarbase.responses.pages import sentence_ends
 from scholarbase.search.known_items import MAY_BE_ID
@@ -54,6 +54,24 @@ TEXTS: dict[str, Callable[[int], str]] = {
     "operators": lambda n: "a AND " * (n // 6),
     "hyphens": lambda n: "-" * n,
     "tags": lambda n: "<i " * (n // 3),
+    "dollars": lambda n: "$" * n,
+    "dollars apart": lambda n: "$ x_" * (n // 4),
+    "braces": lambda n: "{" * n,
+    "braces in braces": lambda n: "{" * (n // 2) + "}" * (n // 2),
+    "styles": lambda n: "<i>" * (n // 3),
+    "raised text": lambda n: "<sup>" * (n // 5) + "</sup>",
+    "formulas of MathML": lambda n: "<math>" * (n // 6),
+    "nested MathML": lambda n: "<math>" + "<mrow>" * (n // 13) + "</mrow>" * (n // 13) + "</math>",
+    "formulas of JATS": lambda n: "<tex-math>" * (n // 10),
+    "comments": lambda n: "<!--" * (n // 4),
+    "entities": lambda n: "&amp;" * (n // 5),
+    "escaped entities": lambda n: "&" + "amp;" * (n // 4),
+    "begins of formulas": lambda n: "\\(" * (n // 2),
+    "ends of formulas": lambda n: "\\)" + "\\(" * (n // 2),
+    "fractions": lambda n: "$" + "\\frac" * (n // 5) + "$",
+    "scripts": lambda n: "$" + "^{" * (n // 2) + "$",
+    "tildes": lambda n: "a~" * (n // 2),
+    "copyrights": lambda n: "Copyright (c) 2000 " * (n // 19),
     "commands": lambda n: "\\a" * (n // 2),
     "a DOI": lambda n: "10.1234/" + "a." * (n // 2),
     "commas": lambda n: "," * n,
@@ -95,6 +113,8 @@ PARSERS: dict[str, Callable[[str], Any]] = {
     "read_lines": read_lines,
     "find_ids": find_ids,
     "plain": plain,
+    "plain_abstract": plain_abstract,
+    "with_greek": query_syntax.with_greek,
     "split_names": split_names,
     "guessed_title": guessed_title,
     "years_in": years_in,

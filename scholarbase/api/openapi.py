@@ -331,7 +331,7 @@ def documented(struct: type[msgspec.Struct], is_sized: bool, /) -> type[BaseMode
             kind, default = kind | None, None
         elif has_default and struct is Paper:  # only the requested fields are present
             default = field.default if field.default is not msgspec.NODEFAULT else field.default_factory()
-            default = [] if default == () else default
+            default = [] if default == () else None if default is msgspec.UNSET else default
         fields[name] = (kind, Field(default, **about))
     base = Sized if is_sized else None
     return create_model(struct.__name__, __doc__=struct.__dict__.get("__doc__"), __base__=base, **fields)
@@ -354,7 +354,8 @@ def _documented_type(annotation: Any, is_sized: bool) -> Any:
     if origin is tuple:
         return list[_documented_type(arguments[0], is_sized)]  # type: ignore[misc]
     if origin in (Union, UnionType):
-        return Union[tuple(_documented_type(one, is_sized) for one in arguments)]  # noqa: UP007
+        kinds = (_documented_type(one, is_sized) for one in arguments if one is not msgspec.UnsetType)
+        return Union[tuple(kinds)]  # noqa: UP007
     if isinstance(annotation, type) and issubclass(annotation, msgspec.Struct):
         return documented(annotation, is_sized and issubclass(annotation, Response))
     return annotation

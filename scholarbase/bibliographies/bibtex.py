@@ -22,11 +22,18 @@ from bibtexparser.model import (
 from bibtexparser.splitter import Splitter
 
 from scholarbase.bibliographies.ids import find_ids, leading_ids
-from scholarbase.bibliographies.latex import plain
 from scholarbase.bibliographies.names import split_keywords, split_names
-from scholarbase.bibliographies.references import CHECKING, Purpose, Reference, too_long, unreadable
+from scholarbase.bibliographies.references import (
+    CHECKING,
+    Purpose,
+    Reference,
+    plain_texts,
+    too_long,
+    unreadable,
+)
 from scholarbase.bibliographies.years import first_year, whole_day
 from scholarbase.identifiers import Identifier, field_ids
+from scholarbase.markup import plain
 
 # Broken entries are results, not lines of a log.
 logging.getLogger("bibtexparser.splitter").setLevel(logging.CRITICAL)
@@ -109,19 +116,26 @@ def _reference(entry: Entry, raw: str, line: int, macros: Mapping[str, str], pur
         line,
         key,
         _ids(fields, own=purpose.own_ids),
-        plain(fields.get("title", "")) or None,
-        tuple(plain(name) for name in names[: purpose.max_authors]),
-        more or len(names) > purpose.max_authors,
-        first_year(date),
-        venue=next((plain(fields[name]) for name in _VENUES if fields.get(name)), None),
+        authors=tuple(_plain(name) for name in names[: purpose.max_authors]),
+        more_authors=more or len(names) > purpose.max_authors,
+        year=first_year(date),
         kind=entry.entry_type.lower(),
         date=whole_day(fields.get("date", "")),
-        abstract=plain(fields.get("abstract", "")) or None,
-        keywords=split_keywords(next((plain(fields[name]) for name in _KEYWORDS if name in fields), "")),
+        keywords=split_keywords(next((_plain(fields[name]) for name in _KEYWORDS if name in fields), "")),
         url=_ESCAPED.sub(r"\1", fields.get("url", "")).strip() or None,
-        volume=plain(fields.get("volume", "")) or None,
-        pages=plain(fields.get("pages", "")) or None,
+        volume=_plain(fields.get("volume", "")) or None,
+        pages=_plain(fields.get("pages", "")) or None,
+        **plain_texts(
+            fields.get("title", ""),
+            fields.get("abstract", ""),
+            next((fields[name] for name in _VENUES if fields.get(name)), ""),
+            braces=True,
+        ),
     )
+
+
+def _plain(text: str) -> str:
+    return plain(text, braces=True)
 
 
 def _ids(fields: Mapping[str, str], *, own: bool) -> tuple[Identifier, ...]:

@@ -11,9 +11,17 @@ import orjson
 
 from scholarbase.bibliographies.ids import find_ids, leading_ids
 from scholarbase.bibliographies.names import split_keywords
-from scholarbase.bibliographies.references import CHECKING, Purpose, Reference, too_long, unreadable
+from scholarbase.bibliographies.references import (
+    CHECKING,
+    Purpose,
+    Reference,
+    plain_texts,
+    too_long,
+    unreadable,
+)
 from scholarbase.bibliographies.years import first_year, whole_day
 from scholarbase.identifiers import field_ids
+from scholarbase.markup import plain
 
 _BETWEEN: Final = re.compile(r"[\s,]+")
 _WITH_IDS: Final = ("DOI", "arXiv", "PMID", "PMCID", "URL", "note", "number", "container-title")
@@ -83,24 +91,25 @@ def _reference(item: Any, place: int, purpose: Purpose) -> Reference:
             ids += leading_ids(value)
         else:
             ids += [one.id for one in find_ids(value)]
-    title = " ".join(_text(item.get("title")).split())
     return Reference(
         raw,
         place,
         _text(item.get("id")) or None,
         tuple(dict.fromkeys(ids)),
-        title or None,
-        tuple(names[: purpose.max_authors]),
-        len(names) > purpose.max_authors,
-        _year(item.get("issued")),
-        venue=_text(item.get("container-title")) or _text(item.get("publisher")) or None,
+        authors=tuple(map(plain, names[: purpose.max_authors])),
+        more_authors=len(names) > purpose.max_authors,
+        year=_year(item.get("issued")),
         kind=_text(item.get("type")),
         date=_day(item.get("issued")),
-        abstract=_text(item.get("abstract")) or None,
         keywords=split_keywords(_text(item.get("keyword"))),
         url=_text(item.get("URL")) or None,
         volume=_text(item.get("volume")) or None,
         pages=_text(item.get("page")) or None,
+        **plain_texts(
+            _text(item.get("title")),
+            _text(item.get("abstract")),
+            _text(item.get("container-title")) or _text(item.get("publisher")),
+        ),
     )
 
 

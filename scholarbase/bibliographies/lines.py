@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from scholarbase.bibliographies.ids import find_ids, whole_id
-from scholarbase.bibliographies.latex import plain
 from scholarbase.bibliographies.references import MAX_LINE_LENGTH, Reference, too_long
 from scholarbase.bibliographies.years import years_in
+from scholarbase.markup import plain
 
 _BIBITEM: Final = r"\\bibitem(?:\[[^\]\n]{0,200}\])?[ \t]*\{"
 _MARKER: Final = re.compile(
@@ -70,7 +70,7 @@ def _reference(raw: str, line: int) -> Reference:
     name = (key[1] or key[2]) if key else None
     if (whole := whole_id(body.strip())) is not None:
         return Reference(raw, line, name, (whole,), is_plain=True)
-    text = plain(body)
+    text = plain(body, braces=True)
     found = find_ids(text)
     bare = without(text, [(one.start, one.end) for one in found])
     year, years = years_in(bare)
@@ -81,7 +81,7 @@ def _reference(raw: str, line: int) -> Reference:
 def line_text(reference: Reference) -> str:
     """The text of a plain reference, without LaTeX, its number and its ids."""
     marker = _MARKER.match(reference.raw) or _BULLET.match(reference.raw)
-    text = plain(reference.raw[marker.end() :] if marker else reference.raw)
+    text = plain(reference.raw[marker.end() :] if marker else reference.raw, braces=True)
     return without(text, [(one.start, one.end) for one in find_ids(text)])
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypedDict
 
 from scholarbase.identifiers import Identifier
+from scholarbase.markup import formulas_of, plain, plain_abstract, without_heading
 
 MAX_REFERENCE_LENGTH: Final = 20_000
 """Characters of one entry; abstracts and lists of hundreds of authors fit."""
@@ -39,7 +40,8 @@ class Reference:
     read; the other fields are then empty. ``authors`` are names as they are written; ``more_authors`` stands for those
     behind "et al.". ``is_plain``: a line of text, in which ``title`` is a guess and ``authors`` are not separated.
     ``years`` are all that a line mentions. ``kind`` is the format's own word for the type of the entry, ``date`` a
-    whole day, ``YYYY-MM-DD``. These and the fields behind them are empty in plain text.
+    whole day, ``YYYY-MM-DD``. These and the fields behind them are empty in plain text. Texts have no markup;
+    ``written_title`` and ``written_abstract`` are those with formulas as they were written.
     """
 
     raw: str
@@ -61,6 +63,35 @@ class Reference:
     url: str | None = None
     volume: str | None = None
     pages: str | None = None
+    written_title: str | None = None
+    written_abstract: str | None = None
+
+
+class Texts(TypedDict):
+    """The texts of a reference that may have markup."""
+
+    title: str | None
+    abstract: str | None
+    venue: str | None
+    written_title: str | None
+    written_abstract: str | None
+
+
+def plain_texts(title: str, abstract: str, venue: str, *, braces: bool = False) -> Texts:
+    """Texts of an entry as plain text, and those with formulas as they were written too.
+
+    Args:
+        braces: every brace is markup, as in BibTeX.
+    """
+    plain_title = plain(title, braces=braces) or None
+    summary = plain_abstract(abstract, braces=braces) or None
+    return Texts(
+        title=plain_title,
+        abstract=summary,
+        venue=plain(venue, braces=braces) or None,
+        written_title=formulas_of(title, plain_title or ""),
+        written_abstract=formulas_of(without_heading(abstract), summary or ""),
+    )
 
 
 def unreadable(raw: str, line: int, problem: str, key: str | None = None) -> Reference:

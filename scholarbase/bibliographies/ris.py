@@ -12,9 +12,17 @@ from typing import Any, Final
 import rispy
 
 from scholarbase.bibliographies.ids import find_ids, leading_ids
-from scholarbase.bibliographies.references import CHECKING, Purpose, Reference, too_long, unreadable
+from scholarbase.bibliographies.references import (
+    CHECKING,
+    Purpose,
+    Reference,
+    plain_texts,
+    too_long,
+    unreadable,
+)
 from scholarbase.bibliographies.years import first_year, whole_day
 from scholarbase.identifiers import field_ids
+from scholarbase.markup import plain
 
 START: Final = re.compile(r"^TY[ ]{1,4}-", re.MULTILINE)
 _TAG: Final = re.compile(r"([A-Z][A-Z0-9])[ ]{1,4}-[ ]?(.*)")
@@ -93,18 +101,20 @@ def _reference(lines: list[str], begin: int, purpose: Purpose) -> Reference:
         begin,
         _joined(record.get("id")) or None,
         tuple(dict.fromkeys(ids)),
-        _first(record, _TITLES),
-        tuple(str(name) for name in names[: purpose.max_authors]),
-        len(names) > purpose.max_authors,
-        first_year(_first(record, _YEARS) or ""),
-        venue=_first(record, _VENUES),
+        authors=tuple(plain(str(name)) for name in names[: purpose.max_authors]),
+        more_authors=len(names) > purpose.max_authors,
+        year=first_year(_first(record, _YEARS) or ""),
         kind=str(record.get("type_of_reference") or ""),
         date=next(filter(None, days), None),
-        abstract=_first(record, ("abstract", "notes_abstract")),
         keywords=tuple(dict.fromkeys(filter(None, keywords))),
         url=next(iter(_values(record.get("urls")) + _values(record.get("url"))), None),
         volume=_first(record, ("volume",)),
         pages=pages or None,
+        **plain_texts(
+            _first(record, _TITLES) or "",
+            _first(record, ("abstract", "notes_abstract")) or "",
+            _first(record, _VENUES) or "",
+        ),
     )
 
 

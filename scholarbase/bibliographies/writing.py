@@ -28,12 +28,12 @@ from scholarbase.bibliographies.facts import (
     note_of,
     one_line,
 )
-from scholarbase.bibliographies.latex import escaped
+from scholarbase.bibliographies.latex import escaped, with_formulas
 from scholarbase.bibliographies.names import NameParts, name_parts
 from scholarbase.errors import InvalidRequest
 from scholarbase.models.checks import shown
 from scholarbase.models.limits import EXPORT_FORMATS, ExportFormat
-from scholarbase.models.papers import Paper
+from scholarbase.models.papers import AsWritten, Paper
 
 MEDIA_TYPES: Final[Mapping[str, str]] = {
     "bibtex": "application/x-bibtex; charset=utf-8",
@@ -128,13 +128,14 @@ def bibtex_entry(paper: Paper, key: str | None = None, *, whole: bool = False) -
         whole: with the category, the abstract and a note on its status.
     """
     journal, kind, arxiv_id = paper.journal, kind_of(paper), arxiv_id_of(paper)
+    written = paper.as_written if isinstance(paper.as_written, AsWritten) else AsWritten()
     container = "booktitle" if kind in ("inproceedings", "incollection") else "journal"
     values = {
         "author": " and ".join(_bibtex_name(author.name) for author in paper.authors),
         container: "" if kind == "misc" else _plain(container_of(paper)),
         "volume": _plain(journal.volume if journal is not None else None),
         "pages": _plain(journal.pages if journal is not None else None),
-        "title": _plain(paper.title),
+        "title": (written.title and with_formulas(written.title)) or _plain(paper.title),
         "year": str(paper.year or ""),
         "eprint": arxiv_id or "",
         "archivePrefix": "arXiv" if arxiv_id else "",
@@ -144,7 +145,7 @@ def bibtex_entry(paper: Paper, key: str | None = None, *, whole: bool = False) -
     if whole:
         values["primaryClass"] = paper.categories[0] if arxiv_id and paper.categories else ""
         values["note"] = _plain(note_of(paper))
-        values["abstract"] = _plain(paper.abstract)
+        values["abstract"] = (written.abstract and with_formulas(written.abstract)) or _plain(paper.abstract)
     lines = [f" {name} = {{{value}}}" for name, value in values.items() if value]
     return f"@{kind}{{{key or citation_key(paper)},\n" + ",\n".join(lines) + "\n}\n"
 

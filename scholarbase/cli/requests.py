@@ -15,6 +15,7 @@ from scholarbase.errors import InvalidRequest
 from scholarbase.models.author_requests import AuthorPapersBody, AuthorSearchParameters
 from scholarbase.models.facet_requests import FacetsParameters
 from scholarbase.models.limits import ExportFormat
+from scholarbase.models.papers import ALL_FIELDS
 from scholarbase.models.requests import (
     EdgeBody,
     PaperBody,
@@ -139,6 +140,8 @@ def _run(
                 )
     default = None if _needs_encoder(settings, about, argument, options) else "none"
     requested = {name: value for name, value in options.items() if value is not None and value != ()}
+    if form == "bibtex" and "fields" not in requested:
+        requested["fields"] = ALL_FIELDS
     with open_source(settings, **source, default_encoder=default, rerank=options.get("rerank")) as opened:
         response = getattr(opened, about.method)(argument, **requested)
         if form is not None:

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from scholarbase.indexes.titles import UNDIVIDED, is_kept
+from scholarbase.markup import plain
 from scholarbase.models.authors import NAMED
 from scholarbase.models.limits import MAX_NAME_LENGTH
 
@@ -52,6 +53,8 @@ def canonical_id(author_id: str) -> str:
 def words(name: str) -> list[str]:
     """Return the words of a name, in lower case and without accents: ``J.-P. Müller`` has ``j``, ``p``, ``muller``."""
     name = name[:MAX_NAME_LENGTH]  # Unicode's normalization takes quadratic time for a run of combining marks
+    if "\\" in name or "&" in name:
+        name = plain(name)
     if name.isascii():
         return _ASCII_WORD.findall(name.lower())
     folded = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", name).casefold())

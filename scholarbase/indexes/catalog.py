@@ -33,7 +33,7 @@ from scholarbase.indexes.facets import COUNTING
 from scholarbase.indexes.filters import VENUE_KEYS, ResolvedFilters, filter_sql, venue_key
 from scholarbase.indexes.frequencies import ANY_TERM, OF_TERMS, UNDATED, last_full_month
 from scholarbase.models.limits import CitationSort, Direction
-from scholarbase.models.papers import Author, Journal, Paper
+from scholarbase.models.papers import AsWritten, Author, Journal, Paper
 
 FILE_NAME: Final = "catalog.sqlite"
 
@@ -47,6 +47,7 @@ _TABLES: Final = frozenset(
         "edges",
         "document_frequencies",
         "sets",
+        "written",
         "meta",
         "fulltext",
         "title_words",
@@ -80,6 +81,7 @@ _COLUMNS: Final = {
     "citation_count": "p.citation_count",
     "reference_count": "p.reference_count",
     "url": "p.url",
+    "as_written": "iif(w.paper_id IS NULL, NULL, json_array(w.title, w.abstract))",
 }
 """The SQL of each field of a paper. ``id`` takes three columns; it always comes first."""
 
@@ -111,6 +113,8 @@ _COCITATIONS: Final = ("Counting co-citations", "request it with fewer filters, 
 _LATER: Final = ("citation_count", "reference_count", "status", "comment", "versions", "update_date")
 """Fields that change after a paper's publication."""
 _WITH_ABSTRACT: Final = "LEFT JOIN abstracts a ON a.paper_id = p.id"
+_JOINS: Final = {"abstract": _WITH_ABSTRACT, "as_written": "LEFT JOIN written w ON w.paper_id = p.id"}
+"""The joins of the fields that other tables have."""
 
 
 P = ParamSpec("P")
@@ -481,7 +485,9 @@ def paper_reader(
             *(["p.details"] if details else []),
         )
     )
-    with_authors, categories, external_ids = (n in names for n in ("authors", "categories", "external_ids"))
+    with_authors, categories, external_ids, written = (
+        n in names for n in ("authors", "categories", "external_ids", "as_written")
+    )
 
     def make(row: Sequence[Any]) -> Paper:
         arxiv_id, corpus_id = row[1], row[2]
@@ -493,6 +499,8 @@ def paper_reader(
             values["categories"] = tuple(values["categories"].split()) if values["categories"] else ()
         if external_ids:
             values["external_ids"] = _external_ids(arxiv_id, corpus_id, values["external_ids"])
+        if written and values["as_written"]:
+            values["as_written"] = AsWritten(*orjson.loads(values["as_written"]))
         if details and row[-1]:
             found = _decode_details(row[-1])
             for name in details:
@@ -501,7 +509,7 @@ def paper_reader(
                 values["journal"] = Journal(*values["journal"])
         return Paper(canonical_id(arxiv_id, corpus_id, row[3]), **values)
 
-    return columns, _WITH_ABSTRACT if "abstract" in names else "", make
+    return columns, " ".join(join for name, join in _JOINS.items() if name in names), make
 
 
 def _external_ids(arxiv_id: str | None, corpus_id: int | None, stored: str | None) -> dict[str, str]:

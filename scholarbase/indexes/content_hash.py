@@ -35,6 +35,7 @@ KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     "venue_names": ("name_key", "venue_key"),
     "edges": ("citing", "cited"),
     "sets": ("name", "paper"),
+    "written": ("paper_id",),
 }
 """The tables of the catalogue, and the columns by which their rows are ordered: the first ones of each table."""
 

@@ -3,6 +3,7 @@
 =============  =======================================================================================
 papers         one row per paper; ``id`` is the integer that edges, full text and vectors refer to
 abstracts      a table of its own, so that reading citations does not read them
+written        titles and abstracts with formulas, as their author wrote them
 aliases        all other ids of a paper: DOI, ACL, PMID, MAG, sha, ... (arXiv and corpus id are columns)
 authors        details of authors from the S2AG ``authors`` dataset
 venues         publication venues
@@ -69,6 +70,7 @@ CREATE UNIQUE INDEX IF NOT EXISTS papers_by_corpus_id ON papers (corpus_id);
 CREATE UNIQUE INDEX IF NOT EXISTS papers_by_arxiv_id ON papers (arxiv_id);
 CREATE INDEX IF NOT EXISTS papers_by_title ON papers (title_hash);
 CREATE INDEX IF NOT EXISTS papers_by_main_title ON papers (main_title_hash) WHERE main_title_hash IS NOT NULL;
+CREATE TABLE IF NOT EXISTS written (paper_id INTEGER PRIMARY KEY, title TEXT, abstract TEXT);
 CREATE TABLE IF NOT EXISTS aliases (
     scheme TEXT NOT NULL, value TEXT NOT NULL, paper_id INTEGER NOT NULL, PRIMARY KEY (scheme, value, paper_id)
 ) WITHOUT ROWID;

@@ -7,7 +7,6 @@ errors change a few words, and the others find the paper.
 
 from __future__ import annotations
 
-import html
 import re
 import sqlite3
 import unicodedata
@@ -22,6 +21,7 @@ from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters, filter_sql
 from scholarbase.indexes.query_syntax import words
 from scholarbase.indexes.stop_words import STOP_WORDS
 from scholarbase.indexes.vectors.base import ScoredId
+from scholarbase.markup import GREEK, plain
 from scholarbase.models.limits import MAX_TITLE_LENGTH, MIN_TITLE_SCORE
 
 SUBTITLE_SCORE: Final = 0.9
@@ -43,33 +43,13 @@ _MAX_WORDS: Final = 60
 _MAX_COMBINED: Final = 4
 """Words of a title that are combined when each alone is too common."""
 
-_TAG: Final = re.compile(
-    r"</?(?:i|b|u|em|strong|sub|sup|sc|scp|tt|span|italic|bold|mml:\w+|inline-formula|tex-math)(?:\s[^<>]*)?/?>",
-    re.IGNORECASE,
-)
-_COMMAND: Final = re.compile(r"\\([A-Za-z]+)\*?")
-_IGNORED: Final = """
-H c v u k r b d t G
-it bf rm sf tt sc em cal bm bar hat tilde vec dot ddot overline underline left right big Big displaystyle
-text textit textbf textrm textsf texttt textsc textup textsuperscript textsubscript emph mbox hbox
-math mathit mathbf mathrm mathsf mathtt mathcal mathbb mathfrak mathscr boldsymbol operatorname ensuremath
-to rightarrow leftarrow leftrightarrow longrightarrow Rightarrow mapsto times cdot cdots ldots dots pm mp sim
-simeq approx equiv propto le ge leq geq lesssim gtrsim ll gg neq ne in subset infty partial nabla circ
-quad qquad prime dagger ast star otimes oplus wedge vee langle rangle lbrace rbrace
-"""
-_IGNORED_COMMANDS: Final = frozenset(_IGNORED.split())
-"""LaTeX commands that are not letters: accents, styles, operators and arrows."""
-_GREEK: Final = {
-    "lambda": "lamda",  # the spelling of Unicode
-    "Lambda": "lamda",
-    "varepsilon": "epsilon",
-    "vartheta": "theta",
-    "varphi": "phi",
-}
 UNDIVIDED: Final = str.maketrans({"ø": "o", "ł": "l", "đ": "d", "ð": "d", "ı": "i", "æ": "ae", "œ": "oe"})
 """Letters that Unicode does not decompose. LaTeX writes them as \\o, \\l, \\dj, \\dh, \\i, \\ae, \\oe."""
 _MARKUP: Final = re.compile(r"[&<\\]")
 """The first character of an entity, a tag or a command."""
+_ACCENTS: Final = re.compile("[\u0300-\u036f]+")
+_LETTER: Final = re.compile("(?<![α-ω])[α-ω](?![α-ω])")
+"""A Greek letter that is no part of a Greek word."""
 _ASCII_DROPPED: Final = {code: None for code in range(128) if not chr(code).isalnum()}
 _KEPT_MARKS: Final = frozenset({0, 7, 8, 9})
 """Combining classes of marks that change the letter: vowel signs, nukta, kana voicing, virama. Accents, Hebrew points
@@ -79,17 +59,18 @@ and Arabic vowels have other classes (https://www.unicode.org/reports/tr44/#Cano
 def normalize_title(text: str) -> str:
     """Return a title in the form in which titles are compared.
 
-    It keeps the lower-case letters and digits of any script, without accents, punctuation, spaces and the markup of
-    LaTeX and HTML. ``$\\alpha$`` becomes the letter α.
+    It keeps the lower-case letters and digits of any script, without accents, punctuation, spaces and markup
+    (:mod:`scholarbase.markup`). A single Greek letter becomes its name.
     """
     text = text[
         :MAX_TITLE_LENGTH
     ]  # Unicode's normalization takes quadratic time for a run of combining marks
     if text.isascii() and not _MARKUP.search(text):  # most titles, ten times as fast
         return text.lower().translate(_ASCII_DROPPED)
-    text = _COMMAND.sub(_command_text, _TAG.sub("", html.unescape(text)))
+    text = plain(text)
     # Case folding can undo a decomposition (U+0345), so the text is decomposed before and after.
     folded = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text).casefold())
+    folded = _LETTER.sub(lambda letter: GREEK[letter[0].replace("ς", "σ")], _ACCENTS.sub("", folded))
     return "".join(filter(is_kept, folded)).translate(UNDIVIDED)
 
 
@@ -97,20 +78,6 @@ def is_kept(char: str) -> bool:
     if char.isalnum():
         return True
     return unicodedata.category(char)[0] == "M" and unicodedata.combining(char) in _KEPT_MARKS
-
-
-def _command_text(command: re.Match[str]) -> str:
-    """Return the text of a LaTeX command: nothing, a Greek letter, or its name."""
-    name = command[1]
-    if name in _IGNORED_COMMANDS:
-        return ""
-    if name in ("aa", "AA"):
-        return "å"
-    size = "CAPITAL" if name[0].isupper() else "SMALL"
-    try:
-        return unicodedata.lookup(f"GREEK {size} LETTER {_GREEK.get(name, name).upper()}")
-    except KeyError:
-        return name
 
 
 def title_hash(text: str) -> int:
@@ -157,6 +124,7 @@ def titled(connection: sqlite3.Connection, title: str, filters: ResolvedFilters,
 
     Titles are equal if their normalised forms are. Returns nothing if more than ``most`` papers share it.
     """
+    title = plain(title)
     normalized = normalize_title(title)
     if not normalized or len(title) > MAX_TITLE_LENGTH:
         return []
@@ -232,6 +200,7 @@ def match(
     """
     if not 0.0 <= min_score <= 1.0:
         raise InvalidRequest(f"min_score is {min_score!r}: it must be a number from 0 to 1.")
+    title = plain(title)
     normalized = normalize_title(title)
     if not normalized:
         return []

@@ -18,7 +18,7 @@ import numpy as np
 import orjson
 
 from scholarbase.bibliographies.names import surname
-from scholarbase.bibliographies.references import Reference
+from scholarbase.bibliographies.references import Reference, plain_texts
 from scholarbase.databases import finish, open_for_writing
 from scholarbase.documents.chunkers import Chunker, Passage, passages, token_counts
 from scholarbase.documents.model import FullText, Metadata
@@ -36,8 +36,8 @@ from scholarbase.ingest.checkpoint import Checkpoint, batched
 from scholarbase.ingest.claims import entry_id
 from scholarbase.ingest.records import PaperRecord, Reject
 from scholarbase.ingest.sources import Dataset, StoredBytes, changed_while_read, open_lines, sha256_of
-from scholarbase.ingest.sources.arxiv import parse_arxiv
 from scholarbase.ingest.sources.own import paper_of
+from scholarbase.ingest.sources.reading import PARSERS
 from scholarbase.ingest.store import RecordStore
 from scholarbase.ingest.writer import CatalogWriter
 from scholarbase.manifest import SourceFact
@@ -146,7 +146,7 @@ class FullTexts:
                 about = full.metadata
                 if about.arxiv is not None:
                     line = orjson.dumps(about.arxiv)
-                    if isinstance(record := parse_arxiv(line), PaperRecord):
+                    if isinstance(record := PARSERS[Dataset.ARXIV](line), PaperRecord):
                         records[Dataset.ARXIV].append(record)
                         lines.append(line)
                 elif about.title is not None and (own := _own_record(full, about)) is not None:
@@ -342,13 +342,11 @@ def _own_record(full: FullText, about: Metadata) -> PaperRecord | None:
     entry = Reference(
         "",
         1,
-        title=about.title,
         authors=about.authors,
         year=int(about.date[:4]) if about.date else None,
         date=day,
-        venue=about.venue,
-        abstract=about.abstract,
         ids=ids,
+        **plain_texts(about.title or "", about.abstract or "", about.venue or ""),
     )
     record = paper_of(entry)
     return record if isinstance(record, PaperRecord) else None

@@ -12,6 +12,20 @@ from scholarbase.ingest.records import PaperRecord
 from scholarbase.models.checks import date_bounds
 from scholarbase.models.status import PaperStatus, is_withdrawn
 
+INSERT_WRITTEN: Final = """
+INSERT INTO written
+SELECT id, iif(title = :title, :written_title, NULL), iif(abstract = :abstract, :written_abstract, NULL)
+FROM papers LEFT JOIN abstracts ON paper_id = id
+WHERE id = :id AND (
+    (title = :title AND :written_title IS NOT NULL) OR (abstract = :abstract AND :written_abstract IS NOT NULL)
+)
+ON CONFLICT (paper_id) DO UPDATE SET
+    title = coalesce(min(title, excluded.title), title, excluded.title),
+    abstract = coalesce(min(abstract, excluded.abstract), abstract, excluded.abstract)
+"""
+"""Texts with formulas, where the paper has the plain text of the same record. Of two ways to write one text the first
+in the order of characters stays, in any order of the records."""
+
 INSERT_PAPER: Final = """
 INSERT INTO papers (
     id, corpus_id, arxiv_id, title, title_hash, main_title_hash, authors, year, publication_date, first_day, last_day,

@@ -26,7 +26,8 @@ class PaperRecord:
     ``further_dois`` name the paper too. ``details`` has the known fields of :class:`.catalog.Details`. ``repaired``:
     the source has a damaged arXiv id. ``status`` is what the source says besides the abstract and the comment.
     ``references`` are the numbers of the OpenAlex works that the paper cites. ``line`` is where the record starts in
-    its file, 0 if that is not known.
+    its file, 0 if that is not known. ``written_title`` and ``written_abstract`` are texts with formulas as their author
+    wrote them; ``title`` and ``abstract`` are plain text.
     """
 
     title: str
@@ -49,6 +50,8 @@ class PaperRecord:
     status: PaperStatus | None = None
     references: list[int] = field(default_factory=list)
     line: int = 0
+    written_title: str | None = None
+    written_abstract: str | None = None
 
 
 @dataclass(slots=True)
@@ -61,8 +64,11 @@ class DeletedRecord:
 
 @dataclass(slots=True)
 class AbstractRecord:
+    """``written`` is an abstract with formulas as its author wrote it."""
+
     corpus_id: int
     abstract: str
+    written: str | None = None
 
 
 @dataclass(slots=True)

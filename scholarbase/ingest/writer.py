@@ -23,7 +23,7 @@ from scholarbase.indexes.filters import venue_key
 from scholarbase.indexes.titles import normalize_title, title_hash
 from scholarbase.ingest.claims import Conflict, agreed_papers, contested_ids, note_doubtful
 from scholarbase.ingest.numbering import arxiv_number, paper_number
-from scholarbase.ingest.paper_rows import FILL_PAPER, INSERT_PAPER, filling, inserted
+from scholarbase.ingest.paper_rows import FILL_PAPER, INSERT_PAPER, INSERT_WRITTEN, filling, inserted
 from scholarbase.ingest.records import (
     AbstractRecord,
     AuthorRecord,
@@ -61,6 +61,7 @@ _AT_ONCE: Final = 10_000
 _NUMBERED: Final = (
     ("papers", "id"),
     ("abstracts", "paper_id"),
+    ("written", "paper_id"),
     ("aliases", "paper_id"),
     ("sets", "paper"),
     ("own_papers", "paper"),
@@ -387,10 +388,24 @@ class CatalogWriter:
         self._insert_names(numbered)
 
     def _insert_names(self, papers: Sequence[tuple[int, PaperRecord]]) -> None:
-        """Insert abstracts and aliases."""
+        """Insert abstracts, texts with formulas, and aliases."""
         self._db.executemany(
             "INSERT OR IGNORE INTO abstracts VALUES (?, ?)",
             [(paper_id, r.abstract) for paper_id, r in papers if r.abstract],
+        )
+        self._db.executemany(
+            INSERT_WRITTEN,
+            [
+                {
+                    "id": paper_id,
+                    "title": r.title,
+                    "abstract": r.abstract,
+                    "written_title": r.written_title,
+                    "written_abstract": r.written_abstract,
+                }
+                for paper_id, r in papers
+                if r.written_title or r.written_abstract
+            ],
         )
         self._db.executemany(
             "INSERT OR IGNORE INTO aliases VALUES (?, ?, ?)",
@@ -406,6 +421,20 @@ class CatalogWriter:
         written = self._changes(
             "INSERT OR IGNORE INTO abstracts VALUES (?, ?)",
             [(ids[r.corpus_id], r.abstract) for r in records if r.corpus_id in ids],
+        )
+        self._db.executemany(
+            INSERT_WRITTEN,
+            [
+                {
+                    "id": ids[r.corpus_id],
+                    "title": None,
+                    "abstract": r.abstract,
+                    "written_title": None,
+                    "written_abstract": r.written,
+                }
+                for r in records
+                if r.written and r.corpus_id in ids
+            ],
         )
         self._db.executemany(
             "UPDATE papers SET status = coalesce(status, 'withdrawn') WHERE id = ?",
@@ -505,7 +534,7 @@ class CatalogWriter:
     def remove(self, numbers: Sequence[int]) -> None:
         """Remove papers with their abstracts and aliases. Their citations stay."""
         listed = orjson.dumps(numbers).decode()
-        for table, column in (("papers", "id"), ("abstracts", "paper_id"), ("aliases", "paper_id")):
+        for table, column in _NUMBERED[:4]:
             self._db.execute(
                 f"DELETE FROM {table} WHERE {column} IN (SELECT value FROM json_each(?))", (listed,)
             )
@@ -526,7 +555,7 @@ class CatalogWriter:
         if among is not None:
             where, params = "({}) AND {} IN (SELECT value FROM json_each(?))", (orjson.dumps(among).decode(),)
         dropped = self._db.execute(f"DELETE FROM papers WHERE {where.format(rule, 'id')}", params).rowcount
-        for table in ("abstracts", "aliases"):
+        for table in ("abstracts", "written", "aliases"):
             unused = where.format("paper_id NOT IN (SELECT id FROM papers)", "paper_id")
             self._db.execute(f"DELETE FROM {table} WHERE {unused}", params)
         return dropped

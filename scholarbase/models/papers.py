@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 
 import msgspec
 import orjson
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from scholarbase.errors import InvalidRequest
 from scholarbase.models.checks import listed
@@ -27,6 +27,14 @@ class Journal(msgspec.Struct, frozen=True):
     name: str | None = None
     volume: str | None = None
     pages: str | None = None
+
+
+class AsWritten(msgspec.Struct, frozen=True):
+    """The title and the abstract of a paper with the TeX or MathML of their formulas, as its source has them; None for
+    a text without formulas."""
+
+    title: str | None = None
+    abstract: str | None = None
 
 
 class Paper(msgspec.Struct, frozen=True):
@@ -98,11 +106,18 @@ class Paper(msgspec.Struct, frozen=True):
         int | None, Meta(description="From the source; null if unknown, or with `as_of`.")
     ] = None
     url: str | None = None
+    as_written: Annotated[
+        AsWritten | UnsetType | None,
+        Meta(
+            description="The texts with formulas as their author wrote them; null if there are none. Only where "
+            "`fields` names it."
+        ),
+    ] = UNSET
 
     def to_dict(self, fields: Sequence[str] | None = None) -> dict[str, Any]:
         """The paper's JSON, with all fields or only those in ``fields``."""
         content: dict[str, Any] = orjson.loads(msgspec.json.encode(self))
-        return content if fields is None else {name: content[name] for name in fields}
+        return content if fields is None else {name: content.get(name) for name in fields}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Paper:
@@ -114,11 +129,13 @@ class Paper(msgspec.Struct, frozen=True):
         return msgspec.convert(data, cls)
 
 
-PAPER_FIELDS: Final = Paper.__struct_fields__
+ALL_FIELDS: Final = Paper.__struct_fields__
+PAPER_FIELDS: Final = tuple(name for name in ALL_FIELDS if name != "as_written")
+"""The fields of a paper in a response to a request that names none."""
 
 
 def check_fields(names: Sequence[str] | str | None) -> tuple[str, ...]:
-    """The requested fields in the order of :class:`Paper`, always with ``id``; all if None.
+    """The requested fields in the order of :class:`Paper`, always with ``id``; those of :data:`PAPER_FIELDS` if None.
 
     A string is one name, or several separated by commas.
 
@@ -130,11 +147,9 @@ def check_fields(names: Sequence[str] | str | None) -> tuple[str, ...]:
     if isinstance(names, str):
         names = [name.strip() for name in names.split(",")]
     names = listed(names, "fields")
-    unknown = [name for name in names if name not in PAPER_FIELDS]
+    unknown = [name for name in names if name not in ALL_FIELDS]
     if unknown:
-        raise InvalidRequest(
-            f"Unknown field {unknown[0]!r} in fields: a paper has {', '.join(PAPER_FIELDS)}."
-        )
+        raise InvalidRequest(f"Unknown field {unknown[0]!r} in fields: a paper has {', '.join(ALL_FIELDS)}.")
     wanted = {"id", *names}
-    found = tuple(name for name in PAPER_FIELDS if name in wanted)
+    found = tuple(name for name in ALL_FIELDS if name in wanted)
     return PAPER_FIELDS if found == PAPER_FIELDS else found

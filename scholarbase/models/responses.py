@@ -30,7 +30,7 @@ from scholarbase.models.limits import (
     ReferenceStatus,
     TotalRelation,
 )
-from scholarbase.models.papers import PAPER_FIELDS, Paper, check_fields
+from scholarbase.models.papers import ALL_FIELDS, PAPER_FIELDS, Paper, check_fields
 
 T = TypeVar("T")
 
@@ -113,7 +113,7 @@ class Response(msgspec.Struct, frozen=True, omit_defaults=True):
             return msgspec.convert(data, cls)
         if fields is None:
             first = next(iter(data["results"]), None)
-            fields = PAPER_FIELDS if first is None else [n for n in PAPER_FIELDS if n in first["paper"]]
+            fields = PAPER_FIELDS if first is None else [n for n in ALL_FIELDS if n in first["paper"]]
         response = msgspec.convert(data, cls)
         return msgspec.structs.replace(response, fields=check_fields(fields))
 

@@ -40,7 +40,7 @@ from scholarbase.models.limits import (
     MAX_TITLE_MATCHES,
     MIN_TITLE_SCORE,
 )
-from scholarbase.models.papers import EXAMPLE_ID, PAPER_FIELDS, check_fields
+from scholarbase.models.papers import ALL_FIELDS, EXAMPLE_ID, check_fields
 
 _STRINGS: Final = {"type": "array", "items": {"type": "string"}}
 _DAY: Final = r"-(0[1-9]|[12]\d|3[01])"
@@ -142,8 +142,8 @@ FieldNames = Annotated[
     WithJsonSchema({"anyOf": [_STRINGS, {"type": "null"}], "examples": [["title", "year", "authors"]]}),
     Field(
         json_schema_extra=lambda schema: schema.pop("default", None),
-        description="The fields of each paper; all by default. `id` is always included. "
-        f"Fields: {', '.join(PAPER_FIELDS)}. In a string or a URL, separated by commas.",
+        description="The fields of each paper; by default all but `as_written`. `id` is always included. "
+        f"Fields: {', '.join(ALL_FIELDS)}. In a string or a URL, separated by commas.",
     ),
 ]
 Limit = Annotated[

@@ -42,7 +42,7 @@ from scholarbase.search.fusion import fuse
 from scholarbase.search.legs import Bm25Queries
 from scholarbase.search.lookup import Lookup
 from scholarbase.search.opening import Opened, Part
-from scholarbase.search.plan import FEW, INVALID_SYNTAX, few_match, free_text
+from scholarbase.search.plan import FEW, INVALID_SYNTAX, few_match, free_text, without_markup
 from scholarbase.timing import stages
 
 _NO_MATCH: Final = "No passage matches q as query syntax: use syntax=plain to rank passages by its words."
@@ -127,6 +127,7 @@ class Passages(Part):
 
     def search(self, request: PassageSearch) -> PassagesResponse:
         """Search the passages of all papers."""
+        request = without_markup(request)
         index = self._index
         start = perf_counter()
         filters, warnings = self._lookup.filters(request)
@@ -215,6 +216,7 @@ class Passages(Part):
 
     def in_paper(self, request: PaperPassagesBody) -> PassagesResponse:
         """The passages of one paper that answer a question."""
+        request = without_markup(request)
         documents, text = self._texts.text_of(request.paper_id, request.version, request.as_of)
         engine = request.engine or ("bm25" if self._encoder is None else "hybrid")
         if engine != "bm25" and self._encoder is None:

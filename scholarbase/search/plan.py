@@ -11,14 +11,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, TypeVar
 
 from scholarbase.errors import InvalidRequest, UnsupportedMode
 from scholarbase.indexes import query_syntax
 from scholarbase.indexes.filters import ResolvedFilters
 from scholarbase.indexes.vectors.base import BM25, EngineVector
 from scholarbase.indexes.vectors.bm25 import Bm25Text, without_shortened
+from scholarbase.markup import plain
 from scholarbase.models.checks import as_of_day, shown
+from scholarbase.models.document_requests import PaperPassagesBody, PassageSearch
 from scholarbase.models.encoders import STATIC
 from scholarbase.models.limits import MAX_DEPTH, Engine, Mode
 from scholarbase.models.requests import SearchRequest
@@ -26,6 +28,8 @@ from scholarbase.search.fusion import DENSE_FIRST, FIRST
 from scholarbase.search.known_items import MAY_BE_ID, MOST_SHARING, KnownItem, KnownItems
 from scholarbase.search.lookup import MAX_SYNTAX_MATCHES
 from scholarbase.search.opening import Opened
+
+Q = TypeVar("Q", SearchRequest, PassageSearch, PaperPassagesBody)
 
 FEW: Final = 10
 """Matches that prose in query syntax must have."""
@@ -94,6 +98,7 @@ class Planner:
             InvalidRequest: the page is too deep, the query syntax is malformed, or the reranker is unknown.
             UnsupportedMode: the library has no index for the mode or engine.
         """
+        request = without_markup(request)
         mode = request.mode or self.best_mode
         engine = None if mode == "dense" else request.engine or self._default_engine(mode)
         self._check_mode(mode, engine)
@@ -295,6 +300,12 @@ class Planner:
         this_month = ResolvedFilters(last_day=day)
         vector = EngineVector(list(terms), [1.0] * len(terms))
         return day is not None and bool(self._vectors.search_sparse(BM25, vector, 1, this_month))
+
+
+def without_markup(request: Q) -> Q:
+    """A request whose text has no markup, as texts of a library have none."""
+    q = plain(request.q)
+    return request if q in ("", request.q) else request.model_copy(update={"q": q})
 
 
 INVALID_SYNTAX: Final = "q is ranked as plain text, because its query syntax is invalid. {}"

@@ -203,7 +203,7 @@ class Ranker:
             }
             return {
                 paper_id: tuple(
-                    word for word, own in numbers.items() if own and own <= vectors.get(paper_id, set())
+                    word for word, own in numbers.items() if not own.isdisjoint(vectors.get(paper_id, ()))
                 )
                 for paper_id in ids
             }

@@ -98,11 +98,10 @@ def _check_counts(db: sqlite3.Connection, manifest: Manifest) -> str:
             raise VerificationFailed(
                 f"The catalogue has {rows:,} rows of {table}, and the manifest says {manifest.counts[table]:,}."
             )
-    lost = db.execute(
-        "SELECT count(*) FROM abstracts WHERE paper_id NOT IN (SELECT id FROM papers)"
-    ).fetchone()[0]
-    if lost:
-        raise VerificationFailed(f"{lost:,} abstracts have no paper.")
+    for table, what in (("abstracts", "abstracts"), ("written", "texts with formulas")):
+        sql = f"SELECT count(*) FROM {table} WHERE paper_id NOT IN (SELECT id FROM papers)"
+        if lost := db.execute(sql).fetchone()[0]:
+            raise VerificationFailed(f"{lost:,} {what} have no paper.")
     sets = dict(db.execute("SELECT name, count(*) FROM sets GROUP BY name"))
     listed = {name: one["papers"] for name, one in manifest.sets.items()}
     if sets != listed:

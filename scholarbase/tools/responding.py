@@ -12,6 +12,7 @@ from pydantic import BaseModel
 from scholarbase.bibliographies.writing import MEDIA_TYPES, write_papers
 from scholarbase.errors import InvalidRequest
 from scholarbase.models.limits import MAX_IDS, MIN_TOKENS, ExportFormat
+from scholarbase.models.papers import ALL_FIELDS, PAPER_FIELDS
 from scholarbase.models.requests import check_session
 from scholarbase.responses.sizing import check_max_tokens, estimate_tokens, fit_response
 from scholarbase.responses.text import as_text, compact_authors, is_unfinished, papers_in
@@ -97,6 +98,8 @@ def make_response(
     """
     max_tokens: int | None = getattr(request, "max_tokens", None)
     form: str = getattr(request, "format", "json")
+    if form == "bibtex" and getattr(request, "fields", None) == PAPER_FIELDS:
+        request = request.model_copy(update={"fields": ALL_FIELDS})
     if max_tokens is not None:
         check_max_tokens(max_tokens)
     limited = call is not None and bool(call.session.limits)

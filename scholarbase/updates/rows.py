@@ -30,7 +30,7 @@ from scholarbase.updates.applying import Applied
 from scholarbase.updates.own import OwnKeys, add_records, all_keys, joined_papers, own_counts
 from scholarbase.updates.row_changes import Row, RowChanges
 
-_OF_PAPERS: Final = {"papers": 0, "abstracts": 0, "aliases": 2}
+_OF_PAPERS: Final = {"papers": 0, "abstracts": 0, "aliases": 2, "written": 0}
 """The tables whose rows belong to one paper, and the column of its number."""
 _PAYLOAD: Final = ("first_day", "last_day", "categories", "venue_key", "citation_count", "status")
 

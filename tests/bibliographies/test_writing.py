@@ -19,21 +19,22 @@ from hypothesis import strategies as st
 from scholarbase import write_papers
 from scholarbase.bibliographies.bibtex import read_bibtex
 from scholarbase.bibliographies.csl import read_csl
-from scholarbase.bibliographies.latex import escaped, plain
+from scholarbase.bibliographies.latex import escaped
 from scholarbase.bibliographies.names import NameParts, display_name, name_parts
 from scholarbase.bibliographies.references import PAPERS, Reference
 from scholarbase.bibliographies.ris import read_ris
 from scholarbase.bibliographies.writing import citation_keys
 from scholarbase.errors import InvalidRequest
 from scholarbase.ingest.sources.columns import FIELDS, recognise
+from scholarbase.markup import plain
 from scholarbase.models.papers import Author, Journal, Paper
 from scholarbase.search.library import Library
 
 GROSS: Final = Paper(
     "arXiv:hep-th/9301068",
     external_ids={"arXiv": "hep-th/9301068", "DOI": "10.1016/0550-3213(93)90403-c"},
-    title="Two Dimensional QCD is a String Theory & More: 100% of $N^2$ terms, #1_a",
-    abstract="Line one.\nLine two: {braces}, ~tildes^, \\commands -- and ``quotes''.",
+    title="Two Dimensional QCD is a String Theory & More: 100% of $5 terms, #1_a",
+    abstract="Line one.\nLine two: {0, 1}, <a href, x^2 and 'quotes' & more.",
     authors=(Author("David J. Gross"), Author("Ludwig van der Berg"), Author("The CMS Collaboration")),
     year=1993,
     publication_date="1993-01-17",
@@ -176,29 +177,30 @@ def test_no_text_changes_or_ends_an_entry(title: str, name: str) -> None:
         found: list[Reference] = read(write_papers(papers, form))  # type: ignore[arg-type]
         assert [one.problem for one in found] == [None, None], form
         assert (found[1].title, found[0].year) == (VASWANI.title, 2001)
-        if form != "bibtex" or "$" not in title:  # formulas keep their commands
-            assert (found[0].title or "") == one_line(title), form
+        # A BibTeX entry has the text itself, unless it looks like a formula that Zotero escaped.
+        expected = {plain(one_line(title))} | ({one_line(title)} if form == "bibtex" else set())
+        assert (found[0].title or "") in expected, form
 
 
 @given(text=TEXTS)
 def test_escaped_text_is_read_as_the_same(text: str) -> None:
-    text = one_line(text.replace("$", ""))
-    assert plain(escaped(text)) == text
+    text = one_line(text.replace("$", "").replace("\\", "/"))
+    assert plain(escaped(text), braces=True) == text
 
 
 @pytest.mark.parametrize(
     ("text", "tex"),
     [
-        ("On $N=2$ & more", r"On $N=2$ \& more"),
+        ("On N=2 & more", r"On N=2 \& more"),
         ("It costs $5", r"It costs \$5"),
-        ("$a}b{$", r"\$a\textbraceright{}b\textbraceleft{}\$"),
-        ("50% of $x%y$", r"50\% of \$x\%y\$"),
+        ("a}b{", r"a\textbraceright{}b\textbraceleft{}"),
+        ("50% of $7 & <b>", r"50\% of \$7 \& <{}b>"),
         ("a--b", r"a-{}-b"),
     ],
 )
-def test_formulas_stay_and_marks_are_escaped(text: str, tex: str) -> None:
+def test_marks_are_escaped(text: str, tex: str) -> None:
     assert escaped(text) == tex
-    assert plain(tex) == text
+    assert plain(tex, braces=True) == text
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ import pytest
 from scholarbase.errors import LibraryCorrupt, LibraryError
 from scholarbase.identifiers import Identifier, parse
 from scholarbase.indexes.catalog import FILE_NAME, Catalog, canonical_id
+from scholarbase.markup import plain
 from scholarbase.models.papers import PAPER_FIELDS
 from tests.conftest import sample_rows
 
@@ -43,7 +44,7 @@ def test_every_id_of_a_paper_resolves(catalog: Catalog) -> None:
         found = catalog.resolve([parse(name) for name in names])
         assert len(set(found)) == 1
         (paper,) = catalog.papers([found[0] or 0], ["corpus_id", "title"])
-        assert (paper.corpus_id, paper.title) == (row["corpusid"], row["title"])
+        assert (paper.corpus_id, paper.title) == (row["corpusid"], plain(row["title"]))
 
 
 def test_unknown_ids_are_none(catalog: Catalog) -> None:

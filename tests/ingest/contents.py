@@ -21,6 +21,7 @@ TABLES = (
     "venue_names",
     "edges",
     "sets",
+    "written",
     "document_frequencies",
     "author_names",
     "author_papers",

@@ -55,7 +55,7 @@ def terms(answer: SearchResponse) -> dict[int | None, tuple[str, ...]]:
         ("graph, graph: Graph", {1: ("graph",), 2: ("graph",), 5: ("graph",)}),
         ("which papers show a network", {1: ("network",), 2: ("network",)}),
         ("NAIVE erdos", {1: ("naive",), 3: ("erdos",)}),
-        ("naïve Erdo\u030bs", {1: ("naïve",), 3: ("erdo\u030bs",)}),
+        ("naïve Erdo\u030bs", {1: ("naïve",), 3: ("erdős",)}),
         ("state-of-the-art", {3: ("state", "art")}),
         ("zzyzx vision", {5: ("vision",)}),
         ("to be or not", {4: ("to", "be", "or", "not")}),

@@ -140,7 +140,17 @@ def test_filters_of_other_papers_are_found(library: Path) -> None:
 
 def documented_hash(library: Path) -> str:
     """The content hash as docs/library-format.md defines it, without our code for hashes."""
-    tables = ("papers", "abstracts", "aliases", "authors", "venues", "venue_names", "edges", "sets")
+    tables = (
+        "papers",
+        "abstracts",
+        "aliases",
+        "authors",
+        "venues",
+        "venue_names",
+        "edges",
+        "sets",
+        "written",
+    )
     parts: dict[str, list[bytes]] = {}
     with closing(sqlite3.connect(f"file:{library / 'catalog.sqlite'}?mode=ro", uri=True)) as db:
         for table in tables:
@@ -269,7 +279,7 @@ def test_an_earlier_format_is_rejected(library: Path) -> None:
     text = (library / "manifest.json").read_text()
     (library / "manifest.json").write_text(text.replace(f'"format": {FORMAT}', '"format": 3'))
     done = run_cli("info", "--library", library)
-    assert "has format 3, and this ScholarBase reads format 9" in done.stderr
+    assert "has format 3, and this ScholarBase reads format 10" in done.stderr
 
 
 @pytest.mark.slow

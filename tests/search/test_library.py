@@ -29,6 +29,7 @@ from scholarbase.errors import (
     TimeLimit,
     UnsupportedMode,
 )
+from scholarbase.markup import plain
 from scholarbase.models.requests import SearchBatchBody, SearchRequest, TitleBatchBody
 from scholarbase.models.responses import SearchResponse
 from scholarbase.search import plan, ranking
@@ -283,8 +284,8 @@ def test_a_paper_is_what_both_sources_say(sample: Library) -> None:
             "CorpusId": str(row["corpusid"]),
             "DOI": row["externalids"]["DOI"].lower(),
         },
-        "title": row["title"],
-        "abstract": other["abstract"],
+        "title": plain(row["title"]),
+        "abstract": plain(other["abstract"]),
         "tldr": None,
         "authors": [{"name": author["name"], "author_id": author["authorId"]} for author in row["authors"]],
         "year": row["year"],

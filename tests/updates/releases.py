@@ -23,7 +23,20 @@ KEYS = {
 }
 PAPERS = 24
 """Corpus ids go up to this number; citations name some that no paper has."""
-WORDS = ["graph", "lattice", "photon", "neural", "search", "quark", "tensor", "citation", "entropy", "parser"]
+WORDS = [
+    "graph",
+    "lattice",
+    "photon",
+    "neural",
+    "search",
+    "quark",
+    "tensor",
+    "citation",
+    "entropy",
+    "parser",
+    "$x_2$",
+    "$x_{2}$",
+]
 
 
 def arxiv_ids() -> list[str]:

@@ -32,6 +32,7 @@ import numpy as np
 import qdrant_edge
 
 from scholarbase.errors import LibraryCorrupt
+from scholarbase.indexes.query_syntax import with_greek
 from scholarbase.indexes.stop_words import STOP_WORDS
 from scholarbase.indexes.vectors.base import EngineVector
 
@@ -113,12 +114,13 @@ class Bm25Text:
         return EngineVector(vector.indices, round_document(vector.values))
 
     def query(self, text: str) -> EngineVector:
-        """The terms of a query, each with weight 1. :class:`.legs.Bm25Queries` weighs them.
+        """The terms of a query, each with weight 1. :class:`.legs.Bm25Queries` weighs them. A Greek letter has two,
+        with its name.
 
         Empty if the query has only stop words (*Which studies show this?*), which documents' vectors lack too. FTS5
         keeps all words.
         """
-        return self._model.embed_query(_composed(without_shortened(text)))
+        return self._model.embed_query(_composed(with_greek(without_shortened(text))))
 
     def _text(self, title: str, abstract: str | None) -> str:
         parts = [title] * self.parameters.title_weight

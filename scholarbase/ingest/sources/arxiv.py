@@ -7,7 +7,6 @@ authors as one string and not parsed, versions without dates, or several DOIs in
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Mapping
 from datetime import date, time
 from typing import Any, Final
@@ -15,6 +14,7 @@ from typing import Any, Final
 from scholarbase import identifiers
 from scholarbase.ingest.records import DeletedRecord, PaperRecord
 from scholarbase.ingest.sources.s2ag import BadRecord, clean, clean_title, iso_date, parser
+from scholarbase.markup import plain
 from scholarbase.models.status import PaperStatus
 
 _MONTHS: Final = {
@@ -24,60 +24,10 @@ _MONTHS: Final = {
     )
 }
 
-# TeX accent commands and their combining characters.
-_ACCENTS: Final = {
-    "`": "\u0300", "'": "\u0301", "^": "\u0302", "~": "\u0303", "=": "\u0304", "u": "\u0306", ".": "\u0307",
-    '"': "\u0308", "r": "\u030a", "H": "\u030b", "v": "\u030c", "d": "\u0323", "c": "\u0327", "k": "\u0328",
-    "b": "\u0331",
-}  # fmt: skip
-_LETTERS: Final = {
-    "ss": "ß", "o": "ø", "O": "Ø", "l": "ł", "L": "Ł", "ae": "æ", "AE": "Æ", "oe": "œ", "OE": "Œ",
-    "aa": "å", "AA": "Å", "i": "ı", "j": "ȷ",
-    "dh": "ð", "DH": "Ð", "th": "þ", "TH": "Þ", "dj": "đ", "DJ": "Đ",
-}  # fmt: skip
-_ACCENT = re.compile(
-    r"""\\(?:([`'^~=."])\s*|([uHvcdbrk])(?=[\s{\\])\s*)(?:\{\s*(?:\\([ij])\s*|([A-Za-z]))\s*\}|\\([ij])(?![A-Za-z])\s?|([A-Za-z]))"""
-)
-# In prose, only unambiguous commands: not \\. or \\=, and accents named by a letter only before braces.
-_PROSE_ACCENT = re.compile(
-    r"""\\(?:(['`^"]|~(?=\s*\{?[nNaAoO]))\s*|([uvcHr])(?=\s*\{)\s*)"""
-    r"""(?:\{\s*(?:\\([ij])\s*|([A-Za-z]))\s*\}|\\([ij])(?![A-Za-z])\s?|([A-Za-z]))"""
-)
-_BRACED = re.compile(r"\{([^\x00-\x7f])\}")
-_LETTER = re.compile(r"\\(ss|[oOlLij]|ae|AE|oe|OE|aa|AA|dh|DH|th|TH|dj|DJ)(?![A-Za-z])(?:\{\}|\s(?=\w)|)")
 _NOTE = re.compile(r"\s*\((?:[^()]|\([^()]*\))*\)")
 _HYPHENATED = re.compile(r"\. -(?=\w)")
 """What arXiv's parser of authors makes of initials such as ``C.-P.``."""
 _SUFFIX = re.compile(r"(?:Jr|Sr|II|III|IV)\.?")
-
-
-def decode_tex(text: str) -> str:
-    r"""Decode TeX accents and letters and remove braces: ``Erd{\H o}s`` gives ``Erdős``."""
-    if "\\" in text:
-        text = _ACCENT.sub(_accented, text)
-        text = _LETTER.sub(lambda match: _LETTERS[match[1]], text)
-    return text.replace("{", "").replace("}", "")
-
-
-def decode_prose(text: str) -> str:
-    r"""Decode TeX accents and letters of a title or abstract, except in formulas between ``$``.
-
-    ``The Fr\'echet mean of $\'a$`` gives ``The Fréchet mean of $\'a$``. Braces and other commands stay.
-    """
-    if "\\" not in text:
-        return text
-    parts = text.split("$")
-    for index in range(0, len(parts), 2):
-        if "\\" in parts[index]:
-            decoded = _PROSE_ACCENT.sub(_accented, parts[index])
-            decoded = _LETTER.sub(lambda match: _LETTERS[match[1]], decoded)
-            parts[index] = _BRACED.sub(r"\1", decoded)
-    return "$".join(parts)
-
-
-def _accented(match: re.Match[str]) -> str:
-    letter = match[3] or match[4] or match[5] or match[6]
-    return unicodedata.normalize("NFC", letter + _ACCENTS[match[1] or match[2]])
 
 
 def split_authors(text: str) -> list[str]:
@@ -88,8 +38,6 @@ def split_authors(text: str) -> list[str]:
     """
     if "\n" in text or "  " in text:
         text = " ".join(text.split())
-    if "\\" in text or "{" in text:
-        text = decode_tex(text)
     if "(" in text:
         text = _NOTE.sub("", text)
     names: list[str] = []
@@ -119,7 +67,7 @@ def _authors(record: Mapping[str, Any]) -> list[tuple[str, str | None]]:
                     "bad-type", f"An author is {str(parts)[:80]!r}: a list of strings was expected."
                 )
             family, first, suffix = ((*parts[:3], "", "", "")[:3]) if parts else ("", "", "")
-            name = " ".join(decode_tex(f"{first or ''} {family or ''} {suffix or ''}").split())
+            name = plain(f"{first or ''} {family or ''} {suffix or ''}", braces=True)
             name = _HYPHENATED.sub(".-", name)
             if name:
                 authors.append((name, None))
@@ -129,7 +77,7 @@ def _authors(record: Mapping[str, Any]) -> list[tuple[str, str | None]]:
         return []
     if not isinstance(text, str):
         raise BadRecord("bad-type", f"authors is {str(text)[:80]!r}: a string was expected.")
-    return [(name, None) for name in split_authors(text)]
+    return [(plain(name, braces=True), None) for name in split_authors(text)]
 
 
 def created_time(text: str) -> str | None:
@@ -170,8 +118,8 @@ def _details(record: Mapping[str, Any], versions: list[str | None]) -> dict[str,
     )
     details = {
         "is_open_access": True,
-        "journal": None if journal is None else [decode_prose(journal), None, None],
-        "comment": None if comment is None else decode_prose(comment),
+        "journal": None if journal is None else [journal, None, None],
+        "comment": None if comment is None else plain(comment),
         "versions": versions or None,
         "update_date": iso_date(record.get("update_date")),
     }
@@ -230,11 +178,11 @@ def parse_arxiv(record: dict[str, Any]) -> PaperRecord | DeletedRecord:
     stored_dois = record.get("doi")
     dois = identifiers.dois(clean(stored_dois, "doi") or "") if stored_dois else []
     return PaperRecord(
-        title=decode_prose(clean_title(record.get("title"))),
+        title=clean_title(record.get("title")),
         arxiv_id=arxiv_id,
         external_ids={"DOI": dois[0]} if dois else {},
         further_dois=dois[1:],
-        abstract=None if abstract is None else decode_prose(abstract),
+        abstract=abstract,
         authors=_authors(record),
         year=int(published[:4]) if published is not None else _year_of_id(arxiv_id),
         publication_date=published,

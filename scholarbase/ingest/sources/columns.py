@@ -15,13 +15,14 @@ import orjson
 
 from scholarbase.bibliographies.ids import leading_ids, whole_id
 from scholarbase.bibliographies.names import split_keywords, split_names
-from scholarbase.bibliographies.references import PAPERS, Reference
+from scholarbase.bibliographies.references import PAPERS, Reference, plain_texts
 from scholarbase.bibliographies.years import first_year, whole_day
 from scholarbase.errors import InvalidRequest
 from scholarbase.files import MAX_LINE
 from scholarbase.identifiers import Identifier, field_ids, stored_arxiv_id
 from scholarbase.ingest.records import Reject
 from scholarbase.ingest.sources.s2ag import BadRecord, load
+from scholarbase.markup import plain
 
 _NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "title": ("title", "papertitle", "articletitle", "documenttitle"),
@@ -187,17 +188,15 @@ def _row(line: int, size: int, values: Mapping[str, Any], found: Found) -> Row:
         line,
         texts.get("key") or None,
         ids,
-        texts.get("title") or None,
-        tuple(names[: PAPERS.max_authors]),
+        authors=tuple(map(plain, names[: PAPERS.max_authors])),
         year=first_year(texts.get("year", "")) or first_year(date),
-        venue=texts.get("venue") or None,
         kind=texts.get("type", ""),
         date=whole_day(date),
-        abstract=texts.get("abstract") or None,
         keywords=split_keywords(texts.get("keywords", "")),
         url=texts.get("url") or None,
         volume=texts.get("volume") or None,
         pages=texts.get("pages") or None,
+        **plain_texts(*(texts.get(field, "") for field in ("title", "abstract", "venue"))),
     )
     return Row(line, size, reference, repaired)
 

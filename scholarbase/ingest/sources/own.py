@@ -103,6 +103,8 @@ def _paper(entry: Reference, repaired: bool) -> PaperRecord:
         details={name: value for name, value in details.items() if value is not None},
         url=url,
         repaired=repaired,
+        written_title=entry.written_title,
+        written_abstract=entry.written_abstract,
     )
 
 

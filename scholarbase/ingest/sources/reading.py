@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from scholarbase.ingest.records import Record, Reject
 from scholarbase.ingest.sources import added, arxiv, beir, oai, openalex, own, s2ag, tables
+from scholarbase.ingest.sources.cleaning import cleaning
 from scholarbase.ingest.sources.columns import Columns, Row, csv_rows, json_rows
 from scholarbase.ingest.sources.detect import Dataset
 from scholarbase.ingest.sources.files import (
@@ -19,15 +20,15 @@ from scholarbase.ingest.sources.files import (
 )
 
 PARSERS: Final[Mapping[Dataset, Callable[[bytes], Record | Reject]]] = {
-    Dataset.PAPERS: s2ag.parse_papers,
+    Dataset.PAPERS: cleaning(s2ag.parse_papers),
     Dataset.PAPER_IDS: s2ag.parse_paper_ids,
-    Dataset.ABSTRACTS: s2ag.parse_abstracts,
-    Dataset.PUBLICATION_VENUES: s2ag.parse_publication_venues,
-    Dataset.AUTHORS: s2ag.parse_authors,
-    Dataset.TLDRS: s2ag.parse_tldrs,
-    Dataset.ARXIV: arxiv.parse_arxiv,
-    Dataset.OPENALEX: openalex.parse_works,
-    Dataset.BEIR: beir.parse_beir,
+    Dataset.ABSTRACTS: cleaning(s2ag.parse_abstracts),
+    Dataset.PUBLICATION_VENUES: cleaning(s2ag.parse_publication_venues),
+    Dataset.AUTHORS: cleaning(s2ag.parse_authors),
+    Dataset.TLDRS: cleaning(s2ag.parse_tldrs),
+    Dataset.ARXIV: cleaning(arxiv.parse_arxiv),
+    Dataset.OPENALEX: cleaning(openalex.parse_works),
+    Dataset.BEIR: cleaning(beir.parse_beir),
     Dataset.CITATIONS: s2ag.parse_citations,
 }
 """The parser of each dataset whose records are lines: from one line to one record or reject."""

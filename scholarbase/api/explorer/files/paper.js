@@ -2,13 +2,15 @@
 
 import { get, paperPath, text } from "./api.js";
 import { choice, copy, h, link, notice, number, plural, replace, say } from "./dom.js";
+import { drawn } from "./formulas.js";
 import { drawGraph } from "./graph.js";
-import { facts, legs, line, paperLink, status } from "./papers.js";
+import { facts, legs, line, paperLink, status, title } from "./papers.js";
 
 const PAGE = 10;
 const SORTS = [["-citation_count", "most cited first"], ["citation_count", "least cited first"], ["-date", "newest first"],
   ["date", "oldest first"]];
-const LISTED = "title,authors,year,venue,status,categories,citation_count";
+const LISTED = "title,authors,year,venue,status,categories,citation_count,as_written";
+const SHOWN = `${LISTED},abstract,tldr,comment,external_ids,url,publication_date,publication_types,fields_of_study,reference_count`;
 
 export function open(main, params) {
   async function update(found) {
@@ -20,7 +22,7 @@ export function open(main, params) {
     replace(main, h("h1", null, "A paper"), h("p", null, "Loading."));
     let paper;
     try {
-      paper = await get(paperPath(id));
+      paper = await get(paperPath(id), { fields: SHOWN });
     } catch (error) {
       replace(main, h("h1", null, "A paper"), notice(error.message, "error"));
       return;
@@ -37,13 +39,13 @@ export function open(main, params) {
 
 function head(paper) {
   return [
-    h("h1", null, paper.title ?? paper.id, status(paper)),
+    h("h1", null, title(paper), status(paper)),
     h("p", null, paper.authors.map((one, place) => [place ? ", " : "", h("a",
       { href: link("author", { name: one.name, id: one.author_id }) }, one.name)])),
     h("p", { class: "meta" }, facts(paper)),
     paper.comment && h("p", { class: "meta" }, paper.comment),
     h("h2", null, "Abstract"),
-    h("p", { class: "text" }, paper.abstract ?? "The library has no abstract of this paper."),
+    h("p", { class: "text" }, drawn(paper.as_written?.abstract) ?? paper.abstract ?? "The library has no abstract of this paper."),
     paper.tldr && h("p", { class: "text" }, h("strong", null, "In short: "), paper.tldr),
   ];
 }

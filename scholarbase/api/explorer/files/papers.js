@@ -1,9 +1,10 @@
 // Parts that show papers: a line of facts, legs as bars, years as a histogram.
 
 import { h, highlighted, link, number, pinned, plural, replace, svg } from "./dom.js";
+import { drawn } from "./formulas.js";
 
 const SHOWN = 220; // characters of an abstract that are shown at first
-export const FIELDS = "title,abstract,authors,year,venue,status,categories,citation_count";
+export const FIELDS = "title,abstract,authors,year,venue,status,categories,citation_count,as_written";
 
 export function authors(paper, most = 6) {
   const names = (paper.authors ?? []).map((one) => one.name);
@@ -19,7 +20,8 @@ export function facts(paper) {
 
 export const line = (paper, most = 3) => [authors(paper, most), facts(paper)].filter(Boolean).join(" \u00b7 ");
 
-export const title = (paper, terms = []) => highlighted(paper.title ?? paper.id, terms);
+export const title = (paper, terms = []) =>
+  drawn(paper.as_written?.title, terms) ?? highlighted(paper.title ?? paper.id, terms);
 
 export const status = (paper) => paper.status && h("strong", { class: "bad" }, ` ${paper.status}`);
 
@@ -55,16 +57,16 @@ export function result(hit, best) {
     h("h3", null, paperLink(paper, terms), status(paper)),
     h("p", { class: "meta" }, authors(paper)),
     h("p", { class: "meta" }, facts(paper)),
-    paper.abstract && abstract(paper.abstract, terms),
+    paper.abstract && abstract(paper.abstract, paper.as_written?.abstract, terms),
     legs(explain, best)));
 }
 
 // The beginning of an abstract, and the whole of it once it is opened.
-function abstract(text, terms) {
+function abstract(text, written, terms) {
   const whole = h("p");
   const begin = text.length > SHOWN ? `${text.slice(0, SHOWN)}\u2026` : text;
   return h("details", { class: "abstract", ontoggle: () => {
-    if (!whole.textContent) replace(whole, highlighted(text, terms));
+    if (!whole.textContent) replace(whole, drawn(written, terms) ?? highlighted(text, terms));
   } }, h("summary", null, h("span", { class: "begin" }, highlighted(begin, terms)),
     h("span", { class: "less" }, "Less")), whole);
 }

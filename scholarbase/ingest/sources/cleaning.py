@@ -1,0 +1,65 @@
+"""Texts of records as plain text: one stage for every source of a snapshot (:mod:`scholarbase.markup`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+
+from scholarbase.ingest.records import (
+    AbstractRecord,
+    AuthorRecord,
+    PaperRecord,
+    Record,
+    Reject,
+    TldrRecord,
+    VenueRecord,
+)
+from scholarbase.markup import formulas_of, plain, plain_abstract, without_heading
+
+
+def cleaning(parse: Callable[[bytes], Record | Reject]) -> Callable[[bytes], Record | Reject]:
+    """Make a parser whose records have plain texts."""
+
+    @wraps(parse)
+    def parse_line(line: bytes) -> Record | Reject:
+        record = parse(line)
+        _clean(record)
+        return record
+
+    return parse_line
+
+
+def _clean(record: Record | Reject) -> None:
+    match record:
+        case PaperRecord():
+            clean_paper(record)
+        case AbstractRecord():
+            record.abstract, record.written = abstract_of(record.abstract)
+        case TldrRecord():
+            record.text = plain(record.text)
+        case AuthorRecord():
+            record.name = plain(record.name) or record.name
+        case VenueRecord():
+            record.name = plain(record.name) or record.name
+            record.alternate_names = [plain(name) for name in record.alternate_names]
+
+
+def clean_paper(paper: PaperRecord) -> None:
+    """Make the texts of a paper plain, and keep those with formulas as they were written. A title that is nothing but
+    markup stays."""
+    title = plain(paper.title) or paper.title
+    paper.written_title, paper.title = formulas_of(paper.title, title), title
+    if paper.abstract is not None:
+        paper.abstract, paper.written_abstract = abstract_of(paper.abstract)
+    paper.authors = [(plain(name) or name, author_id) for name, author_id in paper.authors]
+    if paper.venue is not None:
+        paper.venue = plain(paper.venue) or None
+    journal = paper.details.get("journal")
+    if journal and journal[0]:
+        journal[0] = plain(journal[0]) or None
+
+
+def abstract_of(text: str) -> tuple[str, str | None]:
+    """The plain text of an abstract, and the text as it was written if it has formulas."""
+    abstract = plain_abstract(text) or text
+    return abstract, formulas_of(without_heading(text), abstract)
