@@ -38,7 +38,7 @@ MAX_HEAD: Final = 131_072
 SPARE_FILES: Final = 256
 """File descriptors that are left for indexes, sessions and keys."""
 LEAST_FILES: Final = 64
-"""File descriptors without which no server of one worker starts."""
+"""Open files that a server of one worker needs to start."""
 _holder: Final[Any] = SocketHolder  # its stub lacks the arguments
 
 

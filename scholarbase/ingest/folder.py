@@ -30,7 +30,7 @@ ENCODER: Final = "encoder.json"
 MOVED: Final = (catalog.FILE_NAME, VECTORS, DOCUMENTS, PASSAGES, REJECTS, ENCODER, RECORDS)
 """The entries of a library besides its manifest and the list of its files."""
 _OWN: Final = frozenset({"lock", COMMAND})
-"""The entries of a building folder that no job wrote."""
+"""The entries of a folder in which nothing was built yet."""
 
 
 class BuildFolder:
@@ -164,6 +164,7 @@ def build_errors(library: Path) -> Iterator[None]:
         except sqlite3.OperationalError as error:
             if "full" in str(error) or "disk I/O error" in str(error):
                 raise OSError(errno.ENOSPC, str(error)) from error
-            if error.sqlite_errorname.startswith("SQLITE_CANTOPEN"):  # most often too many files are open
-                raise OSError(errno.EMFILE, os.strerror(errno.EMFILE)) from error
+            os.close(
+                os.open(os.devnull, os.O_RDONLY)
+            )  # SQLite does not say that too many files are open; this does
             raise

@@ -113,7 +113,7 @@ class RunManifest:
     @property
     def identity(self) -> str:
         """A hash of all facts but the name, the command and the files' hashes: runs of one identity have the same
-        files."""
+        rankings."""
         facts = {k: v for k, v in asdict(self).items() if k not in ("command", "files", "name")}
         return hashlib.sha256(orjson.dumps(facts, option=orjson.OPT_SORT_KEYS)).hexdigest()[:32]
 

@@ -37,7 +37,7 @@ FIRST: Final = 100
 1,000 takes three times as long, for the same recall. The results after them are fused from whole legs."""
 DENSE_FIRST: Final = 300
 BEYOND: Final = 1.3
-"""How much lower than the first score the 1,000th dense one is, relative to the 300th."""
+"""The distance of the 1,000th dense score from the first one, divided by that of the 300th."""
 
 
 # -- scores --------------------------------------------------------------------------------------------

@@ -60,7 +60,7 @@ class Lookup:
         self._numbers: Cache[int] = Cache(CACHED_IDS)
         self._excluded: Cache[frozenset[int]] = Cache(CACHED_EXCLUSIONS)
         self._earliest: tuple[int, bool] = (_LAST_DAY + 1, False)
-        """The last possible day of a paper, and whether it is the earliest of all papers."""
+        """A day before which no paper was, and whether it is known: at first the last possible day stands here."""
 
     def filters(self, request: Filters | EdgeBody) -> tuple[ResolvedFilters, tuple[str, ...]]:
         """The filters of a request, with days and catalogue ids, and warnings about those without effect.

@@ -47,6 +47,8 @@ class _Operation:
 
     def start(self) -> bool:
         """False where it was cancelled; from now on it cannot be."""
+        if self.future.cancelled():  # to say so twice is an error
+            return False
         return self.future.running() or self.future.set_running_or_notify_cancel()
 
     def result(self, connection: Connection) -> tuple[Any, ScholarBaseError | None]:

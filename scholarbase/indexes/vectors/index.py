@@ -478,7 +478,7 @@ def _engine_condition(written: dict[str, Any]) -> Any:
 
 
 def rounding(dimensions: int) -> float:
-    """More than two scores of an engine differ from the exact ones.
+    """An upper bound of the error of a score that an engine computes.
 
     A sum of n 32-bit products of unit vectors, added in four or more lanes, is at most about n/4 * 2^-24 from the exact
     one (Higham, *Accuracy and Stability of Numerical Algorithms*, 2002, section 3.1). The last term is for numbers of
