@@ -209,18 +209,20 @@ def dois(text: str) -> list[str]:
     DOIs may be escaped as in links, HTML and BibTeX (``%3C``, ``&lt;``, ``\\_``), and separated by spaces, commas or
     semicolons before the next one: a DOI itself may have both (``10.1659/0276-4741(2004)024[0141:SPOCMP]2.0.CO;2``).
     """
-    return list(dict.fromkeys(filter(None, _doi_parts(text))))
+    found = [one for one in _doi_parts(text) if one is not None]
+    return list(dict.fromkeys(found)) if len(found) > 1 else found
 
 
 def _doi_parts(text: str) -> list[str | None]:
     """The DOI of each part of a field, None for parts without one."""
-    lower = _lower(text)
-    plain = _PLAIN_DOI.fullmatch(lower)
-    if plain is not None and not lower.endswith(_PAGES) and "10.1101/" not in lower:
-        return [plain[1]]
+    plain = _PLAIN_DOI.fullmatch(text)
+    if plain is not None:
+        value = plain[1].lower()
+        if not value.endswith(_PAGES) and not value.startswith("10.1101/"):
+            return [value]
     if "10." not in text:
         return []
-    spaced = " ".join(_unescaped(lower).split())
+    spaced = " ".join(_unescaped(_lower(text)).split())
     joined = _SPACED_DOI.sub(_without_space, spaced)
     return [_doi_in(part) for part in _BETWEEN_DOIS.split(joined) if part]
 
