@@ -247,6 +247,30 @@ def test_all_dois_of_a_record_name_its_paper_and_join_it(tmp_path: Path) -> None
     assert titles(tmp_path, *names) == [REAL["title"]] * 4
 
 
+@pytest.mark.parametrize(
+    ("stored", "names"),
+    [
+        ("10.1145/2925416 10.1109/CCC.2012.36", ("10.1145/2925416", "10.1109/CCC.2012.36")),
+        ("10.1016/j.dam.2012.12.006.", ("10.1016/j.dam.2012.12.006", "10.1016/j.dam.2012.12.006.")),
+        (
+            "doi.org/10.1186/s12874-018-0541-7",
+            ("10.1186/s12874-018-0541-7", "doi.org/10.1186/s12874-018-0541-7"),
+        ),
+        ("10.1000/x%3Cy%3E.2", ("10.1000/x<y>.2", "10.1000/x%3Cy%3E.2", "info:doi/10.1000/x%3Cy%3E.2")),
+    ],
+)
+def test_requests_take_the_ids_that_records_have(stored: str, names: tuple[str, ...], tmp_path: Path) -> None:
+    build(tmp_path, arxiv=[REAL | {"doi": stored}])
+    with Library.open(tmp_path / "library") as library:
+        for name in names:
+            assert library.paper(name).id == "arXiv:2101.00001", name
+            bibtex = f"@article{{a, title={{{REAL['title']}}}, author={{Bell, Ann}}, doi={{{name}}}}}"
+            for reference in (bibtex, name):
+                [checked] = library.check_references(reference).results
+                assert checked.status == "held", reference
+                assert getattr(checked.paper, "id", None) == "arXiv:2101.00001"
+
+
 # -- updates -------------------------------------------------------------------------------------------------
 
 
