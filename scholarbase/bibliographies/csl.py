@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Iterator
+from collections.abc import Mapping
 from typing import Any, Final
 
 import orjson
 
 from scholarbase.bibliographies.ids import find_ids, leading_ids
-from scholarbase.bibliographies.names import split_keywords
+from scholarbase.bibliographies.names import listed_names, split_keywords
 from scholarbase.bibliographies.references import (
     CHECKING,
     Purpose,
@@ -23,14 +21,11 @@ from scholarbase.bibliographies.years import first_year, whole_day
 from scholarbase.identifiers import field_ids
 from scholarbase.markup import plain
 
-_BETWEEN: Final = re.compile(r"[\s,]+")
 _WITH_IDS: Final = ("DOI", "arXiv", "PMID", "PMCID", "URL", "note", "number", "container-title")
 
 
 def read_csl(text: str, purpose: Purpose = CHECKING) -> list[Reference]:
     """The references of a JSON list of items, of one item, or of an object with ``items``."""
-    if purpose is not CHECKING and text.lstrip()[:1] == "[":
-        return list(_placed(text, purpose))
     try:
         content = orjson.loads(text)
     except orjson.JSONDecodeError as error:
@@ -39,48 +34,27 @@ def read_csl(text: str, purpose: Purpose = CHECKING) -> list[Reference]:
     if not isinstance(items, list):
         return [unreadable(text.strip(), 1, "The CSL-JSON has no list of items.")]
     # JSON has no lines of its own: items are numbered.
-    return [_reference(item, place, purpose) for place, item in enumerate(items, 1)]
+    return [reference_of(item, place, purpose) for place, item in enumerate(items, 1)]
 
 
-def _placed(text: str, purpose: Purpose) -> Iterator[Reference]:
-    """The items of a list with their lines. Behind a broken item, the next one starts with the same indentation."""
-    decoder = json.JSONDecoder()
-    position = text.index("[") + 1
-    line, counted = 1, 0
-    while True:
-        match = _BETWEEN.match(text, position)
-        position = match.end() if match else position
-        if position >= len(text) or text[position] == "]":
-            return
-        line, counted = line + text.count("\n", counted, position), position
-        try:
-            item, position = decoder.raw_decode(text, position)
-            yield _written(item, text[counted:position], line, purpose)
-        except (ValueError, RecursionError) as error:
-            start = text.rfind("\n", 0, position) + 1
-            following = text.find(f"\n{text[start:position]}{{", position)
-            if text[start:position].strip() or following < 0:
-                following = len(text)
-            raw, position = text[position:following], following
-            reason = error.msg if isinstance(error, json.JSONDecodeError) else type(error).__name__
-            yield unreadable(raw, line, f"The CSL-JSON item is broken: {reason}.")
+def is_item(record: Mapping[str, Any]) -> bool:
+    """Whether a JSON object has keys of CSL-JSON that other lists of papers do not have."""
+    authors = record.get("author")
+    people = authors if isinstance(authors, list) else []
+    return ("title" in record and ("issued" in record or "container-title" in record)) or any(
+        isinstance(one, dict) and not one.keys().isdisjoint(("family", "literal")) for one in people
+    )
 
 
-def _written(item: Any, raw: str, line: int, purpose: Purpose) -> Reference:
-    """The item of ``raw``, which Python may accept although no other program can: it may have half of a character."""
-    try:
-        return _reference(item, line, purpose)
-    except TypeError as error:
-        return unreadable(raw, line, f"The CSL-JSON item is broken: {error}.")
-
-
-def _reference(item: Any, place: int, purpose: Purpose) -> Reference:
+def reference_of(item: Any, place: int, purpose: Purpose = CHECKING) -> Reference:
+    """The reference of an item, which is at this place or on this line."""
     raw = orjson.dumps(item).decode()
     if (refused := too_long(raw, place, purpose.max_length)) is not None:
         return refused
     if not isinstance(item, dict):
         return unreadable(raw, place, "The item is not a JSON object.")
     people = item.get("author") or item.get("editor") or []
+    people = listed_names(people) if isinstance(people, str) else people
     names = [name for name in map(_name, people) if name] if isinstance(people, list) else []
     ids = []
     for key in _WITH_IDS:
@@ -96,9 +70,9 @@ def _reference(item: Any, place: int, purpose: Purpose) -> Reference:
         place,
         _text(item.get("id")) or None,
         tuple(dict.fromkeys(ids)),
-        authors=tuple(map(plain, names[: purpose.max_authors])),
+        authors=tuple(names[: purpose.max_authors]),
         more_authors=len(names) > purpose.max_authors,
-        year=_year(item.get("issued")),
+        year=_year(item.get("issued") or item.get("year")),
         kind=_text(item.get("type")),
         date=_day(item.get("issued")),
         keywords=split_keywords(_text(item.get("keyword"))),
@@ -114,14 +88,17 @@ def _reference(item: Any, place: int, purpose: Purpose) -> Reference:
 
 
 def _name(person: Any) -> str:
+    """A name as :attr:`.Reference.authors` has it."""
     if not isinstance(person, dict):
-        return _text(person)
-    family, given = _text(person.get("family")), _text(person.get("given"))
-    particle = _text(person.get("non-dropping-particle"))
+        return plain(_text(person))
+    family, given, suffix, particle = (
+        plain(_text(person.get(part))) for part in ("family", "given", "suffix", "non-dropping-particle")
+    )
     family = f"{particle} {family}".strip()
     if family and given:
-        return ", ".join(filter(None, (family, given, _text(person.get("suffix")))))
-    return family or _text(person.get("literal")) or given
+        return ", ".join(filter(None, (family, given, suffix)))
+    literal = plain(_text(person.get("literal")) or _text(person.get("name")))
+    return family or (f"{{{literal}}}" if literal else given)
 
 
 def _text(value: Any) -> str:

@@ -7,24 +7,23 @@ from typing import Final, NamedTuple
 
 _SUFFIXES: Final = frozenset({"jr", "sr", "ii", "iii", "iv", "phd", "md"})
 _INITIALS: Final = re.compile(r"(?:[^\W\d_]\.?-?){1,4}")
-_AND: Final = re.compile(r"\s(?:and|AND)\s|\s?;\s?")
+_AND: Final = re.compile(r"(?:^|(?<=\s))and(?=\s|$)|;", re.IGNORECASE)
+_BRACE: Final = re.compile(r"\\.|[{}]", re.DOTALL)
 _OTHERS: Final = re.compile(r"\W{0,3}(?:others|et\.? ?al\.?|\.\.\.|\u2026)\W{0,3}", re.IGNORECASE)
 
 
 _GROUPS: Final = frozenset(
-    (
-        "collaboration",
-        "collaborations",
-        "consortium",
-        "group",
-        "team",
-        "committee",
-        "project",
-        "society",
-        "institute",
-    )
-)
+    {
+        "administration", "agency", "alliance", "association", "center", "centre", "collaboration", "collaborations",
+        "college", "commission", "committee", "company", "consortium", "corp", "corporation", "council", "department",
+        "foundation", "gmbh", "group", "inc", "initiative", "institute", "institution", "laboratories", "laboratory",
+        "lab", "labs", "llc", "ltd", "ministry", "network", "organisation", "organization", "project", "research",
+        "society", "team", "trust", "university",
+    }
+)  # fmt: skip
 """Last words of names of groups, in lower case."""
+_GROUP_WORDS: Final = frozenset({"&", "and", "for", "für", "og", "och", "of", "pour", "the", "und"})
+"""Words within names of groups, and of no person."""
 
 
 class NameParts(NamedTuple):
@@ -42,13 +41,15 @@ class NameParts(NamedTuple):
 
 def name_parts(name: str) -> NameParts:
     """The parts of ``Given Family Suffix`` or ``Family, Given``. Particles in lower case are of the family name."""
+    if is_group(name):
+        return NameParts(" ".join(ungrouped(name).split()))
     family, comma, rest = name.partition(",")
     if comma and family.strip() and rest.strip():
         given, _, last = (part.strip() for part in rest.partition(","))
         given, suffix = (last, given) if _is_suffix(given) else (given, last)
         return NameParts(family.strip(), given, suffix)
     words = name.split()
-    if len(words) < 2 or words[-1].strip("()").lower() in _GROUPS or words[0].lower() == "the":
+    if len(words) < 2:
         return NameParts(" ".join(words))
     suffix = words.pop() if len(words) > 2 and _is_suffix(words[-1]) else ""
     begin = len(words) - 1
@@ -57,8 +58,55 @@ def name_parts(name: str) -> NameParts:
     return NameParts(" ".join(words[begin:]), " ".join(words[:begin]), suffix)
 
 
+def is_group(name: str) -> bool:
+    """Whether a name is that of a group: it is in braces, as :attr:`.Reference.authors` has those that their source
+    marks as such, or has words of groups."""
+    words = name.lower().replace(",", " ").split()
+    return in_braces(name) or (
+        len(words) > 1
+        and (
+            words[-1].strip("().") in _GROUPS or words[0] == "the" or not _GROUP_WORDS.isdisjoint(words[1:-1])
+        )
+    )
+
+
+def in_braces(text: str) -> bool:
+    """Whether the brace at the start of the text is closed at its end."""
+    return text[:1] == "{" and _groups(text)[:1] == [(0, len(text))]
+
+
+def ungrouped(name: str) -> str:
+    """A name without the braces of a group."""
+    return name[1:-1] if in_braces(name) else name
+
+
+def outside_braces(text: str) -> str:
+    """The text with ``_`` in place of the characters in braces."""
+    pieces, last = [], 0
+    for start, end in _groups(text):
+        pieces += [text[last:start], "_" * (end - start)]
+        last = end
+    return "".join((*pieces, text[last:]))
+
+
+def _groups(text: str) -> list[tuple[int, int]]:
+    """Where the outermost pairs of braces start and end."""
+    groups: list[tuple[int, int]] = []
+    depth = start = 0
+    for match in _BRACE.finditer(text):
+        if match[0] == "{":
+            start = start if depth else match.start()
+            depth += 1
+        elif match[0] == "}" and depth:
+            depth -= 1
+            if not depth:
+                groups.append((start, match.end()))
+    return groups
+
+
 def surname(name: str) -> str:
     """The surname of ``Surname, First``, ``First M. Surname`` or ``Surname FM``, with particles only before a comma."""
+    name = ungrouped(name)
     last, comma, _ = name.partition(",")
     if comma and last.strip():
         return last.strip()
@@ -72,6 +120,8 @@ def surname(name: str) -> str:
 
 def display_name(name: str) -> str:
     """A name in its spoken order: ``Jean de La Fontaine Jr`` for ``de La Fontaine, Jr, Jean``."""
+    if in_braces(name):
+        return " ".join(ungrouped(name).split())
     last, *others = (part.strip() for part in name.split(",", 2))
     suffixes = [part for part in others if _is_suffix(part)]
     first = ", ".join(part for part in others if not _is_suffix(part))
@@ -98,7 +148,21 @@ def _is_initials(part: str) -> bool:
 
 
 def split_names(text: str) -> tuple[list[str], bool]:
-    """The names in a list with ``and`` or semicolons, and whether it ends with others."""
-    names = [name.strip() for name in _AND.split(text) if name.strip()]
+    """The names in a list with ``and`` or semicolons outside braces, and whether it ends with others."""
+    pieces, start = [], 0
+    for match in _AND.finditer(outside_braces(text)):
+        pieces.append(text[start : match.start()])
+        start = match.end()
+    names = [name for piece in (*pieces, text[start:]) if (name := piece.strip())]
     people = [name for name in names if not _OTHERS.fullmatch(name)]
     return people, len(people) < len(names)
+
+
+def listed_names(text: str) -> list[str]:
+    """The names in a list with semicolons, bars or ``and``, else with commas between whole names."""
+    names, _ = split_names(text.replace("|", ";"))
+    if len(names) == 1 and not in_braces(names[0]):
+        parts = [part.strip() for part in names[0].split(",")]
+        if len(parts) > 1 and all(" " in part for part in parts):
+            return parts
+    return names

@@ -29,7 +29,7 @@ _LINE_END: Final = re.compile(r"\r\n?|[\u2028\u2029\x0b\x0c]")
 class Bibliography:
     """References in their order, and the format that they were read as.
 
-    ``strings`` are the abbreviations (``@string``) of a BibTeX file.
+    ``strings`` are the blocks of a BibTeX file that entries share: ``@string`` and ``@xdata``.
     """
 
     format: ReferenceFormat
@@ -38,7 +38,7 @@ class Bibliography:
 
     def text_of(self, references: Sequence[Reference]) -> str:
         """A text in this format with some of the references."""
-        raws = [reference.raw for reference in references]
+        raws = [reference.whole for reference in references]
         if self.format == "csl-json":
             return f"[{','.join(raws)}]"
         if self.format == "text":
@@ -50,7 +50,7 @@ class Bibliography:
         part: list[Reference] = []
         room = size = MAX_REFERENCE_BYTES - len(self.strings.encode()) - 1000
         for reference in self.references:
-            length = len(reference.raw.encode()) + 2
+            length = len(reference.whole.encode()) + 2
             if part and (len(part) == MAX_REFERENCES or length > room):
                 yield part
                 part, room = [], size

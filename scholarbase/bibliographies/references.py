@@ -37,11 +37,12 @@ class Reference:
     """One reference.
 
     ``raw`` is its text in the input, which starts at ``line`` (from 1). ``problem`` is the reason why it cannot be
-    read; the other fields are then empty. ``authors`` are names as they are written; ``more_authors`` stands for those
-    behind "et al.". ``is_plain``: a line of text, in which ``title`` is a guess and ``authors`` are not separated.
-    ``years`` are all that a line mentions. ``kind`` is the format's own word for the type of the entry, ``date`` a
-    whole day, ``YYYY-MM-DD``. These and the fields behind them are empty in plain text. Texts have no markup;
-    ``written_title`` and ``written_abstract`` are those with formulas as they were written.
+    read; the other fields are then empty. ``authors`` are names as they are written, those that the source marks as
+    names of groups in braces; ``more_authors`` stands for those behind "et al.". ``inherited`` are the fields of
+    BibTeX that other entries give this one. ``is_plain``: a line of text, in which ``title`` is a guess and
+    ``authors`` are not separated. ``years`` are all that a line mentions. ``kind`` is the format's own word for the
+    type of the entry, ``date`` a whole day, ``YYYY-MM-DD``. These and the fields behind them are empty in plain text.
+    Texts have no markup; ``written_title`` and ``written_abstract`` are those with formulas as they were written.
     """
 
     raw: str
@@ -65,6 +66,15 @@ class Reference:
     pages: str | None = None
     written_title: str | None = None
     written_abstract: str | None = None
+    inherited: str = ""
+
+    @property
+    def whole(self) -> str:
+        """The text, which can be read without the entries that it inherits from."""
+        raw = self.raw.rstrip()
+        return (
+            f"{raw[:-1].rstrip().removesuffix(',')}{self.inherited}{raw[-1]}" if self.inherited else self.raw
+        )
 
 
 class Texts(TypedDict):

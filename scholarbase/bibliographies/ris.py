@@ -1,15 +1,14 @@
-"""RIS, one record at a time, each read by rispy.
+"""RIS: https://en.wikipedia.org/wiki/RIS_(file_format).
 
-The format is described at https://en.wikipedia.org/wiki/RIS_(file_format): a record starts with ``TY  -`` and ends with
-``ER  -``.
+A record starts with ``TY  -`` and ends with ``ER  -``; a line without a tag continues the one before it. Text between
+records, such as the numbers that Ovid writes, is no part of any.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Any, Final
-
-import rispy
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
 
 from scholarbase.bibliographies.ids import find_ids, leading_ids
 from scholarbase.bibliographies.references import (
@@ -26,41 +25,58 @@ from scholarbase.markup import plain
 
 START: Final = re.compile(r"^TY[ ]{1,4}-", re.MULTILINE)
 _TAG: Final = re.compile(r"([A-Z][A-Z0-9])[ ]{1,4}-[ ]?(.*)")
-_ID_TAGS: Final = {"DO": "DOI", "DI": "DOI", "L3": "DOI", "C2": "PMID"}
+_LISTS: Final = frozenset({"A1", "A2", "AU", "ED", "KW", "N1"})
+"""Tags whose next lines are values of their own."""
+_TITLES: Final = ("TI", "T1", "BT", "TT", "ST")
+"""``BT`` is the title of a book, and in its chapters, which have a title too, the book's."""
+_AUTHORS: Final = ("AU", "A1", "A2", "ED")
+_YEARS: Final = ("PY", "Y1", "DA")
+_DAYS: Final = ("DA", "PY", "Y1")
+_VENUES: Final = ("JO", "T2", "JF", "BT", "C3", "J2", "JA", "J1", "T3", "PB")
+_ID_TAGS: Final = {"DO": "DOI", "DI": "DOI", "L3": "DOI", "M3": "DOI", "C2": "PMID"}
 """Tags with ids: EBSCO has DOIs in ``L3``, Scopus ids of PubMed in ``C2``, and EndNote those of PubMed Central."""
-_TITLES: Final = ("title", "primary_title", "translated_title")
-_AUTHORS: Final = ("authors", "first_authors", "secondary_authors")
-_YEARS: Final = ("year", "publication_year", "date")
-_VENUES: Final = (
-    "journal_name",
-    "secondary_title",
-    "alternate_title1",
-    "alternate_title2",
-    "alternate_title3",
-    "publisher",
-)
+_LINKS: Final = ("UR", "LK")
+
+_Values = Mapping[str, Sequence[str]]
+"""The values of each tag that are not empty."""
 
 
 def read_ris(text: str, purpose: Purpose = CHECKING) -> list[Reference]:
     """The references of a RIS file."""
-    references: list[Reference] = []
+    return [_reference(lines, begin, purpose) for begin, lines in _records(text)]
+
+
+def _records(text: str) -> Iterator[tuple[int, list[str]]]:
+    """The lines of each record, and the number of the first."""
     record: list[str] = []
     begin = 1
     for number, line in enumerate(text.split("\n"), 1):
         tag = _TAG.match(line)
         if tag is not None and tag[1] == "TY" and record:
-            references.append(_reference(record, begin, purpose))
+            yield begin, record
             record = []
-        if not record:
-            begin = number
-        if record or line.strip():
+        begin = begin if record else number
+        if record or tag is not None:
             record.append(line.rstrip())
-        if tag is not None and tag[1] == "ER" and record:
-            references.append(_reference(record, begin, purpose))
+        if tag is not None and tag[1] == "ER":
+            yield begin, record
             record = []
     if record:
-        references.append(_reference(record, begin, purpose))
-    return references
+        yield begin, record
+
+
+def _values(lines: Sequence[str]) -> _Values:
+    values: dict[str, list[str]] = {}
+    name = "TY"
+    for line in lines:
+        tag = _TAG.match(line)
+        name, text = (tag[1], tag[2].strip()) if tag else (name, line.strip())
+        listed = values.setdefault(name, [])
+        if tag or not listed or name in _LISTS:
+            listed += [text] if text else []
+        else:
+            listed[-1] = f"{listed[-1]} {text}"
+    return values
 
 
 def _reference(lines: list[str], begin: int, purpose: Purpose) -> Reference:
@@ -69,62 +85,47 @@ def _reference(lines: list[str], begin: int, purpose: Purpose) -> Reference:
         return refused
     if not START.match(raw):
         return unreadable(raw, begin, "The RIS record is broken: it does not start with TY  -.")
-    tags = [_TAG.match(line) for line in lines]
-    written: dict[str, list[str]] = {}
-    for tag in filter(None, tags):
-        written.setdefault(tag[1], []).append(tag[2].strip())
-    # rispy wants two spaces, and an end.
-    normal = [
-        f"{tag[1]}  - {tag[2]}" if tag else line
-        for tag, line in zip(tags, lines, strict=True)
-        if not (tag and tag[1] == "ER")
-    ]
-    try:
-        [record] = rispy.loads("\n".join([*normal, "ER  - "]))
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        return unreadable(raw, begin, f"The RIS record is broken: {error or type(error).__name__}.")
-    names: list[str] = next((record[key] for key in _AUTHORS if record.get(key)), [])
+    record = _values(lines)
+    names = next((record[tag] for tag in _AUTHORS if record.get(tag)), ())
+    names = [name for listed in names for part in listed.split(";") if (name := part.strip())]
     ids = [
         name
         for tag, scheme in _ID_TAGS.items()
-        for value in written.get(tag, ())
+        for value in record.get(tag, ())
         for name in field_ids(scheme, value)
     ]
-    ids += [one.id for key in ("urls", "url") for one in find_ids(_joined(record.get(key)))]
-    notes = "\n".join(_values(record.get("notes")) + _values(record.get("number")))
+    ids += [one.id for tag in _LINKS for one in find_ids(" ".join(record.get(tag, ())))]
+    notes = "\n".join((*record.get("N1", ()), *record.get("IS", ())))
     ids += leading_ids(notes) if purpose.own_ids else [one.id for one in find_ids(notes)]
-    days = (whole_day(_joined(record.get(key))) for key in ("date", "year", "publication_year"))
-    keywords = (" ".join(word.split()) for word in _values(record.get("keywords")))
-    pages = "-".join(filter(None, (_first(record, ("start_page",)), _first(record, ("end_page",)))))
+    days = (whole_day(day) for tag in _DAYS for day in record.get(tag, ()))
+    has_title = any(record.get(tag) for tag in ("TI", "T1"))
     return Reference(
         raw,
         begin,
-        _joined(record.get("id")) or None,
+        _first(record, "ID"),
         tuple(dict.fromkeys(ids)),
-        authors=tuple(plain(str(name)) for name in names[: purpose.max_authors]),
+        authors=tuple(map(_name, names[: purpose.max_authors])),
         more_authors=len(names) > purpose.max_authors,
-        year=first_year(_first(record, _YEARS) or ""),
-        kind=str(record.get("type_of_reference") or ""),
+        year=first_year(_first(record, *_YEARS) or ""),
+        kind=_first(record, "TY") or "",
         date=next(filter(None, days), None),
-        keywords=tuple(dict.fromkeys(filter(None, keywords))),
-        url=next(iter(_values(record.get("urls")) + _values(record.get("url"))), None),
-        volume=_first(record, ("volume",)),
-        pages=pages or None,
+        keywords=tuple(dict.fromkeys(record.get("KW", ()))),
+        url=(_first(record, *_LINKS) or "").partition(";")[0].strip() or None,
+        volume=_first(record, "VL"),
+        pages="-".join(filter(None, (_first(record, "SP"), _first(record, "EP")))) or None,
         **plain_texts(
-            _first(record, _TITLES) or "",
-            _first(record, ("abstract", "notes_abstract")) or "",
-            _first(record, _VENUES) or "",
+            _first(record, *_TITLES) or "",
+            _first(record, "AB", "N2") or "",
+            _first(record, *(tag for tag in _VENUES if has_title or tag != "BT")) or "",
         ),
     )
 
 
-def _first(record: dict[str, Any], keys: tuple[str, ...]) -> str | None:
-    return next((" ".join(_joined(record[key]).split()) for key in keys if record.get(key)), None)
+def _name(text: str) -> str:
+    """A name as :attr:`.Reference.authors` has it. EndNote ends those of groups with a comma."""
+    name = plain(text)
+    return f"{{{name.rstrip(', ')}}}" if name.endswith(",") else name
 
 
-def _values(value: Any) -> list[str]:
-    return [str(one) for one in (value if isinstance(value, list) else [value]) if one]
-
-
-def _joined(value: Any) -> str:
-    return " ".join(map(str, value)) if isinstance(value, list) else str(value or "")
+def _first(record: _Values, *tags: str) -> str | None:
+    return next((" ".join(record[tag][0].split()) for tag in tags if record.get(tag)), None)

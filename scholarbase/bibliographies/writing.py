@@ -155,10 +155,9 @@ def _plain(text: str | None) -> str:
 
 
 def _bibtex_name(name: str) -> str:
-    """A name as BibTeX reads it: a group's name in braces, and ``&`` in place of ``and``, which separates names."""
-    words = ["&" if word.lower() == "and" else word for word in one_line(name).split()]
-    text = escaped(" ".join(words))
-    return f"{{{text}}}" if len(words) > 1 and not name_parts(" ".join(words)).given else text
+    """A name as BibTeX reads it: a group's name in braces."""
+    text = one_line(name)
+    return f"{{{escaped(text)}}}" if " " in text and not name_parts(text).given else escaped(text)
 
 
 # -- CSL-JSON -----------------------------------------------------------------------------------------

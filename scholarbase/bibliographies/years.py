@@ -28,6 +28,28 @@ def whole_day(text: str) -> str | None:
         return None
 
 
+_NUMBERS: Final = re.compile(r"\d+", re.ASCII)
+MONTHS: Final = {
+    "jan": "January", "feb": "February", "mar": "March", "apr": "April", "may": "May", "jun": "June", "jul": "July",
+    "aug": "August", "sep": "September", "oct": "October", "nov": "November", "dec": "December",
+}  # fmt: skip
+"""The abbreviations of months that BibTeX's styles define."""
+
+
+def day_of_parts(year: int | None, month: str, day: str) -> str | None:
+    """The day ``YYYY-MM-DD`` of a year, a month in words or as a number, and a day, which the month may have, as in
+    ``January 1``; None if a part is missing or the month has several days."""
+    numbers = _NUMBERS.findall(f"{month} {day}")
+    names = [
+        number for number, short in enumerate(MONTHS, 1) if re.search(rf"\b{short}", month, re.IGNORECASE)
+    ]
+    if len(names) == 1 and len(numbers) == 1:
+        numbers = [str(names[0]), *numbers]
+    elif names or len(numbers) != 2 or not day.strip():
+        return None
+    return whole_day("-".join((str(year), *numbers))) if year is not None else None
+
+
 def years_in(text: str) -> tuple[int | None, tuple[int, ...]]:
     """The year of a reference in plain text, and all years that the text mentions.
 

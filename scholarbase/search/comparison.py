@@ -9,7 +9,7 @@ from typing import Final
 
 from rapidfuzz.distance import Indel
 
-from scholarbase.bibliographies.names import surname
+from scholarbase.bibliographies.names import surname, ungrouped
 from scholarbase.bibliographies.references import MAX_AUTHORS, Reference
 from scholarbase.indexes.agreement import MIN_SURNAME, SURNAME_SCORE, Relation, fold, is_among, relation_of
 from scholarbase.indexes.query_syntax import words
@@ -96,7 +96,9 @@ def compare(reference: Reference, number: int, paper: Paper) -> Comparison:
         differences.append(_difference("title", reference.title, paper.title))
     missing = len(people_of(paper)) - len(reference.authors)
     if stated and (agreed < stated or (missing > 0 and not reference.more_authors)):
-        differences.append(_difference("authors", _listed(reference.authors), names_of(paper)))
+        differences.append(
+            _difference("authors", _listed(list(map(ungrouped, reference.authors))), names_of(paper))
+        )
     if reference.year is not None and paper.year not in (None, reference.year):
         differences.append(_difference("year", reference.year, paper.year))
     if reference.venue and paper.venue and not _is_same_venue(reference.venue, paper.venue):

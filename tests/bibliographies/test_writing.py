@@ -214,10 +214,23 @@ def test_marks_are_escaped(text: str, tex: str) -> None:
         ("Plato", ("Plato", "", "")),
         ("ATLAS Collaboration", ("ATLAS Collaboration", "", "")),
         ("de Gennes", ("Gennes", "de", "")),
+        ("Acme Corporation", ("Acme Corporation", "", "")),
+        ("U.S. Food and Drug Administration", ("U.S. Food and Drug Administration", "", "")),
+        ("Ministry of Health, Labour and Welfare", ("Ministry of Health, Labour and Welfare", "", "")),
+        ("{Acme, Inc.}", ("Acme, Inc.", "", "")),
     ],
 )
 def test_names_in_parts(name: str, parts: tuple[str, str, str]) -> None:
     assert name_parts(name) == NameParts(*parts)
+
+
+@pytest.mark.parametrize("name", ["Barnes and Noble", "Ministry of Health, Labour; Japan", "The 9 & 5 Group"])
+def test_groups_are_written_in_braces_and_stay_one(name: str) -> None:
+    paper = Paper("CorpusId:1", title="T", authors=(Author(name), Author("Ann Bell")), year=2001)
+    text = write_papers([paper])
+    assert f" author = {{{{{escaped(name)}}}}} and Ann Bell".replace("}} and", "} and") in text
+    [entry] = read_bibtex(text, PAPERS)[0]
+    assert [display_name(one) for one in entry.authors] == [name, "Ann Bell"]
 
 
 def test_equal_keys_get_letters() -> None:

@@ -1,0 +1,182 @@
+"""What entries inherit, names in all their forms, and dates. The values follow the manuals of BibTeX and BibLaTeX."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from scholarbase.bibliographies import read_bibliography
+from scholarbase.bibliographies.bibtex import read_bibtex
+from scholarbase.bibliographies.names import display_name
+from scholarbase.bibliographies.references import PAPERS, Reference
+from scholarbase.models.limits import MAX_REFERENCES
+
+BOOKS = r"""
+@incollection{part, title={A part}, author={Doe, Ann}, crossref={book}, pages={3--9}}
+@incollection{own, title={Its own}, author={Doe, Ann}, crossref={BOOK}, year=2001, booktitle={Another book}}
+@inproceedings{talk, title={A talk}, crossref={conf}}
+@inproceedings{may, title={In May}, crossref={conf2}, month=may}
+@proceedings{conf2, title={Second conference}, year=2016, month=jun, day=3}
+@article{essay, title={An essay}, author={Roe, Bo}, crossref={issue}}
+@inbook{chapter, title={A chapter}, crossref={mono}}
+@inproceedings{lost, title={Of no book}, author={Doe, Ann}, crossref={nowhere}}
+@misc{data, title={With data}, xdata={first, second}}
+@misc{loop, title={In a loop}, crossref={loop}}
+@book{book, title={The book}, subtitle={With a subtitle}, editor={Ed, It}, publisher={Press}, year={1999},
+  doi={10.1000/book}, pages={1--900}, url={https://example.org/book}, crossref={series}}
+@proceedings{conf, booktitle={Proc. of the Conference}, title={Proceedings, the long form}, editor={Chair, Pat},
+  date={2015-06-07}}
+@periodical{issue, title={The Review}, volume={12}, year=2003}
+@book{mono, title={Monograph}, author={Sole, Author}, year=1987}
+@mvbook{series, title={Volumes}, volume={4}}
+@xdata{first, publisher={Data House}, year=2010, xdata={second}}
+@xdata{second, journal={J. Data}, year=2011, volume={7}}
+@set{both, entryset={part, own}}
+"""
+
+
+@pytest.fixture(scope="module")
+def books() -> dict[str | None, Reference]:
+    return {entry.key: entry for entry in read_bibtex(BOOKS, PAPERS)[0]}
+
+
+@pytest.mark.parametrize(
+    ("key", "field", "expected"),
+    [
+        ("part", "venue", "The book"),
+        ("part", "year", 1999),
+        ("part", "volume", "4"),  # of the work in several volumes that has the book
+        ("part", "pages", "3-9"),
+        ("part", "ids", ()),  # the DOI is the book's
+        ("part", "url", None),
+        ("own", "venue", "Another book"),
+        ("own", "year", 2001),
+        ("talk", "venue", "Proc. of the Conference"),
+        ("talk", "year", 2015),
+        ("talk", "date", "2015-06-07"),
+        ("talk", "authors", ()),  # editors of the proceedings are no authors of a talk
+        ("may", "year", 2016),
+        ("may", "date", None),
+        ("essay", "venue", "The Review"),
+        ("essay", "volume", "12"),
+        ("chapter", "venue", "Monograph"),
+        ("chapter", "authors", ("Sole, Author",)),
+        ("lost", "venue", None),
+        ("data", "venue", "J. Data"),
+        ("data", "year", 2010),
+        ("loop", "title", "In a loop"),
+        ("book", "title", "The book: With a subtitle"),
+        ("conf", "authors", ("Chair, Pat",)),
+    ],
+)
+def test_a_part_has_what_its_book_says(
+    books: dict[str | None, Reference], key: str, field: str, expected: Any
+) -> None:
+    value = getattr(books[key], field)
+    assert (value.replace("–", "-") if field == "pages" else value) == expected
+
+
+def test_blocks_that_only_give_fields_are_no_papers(books: dict[str | None, Reference]) -> None:
+    assert books.keys().isdisjoint({"first", "second", "both"})
+
+
+@pytest.mark.parametrize(
+    ("written", "names"),
+    [
+        ("{{World Health Organization}}", ["World Health Organization"]),
+        ("{{Barnes and Noble}}", ["Barnes and Noble"]),
+        (
+            "{{Ministry of Health, Labour and Welfare; Japan}}",
+            ["Ministry of Health, Labour and Welfare; Japan"],
+        ),
+        ("{Doe, Ann and {Acme, Inc.} and Roe, Bo}", ["Ann Doe", "Acme, Inc.", "Bo Roe"]),
+        ('"{Acme AND Sons}"', ["Acme AND Sons"]),
+        ("{{{\\'E}cole normale}}", ["École normale"]),
+        ("{{\\'E}mile {Zola}}", ["Émile Zola"]),
+        ("{{van den Berg}, Jan and {Ng}, A.~Y.}", ["Jan van den Berg", "A. Y. Ng"]),
+        ("{Qq, R. S. And Tt, U. V. AND Vv, W.}", ["R. S. Qq", "U. V. Tt", "W. Vv"]),
+        ("{Doe, Ann and others}", ["Ann Doe"]),
+        ("{Doe, Jr., Ann}", ["Ann Doe Jr."]),
+        ("{Anderson, Andy and Band, Brand}", ["Andy Anderson", "Brand Band"]),
+        ("{family=Oord, given=Aaron, prefix=van den, useprefix=true}", ["Aaron van den Oord"]),
+        ('{"family={de la Cruz}", given={Juan Luis} and Roe, Bo}', ["Juan Luis de la Cruz", "Bo Roe"]),
+        ("{given={Hans}, family={Müller}, given-i={H}, suffix=III}", ["Hans Müller III"]),
+    ],
+)
+def test_names_are_kept(written: str, names: list[str]) -> None:
+    [entry], _ = read_bibtex(f"@misc{{a, title={{T}}, author={written}}}", PAPERS)
+    assert [display_name(name) for name in entry.authors] == names
+    assert entry.more_authors == ("others" in written)
+
+
+@pytest.mark.parametrize(
+    ("fields", "date", "year"),
+    [
+        ('year=1999, month = jan # "~1"', "1999-01-01", 1999),
+        ('year=1999, month = "10~" # feb', "1999-02-10", 1999),
+        ("year=1999, month = mar", None, 1999),
+        ("year=1999, month = {April}, day = {30}", "1999-04-30", 1999),
+        ("year={2020}, month={12}, day={24}", "2020-12-24", 2020),
+        ('year=1999, month = may # "~1--5"', None, 1999),
+        ("date={2020-05-03}, urldate={2021-01-01}", "2020-05-03", 2020),
+        ("date={2020-05-03/2020-05-07}", "2020-05-03", 2020),
+        ("urldate={2021-01-01}", None, None),
+        ("year={in press}, date={2018}", None, 2018),
+        ("year=2001, month={99}, day={99}", None, 2001),
+    ],
+)
+def test_dates_of_entries(fields: str, date: str | None, year: int | None) -> None:
+    [entry], _ = read_bibtex(f"@misc{{a, title={{T}}, {fields}}}", PAPERS)
+    assert (entry.date, entry.year) == (date, year)
+
+
+@pytest.mark.parametrize(
+    ("fields", "title"),
+    [
+        ("title={True}, subtitle={And so on}", "True: And so on"),
+        ("title={Why?}, subtitle={Because}", "Why? Because"),
+        ("shorttitle={Short}", "Short"),
+        ("title={Long}, shorttitle={Short}", "Long"),
+    ],
+)
+def test_titles_in_parts(fields: str, title: str) -> None:
+    [entry], _ = read_bibtex(f"@book{{a, {fields}}}", PAPERS)
+    assert entry.title == title
+
+
+def test_a_comment_without_braces_is_a_comment() -> None:
+    text = "@Comment a note, without braces\n@misc{a, title={A}}\n@comment\n@misc{b, title={B}}\n@book no comment\n"
+    assert [entry.title for entry in read_bibtex(text, PAPERS)[0]] == ["A", "B", None]
+
+
+def test_parts_in_other_requests_than_their_book_keep_its_fields() -> None:
+    parts = "".join(
+        f"@incollection{{p{n}, title={{Part {n}}}, crossref={{b}},}}\n" for n in range(MAX_REFERENCES + 1)
+    )
+    whole = read_bibliography(f"{parts}@book{{b, title={{B}}, year=1999}}", most=None)
+    again = [read_bibliography(whole.text_of(part)).references for part in whole.parts()]
+    assert [len(part) for part in again] == [MAX_REFERENCES, 2]
+    assert {(entry.venue, entry.year) for part in again for entry in part[:-1]} == {("B", 1999)}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "".join(f"@misc{{k{n}, title={{T}}, crossref={{k{n + 1}}}}}\n" for n in range(3_000)),
+        "".join(
+            f"@xdata{{k{n}, xdata={{{','.join(f'k{m}' for m in range(60))}}}, year=2001}}\n"
+            for n in range(60)
+        )
+        + "@misc{a, title={T}, xdata={k0}}",
+        '@string{a="' + "x" * 900 + '"}\n@misc{a, title=' + "#".join("a" * 200_000) + "}",
+        "@misc{a, title={T}, author={" + "{a} and " * 100_000 + "}}",
+        "@misc{a, title={T}, author=" + "{" * 100_000 + "}" * 100_000 + "}",
+    ],
+    ids=["chain", "data", "macros", "names", "braces"],
+)
+def test_entries_that_refer_to_each_other_take_no_longer(text: str) -> None:
+    begin = time.process_time()
+    read_bibtex(text, PAPERS)
+    assert time.process_time() - begin < 30
