@@ -1,6 +1,6 @@
 """Reads JATS, the XML of journal articles, as PubMed Central and many publishers give it (ANSI/NISO Z39.96).
 
-The XML is parsed through defusedxml: entities and external files are refused, and so are documents that are too deep,
+The XML is parsed through defusedxml: entities and external files are refused, and so are articles that are too deep,
 too large or have too many elements. Sub-articles (reviews, responses) are left out.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from html import escape
-from typing import Any, Final
+from typing import Final
 from xml.etree.ElementTree import Element, ParseError, TreeBuilder
 
 from defusedxml.common import DefusedXmlException
@@ -29,7 +29,6 @@ from scholarbase.documents.model import (
 MAX_BYTES: Final = 80_000_000
 MAX_DEPTH: Final = 100
 MAX_ELEMENTS: Final = 500_000
-_PIECE: Final = 1 << 16
 _SCHEMES: Final = {"doi": "DOI:", "pmid": "PMID:", "pmcid": "PMCID:", "pmc": "PMCID:", "arxiv": "arXiv:"}
 _TEX_BODY: Final = re.compile(r"\\begin\{document\}(.*?)\\end\{document\}", re.DOTALL)
 _FIGURES: Final = frozenset({"fig", "table-wrap"})
@@ -57,61 +56,109 @@ _TABLE_TAGS: Final = frozenset({"table", "thead", "tbody", "tfoot", "tr", "th", 
 _NO_TEXT: Final = frozenset({"graphic", "inline-graphic", "media", "object-id", "permissions"})
 
 
-def read_jats(data: bytes) -> FullText:
-    """The full text of a JATS article.
+def read_articles(pieces: Iterable[bytes]) -> Iterator[FullText | BadDocument]:
+    """The full texts of the JATS articles in an XML file, which comes in pieces: one article, or several in any other
+    elements, such as ``pmc-articleset`` or the records of OAI-PMH. Only one article is held at a time.
 
-    Raises:
-        BadDocument: it is too large or too deep, has entities, or is not a JATS article.
+    Of an article that is too large or too deep, and of XML that has entities, is not well-formed or has no article,
+    comes a :class:`BadDocument`.
     """
-    root = _parsed(data)
-    article = root if _name(root) == "article" else next(_found(root, "article"), None)
-    if article is None:
-        raise BadDocument(
-            "not-jats", f"The XML is not a JATS article: its root is <{_name(root)[:60]}>, not <article>."
-        )
-    return _Reader(article).read()
-
-
-class _BoundedBuilder(TreeBuilder):
-    """Builds the tree, and stops where it is too deep or too large."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._depth = 0
-        self._elements = 0
-
-    def start(self, tag: str, attrs: Any, /) -> Element:
-        self._depth += 1
-        self._elements += 1
-        if self._depth > MAX_DEPTH:
-            raise BadDocument("too-deep", f"The XML has elements more than {MAX_DEPTH} levels deep.")
-        if self._elements > MAX_ELEMENTS:
-            raise BadDocument("too-long", f"The XML has more than {MAX_ELEMENTS:,} elements.")
-        return super().start(tag, attrs)
-
-    def end(self, tag: str, /) -> Element:
-        self._depth -= 1
-        return super().end(tag)
-
-
-def _parsed(data: bytes) -> Element:
-    if len(data) > MAX_BYTES:
-        raise BadDocument("too-long", f"The XML has {len(data):,} bytes: the maximum is {MAX_BYTES:,}.")
-    parser = DefusedXMLParser(target=_BoundedBuilder(), forbid_entities=True, forbid_external=True)
+    articles = _Articles()
+    parser = DefusedXMLParser(target=articles, forbid_entities=True, forbid_external=True)
+    problem: BadDocument | None = None
     try:
-        for start in range(0, len(data), _PIECE):
-            parser.feed(data[start : start + _PIECE])
-        root = parser.close()
-    except DefusedXmlException as error:
-        raise BadDocument(
+        for piece in pieces:
+            parser.feed(piece)
+            articles.add(len(piece))
+            yield from map(_read, articles.take())
+        parser.close()
+        if not articles.count:
+            problem = BadDocument(
+                "not-jats",
+                f"The XML is not a JATS article: its root is <{articles.root[:60]}>, not <article>.",
+            )
+    except DefusedXmlException:
+        problem = BadDocument(
             "unsafe-xml",
             "The XML declares entities or refers to external ones, which are not read: remove them.",
-        ) from error
+        )
     except (ParseError, ValueError, LookupError, AssertionError) as error:
-        raise BadDocument("not-xml", f"The XML is not well-formed: {error}.") from error
-    if not isinstance(root, Element):
-        raise BadDocument("not-xml", "The XML has no root element.")
-    return root
+        problem = BadDocument("not-xml", f"The XML is not well-formed: {error}.")
+    yield from map(_read, articles.take())
+    if problem is not None:
+        yield problem
+
+
+def _read(article: Element | BadDocument) -> FullText | BadDocument:
+    if isinstance(article, BadDocument):
+        return article
+    try:
+        return _Reader(article).read()
+    except BadDocument as error:
+        return error
+
+
+class _Articles:
+    """Builds the trees of the articles in the events of a parser, and skips what is too deep or too large."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.root = ""
+        self._done: list[Element | BadDocument] = []
+        self._tree: TreeBuilder | None = None
+        self._depth = 0
+        self._begin = 0
+        """The depth of the article that is read; 0 between articles."""
+        self._elements = 0
+        self._bytes = 0
+
+    def take(self) -> list[Element | BadDocument]:
+        """The articles that have ended since the last call."""
+        done, self._done = self._done, []
+        return done
+
+    def add(self, size: int) -> None:
+        """Count the bytes of an article."""
+        self._bytes += size
+        if self._bytes > MAX_BYTES:
+            self._refuse("too-long", f"The article has more than {MAX_BYTES:,} bytes.")
+
+    def start(self, tag: str, attributes: dict[str, str]) -> None:
+        self._depth += 1
+        self._elements += 1
+        name = tag.rpartition("}")[2]
+        self.root = self.root or name
+        if not self._begin and name == "article":
+            self._begin, self._elements, self._bytes = self._depth, 1, 0
+            self._tree = TreeBuilder()
+            self.count += 1
+        if self._depth - self._begin >= MAX_DEPTH:
+            self._refuse("too-deep", f"The XML has elements more than {MAX_DEPTH} levels deep.")
+        if self._elements > MAX_ELEMENTS:
+            self._refuse("too-long", f"The XML has more than {MAX_ELEMENTS:,} elements.")
+        if self._tree is not None:
+            self._tree.start(tag, attributes)
+
+    def end(self, tag: str) -> None:
+        if self._tree is not None:
+            self._tree.end(tag)
+        if self._depth == self._begin:
+            if self._tree is not None:
+                self._done.append(self._tree.close())
+            self._begin, self._tree = 0, None
+        self._depth -= 1
+
+    def data(self, text: str) -> None:
+        if self._tree is not None:
+            self._tree.data(text)
+
+    def close(self) -> None:
+        """Called by the parser at the end."""
+
+    def _refuse(self, reason: str, detail: str) -> None:
+        if self._tree is not None:
+            self._tree = None
+            self._done.append(BadDocument(reason, detail))
 
 
 def _name(element: Element) -> str:
@@ -189,10 +236,10 @@ class _Reader:
                     parts = (_first(name, part) for part in ("given-names", "surname", "suffix"))
                     yield " ".join(filter(None, map(self._text, parts)))
                 else:
-                    other = next((_first(contributor, tag) for tag in ("string-name", "collab")), None)
-                    other = other if other is not None else _first(contributor, "collab")
-                    if other is not None and self._text(other):
-                        yield self._text(other)
+                    text = self._text(_first(contributor, "string-name"))
+                    collaboration = self._text(_first(contributor, "collab"))
+                    if text or collaboration:
+                        yield text or f"{{{collaboration}}}"  # as an entry's authors have it
 
     def _abstract(self, abstract: Element) -> None:
         kind = abstract.get("abstract-type", "").replace("-", " ")

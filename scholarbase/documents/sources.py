@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 from urllib.parse import unquote
 
 import orjson
 
-from scholarbase.documents import jats, markdown, pdf
+from scholarbase.documents import markdown, pdf
 from scholarbase.documents.described import Described, arxiv_version, described, read_sidecar
-from scholarbase.documents.jats import read_jats
+from scholarbase.documents.jats import read_articles
 from scholarbase.documents.markdown import read_markdown, read_plain
 from scholarbase.documents.model import BadDocument, DocumentSource, FullText
 from scholarbase.documents.pdf import read_pdf
@@ -29,20 +30,18 @@ from scholarbase.identifiers import parse
 Lines = Iterable[tuple[int, bytes]]
 
 LINE_SOURCES: Final[frozenset[DocumentSource]] = frozenset({"unarxive", "s2orc"})
-"""The sources with a document on each line. Files of the others are one document each."""
+"""The sources with a document on each line. A file of JATS has one or several, those of the others are one each."""
 MAX_SIDECAR: Final = 1_000_000
-_START: Final = 4096
+_START: Final = 1 << 16
 _CHUNK: Final = 1 << 18
 _BY_ENDING: Final[dict[str, DocumentSource]] = {".md": "markdown", ".markdown": "markdown", ".txt": "text"}
 _LIMITS: Final[dict[DocumentSource, int]] = {
     "pdf": pdf.MAX_BYTES,
-    "jats": jats.MAX_BYTES,
     "markdown": markdown.MAX_BYTES,
     "text": markdown.MAX_BYTES,
 }
 _READERS: Final[dict[DocumentSource, Callable[[bytes], FullText]]] = {
     "pdf": read_pdf,
-    "jats": read_jats,
     "markdown": read_markdown,
     "text": read_plain,
     "unarxive": read_unarxive,
@@ -77,8 +76,8 @@ class DocumentFile:
 
 
 class DocumentEntry(NamedTuple):
-    """A document of a file, or why it is none: ``number`` is its line, or 1 for a file that is one document; ``size``
-    is in bytes, of the line or file."""
+    """A document of a file, or why it is none: ``number`` is its line, its place among the articles of the file, or 1
+    for a file that is one document; ``size`` is in bytes, of the line, the text or the file."""
 
     number: int
     size: int
@@ -139,6 +138,8 @@ def read_documents(
         for number, line in lines_of(file.path):
             if number > after:
                 yield DocumentEntry(number, len(line), _read(file.source, line))
+    elif file.source == "jats":
+        yield from (entry for entry in _articles(file) if entry.number > after)
     elif after < 1:
         yield DocumentEntry(1, file.size, _read_file(file))
 
@@ -163,13 +164,24 @@ def _read(source: DocumentSource, data: bytes) -> FullText | BadDocument:
         return BadDocument("too-deep", "The document is nested too deeply.")
 
 
+def _articles(file: DocumentFile) -> Iterator[DocumentEntry]:
+    """The articles of a JATS file. Only the id of a single one may be the file's name."""
+    articles = read_articles(_pieces(file.path))
+    first = next(articles)
+    second = next(articles, None)
+    if second is None and isinstance(first, FullText) and not first.ids:
+        first = _with(first, _of_name(file.path))
+    for number, full in enumerate(chain((first,), () if second is None else (second,), articles), 1):
+        yield DocumentEntry(number, len(full.document.text) if isinstance(full, FullText) else 0, full)
+
+
 def _read_file(file: DocumentFile) -> FullText | BadDocument:
     try:
         full = _read(file.source, _whole(file.path, _LIMITS[file.source]))
         if isinstance(full, BadDocument):
             return full
         sidecar = file.path.with_suffix(".json")
-        if file.source != "jats" and sidecar.is_file():
+        if sidecar.is_file():
             full = _with(full, described(read_sidecar(_whole(sidecar, MAX_SIDECAR))))
         return full if full.ids else _with(full, _of_name(file.path))
     except BadDocument as error:
@@ -286,15 +298,23 @@ def _whole(path: Path, limit: int) -> bytes:
 def _decompressed(path: Path, size: int, until: bytes | None = None) -> bytes:
     pieces: list[bytes] = []
     count = 0
+    with closing(_pieces(path)) as chunks:
+        for chunk in chunks:
+            pieces.append(chunk[: size - count])
+            count += len(chunk)
+            if count >= size or (until is not None and until in chunk):
+                break
+    return b"".join(pieces)
+
+
+def _pieces(path: Path) -> Generator[bytes]:
+    """The decompressed bytes of a file. Raises SourceError: it cannot be read."""
     try:
         with path.open("rb") as raw:
             file = raw if isinstance(raw, io.BufferedReader) else io.BufferedReader(raw)
             with closing(decompress(file)) as stream:
-                while count < size and (chunk := stream.read1(min(_CHUNK, size - count))):
-                    pieces.append(chunk)
-                    count += len(chunk)
-                    if until is not None and until in chunk:
-                        break
+                while chunk := stream.read1(_CHUNK):
+                    yield chunk
     except DECOMPRESSION_ERRORS as error:
         raise SourceError(
             f"{path} is incomplete or damaged: its compressed stream breaks off ({error}). Copy it again."
@@ -305,7 +325,6 @@ def _decompressed(path: Path, size: int, until: bytes | None = None) -> bytes:
         ) from error
     except ImportError as error:
         raise missing("zstandard", "zstd", f"Reading {path}, which is compressed with zstd,") from error
-    return b"".join(pieces)
 
 
 def _walk(folder: Path, seen: set[Path]) -> Iterator[Path]:

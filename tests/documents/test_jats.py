@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scholarbase.documents import jats
-from scholarbase.documents.jats import read_jats
+from scholarbase.documents.jats import read_articles
 from scholarbase.documents.model import BadDocument, FullText, Metadata
 from tests.documents.holding import check, marks
 
@@ -64,7 +64,9 @@ ARTICLE = """<?xml version="1.0" encoding="UTF-8"?>
 
 
 def read(text: str | bytes) -> FullText:
-    full = read_jats(text.encode() if isinstance(text, str) else text)
+    [full] = read_articles([text.encode() if isinstance(text, str) else text])
+    if isinstance(full, BadDocument):
+        raise full
     check(full.document)
     return full
 
@@ -126,7 +128,7 @@ def test_the_front_says_which_paper_it_is() -> None:
     full = read(ARTICLE)
     assert full.ids == ("PMID:123", "PMCID:456", "DOI:10.1000/art.1")
     assert full.metadata == Metadata(
-        "Marks in XML", "We mark.", ("Ada B. Lovelace", "The Group"), "2020-03-05", "Journal of Marks"
+        "Marks in XML", "We mark.", ("Ada B. Lovelace", "{The Group}"), "2020-03-05", "Journal of Marks"
     )
 
 
@@ -165,6 +167,50 @@ def test_hostile_and_other_xml_is_refused_with_a_sentence(text: str | bytes, rea
         read(text)
     assert caught.value.reason == reason
     assert caught.value.detail.endswith(".")
+
+
+def article_of(number: int, prefix: str = "") -> str:
+    meta = f'<article-id pub-id-type="doi">10.1000/set{number}</article-id><title-group>'
+    meta += f"<article-title>Article {number}</article-title></title-group>"
+    text = f"<front><article-meta>{meta}</article-meta></front><body><p>Text {number}.</p></body>"
+    text += "<sub-article><body><p>A review.</p></body></sub-article>"
+    return f"<article>{text}</article>" if not prefix else f'<a:article xmlns:a="urn:a">{text}</a:article>'
+
+
+@pytest.mark.parametrize(
+    ("before", "between", "after"),
+    [
+        ("<pmc-articleset>", "", "</pmc-articleset>"),
+        ("<articles>\n", "\n", "\n</articles>"),
+        (
+            "<OAI-PMH><ListRecords><record><header/><metadata>",
+            "</metadata></record><record><header/><metadata>",
+            "</metadata></record></ListRecords></OAI-PMH>",
+        ),
+        ("<set><part>", "</part><part><part>", "</part></part></set>"),
+    ],
+)
+@pytest.mark.parametrize("size", [7, 1_000_000])
+def test_all_articles_of_a_file_are_read(before: str, between: str, after: str, size: int) -> None:
+    articles = [article_of(1), article_of(2, "a:"), article_of(3)]
+    data = (before + between.join(articles) + after).encode()
+    found = list(read_articles(data[start : start + size] for start in range(0, len(data), size)))
+    assert [(one.ids, one.metadata.title) for one in found if isinstance(one, FullText)] == [
+        ((f"DOI:10.1000/set{number}",), f"Article {number}") for number in (1, 2, 3)
+    ]
+    assert [one.document.text for one in found if isinstance(one, FullText)] == [
+        "Text 1.",
+        "Text 2.",
+        "Text 3.",
+    ]
+
+
+def test_an_article_that_is_refused_does_not_end_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jats, "MAX_ELEMENTS", 100)
+    long = f"<article><body>{'<p/>' * 200}</body></article>"
+    data = f"<articles>{article_of(1)}{long}{article_of(2)}<article>".encode()
+    found = [one.reason if isinstance(one, BadDocument) else one.ids for one in read_articles([data])]
+    assert found == [("DOI:10.1000/set1",), "too-long", ("DOI:10.1000/set2",), "not-xml"]
 
 
 def test_more_elements_than_the_limit_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

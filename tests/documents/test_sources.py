@@ -101,6 +101,19 @@ def test_a_name_that_is_an_id_says_which_paper_it_is(
     assert (full.ids, full.version, full.metadata.title) == (ids, version, None)
 
 
+def test_only_a_single_article_gets_the_id_of_the_file_name(tmp_path: Path) -> None:
+    path = tmp_path / "2101.00001.xml"
+    article = "<article><body><p>Text.</p></body></article>"
+    for count in (1, 2):
+        path.write_text(f"<articles>{article * count}</articles>")
+        [file] = detect_documents([path])
+        entries = list(read_documents(file, open_lines))
+        assert [entry.number for entry in entries] == [*range(1, count + 1)]
+        ids = [entry.document.ids for entry in entries if isinstance(entry.document, FullText)]
+        assert ids == ([("arXiv:2101.00001",)] if count == 1 else [(), ()])
+        assert list(read_documents(file, open_lines, 1)) == entries[1:]
+
+
 def test_a_json_file_beside_a_pdf_says_which_paper_it_is(tmp_path: Path) -> None:
     (tmp_path / "2212.00001.pdf").write_bytes(two_pages())
     (tmp_path / "2212.00001.json").write_text(
