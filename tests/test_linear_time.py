@@ -6,6 +6,7 @@ A word of 9,990 letters took half a second in the query syntax, and 20,000 combi
 from __future__ import annotations
 
 import contextlib
+import io
 import time
 from collections.abc import Callable
 from typing import Any
@@ -19,6 +20,7 @@ from scholarbase.bibliographies.csl import read_csl
 from scholarbase.bibliographies.ids import find_ids
 from scholarbase.bibliographies.lines import guessed_title, read_lines
 from scholarbase.bibliographies.names import split_names
+from scholarbase.bibliographies.references import PAPERS
 from scholarbase.bibliographies.ris import read_ris
 from scholarbase.bibliographies.years import years_in
 from scholarbase.errors import ScholarBaseError
@@ -26,6 +28,7 @@ from scholarbase.identifiers import dois, parse
 from scholarbase.indexes import query_syntax
 from scholarbase.indexes.titles import main_title, normalize_title
 from scholarbase.indexes.vectors.bm25 import without_shortened
+from scholarbase.ingest.sources.json_records import json_records
 from scholarbase.markup import plain, plain_abstract
 from scholarbase.models.status import is_withdrawn
 from scholarbase.responses.pages import sentence_ends
@@ -93,6 +96,9 @@ TEXTS: dict[str, Callable[[int], str]] = {
     "brackets": lambda n: "[" * n,
     "pairs of parentheses": lambda n: "(" * (n // 2) + ")" * (n // 2),
     "years in parentheses": lambda n: "(1999" * (n // 5),
+    "objects": lambda n: '[{"a":[}\n' * (n // 9),
+    "pages": lambda n: '{"data":[{"message":{' * (n // 21),
+    "parts of names": lambda n: "family=A, " * (n // 10),
     "withdrawals": lambda n: "this paper has been " * (n // 20),
 }
 PARSERS: dict[str, Callable[[str], Any]] = {
@@ -108,6 +114,8 @@ PARSERS: dict[str, Callable[[str], Any]] = {
     "dois": lambda text: dois(f"10.1000/1 {text}"),
     "read_bibliography": lambda text: read_bibliography(text, most=None),
     "read_bibtex": lambda text: read_bibtex("@misc{key, title = {" + text + "}}"),
+    "authors": lambda text: read_bibtex("@misc{key, author = {" + text + "}}", PAPERS),
+    "json_records": lambda text: list(json_records(io.BytesIO(f'[{{"a": "b", {text}'.encode()))),
     "read_csl": lambda text: read_csl(orjson.dumps([{"title": text, "note": text}]).decode()),
     "read_ris": lambda text: read_ris("TY  - JOUR\nTI  - " + text + "\n" + text.replace(" ", "\n")),
     "read_lines": read_lines,

@@ -27,7 +27,7 @@ class PaperRecord:
     the source has a damaged arXiv id. ``status`` is what the source says besides the abstract and the comment.
     ``references`` are the numbers of the OpenAlex works that the paper cites. ``line`` is where the record starts in
     its file, 0 if that is not known. ``written_title`` and ``written_abstract`` are texts with formulas as their author
-    wrote them; ``title`` and ``abstract`` are plain text.
+    wrote them; ``title`` and ``abstract`` are plain text. ``tldr`` is a summary that comes with the paper.
     """
 
     title: str
@@ -52,6 +52,7 @@ class PaperRecord:
     line: int = 0
     written_title: str | None = None
     written_abstract: str | None = None
+    tldr: str | None = None
 
 
 @dataclass(slots=True)

@@ -327,6 +327,8 @@ class CatalogWriter:
                 )
             self._fill([(number, record)])
             number = self._renumbered(number)
+        if record.tldr is not None:
+            self._changes("UPDATE papers SET tldr = ? WHERE id = ? AND tldr IS NULL", [(record.tldr, number)])
         self._has_corpus_aliases |= "CorpusId" in record.external_ids
         self._db.execute("INSERT OR IGNORE INTO own_papers VALUES (?, ?)", (number, is_new))
         self._db.executemany("INSERT OR IGNORE INTO sets VALUES (?, ?)", [(name, number) for name in sets])

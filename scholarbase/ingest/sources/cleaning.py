@@ -51,6 +51,8 @@ def clean_paper(paper: PaperRecord) -> None:
     paper.written_title, paper.title = formulas_of(paper.title, title), title
     if paper.abstract is not None:
         paper.abstract, paper.written_abstract = abstract_of(paper.abstract)
+    if paper.tldr is not None:
+        paper.tldr = plain(paper.tldr)
     paper.authors = [(plain(name) or name, author_id) for name, author_id in paper.authors]
     if paper.venue is not None:
         paper.venue = plain(paper.venue) or None

@@ -11,31 +11,31 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
-import orjson
-
+from scholarbase.bibliographies.csl import is_item, reference_of
 from scholarbase.bibliographies.ids import leading_ids, whole_id
-from scholarbase.bibliographies.names import split_keywords, split_names
+from scholarbase.bibliographies.names import listed_names, split_keywords
 from scholarbase.bibliographies.references import PAPERS, Reference, plain_texts
 from scholarbase.bibliographies.years import first_year, whole_day
 from scholarbase.errors import InvalidRequest
 from scholarbase.files import MAX_LINE
 from scholarbase.identifiers import Identifier, field_ids, stored_arxiv_id
-from scholarbase.ingest.records import Reject
-from scholarbase.ingest.sources.s2ag import BadRecord, load
+from scholarbase.ingest.records import PaperRecord, Reject
+from scholarbase.ingest.sources.cleaning import clean_paper
+from scholarbase.ingest.sources.s2ag import BadRecord, is_answer, load, paper_of_answer
 from scholarbase.markup import plain
 
 _NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "title": ("title", "papertitle", "articletitle", "documenttitle"),
     "abstract": ("abstract", "abstractnote", "summary"),
     "authors": ("authors", "author", "authornames", "creators"),
-    "year": ("year", "publicationyear", "pubyear"),
-    "date": ("date", "publicationdate", "published"),
+    "year": ("year", "publicationyear", "pubyear", "yearpublished"),
+    "date": ("date", "publicationdate", "published", "datepublished", "coverdate"),
     "venue": ("venue", "publicationtitle", "journal", "journaltitle", "sourcetitle", "conferencename",
               "proceedingstitle", "booktitle", "containertitle", "publisher"),
     "doi": ("doi",),
     "arxiv_id": ("arxivid", "arxiv", "eprint"),
     "pmid": ("pmid", "pubmedid"),
-    "url": ("url", "link"),
+    "url": ("url", "link", "entryid"),
     "keywords": ("keywords", "authorkeywords", "manualtags", "automatictags", "tags"),
     "volume": ("volume",),
     "pages": ("pages",),
@@ -46,8 +46,10 @@ _NAMES: Final[Mapping[str, tuple[str, ...]]] = {
 """The names of each field's columns in lower case without spaces and punctuation, the best first."""
 FIELDS: Final = tuple(_NAMES)
 DELIMITERS: Final = (",", ";", "\t", "|")
+_ENDS: Final = ("citedPaper", "citingPaper")
 MAX_COLUMNS: Final = 1000
 """Columns of a file that are looked at."""
+_SEPARATOR: Final = re.compile(r'"?sep=([^\s"])"?', re.IGNORECASE)
 _PUNCTUATION: Final = re.compile(r"[\W_]+")
 
 Columns = Mapping[str, str]
@@ -61,7 +63,7 @@ class Row(NamedTuple):
 
     line: int
     size: int
-    content: Reference | Reject
+    content: Reference | PaperRecord | Reject
     repaired: bool = False
 
 
@@ -99,11 +101,16 @@ def recognise(names: Iterable[str], chosen: Columns) -> Found:
     return _recognise(tuple(names), tuple(chosen.items()))
 
 
-def header_of(line: str, chosen: Columns) -> tuple[list[str], str] | None:
-    """The names in the first line of a CSV file, and their delimiter: the one that makes most columns. None if there
-    is no column of titles."""
+def header_of(lines: Iterable[str], chosen: Columns) -> tuple[list[str], str] | None:
+    """The names in the header of a CSV file, and their delimiter: that of a first line such as ``sep=;``, which Excel
+    reads, else the one that makes most columns. None if there is no column of titles."""
     best: tuple[list[str], str] | None = None
-    for delimiter in DELIMITERS:
+    following = iter(lines)
+    line = next(following, "").rstrip("\r\n")
+    separator = _SEPARATOR.fullmatch(line)
+    if separator is not None:
+        line = next(following, "").rstrip("\r\n")
+    for delimiter in DELIMITERS if separator is None else (separator[1],):
         try:
             [names] = csv.reader([line], delimiter=delimiter, strict=True)
         except (csv.Error, ValueError):
@@ -124,8 +131,7 @@ def csv_rows(lines: Iterator[tuple[int, bytes]], chosen: Columns) -> Iterator[Ro
             yield line.decode("utf-8", "surrogateescape") + "\n"
 
     text = texts()
-    first = next(text, "")
-    header = header_of(first.removesuffix("\n"), chosen)
+    header = header_of(text, chosen)
     if header is None:
         return
     names, delimiter = header
@@ -151,15 +157,22 @@ def csv_rows(lines: Iterator[tuple[int, bytes]], chosen: Columns) -> Iterator[Ro
         csv.field_size_limit(before)
 
 
-def json_rows(lines: Iterator[tuple[int, bytes]], chosen: Columns) -> Iterator[Row]:
-    """The objects of a file of JSON lines."""
-    for number, line in lines:
+def json_rows(records: Iterable[tuple[int, bytes]], chosen: Columns) -> Iterator[Row]:
+    """The objects of a file, each with its line: papers of Semantic Scholar's API, items of CSL-JSON, or objects with
+    named columns."""
+    for number, text in records:
         try:
-            record = load(line)
+            record = _unwrapped(load(text))
+            if "title" not in chosen and is_answer(record):
+                paper = paper_of_answer(record)
+                clean_paper(paper)
+                yield Row(number, len(text), paper)
+            elif "title" not in chosen and is_item(record):
+                yield Row(number, len(text), reference_of(record, number, PAPERS))
+            else:
+                yield _row(number, len(text), record, recognise(record, chosen))
         except BadRecord as bad:
-            yield Row(number, len(line), bad.reject)
-            continue
-        yield _row(number, len(line), record, recognise(record, chosen))
+            yield Row(number, len(text), bad.reject)
 
 
 def row_of(values: Mapping[str, Any], line: int) -> Row:
@@ -181,7 +194,7 @@ def _row(line: int, size: int, values: Mapping[str, Any], found: Found) -> Row:
         listed = (_text(values.get(name), "; ") for name in found["keywords"])
         texts["keywords"] = "; ".join(filter(None, listed))[: PAPERS.max_length]
     ids, repaired = _ids(texts, values.get(found["arxiv_id"][0]) if "arxiv_id" in found else None)
-    names = _authors(texts.get("authors", ""))
+    names = listed_names(texts.get("authors", ""))
     date = texts.get("date", "")
     reference = Reference(
         "",
@@ -222,24 +235,19 @@ def _ids(texts: Mapping[str, str], arxiv: Any) -> tuple[tuple[Identifier, ...], 
     found += field_ids("DOI", texts.get("doi", ""))
     found += field_ids("PMID", texts.get("pmid", ""))
     found.append(whole_id(texts.get("url", "")))
+    if (key := texts.get("key", "")).startswith("http"):
+        found.append(whole_id(key))
     found += leading_ids(texts.get("extra", ""))
     return tuple(dict.fromkeys(one for one in found if one is not None)), stored_arxiv_id(arxiv)[1]
 
 
-def _authors(text: str) -> list[str]:
-    """The names in a list with semicolons or ``and``, else with commas between whole names."""
-    names, _ = split_names(text.replace("|", ";"))
-    if len(names) == 1:
-        parts = [part.strip() for part in names[0].split(",")]
-        if len(parts) > 1 and all(" " in part for part in parts):
-            return parts
-    return names
+def is_record(record: Any, chosen: Columns) -> bool:
+    """Whether a JSON value is a paper of a list: an object with a title."""
+    paper = _unwrapped(record)
+    return isinstance(paper, dict) and (is_item(paper) or "title" in recognise(paper, chosen))
 
 
-def is_record(line: bytes, chosen: Columns) -> bool:
-    """Whether a line is a JSON object with a title."""
-    try:
-        record = orjson.loads(line)
-    except orjson.JSONDecodeError:
-        return False
-    return isinstance(record, dict) and "title" in recognise(record, chosen)
+def _unwrapped(record: Any) -> Any:
+    """The paper in a citation of Semantic Scholar's API."""
+    papers = (record.get(name) for name in _ENDS) if isinstance(record, dict) else ()
+    return next((paper for paper in papers if isinstance(paper, dict)), record)

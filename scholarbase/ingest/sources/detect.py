@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from itertools import islice
@@ -11,7 +10,7 @@ from typing import Any, Final
 
 import orjson
 
-from scholarbase.bibliographies import bibtex, ris
+from scholarbase.bibliographies import bibtex, csl, ris
 from scholarbase.ingest.sources import oai, openalex
 from scholarbase.ingest.sources.columns import Columns, header_of, is_record
 
@@ -78,8 +77,6 @@ _KEYS: Final[tuple[tuple[Dataset, frozenset[str]], ...]] = (
 # Documents and queries of a BEIR collection may have the same keys: a query with an empty title, a document without
 # one. There the file names decide, which are the same in every collection.
 _BEIR_NAMES: Final = {"corpus": Dataset.BEIR, "queries": Dataset.BEIR_QUERIES}
-_ITEMS: Final = re.compile(r"\s*(?:\[\s*(?:[{\]]|$)|\{\s*\"items\"\s*:)")
-"""The start of CSL-JSON: a list of objects."""
 _QRELS_HEADER: Final = [b"query-id", b"corpus-id", b"score"]
 
 
@@ -90,7 +87,30 @@ def dataset_of_record(record: Mapping[str, Any]) -> Dataset | None:
     if openalex.is_other_entity(record):
         return Dataset.OPENALEX_OTHER
     keys = record.keys()
-    return next((dataset for dataset, needed in _KEYS if needed <= keys), None)
+    found = next((dataset for dataset, needed in _KEYS if needed <= keys), None)
+    is_other = found is Dataset.ARXIV and isinstance(
+        record["categories"], list
+    )  # a list of papers of somebody's own
+    return None if is_other else found
+
+
+def dataset_of_document(records: Iterable[bytes], name: str, columns: Columns) -> Dataset | None:
+    """The dataset of the first of a hundred records of a JSON document that has one."""
+    for text in islice(records, MAX_LINES):
+        record = loaded(text)
+        if (dataset := _snapshot([text], name)) is not None:
+            return dataset
+        if is_record(record, columns):
+            return Dataset.CSL_JSON if csl.is_item(record) else Dataset.JSON_LINES
+    return None
+
+
+def loaded(text: bytes) -> Any:
+    """The value of a JSON text, None if it is not valid."""
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return None
 
 
 def detect(lines: Iterable[bytes], name: str, columns: Columns = MappingProxyType({})) -> Dataset | None:
@@ -112,15 +132,13 @@ def _recorded(lines: Iterable[bytes], seen: list[bytes]) -> Iterator[bytes]:
 def _own(lines: Sequence[bytes], columns: Columns) -> Dataset | None:
     """The format of a file of somebody's own."""
     text = b"\n".join(lines).decode("utf-8", "replace")
-    if _ITEMS.match(text):
-        return Dataset.CSL_JSON
-    if any(is_record(line, columns) for line in lines):
+    if any(is_record(loaded(line), columns) for line in lines):
         return Dataset.JSON_LINES
     if ris.START.search(text):
         return Dataset.RIS
     if bibtex.START.search(text):
         return Dataset.BIBTEX
-    header = header_of(text.partition("\n")[0], columns)
+    header = header_of(text.split("\n", 2), columns)
     return Dataset.CSV if header is not None and len(header[0]) > 1 else None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import hashlib
 import io
+import re
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -19,16 +20,27 @@ from scholarbase.files import DECOMPRESSION_ERRORS, MAX_LINE, ByteStream, decomp
 from scholarbase.ingest.sources import openalex, tables
 from scholarbase.ingest.sources.added import START, format_of, formats
 from scholarbase.ingest.sources.columns import Columns, header_of
-from scholarbase.ingest.sources.detect import MAX_LINES, OWN, READ_ORDER, UNUSED, Dataset, detect
+from scholarbase.ingest.sources.detect import (
+    MAX_LINES,
+    OWN,
+    READ_ORDER,
+    UNUSED,
+    Dataset,
+    dataset_of_document,
+    detect,
+    loaded,
+)
+from scholarbase.ingest.sources.json_records import json_records
 from scholarbase.ingest.sources.unfinished import check_complete
 
 _CHUNK: Final = 1 << 18
 _JSON: Final = frozenset(Dataset) - OWN
 _SHOWN: Final = 300
+_JSON_START: Final = re.compile(rb"\s*(?:\{|\[\s*(?:$|[]{[]))")
 MAX_WHOLE: Final = 100_000_000
-"""Bytes of a file of BibTeX, RIS or CSL-JSON, which are read as a whole: about 50,000 entries with abstracts."""
+"""Bytes of a file of BibTeX or RIS, which are read as a whole: about 50,000 entries with abstracts."""
 
-Form = Literal["lines", "page", "table", "deleted"]
+Form = Literal["lines", "document", "page", "table", "deleted"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +48,9 @@ class SourceFile:
     """A file of a snapshot.
 
     ``name`` is its path below the source folder, with forward slashes: it does not depend on where the snapshot is.
-    ``size`` is in bytes, as stored. ``form`` is how its records are written: as lines, as a page of OAI-PMH, as rows of
-    a Parquet table, or as a list of deleted works of OpenAlex. ``added`` is the name of the format that an extension
-    adds, for files of the dataset ``extension``.
+    ``size`` is in bytes, as stored. ``form`` is how its records are written: as lines, in a JSON document, as a page of
+    OAI-PMH, as rows of a Parquet table, or as a list of deleted works of OpenAlex. ``added`` is the name of the format
+    that an extension adds, for files of the dataset ``extension``.
     """
 
     path: Path
@@ -266,7 +278,12 @@ def _source_file(path: Path, name: str, columns: Columns) -> SourceFile:
         first = next((line for _, line in lines), None)
         if first is None:
             raise SourceError(f"{path} is empty: leave it out, or export it again.")
-        dataset = detect(chain([first], (line for _, line in lines)), path.name, columns)
+        document = _document(path, first, columns)
+        form: Form = "lines" if document is None else "document"
+        if document is None:
+            dataset = detect(chain([first], (line for _, line in lines)), path.name, columns)
+        else:
+            dataset = document[0]
     if dataset not in _JSON and first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         raise SourceError(f"{path} is in UTF-16: save it as UTF-8.")
     if dataset is None and path.suffix.lower() == ".bib":
@@ -274,34 +291,66 @@ def _source_file(path: Path, name: str, columns: Columns) -> SourceFile:
     if dataset is None:
         with open_text(path) as text:
             added = format_of(text.read(START))
-        if added is not None:
-            return SourceFile(path, name, Dataset.EXTENSION, path.stat().st_size, added=added)
-        names = first[:_SHOWN].decode("utf-8", "replace")
-        if path.suffix.lower() in (".csv", ".tsv"):
-            raise SourceError(
-                f"{path} has no column of titles: its first line is {names!r}. Give the column's name with "
-                "--columns title=NAME."
-            )
-        others = "".join(f", or of {one}, which an extension adds" for one in formats())
-        raise SourceError(
-            f"{path} is not a source: none of its first {MAX_LINES} lines is a record of a Semantic Scholar dataset, "
-            "of an arXiv metadata snapshot or harvest, of OpenAlex, of a BEIR collection, or of BibTeX, RIS, CSL-JSON, "
-            f"CSV or JSON lines with titles{others}. Leave it out, download it again, or name its columns with "
-            "--columns title=NAME."
-        )
+        if added is None:
+            raise _no_source(path, first, None if document is None else document[1])
+        return SourceFile(path, name, Dataset.EXTENSION, path.stat().st_size, added=added)
     if dataset is Dataset.CSV:
-        names_found, _ = header_of(first.decode("utf-8", "replace"), columns) or ([], "")
-        absent = sorted(set(columns.values()) - set(names_found))
-        if absent:
-            raise SourceError(
-                f"{path} has no column {absent[0]!r}, which --columns names: its columns are {', '.join(names_found)}."
-            )
-    form: Form = "lines"
+        _check_columns(path, columns)
     if dataset is Dataset.ARXIV and first.lstrip().startswith(b"<"):
         form = "page"
-    elif dataset is Dataset.OPENALEX and not first.lstrip().startswith(b"{"):
+    elif dataset is Dataset.OPENALEX and not first.lstrip().startswith((b"{", b"[")):
         form = "deleted"
     return SourceFile(path, name, dataset, path.stat().st_size, form)
+
+
+def _no_source(path: Path, first: bytes, keys: str | None) -> SourceError:
+    """The error of a file with this first line; ``keys`` are those of the first record of a JSON document."""
+    if keys is not None:
+        what = f"records with the keys {keys}" if keys else "no records"
+        return SourceError(
+            f"{path} is not a source: its JSON has {what}. Works of OpenAlex (id, authorships, referenced_works), "
+            "papers of Semantic Scholar (paperId, title) or arXiv (id, title, categories), CSL-JSON (title, issued, "
+            "author), or a list of papers with titles were expected. Leave it out, or name its keys with --columns "
+            "title=NAME."
+        )
+    if path.suffix.lower() in (".csv", ".tsv"):
+        line = first[:_SHOWN].decode("utf-8", "replace")
+        return SourceError(
+            f"{path} has no column of titles: its first line is {line!r}. Give the column's name with "
+            "--columns title=NAME."
+        )
+    others = "".join(f", or of {one}, which an extension adds" for one in formats())
+    return SourceError(
+        f"{path} is not a source: none of its first {MAX_LINES} lines is a record of a Semantic Scholar dataset, "
+        "of an arXiv metadata snapshot or harvest, of OpenAlex, of a BEIR collection, or of BibTeX, RIS, CSL-JSON, "
+        f"CSV or JSON lines with titles{others}. Leave it out, download it again, or name its columns with "
+        "--columns title=NAME."
+    )
+
+
+def _check_columns(path: Path, columns: Columns) -> None:
+    """Check that a CSV file has the columns that the caller names."""
+    with closing(open_lines(path)) as lines:
+        names, *_ = header_of((line.decode("utf-8", "replace") for _, line in lines), columns) or ([],)
+    absent = sorted(set(columns.values()) - set(names))
+    if absent:
+        raise SourceError(
+            f"{path} has no column {absent[0]!r}, which --columns names: its columns are {', '.join(names)}."
+        )
+
+
+def _document(path: Path, first: bytes, columns: Columns) -> tuple[Dataset | None, str] | None:
+    """The dataset of a JSON document and the keys of its first record; None for JSON lines and other files."""
+    if not _JSON_START.match(first):
+        return None
+    with opened(path) as stream:
+        records = (text for _, text in json_records(stream))
+        text = next(records, b"")
+        record = loaded(text)
+        if first.lstrip().startswith(b"{") and (record is None or text == first.strip()):
+            return None
+        keys = ", ".join(record)[:_SHOWN] if isinstance(record, dict) else ""
+        return dataset_of_document(chain([text], records), path.name, columns), keys
 
 
 def _starts(path: Path, magic: bytes) -> bool:

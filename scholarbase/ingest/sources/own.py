@@ -7,12 +7,11 @@ An entry without an arXiv id and a DOI gets an id made of its first author, year
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, Final
 
 from scholarbase.bibliographies.bibtex import read_bibtex
-from scholarbase.bibliographies.csl import read_csl
 from scholarbase.bibliographies.names import display_name, surname
 from scholarbase.bibliographies.references import PAPERS, Reference
 from scholarbase.bibliographies.ris import read_ris
@@ -24,7 +23,6 @@ from scholarbase.ingest.sources.s2ag import BadRecord, clean, clean_title
 READERS: Final[Mapping[str, Callable[[str], list[Reference]]]] = {
     "bibtex": lambda text: read_bibtex(text, PAPERS)[0],
     "ris": lambda text: read_ris(text, PAPERS),
-    "csl-json": lambda text: read_csl(text, PAPERS),
 }
 """The formats that are read as a whole."""
 
@@ -42,7 +40,7 @@ _WORDS_OF_KEY: Final = 5
 
 
 def read_entries(form: str, content: bytes) -> Iterator[Reference]:
-    """The entries of a file of BibTeX, RIS or CSL-JSON, with their lines."""
+    """The entries of a file of BibTeX or RIS, with their lines."""
     text = content.decode("utf-8", "surrogateescape").removeprefix("\ufeff")
     try:
         yield from READERS[form](_LINE_END.sub("\n", text))
@@ -108,7 +106,7 @@ def _paper(entry: Reference, repaired: bool) -> PaperRecord:
     )
 
 
-def own_key(title: str, authors: tuple[str, ...], year: int | None) -> str:
+def own_key(title: str, authors: Sequence[str], year: int | None) -> str:
     """The id of an entry without one: ``vaswani-2017-attention-is-all-you-need-`` and a hash of these three.
 
     The hash is of the title as titles are compared, so that its case, punctuation and LaTeX do not matter.

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-from scholarbase.ingest.records import Record, Reject
+import orjson
+
+from scholarbase.bibliographies.references import Reference
+from scholarbase.ingest.records import PaperRecord, Record, Reject
 from scholarbase.ingest.sources import added, arxiv, beir, oai, openalex, own, s2ag, tables
 from scholarbase.ingest.sources.cleaning import cleaning
 from scholarbase.ingest.sources.columns import Columns, Row, csv_rows, json_rows
@@ -18,6 +21,7 @@ from scholarbase.ingest.sources.files import (
     opened,
     read_whole,
 )
+from scholarbase.ingest.sources.json_records import json_records
 
 PARSERS: Final[Mapping[Dataset, Callable[[bytes], Record | Reject]]] = {
     Dataset.PAPERS: cleaning(s2ag.parse_papers),
@@ -66,7 +70,10 @@ def read_records(file: SourceFile, read: StoredBytes, columns: Columns, after: i
     for number, row in enumerate(_rows(file, read, columns), 1):
         if number > after:
             entry = row.content
-            record = entry if isinstance(entry, Reject) else own.paper_of(entry, repaired=row.repaired)
+            record = own.paper_of(entry, repaired=row.repaired) if isinstance(entry, Reference) else entry
+            if isinstance(entry, PaperRecord) and entry.arxiv_id is None and "DOI" not in entry.external_ids:
+                names = [name for name, _ in entry.authors]
+                entry.external_ids["Doc"] = own.own_key(entry.title, names, entry.year)
             yield Entry(number, row.line, row.size, record)
 
 
@@ -74,8 +81,8 @@ def _rows(file: SourceFile, read: StoredBytes, columns: Columns) -> Iterator[Row
     """The entries of somebody's own file."""
     if file.dataset is Dataset.CSV:
         yield from csv_rows(open_lines(file.path, read), columns)
-    elif file.dataset is Dataset.JSON_LINES:
-        yield from json_rows(open_lines(file.path, read), columns)
+    elif file.dataset in (Dataset.JSON_LINES, Dataset.CSL_JSON):
+        yield from json_rows(_json(file, read), columns)
     elif file.added is not None:
         with open_text(file.path, read) as text:
             yield from added.read_rows(file.added, text, file.path)
@@ -96,19 +103,29 @@ def _contents(file: SourceFile, read: StoredBytes) -> Iterator[tuple[int, bytes 
             yield number, _work(row)
     elif file.form == "deleted":
         yield from openalex.deleted_lines(open_lines(file.path, read))
-    elif file.dataset is Dataset.OPENALEX:
-        for number, line in open_lines(file.path, read):
-            yield number, _line_of_work(line)
+    elif file.dataset is Dataset.OPENALEX or file.form == "document":
+        for line, text in _json(file, read):
+            yield line, _line_of(text, file.dataset)
     else:
         yield from open_lines(file.path, read)
 
 
-def _line_of_work(line: bytes) -> bytes | Reject:
-    """What is stored of a line of a work."""
+def _json(file: SourceFile, read: StoredBytes) -> Iterator[tuple[int, bytes]]:
+    """The JSON objects of a file and the lines where they start."""
+    if file.form == "lines":
+        yield from open_lines(file.path, read)
+    else:
+        with opened(file.path, read) as stream:
+            yield from json_records(stream)
+
+
+def _line_of(text: bytes, dataset: Dataset) -> bytes | Reject:
+    """What is stored of the JSON of a record: a line."""
     try:
-        return _work(s2ag.load(line))
+        record = s2ag.load(text)
     except s2ag.BadRecord as bad:
         return bad.reject
+    return _work(record) if dataset is Dataset.OPENALEX else orjson.dumps(record)
 
 
 def _work(work: Mapping[str, Any]) -> bytes | Reject:

@@ -271,13 +271,45 @@ def _status(record: Mapping[str, Any]) -> PaperStatus | None:
 
 @parser
 def parse_papers(record: dict[str, Any]) -> PaperRecord:
-    """Parse a line of ``papers``.
+    """Parse a line of ``papers``."""
+    return _paper(record, _required_id(record))
+
+
+def is_answer(record: Mapping[str, Any]) -> bool:
+    """Whether a JSON object is a paper of the Academic Graph API."""
+    return "paperId" in record and "title" in record
+
+
+def paper_of_answer(record: Mapping[str, Any]) -> PaperRecord:
+    """A paper of the Academic Graph API (https://api.semanticscholar.org/api-docs/graph). Its corpus id is one of
+    ``external_ids``, as that of an entry of people's own.
+
+    Raises:
+        BadRecord: it has no title, or a value of another type.
+    """
+    lower = {key.lower(): value for key, value in record.items()}
+    venue = lower.get("publicationvenue")
+    if isinstance(venue, dict):
+        lower["venue"] = venue.get("name") or lower.get("venue")
+    if not lower.get("s2fieldsofstudy"):
+        lower["s2fieldsofstudy"] = [{"category": name} for name in list_of(lower, "fieldsofstudy")]
+    paper = _paper(lower, None)
+    paper.abstract = clean(lower.get("abstract"), "abstract")
+    paper.tldr = clean(object_of(lower, "tldr").get("text"), "tldr")
+    corpus_id = _corpus_id(lower.get("corpusid") or object_of(lower, "externalids").get("CorpusId"))
+    sha = identifiers.sha(str(lower.get("paperid")))
+    known = {"CorpusId": None if corpus_id is None else str(corpus_id), "sha": sha}
+    paper.external_ids |= {scheme: value for scheme, value in known.items() if value is not None}
+    return paper
+
+
+def _paper(record: Mapping[str, Any], corpus_id: int | None) -> PaperRecord:
+    """A paper of the release or, with keys in lower case, of the API.
 
     An invalid publication date is dropped, and the year kept; a missing year is taken from the date. The arXiv id is
     ``ArXiv``, else that of arXiv's own DOI. The venue is ``venue``, else the journal's name. A paper on arXiv is open
     access.
     """
-    corpus_id = _required_id(record)
     external_ids = object_of(record, "externalids")
     url = clean(record.get("url"), "url")
     published = iso_date(record.get("publicationdate"))
