@@ -7,7 +7,7 @@
 
     scholarbase ingest ../shared/data/arxiv --library arxiv-library
     scholarbase ingest ../shared/data/scifact --library scifact-library --keep title
-    scholarbase ingest ../shared/data/s2ag-citations --library citations-library
+    scholarbase ingest ../shared/data/s2ag-citations --library citations-library --keep arxiv
     python benchmarks/ranking.py --data ../shared/data --arxiv arxiv-library --scifact scifact-library \\
         --citations citations-library
 

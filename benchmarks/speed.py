@@ -34,6 +34,7 @@ from benchmarks.parts import OWN_LIBRARIES, PARTS
 from benchmarks.rows import Setting
 from scholarbase.files import atomic_write
 from scholarbase.ingest.job import ingest
+from scholarbase.ingest.plans import IngestRules
 
 FULL_SIZE: Final = 1_500_000
 HERE: Final = Path(__file__).resolve().parent
@@ -76,7 +77,7 @@ def run(part: str, setting: Setting, results: Path) -> None:
     began = datetime.now(UTC).date().isoformat()
     corpus.make(setting)
     if part not in OWN_LIBRARIES and not setting.library.is_dir():
-        ingest([setting.corpus], setting.library)
+        ingest([setting.corpus], setting.library, rules=IngestRules(keep="arxiv"))
     rows = importlib.import_module(f"benchmarks.parts.{part}").run(setting)
     write(Result(part, setting.papers, began, machine.facts(), [row.to_dict() for row in rows]), results)
 

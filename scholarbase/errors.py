@@ -253,6 +253,12 @@ class TooManyRejects(SourceError):
     """More records are invalid than the settings allow."""
 
 
+class FilesRejected(ScholarBaseError):
+    """The library is complete, without files of full texts that cannot be read."""
+
+    exit_code = 28
+
+
 class MissingExtra(ScholarBaseError):
     """A package of an extra is not installed."""
 

@@ -95,7 +95,8 @@ class Manifest:
             if content["format"] != FORMAT:
                 raise LibraryCorrupt(
                     f"The library at {where.parent} has format {content['format']!r}, and this ScholarBase reads "
-                    f"format {FORMAT}: ingest it again, or use the release that built it."
+                    f'format {FORMAT}: run "scholarbase ingest SOURCES --library {where.parent} --restart" with the '
+                    "sources that its manifest.json lists, or use the release that built it."
                 )
             encoder = content.pop("encoder")
             sources = tuple(SourceFact(**source) for source in content.pop("sources"))

@@ -19,7 +19,7 @@ from scholarbase.models.qdrant_addresses import read_addresses
 
 PREFIX = "SCHOLARBASE_"
 
-KeepRule = Literal["arxiv", "abstract", "title"]
+KeepRule = Literal["text", "arxiv", "title"]
 Profile = Literal["default", "scholarquest"]
 Fusion = Literal["scores", "rrf"]
 
@@ -332,9 +332,10 @@ class Settings(ClientSettings):
         repr=False,
     )
 
-    keep: KeepRule = Field(
-        "arxiv",
-        description="Which papers an ingest keeps: arxiv (an arXiv id and an abstract), abstract, or title.",
+    keep: KeepRule | None = Field(
+        None,
+        description="Which papers an ingest keeps: text (with an abstract or a full text), arxiv (with an arXiv id and "
+        "an abstract), or title (all); by default that of the profile: text, or arxiv with scholarquest.",
     )
     max_reject_share: float = Field(
         0.05,
@@ -363,9 +364,9 @@ class Settings(ClientSettings):
 
     profile: Profile | None = Field(
         None,
-        description="The settings of searches: default (what measured best) or scholarquest (the baseline of the "
-        "ScholarQuest paper); by default the profile that the library was built with. Settings that are set one by one "
-        "take precedence.",
+        description="The settings of searches, and of an ingest the papers it keeps: default (what measured best) or "
+        "scholarquest (the baseline of the ScholarQuest paper); by default the profile that the library was built "
+        "with. Settings of searches that are set one by one take precedence.",
     )
     engine: Engine | None = Field(
         None,

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from scholarbase.progress import LogReporter
+from scholarbase.progress import LogReporter, TerminalReporter
 from tests.conftest import run_cli
 
 
@@ -72,6 +72,29 @@ def test_a_long_stage_logs_the_time_left(caplog: pytest.LogCaptureFixture) -> No
     # It began at 100 of 200: half of what was left is done.
     assert re.search(r"encode: 50 papers in \d+ s, [\d,]+/s, 75%, about \d+ s left", caplog.text)
     assert re.fullmatch(r"encode: 50 papers in \d+\.\d s", last)
+
+
+def test_a_stage_that_ends_slowly_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    """It showed "99%, 0:04 left" for minutes, and a stage that counts nothing showed 0."""
+    caplog.set_level(logging.INFO, "scholarbase.progress")
+    with LogReporter(seconds=0.01).stage("index full text", "papers", 200) as tracker:
+        tracker.advance(200)
+        wait_for(lambda: "100%, finishing" in caplog.text)
+    with LogReporter(seconds=0.01).stage("build vector graph", None, None):
+        wait_for(lambda: bool(re.search(r"graph: running for \d+ s, time left unknown", caplog.text)))
+    assert re.fullmatch(r"build vector graph: done in \d+\.\d s", caplog.records[-1].getMessage())
+
+
+@pytest.mark.parametrize("total", [None, 100])
+def test_a_bar_is_not_full_before_its_stage_ends(total: int | None) -> None:
+    """A full bar counts as finished: it had a tick and a clock that stood still."""
+    reporter = TerminalReporter()
+    with reporter.stage("index full text", "papers", total) as tracker:
+        tracker.advance(100)
+        assert reporter._bars is not None
+        [task] = reporter._bars.tasks
+        assert not task.finished
+    assert task.finished
 
 
 def test_the_terminal_shows_the_time_left_once_it_is_known() -> None:

@@ -36,6 +36,7 @@ NAMES = [
     "EvaluationError",
     "Extension",
     "ExtensionError",
+    "FilesRejected",
     "Forbidden",
     "InvalidRequest",
     "InvalidSql",

@@ -32,6 +32,7 @@ from scholarbase.indexes.vectors import edge
 from scholarbase.indexes.vectors.base import BM25, Payload, VectorConfig, edge_config
 from scholarbase.indexes.vectors.bm25 import Bm25Parameters, engine_model
 from scholarbase.ingest.job import ingest
+from scholarbase.ingest.plans import IngestRules
 from scholarbase.manifest import Manifest, read_manifest
 
 ROOT: Final = Path(__file__).resolve().parent.parent.parent
@@ -87,7 +88,7 @@ class StageTimes:
         self._began = time.perf_counter()
 
     @contextmanager
-    def stage(self, name: str, unit: str, total: int | None, done: int = 0) -> Iterator[StageTimes]:
+    def stage(self, name: str, unit: str | None, total: int | None, done: int = 0) -> Iterator[StageTimes]:
         began = time.perf_counter()
         yield self
         ended = time.perf_counter()
@@ -301,7 +302,7 @@ def main(sources: str, library: str) -> None:
     """Ingest, and print seconds, processor seconds and stages as JSON."""
     times = StageTimes()
     began, worked = time.perf_counter(), cpu_seconds()
-    ingest([sources], library, reporter=times)
+    ingest([sources], library, rules=IngestRules(keep="arxiv"), reporter=times)
     seconds, worked = time.perf_counter() - began, cpu_seconds() - worked
     print(json.dumps({"seconds": seconds, "cpu_seconds": worked, "stages": times.stages}))
 

@@ -49,8 +49,6 @@ if TYPE_CHECKING:
     from scholarbase.cli.doctor import Finding
 
 INTERRUPTED = 130
-MERGED = ("arxiv_joined", "arxiv_ids_repeated", "openalex_joined", "own_joined")
-"""Counts of records that an ingest merged into papers of others."""
 
 
 class _Main(Commands):
@@ -171,10 +169,12 @@ def ingest(
     """Build a library from SOURCES: folders or files of a Semantic Scholar release, an arXiv snapshot, a BEIR
     collection, or of your own (BibTeX, RIS, CSL-JSON, CSV, JSON lines).
 
-    Run the same command again to resume after an interruption.
+    Run the same command again to resume after an interruption. The exit status is 28 if files of --documents could not
+    be read, which the library then lacks.
     """
     # Before the imports, which need much of it.
     check_address_space(with_cores(INGEST_BYTES), "An ingest")
+    from scholarbase.cli.summary import print_summary
     from scholarbase.ingest.job import ingest as run
     from scholarbase.ingest.plans import IngestRules
     from scholarbase.ingest.sources import parse_columns
@@ -210,15 +210,8 @@ def ingest(
             reporter=reporter(settings.progress_seconds),
             **options,
         )
-    counts = manifest.counts
-    merged = sum(counts.get(name, 0) for name in MERGED)
-    click.echo(
-        f"Snapshot {manifest.snapshot}: {counts['papers']:,} papers, {counts['edges']:,} edges; {merged:,} records "
-        f"merged, {counts.get('arxiv_ids_repaired', 0):,} arXiv ids repaired, {sum(manifest.rejects.values()):,} "
-        "records rejected."
-    )
-    if manifest.documents is not None:
-        click.echo(f"{counts['documents']:,} full texts, {counts['passages']:,} passages.")
+    click.echo(f"Snapshot {manifest.snapshot} in {target}")
+    print_summary(target, manifest)
 
 
 @main.command()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -104,20 +104,17 @@ def _show_authors(response: AuthorsResponse) -> None:
 
 
 def show_info(path: Path, manifest: Manifest, snapshot: str) -> None:
+    from scholarbase.cli.summary import summary
+
     console = _console()
     console.print(f"[bold]{escape(str(path))}[/bold]  snapshot {snapshot}")
-    console.print(_table("", _facts(path, manifest)))
+    console.print(_table("", [*summary(path, manifest), *_facts(path, manifest).items()]))
     sources = Table("source", "dataset", "MB", "sha256", box=None, header_style="dim", pad_edge=False)
     for source in manifest.sources:
         sources.add_row(source.name, source.dataset, f"{source.bytes / 1e6:,.1f}", source.sha256[:16])
     console.print(sources)
     if manifest.sets:
-        rows = {f"set:{name}": _set_row(one) for name, one in manifest.sets.items()}
-        console.print(_table("named sets", rows))
-    console.print(_table("record counts", {k: f"{v:,}" for k, v in manifest.counts.items()}))
-    if manifest.rejects:
-        rows = {reason: f"{count:,}" for reason, count in manifest.rejects.items()}
-        console.print(_table("rejected (see rejects.jsonl.gz)", rows))
+        console.print(_table("named sets", [(f"set:{n}", _set_row(one)) for n, one in manifest.sets.items()]))
 
 
 def _set_row(named: Mapping[str, Any]) -> str:
@@ -126,26 +123,19 @@ def _set_row(named: Mapping[str, Any]) -> str:
 
 def show_facts(facts: Mapping[str, object]) -> None:
     """Print a table of names and values."""
-    _console().print(_table("", {name: "none" if value is None else value for name, value in facts.items()}))
+    _console().print(
+        _table("", [(name, "none" if value is None else value) for name, value in facts.items()])
+    )
 
 
 def _facts(path: Path, manifest: Manifest) -> dict[str, str]:
     size = disk_size(file for file in path.rglob("*") if not _is_hidden(file, path))
     return {
-        "papers": f"{manifest.counts['papers']:,}, {manifest.counts['abstracts']:,} with an abstract",
-        "citation edges": f"{manifest.counts['edges']:,}",
         "keep rule": str(manifest.rules["keep"]),
         "encoder": _encoder(manifest.encoder) if manifest.encoder else "none",
         "dense vectors": f"{manifest.counts['dense_vectors']:,}",
-        **({} if manifest.documents is None else {"full texts": _texts(manifest)}),
         "on disk": f"{size / 1e6:,.1f} MB",
     }
-
-
-def _texts(manifest: Manifest) -> str:
-    assert manifest.documents is not None
-    counts = manifest.counts
-    return f"{counts['documents']:,}, in {counts['passages']:,} passages ({manifest.documents['chunker']})"
 
 
 def _encoder(spec: EncoderSpec) -> str:
@@ -159,8 +149,8 @@ def _is_hidden(file: Path, library: Path) -> bool:
     return any(part.startswith(".") for part in file.relative_to(library).parts)
 
 
-def _table(title: str, rows: dict[str, Any]) -> Table:
+def _table(title: str, rows: Iterable[tuple[str, object]]) -> Table:
     table = Table(title=title or None, box=None, show_header=False, title_justify="left", pad_edge=False)
-    for name, value in rows.items():
+    for name, value in rows:
         table.add_row(f"[dim]{escape(name.replace('_', ' '))}[/dim]", escape(str(value)))
     return table

@@ -19,6 +19,8 @@ searched; page images come from the PDF all the same."""
 
 BLOCK: Final = "\n\n"
 """What separates headings and paragraphs in a document's text."""
+MIN_PAGE_CHARACTERS: Final = 20
+"""Characters a page, on average, of a PDF with a text: a page of print has thousands, a stamp on the first page 50."""
 
 
 class Section(NamedTuple):
@@ -129,6 +131,11 @@ class FullText:
     metadata: Metadata = Metadata()
     original: bytes | None = None
     """The PDF, from which pages are drawn."""
+
+    @property
+    def has_text(self) -> bool:
+        """Whether there is a text to search. A scan has none, or a few characters that were printed on its pages."""
+        return len(self.document.text) >= max(1, MIN_PAGE_CHARACTERS * len(self.document.pages))
 
 
 class BadDocument(Exception):

@@ -14,7 +14,7 @@ on them. All rows are derived from the papers and the details of authors, and ``
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from itertools import zip_longest
 from pathlib import Path
@@ -63,13 +63,17 @@ class AuthorIndex:
     """The rows of the index, derived from a catalogue's papers. Memory does not grow with the library: they are
     sorted in a temporary file."""
 
-    def __init__(self, db: sqlite3.Connection, folder: Path) -> None:
+    def __init__(
+        self, db: sqlite3.Connection, folder: Path, advance: Callable[[int], None] = lambda papers: None
+    ) -> None:
         """
         Args:
             db: the catalogue.
             folder: an existing folder for the temporary file, empty at the start.
+            advance: called with the number of papers read since the last call.
         """
         self._db = db
+        self._advance = advance
         self._scratch = open_for_writing(folder / "authors.sqlite")
         for pragma in ("PRAGMA journal_mode = OFF", "PRAGMA synchronous = OFF", _CACHE):
             self._scratch.execute(pragma)
@@ -113,6 +117,12 @@ class AuthorIndex:
             for paper, authors, citations in papers:
                 found += [(key, paper, name, citations) for key, name in mentions(authors).items()]
             yield found
+            self._advance(len(papers))
+
+    @property
+    def count(self) -> int:
+        """The number of authors."""
+        return int(self._scratch.execute("SELECT count(*) FROM numbered").fetchone()[0])
 
     def names(self, order: str = "author") -> Iterator[tuple[tuple[Any, ...], str]]:
         """The rows of ``author_names``, and the terms of each, by ``author`` or ``author_id``."""
@@ -139,18 +149,17 @@ class AuthorIndex:
         """The papers of each author, by the author's id."""
         return self._scratch.execute("SELECT author_id, paper FROM mentions ORDER BY author_id, paper")
 
-    def write(self) -> int:
-        """Write the rows to the catalogue's empty tables, and return the number of authors. The caller commits."""
+    def write(self, advance: Callable[[int], None]) -> None:
+        """Write the rows to the catalogue's empty tables. The caller commits. ``advance`` is called with the number of
+        authors written since the last call."""
         rows = self.names()
-        total = 0
         while batch := [row for row, _ in zip(rows, range(_ROWS), strict=False)]:
             self._db.executemany("INSERT INTO author_names VALUES (?, ?, ?, ?, ?)", [row for row, _ in batch])
             _insert_words(self._db, batch)
-            total += len(batch)
+            advance(len(batch))
         self._db.executemany("INSERT INTO author_papers VALUES (?, ?)", self.papers())
         self._db.execute(_INDEX)
         self._db.execute("INSERT INTO author_words (author_words) VALUES ('optimize')")
-        return total
 
     def check(self) -> int:
         """Compare the catalogue's rows with those derived, and return the number of authors.

@@ -85,18 +85,18 @@ def sum_of_rows(rows: Iterable[Sequence[Any]], table: str) -> int:
         raise LibraryCorrupt(f"The table {table} of the catalogue is damaged: {error}.") from error
 
 
-def table_sums(db: sqlite3.Connection) -> dict[str, int]:
-    """The sum of each table of a catalogue.
+def table_sums(db: sqlite3.Connection, advance: Callable[[int], None] = lambda rows: None) -> dict[str, int]:
+    """The sum of each table of a catalogue. ``advance`` is called with the number of rows read since the last call.
 
     Rows are fetched in batches: an open read would block the checkpoints of a write-ahead log.
 
     Raises:
         LibraryCorrupt: a value is binary data, which no column has.
     """
-    return {table: _table_sum(db, table) for table in KEYS}
+    return {table: _table_sum(db, table, advance) for table in KEYS}
 
 
-def _table_sum(db: sqlite3.Connection, table: str) -> int:
+def _table_sum(db: sqlite3.Connection, table: str, advance: Callable[[int], None]) -> int:
     key = ", ".join(KEYS[table])
     marks = ", ".join("?" * len(KEYS[table]))
     first = f"SELECT * FROM {table} ORDER BY {key} LIMIT {_ROWS}"
@@ -105,6 +105,7 @@ def _table_sum(db: sqlite3.Connection, table: str) -> int:
     rows = db.execute(first).fetchall()
     while rows:
         total = combined(total, sum_of_rows(rows, table))
+        advance(len(rows))
         rows = db.execute(following, rows[-1][: len(KEYS[table])]).fetchall()
     return total
 

@@ -10,7 +10,7 @@ import hashlib
 import os
 import random
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,12 +54,22 @@ class Contents:
     files: dict[str, FileFact]
 
     @classmethod
-    def of(cls, snapshot: str, files: Mapping[str, Path]) -> Contents:
-        """Hash these files."""
+    def of(
+        cls,
+        snapshot: str,
+        files: Mapping[str, Path],
+        advance: Callable[[int], None] = lambda blocks: None,
+    ) -> Contents:
+        """Hash these files. ``advance`` is called with the number of blocks hashed since the last call."""
         sizes = {name: path.stat().st_size for name, path in sorted(files.items())}
         hashes = iter(
             _hash_blocks(
-                (files[name], number) for name, size in sizes.items() for number in range(-(-size // BLOCK))
+                (
+                    (files[name], number)
+                    for name, size in sizes.items()
+                    for number in range(-(-size // BLOCK))
+                ),
+                advance,
             )
         )
         return cls(
@@ -232,11 +242,17 @@ def _dump(fields: dict[str, Any]) -> bytes:
     return orjson.dumps(fields, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE)
 
 
-def _hash_blocks(blocks: Iterable[tuple[Path, int]]) -> list[str]:
+def _hash_blocks(
+    blocks: Iterable[tuple[Path, int]], advance: Callable[[int], None] = lambda blocks: None
+) -> list[str]:
     """The SHA-256 of blocks, in their order, computed in threads."""
+    hashes = []
     # A list: the garbage collector may close an unfinished generator while it holds the lock that threads need to end.
     with ThreadPoolExecutor(min(8, cores())) as threads:
-        return list(threads.map(lambda block: _hash_block(*block), blocks))
+        for found in threads.map(lambda block: _hash_block(*block), blocks):
+            hashes.append(found)
+            advance(1)
+    return hashes
 
 
 def _hash_block(path: Path, number: int) -> str:

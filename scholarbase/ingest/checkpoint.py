@@ -79,6 +79,13 @@ class Checkpoint:
         )
         self.add("counts", [("conflicts", len(conflicts))])
 
+    def first_reject(self) -> str:
+        """Where the first reject is and why, empty without one."""
+        row = self._db.execute(
+            "SELECT file, line, detail FROM ingest_rejects WHERE dataset <> 'scan' ORDER BY rowid LIMIT 1"
+        ).fetchone()
+        return "" if row is None else "line {1} of {0}: {2}".format(*row)
+
     def check_rejects(
         self,
         kind: str,

@@ -46,8 +46,7 @@ def encode_papers(db: sqlite3.Connection, parts: DenseParts, encoder: Encoder, r
                 [document_text(title, abstract, encoder.spec.title_weight) for _, title, abstract in rows]
             )
             parts.write(number, np.array([row[0] for row in rows], dtype=np.int64), encodings)
-            last, number, done = rows[-1][0], number + 1, done + len(rows)
-            tracker.at(done)
+            last, number = rows[-1][0], number + 1
             tracker.advance(len(rows))
 
 

@@ -7,7 +7,7 @@ import fcntl
 import os
 import shutil
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -105,14 +105,18 @@ class BuildFolder:
         with atomic_write(self.path / name) as file:
             file.write(data)
 
-    def list_files(self) -> None:
-        """Write the list of the library's files, which must all be complete."""
+    def files(self) -> dict[str, Path]:
+        """The library's files by their names."""
         files = {name: self.path / name for name in MOVED if (self.path / name).is_file()}
         for shard in (VECTORS, PASSAGES):
             files |= {name: self.path / name for name in files_in(self.path, shard)}
-        files[manifest.FILE_NAME] = self.pending_manifest
+        return files | {manifest.FILE_NAME: self.pending_manifest}
+
+    def list_files(self, files: Mapping[str, Path], advance: Callable[[int], None]) -> None:
+        """Write the list of the library's files, which must all be complete. ``advance`` is called with the number
+        of blocks hashed since the last call."""
         snapshot = manifest.snapshot_id(self.pending_manifest.read_bytes())
-        self.write(self.pending_contents.name, Contents.of(snapshot, files).to_bytes())
+        self.write(self.pending_contents.name, Contents.of(snapshot, files, advance).to_bytes())
 
     def publish(self) -> None:
         """Move the files to their final names. After a kill, another call completes the moves.

@@ -41,12 +41,12 @@ from scholarbase.ingest.sources.reading import PARSERS
 from scholarbase.ingest.store import RecordStore
 from scholarbase.ingest.writer import CatalogWriter
 from scholarbase.manifest import SourceFact
-from scholarbase.progress import Reporter
+from scholarbase.progress import Reporter, advancing
 
 _STAGED: Final = """
 CREATE TABLE IF NOT EXISTS ingest_documents (
     document INTEGER PRIMARY KEY, file TEXT NOT NULL, number INTEGER NOT NULL,
-    ids TEXT NOT NULL, title TEXT, passages BLOB NOT NULL
+    ids TEXT NOT NULL, title TEXT, passages BLOB NOT NULL, has_text INTEGER NOT NULL
 );
 CREATE INDEX IF NOT EXISTS ingest_documents_by_file ON ingest_documents (file, number);
 """
@@ -60,6 +60,10 @@ _MIN_CITED_WORDS: Final = 3
 _MAX_ENTRY: Final = 2_000
 """Characters of an entry in which titles are looked for."""
 _NO_SECTION: Final = -1
+_SCAN: Final = Reject(
+    "scan",
+    "It has no text, so it is not searched, only shown: recognize its text with OCR, and ingest it again.",
+)
 
 
 class FullTexts:
@@ -98,9 +102,11 @@ class FullTexts:
     ) -> None:
         """Read all documents. The papers that the sources describe are written with ``writer``.
 
+        Files that are one document may all be rejected.
+
         Raises:
             SourceError: a file cannot be read, or (SourceChanged) has changed since it was hashed, or (TooManyRejects)
-                has too many bad documents.
+                has too many bad lines.
         """
         if self._checkpoint.get("documents_read"):
             return
@@ -108,18 +114,18 @@ class FullTexts:
         with self._reporter.stage("read documents", "documents", total) as tracker:
             for file in files:
                 read = StoredBytes()
-                entries = self._entries(file, read)
+                entries = advancing(self._entries(file, read), tracker.advance)
                 for batch in batched(
                     entries, DOCUMENTS_PER_COMMIT, BYTES_PER_COMMIT, lambda entry: entry.size
                 ):
                     self._write(file, batch, writer, store)
-                    tracker.advance(len(batch))
+                    tracker.at(before + read.count)
                 digest = read.state[1] if file.source in LINE_SOURCES else sha256_of(file.path)
                 if digest != facts[file.name].sha256:
                     raise changed_while_read(file.path)
                 before += file.size
                 tracker.at(before)
-        for source in sorted({file.source for file in files}):
+        for source in sorted({file.source for file in files} & LINE_SOURCES):
             self._checkpoint.check_rejects(source, f"documents of the kind {source}", max_reject_share)
         with self._checkpoint.transaction():
             self._checkpoint.set("documents_read", True)
@@ -134,6 +140,7 @@ class FullTexts:
         records: dict[Dataset, list[PaperRecord]] = {Dataset.ARXIV: [], Dataset.JSON_LINES: []}
         lines: list[bytes] = []
         rejects: list[tuple[int, Reject]] = []
+        scans: list[tuple[int, Reject]] = []
         # First the documents: a job killed before the second commit writes them again.
         with self._own.transaction():
             self._unstage(file.name, batch[0].number)
@@ -142,6 +149,8 @@ class FullTexts:
                 if not isinstance(full, FullText):
                     rejects.append((entry.number, Reject(full.reason, full.detail)))
                     continue
+                if not full.has_text:
+                    scans.append((entry.number, _SCAN))
                 ids = full.ids
                 about = full.metadata
                 if about.arxiv is not None:
@@ -163,6 +172,7 @@ class FullTexts:
                     counts += writer.write(dataset, some, (), file.name)
             self._checkpoint.add("counts", counts.items())
             self._checkpoint.reject(file.name, file.source, rejects)
+            self._checkpoint.reject(file.name, "scan", scans)
             self._checkpoint.set(f"document:{file.name}", batch[-1].number)
             if lines:
                 with store.transaction():
@@ -187,11 +197,18 @@ class FullTexts:
         number = write_document(self.db, full, tokens, of_sections, placeholder)
         title = full.metadata.title
         self.db.execute(
-            "INSERT INTO ingest_documents VALUES (?, ?, ?, ?, ?, ?)",
-            (number, file, place, orjson.dumps(ids).decode(), title, cuts),
+            "INSERT INTO ingest_documents VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (number, file, place, orjson.dumps(ids).decode(), title, cuts, full.has_text),
         )
 
     # -- join -------------------------------------------------------------------------------------------
+
+    def papers(self) -> Iterator[int]:
+        """The papers in the catalogue of the documents that have a text."""
+        rows = self.db.execute("SELECT ids, title FROM ingest_documents WHERE has_text ORDER BY document")
+        while some := rows.fetchmany(_JOINED_AT_ONCE):
+            found = self._papers([(orjson.loads(ids), title) for ids, title in some])
+            yield from (paper for paper in found if paper is not None)
 
     def join(self) -> None:
         """Find the paper of each document, and those of its bibliography. Documents of no paper are rejected.
@@ -203,7 +220,8 @@ class FullTexts:
             return
         rejects: dict[str, list[tuple[int, Reject]]] = {}
         counts: Counter[str] = Counter()
-        with self._reporter.stage("join documents", "documents", None) as tracker, self._own.transaction():
+        total = self.db.execute("SELECT count(*) FROM ingest_documents").fetchone()[0]
+        with self._reporter.stage("join documents", "documents", total) as tracker, self._own.transaction():
             self.db.execute("UPDATE documents SET paper = -id, is_main = 0")
             rows = self.db.execute(
                 "SELECT document, file, number, ids, title FROM ingest_documents ORDER BY document"
@@ -221,9 +239,11 @@ class FullTexts:
             self._join_bibliographies()
             mark_main(self.db)
         if not self.db.execute("SELECT 1 FROM documents LIMIT 1").fetchone():
-            first = next((one for some in rejects.values() for one in some), None)
-            why = f" The first: {first[1].detail}" if first else ""
-            raise SourceError(f"No document of --documents is of a paper of this library.{why}")
+            first = next((some[0][1].detail for some in rejects.values()), self._checkpoint.first_reject())
+            raise SourceError(f"No document of --documents is of a paper of this library. The first: {first}")
+        counts["documents_without_text"] = self.db.execute(
+            "SELECT count(*) FROM ingest_documents JOIN documents ON id = document WHERE NOT has_text"
+        ).fetchone()[0]
         with self._checkpoint.transaction():
             for file, some in rejects.items():
                 self._checkpoint.reject(file, "documents", some)
@@ -253,23 +273,24 @@ class FullTexts:
 
     def _join_bibliographies(self) -> None:
         """Find the cited papers: by id, by title, or by a title in the text of the entry."""
-        for (number,) in self.db.execute("SELECT id FROM documents ORDER BY id").fetchall():
-            rows = self.db.execute(
-                "SELECT place, ids, title, text FROM bibliography WHERE document = ?", (number,)
-            ).fetchall()
-            papers = self._papers([(orjson.loads(ids), title) for _, ids, title, _ in rows])
-            found = [
-                self._cited(text) if paper is None else paper
-                for paper, (*_, text) in zip(papers, rows, strict=True)
-            ]
-            self.db.executemany(
-                "UPDATE bibliography SET paper = ? WHERE document = ? AND place = ?",
-                [
-                    (paper, number, row[0])
-                    for row, paper in zip(rows, found, strict=True)
-                    if paper is not None
-                ],
-            )
+        numbers = self.db.execute("SELECT id FROM documents ORDER BY id").fetchall()
+        with self._reporter.stage("join bibliographies", "documents", len(numbers)) as tracker:
+            for (number,) in advancing(numbers, tracker.advance):
+                self._join_bibliography(number)
+
+    def _join_bibliography(self, number: int) -> None:
+        rows = self.db.execute(
+            "SELECT place, ids, title, text FROM bibliography WHERE document = ?", (number,)
+        ).fetchall()
+        papers = self._papers([(orjson.loads(ids), title) for _, ids, title, _ in rows])
+        found = [
+            self._cited(text) if paper is None else paper
+            for paper, (*_, text) in zip(papers, rows, strict=True)
+        ]
+        self.db.executemany(
+            "UPDATE bibliography SET paper = ? WHERE document = ? AND place = ?",
+            [(paper, number, row[0]) for row, paper in zip(rows, found, strict=True) if paper is not None],
+        )
 
     def _cited(self, text: str) -> int | None:
         """The paper whose title is in the text of an entry, with the name of its first author: that with the longest
@@ -359,4 +380,4 @@ def _unknown(ids: Sequence[str], title: str | None) -> str:
             "arXiv:2212.11867.pdf, or describe it in a file of the same name that ends in .json."
         )
     named = ", ".join([*ids[:3], *([] if title is None else [repr(title[:80])])])
-    return f"The library has no paper {named}: ingest its metadata too, or another --keep."
+    return f"The library has no paper {named}: ingest its metadata too, or use --keep title."

@@ -326,7 +326,7 @@ class _Job:
         tables: Mapping[str, int],
     ) -> None:
         """Write what is left of the library in the building folder, the manifest last."""
-        measured, similarity = sealing.measure(self._db, self.folder, config, self.encoder)
+        measured, similarity = sealing.measure(self._db, self.folder, config, self.encoder, self.reporter)
         counts: dict[str, int] = {**self._checkpoint.get("counts", {}), **measured}
         counts["citations_repeated"] = counts.get("citations_used", 0) - counts["edges"]
         if measured["points"] != self._papers:
@@ -335,7 +335,7 @@ class _Job:
                 "the same command with --restart, and report this."
             )
         sums = {**tables, **(self._vectors.sums() or {})}
-        with self._checkpoint.transaction():
+        with self.reporter.stage("count words", None, None), self._checkpoint.transaction():
             FrequencyCounter(self._db, self._vectors.terms).write(self._db)
         documents: dict[str, Any] | None = None
         if self._texts is not None:
@@ -354,7 +354,7 @@ class _Job:
         manifest = Manifest(
             sources=tuple(facts),
             rules={
-                "keep": self.rules.keep,
+                "keep": self.rules.keep_rule,
                 "profile": self.rules.profile,
                 "document_text": "title, newline, abstract",
                 **({"title_weight": weight} if (weight := self._plan["title_weight"]) > 1 else {}),
@@ -379,7 +379,7 @@ class _Job:
         )
         if self._texts is not None:
             self._texts.set_snapshot(manifest.snapshot)
-        sealing.seal(self.folder, self._db, self._checkpoint, self._store, sums, manifest)
+        sealing.seal(self.folder, self._db, self._checkpoint, self._store, sums, manifest, self.reporter)
 
 
 def _without_unused(files: list[SourceFile]) -> list[SourceFile]:
@@ -406,11 +406,7 @@ def _finished(library: Path, plan: dict[str, Any]) -> Manifest:
 def hash_files(files: Sequence[tuple[Path, str, str, int]], reporter: Reporter) -> list[SourceFact]:
     """Hash files, each with its name, dataset and size."""
     with reporter.stage("fingerprint", "bytes", sum(size for *_, size in files)) as tracker:
-        facts = []
-        done = 0
-        for path, name, dataset, size in files:
-            facts.append(SourceFact(name, dataset, size, sha256_of(path)))
-            done += size
-            tracker.at(done)
-            tracker.advance(size)
-    return facts
+        return [
+            SourceFact(name, dataset, size, sha256_of(path, tracker.advance))
+            for path, name, dataset, size in files
+        ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final
@@ -119,29 +119,33 @@ def _dataset(record: PaperRecord) -> str:
 
 
 def settle(
-    db: sqlite3.Connection, writer: CatalogWriter, store: RecordStore
-) -> tuple[int, list[Conflict], Counter[str]]:
-    """Write the papers, authors and venues again of which the sources have several records of one kind, or records of
-    different papers with one arXiv id. Returns the number of their ids, the conflicts of arXiv ids, and what these
-    change in the counts.
+    db: sqlite3.Connection,
+    writer: CatalogWriter,
+    store: RecordStore,
+    about: About,
+    advance: Callable[[int], None],
+) -> tuple[list[Conflict], Counter[str]]:
+    """Write the papers, authors and venues again that several records of one kind are about, or records of different
+    papers with one arXiv id. Returns the conflicts of arXiv ids, and what these change in the counts. ``advance`` is
+    called with the number of papers written since the last call.
 
     They were written from the first record; the one that stays depends on the records alone.
     """
-    found = store.settle()
     files = doubtful_ids(db)
-    found.arxiv_ids.update(store.shared_arxiv_ids(), files)
+    about.arxiv_ids.update(files)
     conflicts: list[Conflict] = []
     counts: Counter[str] = Counter()
-    for ids in groups(store, found):
+    for ids in groups(store, about):
         more, changes = write_papers(writer, store, ids, files)
         conflicts += more
         counts.update(changes)
-    if found.venues:
+        advance(len(ids.numbers))
+    if about.venues:
         write_venues(db, writer, store)
-    writer.remove_authors(sorted(found.authors))
-    if found:
+    writer.remove_authors(sorted(about.authors))
+    if about:
         write_missing_authors(db, writer, store)
-    return len(found), conflicts, counts
+    return conflicts, counts
 
 
 def write_venues(db: sqlite3.Connection, writer: CatalogWriter, store: RecordStore) -> None:

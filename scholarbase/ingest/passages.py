@@ -35,12 +35,13 @@ from scholarbase.indexes.vectors.bm25 import Bm25Text
 from scholarbase.indexes.vectors.edge import EdgeWriter
 from scholarbase.indexes.vectors.index import EdgeIndex
 from scholarbase.indexes.vectors.space import check_space, required_bytes
-from scholarbase.ingest.checkpoint import Checkpoint
+from scholarbase.ingest.checkpoint import Checkpoint, batched
 from scholarbase.ingest.dense import vectors_of
+from scholarbase.ingest.encoding import documents_per_part
 from scholarbase.ingest.folder import BuildFolder
 from scholarbase.ingest.fulltexts import staged_passages
 from scholarbase.ingest.vectors import point_of
-from scholarbase.progress import Reporter
+from scholarbase.progress import Reporter, Tracker
 
 PASSAGES_PER_BATCH: Final = 2_000
 
@@ -94,14 +95,15 @@ def index_passages(
             while True:
                 # At the start, so that a job killed while sealing seals again.
                 if done and done // edge.SEGMENT_POINTS > checkpoint.get("passage_segments", 0):
-                    writer.seal()
+                    with reporter.stage("build passage graph", None, None):
+                        writer.seal()
                     with checkpoint.transaction():
                         checkpoint.set("passage_segments", done // edge.SEGMENT_POINTS)
                 rows, end, read = _next_rows(db, last, done)
                 if end is None:
                     break
                 check_space(folder.path, required_bytes(config, len(rows)))
-                writer.upsert(_points(catalog, rows, bm25, encoder))
+                writer.upsert(_points(catalog, rows, bm25, encoder, tracker))
                 writer.flush()
                 with checkpoint.transaction():
                     _insert(db, rows)
@@ -109,11 +111,9 @@ def index_passages(
                     checkpoint.set("passages", [last, done])
                 before += read
                 tracker.at(before)
-                tracker.advance(len(rows))
-        with reporter.stage("optimize passages", "passages", done) as tracker:
+        with reporter.stage("build passage graph", None, None):
             writer.finish()
             db.execute("INSERT INTO passage_words(passage_words) VALUES ('optimize')")
-            tracker.advance(done)
     finally:
         writer.close()
     with checkpoint.transaction():
@@ -142,7 +142,11 @@ def _next_rows(db: sqlite3.Connection, last: int, done: int) -> tuple[list[_Row]
 
 
 def _points(
-    catalog: sqlite3.Connection, rows: Sequence[_Row], bm25: Bm25Text, encoder: Encoder | None
+    catalog: sqlite3.Connection,
+    rows: Sequence[_Row],
+    bm25: Bm25Text,
+    encoder: Encoder | None,
+    tracker: Tracker,
 ) -> list[VectorPoint]:
     payloads: dict[int, Payload] = {}
     for row in rows:
@@ -151,16 +155,21 @@ def _points(
                 f"SELECT {PAYLOAD_COLUMNS} FROM papers WHERE id = ?", (row.paper,)
             ).fetchone()
             payloads[row.paper] = Payload.of_paper(*columns)
-    encodings = encoder.encode_documents([row.text for row in rows]) if encoder is not None and rows else None
-    return [
-        point_of(
-            row.id,
-            payloads[row.paper],
-            bm25.document("", row.text),
-            (None, None) if encodings is None else vectors_of(encodings, place),
-        )
-        for place, row in enumerate(rows)
-    ]
+    points = []
+    size = len(rows) if encoder is None else documents_per_part(encoder.spec)
+    for some in batched(rows, size):
+        encodings = None if encoder is None else encoder.encode_documents([row.text for row in some])
+        points += [
+            point_of(
+                row.id,
+                payloads[row.paper],
+                bm25.document("", row.text),
+                (None, None) if encodings is None else vectors_of(encodings, place),
+            )
+            for place, row in enumerate(some)
+        ]
+        tracker.advance(len(some))
+    return points
 
 
 def _insert(db: sqlite3.Connection, rows: Sequence[_Row]) -> None:
@@ -184,6 +193,9 @@ def summarize(
         name: int(db.execute(f"SELECT count(*) FROM {name}").fetchone()[0])
         for name in ("documents", "passages", "citations", "bibliography", "figures", "pages")
     }
+    counts["bibliography_entries_without_paper"] = int(
+        db.execute("SELECT count(*) FROM bibliography WHERE paper IS NULL").fetchone()[0]
+    )
     db.execute("ATTACH ? AS catalog", (str(catalog),))
     try:
         with (

@@ -23,13 +23,30 @@ _RELEASE: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
 class IngestRules:
     """Settings that decide the content of a library, besides its sources."""
 
-    keep: KeepRule = "arxiv"
+    keep: KeepRule | None = None
+    """Which papers are kept; None for the rule of the profile."""
     records: bool = True
     """Whether the library keeps the source records, which an update needs."""
     profile: Profile = "default"
     max_reject_share: float = 0.05
     chunker: str = "tokens-512"
     """How full texts are cut into passages (:mod:`scholarbase.documents.chunkers`)."""
+
+    def __post_init__(self) -> None:
+        """
+        Raises:
+            InvalidRequest: the profile has another keep rule.
+        """
+        if self.profile == "scholarquest" and self.keep not in (None, "arxiv"):
+            raise InvalidRequest(
+                f"--keep {self.keep} contradicts --profile scholarquest, which keeps arXiv papers with an abstract: "
+                "leave one of them out. SCHOLARBASE_PROFILE=scholarquest sets the searches of a server of any library."
+            )
+
+    @property
+    def keep_rule(self) -> KeepRule:
+        """Which papers are kept."""
+        return self.keep or ("arxiv" if self.profile == "scholarquest" else "text")
 
 
 DEFAULT_RULES: Final = IngestRules()
@@ -77,7 +94,7 @@ def make_plan(
     return {
         "format": FORMAT,
         "sources": [asdict(fact) for fact in sources],
-        "keep": rules.keep,
+        "keep": rules.keep_rule,
         "profile": rules.profile,
         "records": rules.records,
         "encoder": encoder.to_dict() if encoder else None,

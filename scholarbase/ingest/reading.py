@@ -72,7 +72,7 @@ class Reading:
         self.store = RecordStore(folder.records)
         self.checkpoint = Checkpoint(self.db)
         self.store.cut(self.checkpoint.get("records", [0, 0]))
-        self._writer = CatalogWriter(self.db, rules.keep)
+        self._writer = CatalogWriter(self.db, rules.keep_rule)
 
     def close(self) -> None:
         self.store.close()
@@ -105,7 +105,7 @@ class Reading:
             if texts is not None:
                 texts.read(documents, by_name, self._writer, self.store, self._rules.max_reject_share)
             self._settle()
-            self._keep()
+            self._keep(texts)
             if texts is not None:
                 texts.join()
             if citations:
@@ -122,45 +122,44 @@ class Reading:
         """Choose between different records with one key, whatever the order in which they came."""
         if self.checkpoint.get("settled"):
             return
-        self.store.index()
-        with (
-            self._reporter.stage("merge records", "records", None) as tracker,
-            self.store.transaction(),
-            self.checkpoint.transaction(),
-        ):
-            repeated, conflicts, counts = settle(self.db, self._writer, self.store)
+        with self._reporter.stage("index records", None, None):
+            self.store.index()
+            repeated = self.store.repeated()
+        with self.store.transaction(), self.checkpoint.transaction():
+            with self._reporter.stage("compare records", "records", len(repeated)) as tracker:
+                about = self.store.settle(repeated, tracker.advance)
+            with self._reporter.stage("merge records", "records", len(about)) as tracker:
+                conflicts, counts = settle(self.db, self._writer, self.store, about, tracker.advance)
             self.checkpoint.add("counts", counts.items())
             self.checkpoint.note(conflicts)
             self.checkpoint.set("settled", True)
-            tracker.advance(repeated)
 
-    def _keep(self) -> None:
-        """Apply the keep rule."""
-        keep = self._rules.keep
+    def _keep(self, texts: FullTexts | None) -> None:
+        """Apply the keep rule. Raises SourceError: it keeps no paper, or none of a named set."""
+        keep = self._rules.keep_rule
         if not self.checkpoint.get("completed"):
             with (
-                self._reporter.stage("keep rule", "papers dropped", None) as tracker,
+                self._reporter.stage("keep rule", "papers", self.count("papers")) as tracker,
                 self.checkpoint.transaction(),
             ):
                 if self._rules.records:
                     with self.store.transaction():
                         self.store.set_own(*self._writer.stored_own())
-                counts, dropped = self._writer.complete()
+                counts = self._writer.complete(lambda: texts.papers() if texts else (), tracker.advance)
                 self.checkpoint.add("counts", counts.items())
                 self.checkpoint.note(self._writer.conflicts)
                 self.checkpoint.set("completed", True)
-                tracker.advance(dropped)
         if not self.count("papers"):
             raise SourceError(
-                f"The sources have no papers that the keep rule {keep!r} keeps: "
-                "give the abstracts or an arXiv snapshot too, or use --restart with another --keep (abstract or "
-                "title, which the documents of a BEIR collection need)."
+                f"The sources have no papers that the keep rule {keep!r} keeps: give the abstracts, full texts or an "
+                "arXiv snapshot too, or use --restart with --keep title, which keeps all papers."
+                + (f" The first rejected is {first}" if (first := self.checkpoint.first_reject()) else "")
             )
         for name, files in self._sets.items():
             if not self.db.execute("SELECT 1 FROM sets WHERE name = ?", (name,)).fetchone():
                 raise SourceError(
                     f"The set {name!r} has no paper: the keep rule {keep!r} keeps none of {', '.join(files)}. Leave "
-                    f"--set {name} out, or use --restart with another --keep."
+                    f"--set {name} out, or use --restart with --keep title, which keeps all papers."
                 )
 
     def _cite_works(self) -> None:

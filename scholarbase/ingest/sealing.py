@@ -16,6 +16,7 @@ from typing import Any
 from scholarbase.databases import finish, open_for_reading
 from scholarbase.encoders import Encoder
 from scholarbase.indexes.catalog import read_meta
+from scholarbase.indexes.contents import BLOCK
 from scholarbase.indexes.filters import NO_FILTERS
 from scholarbase.indexes.schema import count_rows
 from scholarbase.indexes.vectors.base import DENSE, VectorConfig
@@ -32,10 +33,17 @@ log = logging.getLogger("scholarbase.ingest")
 
 
 def measure(
-    db: sqlite3.Connection, folder: BuildFolder, config: VectorConfig, encoder: Encoder | None
+    db: sqlite3.Connection,
+    folder: BuildFolder,
+    config: VectorConfig,
+    encoder: Encoder | None,
+    reporter: Reporter,
 ) -> tuple[dict[str, int], dict[str, float] | None]:
     """The numbers of a library's rows and points, and how similar random papers are for its encoder."""
-    with closing(EdgeIndex.open(folder.vectors, view=False)) as index:
+    with (
+        reporter.stage("compare random papers", None, None),
+        closing(EdgeIndex.open(folder.vectors, view=False)) as index,
+    ):
         counts = count_rows(db)
         counts["points"] = index.count(NO_FILTERS)
         counts["dense_vectors"] = index.count(NO_FILTERS, vector=DENSE) if config.dimensions else 0
@@ -57,14 +65,16 @@ def seal(
     store: RecordStore,
     sums: Mapping[str, int],
     manifest: Manifest,
+    reporter: Reporter,
 ) -> None:
     """Write the rejects, the sums of the content's parts and the manifest."""
-    checkpoint.write_rejects(folder.path / REJECTS)
-    if manifest.rules["records"]:
-        store.index_citations()
-        with store.transaction():
-            store.set_sums(sums)
-        store.finish()
+    with reporter.stage("index source records", None, None):
+        checkpoint.write_rejects(folder.path / REJECTS)
+        if manifest.rules["records"]:
+            store.index_citations()
+            with store.transaction():
+                store.set_sums(sums)
+            store.finish()
     folder.write(folder.pending_manifest.name, manifest.to_bytes())
     with checkpoint.transaction():
         checkpoint.drop()
@@ -87,7 +97,7 @@ def sealed(folder: BuildFolder) -> Manifest | None:
 def publish(folder: BuildFolder, reporter: Reporter) -> Manifest:
     """Finish the databases, write the list of files, and move all files to their final names."""
     if not folder.pending_contents.exists():
-        with reporter.stage("list files", "files", None):
+        with reporter.stage("finish databases", None, None):
             finish(folder.catalog)
             if folder.documents.exists():
                 finish_documents(folder.documents)
@@ -96,7 +106,10 @@ def publish(folder: BuildFolder, reporter: Reporter) -> Manifest:
             data = folder.pending_manifest.read_bytes()
             if not Manifest.from_bytes(data, folder.pending_manifest).rules["records"]:
                 folder.records.unlink(missing_ok=True)
-            folder.list_files()
+            files = folder.files()
+        blocks = sum(-(-path.stat().st_size // BLOCK) for path in files.values())
+        with reporter.stage("list files", "blocks", blocks) as tracker:
+            folder.list_files(files, tracker.advance)
     folder.publish()
     manifest, snapshot = read_manifest(folder.library)
     log.info(

@@ -15,7 +15,7 @@ Searches never open this file. Rows are appended while sources are read; the ind
 from __future__ import annotations
 
 import zlib
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -45,6 +45,7 @@ from scholarbase.ingest.records import (
     work_end,
 )
 from scholarbase.ingest.sources import PARSERS, Dataset
+from scholarbase.progress import advancing
 
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS records (
@@ -278,14 +279,20 @@ class RecordStore:
         """Create the indexes of the citations, unless they exist."""
         self.db.executescript(_CITATION_INDEXES)
 
-    def settle(self) -> About:
+    def repeated(self) -> list[tuple[str, Key]]:
+        """The datasets and keys of which there are several records."""
+        sql = "SELECT dataset, key FROM records GROUP BY dataset, key HAVING count(*) > 1"
+        return self.db.execute(sql).fetchall()
+
+    def settle(self, repeated: Iterable[tuple[str, Key]], advance: Callable[[int], None]) -> About:
         """Keep one of several records of a dataset with one key: the newest if they have dates, else the longest line,
-        of equally long ones the last in the order of bytes. Returns what the others linked, where they differed."""
-        found = About()
-        repeated = self.db.execute(
-            "SELECT dataset, key FROM records GROUP BY dataset, key HAVING count(*) > 1"
-        ).fetchall()
-        for dataset, key in repeated:
+        of equally long ones the last in the order of bytes.
+
+        Returns what the others linked, where they differed, and the arXiv ids that several records share. ``advance``
+        is called after each key.
+        """
+        about = About()
+        for dataset, key in advancing(repeated, advance):
             rows = self.db.execute(
                 "SELECT id, corpus_id, arxiv_id, line FROM records WHERE dataset = ? AND key = ?",
                 (dataset, key),
@@ -297,10 +304,11 @@ class RecordStore:
             )
             if len(set(lines.values())) > 1:
                 for row in rows:
-                    found.add(Dataset(dataset), Links(key, row[1], row[2]))
-        return found
+                    about.add(Dataset(dataset), Links(key, row[1], row[2]))
+        about.arxiv_ids.update(self._shared_arxiv_ids())
+        return about
 
-    def shared_arxiv_ids(self) -> list[str]:
+    def _shared_arxiv_ids(self) -> list[str]:
         """The arXiv ids of several corpus ids, or of several works."""
         rows = self.db.execute(
             """

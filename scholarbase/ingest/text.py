@@ -6,7 +6,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Event
@@ -41,7 +41,7 @@ def indexing_text(catalog: Path, reporter: Reporter) -> Iterator[Callable[[], di
     ):
         db.execute(_CACHE)
         indexed = threads.submit(_index, db, catalog, reporter, stopped)
-        hashed = threads.submit(table_sums, reading)
+        hashed = threads.submit(_hash, reading, reporter)
         running: list[Future[Any]] = [indexed, hashed]
 
         def finish() -> dict[str, int]:
@@ -61,14 +61,16 @@ def indexing_text(catalog: Path, reporter: Reporter) -> Iterator[Callable[[], di
 def _index(db: sqlite3.Connection, catalog: Path, reporter: Reporter, stopped: Event) -> None:
     checkpoint = Checkpoint(db)
     if not checkpoint.get("authors_indexed"):
-        with (
-            TemporaryDirectory(prefix="authors-", dir=catalog.parent) as temporary,
-            reporter.stage("index authors", "authors", None) as tracker,
-            AuthorIndex(db, Path(temporary)) as authors,
-            checkpoint.transaction(),
-        ):
-            tracker.advance(authors.write())
-            checkpoint.set("authors_indexed", True)
+        with TemporaryDirectory(prefix="authors-", dir=catalog.parent) as temporary, ExitStack() as stack:
+            total = db.execute("SELECT count(authors) FROM papers").fetchone()[0]
+            with reporter.stage("list authors", "papers", total) as tracker:
+                authors = stack.enter_context(AuthorIndex(db, Path(temporary), tracker.advance))
+            with (
+                reporter.stage("index authors", "authors", authors.count) as tracker,
+                checkpoint.transaction(),
+            ):
+                authors.write(tracker.advance)
+                checkpoint.set("authors_indexed", True)
     if checkpoint.get("fulltext_done"):
         return
     last = int(checkpoint.get("fulltext", 0))
@@ -78,14 +80,17 @@ def _index(db: sqlite3.Connection, catalog: Path, reporter: Reporter, stopped: E
             with checkpoint.transaction():
                 count = fulltext.index_range(db, last + 1, end)
                 checkpoint.set("fulltext", end)
-            done += count
-            tracker.at(done)
             tracker.advance(count)
             last = end
         if not stopped.is_set():
             with checkpoint.transaction():
                 fulltext.optimize(db)
                 checkpoint.set("fulltext_done", True)
+
+
+def _hash(db: sqlite3.Connection, reporter: Reporter) -> dict[str, int]:
+    with reporter.stage("hash tables", "rows", None) as tracker:
+        return table_sums(db, tracker.advance)
 
 
 def _nth_id_after(db: sqlite3.Connection, last: int, count: int) -> int | None:

@@ -23,7 +23,7 @@ from scholarbase.indexes.frequencies import FrequencyCounter
 from scholarbase.indexes.vectors.base import VectorConfig
 from scholarbase.indexes.vectors.bm25 import Bm25Parameters
 from scholarbase.indexes.vectors.index import EdgeIndex
-from scholarbase.ingest.checkpoint import Checkpoint
+from scholarbase.ingest.checkpoint import Checkpoint, paper_counts
 from scholarbase.ingest.dense import DenseParts
 from scholarbase.ingest.folder import DENSE, VECTOR_WORK, VECTORS, BuildFolder, build_errors
 from scholarbase.ingest.vectors import index_vectors
@@ -101,7 +101,7 @@ def make(task: Task, reporter: Reporter) -> None:
         counter = FrequencyCounter(db, path / _TERMS)
         with (
             closing(EdgeIndex.open(shard, view=False)) as index,
-            reporter.stage("hash content", "papers", None) as tracker,
+            reporter.stage("hash vectors", "papers", paper_counts(db)[0]) as tracker,
         ):
             sums = vector_sums(index, counter, tracker.advance)
         counter.save()
@@ -119,7 +119,7 @@ class _SentStages:
         self._send = send
 
     @contextmanager
-    def stage(self, name: str, unit: str, total: int | None, done: int = 0) -> Iterator[_SentStages]:
+    def stage(self, name: str, unit: str | None, total: int | None, done: int = 0) -> Iterator[_SentStages]:
         self._send({"stage": [name, unit, total, done]})
         yield self
         self._send({"end": name})
@@ -132,17 +132,18 @@ class _SentStages:
 
 
 def _show(messages: Iterable[Message], reporter: Reporter) -> None:
-    """Show the stages of a worker."""
-    with ExitStack() as stack:
-        tracker: Tracker | None = None
+    """Show the stages of a worker, which may be nested."""
+    stages: list[tuple[ExitStack, Tracker]] = []
+    with ExitStack() as outer:
         for message, _ in messages:
             for name, value in message.items():
                 if name == "stage":
-                    tracker = stack.enter_context(reporter.stage(*value))
+                    stack = outer.enter_context(ExitStack())
+                    stages.append((stack, stack.enter_context(reporter.stage(*value))))
                 elif name == "end":
-                    stack.close()
-                elif tracker is not None:
-                    getattr(tracker, name)(value)
+                    stages.pop()[0].close()
+                else:
+                    getattr(stages[-1][1], name)(value)
 
 
 if __name__ == "__main__":

@@ -70,7 +70,8 @@ def index_vectors(
                 if done and done % writer.segment_points == 0:
                     # At the start of the loop, so that a job killed while sealing seals again. Progress was recorded
                     # before, so that no sealed point is upserted again.
-                    writer.seal()
+                    with reporter.stage("build vector graph", None, None):
+                        writer.seal()
                 room = writer.segment_points - done % writer.segment_points
                 points = _points(db, last, min(room, POINTS_PER_UPSERT), lookup, text)
                 writer.upsert(points)
@@ -84,11 +85,9 @@ def index_vectors(
                 if not points:
                     break
                 last = points[-1].id
-                tracker.at(done)
                 tracker.advance(len(points))
-        with reporter.stage("optimize vectors", "papers", total) as tracker:
+        with reporter.stage("build vector graph", None, None):
             writer.finish()
-            tracker.advance(total)
     finally:
         writer.close()
     with checkpoint.transaction():

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -44,20 +44,25 @@ from scholarbase.ingest.sources import OWN, WITH_PAPERS, Dataset
 from scholarbase.models.status import is_withdrawn
 from scholarbase.settings import KeepRule
 
-_DROPPED: Final = {
-    "arxiv": "arxiv_id IS NULL OR id NOT IN (SELECT paper_id FROM abstracts)",
-    "abstract": "id NOT IN (SELECT paper_id FROM abstracts)",
-    "title": "0",
+_WITHOUT_ABSTRACT: Final = "id NOT IN (SELECT paper_id FROM abstracts)"
+_LEFT_OUT: Final[Mapping[KeepRule, Mapping[str, str]]] = {
+    "text": {
+        "papers_without_text": f"{_WITHOUT_ABSTRACT} AND id NOT IN (SELECT paper FROM papers_with_text)"
+    },
+    "arxiv": {"papers_without_arxiv_id": "arxiv_id IS NULL", "papers_without_text": _WITHOUT_ABSTRACT},
+    "title": {},
 }
-"""The papers that a keep rule drops. That of arXiv keeps all papers of people's own files."""
+"""The papers that a keep rule leaves out, by the name of their count. All rules keep those of people's own files."""
 _WORKING_TABLES: Final = {
     "own_entries": "file TEXT NOT NULL, place INTEGER NOT NULL, record TEXT NOT NULL, sets TEXT NOT NULL",
     "own_papers": "paper INTEGER PRIMARY KEY, is_new INTEGER NOT NULL",
+    "papers_with_text": "paper INTEGER PRIMARY KEY",
     "set_members": "id INTEGER PRIMARY KEY, name TEXT NOT NULL, scheme TEXT NOT NULL, value TEXT NOT NULL",
 }
 """Entries of people's own files, in the order of ``place`` and record; their papers, of which ``is_new`` says that no
-other source has them; and the ids of the papers of named sets. They last until the keep rule is applied."""
-_AT_ONCE: Final = 10_000
+other source has them; the papers of full texts; and the ids of the papers of named sets. They last until the keep rule
+is applied."""
+_AT_ONCE: Final = 5_000
 _NUMBERED: Final = (
     ("papers", "id"),
     ("abstracts", "paper_id"),
@@ -242,16 +247,29 @@ class CatalogWriter:
         for table, columns in _WORKING_TABLES.items():
             self._db.execute(f"CREATE TABLE IF NOT EXISTS {table} ({columns})")
 
-    def complete(self) -> tuple[Counter[str], int]:
+    def complete(
+        self, with_text: Callable[[], Iterable[int]], advance: Callable[[int], None]
+    ) -> Counter[str]:
         """Write the named sets and the entries of people's own files, after the records of all other sources of papers,
-        and apply the keep rule. Returns counts by name, and how many papers the rule dropped.
+        and apply the keep rule. Returns counts by name.
+
+        ``with_text`` gives the papers of full texts, when all papers are written. ``advance`` is called with the number
+        of papers to which the rule was applied since the last call.
 
         Entries are written in an order of their own: in any order of the files and their entries, papers, ids and
         numbers are the same.
         """
         with self.joined() as (counts, _):
-            dropped = self.prune(own=True)
-            if dropped:
+            if self.keep == "text":
+                self._db.executemany(
+                    "INSERT OR IGNORE INTO papers_with_text VALUES (?)", ((paper,) for paper in with_text())
+                )
+            last, left_out = -1, Counter[str]()
+            while some := self._numbers_after(last):
+                last = some[-1]
+                left_out += self.prune(some)
+                advance(len(some))
+            if left_out:
                 self._db.execute("DELETE FROM sets WHERE paper NOT IN (SELECT id FROM papers)")
                 if self._db.execute("SELECT 1 FROM authors LIMIT 1").fetchone():
                     with self.wanted_authors():
@@ -259,7 +277,11 @@ class CatalogWriter:
                             "DELETE FROM authors WHERE author_id NOT IN (SELECT author_id FROM wanted_authors)"
                         )
             self._db.execute("DROP TABLE IF EXISTS wanted_authors")
-        return counts + Counter(papers_dropped_by_the_keep_rule=dropped), dropped
+        return counts + left_out
+
+    def _numbers_after(self, last: int) -> list[int]:
+        sql = "SELECT id FROM papers WHERE id > ? ORDER BY id LIMIT ?"
+        return [row[0] for row in self._db.execute(sql, (last, _AT_ONCE))]
 
     @contextmanager
     def joined(self) -> Iterator[tuple[Counter[str], set[int]]]:
@@ -545,22 +567,20 @@ class CatalogWriter:
         """Remove the details of authors."""
         self._db.executemany("DELETE FROM authors WHERE author_id = ?", [(each,) for each in author_ids])
 
-    def prune(self, among: Sequence[int] | None = None, *, own: bool = False) -> int:
-        """Apply the keep rule to these papers, by default to all, and return how many it dropped.
-
-        ``own``: among them are those of people's own files, which the rule of arXiv keeps.
-        """
-        rule = _DROPPED[self.keep]
-        if own and self.keep == "arxiv":
-            rule = f"({rule}) AND id NOT IN (SELECT paper FROM own_papers)"
-        where, params = "{}", tuple[str, ...]()
-        if among is not None:
-            where, params = "({}) AND {} IN (SELECT value FROM json_each(?))", (orjson.dumps(among).decode(),)
-        dropped = self._db.execute(f"DELETE FROM papers WHERE {where.format(rule, 'id')}", params).rowcount
-        for table in ("abstracts", "written", "aliases"):
-            unused = where.format("paper_id NOT IN (SELECT id FROM papers)", "paper_id")
-            self._db.execute(f"DELETE FROM {table} WHERE {unused}", params)
-        return dropped
+    def prune(self, among: Sequence[int]) -> Counter[str]:
+        """Apply the keep rule to these papers, inside :meth:`joined`. Returns counts of those that it leaves out."""
+        counts: Counter[str] = Counter()
+        for name, condition in _LEFT_OUT[self.keep].items():
+            rows = self._db.execute(
+                f"""
+                SELECT id FROM papers WHERE id IN (SELECT value FROM json_each(?)) AND {condition}
+                AND id NOT IN (SELECT paper FROM own_papers)
+                """,
+                (orjson.dumps(among).decode(),),
+            ).fetchall()
+            self.remove([row[0] for row in rows])
+            counts[name] += len(rows)
+        return +counts
 
     def _ids_of(self, column: str, values: Sequence[Any]) -> dict[Any, int]:
         sql = f"SELECT {column}, id FROM papers WHERE {column} IN (SELECT value FROM json_each(?))"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import zlib
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import orjson
 
@@ -24,6 +24,8 @@ from scholarbase.ingest.sources import (
 )
 from scholarbase.ingest.store import About, Key, Links, RecordStore, cited_works, is_older, links_of, pack
 from scholarbase.updates.own import OwnKeys, read_own
+
+T = TypeVar("T")
 
 _AT_ONCE: Final = 5_000
 """Lines that are compared with the stored records at once."""
@@ -94,10 +96,18 @@ def apply_own(
         applied.rejects.append((file.name, str(file.dataset), rejects))
 
 
-def apply_updates(store: RecordStore, file: SourceFile, applied: Applied, sets: Collection[str] = ()) -> None:
+def apply_updates(
+    store: RecordStore,
+    file: SourceFile,
+    applied: Applied,
+    sets: Collection[str],
+    advance: Callable[[int], None],
+) -> None:
     """Add the file's records to ``sets``, and to the store, or replace those with the same key. A rejected line removes
-    the record of its key, which the full release would not have either."""
-    for batch in batched(read_records(file, StoredBytes(), {}), _AT_ONCE):
+    the record of its key, which the full release would not have either. ``advance`` is called with the bytes read since
+    the last call."""
+    read = StoredBytes()
+    for batch in batched(_advancing(read_records(file, read, {}), read, advance), _AT_ONCE):
         records: dict[Key, tuple[Record, bytes]] = {}
         gone: set[Key] = set()
         rejects: list[tuple[int, Reject]] = []
@@ -124,10 +134,14 @@ def apply_updates(store: RecordStore, file: SourceFile, applied: Applied, sets: 
             applied.rejects.append((file.name, str(file.dataset), rejects))
 
 
-def apply_deletes(store: RecordStore, file: SourceFile, applied: Applied) -> None:
-    """Delete the records with the file's keys. Those that do not exist count as deleted already."""
+def apply_deletes(
+    store: RecordStore, file: SourceFile, applied: Applied, advance: Callable[[int], None]
+) -> None:
+    """Delete the records with the file's keys. Those that do not exist count as deleted already. ``advance`` is called
+    as by :func:`apply_updates`."""
     name, _ = PRIMARY_KEYS[file.dataset]
-    for batch in batched(open_lines(file.path), _AT_ONCE):
+    read = StoredBytes()
+    for batch in batched(_advancing(open_lines(file.path, read), read, advance), _AT_ONCE):
         keys: set[Key] = set()
         rejects: list[tuple[int, Reject]] = []
         for number, line in batch:
@@ -142,6 +156,15 @@ def apply_deletes(store: RecordStore, file: SourceFile, applied: Applied) -> Non
             _replace(store, file.dataset, {}, keys, applied)
         if rejects:
             applied.rejects.append((file.name, str(file.dataset), rejects))
+
+
+def _advancing(values: Iterable[T], read: StoredBytes, advance: Callable[[int], None]) -> Iterator[T]:
+    before = 0
+    for value in values:
+        yield value
+        if read.count > before:
+            advance(read.count - before)
+            before = read.count
 
 
 def _key_of(dataset: Dataset, line: bytes) -> Key | None:

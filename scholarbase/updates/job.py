@@ -272,9 +272,8 @@ class _UpdateJob:
             for step in steps:
                 files = []
                 for file in step.files:
-                    fact = SourceFact(file.name, file.kind, file.size, sha256_of(file.path))
+                    fact = SourceFact(file.name, file.kind, file.size, sha256_of(file.path, tracker.advance))
                     files.append(asdict(fact))
-                    tracker.advance(file.size)
                 facts.append({"from": step.begins, "to": step.ends, "files": files})
         return facts
 
@@ -302,12 +301,11 @@ class _UpdateJob:
                     sets = [name for name, paths in self._set_paths.items() if path in paths]
                     if file.dataset in OWN:
                         apply_own(store, file, applied, columns, sets, max_reject_share)
+                        tracker.advance(file.size)
                     else:
-                        apply_updates(store, file, applied, sets)
-                    tracker.advance(file.size)
+                        apply_updates(store, file, applied, sets, tracker.advance)
                 for file in step.deletes:
-                    apply_deletes(store, file, applied)
-                    tracker.advance(file.size)
+                    apply_deletes(store, file, applied, tracker.advance)
         if self._facts(steps) != self._updates[-1]["steps"]:
             raise SourceChanged("The changes changed while they were being read: run the same command again.")
         return applied
@@ -330,7 +328,7 @@ class _UpdateJob:
 
     def _write_papers(self, db: sqlite3.Connection, store: RecordStore, applied: Applied) -> Changed:
         with (
-            self.reporter.stage("write papers", "papers", len(applied.about.corpus_ids)) as tracker,
+            self.reporter.stage("write papers", "papers", len(applied.about)) as tracker,
             self._checkpoint.transaction(),
         ):
             writer = CatalogWriter(db, self.old.rules["keep"])
@@ -364,7 +362,7 @@ class _UpdateJob:
         self, db: sqlite3.Connection, store: RecordStore, changed: Changed, points: PointChanges
     ) -> None:
         config = VectorConfig.from_dict({k: v for k, v in self.old.vectors.items() if k not in _NOT_LAYOUT})
-        measured, similarity = sealing.measure(db, self.folder, config, self.encoder)
+        measured, similarity = sealing.measure(db, self.folder, config, self.encoder, self.reporter)
         counts = {**dict.fromkeys(_COUNTED, 0), **changed.counts, **points.counts, **measured}
         if not counts["papers"]:
             raise SourceError(
@@ -386,7 +384,7 @@ class _UpdateJob:
             updates=self._updates,
             sets=self._named_sets(db),
         )
-        sealing.seal(self.folder, db, self._checkpoint, store, self._sums, manifest)
+        sealing.seal(self.folder, db, self._checkpoint, store, self._sums, manifest, self.reporter)
 
     def _named_sets(self, db: sqlite3.Connection) -> dict[str, dict[str, Any]]:
         """The sets as the manifest lists them."""

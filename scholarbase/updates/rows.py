@@ -132,7 +132,7 @@ class CatalogChanges:
         self._writer.store_own(entries, members)
         with self._writer.joined() as (counts, own):
             for some in batched(sorted(written | own), GROUPED):
-                self._writer.prune(some, own=True)
+                self._writer.prune(some)
             self._db.execute("DELETE FROM sets WHERE paper NOT IN (SELECT id FROM papers)")
         self.changed.counts.update(own_counts(counts, self._store))
         self.changed.conflicts += self._writer.conflicts

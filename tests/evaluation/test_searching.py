@@ -239,7 +239,7 @@ class _StopAfter(SilentReporter):
         self._count, self._stop = count, stop
 
     @contextmanager
-    def stage(self, name: str, unit: str, total: int | None, done: int = 0) -> Iterator[Any]:
+    def stage(self, name: str, unit: str | None, total: int | None, done: int = 0) -> Iterator[Any]:
         with super().stage(name, unit, total, done) as tracker:
             yield _Stopping(tracker, self._count, self._stop)
 

@@ -126,7 +126,7 @@ def test_both_sources_give_details_of_one_paper(tmp_path: Path) -> None:
     "keep",
     [
         pytest.param("arxiv", marks=pytest.mark.slow),
-        pytest.param("abstract", marks=pytest.mark.slow),
+        pytest.param("text", marks=pytest.mark.slow),
         pytest.param("title", marks=pytest.mark.slow),
     ],
 )
@@ -142,7 +142,7 @@ def test_the_keep_rule(tmp_path: Path, keep: str) -> None:
     library = tmp_path / "library"
     ingest([release], library, rules=IngestRules(keep=keep))  # type: ignore[arg-type]
     made = {row[0] for row in query(library, "SELECT corpus_id FROM papers WHERE corpus_id <= 3")}
-    assert made == {"arxiv": set(), "abstract": {1}, "title": {1, 2, 3}}[keep]
+    assert made == {"arxiv": set(), "text": {1}, "title": {1, 2, 3}}[keep]
     assert list(verify(library))
 
 
@@ -348,7 +348,7 @@ def test_verify_finds_what_was_changed(sample_library: Path, tmp_path: Path) -> 
                 db.execute(statement)
         if name == "manifest":
             text = (library / "manifest.json").read_text()
-            (library / "manifest.json").write_text(text.replace('"keep": "arxiv"', '"keep": "title"'))
+            (library / "manifest.json").write_text(text.replace('"keep": "text"', '"keep": "title"'))
         if name == "vectors":
             shutil.rmtree(library / "vectors")
         else:
@@ -415,7 +415,7 @@ def test_an_alias_of_a_dropped_paper_goes_to_the_kept_one(tmp_path: Path) -> Non
         ],
         abstracts=[{"corpusid": 2, "abstract": "Kept."}],
     )
-    ingest([release], tmp_path / "library", rules=IngestRules(keep="abstract"))
+    ingest([release], tmp_path / "library", rules=IngestRules(keep="text"))
     with Library.open(tmp_path / "library") as library:
         assert library.paper("DOI:10.1000/shared").id == "CorpusId:2"
 

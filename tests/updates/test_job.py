@@ -56,7 +56,7 @@ def assert_same(updated: Path, built: Path) -> None:
     [
         (1, "arxiv", False),
         pytest.param(2, "title", True, marks=pytest.mark.slow),
-        pytest.param(3, "abstract", False, marks=pytest.mark.slow),
+        pytest.param(3, "text", False, marks=pytest.mark.slow),
     ],
 )
 def test_an_update_gives_the_library_of_a_full_build(
@@ -84,7 +84,7 @@ def test_an_update_gives_the_library_of_a_full_build(
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
-@given(st.integers(0, 10_000), st.integers(1, 120), st.sampled_from(["arxiv", "abstract", "title"]))
+@given(st.integers(0, 10_000), st.integers(1, 120), st.sampled_from(["arxiv", "text", "title"]))
 def test_random_changes(tmp_path_factory: pytest.TempPathFactory, seed: int, changes: int, keep: Any) -> None:
     rng, folder = random.Random(seed), tmp_path_factory.mktemp("random")
     before = releases.first(rng)

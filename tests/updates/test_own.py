@@ -92,7 +92,7 @@ def check(folder: Path, seed: int, keep: Any, changes: int) -> None:
     ("seed", "keep"),
     [
         (1, "arxiv"),
-        pytest.param(2, "abstract", marks=pytest.mark.slow),
+        pytest.param(2, "text", marks=pytest.mark.slow),
         pytest.param(3, "title", marks=pytest.mark.slow),
     ],
 )
@@ -107,7 +107,7 @@ def test_own_files_and_sets_are_those_of_a_full_build(tmp_path: Path, seed: int,
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
-@given(st.integers(0, 10_000), st.integers(1, 120), st.sampled_from(["arxiv", "abstract", "title"]))
+@given(st.integers(0, 10_000), st.integers(1, 120), st.sampled_from(["arxiv", "text", "title"]))
 def test_random_own_files(
     tmp_path_factory: pytest.TempPathFactory, seed: int, changes: int, keep: Any
 ) -> None:

@@ -31,8 +31,8 @@ from scholarbase.settings import Settings
 )
 @click.option(
     "--keep",
-    type=click.Choice(["arxiv", "abstract", "title"]),
-    help="Which papers to encode, as for ingest. [env: SCHOLARBASE_KEEP; default: arxiv]",
+    type=click.Choice(["text", "arxiv", "title"]),
+    help="Which papers to encode, as for ingest. [env: SCHOLARBASE_KEEP; default: text]",
 )
 @click.option("--columns", metavar="FIELD=COLUMN,...", help="The columns of CSV files, as for ingest.")
 @click.option("--papers", type=int, help="Papers in a partition, a multiple of 128. [default: 8192]")
@@ -76,6 +76,7 @@ def encode(
 
     Run the same command again to resume after an interruption: partitions with a file are not encoded again.
     """
+    from scholarbase.ingest.plans import IngestRules
     from scholarbase.ingest.sources import parse_columns
     from scholarbase.progress import reporter
     from scholarbase_cluster.encode.job import EncodeOptions
@@ -83,7 +84,7 @@ def encode(
     from scholarbase_cluster.encode.partitions import PAPERS
 
     options = EncodeOptions(
-        keep=keep or settings.keep,  # type: ignore[arg-type]
+        keep=IngestRules(keep or settings.keep, profile=settings.profile or "default").keep_rule,  # type: ignore[arg-type]
         columns={} if columns is None else parse_columns(columns),
         papers=PAPERS if papers is None else papers,
         max_reject_share=settings.max_reject_share,

@@ -42,7 +42,7 @@ class EncodeOptions:
     ``keep`` and ``columns`` are those of the ingest that takes the vectors. ``papers`` is the size of a partition.
     """
 
-    keep: KeepRule = "arxiv"
+    keep: KeepRule = "text"
     columns: Columns = field(default_factory=dict)
     papers: int = PAPERS
     max_reject_share: float = 0.05

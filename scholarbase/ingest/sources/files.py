@@ -34,6 +34,7 @@ from scholarbase.ingest.sources.json_records import json_records
 from scholarbase.ingest.sources.unfinished import check_complete
 
 _CHUNK: Final = 1 << 18
+_HASHED_AT_ONCE: Final = 1 << 20
 _JSON: Final = frozenset(Dataset) - OWN
 _SHOWN: Final = 300
 _JSON_START: Final = re.compile(rb"\s*(?:\{|\[\s*(?:$|[]{[]))")
@@ -203,15 +204,19 @@ def changed_while_read(path: Path) -> SourceChanged:
     )
 
 
-def sha256_of(path: Path) -> str:
-    """The SHA-256 of a file as it is stored, in hexadecimal.
+def sha256_of(path: Path, advance: Callable[[int], None] = lambda size: None) -> str:
+    """The SHA-256 of a file as it is stored, in hexadecimal. ``advance`` is called with the size of each part read.
 
     Raises:
         SourceError: it cannot be read.
     """
     try:
         with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+            digest = hashlib.sha256()
+            while part := file.read(_HASHED_AT_ONCE):
+                digest.update(part)
+                advance(len(part))
+            return digest.hexdigest()
     except OSError as error:
         raise _unreadable(path, error) from error
 

@@ -88,10 +88,16 @@ def test_a_collection_becomes_a_library(tmp_path: Path) -> None:
             assert [hit.paper.id for hit in found.results] == ["Doc:MED-10"]
 
 
-def test_the_default_keep_rule_names_what_a_collection_needs(tmp_path: Path) -> None:
+def test_the_default_keep_rule_keeps_documents_with_a_text(tmp_path: Path) -> None:
+    """The rule of arXiv, the default before, kept none."""
+    counts = ingest([collection(tmp_path / "c", DOCUMENTS)], tmp_path / "library").counts
+    assert (counts["papers"], counts["papers_without_text"]) == (4, 1)
+
+
+def test_a_rule_that_keeps_nothing_names_the_one_that_does(tmp_path: Path) -> None:
     folder = collection(tmp_path / "c", DOCUMENTS)
-    with pytest.raises(SourceError, match="which the documents of a BEIR collection need"):
-        ingest([folder], tmp_path / "library")
+    with pytest.raises(SourceError, match=r"keep rule 'arxiv' keeps: .* with --keep title, which keeps all"):
+        ingest([folder], tmp_path / "library", rules=IngestRules(keep="arxiv"))
 
 
 def test_queries_without_a_corpus_are_an_error(tmp_path: Path) -> None:

@@ -168,7 +168,7 @@ class _Interrupted(SilentReporter):
     """Ctrl-C in the first batch."""
 
     @contextmanager
-    def stage(self, name: str, unit: str, total: int | None, done: int = 0) -> Iterator[Any]:
+    def stage(self, name: str, unit: str | None, total: int | None, done: int = 0) -> Iterator[Any]:
         yield self
 
     def advance(self, count: int) -> None:

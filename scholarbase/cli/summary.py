@@ -1,0 +1,141 @@
+"""What an ingest or an update did with its sources, in a short table."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import click
+import orjson
+
+from scholarbase.errors import FilesRejected
+from scholarbase.ingest.folder import REJECTS
+from scholarbase.manifest import Manifest
+
+Row = tuple[str, str]
+_FILE_SOURCES: Final = ("jats", "markdown", "text", "pdf")
+_MERGED: Final = ("arxiv_joined", "arxiv_ids_repeated", "openalex_joined", "own_joined")
+"""Counts of records that an ingest merged into papers of others."""
+_KEPT: Final = ("scan", "conflict")
+"""Reasons in the rejects file of records that are not rejected: the library has them, without a text or an id."""
+
+
+def print_summary(library: Path, manifest: Manifest) -> None:
+    """Print the table.
+
+    Raises:
+        FilesRejected: files of full texts could not be read.
+    """
+    rows = list(summary(library, manifest))
+    width = max(len(name) for name, _ in rows)
+    for name, value in rows:
+        click.echo(f"{name:<{width}}  {value}")
+    check_files(manifest)
+
+
+def check_files(manifest: Manifest) -> None:
+    """Raise FilesRejected if files of full texts could not be read."""
+    read, rejected = (
+        sum(manifest.counts.get(f"{kind}_{source}", 0) for source in _FILE_SOURCES)
+        for kind in ("lines", "rejects")
+    )
+    if rejected:
+        raise FilesRejected(
+            f"The library is complete, without {rejected:,} of {read:,} files of full texts that could not be read: "
+            f"{REJECTS} in its folder names them."
+        )
+
+
+def summary(library: Path, manifest: Manifest) -> Iterator[Row]:
+    """The rows of the table: a name, and a sentence without its full stop. A row without a name continues the last."""
+    counts = manifest.counts
+    kinds = dict.fromkeys(source.dataset for source in manifest.sources if not manifest.updates)
+    read = [f"{counts[f'lines_{kind}']:,} {kind}" for kind in kinds if f"lines_{kind}" in counts]
+    if read:
+        yield "read", ", ".join(read)
+    yield (
+        "kept",
+        f"{_number(counts['papers'], 'paper')}, {counts['abstracts']:,} with an abstract; "
+        f"{_number(counts['edges'], 'citation')}",
+    )
+    if read:
+        yield from _named("left out", _left_out(manifest))
+        merged = sum(counts.get(name, 0) for name in _MERGED)
+        repeated = counts.get("papers_repeated", 0)
+        yield (
+            "merged",
+            (
+                f"{_number(merged, 'record')} of papers that another source has; {_number(repeated, 'repeated record')}"
+            ),
+        )
+        if repaired := counts.get("arxiv_ids_repaired", 0):
+            yield "repaired", _number(repaired, "damaged arXiv id")
+        yield (
+            "conflicts",
+            _number(counts.get("conflicts", 0), "id") + f" of different papers; {REJECTS} names them",
+        )
+    yield from _rejected(library, manifest)
+    lost = {
+        "from or to papers that the library lacks": counts.get("citations_outside_the_library", 0),
+        "with an end that the source does not know": counts.get("citations_with_an_unknown_end", 0),
+        "of a paper to itself": counts.get("self_citations", 0),
+        "in bibliographies of full texts, of papers that the library lacks": counts.get(
+            "bibliography_entries_without_paper", 0
+        ),
+    }
+    yield from _named("lead nowhere", (f"{_number(n, 'reference')} {what}" for what, n in lost.items() if n))
+    if manifest.documents is not None:
+        yield from _named("full texts", _full_texts(manifest))
+
+
+def _number(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def _named(name: str, sentences: Iterator[str]) -> Iterator[Row]:
+    for number, sentence in enumerate(sentences):
+        yield "" if number else name, sentence
+
+
+def _left_out(manifest: Manifest) -> Iterator[str]:
+    counts, keep = manifest.counts, manifest.rules["keep"]
+    without_id, without_text = (counts.get(f"papers_without_{what}", 0) for what in ("arxiv_id", "text"))
+    if without_id:
+        option = "--profile default" if manifest.profile == "scholarquest" else "--keep text"
+        yield f"{_number(without_id, 'paper')} without an arXiv id; {option} keeps all with an abstract or a full text"
+    if without_text:
+        lacking = "an abstract" if keep == "arxiv" else "an abstract or a full text"
+        yield f"{_number(without_text, 'paper')} without {lacking}; --keep title keeps all papers"
+    if not without_id and not without_text:
+        yield f"0 papers, by --keep {keep}"
+
+
+def _rejected(library: Path, manifest: Manifest) -> Iterator[Row]:
+    reasons = {name: count for name, count in manifest.rejects.items() if name not in _KEPT}
+    listed = ", ".join(
+        f"{count:,} {name}" for name, count in sorted(reasons.items(), key=lambda one: -one[1])
+    )
+    yield "rejected", f"{sum(reasons.values()):,}" + (f" ({listed})" if listed else "")
+    if reasons and (first := _first(library / REJECTS)) is not None:
+        yield "", f"the first: line {first['line']} of {first['file']}: {first['detail']}"
+
+
+def _first(path: Path) -> Mapping[str, Any] | None:
+    """The first rejected line of a file, None without one."""
+    if not path.exists():
+        return None
+    with gzip.open(path) as lines:
+        rejects = (orjson.loads(line) for line in lines)
+        return next((one for one in rejects if one["reason"] not in _KEPT), None)
+
+
+def _full_texts(manifest: Manifest) -> Iterator[str]:
+    assert manifest.documents is not None
+    counts = manifest.counts
+    scans = counts.get("documents_without_text", 0)
+    chunker = manifest.documents["chunker"]
+    yield f"{counts['documents'] - scans:,}, in {_number(counts['passages'], 'passage')} ({chunker})"
+    if scans:
+        yield f"and {_number(scans, 'PDF')} without text (scans), whose pages are shown and not searched"
