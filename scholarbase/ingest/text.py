@@ -20,7 +20,7 @@ from scholarbase.indexes.schema import open_for_building
 from scholarbase.ingest.checkpoint import Checkpoint, paper_counts
 from scholarbase.progress import Reporter
 
-ROWS_PER_COMMIT: Final = 20_000
+ROWS_PER_COMMIT: Final = 10_000
 _CACHE: Final = "PRAGMA cache_size = -65536"
 """64 MB: rows come in the order of the index, so that few pages are needed again."""
 

@@ -17,7 +17,7 @@ from scholarbase.models.encoders import PACKAGED
 from tests.conftest import SAMPLE, sample_rows
 
 PAPERS = 20_000
-MOST_UNITS = 5_000
+MOST_UNITS = 10_000
 """Units of work between two updates of a stage."""
 UNCOUNTED = {
     "index records",
