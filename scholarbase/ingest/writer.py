@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -22,6 +22,7 @@ from scholarbase.indexes.citations import EdgeRow
 from scholarbase.indexes.filters import venue_key
 from scholarbase.indexes.titles import normalize_title, title_hash
 from scholarbase.ingest.claims import Conflict, agreed_papers, contested_ids, note_doubtful
+from scholarbase.ingest.keeping import left_out
 from scholarbase.ingest.numbering import arxiv_number, paper_number
 from scholarbase.ingest.paper_rows import FILL_PAPER, INSERT_PAPER, INSERT_WRITTEN, filling, inserted
 from scholarbase.ingest.records import (
@@ -44,15 +45,6 @@ from scholarbase.ingest.sources import OWN, WITH_PAPERS, Dataset
 from scholarbase.models.status import is_withdrawn
 from scholarbase.settings import KeepRule
 
-_WITHOUT_ABSTRACT: Final = "id NOT IN (SELECT paper_id FROM abstracts)"
-_LEFT_OUT: Final[Mapping[KeepRule, Mapping[str, str]]] = {
-    "text": {
-        "papers_without_text": f"{_WITHOUT_ABSTRACT} AND id NOT IN (SELECT paper FROM papers_with_text)"
-    },
-    "arxiv": {"papers_without_arxiv_id": "arxiv_id IS NULL", "papers_without_text": _WITHOUT_ABSTRACT},
-    "title": {},
-}
-"""The papers that a keep rule leaves out, by the name of their count. All rules keep those of people's own files."""
 _WORKING_TABLES: Final = {
     "own_entries": "file TEXT NOT NULL, place INTEGER NOT NULL, record TEXT NOT NULL, sets TEXT NOT NULL",
     "own_papers": "paper INTEGER PRIMARY KEY, is_new INTEGER NOT NULL",
@@ -570,16 +562,9 @@ class CatalogWriter:
     def prune(self, among: Sequence[int]) -> Counter[str]:
         """Apply the keep rule to these papers, inside :meth:`joined`. Returns counts of those that it leaves out."""
         counts: Counter[str] = Counter()
-        for name, condition in _LEFT_OUT[self.keep].items():
-            rows = self._db.execute(
-                f"""
-                SELECT id FROM papers WHERE id IN (SELECT value FROM json_each(?)) AND {condition}
-                AND id NOT IN (SELECT paper FROM own_papers)
-                """,
-                (orjson.dumps(among).decode(),),
-            ).fetchall()
-            self.remove([row[0] for row in rows])
-            counts[name] += len(rows)
+        for name, numbers in left_out(self._db, self.keep, among):
+            self.remove(numbers)
+            counts[name] += len(numbers)
         return +counts
 
     def _ids_of(self, column: str, values: Sequence[Any]) -> dict[Any, int]:

@@ -1,0 +1,36 @@
+"""The keep rules: which papers a library leaves out."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+import orjson
+
+from scholarbase.settings import KeepRule
+
+_WITHOUT_ABSTRACT: Final = "id NOT IN (SELECT paper_id FROM abstracts)"
+_LEFT_OUT: Final[Mapping[KeepRule, Mapping[str, str]]] = {
+    "text": {
+        "papers_without_text": f"{_WITHOUT_ABSTRACT} AND id NOT IN (SELECT paper FROM papers_with_text)"
+    },
+    "arxiv": {
+        "papers_without_arxiv_id": "arxiv_id IS NULL",
+        "papers_without_text": f"arxiv_id IS NOT NULL AND {_WITHOUT_ABSTRACT}",
+    },
+    "title": {},
+}
+"""The papers that a keep rule leaves out, by the name of their count. All rules keep those of people's own files."""
+
+
+def left_out(db: sqlite3.Connection, keep: KeepRule, among: Sequence[int]) -> Iterator[tuple[str, list[int]]]:
+    """The papers among these that a rule leaves out, by the name of their count. The tables ``own_papers`` and
+    ``papers_with_text`` have those of people's own files and of full texts."""
+    listed = orjson.dumps(among).decode()
+    for name, condition in _LEFT_OUT[keep].items():
+        sql = f"""
+            SELECT id FROM papers WHERE id IN (SELECT value FROM json_each(?)) AND {condition}
+            AND id NOT IN (SELECT paper FROM own_papers)
+        """
+        yield name, [row[0] for row in db.execute(sql, (listed,))]
