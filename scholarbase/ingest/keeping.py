@@ -34,3 +34,12 @@ def left_out(db: sqlite3.Connection, keep: KeepRule, among: Sequence[int]) -> It
             AND id NOT IN (SELECT paper FROM own_papers)
         """
         yield name, [row[0] for row in db.execute(sql, (listed,))]
+
+
+def papers_in_parts(db: sqlite3.Connection, size: int) -> Iterator[list[int]]:
+    """The numbers of all papers, ``size`` at a time. The caller may remove those of a part."""
+    last = -1
+    sql = "SELECT id FROM papers WHERE id > ? ORDER BY id LIMIT ?"
+    while some := [row[0] for row in db.execute(sql, (last, size))]:
+        last = some[-1]
+        yield some

@@ -22,7 +22,7 @@ from scholarbase.indexes.citations import EdgeRow
 from scholarbase.indexes.filters import venue_key
 from scholarbase.indexes.titles import normalize_title, title_hash
 from scholarbase.ingest.claims import Conflict, agreed_papers, contested_ids, note_doubtful
-from scholarbase.ingest.keeping import left_out
+from scholarbase.ingest.keeping import left_out, papers_in_parts
 from scholarbase.ingest.numbering import arxiv_number, paper_number
 from scholarbase.ingest.paper_rows import FILL_PAPER, INSERT_PAPER, INSERT_WRITTEN, filling, inserted
 from scholarbase.ingest.records import (
@@ -251,17 +251,16 @@ class CatalogWriter:
         Entries are written in an order of their own: in any order of the files and their entries, papers, ids and
         numbers are the same.
         """
+        dropped: Counter[str] = Counter()
         with self.joined() as (counts, _):
             if self.keep == "text":
                 self._db.executemany(
                     "INSERT OR IGNORE INTO papers_with_text VALUES (?)", ((paper,) for paper in with_text())
                 )
-            last, left_out = -1, Counter[str]()
-            while some := self._numbers_after(last):
-                last = some[-1]
-                left_out += self.prune(some)
+            for some in papers_in_parts(self._db, _AT_ONCE):
+                dropped += self.prune(some)
                 advance(len(some))
-            if left_out:
+            if dropped:
                 self._db.execute("DELETE FROM sets WHERE paper NOT IN (SELECT id FROM papers)")
                 if self._db.execute("SELECT 1 FROM authors LIMIT 1").fetchone():
                     with self.wanted_authors():
@@ -269,11 +268,7 @@ class CatalogWriter:
                             "DELETE FROM authors WHERE author_id NOT IN (SELECT author_id FROM wanted_authors)"
                         )
             self._db.execute("DROP TABLE IF EXISTS wanted_authors")
-        return counts + left_out
-
-    def _numbers_after(self, last: int) -> list[int]:
-        sql = "SELECT id FROM papers WHERE id > ? ORDER BY id LIMIT ?"
-        return [row[0] for row in self._db.execute(sql, (last, _AT_ONCE))]
+        return counts + dropped
 
     @contextmanager
     def joined(self) -> Iterator[tuple[Counter[str], set[int]]]:
