@@ -424,7 +424,7 @@ def test_two_corpus_ids_of_one_arxiv_paper_are_one_paper(tmp_path: Path) -> None
     release = lines(
         tmp_path / "release",
         papers=[
-            {"corpusid": 1, "title": "A stub", "externalids": {"ArXiv": "2001.00001"}},
+            {"corpusid": 1, "title": "Record", "externalids": {"ArXiv": "2001.00001"}},
             {
                 "corpusid": 2,
                 "title": "The record",
