@@ -167,7 +167,7 @@ def agreed_papers(
 ) -> tuple[dict[Identifier, int], list[tuple[Identifier, str]]]:
     """The papers with the ids of an entry, which loses those that are ``contested`` or of other papers, and gets one
     made of it if no arXiv id or DOI is left. Also returns the ids of other papers, with their titles."""
-    for name in [name for name in ids_of(record) if name in contested]:
+    for name in [name for name in ids_of(record) if name in contested and not record.is_sure]:
         remove_id(record, name)
     known = find(db, ids_of(record))
     lost: list[tuple[Identifier, str]] = []
@@ -177,7 +177,10 @@ def agreed_papers(
         )
         numbers = (number, *(row[0] for row in db.execute(sql, (*name, number)).fetchall()))
         papers = {paper: stored_record(db, paper) for paper in numbers}
-        same = next((paper for paper, stored in papers.items() if is_same_paper(record, stored)), None)
+        same = next(
+            (paper for paper, stored in papers.items() if record.is_sure or is_same_paper(record, stored)),
+            None,
+        )
         if same is None:
             lost.append((name, papers[number].title))
             remove_id(record, name)
@@ -220,6 +223,8 @@ def contested_ids(db: sqlite3.Connection) -> dict[Identifier, Conflict]:
 def _claims(db: sqlite3.Connection) -> Iterator[tuple[str, str, int, int]]:
     for entry, stored in db.execute("SELECT rowid, record FROM own_entries"):
         record = record_of(stored)
+        if record.is_sure:
+            continue
         title = normalize_title(record.title)
         if len(title) < NAMING_LETTERS:
             title += f"\n{normalize_title(surname(record.authors[0][0])) if record.authors else ''}"

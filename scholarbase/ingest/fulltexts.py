@@ -370,7 +370,10 @@ def _own_record(full: FullText, about: Metadata) -> PaperRecord | None:
         **plain_texts(about.title or "", about.abstract or "", about.venue or ""),
     )
     record = paper_of(entry)
-    return record if isinstance(record, PaperRecord) else None
+    if not isinstance(record, PaperRecord):
+        return None
+    record.is_sure = True
+    return record
 
 
 def _unknown(ids: Sequence[str], title: str | None) -> str:

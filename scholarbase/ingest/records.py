@@ -28,6 +28,7 @@ class PaperRecord:
     ``references`` are the numbers of the OpenAlex works that the paper cites. ``line`` is where the record starts in
     its file, 0 if that is not known. ``written_title`` and ``written_abstract`` are texts with formulas as their author
     wrote them; ``title`` and ``abstract`` are plain text. ``tldr`` is a summary that comes with the paper.
+    ``is_sure``: its ids are those of a full text, such as its file's name, and join it whatever its title is.
     """
 
     title: str
@@ -52,6 +53,7 @@ class PaperRecord:
     line: int = 0
     written_title: str | None = None
     written_abstract: str | None = None
+    is_sure: bool = False
     tldr: str | None = None
 
 
@@ -175,5 +177,5 @@ def ids_of(record: PaperRecord) -> list[Identifier]:
 
 
 def _place(record: PaperRecord) -> int:
-    """Entries with ids that others know come first."""
-    return 2 * (record.arxiv_id is None) + ("DOI" not in record.external_ids)
+    """Entries with ids that others know come first, and those made of full texts last."""
+    return 4 * record.is_sure + 2 * (record.arxiv_id is None) + ("DOI" not in record.external_ids)

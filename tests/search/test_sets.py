@@ -18,7 +18,10 @@ from scholarbase.search.library import Library
 from tests.conftest import SAMPLE, run_cli, serving_in_thread
 
 OWN = SAMPLE / "own"
-BIB = "@misc{a, title={Strings on my shelf}}\n@misc{b, title={A second string}, eprint={hep-th/9301068}}\n"
+BIB = (
+    "@misc{a, title={Strings on my shelf}}\n"
+    "@misc{b, title={Two Dimensional QCD is a String Theory}, eprint={hep-th/9301068}}\n"
+)
 STRINGS = "arXiv:hep-th/9301068"
 
 

@@ -52,7 +52,7 @@ def make_library(folder: Path) -> Path:
     ]  # fmt: skip
     (folder / "arxiv.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     works = [
-        {"id": f"https://openalex.org/W{n}", "title": "x", "is_retracted": True, "authorships": [],
+        {"id": f"https://openalex.org/W{n}", "title": f"Lattice photon {key}", "is_retracted": True, "authorships": [],
          "locations": [{"landing_page_url": f"https://arxiv.org/abs/{key}"}]}
         for key, n in OPENALEX.items()
     ]  # fmt: skip
