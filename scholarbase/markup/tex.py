@@ -18,6 +18,7 @@ from typing import Final
 from scholarbase.markup.symbols import (
     ACCENTS,
     FUNCTIONS,
+    GREEK,
     MATH_ACCENTS,
     NOT_IN_PROSE,
     STYLES,
@@ -28,6 +29,7 @@ from scholarbase.markup.symbols import (
 MARKS: Final = ("\\", "$", "{", "}", "~", "``", "''")
 """A text without these has no TeX."""
 _TOKEN: Final = re.compile(r"\\[A-Za-z]+\*?|\\.|\\|[{}$^_~]|[^\\{}$^_~]+", re.DOTALL)
+_GREEK_NAMES: Final = frozenset(GREEK.values())
 _DEPTH: Final = 40
 """Nested braces and accents that are read as such."""
 _LONGEST_FORMULA: Final = 3000
@@ -266,7 +268,7 @@ class _Reader:
             self._skip_space(end)
             out.add_word(name)
         elif name in SYMBOLS and (math or name not in NOT_IN_PROSE):
-            self._symbol(SYMBOLS[name], out, end)
+            self._symbol(SYMBOLS[name], out, end, keeps=not math and name.lower() in _GREEK_NAMES)
         elif name in MATH_ACCENTS and math:
             base = self._argument(end, depth, math=True)
             out.add(_with_mark(base, MATH_ACCENTS[name]) if len(base) == 1 else base)
@@ -339,13 +341,14 @@ class _Reader:
             else:
                 self._at += 1
 
-    def _symbol(self, symbol: str, out: _Text, end: int) -> None:
-        """A symbol. TeX reads no space after its command; one on both sides stays."""
+    def _symbol(self, symbol: str, out: _Text, end: int, *, keeps: bool) -> None:
+        """A symbol. TeX reads no space after its command; one on both sides stays, and all of them if it ``keeps``
+        them: between a Greek letter of prose and a word, authors mean it."""
         following = self._tokens[self._at] if self._at < end else ""
         spaced = out.last.isspace() and (not symbol[-1:].isalnum() or _OPERATOR.match(following) is not None)
         if self._at + 1 < end and self._tokens[self._at] == "{" and self._tokens[self._at + 1] == "}":
             self._at += 2
-        elif not spaced or symbol == "\\":
+        elif not keeps and (not spaced or symbol == "\\"):
             self._skip_space(end)
         out.add(symbol)
 

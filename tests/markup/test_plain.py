@@ -209,7 +209,7 @@ def test_text_without_markup_stays(text: str) -> None:
         ("pages 1--10 and a---b", "pages 1\u201310 and a\u2014b"),
         (r"{\"O}sterreich {\&} {S}chweiz", "Österreich & Schweiz"),
         (r"\textasciitilde{}x \textbackslash{}n \{a\}", "~x \\n {a}"),
-        (r"b -\textgreater{} s \textbackslash gamma decays", "b -> s γdecays"),
+        (r"b -\textgreater{} s \textbackslash gamma decays", "b -> s γ decays"),
         (r"Phases of \$N=2\$ and \$5", "Phases of N=2 and $5"),
         (r"Codes over {$\mathbb{F}_q$}", "Codes over F_q"),
     ],

@@ -125,11 +125,11 @@ def test_cursors_reach_every_work_once(server: str, sample: Library) -> None:
     seen: list[str] = []
     cursor = "*"
     while True:
-        page = get(server, cursor=cursor, rows=1000, select="title,DOI,URL")
+        page = get(server, cursor=cursor, rows=1000, select="title,DOI,URL,author,issued")
         assert page["total-results"] == sample.manifest.counts["papers"]
         if not page["items"]:
             break
-        seen += [f"{item['URL']} {item['title']}" for item in page["items"]]  # some papers share a DOI
+        seen += [str(item) for item in page["items"]]  # some papers share a DOI and a title
         cursor = page["next-cursor"]
     assert len(seen) == len(set(seen)) == sample.manifest.counts["papers"]
 

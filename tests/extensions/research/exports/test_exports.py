@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import pytest
 
+from scholarbase.markup import plain
 from scholarbase.progress import SilentReporter
 from scholarbase_research.exports import export
 from tests.conftest import run_cli, sample_rows
@@ -118,7 +119,7 @@ def test_the_database_of_pasa(
     ]
     edges = [(citing, cited) for citing, cited in edges if citing in arxiv_ids and cited in rows]
     [(most, _)] = Counter(citing for citing, _ in edges).most_common(1)
-    titles = {rows[cited]["title"] for citing, cited in edges if citing == most}
+    titles = {plain(rows[cited]["title"]) for citing, cited in edges if citing == most}
     citing_paper = pasa.paper(arxiv_ids[most])
     assert citing_paper is not None
     assert list(citing_paper["sections"]) == ["References"]
