@@ -1,10 +1,10 @@
 """Paper ids: every accepted form to one canonical identifier.
 
-``parse`` accepts prefixed ids (``arXiv:``, ``CorpusId:``, ``DOI:``, ``ACL:``,
-``PMID:``, ``PMCID:``, ``MAG:``, ``DBLP:``, ``OpenAlex:``, ``Doc:``, ``URL:``), bare arXiv ids, DOIs and Semantic
-Scholar's 40-digit hexadecimal ids, and links to the sites that use them. The prefixes are those of the Semantic Scholar
-Graph API, ``OpenAlex:``, and ``Doc:`` for the document ids of a test collection; the forms of arXiv ids are those of
-https://info.arxiv.org/help/arxiv_identifier.html.
+``parse`` accepts prefixed ids (``arXiv:``, ``CorpusId:``, ``DOI:``, ``ACL:``, ``PMID:``, ``PMCID:``, ``MAG:``,
+``DBLP:``, ``OpenAlex:``, ``Doc:``, ``Key:``, ``URL:``), bare arXiv ids, DOIs and Semantic Scholar's 40-digit
+hexadecimal ids, and links to the sites that use them. The prefixes are those of the Semantic Scholar Graph API,
+``OpenAlex:``, ``Doc:`` for the document ids of a test collection, and ``Key:`` for the citation keys of people's own
+files; the forms of arXiv ids are those of https://info.arxiv.org/help/arxiv_identifier.html.
 
 The functions named after a scheme (``arxiv_id``, ``doi``, ...) read one id and return None for anything else.
 They are fast enough for every record of a snapshot. An arXiv id that was stored as a number, which lost its first
@@ -15,6 +15,7 @@ and ``field_ids`` a field of any scheme. Records and requests are read by the sa
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Callable
 from typing import Final, NamedTuple
 from urllib.parse import unquote
@@ -30,8 +31,8 @@ MAX_DOCUMENT_ID: Final = 1000
 FORMS: Final = (
     "arXiv:2309.06180, arXiv:hep-th/9901001, CorpusId:13756489, DOI:10.18653/v1/P18-1001, ACL:P18-1001, "
     "PMID:19872477, PMCID:2323736, MAG:112218234, DBLP:conf/acl/LoWNKW20, OpenAlex:W2741809807, Doc:MED-10, "
-    "URL:https://..., a Semantic Scholar id of 40 hexadecimal digits, or a link to arXiv, Semantic Scholar, OpenAlex, "
-    "doi.org, the ACL Anthology or PubMed"
+    "Key:smith2020 (a citation key), URL:https://..., a Semantic Scholar id of 40 hexadecimal digits, or a link to "
+    "arXiv, Semantic Scholar, OpenAlex, doi.org, the ACL Anthology or PubMed"
 )
 
 
@@ -45,18 +46,14 @@ class Identifier(NamedTuple):
         return f"{self.scheme}:{self.value}"
 
 
-# The archives with ids from before April 2007: https://arxiv.org/archive, and those closed since.
-_ARCHIVES: Final = frozenset(
-    {
-        "acc-phys", "adap-org", "alg-geom", "ao-sci", "astro-ph", "atom-ph", "bayes-an", "chao-dyn",
-        "chem-ph", "cmp-lg", "comp-gas", "cond-mat", "cs", "dg-ga", "funct-an", "gr-qc", "hep-ex",
-        "hep-lat", "hep-ph", "hep-th", "math", "math-ph", "mtrl-th", "nlin", "nucl-ex", "nucl-th",
-        "patt-sol", "physics", "plasm-ph", "q-alg", "q-bio", "quant-ph", "solv-int", "supr-con",
-    }
+ARCHIVES: Final = (
+    "acc-phys", "adap-org", "alg-geom", "ao-sci", "astro-ph", "atom-ph", "bayes-an", "chao-dyn",
+    "chem-ph", "cmp-lg", "comp-gas", "cond-mat", "cs", "dg-ga", "funct-an", "gr-qc", "hep-ex",
+    "hep-lat", "hep-ph", "hep-th", "math", "math-ph", "mtrl-th", "nlin", "nucl-ex", "nucl-th",
+    "patt-sol", "physics", "plasm-ph", "q-alg", "q-bio", "quant-ph", "solv-int", "supr-con",
 )  # fmt: skip
-
-ARCHIVES: Final = tuple(sorted(_ARCHIVES))
-"""The archives in the order of the alphabet, which other ids of papers are made of: no new one has ids of this form."""
+"""The archives with ids from before April 2007 (https://arxiv.org/archive, and those closed since), by the alphabet."""
+_ARCHIVES: Final = frozenset(ARCHIVES)
 
 # re.ASCII: without it, \d matches Arabic digits, and ignoring case matches the Kelvin sign as k.
 # The month is followed by four digits from April 2007 to December 2014, and by five since.
@@ -350,6 +347,12 @@ def document_id(text: str) -> str | None:
     return text if whole else None
 
 
+def citation_key(text: str) -> str | None:
+    """A citation key, whose case matters, in Unicode's form NFC; None if it is empty, too long or not printable."""
+    key = unicodedata.normalize("NFC", " ".join(text.split()))
+    return key if 0 < len(key) <= MAX_DOCUMENT_ID and key.isprintable() else None
+
+
 _READERS: Final[dict[str, tuple[str, Callable[[str], str | None], str]]] = {
     "arxiv": (
         "arXiv",
@@ -369,12 +372,14 @@ _READERS: Final[dict[str, tuple[str, Callable[[str], str | None], str]]] = {
         document_id,
         f"a collection's own document id, up to {MAX_DOCUMENT_ID} printable characters without white space",
     ),
+    "key": ("Key", citation_key, f"a citation key of up to {MAX_DOCUMENT_ID} printable characters"),
     "sha": ("sha", sha, "40 hexadecimal digits"),
 }
 
 
-def parse(text: str) -> Identifier:
+def parse(text: str, *, keys: bool = False) -> Identifier:
     """The identifier of an id of any form. ``parse(str(identifier))`` returns the same identifier.
+    With ``keys`` a text without spaces and of no other form is a citation key, as if it started with ``Key:``.
 
     Raises:
         InvalidRequest: the text is not an accepted form, which the message lists.
@@ -398,8 +403,10 @@ def parse(text: str) -> Identifier:
     if name.isascii() and name.isdigit():
         raise InvalidRequest(
             f"The paper id {name!r} is a number without its scheme: "
-            f"write CorpusId:{name}, PMID:{name} or MAG:{name}."
+            f"write CorpusId:{name}, PMID:{name} or MAG:{name}, and Key:{name} for a citation key."
         )
+    if keys and not any(map(str.isspace, name)) and (key := citation_key(name)) is not None:
+        return Identifier("Key", key)
     raise InvalidRequest(f"{name!r} is not a valid paper id: use a form such as {FORMS}.")
 
 
@@ -411,8 +418,7 @@ def _bare(name: str) -> Identifier | None:
     if name[:3] == "10." or name[:1] == "<":
         value = doi(name)
         return None if value is None else _from_doi(value)
-    value = sha(name)
-    if value is not None:
+    if (value := sha(name)) is not None:
         return Identifier("sha", value)
     if name[:3].upper() == "PMC":
         value = pmcid(name)

@@ -70,6 +70,13 @@ SHA = "649def34f8be52c8b66281af98ae884c09aef38b"
         ("https://api.semanticscholar.org/CorpusID:13756489", "CorpusId:13756489"),
         ("https://api.semanticscholar.org/graph/v1/paper/ARXIV:2106.15928", "arXiv:2106.15928"),
         ("https://api.semanticscholar.org/graph/v1/paper/hep-th/9901001/references?limit=5", "arXiv:hep-th/9901001"),
+        ("Key:smith2020", "Key:smith2020"),
+        ("key: Smith:2020/a_B+c", "Key:Smith:2020/a_B+c"),
+        ("Key:DBLP:conf/acl/LoWNKW20", "Key:DBLP:conf/acl/LoWNKW20"),
+        ("Key:http://zotero.org/users/1/items/ABCD1234", "Key:http://zotero.org/users/1/items/ABCD1234"),
+        ("Key:my refs.bib/1706.03762", "Key:my refs.bib/1706.03762"),
+        ("Key:12", "Key:12"),
+        ("Key:Mu\u0308ller2020", "Key:M\u00fcller2020"),
         # DOI
         ("10.18653/v1/N18-3011", "DOI:10.18653/v1/n18-3011"),
         ("DOI:10.18653/v1/N18-3011", "DOI:10.18653/v1/n18-3011"),

@@ -68,7 +68,7 @@ def reference_of(item: Any, place: int, purpose: Purpose = CHECKING) -> Referenc
     return Reference(
         raw,
         place,
-        _text(item.get("id")) or None,
+        _text(item.get("citation-key")) or _text(item.get("id")) or None,
         tuple(dict.fromkeys(ids)),
         authors=tuple(names[: purpose.max_authors]),
         more_authors=len(names) > purpose.max_authors,

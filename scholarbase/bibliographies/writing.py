@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import count, product
@@ -52,6 +53,12 @@ _IN_LINKS: Final = str.maketrans({"{": "%7B", "}": "%7D", "\\": "%5C"})
 """What would end a value of BibTeX, in a DOI or a link."""
 _MAX_WORDS: Final = 4
 """Words of the title in a citation key."""
+_FILE: Final = re.compile(
+    r".*?\.(?:bib|bibtex|ris|json|jsonl|csv|tsv|txt)(?:\.(?:gz|xz|zst))?/", re.IGNORECASE
+)
+"""The name of a file before a key that other files have too."""
+_NOT_IN_KEYS: Final = re.compile(r"[\s,{}\x00-\x1f\x7f]+")
+"""What would end a key of BibTeX."""
 _FORMULA: Final = ("=", "+", "-", "@")
 """How a cell begins that spreadsheets compute. The texts are untrusted."""
 
@@ -83,6 +90,15 @@ def write_papers(papers: Iterable[Paper], format: ExportFormat = "bibtex") -> st
 
 
 def citation_key(paper: Paper) -> str:
+    """The paper's own key without the name of its file, else one that is made of its first author, year and title."""
+    return _own_key(paper) or _made_key(paper)
+
+
+def _own_key(paper: Paper) -> str:
+    return _NOT_IN_KEYS.sub("", _FILE.sub("", paper.external_ids.get("Key", "")))
+
+
+def _made_key(paper: Paper) -> str:
     """The family name of the first author, the year, the first word of the title, and initials of the next."""
     family = paper.authors[0].name.split()[-1:] if paper.authors else []
     words = [_letters(word) for word in (paper.title or "").split()]
@@ -93,13 +109,18 @@ def citation_key(paper: Paper) -> str:
 
 
 def citation_keys(papers: Sequence[Paper]) -> list[str]:
-    """The keys of several papers, of which equal ones get a letter: ``Gross1993TwoDQ``, ``Gross1993TwoDQa``."""
-    used: set[str] = set()
+    """The keys of several papers, of which equal ones get a letter: ``Gross1993TwoDQ``, ``Gross1993TwoDQa``.
+
+    A paper's own key stays, unless an earlier paper has it. Keys that are made differ from all others in any case.
+    """
+    first = {key: place for place in reversed(range(len(papers))) if (key := _own_key(papers[place]))}
+    used = {key.lower() for key in first}
     keys = []
-    for paper in papers:
-        first = citation_key(paper)
-        key = next(key for key in _variants(first) if key.lower() not in used)
-        used.add(key.lower())
+    for place, paper in enumerate(papers):
+        key = citation_key(paper)
+        if first.get(key) != place:
+            key = next(one for one in _variants(key) if one.lower() not in used)
+            used.add(key.lower())
         keys.append(key)
     return keys
 
@@ -241,6 +262,7 @@ _COLUMNS: Final[Mapping[str, Callable[[Paper], str | int | None]]] = {
     "pages": lambda paper: paper.journal.pages if paper.journal is not None else None,
     "doi": doi_of,
     "arxiv_id": arxiv_id_of,
+    "key": _own_key,
     "url": link_of,
     "status": lambda paper: paper.status,
     "citation_count": lambda paper: paper.citation_count,

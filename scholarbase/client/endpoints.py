@@ -519,7 +519,7 @@ def _header(name: str, value: str) -> str:
 def _path(template: str, content: dict[str, Any]) -> str:
     """The path with the fields that it names, which are removed from the content."""
     if "paper_id" in content:
-        parse(content["paper_id"])  # raises what the server would
+        parse(content["paper_id"], keys=True)  # raises what the server would
     names = [name for _, name, _, _ in Formatter().parse(template) if name is not None]
     return template.format(**{name: quote(str(content.pop(name)).strip(), safe="") for name in names})
 

@@ -21,6 +21,7 @@ from scholarbase.errors import LibraryCorrupt
 from scholarbase.identifiers import Identifier
 from scholarbase.indexes import (
     author_index,
+    citation_keys,
     citations,
     facets,
     fulltext,
@@ -201,6 +202,10 @@ class Catalog:
         with self.reading() as connection:
             known = find(connection, identifiers)
         return [known.get(identifier) for identifier in identifiers]
+
+    has_keys = _reads(citation_keys.exist, _PAPERS)
+    near_keys = _reads(citation_keys.near, _PAPERS)
+    sharing_key = _reads(citation_keys.sharing, _PAPERS)
 
     def count_arxiv_ids(self) -> int:
         """Return the number of papers that have an arXiv id."""
@@ -445,6 +450,15 @@ def _lookup(scheme: str, values: set[str]) -> tuple[str, tuple[str, ...]]:
                 (SELECT min(paper_id) FROM aliases WHERE scheme = 'OpenAlex' AND value = wanted.value),
                 (SELECT min(paper_id) FROM aliases WHERE scheme = 'MAG' AND value = substr(wanted.value, 2))
             ) AS paper FROM json_each(?) AS wanted WHERE paper IS NOT NULL
+            """,
+            (listed,),
+        )
+    if scheme == "Key":
+        # People's files use one key for different papers: it names none of them.
+        return (
+            """
+            SELECT value, min(paper_id) FROM aliases
+            WHERE scheme = 'Key' AND value IN (SELECT value FROM json_each(?)) GROUP BY value HAVING count(*) = 1
             """,
             (listed,),
         )

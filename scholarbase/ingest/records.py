@@ -22,7 +22,8 @@ class PaperRecord:
     """A paper in one source. ``publication_date`` is ISO ``YYYY-MM-DD``, ``arxiv_id`` has no version.
 
     ``external_ids`` maps schemes of :mod:`scholarbase.identifiers` (``DOI``, ``ACL``, ``DBLP``, ``MAG``, ``PMID``,
-    ``PMCID``, ``sha``, ``Doc``, ``OpenAlex``) to canonical values; arXiv and corpus ids have their own fields.
+    ``PMCID``, ``sha``, ``Doc``, ``OpenAlex``, ``Key``) to canonical values; arXiv and corpus ids have their own
+    fields.
     ``further_dois`` name the paper too. ``details`` has the known fields of :class:`.catalog.Details`. ``repaired``:
     the source has a damaged arXiv id. ``status`` is what the source says besides the abstract and the comment.
     ``references`` are the numbers of the OpenAlex works that the paper cites. ``line`` is where the record starts in
@@ -169,11 +170,14 @@ def record_of(stored: str) -> PaperRecord:
 
 
 def ids_of(record: PaperRecord) -> list[Identifier]:
-    """The ids of a record, that of its source first."""
+    """The ids by which a record joins others, that of its source first. Citation keys do not: other files may use
+    them for other papers."""
     own = (("CorpusId", record.corpus_id), ("OpenAlex", record.external_ids.get("OpenAlex")))
     dois = (("DOI", value) for value in record.further_dois)
     names = (*own, ("arXiv", record.arxiv_id), *record.external_ids.items(), *dois)
-    return [Identifier(scheme, str(value)) for scheme, value in names if value is not None]
+    return [
+        Identifier(scheme, str(value)) for scheme, value in names if value is not None and scheme != "Key"
+    ]
 
 
 def _place(record: PaperRecord) -> int:

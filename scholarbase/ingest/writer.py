@@ -16,7 +16,7 @@ import orjson
 
 from scholarbase.bibliographies.names import surname
 from scholarbase.identifiers import Identifier
-from scholarbase.indexes import citations
+from scholarbase.indexes import citation_keys, citations
 from scholarbase.indexes.catalog import find
 from scholarbase.indexes.citations import EdgeRow
 from scholarbase.indexes.filters import venue_key
@@ -279,10 +279,10 @@ class CatalogWriter:
         self._contested = contested_ids(self._db)
         self._conflicts = dict(self._contested)
         counts: Counter[str] = Counter()
-        for file, record, sets in self._db.execute(
-            "SELECT file, record, sets FROM own_entries ORDER BY place, record"
-        ):
+        sql = "SELECT file, record, sets FROM own_entries ORDER BY place, record, file"
+        for file, record, sets in self._db.execute(sql):
             counts += self._own_paper(record_of(record), orjson.loads(sets), file)
+        citation_keys.qualify(self._db)
         yield counts, {row[0] for row in self._db.execute("SELECT paper FROM own_papers")}
         for table in _WORKING_TABLES:
             self._db.execute(f"DROP TABLE {table}")
@@ -341,6 +341,8 @@ class CatalogWriter:
         self._has_corpus_aliases |= "CorpusId" in record.external_ids
         self._db.execute("INSERT OR IGNORE INTO own_papers VALUES (?, ?)", (number, is_new))
         self._db.executemany("INSERT OR IGNORE INTO sets VALUES (?, ?)", [(name, number) for name in sets])
+        if "Key" in record.external_ids:
+            citation_keys.add(self._db, number, f"{file}/{record.external_ids['Key']}")
         return counts
 
     def _renumbered(self, number: int) -> int:

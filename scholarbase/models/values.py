@@ -360,7 +360,7 @@ PaperId = Annotated[
     str,
     Field(
         description="The paper's id in any form: arXiv (new or old, with version or prefix, or a link), CorpusId:, "
-        "a Semantic Scholar sha, DOI:, ACL:, PMID:, MAG:, URL:.",
+        "a Semantic Scholar sha, DOI:, ACL:, PMID:, MAG:, URL:, or a citation key of people's own files (Key:).",
         examples=[EXAMPLE_ID],
     ),
 ]

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from time import perf_counter
 from typing import Final, NamedTuple
 
 from scholarbase.bibliographies import Reference, read_bibliography
 from scholarbase.bibliographies.lines import line_text
-from scholarbase.identifiers import Identifier
+from scholarbase.errors import InvalidRequest
+from scholarbase.identifiers import Identifier, parse
 from scholarbase.indexes.agreement import relation_of, titles_agree
 from scholarbase.indexes.catalog import Catalog
 from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters
@@ -56,6 +58,15 @@ WORD_CANDIDATES: Final = 20
 """Papers with the words of a reference whose titles are compared with it."""
 SHOWN_REFERENCE: Final = 300
 """Characters of a reference that the response repeats."""
+
+
+def _citation_key(text: str) -> Identifier | None:
+    """The citation key that a line may be."""
+    try:
+        identifier = parse(text, keys=True)
+    except InvalidRequest:
+        return None
+    return identifier if identifier.scheme == "Key" else None
 
 
 class Outcome(NamedTuple):
@@ -136,8 +147,13 @@ class Checking:
         """Find the paper that a reference means."""
         if reference.problem is not None:
             return Outcome("unreadable", reference.problem)
-        held, missing = self._named(reference.ids)
         text = line_text(reference) if reference.is_plain else ""
+        key = _citation_key(text)
+        sharing = [] if key is None else self._catalog.sharing_key(key.value)
+        if key is not None and sharing:
+            reference, text = replace(reference, ids=(key,) * len(sharing)), ""
+        numbers = [number for number, _ in sharing] or self._catalog.resolve(reference.ids)
+        held, missing = self._named(reference.ids, numbers)
         if reference.is_plain and not any(map(str.isalpha, text)):
             text = ""
         if len(held) > 1:
@@ -155,10 +171,9 @@ class Checking:
         return _absent(reference, missing)
 
     def _named(
-        self, ids: Sequence[Identifier]
+        self, ids: Sequence[Identifier], numbers: Sequence[int | None]
     ) -> tuple[list[tuple[Identifier, int, Paper]], list[Identifier]]:
-        """The papers that ids name, each once, and the ids of no paper."""
-        numbers = self._catalog.resolve(ids) if ids else []
+        """The papers of ids, each once, and the ids of no paper."""
         exist = {number for number in numbers if number is not None}
         if self._day is not None and exist:
             exist = self._catalog.existing(list(exist), self._day)

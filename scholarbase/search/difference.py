@@ -35,6 +35,7 @@ INSERT INTO {target} SELECT p.id, coalesce(
     (
         SELECT min(a.paper_id) FROM json_each(p.external_ids) name
         CROSS JOIN {other}.aliases a ON a.scheme = name.key AND a.value = name.value
+        WHERE name.key <> 'Key'
     )
 ) FROM {own}.papers p ORDER BY p.id;
 """

@@ -104,7 +104,8 @@ class KnownItems:
         identifier = None
         for name in dict.fromkeys((text, text.strip(_AROUND), _target(text).strip(_AROUND))):
             try:
-                identifier = parse(name)
+                # A word without digits is more likely a topic than a citation key.
+                identifier = parse(name, keys=any(map(str.isdigit, name)))
             except InvalidRequest:
                 continue
             [number] = self._catalog.resolve([identifier])
@@ -153,9 +154,9 @@ def _target(text: str) -> str:
 
 def _may_be_words(identifier: Identifier) -> bool:
     """Whether a text that names no paper here can also be searched for by its words: abstracts have links to code, any
-    word may be a document id, and ``PMC5`` may be another abbreviation."""
+    word may be a document id or a citation key, and ``PMC5`` may be another abbreviation."""
     scheme, value = identifier
-    return scheme in ("URL", "Doc") or (scheme == "PMCID" and len(value) < _PMCID_DIGITS)
+    return scheme in ("URL", "Doc", "Key") or (scheme == "PMCID" and len(value) < _PMCID_DIGITS)
 
 
 def explain_known(

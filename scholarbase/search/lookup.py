@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Final
 
 from scholarbase.errors import InvalidRequest, NothingLeft, PaperNotFound
-from scholarbase.identifiers import parse
+from scholarbase.identifiers import Identifier, parse
 from scholarbase.indexes import author_names, query_syntax
 from scholarbase.indexes.catalog import Catalog
 from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters, category_forms
@@ -177,7 +177,7 @@ class Lookup:
         """The papers of ``exclude_ids``. A paper that is not there cannot be a result, so it needs only a warning."""
         if not ids:
             return frozenset(), ()
-        found = self._catalog.resolve([parse(paper_id) for paper_id in ids])
+        found = self.find(ids)
         held = frozenset(number for number in found if number is not None)
         if day is not None:
             held = frozenset(self._catalog.existing(list(held), day))
@@ -234,13 +234,50 @@ class Lookup:
             self._check_existing([paper_id], [number], as_of, day)
         return number
 
+    def find(self, ids: Sequence[str]) -> list[int | None]:
+        """The catalogue ids of papers, None for those that the library lacks. Where it has citation keys, a text of no
+        other form may be one.
+
+        Raises:
+            InvalidRequest: an id has no valid form, or is a citation key of several papers.
+        """
+        identifiers = [parse(paper_id, keys=True) for paper_id in ids]
+        numbers = self._catalog.resolve(identifiers)
+        for paper_id, identifier, number in zip(ids, identifiers, numbers, strict=True):
+            if number is None and identifier.scheme == "Key":
+                self._check_key(paper_id, identifier)
+        return numbers
+
+    def _check_key(self, paper_id: str, key: Identifier) -> None:
+        """Raises InvalidRequest: the key is that of several papers, or the library has no keys, and the text is not an
+        id of another form."""
+        sharing = self._catalog.sharing_key(key.value)
+        if not sharing:
+            if not self._catalog.has_keys():
+                parse(paper_id)
+            return
+        papers = self._catalog.papers([number for number, _ in sharing], ("id", "title"))
+        names = [
+            f"{paper.id if of_file is None else f'Key:{of_file}'} ({shown(paper.title, 60)})"
+            for paper, (_, of_file) in zip(papers, sharing, strict=True)
+        ]
+        raise InvalidRequest(
+            f"The citation key {key.value!r} is that of {len(names)} papers: use {' or '.join(names)}."
+        )
+
     def ids(self, ids: Sequence[str], as_of: str | None = None) -> list[int]:
-        found = self._catalog.resolve([parse(i) for i in ids])
+        found = self.find(ids)
         missing = [paper_id for paper_id, number in zip(ids, found, strict=True) if number is None]
         if missing:
+            first = parse(missing[0], keys=True)
+            near = self._catalog.near_keys(first.value) if first.scheme == "Key" else []
+            advice = (
+                f"similar citation keys are {', '.join(map(repr, near))} (case matters)."
+                if near
+                else "try a title match or another id of the paper."
+            )
             raise PaperNotFound(
-                f"No paper {_shown(missing)} in this library (snapshot {self._snapshot}): "
-                "try a title match or another id of the paper."
+                f"No paper {_shown(missing)} in this library (snapshot {self._snapshot}): {advice}"
             )
         numbers = [number for number in found if number is not None]
         if as_of is not None and (day := self.day(as_of)) is not None:

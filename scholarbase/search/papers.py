@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 from time import perf_counter
 
-from scholarbase.identifiers import parse
 from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters
 from scholarbase.models.papers import Paper
 from scholarbase.models.requests import PaperBatchBody, PaperBody, TitleBatchBody, TitleParameters
@@ -59,7 +58,7 @@ class Papers(Part):
     def papers(self, request: PaperBatchBody) -> PaperBatchResponse:
         """Many papers. Raises PaperNotFound if the request needs all of them."""
         day = self._lookup.day(request.as_of)
-        numbers = self._catalog.resolve([parse(paper_id) for paper_id in request.ids])
+        numbers = self._lookup.find(request.ids)
         held = {paper_id for paper_id in numbers if paper_id is not None}
         if day is not None:
             held = self._catalog.existing(list(held), day)

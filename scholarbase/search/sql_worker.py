@@ -258,8 +258,10 @@ class Statements:
     def _paper_id(self, text: Any) -> str | None:
         if text is None:
             return None
-        identifier = parse(str(text))
+        identifier = parse(str(text), keys=True)
         number = find(self._lookup, [identifier]).get(identifier)
+        if number is None:
+            parse(str(text))  # raises for an unknown citation key without its prefix
         row = self._lookup.execute(
             f"SELECT {id_columns('p')} FROM papers p WHERE p.id = ? AND (?2 IS NULL OR p.last_day <= ?2)",
             (number, self._day),

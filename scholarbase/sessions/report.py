@@ -44,9 +44,10 @@ def held_answers(library: Library, answers: Sequence[str], as_of: str | None = N
     Raises:
         InvalidRequest: an answer is not a valid id.
     """
-    forms = [str(parse(answer)) for answer in check_ids(answers, "answers") or ()]
+    listed = check_ids(answers, "answers")
+    forms = [str(parse(answer, keys=True)) for answer in listed]
     try:
-        found = library.papers(forms, fields=("id",), as_of=as_of) if forms else []
+        found = library.papers(listed, fields=("id",), as_of=as_of)
     except NothingLeft:
         found = [None] * len(forms)
     ids = [None if paper is None else paper.to_dict(("id",))["id"] for paper in found]

@@ -79,7 +79,8 @@ def _read_papers(library: Library, request: PaperBatchBody) -> PaperBatchRespons
     errors: dict[str, InvalidId] = {}
     for paper_id in request.ids:
         try:
-            parse(paper_id)
+            if parse(paper_id, keys=True).scheme == "Key":
+                library.lookup.find([paper_id])
         except InvalidRequest as error:
             errors[paper_id] = InvalidId(paper_id, str(error))
     valid = tuple(paper_id for paper_id in request.ids if paper_id not in errors)

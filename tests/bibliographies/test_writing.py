@@ -15,6 +15,7 @@ import rispy
 from bibtexparser.middlewares import LatexDecodingMiddleware
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from scholarbase import write_papers
 from scholarbase.bibliographies.bibtex import read_bibtex
@@ -238,6 +239,34 @@ def test_equal_keys_get_letters() -> None:
     assert keys[:3] == ["Vaswani2017AttentionIA", "Vaswani2017AttentionIAa", "Vaswani2017AttentionIAb"]
     assert keys[-1] == "Vaswani2017AttentionIAac"
     assert len(set(keys)) == 30
+
+
+@pytest.mark.parametrize(
+    ("key", "written"),
+    [
+        ("smith2020", "smith2020"),
+        ("DBLP:conf/acl/LoWNKW20", "DBLP:conf/acl/LoWNKW20"),
+        ("refs.bib/smith2020", "smith2020"),
+        ("1/My Library.json/o'neil:2020", "o'neil:2020"),
+        ("Smith, 2020 {a}", "Smith2020a"),
+        ("{,}", "Vaswani2017AttentionIA"),
+    ],
+)
+def test_an_entry_has_the_own_key_of_its_paper(key: str, written: str) -> None:
+    paper = structs.replace(VASWANI, external_ids={"Key": key})
+    assert write_papers([paper]).startswith(f"@misc{{{written},\n")
+    assert f"\nID  - {written}\n" in write_papers([paper], "ris")
+    assert json.loads(write_papers([paper], "csl"))[0]["id"] == written
+
+
+def test_own_keys_stay_and_made_keys_give_way() -> None:
+    own = [
+        structs.replace(ONLY_S2, external_ids={"Key": key})
+        for key in ("Vaswani2017AttentionIA", "B", "b", "B")
+    ]
+    assert citation_keys([VASWANI, *own]) == [
+        *("Vaswani2017AttentionIAa", "Vaswani2017AttentionIA", "B", "b", "Ba")
+    ]
 
 
 def test_nothing_is_an_empty_bibliography() -> None:

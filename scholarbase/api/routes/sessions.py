@@ -237,7 +237,12 @@ async def record_answer(
 ) -> Response:
     """The agent's final answer; it ranks before the papers of its calls."""
     store, facts = await run_in_threadpool(_visible, request, name)
-    ids = tuple(str(parse(i)) for i in check_ids(body.ids, "ids") or ())
+    listed = check_ids(body.ids, "ids")
+    papers = await run_in_threadpool(library.papers, listed, fields=("id",))
+    ids = tuple(
+        str(parse(paper_id, keys=True)) if paper is None else paper.id
+        for paper_id, paper in zip(listed, papers, strict=True)
+    )
     if (size := sum(map(len, ids))) > MAX_RECORDED:
         raise InvalidRequest(
             f"The ids of the answer have {size:,} characters, and at most {MAX_RECORDED:,} are recorded: send fewer."

@@ -40,7 +40,7 @@ _NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "volume": ("volume",),
     "pages": ("pages",),
     "type": ("type", "itemtype", "documenttype"),
-    "key": ("key", "citationkey", "id"),
+    "key": ("citationkey", "key", "id"),
     "extra": ("extra", "note"),
 }  # fmt: skip
 """The names of each field's columns in lower case without spaces and punctuation, the best first."""

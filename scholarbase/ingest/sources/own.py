@@ -16,6 +16,7 @@ from scholarbase.bibliographies.names import display_name, surname
 from scholarbase.bibliographies.references import PAPERS, Reference
 from scholarbase.bibliographies.ris import read_ris
 from scholarbase.errors import InvalidRequest
+from scholarbase.identifiers import citation_key
 from scholarbase.indexes.titles import normalize_title
 from scholarbase.ingest.records import PaperRecord, Reject
 from scholarbase.ingest.sources.s2ag import BadRecord, clean, clean_title
@@ -76,6 +77,8 @@ def _paper(entry: Reference, repaired: bool) -> PaperRecord:
     year = int(entry.date[:4]) if entry.date else entry.year
     if arxiv_id is None and doi is None:
         external_ids["Doc"] = own_key(title, tuple(filter(None, authors)), year)
+    if (key := citation_key(entry.key or "")) is not None:
+        external_ids["Key"] = key
     venue = clean(entry.venue, "venue")
     journal = [venue, clean(entry.volume, "volume"), clean(entry.pages, "pages")]
     kind = _KINDS.get(re.sub(r"\W", "", entry.kind[:50].lower()))
