@@ -71,7 +71,7 @@ def near(connection: sqlite3.Connection, key: str) -> list[str]:
     )
     similar = process.extract(
         key,
-        (row[0] for row in rows),
+        (value for (value,) in rows if "/" in key or "/" not in value),
         scorer=Indel.normalized_similarity,
         processor=str.casefold,
         limit=MAX_NEAR,

@@ -16,7 +16,7 @@ from scholarbase.bibliographies.names import display_name, surname
 from scholarbase.bibliographies.references import PAPERS, Reference
 from scholarbase.bibliographies.ris import read_ris
 from scholarbase.errors import InvalidRequest
-from scholarbase.identifiers import citation_key
+from scholarbase.identifiers import citation_key, dblp_key
 from scholarbase.indexes.titles import normalize_title
 from scholarbase.ingest.records import PaperRecord, Reject
 from scholarbase.ingest.sources.s2ag import BadRecord, clean, clean_title
@@ -37,6 +37,8 @@ _KINDS: Final = {
 }  # fmt: skip
 """Semantic Scholar's names of the formats' types."""
 _OTHER_IDS: Final = ("DOI", "ACL", "DBLP", "MAG", "PMID", "PMCID", "sha", "CorpusId")
+_DBLP: Final = "DBLP:"
+"""How the keys of DBLP's exports start, of which the rest is an id."""
 _WORDS_OF_KEY: Final = 5
 
 
@@ -79,6 +81,8 @@ def _paper(entry: Reference, repaired: bool) -> PaperRecord:
         external_ids["Doc"] = own_key(title, tuple(filter(None, authors)), year)
     if (key := citation_key(entry.key or "")) is not None:
         external_ids["Key"] = key
+        if key.startswith(_DBLP) and (record_key := dblp_key(key.removeprefix(_DBLP))) is not None:
+            external_ids.setdefault("DBLP", record_key)
     venue = clean(entry.venue, "venue")
     journal = [venue, clean(entry.volume, "volume"), clean(entry.pages, "pages")]
     kind = _KINDS.get(re.sub(r"\W", "", entry.kind[:50].lower()))
