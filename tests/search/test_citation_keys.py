@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
 import pytest
 
 from scholarbase import Client, write_papers
@@ -209,16 +208,16 @@ def test_other_invalid_ids_stay_invalid(library: Library, sample: Library) -> No
 
 
 def test_an_answer_by_key_counts_as_its_paper(path: Path, tmp_path: Path) -> None:
-    with Library.open(path) as library, serving_in_thread(library, sessions=str(tmp_path)) as url:
-        with Client(url) as client:
-            client.create_session("one")
-        httpx.post(
-            f"{url}/v1/sessions/one/answer", json={"ids": ["Jones:2019", "nobody1999"]}
-        ).raise_for_status()
-        report = httpx.post(f"{url}/v1/sessions/one/report", json={"answers": ["kernels+2"]}).json()
+    with (
+        Library.open(path) as library,
+        serving_in_thread(library, sessions=str(tmp_path)) as url,
+        Client(url) as client,
+    ):
+        client.open_session("one")
+        client.record_answer("one", ["Jones:2019", "nobody1999"])
+        assert client.trajectory("one")[-1]["ids"] == [KERNELS, "Key:nobody1999"]
+        report = client.session_report("one", ["kernels+2"])
         assert (report["answers"], report["answers_absent"]) == (1, [])
-        text = httpx.get(f"{url}/v1/sessions/one/trajectory").text
-        assert '["CorpusId:2","Key:nobody1999"]' in text.replace(" ", "")
 
 
 def test_exports_write_the_own_keys(library: Library, client: Client) -> None:
