@@ -241,7 +241,7 @@ class Lookup:
         Raises:
             InvalidRequest: an id has no valid form, or is a citation key of several papers.
         """
-        identifiers = [parse(paper_id, keys=True) for paper_id in ids]
+        identifiers = [parse(paper_id, keys=not is_set(paper_id)) for paper_id in ids]
         numbers = self._catalog.resolve(identifiers)
         for paper_id, identifier, number in zip(ids, identifiers, numbers, strict=True):
             if number is None and identifier.scheme == "Key":
