@@ -19,13 +19,6 @@ from tests.conftest import ROOT
 
 CASES = ROOT.parent / "shared" / "cases"
 EXPECTED: dict[str, Any] = json.loads((CASES / "expected.json").read_bytes()) if CASES.exists() else {}
-KEYED = {
-    "h": "Child paper",
-    "j": "Doi as acm link",
-    "k": "Two authors with a capital And",
-    "l": "Stacked accents",
-}
-"""The titles of entries of ``latex.bib`` that have no expected title."""
 QUOTES = str.maketrans("“”«»", '""""')
 
 
@@ -68,8 +61,7 @@ class Built:
 
     def keyed(self, key: str) -> dict[str, Any]:
         """The paper of an entry of ``latex.bib``."""
-        wanted = self.expected["titles"].get(key) or KEYED[key]
-        return next(paper for title, paper in self.papers.items() if spelled(title) == spelled(wanted))
+        return self.papers[self.library.paper(key).title or ""]
 
     def counts(self, name: str) -> int:
         return sum(count for key, count in self.library.manifest.counts.items() if key.startswith(name))
@@ -191,6 +183,14 @@ FOUND = [
     for query in case.get("found", {})
     if name == "html.csl.json"
 ]
+
+
+def test_the_keys_of_a_bibliography_are_ids_of_its_papers(build: Callable[[str], Built]) -> None:
+    built = build("latex.bib")
+    named = [built.library.paper(key) for key in "abcdefghijklp"]
+    assert len({paper.id for paper in named}) == len(built.papers) == 13
+    assert named == [built.library.paper(f"Key:latex.bib/{key}") for key in "abcdefghijklp"]
+    assert [paper.external_ids["Key"] for paper in named] == list("abcdefghijklp")
 
 
 @pytest.mark.parametrize(("name", "query"), FOUND)
