@@ -79,8 +79,7 @@ def _paper(entry: Reference, repaired: bool) -> PaperRecord:
     year = int(entry.date[:4]) if entry.date else entry.year
     if arxiv_id is None and doi is None:
         external_ids["Doc"] = own_key(title, tuple(filter(None, authors)), year)
-    # Zotero's CSL-JSON has links to its items in place of keys.
-    if (key := citation_key(entry.key or "")) is not None and "://" not in key:
+    if (key := citation_key(entry.key or "")) is not None:
         external_ids["Key"] = key
         if key.startswith(_DBLP) and (record_key := dblp_key(key.removeprefix(_DBLP))) is not None:
             external_ids.setdefault("DBLP", record_key)
