@@ -95,7 +95,9 @@ def citation_key(paper: Paper) -> str:
 
 
 def _own_key(paper: Paper) -> str:
-    return _NOT_IN_KEYS.sub("", _FILE.sub("", paper.external_ids.get("Key", "")))
+    key = paper.external_ids.get("Key", "")
+    # Zotero's CSL-JSON has links to its items in place of keys.
+    return "" if "://" in key else _NOT_IN_KEYS.sub("", _FILE.sub("", key))
 
 
 def _made_key(paper: Paper) -> str:
