@@ -21,7 +21,7 @@ from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters, filter_sql
 from scholarbase.indexes.query_syntax import words
 from scholarbase.indexes.stop_words import STOP_WORDS
 from scholarbase.indexes.vectors.base import ScoredId
-from scholarbase.markup import GREEK, plain
+from scholarbase.markup import GREEK, MAY_CHANGE, plain
 from scholarbase.models.limits import MAX_TITLE_LENGTH, MIN_TITLE_SCORE
 
 SUBTITLE_SCORE: Final = 0.9
@@ -124,7 +124,8 @@ def titled(connection: sqlite3.Connection, title: str, filters: ResolvedFilters,
 
     Titles are equal if their normalised forms are. Returns nothing if more than ``most`` papers share it.
     """
-    title = plain(title)
+    if MAY_CHANGE.search(title):
+        title = plain(title)
     normalized = normalize_title(title)
     if not normalized or len(title) > MAX_TITLE_LENGTH:
         return []

@@ -44,6 +44,10 @@ _RIGHTS_FIRST: Final = re.compile(
 )
 
 
+MAY_CHANGE: Final = re.compile(r"[^ -~]|[<&\\${~]|--|``|  ")
+"""What a text has in which :func:`plain` may change more than spaces at its ends. Most queries have none."""
+
+
 def plain(text: str, *, braces: bool = False) -> str:
     """The text without markup, in one line, in Unicode's form NFC.
 

@@ -18,7 +18,7 @@ from scholarbase.indexes import query_syntax
 from scholarbase.indexes.filters import ResolvedFilters
 from scholarbase.indexes.vectors.base import BM25, EngineVector
 from scholarbase.indexes.vectors.bm25 import Bm25Text, without_shortened
-from scholarbase.markup import plain
+from scholarbase.markup import MAY_CHANGE, plain
 from scholarbase.models.checks import as_of_day, shown
 from scholarbase.models.document_requests import PaperPassagesBody, PassageSearch
 from scholarbase.models.encoders import STATIC
@@ -304,6 +304,8 @@ class Planner:
 
 def without_markup(request: Q) -> Q:
     """A request whose text has no markup, as texts of a library have none."""
+    if MAY_CHANGE.search(request.q) is None:
+        return request
     q = plain(request.q)
     return request if q in ("", request.q) else request.model_copy(update={"q": q})
 
