@@ -348,9 +348,10 @@ def document_id(text: str) -> str | None:
 
 
 def citation_key(text: str) -> str | None:
-    """A citation key, whose case matters, in Unicode's form NFC; None if it is empty, too long or not printable."""
+    """A citation key, whose case matters, in Unicode's form NFC; None if it is empty, too long or no name."""
     key = unicodedata.normalize("NFC", " ".join(text.split()))
-    return key if 0 < len(key) <= MAX_DOCUMENT_ID and key.isprintable() else None
+    is_key = 0 < len(key) <= MAX_DOCUMENT_ID and key.isprintable() and key.strip(".") != ""  # no path
+    return key if is_key else None
 
 
 _READERS: Final[dict[str, tuple[str, Callable[[str], str | None], str]]] = {

@@ -437,7 +437,7 @@ def test_9_one_process_holds_the_model_for_all_workers(dense_library: Path, tmp_
         assert len(served) == 2, "both workers have answered"
         assert len(answers) == 1
         tree = descendants(process.pid)
-        holding = [pid for pid in tree if maps(pid, "libtorch") or maps(pid, "safetensors")]
+        holding = [pid for pid in tree if maps(pid, "libtorch") or maps(pid, ".safetensors")]
         assert len(holding) == 1, "exactly one process has torch or the model's weights mapped"
         assert served <= set(tree) - {*holding, process.pid}
         assert all(maps(pid, "qdrant_edge") for pid in served)

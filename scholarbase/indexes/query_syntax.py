@@ -47,7 +47,7 @@ MARKS: Final = re.compile('["\u201c-\u201f*:]|\\b(?:AND|OR|NOT|NEAR)\\b')
 """What every text in query syntax contains one of; most questions have none, and need no parser."""
 
 _SAME: Final = GREEK | {name: letter for letter, name in GREEK.items()}
-_GREEK: Final = re.compile(rf"(?<![^\W_])(?:{'|'.join(GREEK.values())}|[α-ω])(?![^\W_])", re.IGNORECASE)
+GREEK_WORD: Final = re.compile(rf"(?<![^\W_])(?:{'|'.join(GREEK.values())}|[α-ω])(?![^\W_])", re.IGNORECASE)
 """A Greek letter, or the name of one, as a word."""
 
 # Suffixes that Porter's algorithm removes. A prefix that ends inside one is not a prefix of the stem: "computatio" and
@@ -75,7 +75,7 @@ def words(text: str) -> list[str]:
 
 def with_greek(text: str) -> str:
     """Return a text with the names of its Greek letters, and the letters that it names: they are the same word."""
-    found = {name.casefold() for name in _GREEK.findall(text)}
+    found = {name.casefold() for name in GREEK_WORD.findall(text)}
     return " ".join(
         (text, *(same for name in sorted(found) if (same := _SAME.get(name)) and same not in found))
     )

