@@ -125,7 +125,7 @@ def _loading(setting: Setting) -> Row:
                     collection = Collection.open(nodes, "papers", snapshot, edge.config, DEFAULT)
                     began = time.perf_counter()
                     if kind == "load":
-                        _send(edge, collection, points, lambda count: None, None)
+                        _send(edge, collection, lambda count: None, None)
                     else:
                         _send_json(edge, urls[0].partition("?")[0], collection.name)
                     found[kind].append(points / (time.perf_counter() - began))

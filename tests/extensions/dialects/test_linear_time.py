@@ -13,7 +13,7 @@ from tests import test_linear_time as core
 
 PARSERS: dict[str, Callable[[str], Any]] = {
     "read_query": read_query,
-    "milvus_filter.tokens": lambda text: list(milvus_filter.tokens(text)),
+    "read_filter": milvus_filter.read_filter,
 }
 
 
