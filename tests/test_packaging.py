@@ -96,6 +96,7 @@ def test_the_wheel_holds_the_package_and_nothing_else(artefacts: tuple[list[str]
         "compare",
         "copyas",
         "dom",
+        "formulas",
         "fulltext",
         "graph",
         "library",
