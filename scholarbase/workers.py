@@ -16,8 +16,7 @@ import signal
 import struct
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -162,37 +161,6 @@ class Worker:
                 raise EOFError
             content += chunk
         return bytes(content)
-
-
-def run_workers(module: str, jobs: Sequence[Any], received: Callable[[int, Any], None], *, what: str) -> None:
-    """Run one worker for each job, and return when all have ended. If one fails, the others are killed.
-
-    ``received`` is called with the number of a job and the value of each message of its worker, from a thread for each
-    job. ``what`` names the work in errors.
-
-    Raises:
-        ScholarBaseError: the error of a worker.
-        VectorIndexError: a worker ended early.
-    """
-    started: list[Worker] = []
-
-    def run(number: int) -> None:
-        for value, _ in started[number].messages(what):
-            received(number, value)
-
-    try:
-        started += (Worker(module, job) for job in jobs)
-        with ThreadPoolExecutor(max(1, len(jobs))) as pool:
-            running = [pool.submit(run, number) for number in range(len(jobs))]
-            try:
-                for ended in wait(running, return_when=FIRST_EXCEPTION).done:
-                    ended.result()
-            finally:
-                for worker in started:
-                    worker.kill()
-    finally:
-        for worker in started:
-            worker.close()
 
 
 def pays_off(papers: int) -> bool:

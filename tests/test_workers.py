@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from scholarbase.errors import InvalidRequest, VectorIndexError
-from scholarbase.workers import Worker, WorkerEnded, run_workers
+from scholarbase.workers import Worker, WorkerEnded
 
 WORKER = """
 import os, sys
@@ -55,17 +55,18 @@ def test_requests_are_answered_and_a_slow_one_ends_at_its_time_limit(module: str
 
 
 def test_messages_come_in_order_and_the_workers_error_is_raised(module: str) -> None:
-    received: list[tuple[int, int]] = []
-    with pytest.raises(InvalidRequest, match="no such job"):
-        run_workers(
-            module,
-            [{"count": 3, "refused": "no such job"}],
-            lambda number, value: received.append((number, value)),
-            what="the test",
-        )
-    assert received == [(0, 0), (0, 1), (0, 2)]
-    with pytest.raises(VectorIndexError, match="A process of the test ended with status 3: see its messages"):
-        run_workers(module, [{}, {"status": 3}], lambda *_: None, what="the test")
+    received: list[int] = []
+    with (
+        closing(Worker(module, {"count": 3, "refused": "no such job"})) as worker,
+        pytest.raises(InvalidRequest, match="no such job"),
+    ):
+        received += (value for value, _ in worker.messages("the test"))
+    assert received == [0, 1, 2]
+    with (
+        closing(Worker(module, {"status": 3})) as worker,
+        pytest.raises(VectorIndexError, match="A process of the test ended with status 3: see its messages"),
+    ):
+        list(worker.messages("the test"))
 
 
 def test_a_worker_ends_with_its_input(module: str) -> None:
