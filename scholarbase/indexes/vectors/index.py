@@ -365,17 +365,7 @@ class EdgeIndex(VectorIndex):
         *,
         ef: int | None,
     ) -> list[qdrant.ScoredPoint]:
-        if name != DENSE:
-            params = None
-        elif ef is None:
-            params = qdrant.SearchParams(
-                exact=True, quantization=qdrant.QuantizationSearchParams(ignore=True)
-            )
-        else:
-            params = qdrant.SearchParams(
-                hnsw_ef=max(ef, limit),
-                quantization=qdrant.QuantizationSearchParams(rescore=True, oversampling=OVERSAMPLING),
-            )
+        params = search_params(qdrant, name, limit, ef)
         if isinstance(vector, SparseVector):
             vector = engine_vector(vector)
         query = qdrant.Query.Nearest(vector, using=name)
@@ -475,6 +465,18 @@ def _engine_condition(written: dict[str, Any]) -> Any:
         for name in ("must", "must_not", "should")
     )
     return qdrant.Filter(must=must, must_not=must_not, should=should)
+
+
+def search_params(engine: Any, name: str, limit: int, ef: int | None) -> Any:
+    """The parameters of :meth:`VectorIndex.nearest`, as the classes of ``qdrant_edge`` or ``qdrant_client.models``."""
+    if name != DENSE:
+        return None
+    if ef is None:
+        return engine.SearchParams(exact=True, quantization=engine.QuantizationSearchParams(ignore=True))
+    return engine.SearchParams(
+        hnsw_ef=max(ef, limit),
+        quantization=engine.QuantizationSearchParams(rescore=True, oversampling=OVERSAMPLING),
+    )
 
 
 def rounding(dimensions: int) -> float:

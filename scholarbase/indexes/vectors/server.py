@@ -16,8 +16,8 @@ from qdrant_client import AsyncQdrantClient, models
 
 from scholarbase.errors import LibraryCorrupt, VectorIndexError
 from scholarbase.indexes.filters import ResolvedFilters
-from scholarbase.indexes.vectors.base import DENSE, EngineVector, SparseVector, VectorConfig, qdrant_filter
-from scholarbase.indexes.vectors.index import OVERSAMPLING, VectorIndex
+from scholarbase.indexes.vectors.base import EngineVector, SparseVector, VectorConfig, qdrant_filter
+from scholarbase.indexes.vectors.index import VectorIndex, search_params
 from scholarbase.indexes.vectors.nodes import Nodes
 
 SNAPSHOT: Final = "snapshot"
@@ -79,17 +79,7 @@ class ServerIndex(VectorIndex):
         *,
         ef: int | None,
     ) -> list[models.ScoredPoint]:
-        if name != DENSE:
-            params = None
-        elif ef is None:
-            params = models.SearchParams(
-                exact=True, quantization=models.QuantizationSearchParams(ignore=True)
-            )
-        else:
-            params = models.SearchParams(
-                hnsw_ef=max(ef, limit),
-                quantization=models.QuantizationSearchParams(rescore=True, oversampling=OVERSAMPLING),
-            )
+        params = search_params(models, name, limit, ef)
         query = vector if isinstance(vector, list) else sparse_vector(vector)
         condition = _filter(filters)
 
