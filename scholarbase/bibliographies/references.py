@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple, TypedDict
 
 from scholarbase.identifiers import Identifier
-from scholarbase.markup import formulas_of, plain, plain_abstract, without_heading
+from scholarbase.markup import plain, read_abstract, read_text
 
 MAX_REFERENCE_LENGTH: Final = 20_000
 """Characters of one entry; abstracts and lists of hundreds of authors fit."""
@@ -37,11 +37,11 @@ class Reference:
     """One reference.
 
     ``raw`` is its text in the input, which starts at ``line`` (from 1). ``problem`` is the reason why it cannot be
-    read; the other fields are then empty. ``authors`` are names as they are written, those that the source marks as
-    names of groups in braces; ``more_authors`` stands for those behind "et al.". ``inherited`` are the fields of
-    BibTeX that other entries give this one. ``is_plain``: a line of text, in which ``title`` is a guess and
-    ``authors`` are not separated. ``years`` are all that a line mentions. ``kind`` is the format's own word for the
-    type of the entry, ``date`` a whole day, ``YYYY-MM-DD``. These and the fields behind them are empty in plain text.
+    read; the other fields are then empty. ``authors`` are names as they are written, in braces if the source marks them
+    as groups; ``more_authors`` stands for those behind "et al.". ``inherited`` has the fields that other entries of
+    BibTeX give this one. ``is_plain``: a line of text, in which ``title`` is a guess and ``authors`` are not separated.
+    ``years`` are all that a line mentions. ``kind`` is the format's own word for the type of the entry, ``date`` a
+    whole day, ``YYYY-MM-DD``. These and the fields behind them are empty in plain text.
     Texts have no markup; ``written_title`` and ``written_abstract`` are those with formulas as they were written.
     """
 
@@ -93,14 +93,14 @@ def plain_texts(title: str, abstract: str, venue: str, *, braces: bool = False) 
     Args:
         braces: every brace is markup, as in BibTeX.
     """
-    plain_title = plain(title, braces=braces) or None
-    summary = plain_abstract(abstract, braces=braces) or None
+    plain_title, written_title = read_text(title, braces=braces)
+    summary, written_abstract = read_abstract(abstract, braces=braces)
     return Texts(
-        title=plain_title,
-        abstract=summary,
+        title=plain_title or None,
+        abstract=summary or None,
         venue=plain(venue, braces=braces) or None,
-        written_title=formulas_of(title, plain_title or ""),
-        written_abstract=formulas_of(without_heading(abstract), summary or ""),
+        written_title=written_title,
+        written_abstract=written_abstract,
     )
 
 

@@ -83,6 +83,19 @@ def inserted(number: int, r: PaperRecord) -> tuple[Any, ...]:
     )
 
 
+def with_formulas(
+    number: int, title: tuple[str | None, str | None], abstract: tuple[str | None, str | None]
+) -> dict[str, Any]:
+    """The parameters of ``INSERT_WRITTEN``: the plain text and the written one of a title and of an abstract."""
+    return {
+        "id": number,
+        "title": title[0],
+        "written_title": title[1],
+        "abstract": abstract[0],
+        "written_abstract": abstract[1],
+    }
+
+
 def filling(number: int, r: PaperRecord) -> dict[str, Any]:
     """The parameters of ``FILL_PAPER``, for the paper with this number."""
     return {

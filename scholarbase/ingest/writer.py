@@ -24,7 +24,14 @@ from scholarbase.indexes.titles import normalize_title, title_hash
 from scholarbase.ingest.claims import Conflict, agreed_papers, contested_ids, note_doubtful
 from scholarbase.ingest.keeping import left_out, papers_in_parts
 from scholarbase.ingest.numbering import arxiv_number, paper_number
-from scholarbase.ingest.paper_rows import FILL_PAPER, INSERT_PAPER, INSERT_WRITTEN, filling, inserted
+from scholarbase.ingest.paper_rows import (
+    FILL_PAPER,
+    INSERT_PAPER,
+    INSERT_WRITTEN,
+    filling,
+    inserted,
+    with_formulas,
+)
 from scholarbase.ingest.records import (
     AbstractRecord,
     AuthorRecord,
@@ -55,14 +62,14 @@ _WORKING_TABLES: Final = {
 other source has them; the papers of full texts; and the ids of the papers of named sets. They last until the keep rule
 is applied."""
 _AT_ONCE: Final = 5_000
-_NUMBERED: Final = (
+_OF_PAPERS: Final = (
     ("papers", "id"),
     ("abstracts", "paper_id"),
     ("written", "paper_id"),
     ("aliases", "paper_id"),
-    ("sets", "paper"),
-    ("own_papers", "paper"),
 )
+"""The tables with what a paper is, and their columns of its number."""
+_NUMBERED: Final = (*_OF_PAPERS, ("sets", "paper"), ("own_papers", "paper"))
 """Tables with numbers of papers, before citations are read."""
 _MOST_TITLED: Final = 20
 """Papers with one title; more have a title that says nothing, such as *Introduction*."""
@@ -409,13 +416,7 @@ class CatalogWriter:
         self._db.executemany(
             INSERT_WRITTEN,
             [
-                {
-                    "id": paper_id,
-                    "title": r.title,
-                    "abstract": r.abstract,
-                    "written_title": r.written_title,
-                    "written_abstract": r.written_abstract,
-                }
+                with_formulas(paper_id, (r.title, r.written_title), (r.abstract, r.written_abstract))
                 for paper_id, r in papers
                 if r.written_title or r.written_abstract
             ],
@@ -438,13 +439,7 @@ class CatalogWriter:
         self._db.executemany(
             INSERT_WRITTEN,
             [
-                {
-                    "id": ids[r.corpus_id],
-                    "title": None,
-                    "abstract": r.abstract,
-                    "written_title": None,
-                    "written_abstract": r.written,
-                }
+                with_formulas(ids[r.corpus_id], (None, None), (r.abstract, r.written))
                 for r in records
                 if r.written and r.corpus_id in ids
             ],
@@ -547,7 +542,7 @@ class CatalogWriter:
     def remove(self, numbers: Sequence[int]) -> None:
         """Remove papers with their abstracts and aliases. Their citations stay."""
         listed = orjson.dumps(numbers).decode()
-        for table, column in _NUMBERED[:4]:
+        for table, column in _OF_PAPERS:
             self._db.execute(
                 f"DELETE FROM {table} WHERE {column} IN (SELECT value FROM json_each(?))", (listed,)
             )

@@ -64,11 +64,12 @@ def decode_html(text: str) -> str:
             text = _replaced(_replaced(text, _TEX_MATH, lambda _: ""), _MATH, _formula)
         text = _replaced(text, _TEX_MATH, _tex_formula)
     text = _NO_TEXT.sub("", text)
-    ends = {match[3].lower() for match in _TAG.finditer(text) if match[1]}
-    begins = {match[3].lower() for match in _TAG.finditer(text) if not match[1]}
+    tags = list(_TAG.finditer(text))
+    ends = {tag[3].lower() for tag in tags if tag[1]}
+    begins = {tag[3].lower() for tag in tags if not tag[1]}
     pieces: list[str] = []
     at = 0
-    for match in _TAG.finditer(text):
+    for match in tags:
         name = match[3].lower()
         if name in _BLOCKS:
             instead = " "
@@ -130,14 +131,18 @@ def _linear(element: ElementTree.Element, depth: int = 0) -> str:
     if name == "mfrac" and len(parts) == 2:
         return f"{_grouped(parts[0])}/{_grouped(parts[1])}"
     if name in ("msub", "munder") and len(parts) == 2:
-        return parts[0] + (parts[1] if parts[1].isdigit() else f"_{_grouped(parts[1])}")
+        return parts[0] + _lowered(parts[1])
     if name in ("msup", "mover") and len(parts) == 2:
         return parts[0] + (f"^{_grouped(parts[1])}" if parts[0] else parts[1])
     if name in ("msubsup", "munderover") and len(parts) == 3:
-        low = parts[1] if parts[1].isdigit() else f"_{_grouped(parts[1])}"
-        return f"{parts[0]}{low}^{_grouped(parts[2])}"
+        return f"{parts[0]}{_lowered(parts[1])}^{_grouped(parts[2])}"
     text = (element.text or "").strip() + "".join(parts)
     return f"√{_grouped(text)}" if name == "msqrt" else text
+
+
+def _lowered(text: str) -> str:
+    """An index below the line. Digits join what stands before them."""
+    return text if text.isdigit() else f"_{_grouped(text)}"
 
 
 def _grouped(text: str) -> str:

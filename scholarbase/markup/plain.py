@@ -15,6 +15,8 @@ from typing import Final
 from scholarbase.markup import html, tex
 from scholarbase.markup.symbols import SYMBOLS
 
+MAY_CHANGE: Final = re.compile(r"[^ -~]|[<&\\${~]|--|``|  ")
+"""What a text has in which :func:`plain` may change more than spaces at its ends. Most queries have none."""
 _ODD: Final = re.compile(
     "[\u00ad\u200b\u200e\u200f\u2028-\u202e\u2060-\u2064\u2066-\u2069\ufeff"
     "\u2080-\u2089\u2102\u210a-\u2113\u2115\u2119-\u211d\u2124\u2128\u212a-\u212d\u212f-\u2134\u2139"
@@ -42,10 +44,6 @@ _RIGHTS: Final = re.compile(
 _RIGHTS_FIRST: Final = re.compile(
     r"\s*(?:copyright\s*)?\u00a9\s*(?:19|20)\d\d,?(?:\s+(?:by\s+)?(?:the\s+)?[A-Z][\w&.-]*){0,6}[.:]?\s+(?=[A-Z])"
 )
-
-
-MAY_CHANGE: Final = re.compile(r"[^ -~]|[<&\\${~]|--|``|  ")
-"""What a text has in which :func:`plain` may change more than spaces at its ends. Most queries have none."""
 
 
 def plain(text: str, *, braces: bool = False) -> str:
@@ -79,18 +77,27 @@ def plain(text: str, *, braces: bool = False) -> str:
 
 def plain_abstract(text: str, *, braces: bool = False) -> str:
     """As :func:`plain`, without the heading of the abstract and the publisher's line of rights."""
-    text = plain(without_heading(text), braces=braces) or plain(text, braces=braces)
+    text = plain(_without_heading(text), braces=braces) or plain(text, braces=braces)
     if "\u00a9" in text or "(c)" in text or "opyright" in text:
-        text = (
-            _RIGHTS_FIRST.sub("", text, count=1)
-            if text[:12].lstrip().startswith(("\u00a9", "Copyright"))
-            else text
-        )
+        if text.startswith(("\u00a9", "Copyright")):
+            text = _RIGHTS_FIRST.sub("", text, count=1)
         text = _RIGHTS.sub("", text) or text
     return text
 
 
-def without_heading(abstract: str) -> str:
+def read_text(text: str, *, braces: bool = False) -> tuple[str, str | None]:
+    """The plain text, and the text as it was written if it has formulas."""
+    plain_text = plain(text, braces=braces)
+    return plain_text, formulas_of(text, plain_text)
+
+
+def read_abstract(text: str, *, braces: bool = False) -> tuple[str, str | None]:
+    """As :func:`read_text`, of an abstract, without its heading and line of rights."""
+    plain_text = plain_abstract(text, braces=braces)
+    return plain_text, formulas_of(_without_heading(text), plain_text)
+
+
+def _without_heading(abstract: str) -> str:
     """An abstract without the word "Abstract" before it."""
     heading = _HEADING.match(abstract)
     return abstract[heading.end() :] if heading else abstract
@@ -113,4 +120,4 @@ def _usual(match: re.Match[str]) -> str:
     char = match[0]
     if char in "\u2028\u2029":
         return " "
-    return unicodedata.normalize("NFKC", char) if unicodedata.category(char) not in ("Cf",) else ""
+    return "" if unicodedata.category(char) == "Cf" else unicodedata.normalize("NFKC", char)

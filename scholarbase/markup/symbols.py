@@ -142,6 +142,9 @@ WITHOUT_ARGUMENT: Final = names(
 )
 """Commands whose first argument is no text. Those of ``href`` and ``textcolor`` have a second, which is."""
 
+FENCES: Final = names("left right middle big Big bigg Bigg bigl bigr Bigl Bigr")
+"""Sizes of the brackets that follow them; a full stop stands for none."""
+
 STYLES: Final = names(
     """
     emph textit textbf textrm textsf texttt textsc textup textsl textmd textnormal textmdbf text mbox hbox

@@ -17,6 +17,7 @@ from typing import Final
 
 from scholarbase.markup.symbols import (
     ACCENTS,
+    FENCES,
     FUNCTIONS,
     GREEK,
     MATH_ACCENTS,
@@ -291,7 +292,7 @@ class _Reader:
             out.add(script(out.last, raised) if name in ("textsuperscript", "sp") else raised)
         elif name == "ensuremath":
             out.add(self._argument(end, depth, math=True))
-        elif name in ("enquote", "enquote*", "textquote"):
+        elif name in ("enquote", "textquote"):
             out.add(f"\u201c{self._argument(end, depth, math=math)}\u201d")
         elif name in ("text", "mbox", "hbox", "textrm", "textnormal", "textup") and math:
             out.add(self._argument(end, depth, math=False))
@@ -302,19 +303,7 @@ class _Reader:
             out.add(unicodedata.normalize("NFC", f"{self._argument(end, depth, math=math)}\u0338"))
         elif name in STYLES:
             self._skip_space(end)
-        elif name in (
-            "left",
-            "right",
-            "big",
-            "Big",
-            "bigg",
-            "Bigg",
-            "bigl",
-            "bigr",
-            "Bigl",
-            "Bigr",
-            "middle",
-        ):
+        elif name in FENCES:
             if self._at < end and self._tokens[self._at][:1] == ".":
                 self._tokens[self._at] = self._tokens[self._at][1:] or " "
         elif len(name) == 1 and out.last.isalnum() and not math:  # a difference of sets: V\U

@@ -119,7 +119,7 @@ def _details(record: Mapping[str, Any], versions: list[str | None]) -> dict[str,
     details = {
         "is_open_access": True,
         "journal": None if journal is None else [journal, None, None],
-        "comment": None if comment is None else plain(comment),
+        "comment": comment,
         "versions": versions or None,
         "update_date": iso_date(record.get("update_date")),
     }

@@ -14,7 +14,7 @@ from scholarbase.ingest.records import (
     TldrRecord,
     VenueRecord,
 )
-from scholarbase.markup import formulas_of, plain, plain_abstract, without_heading
+from scholarbase.markup import plain, read_abstract, read_text
 
 
 def cleaning(parse: Callable[[bytes], Record | Reject]) -> Callable[[bytes], Record | Reject]:
@@ -34,7 +34,7 @@ def _clean(record: Record | Reject) -> None:
         case PaperRecord():
             clean_paper(record)
         case AbstractRecord():
-            record.abstract, record.written = abstract_of(record.abstract)
+            record.abstract, record.written = _abstract(record.abstract)
         case TldrRecord():
             record.text = plain(record.text)
         case AuthorRecord():
@@ -47,10 +47,10 @@ def _clean(record: Record | Reject) -> None:
 def clean_paper(paper: PaperRecord) -> None:
     """Make the texts of a paper plain, and keep those with formulas as they were written. A title that is nothing but
     markup stays."""
-    title = plain(paper.title) or paper.title
-    paper.written_title, paper.title = formulas_of(paper.title, title), title
+    title, paper.written_title = read_text(paper.title)
+    paper.title = title or paper.title
     if paper.abstract is not None:
-        paper.abstract, paper.written_abstract = abstract_of(paper.abstract)
+        paper.abstract, paper.written_abstract = _abstract(paper.abstract)
     if paper.tldr is not None:
         paper.tldr = plain(paper.tldr)
     paper.authors = [(plain(name) or name, author_id) for name, author_id in paper.authors]
@@ -59,9 +59,10 @@ def clean_paper(paper: PaperRecord) -> None:
     journal = paper.details.get("journal")
     if journal and journal[0]:
         journal[0] = plain(journal[0]) or None
+    if (comment := paper.details.get("comment")) is not None:
+        paper.details["comment"] = plain(comment)
 
 
-def abstract_of(text: str) -> tuple[str, str | None]:
-    """The plain text of an abstract, and the text as it was written if it has formulas."""
-    abstract = plain_abstract(text) or text
-    return abstract, formulas_of(without_heading(text), abstract)
+def _abstract(text: str) -> tuple[str, str | None]:
+    abstract, written = read_abstract(text)
+    return abstract or text, written
