@@ -279,7 +279,7 @@ def trimmed(name: str) -> str:
 def field_ids(scheme: str, value: object) -> list[Identifier]:
     """The ids in a field of a record for ids of one scheme, which may have a prefix, be a link, or have several DOIs.
 
-    Another id than that of the field is read if its form says what it is. ``value`` is a string or a number.
+    An id of another scheme is read too, if its form shows the scheme. ``value`` is a string or a number.
     """
     text = str(value).strip() if isinstance(value, str | int | float) else ""
     if scheme == "DOI" and (found := dois(text)):

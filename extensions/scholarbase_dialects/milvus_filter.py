@@ -45,7 +45,7 @@ _PYTHON: Final = {
     **{"&&": "and", "||": "or", "!": "not", "=": "==", "like": "@"},
     **{word: word for word in ("and", "or", "not", "in")},
 }
-"""Words and signs as Python has them, whose grammar the rest is; ``@`` stands for ``like``."""
+"""Words and signs in Python's form. Python's parser reads the rest; ``@`` stands for ``like``."""
 _SIGNS: Final[dict[type[ast.cmpop], str]] = {
     ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "=", ast.NotEq: "!=",
 }  # fmt: skip

@@ -90,7 +90,7 @@ def write_papers(papers: Iterable[Paper], format: ExportFormat = "bibtex") -> st
 
 
 def citation_key(paper: Paper) -> str:
-    """The paper's own key without the name of its file, else one that is made of its first author, year and title."""
+    """The paper's citation key without its file's name; without a key, one made of first author, year and title."""
     return _own_key(paper) or _made_key(paper)
 
 

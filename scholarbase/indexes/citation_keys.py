@@ -65,7 +65,7 @@ def sharing(connection: sqlite3.Connection, key: str) -> list[tuple[int, str | N
 
 
 def near(connection: sqlite3.Connection, key: str) -> list[str]:
-    """Keys that are similar to one that is unknown, the most similar first: those that differ only in case."""
+    """Keys similar to an unknown one, the most similar first: keys in another case come before the others."""
     rows = connection.execute(
         "SELECT DISTINCT value FROM aliases WHERE scheme = 'Key' LIMIT ?", (_MAX_COMPARED,)
     )

@@ -33,8 +33,11 @@ _MOST_ENTRIES: Final = 10_000
 
 @dataclass(slots=True)
 class Conflict:
-    """An id of records of different papers. ``file`` and ``line`` are those of a record that lost it, or the name of
-    its dataset and 0 where they are not known; ``titles`` are that of the record and that of another one."""
+    """An id that records of different papers have.
+
+    ``file`` and ``line`` say where a record stands that lost the id; if that is not known, its dataset and 0.
+    ``titles``: the title of this record, and of one of the other paper.
+    """
 
     file: str
     line: int

@@ -168,7 +168,6 @@ def build_errors(library: Path) -> Iterator[None]:
         except sqlite3.OperationalError as error:
             if "full" in str(error) or "disk I/O error" in str(error):
                 raise OSError(errno.ENOSPC, str(error)) from error
-            os.close(
-                os.open(os.devnull, os.O_RDONLY)
-            )  # SQLite does not say that too many files are open; this does
+            # SQLite does not say that too many files are open; this does.
+            os.close(os.open(os.devnull, os.O_RDONLY))
             raise

@@ -170,8 +170,8 @@ def record_of(stored: str) -> PaperRecord:
 
 
 def ids_of(record: PaperRecord) -> list[Identifier]:
-    """The ids by which a record joins others, that of its source first. Citation keys do not: other files may use
-    them for other papers."""
+    """The ids that join a record with others, its source's id first. A citation key joins none: another file may
+    give it to another paper."""
     own = (("CorpusId", record.corpus_id), ("OpenAlex", record.external_ids.get("OpenAlex")))
     dois = (("DOI", value) for value in record.further_dois)
     names = (*own, ("arXiv", record.arxiv_id), *record.external_ids.items(), *dois)

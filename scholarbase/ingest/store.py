@@ -280,7 +280,7 @@ class RecordStore:
         self.db.executescript(_CITATION_INDEXES)
 
     def repeated(self) -> list[tuple[str, Key]]:
-        """The datasets and keys of which there are several records."""
+        """Each dataset and key with several records."""
         sql = "SELECT dataset, key FROM records GROUP BY dataset, key HAVING count(*) > 1"
         return self.db.execute(sql).fetchall()
 

@@ -36,7 +36,7 @@ _TERMS: Final = "terms"
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What the worker needs: the library's folder, that of the build, and the parameters of the index."""
+    """The job of the worker: the folders of the library and of the build, and the parameters of the index."""
 
     library: str
     folder: str

@@ -67,7 +67,7 @@ def route(
     """Add a route of a call. A GET response has an entity tag.
 
     Args:
-        what: the method and the path, which follows that of the router, such as ``POST /batch``.
+        what: the method and the path below the router's, such as ``POST /batch``.
         name: the operation's id in the OpenAPI document.
         responses: errors besides those of the router (:func:`problems`).
     """
