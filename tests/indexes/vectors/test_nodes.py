@@ -104,16 +104,15 @@ def test_a_node_that_hangs_is_avoided_until_it_answers(
         for vector in vectors:
             index.search_sparse(BM25, vector, 5, NO_FILTERS)
         assert searches(bad) - before < len(vectors) / 4  # one in five seconds, and half of them otherwise
-        assert searches(good) == 2 * len(vectors)
+        assert searches(good) >= 2 * len(vectors)  # more where it was slow once and was asked again
         bad.fail(None)
 
         def is_used() -> bool:
             for vector in vectors:
                 index.search_sparse(BM25, vector, 5, NO_FILTERS)
-            return "answers again" in caplog.text
+            return f"{pair.urls[0].partition('?')[0]} answers again" in caplog.text
 
         until(is_used)
-    assert f"{pair.urls[0].partition('?')[0]} answers again" in caplog.text
 
 
 @pytest.mark.slow
