@@ -14,14 +14,13 @@ from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from scholarbase.errors import InvalidRequest
-from scholarbase.models.limits import Engine
+from scholarbase.models.limits import Engine, Fusion
 from scholarbase.models.qdrant_addresses import read_addresses
 
 PREFIX = "SCHOLARBASE_"
 
 KeepRule = Literal["text", "arxiv", "title"]
 Profile = Literal["default", "scholarquest"]
-Fusion = Literal["scores", "rrf"]
 
 LEGS: Final = ("bm25", "feedback", "fts5", "learned", "dense")
 """The legs that may have a fusion weight: the sparse leg by its engine, and the dense leg."""
@@ -384,7 +383,7 @@ class Settings(ClientSettings):
     fusion: Fusion = Field(
         "scores",
         description="How hybrid searches fuse their legs: by scores (and the dense leg searches with vectors of the "
-        "first papers too), or by reciprocal rank (rrf).",
+        "first papers too), or by reciprocal rank (rrf). A request with fusion takes precedence.",
     )
     rrf_k: int = Field(60, ge=1, le=1_000_000, description="The k of reciprocal rank fusion.")
     fusion_depth: int = Field(

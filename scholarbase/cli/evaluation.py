@@ -137,7 +137,7 @@ def _modes(text: str | None) -> list[Mode | None]:
 @evaluation.command()
 @click.argument("queries", type=A_PATH)
 @click.option("--mode", help="Search mode: hybrid, sparse or dense, or several, separated by commas.")
-@request_options(SearchRequest, "engine", "exact", "rerank", "rerank_depth")
+@request_options(SearchRequest, "engine", "fusion", "exact", "rerank", "rerank_depth")
 @click.option(
     "--syntax",
     type=click.Choice(SYNTAXES),
@@ -216,8 +216,12 @@ def run(
         judged = judge_passages(source, query_set) if query_set.has_passages else judge(source, query_set)
         runs = []
         for search, used_mode in zip(searches, used_modes, strict=True):
-            leg = "in-paper" if options["in_paper"] else getattr(search, "engine", None)
-            run_name = default_name(query_set, used_mode, leg, options["chunker"] or rerank)
+            own = ("engine", "fusion", "rerank", "chunker")
+            names = [
+                "in-paper" if options["in_paper"] else None,
+                *(getattr(search, name, None) for name in own),
+            ]
+            run_name = default_name(query_set, used_mode, *names)
             if name:
                 run_name = name if len(modes) == 1 else f"{name}-{used_mode}"
             completed = run_searches(
@@ -265,9 +269,13 @@ def _searches(
             f"--{option.replace('_', '-')} applies to queries whose answers are {what}, and {query_set.name} "
             f"({query_set.format}) has others: leave it out."
         )
-    # With several modes, the engine is for those with a sparse leg.
-    without = {"engine": None} if "engine" in known and len(modes) > 1 else {}
-    return [settings(**known | {"mode": m} | (without if m == "dense" else {})) for m in modes]
+    unused: dict[Mode | None, set[str]] = {}
+    if len(modes) > 1:  # the engine is for those with a sparse leg, the fusion for hybrid searches
+        unused = {"dense": {"engine", "fusion"}, "sparse": {"fusion"}}
+    return [
+        settings(**{name: value for name, value in known.items() if name not in unused.get(m, ())}, mode=m)
+        for m in modes
+    ]
 
 
 # -- runs of other systems ------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from scholarbase.models.document_requests import (
     PaperPassagesBody,
     PassageSearch,
 )
-from scholarbase.models.limits import DEFAULT_RERANK_DEPTH, MAX_LIMIT, MODES, Engine, Mode, Syntax
+from scholarbase.models.limits import DEFAULT_RERANK_DEPTH, MAX_LIMIT, MODES, Engine, Fusion, Mode, Syntax
 from scholarbase.models.queries import Query, QuerySet
 from scholarbase.models.requests import SearchRequest
 from scholarbase.models.runs import JudgedQuery, Kind
@@ -101,6 +101,7 @@ class SearchSettings(_Settings):
         syntax: how the queries are read, as words (``plain``) by default: quotation marks and parentheses in questions
             are seldom meant as operators.
         engine: the sparse leg; None sends query syntax to FTS5 and free text to BM25.
+        fusion: how hybrid searches fuse their legs; None is the setting of the library or server.
         pool: search only in each query's candidate pool.
         rerank: the name of a reranker that sorts the first results.
         rerank_depth: the number of first results that it sorts.
@@ -111,6 +112,7 @@ class SearchSettings(_Settings):
 
     kind: ClassVar[Kind] = "search"
     engine: Engine | None = None
+    fusion: Fusion | None = None
     pool: bool = False
     rerank: str | None = None
     rerank_depth: int = DEFAULT_RERANK_DEPTH
@@ -125,7 +127,10 @@ class SearchSettings(_Settings):
         Raises:
             UnsupportedMode: the library lacks the mode. Other errors of a search are raised too.
         """
-        return source.search("search", mode=self.mode, engine=self.engine, limit=1, fields=["id"]).mode
+        response = source.search(
+            "search", mode=self.mode, engine=self.engine, fusion=self.fusion, limit=1, fields=["id"]
+        )
+        return response.mode
 
     def facts(self, mode: Mode, about: Mapping[str, Any]) -> dict[str, Any]:
         """The settings as in the run's manifest, with the ranking settings and the reranker of ``about``, a snapshot.
@@ -160,6 +165,7 @@ class SearchSettings(_Settings):
             syntax=self.syntax,
             mode=mode,
             engine=self.engine,
+            fusion=self.fusion,
             exact=self.exact,
             rerank=self.rerank,
             rerank_depth=self.rerank_depth,
@@ -236,11 +242,9 @@ class PassageSettings(_Settings):
         )
 
 
-def default_name(
-    queries: QuerySet, mode: Mode | None, engine: str | None = None, rerank: str | None = None
-) -> str:
-    """A run's default name, safe as a file name: query set, mode, and engine and reranker if specified."""
-    parts = [queries.name, mode or "best", *filter(None, (engine, rerank))]
+def default_name(queries: QuerySet, mode: Mode | None, *options: str | None) -> str:
+    """A run's default name, safe as a file name: query set, mode, and the other options that are not None."""
+    parts = [queries.name, mode or "best", *filter(None, options)]
     return re.sub(r"[^A-Za-z0-9._]+", "-", "-".join(parts)).strip("-.") or "run"
 
 

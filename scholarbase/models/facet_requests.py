@@ -8,22 +8,17 @@ from pydantic import Field, model_validator
 
 from scholarbase.errors import InvalidRequest
 from scholarbase.models.checks import sent
-from scholarbase.models.limits import (
-    DEFAULT_FACET_VALUES,
-    FACET_RESULTS,
-    MAX_QUERY_LENGTH,
-    Engine,
-    Mode,
-    Syntax,
-)
-from scholarbase.models.requests import FILTER_NAMES, Filters, SearchRequest, Timed
-from scholarbase.models.values import Limit, MinSimilarity
+from scholarbase.models.limits import DEFAULT_FACET_VALUES, FACET_RESULTS, MAX_QUERY_LENGTH
+from scholarbase.models.requests import FILTER_NAMES, RANKING_NAMES, Filters, Ranked, SearchRequest, Timed
+from scholarbase.models.values import Limit
 
-_OF_QUERIES: Final = ("syntax", "mode", "engine", "min_similarity", "exact")
+_OF_QUERIES: Final = (*RANKING_NAMES, "exact")
 """Names that have no effect without ``q``."""
+_OF_EXACT: Final = {"mode": "sparse", "engine": "fts5", "fusion": None, "min_similarity": None}
+"""The ranking of ``exact``."""
 
 
-class FacetsParameters(Filters, Timed):
+class FacetsParameters(Filters, Ranked, Timed):
     """Counts of papers by year, category and venue.
 
     Without ``q`` all papers that match the filters are counted; with ``q`` the first ``FACET_RESULTS`` results of the
@@ -39,18 +34,6 @@ class FacetsParameters(Filters, Timed):
         examples=["string theory"],
         json_schema_extra={"minLength": 1, "maxLength": MAX_QUERY_LENGTH},
     )
-    syntax: Syntax = Field(
-        default="auto", description="How `q` is read, as in `/v1/search`.", examples=["plain"]
-    )
-    mode: Mode | None = Field(
-        default=None,
-        description="The mode of the search whose results are counted, as in `/v1/search`.",
-        examples=["sparse"],
-    )
-    engine: Engine | None = Field(
-        default=None, description="The sparse leg of this search, as in `/v1/search`.", examples=["bm25"]
-    )
-    min_similarity: MinSimilarity = None
     exact: bool = Field(
         default=False,
         description=f"Count all papers that match `q` in the full-text index, instead of the first {FACET_RESULTS:,} "
@@ -74,11 +57,8 @@ class FacetsParameters(Filters, Timed):
                     )
             return self
         if self.exact:
-            for name, value, only in (
-                ("mode", self.mode, "sparse"),
-                ("engine", self.engine, "fts5"),
-                ("min_similarity", self.min_similarity, None),
-            ):
+            for name, only in _OF_EXACT.items():
+                value = getattr(self, name)
                 if value not in (None, only):
                     raise InvalidRequest(
                         f"{name} {value!r} cannot be combined with exact, which counts the papers that match q in the "
@@ -89,16 +69,8 @@ class FacetsParameters(Filters, Timed):
 
     def search(self) -> SearchRequest:
         """The search whose results are counted; with ``exact`` that of the full-text index. Requires ``q``."""
-        values: dict[str, Any] = {
-            name: getattr(self, name) for name in (*FILTER_NAMES, "syntax", "mode", "engine")
-        }
-        changed = {name: value for name, value in values.items() if name in self.model_fields_set}
+        names = self.model_fields_set.intersection((*FILTER_NAMES, *RANKING_NAMES))
+        changed: dict[str, Any] = {name: getattr(self, name) for name in names}
         if self.exact:
-            changed |= {"mode": "sparse", "engine": "fts5"}
-        return SearchRequest(
-            q=self.q or "",
-            limit=FACET_RESULTS,
-            fields=("id",),
-            min_similarity=self.min_similarity,
-            **changed,
-        )
+            changed |= _OF_EXACT
+        return SearchRequest(q=self.q or "", limit=FACET_RESULTS, fields=("id",), **changed)

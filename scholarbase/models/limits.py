@@ -6,6 +6,7 @@ from typing import Final, Literal, get_args
 
 Mode = Literal["hybrid", "sparse", "dense"]
 Engine = Literal["bm25", "feedback", "fts5", "learned"]
+Fusion = Literal["scores", "rrf"]
 Syntax = Literal["auto", "plain", "query"]
 Direction = Literal["citations", "references", "both"]
 CitationSort = Literal["-citation_count", "citation_count", "-date", "date"]

@@ -53,6 +53,7 @@ from scholarbase.models.limits import (
     CitationSort,
     Direction,
     Engine,
+    Fusion,
     Mode,
     ResponseFormat,
     Syntax,
@@ -286,6 +287,24 @@ class _Query(Request):
         examples=[EXAMPLE_QUESTION],
         json_schema_extra={"minLength": 1, "maxLength": MAX_QUERY_LENGTH},
     )
+    limit: Limit = DEFAULT_RESULTS
+    offset: Offset = 0
+    fields: FieldNames = PAPER_FIELDS
+
+    @model_validator(mode="after")
+    def _check_query(self) -> Self:
+        if not self.q.strip():
+            raise InvalidRequest("q is empty: send the words to search for.")
+        if len(self.q) > MAX_QUERY_LENGTH:
+            raise InvalidRequest(f"q has {len(self.q)} characters: the maximum is {MAX_QUERY_LENGTH}.")
+        if not self.q.isascii():
+            check_text(self.q, "q")
+        return self
+
+
+class Ranked(Request):
+    """How papers are ranked by a text."""
+
     syntax: Syntax = Field(
         default="auto",
         description="How `q` is read: as words (plain), as query syntax (query), or as query syntax if it contains "
@@ -306,18 +325,16 @@ class _Query(Request):
         "By default fts5 for query syntax, else bm25.",
         examples=["bm25"],
     )
-    limit: Limit = DEFAULT_RESULTS
-    offset: Offset = 0
-    fields: FieldNames = PAPER_FIELDS
+    fusion: Fusion | None = Field(
+        default=None,
+        description="How a hybrid search fuses its legs: by scores, or by reciprocal rank (rrf). By default as the "
+        "server is set, usually by scores.",
+        examples=["rrf"],
+    )
+    min_similarity: MinSimilarity = None
 
     @model_validator(mode="after")
-    def _check_query(self) -> Self:
-        if not self.q.strip():
-            raise InvalidRequest("q is empty: send the words to search for.")
-        if len(self.q) > MAX_QUERY_LENGTH:
-            raise InvalidRequest(f"q has {len(self.q)} characters: the maximum is {MAX_QUERY_LENGTH}.")
-        if not self.q.isascii():
-            check_text(self.q, "q")
+    def _check_ranked(self) -> Self:
         if self.engine is not None and self.mode == "dense":
             raise InvalidRequest(
                 f"engine {self.engine!r} cannot be combined with mode 'dense', which has no sparse leg: leave one out."
@@ -330,7 +347,10 @@ class _Query(Request):
         return self
 
 
-class SearchRequest(Filters, _Query, Timed):
+RANKING_NAMES: Final = tuple(Ranked.model_fields)
+
+
+class SearchRequest(Filters, Ranked, _Query, Timed):
     """One search. ``mode`` None is hybrid, or sparse if the library has no dense vectors.
 
     ``syntax`` is how ``q`` is read: ``plain`` as words, ``query`` as query syntax, ``auto`` as query syntax if it
@@ -338,6 +358,7 @@ class SearchRequest(Filters, _Query, Timed):
     ``engine`` names the sparse leg: ``bm25`` (vectors in Qdrant), ``feedback`` (BM25, repeated with words of its first
     results), ``fts5`` (SQLite, with query syntax) or ``learned`` (BGE-M3's term weights). None uses FTS5 for query
     syntax, and for free text ``feedback`` in a hybrid search and ``bm25`` in a sparse one.
+    ``fusion`` is how a hybrid search fuses its legs: by ``scores`` or reciprocal rank (``rrf``). None is the setting.
     ``exact`` searches dense vectors without approximation and counts every match. ``min_similarity`` is the least
     cosine of a dense result; None is the library's own limit.
     ``rerank`` names a reranker, which sorts the first ``rerank_depth`` papers.
@@ -352,7 +373,6 @@ class SearchRequest(Filters, _Query, Timed):
         description="Search dense vectors without approximation, and count every match.",
         examples=[False],
     )
-    min_similarity: MinSimilarity = None
     explain: bool = Field(
         default=False,
         description="Show what each leg contributed to a result, and which words of `q` the paper contains.",

@@ -28,6 +28,7 @@ from scholarbase.models.limits import (
     CitationSort,
     Direction,
     Engine,
+    Fusion,
     Mode,
     ReferenceFormat,
     Syntax,
@@ -90,6 +91,7 @@ class RankingArguments(FilterArguments, total=False):
     syntax: Syntax
     mode: Mode | None
     engine: Engine | None
+    fusion: Fusion | None
     min_similarity: float | None
     exact: bool
 

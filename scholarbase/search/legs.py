@@ -201,7 +201,7 @@ class Legs:
         if not vector.any() or plan.floor == math.inf:
             # No paper is nearer than another: a static encoder knows no token of the query, or no paper its words.
             return Ranking([], 0, "eq")
-        near = self._first_sparse(sparse)
+        near = self._first_sparse(sparse) if sparse is not None and plan.fusion == "scores" else []
 
         def search() -> Ranking:
             expanded = vector if not near or stands_out(near) else self._expanded(vector, near, plan)
@@ -221,10 +221,8 @@ class Legs:
 
         return _timed(DENSE, search)
 
-    def _first_sparse(self, sparse: Callable[[], Ranking] | None) -> list[ScoredId]:
-        """The results of the sparse leg, with which the dense leg is expanded; none where it is not."""
-        if sparse is None or self._settings.fusion != "scores":
-            return []
+    def _first_sparse(self, sparse: Callable[[], Ranking]) -> list[ScoredId]:
+        """The results of the sparse leg, with which the dense leg is expanded."""
         try:
             return sparse().hits
         except (EncoderError, VectorIndexError, LibraryCorrupt):

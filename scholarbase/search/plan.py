@@ -22,7 +22,7 @@ from scholarbase.markup import MAY_CHANGE, plain
 from scholarbase.models.checks import as_of_day, shown
 from scholarbase.models.document_requests import PaperPassagesBody, PassageSearch
 from scholarbase.models.encoders import STATIC
-from scholarbase.models.limits import MAX_DEPTH, Engine, Mode
+from scholarbase.models.limits import MAX_DEPTH, Engine, Fusion, Mode
 from scholarbase.models.requests import SearchRequest
 from scholarbase.search.fusion import DENSE_FIRST, FIRST
 from scholarbase.search.known_items import MAY_BE_ID, MOST_SHARING, KnownItem, KnownItems
@@ -46,6 +46,8 @@ class Plan:
     mode: Mode
     engine: Engine | None
     """The sparse leg; None in a dense search."""
+    fusion: Fusion | None
+    """How the legs are fused; None in a search with one leg."""
     filters: ResolvedFilters
     day: int | None
     """The last day of ``as_of``."""
@@ -100,7 +102,8 @@ class Planner:
         """
         request = without_markup(request)
         mode = request.mode or self.best_mode
-        engine = None if mode == "dense" else request.engine or self._default_engine(mode)
+        fusion = request.fusion or self._settings.fusion if mode == "hybrid" else None
+        engine = None if mode == "dense" else request.engine or self._default_engine(fusion)
         self._check_mode(mode, engine)
         self._check_options(request, mode)
         depth = self._depth(request, mode)
@@ -124,6 +127,7 @@ class Planner:
             request,
             mode,
             engine,
+            fusion,
             filters,
             day,
             terms,
@@ -132,7 +136,7 @@ class Planner:
             is_syntax,
             known,
             depth,
-            self._dense_depths(mode, depth, max(request.offset + request.limit, reranked)),
+            self._dense_depths(mode, fusion, depth, max(request.offset + request.limit, reranked)),
             None if mode == "sparse" else self._floor(request, terms, frequencies, day),
             reranked,
             absent is not None or not any(map(str.isalnum, request.q)),
@@ -141,10 +145,10 @@ class Planner:
 
     # -- mode, engine and depth -------------------------------------------------------------------------
 
-    def _default_engine(self, mode: Mode) -> Engine:
+    def _default_engine(self, fusion: Fusion | None) -> Engine:
         if self._settings.engine is not None:
             return self._settings.engine
-        return "feedback" if mode == "hybrid" and self._settings.fusion == "scores" else "bm25"
+        return "feedback" if fusion == "scores" else "bm25"
 
     def _check_mode(self, mode: Mode, engine: Engine | None) -> None:
         if mode != "sparse":
@@ -176,9 +180,14 @@ class Planner:
                 )
 
     def _check_options(self, request: SearchRequest, mode: Mode) -> None:
-        """Reject an unknown reranker, and ``min_similarity`` without dense vectors."""
+        """Reject an unknown reranker, ``fusion`` of one leg, and ``min_similarity`` without dense vectors."""
         if request.rerank is not None:
             check_reranker(request.rerank, self._rerankers)
+        if request.fusion is not None and mode != "hybrid":
+            raise InvalidRequest(
+                f"fusion {request.fusion!r} applies to hybrid searches, and mode {mode!r} has one leg: leave it out, "
+                "or use mode 'hybrid'."
+            )
         if request.min_similarity is not None and mode == "sparse":
             raise InvalidRequest(
                 f"min_similarity {request.min_similarity:g} applies to dense vectors, which mode 'sparse' does not "
@@ -198,10 +207,11 @@ class Planner:
         # A page that extends beyond the last result ends there.
         return deepest if mode == "hybrid" else next(tier for tier in TIERS if min(end, deepest) <= tier)
 
-    def _dense_depths(self, mode: Mode, depth: int, end: int) -> tuple[int, ...]:
+    @staticmethod
+    def _dense_depths(mode: Mode, fusion: Fusion | None, depth: int, end: int) -> tuple[int, ...]:
         if mode == "sparse":
             return ()
-        if mode == "dense" or self._settings.fusion != "scores" or depth <= DENSE_FIRST:
+        if fusion != "scores" or depth <= DENSE_FIRST:
             return (depth,)
         return (DENSE_FIRST,) if end <= FIRST else (DENSE_FIRST, depth)
 

@@ -120,7 +120,7 @@ class Ranker:
         # A known item may be the last of either leg.
         most = 2 * plan.depth if plan.known else max(end, plan.reranked)
         weights = {k: v for k, v in (self._settings.fusion_weights or {}).items() if k in legs}
-        if self._settings.fusion == "scores":
+        if plan.fusion == "scores":
             hits, count, explanations = self._fuse_scores(plan, legs, weights, most)
         else:
             lists = {name: leg.hits for name, leg in legs.items()}

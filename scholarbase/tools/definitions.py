@@ -116,6 +116,7 @@ TOOLS: Final[tuple[Tool, ...]] = (
             "q": "a question, words, title, id or link",
             "syntax": 'query for "phrases", AND, OR, NOT, prefix*, title:word; default plain',
             "mode": "words, meaning or both",
+            "fusion": "of hybrid",
             "limit": f"default {DEFAULT_RESULTS}, to {MAX_LIMIT}",
             "offset": _OFFSET,
             "from": _FROM,

@@ -133,6 +133,7 @@ def test_the_manifest_has_the_search_settings(sample: Library, tmp_path: Path) -
     expected = {
         "mode": "sparse",
         "engine": None,
+        "fusion": None,
         "limit": 7,
         "exact": False,
         "to": "2010",
@@ -561,6 +562,7 @@ def test_a_default_name_is_fit_for_a_file() -> None:
     assert default_name(queries, "sparse") == "mine-sparse"
     assert default_name(queries, None) == "mine-best"
     assert default_name(queries, "sparse", "fts5") == "mine-sparse-fts5"
+    assert default_name(queries, "hybrid", "bm25", "rrf") == "mine-hybrid-bm25-rrf"
     assert default_name(queries, "sparse", None, "minilm") == "mine-sparse-minilm"
     assert default_name(replace(queries, name="../My queries: ü"), "dense") == "My-queries-dense"
 

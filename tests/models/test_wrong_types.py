@@ -82,7 +82,7 @@ ACCEPTED: Final[dict[str, set[str]]] = {
     "status": set(),
     **dict.fromkeys(("limit", "offset"), NUMBERS),
     **dict.fromkeys(
-        ("mode", "engine", "fields", "from_", "to", "within", "as_of", "sort", "rerank"), OPTIONAL
+        ("mode", "engine", "fusion", "fields", "from_", "to", "within", "as_of", "sort", "rerank"), OPTIONAL
     ),
     **dict.fromkeys(("min_citations", "citations_per_seed", "references_per_seed"), NUMBERS | OPTIONAL),
     "min_similarity": OPTIONAL | {"a fraction"},

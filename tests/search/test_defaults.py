@@ -6,23 +6,25 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
+import httpx
 import numpy as np
 import numpy.typing as npt
 import pytest
 
 from scholarbase.encoders import open_encoder
-from scholarbase.errors import LibraryExists, UnsupportedMode
+from scholarbase.errors import InvalidRequest, LibraryExists, UnsupportedMode
 from scholarbase.identifiers import parse
 from scholarbase.indexes.titles import normalize_title
 from scholarbase.ingest.job import ingest
 from scholarbase.ingest.plans import IngestRules
 from scholarbase.models.encoders import PACKAGED
+from scholarbase.models.limits import Fusion, Mode
 from scholarbase.models.papers import Paper
 from scholarbase.models.requests import SearchRequest
 from scholarbase.search.fusion import DENSE_FIRST
 from scholarbase.search.library import Library
 from scholarbase.settings import Settings, load_settings
-from tests.conftest import run_cli, snapshot_of
+from tests.conftest import run_cli, serving_in_thread, snapshot_of
 
 WAYS: Final[list[dict[str, Any]]] = [
     *({"mode": "sparse", "engine": engine} for engine in ("bm25", "feedback", "fts5")),
@@ -260,6 +262,44 @@ def test_words_of_the_month_of_as_of_are_known(tmp_path: Path) -> None:
 
 def test_strange_words_are_searched_by_their_pieces_where_a_request_sets_the_floor(library: Library) -> None:
     assert library.search("asdkjhaskdjh zzzqqq", mode="dense", min_similarity=-1).total == 2440
+
+
+# -- fusion of a request ------------------------------------------------------------------------------------
+
+SEARCHES: Final[list[dict[str, Any]]] = [
+    {"q": "string theory and black holes"},
+    {"q": "supernova neutrinos", "limit": 300, "explain": True, "engine": "feedback"},
+    {"q": "quark AND gluon", "limit": 5, "offset": 5},
+]
+
+
+@pytest.mark.parametrize(("setting", "other"), [("rrf", "scores"), ("scores", "rrf")])
+def test_a_request_fuses_as_the_setting_does(default_library: Path, setting: Fusion, other: Fusion) -> None:
+    with (
+        Library.open(default_library, settings=load_settings(fusion=setting)) as ours,
+        Library.open(default_library, settings=load_settings(fusion=other)) as theirs,
+        serving_in_thread(ours) as our_url,
+        serving_in_thread(theirs) as their_url,
+    ):
+        for search in SEARCHES:
+            fused = search | {"fusion": setting}
+            assert theirs.search(**fused) == ours.search(**search) != theirs.search(**search)
+            expected = httpx.post(f"{our_url}/v1/search", json=search).content
+            assert httpx.post(f"{their_url}/v1/search", json=fused).content == expected
+            assert httpx.get(f"{their_url}/v1/search", params=fused).content == expected
+            assert theirs.facets(search["q"], fusion=setting) == ours.facets(search["q"])
+        batches = [
+            {"searches": SEARCHES},
+            {"searches": [search | {"fusion": setting} for search in SEARCHES]},
+        ]
+        expected = httpx.post(f"{our_url}/v1/search/batch", json=batches[0]).content
+        assert httpx.post(f"{their_url}/v1/search/batch", json=batches[1]).content == expected
+
+
+@pytest.mark.parametrize("mode", ["sparse", "dense"])
+def test_a_search_with_one_leg_rejects_fusion(library: Library, mode: Mode) -> None:
+    with pytest.raises(InvalidRequest, match=f"fusion 'rrf' applies to hybrid searches, and mode '{mode}'"):
+        library.search("string theory", mode=mode, fusion="rrf")
 
 
 # -- profiles ---------------------------------------------------------------------------------------------

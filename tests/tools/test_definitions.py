@@ -27,7 +27,7 @@ NAMES = [
 ]
 OF_TEXTS = NAMES[-2:]
 """The tools that a library without full texts has not."""
-MOST_TOKENS = {True: 2200, False: 1700}
+MOST_TOKENS = {True: 2400, False: 1900}
 """Of the list with the tools for full texts, and without them."""
 
 
