@@ -45,7 +45,6 @@ NOT_RUN: Final = (
     (r".*(https://host/|https://example\.org/|http://server:)", NETWORK),
     (r".*localhost:6333", "needs a Qdrant server"),
     (r"cluster\.md: ", "needs a Qdrant server"),
-    (r"construct\.md: ", "its cassette must be recorded again, since texts are plain now"),
     (
         r"nodes\.md: ",
         "needs a PostgreSQL server, docker or a cluster; tests/extensions/cluster/sessions has the servers",

@@ -20,6 +20,7 @@ from scholarbase.ingest.job import ingest
 from scholarbase.models.papers import Paper
 from scholarbase.search.library import Library
 from tests import fulltexts
+from tests.api.test_exports import with_formulas
 from tests.conftest import run_cli, serving_in_thread, snapshot_of
 from tests.evaluation.test_report_in_browser import browser  # noqa: F401
 from tests.fulltexts import MERGING
@@ -156,11 +157,6 @@ def check_view(page: Page, address: str, shows: str) -> None:
     assert wanted <= set(page.run("window.reached"))
 
 
-DRAWN = pytest.mark.xfail(
-    reason="formulas are drawn now, which these expectations do not know yet", strict=False
-)
-
-
 def drawn(paper: Paper) -> str:
     """The text of a title whose formulas are drawn: indices have no marks."""
     return (paper.title or "").replace("_", "").replace("^", "")
@@ -201,7 +197,6 @@ def test_a_search_shows_what_the_api_returns(page: Page, library: Library) -> No
     ]
 
 
-@DRAWN
 def test_filters_have_counts_and_change_the_results(page: Page, library: Library) -> None:
     page.open(f"#/search?q={quote(QUESTION)}&mode=sparse", shows="fieldset")
     found = library.facets(QUESTION, mode="sparse")
@@ -231,7 +226,6 @@ def test_filters_have_counts_and_change_the_results(page: Page, library: Library
     page.check()
 
 
-@DRAWN
 def test_the_first_results_are_sorted_by_date_and_citations(page: Page, library: Library) -> None:
     page.open(f"#/search?q={quote(QUESTION)}&mode=sparse", shows=".result")
     first = library.search(QUESTION, mode="sparse", limit=100).results
@@ -245,11 +239,14 @@ def test_the_first_results_are_sorted_by_date_and_citations(page: Page, library:
         page.wait(".summary p", "of which the first 100 are sorted")
     page.wait("nav[aria-label=Pages] a", "Next").click()
     page.wait("ol[start='11'] .result")
-    assert page.texts(".result h3") == [one.title for one in most_cited[10:20]]
+    assert page.texts(".result h3") == [drawn(one) for one in most_cited[10:20]]
     page.wait(".copy summary").click()
     page.wait(".copy button", "BibTeX").click()
     page.wait(".copy .panel:not(.hidden)")
-    assert page.run("document.querySelector('.copy textarea').value") == write_papers(most_cited[10:20])
+    entries = write_papers(with_formulas(library, most_cited[10:20]))
+    WebDriverWait(page.driver, SECONDS).until(
+        lambda _: page.run("document.querySelector('.copy textarea').value") == entries
+    )
     page.wait(".copy p", "Python, Command line, MCP call: the first 100 results, best first")
     page.wait(".copy button", "MCP call").click()
     body = json.loads(page.run("document.querySelector('.copy textarea').value"))["params"]["arguments"]
@@ -257,7 +254,6 @@ def test_the_first_results_are_sorted_by_date_and_citations(page: Page, library:
     assert [hit["paper"]["id"] for hit in answered] == [one.id for one in papers]
 
 
-@DRAWN
 def test_copies_for_other_programs_return_the_same_results(page: Page, url: str, library: Library) -> None:
     q = 'title:QCD "it\'s" $HOME `x` \\ OR two'
     page.open(
@@ -294,7 +290,7 @@ def test_copies_for_other_programs_return_the_same_results(page: Page, url: str,
     WebDriverWait(page.driver, SECONDS).until(
         lambda _: (
             page.run("document.querySelector('.copy textarea').value")
-            == write_papers([hit.paper for hit in expected.results])
+            == write_papers(with_formulas(library, [hit.paper for hit in expected.results]))
         )
     )
 
@@ -382,21 +378,20 @@ def test_a_full_text_is_read_by_sections_searched_and_shown_as_pages(page: Page,
     page.driver.get_log("browser")  # which names the response 404
 
 
-@DRAWN
 def test_a_paper_has_its_citations_paged_and_sorted_and_its_graph(page: Page, library: Library) -> None:
     page.open(f"#/paper?id={STRINGS}", shows="section[aria-label='Similar papers'] .result")
     assert page.texts("h1") == ["Two Dimensional QCD is a String Theory"]
     cited = library.citations(STRINGS, limit=10)
     page.wait("section[aria-label='Cited by'] .result")
-    assert page.texts("section[aria-label='Cited by'] h3") == [one.paper.title for one in cited.results]
+    assert page.texts("section[aria-label='Cited by'] h3") == [drawn(one.paper) for one in cited.results]
     assert page.texts("section[aria-label='Cited by'] h2") == [f"Cited by {cited.total:,}"]
     Select(page.wait("section[aria-label='Cited by'] select")).select_by_value("date")
     oldest = library.citations(STRINGS, limit=10, sort="date").results
-    page.wait("section[aria-label='Cited by'] .result:first-child h3", oldest[0].paper.title or "")
+    page.wait("section[aria-label='Cited by'] .result:first-child h3", drawn(oldest[0].paper))
     page.wait("section[aria-label='Cited by'] button", "Next").click()
     page.wait("section[aria-label='Cited by'] ol[start='11']")
     page.wait("summary", "BibTeX").click()
-    entry = write_papers([library.paper(STRINGS)])
+    entry = write_papers(with_formulas(library, [library.paper(STRINGS)]))
     WebDriverWait(page.driver, SECONDS).until(
         lambda _: entry == page.run("document.querySelector('textarea').value")
     )
@@ -520,7 +515,6 @@ def test_the_page_asks_for_a_key_and_keeps_it_in_memory(
 # -- injection -----------------------------------------------------------------------------------------------
 
 
-@DRAWN
 def test_markup_of_papers_queries_and_sessions_is_text(
     browser: Any,  # noqa: F811
     tmp_path: Path,

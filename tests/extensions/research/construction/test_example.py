@@ -20,9 +20,6 @@ def example() -> list[str]:
     return shlex.split(found[1].replace("\\\n", " "))
 
 
-@pytest.mark.xfail(
-    reason="texts are plain now, so that requests differ: the cassette must be recorded again", strict=True
-)
 @pytest.mark.slow
 def test_the_example_runs_offline(
     sample_library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
