@@ -552,7 +552,7 @@ def test_markup_of_papers_queries_and_sessions_is_text(
     body = [(f"{NASTY} section", "1", "section", f"{NASTY} paragraph"), (NASTY, "1.1", "subsection", "More.")]
     text = fulltexts.record(
         "2401.00001",
-        NASTY,
+        f"{NASTY} title 1",
         NASTY,
         "Mon, 2 Jan 2023 00:00:00 GMT",
         "cs.DS",
@@ -602,6 +602,6 @@ def test_markup_of_papers_queries_and_sessions_is_text(
                 )
             if address == "#/search?q=neutrons":
                 assert f"{NASTY} title 1" in page.texts(".result h3")
-                assert f"{NASTY} venue" in page.texts(".facet span:nth-child(2)")
+                page.wait(".facet span:nth-child(2)", f"{NASTY} venue")
             assert page.run("window.hurt") is None
             assert page.all("main script, main img, main iframe") == []
