@@ -39,6 +39,8 @@ SPARE_FILES: Final = 256
 """File descriptors that are left for indexes, sessions and keys."""
 LEAST_FILES: Final = 64
 """Open files that a server of one worker needs to start."""
+ENDING_SECONDS: Final = 0.2
+"""After a server in this process has stopped, until its threads have ended."""
 _holder: Final[Any] = SocketHolder  # its stub lacks the arguments
 
 
@@ -159,3 +161,6 @@ async def serve_until_stopped(server: Embedded) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, server.stop)
     await server.serve()
+    # Granian's thread has told the event loop that it ends, and needs Python's lock once more. An interpreter that ends
+    # meanwhile aborts the process, before Python 3.14 (https://github.com/PyO3/pyo3/pull/4874).
+    await asyncio.sleep(ENDING_SECONDS)
