@@ -137,7 +137,7 @@ def _modes(text: str | None) -> list[Mode | None]:
 @evaluation.command()
 @click.argument("queries", type=A_PATH)
 @click.option("--mode", help="Search mode: hybrid, sparse or dense, or several, separated by commas.")
-@request_options(SearchRequest, "engine", "fusion", "exact", "rerank", "rerank_depth")
+@request_options(SearchRequest, "engine", "fusion", "exact", "negation", "rerank", "rerank_depth")
 @click.option(
     "--syntax",
     type=click.Choice(SYNTAXES),
@@ -260,7 +260,11 @@ def _searches(
 
     settings = PassageSettings if query_set.has_passages else SearchSettings
     known = {name: value for name, value in options.items() if name in settings.__dataclass_fields__}
-    refused = {name: value for name, value in options.items() if name not in (*known, "rerank_depth")}
+    refused = {
+        name: value
+        for name, value in options.items()
+        if name not in (*known, "rerank_depth") and (name, value) != ("negation", "auto")
+    }
     if query_set.has_passages:
         refused["report"] = report
     for option in filter(refused.get, refused):

@@ -20,7 +20,7 @@ from scholarbase.models.document_requests import (
     PaperPassagesBody,
     PassageSearch,
 )
-from scholarbase.models.limits import DEFAULT_RERANK_DEPTH, MAX_LIMIT, MODES, Engine, Fusion, Mode, Syntax
+from scholarbase.models.limits import DEFAULT_RERANK_DEPTH, MAX_LIMIT, MODES, Engine, Fusion, Mode, Negation, Syntax
 from scholarbase.models.queries import Query, QuerySet
 from scholarbase.models.requests import SearchRequest
 from scholarbase.models.runs import JudgedQuery, Kind
@@ -103,6 +103,7 @@ class SearchSettings(_Settings):
         engine: the sparse leg; None sends query syntax to FTS5 and free text to BM25.
         fusion: how hybrid searches fuse their legs; None is the setting of the library or server.
         pool: search only in each query's candidate pool.
+        negation: whether exclusions in queries are read.
         rerank: the name of a reranker that sorts the first results.
         rerank_depth: the number of first results that it sorts.
 
@@ -114,6 +115,7 @@ class SearchSettings(_Settings):
     engine: Engine | None = None
     fusion: Fusion | None = None
     pool: bool = False
+    negation: Negation = "auto"
     rerank: str | None = None
     rerank_depth: int = DEFAULT_RERANK_DEPTH
 
@@ -145,9 +147,10 @@ class SearchSettings(_Settings):
         return facts | ({"ranking": about["ranking"]} if "ranking" in about else {})
 
     def to_dict(self) -> dict[str, Any]:
-        """The settings, those of the reranker only if there is one."""
-        reranking = ("rerank", "rerank_depth") if self.rerank is None else ()
-        return {name: value for name, value in asdict(self).items() if name not in reranking}
+        """The settings, those of the reranker only if there is one, and ``negation`` only if it is off."""
+        omitted = ("rerank", "rerank_depth") if self.rerank is None else ()
+        omitted += ("negation",) if self.negation == "auto" else ()
+        return {name: value for name, value in asdict(self).items() if name not in omitted}
 
     def _request_of(self, query: JudgedQuery, mode: Mode) -> SearchRequest | None:
         if self.pool and query.pool is None:
@@ -167,6 +170,7 @@ class SearchSettings(_Settings):
             engine=self.engine,
             fusion=self.fusion,
             exact=self.exact,
+            negation=self.negation,
             rerank=self.rerank,
             rerank_depth=self.rerank_depth,
             fields=("id",),

@@ -55,6 +55,7 @@ from scholarbase.models.limits import (
     Engine,
     Fusion,
     Mode,
+    Negation,
     ResponseFormat,
     Syntax,
 )
@@ -311,6 +312,13 @@ class Ranked(Request):
         "some (auto). auto ranks a text as plain, with a warning, if its query syntax is invalid, or if it is prose "
         "and fewer than ten papers match.",
         examples=["plain"],
+    )
+    negation: Negation = Field(
+        default="auto",
+        description="auto reads exclusions in `q`, such as `but not surveys`: papers with what is excluded are left "
+        "out, those with what `q` does without come last, and the response says what was `understood`. off searches "
+        "for `q` as it is.",
+        examples=["off"],
     )
     mode: Mode | None = Field(
         default=None,

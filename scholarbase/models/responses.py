@@ -48,7 +48,7 @@ Warnings = Annotated[
 ]
 NextOffset = Annotated[int | None, Meta(description="The `offset` of the next page; null on the last page.")]
 
-_OMITTED_EMPTY: Final = frozenset({"failed_legs", "warnings", "rerank"})
+_OMITTED_EMPTY: Final = frozenset({"failed_legs", "warnings", "rerank", "understood"})
 """Keys of a response that its JSON has only with a value."""
 
 
@@ -58,7 +58,8 @@ _Selector = Callable[[Paper], Any]
 
 class LegExplanation(msgspec.Struct, frozen=True):
     """The contribution of one leg to a result; of `title` or `id`, where `q` is the title or an id of the paper; of
-    `syntax`, where `q` is prose that few papers match as query syntax; of `rerank`, where a reranker scored it."""
+    `syntax`, where `q` is prose that few papers match as query syntax; of `rerank`, where a reranker scored it; of
+    `avoided`, where the paper has a phrase that `q` does without."""
 
     leg: str
     rank: Annotated[int, Meta(description="Counted from 1.")]
@@ -82,6 +83,19 @@ class Hit(msgspec.Struct, frozen=True, omit_defaults=True):
 class FailedLeg(msgspec.Struct, frozen=True):
     leg: str
     detail: str
+
+
+class Understood(msgspec.Struct, frozen=True):
+    """What a question asks for, where it says what it does not want."""
+
+    wanted: Annotated[str, Meta(description="The text that is searched for.")]
+    excluded: Annotated[
+        tuple[str, ...],
+        Meta(description="Papers whose title or abstract has one of these phrases are left out."),
+    ] = ()
+    avoided: Annotated[
+        tuple[str, ...], Meta(description="Papers that have one of these phrases come after all others.")
+    ] = ()
 
 
 class Response(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -156,6 +170,9 @@ class SearchResponse(Response, frozen=True):
     ] = ()
     warnings: Warnings = ()
     rerank: Annotated[str | None, Meta(description="The reranker, if one sorted papers of this page.")] = None
+    understood: Annotated[
+        Understood | None, Meta(description="Present if `q` says what it does not want.")
+    ] = None
     fields: Sequence[str] = PAPER_FIELDS
 
 

@@ -30,6 +30,7 @@ from scholarbase.models.limits import (
     Engine,
     Fusion,
     Mode,
+    Negation,
     ReferenceFormat,
     Syntax,
 )
@@ -89,6 +90,7 @@ class RankingArguments(FilterArguments, total=False):
     """How papers are ranked by a text."""
 
     syntax: Syntax
+    negation: Negation
     mode: Mode | None
     engine: Engine | None
     fusion: Fusion | None

@@ -154,6 +154,14 @@ def head(response: Mapping[str, Any], shown: int) -> str:
         f"Without the leg {plain(failed['leg'])}: {plain(failed['detail'])}"
         for failed in response.get("failed_legs", ())
     ]
+    if understood := response.get("understood"):
+        names = {"wanted": "Searched for", "excluded": "Left out", "avoided": "Last"}
+        read = (understood.get(name) for name in names)
+        lines += [
+            f"{label}: {plain(one if isinstance(one, str) else ', '.join(one))}"
+            for label, one in zip(names.values(), read, strict=True)
+            if one
+        ]
     lines += [f"Warning: {plain(warning)}" for warning in response.get("warnings", ())]
     return "\n".join(lines)
 

@@ -121,7 +121,12 @@ class References(Part):
     def _with_words(self, text: str, filters: ResolvedFilters) -> list[int]:
         """The papers with the words of a reference, the best first."""
         request = SearchRequest(
-            q=text[:MAX_QUERY_LENGTH], mode="sparse", engine="bm25", syntax="plain", limit=WORD_CANDIDATES
+            q=text[:MAX_QUERY_LENGTH],
+            mode="sparse",
+            engine="bm25",
+            syntax="plain",
+            limit=WORD_CANDIDATES,
+            negation="off",
         )
         plan, _ = self._planner.plan(request, filters)
         return [hit.id for hit in self._ranker.rank(plan).hits]

@@ -147,7 +147,7 @@ class Library(Source):
         sizes = {name: one["papers"] for name, one in manifest.sets.items()}
         self._lookup = lookup = Lookup(opened.catalog, opened.snapshot, sizes)
         bm25 = Bm25Text(Bm25Parameters.from_dict(manifest.bm25))
-        self._planner = Planner(opened, bm25)
+        self._planner = Planner(opened, lookup, bm25)
         self._ranker = Ranker(opened, bm25)
         self.by_name: Final = Papers(opened, lookup)
         self.graph: Final = Graph(opened, lookup)
@@ -281,7 +281,8 @@ class Library(Source):
 
     def _respond(self, plan: Plan, warnings: tuple[str, ...]) -> SearchResponse:
         request, ranking = plan.request, self._ranker.rank(plan)
-        if not ranking.total and request.exclude and not plan.matches_nothing:
+        is_excluding = request.exclude or (plan.understood is not None and plan.understood.excluded)
+        if not ranking.total and is_excluding and not plan.matches_nothing:
             warnings += self._exclude_warning(plan)
         if not ranking.total and plan.is_syntax and request.syntax == "auto":
             warnings += (_NO_MATCH,)
@@ -305,19 +306,21 @@ class Library(Source):
             ranking.failed_legs,
             warnings,
             ranking.rerank,
+            plan.understood,
             request.fields,
         )
 
     def _exclude_warning(self, plan: Plan) -> tuple[str, ...]:
-        """A warning if papers match and all of them contain a phrase of ``exclude``."""
+        """A warning if papers match and all of them contain a phrase that is excluded."""
         request = plan.request
         exact = request.exact or plan.mode == "sparse"
-        changes = {"exclude": (), "limit": 1, "offset": 0, "exact": exact, "rerank": None}
+        changes = {"exclude": (), "negation": "off", "limit": 1, "offset": 0, "exact": exact, "rerank": None}
         ranking = self._ranker.rank(self._plan(request.model_copy(update=changes))[0])
         if not ranking.total:
             return ()
         least = "at least " if ranking.relation == "gte" else ""
-        return (f"exclude removes every result: {least}{ranking.total:,} without it.",)
+        what = "exclude removes" if plan.understood is None else "What q excludes removes"
+        return (f"{what} every result: {least}{ranking.total:,} without it.",)
 
     # -- parts ------------------------------------------------------------------------------------------
 

@@ -194,18 +194,22 @@ class Lookup:
         if not phrases:
             return frozenset()
 
+        found = self.matching(query_syntax.any_phrase(phrases), day)
+        if len(found) > MAX_SYNTAX_MATCHES:
+            raise InvalidRequest(
+                f"exclude {list(phrases)!r} matches more than {MAX_SYNTAX_MATCHES:,} papers: use longer phrases."
+            )
+        return found
+
+    def matching(self, expression: str, day: int | None) -> frozenset[int]:
+        """The papers, as of a day, that match an FTS5 expression, one more than ``MAX_SYNTAX_MATCHES`` at most."""
+
         def find() -> frozenset[int]:
-            expression = query_syntax.any_phrase(phrases)
             filters = ResolvedFilters(last_day=day)
-            found = self._catalog.matching_ids(expression, MAX_SYNTAX_MATCHES + 1, filters)
-            if len(found) > MAX_SYNTAX_MATCHES:
-                raise InvalidRequest(
-                    f"exclude {list(phrases)!r} matches more than {MAX_SYNTAX_MATCHES:,} papers: use longer phrases."
-                )
-            return frozenset(found)
+            return frozenset(self._catalog.matching_ids(expression, MAX_SYNTAX_MATCHES + 1, filters))
 
         # Agents repeat the same phrases from search to search.
-        return self._excluded.get((tuple(phrases), day), find)
+        return self._excluded.get((expression, day), find)
 
     def day(self, as_of: str | None) -> int | None:
         """The last day of ``as_of``. Raises NothingLeft if every paper is later."""

@@ -24,9 +24,11 @@ from scholarbase.models.document_requests import PaperPassagesBody, PassageSearc
 from scholarbase.models.encoders import STATIC
 from scholarbase.models.limits import MAX_DEPTH, Engine, Fusion, Mode
 from scholarbase.models.requests import SearchRequest
+from scholarbase.models.responses import Understood
+from scholarbase.search.exclusions import MAY_EXCLUDE, Exclusions
 from scholarbase.search.fusion import DENSE_FIRST, FIRST
 from scholarbase.search.known_items import MAY_BE_ID, MOST_SHARING, KnownItem, KnownItems
-from scholarbase.search.lookup import MAX_SYNTAX_MATCHES
+from scholarbase.search.lookup import MAX_SYNTAX_MATCHES, Lookup
 from scholarbase.search.opening import Opened
 
 Q = TypeVar("Q", SearchRequest, PassageSearch, PaperPassagesBody)
@@ -43,6 +45,7 @@ class Plan:
     """What the legs of a search run, and how far."""
 
     request: SearchRequest
+    """The request; its ``q`` is what is searched for, without exclusions that were read."""
     mode: Mode
     engine: Engine | None
     """The sparse leg; None in a dense search."""
@@ -72,12 +75,16 @@ class Plan:
     """The number of places whose papers are reranked; 0 if the page has none of them."""
     matches_nothing: bool
     """Whether no paper can match: ``q`` has no letter or digit, or is the id of a paper that is not there."""
+    understood: Understood | None = None
+    """What ``q`` wants and excludes, if it excludes something."""
+    lowered: frozenset[int] = frozenset()
+    """The papers that come after all others. ``filters`` excludes them."""
 
 
 class Planner:
     """Makes the plans of searches in one library. Thread-safe."""
 
-    def __init__(self, opened: Opened, bm25: Bm25Text) -> None:
+    def __init__(self, opened: Opened, lookup: Lookup, bm25: Bm25Text) -> None:
         self._manifest = opened.manifest
         self._catalog = opened.catalog
         self._vectors = opened.vectors
@@ -86,6 +93,7 @@ class Planner:
         self._bm25 = bm25
         self._rerankers = opened.rerankers
         self._known_items = KnownItems(self._catalog, bm25)
+        self._exclusions = Exclusions(self._catalog, lookup)
         has_dense = self._manifest.vectors["dimensions"] is not None and self._encoder is not None
         self.best_mode: Final[Mode] = "hybrid" if has_dense else "sparse"
 
@@ -107,11 +115,18 @@ class Planner:
         self._check_mode(mode, engine)
         self._check_options(request, mode)
         depth = self._depth(request, mode)
+        day = None if request.as_of is None else as_of_day(request.as_of)
         filters, is_syntax, expression, warnings = self._read(request, mode, filters)
-        terms = tuple(self._bm25.query(request.q).indices)
         if is_syntax:
             engine = "fts5"
         known, absent = self._known(request, filters, expression, is_syntax=is_syntax)
+        understood, lowered = None, frozenset[int]()
+        if not is_syntax and request.negation == "auto" and not known and MAY_EXCLUDE.search(request.q):
+            understood, filters, lowered, others = self._exclusions.read(request.q, filters, day)
+            warnings += others
+            if understood is not None:
+                request = request.model_copy(update={"q": understood.wanted})
+        terms = tuple(self._bm25.query(request.q).indices)
         if not is_syntax:
             # BM25 vectors have no stop words, so FTS5 runs queries that consist only of stop words.
             by_fts5 = engine == "fts5" or (engine in ("bm25", "feedback") and not terms)
@@ -119,7 +134,6 @@ class Planner:
         # The other pages are the same with and without the reranker.
         has_reranked = request.rerank is not None and request.offset < request.rerank_depth
         reranked = min(request.rerank_depth, depth) if has_reranked else 0
-        day = None if request.as_of is None else as_of_day(request.as_of)
         frequencies: Mapping[int, int] = {}
         if terms and (mode != "sparse" or engine in ("bm25", "feedback")):
             frequencies = self._catalog.document_frequencies(terms, day)
@@ -140,6 +154,8 @@ class Planner:
             None if mode == "sparse" else self._floor(request, terms, frequencies, day),
             reranked,
             absent is not None or not any(map(str.isalnum, request.q)),
+            understood,
+            lowered,
         )
         return plan, warnings if absent is None else (absent,)
 

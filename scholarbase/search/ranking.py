@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from time import perf_counter
+from typing import Final
 
 import msgspec
 import numpy as np
@@ -26,6 +27,9 @@ from scholarbase.search.opening import Opened
 from scholarbase.search.plan import Plan
 from scholarbase.search.reranking import Reranked, Reranking
 from scholarbase.timing import stages
+
+AVOIDED: Final = "avoided"
+"""The name, in explanations, of what lowers a paper with a phrase that the question avoids."""
 
 Explanations = Mapping[int, tuple[LegExplanation, ...]]
 """What each leg contributed to a paper."""
@@ -63,10 +67,13 @@ class Ranker:
         request = plan.request
         legs, failed = self._legs.run(plan)
         end = min(request.offset + request.limit, plan.depth)
-        if plan.mode == "hybrid":
-            ranking, most = self._fused(plan, legs, end), plan.depth
-        else:
-            ranking, most = self._single(plan, legs), MAX_DEPTH
+        most = plan.depth if plan.mode == "hybrid" else MAX_DEPTH
+        ranking = self._ranked(plan, legs, end)
+        last_reranked = (
+            min(plan.reranked, len(plan.known) + len(ranking.hits)) if plan.lowered else plan.reranked
+        )
+        if plan.lowered:
+            ranking = self._with_lowered(plan, ranking, end, failed)
         own = hits = ranking.hits
         total, pageable = ranking.total, ranking.pageable
         if plan.known:
@@ -77,7 +84,7 @@ class Ranker:
                 total = max(total, len(hits))
             elif absent:
                 total += self._uncounted(plan, legs)
-        reranked = self._rerank(plan, hits)
+        reranked = self._rerank(plan, hits, last_reranked)
         if isinstance(reranked, Reranked):
             hits = reranked.hits
         elif reranked is not None:
@@ -99,6 +106,44 @@ class Ranker:
             explanations=explanations,
             failed_legs=tuple(failed),
             rerank=request.rerank if reranked else None,
+        )
+
+    def _ranked(self, plan: Plan, legs: Mapping[str, Ranking], end: int) -> Ranking:
+        """The ranking of the legs, up to ``end`` at least."""
+        return self._fused(plan, legs, end) if plan.mode == "hybrid" else self._single(plan, legs)
+
+    def _with_lowered(self, plan: Plan, ranking: Ranking, end: int, failed: list[FailedLeg]) -> Ranking:
+        """A ranking with the lowered papers after all others. They are searched for only where a page has some."""
+        if ranking.pageable > end:
+            return ranking._replace(relation="gte")
+        filters = plan.filters
+        within = plan.lowered
+        if filters.within is not None or filters.sets:
+            members = self._catalog.in_sets(within, filters.sets) if filters.sets else frozenset[int]()
+            within = members | within & (filters.within or frozenset())
+        among = replace(filters, within=within, sets=(), exclude=filters.exclude - plan.lowered)
+        rest_plan = replace(plan, filters=among, lowered=frozenset())
+        legs, others = self._legs.run(rest_plan)
+        failed += [leg for leg in others if leg not in failed]
+        rest = self._ranked(rest_plan, legs, end)
+        hits, _ = append_scaled(ranking.hits, rest.hits)
+        explanations: Explanations = {}
+        if plan.request.explain:
+            scores = dict(hits)
+            lowered = {
+                hit.id: (
+                    *rest.explanations[hit.id],
+                    LegExplanation(AVOIDED, rank, hit.score, scores[hit.id] - hit.score),
+                )
+                for rank, hit in enumerate(rest.hits, 1)
+            }
+            explanations = {**lowered, **ranking.explanations}
+        return Ranking(
+            hits,
+            ranking.total + rest.total,
+            "eq" if ranking.relation == rest.relation == "eq" else "gte",
+            pageable=ranking.pageable + rest.pageable,
+            explanations=explanations,
         )
 
     def _single(self, plan: Plan, legs: Mapping[str, Ranking]) -> Ranking:
@@ -163,17 +208,16 @@ class Ranker:
         papers = {hit.id for leg in lists.values() for hit in leg}.union(hit.id for hit in first)
         return hits[:end], len(papers), explained
 
-    def _rerank(self, plan: Plan, hits: list[ScoredId]) -> Reranked | FailedLeg | None:
-        """The hits with the first ones reranked, behind the known items; None if there are none to rerank."""
+    def _rerank(self, plan: Plan, hits: list[ScoredId], last: int) -> Reranked | FailedLeg | None:
+        """The hits with the first ones up to ``last`` reranked, behind the known items; None if there are none to
+        rerank."""
         request, known = plan.request, len(plan.known)
-        if request.rerank is None or len(hits[known : plan.reranked]) == 0:
+        if request.rerank is None or len(hits[known:last]) == 0:
             return None
         text = request.q
         if plan.is_syntax:  # without operators, columns and what follows NOT
             text = " ".join(term.word for term in query_syntax.terms(text, syntax=True)) or text
-        return self._reranking.rerank(
-            request.rerank, text, hits, known, plan.reranked, partial=request.partial
-        )
+        return self._reranking.rerank(request.rerank, text, hits, known, last, partial=request.partial)
 
     def _with_terms(
         self, plan: Plan, explanations: Explanations, page: Sequence[int]

@@ -113,7 +113,7 @@ TOOLS: Final[tuple[Tool, ...]] = (
         SearchBody,
         Library.run,
         {
-            "q": "a question, words, title, id or link",
+            "q": "a question, words, title, id or link; reads: but not X",
             "syntax": 'query for "phrases", AND, OR, NOT, prefix*, title:word; default plain',
             "mode": "words, meaning or both",
             "fusion": "of hybrid",

@@ -11,8 +11,9 @@ export const SORTS = [["", "best first"], ["-date", "newest first"], ["date", "o
   ["-citation_count", "most cited first"]];
 const SORTED = 100; // results that are sorted by something else than their score
 const LISTS = ["category", "venue", "author", "exclude"];
-const SINGLE = ["q", "mode", "engine", "syntax", "from", "to", "min_citations", "status", "as_of", "sort", "offset"];
-export const FILTERS = ["syntax", "from", "to", "min_citations", "status", "as_of", ...LISTS];
+const SINGLE = ["q", "mode", "engine", "syntax", "negation", "from", "to", "min_citations", "status", "as_of", "sort",
+  "offset"];
+export const FILTERS = ["syntax", "negation", "from", "to", "min_citations", "status", "as_of", ...LISTS];
 const OF_FACETS = ["q", "mode", "engine", ...FILTERS];
 export const PARAMETERS = [...SINGLE, ...LISTS];
 const PAGE = 10;
@@ -182,8 +183,19 @@ export function open(main, params) {
     list.removeAttribute("aria-busy");
     replace(summary, h("p", null, counted, h("span", { class: "dim" }, ` (${how})`),
       values.sort && all.length < response.total && h("span", { class: "dim" }, `, of which the first ${all.length} are sorted`)),
+      response.understood && exclusions(response.understood),
       (response.warnings ?? []).map((one) => notice(one)), tools(response, results));
     say(`${counted} found.`);
+  }
+
+  // What the question excludes: each phrase with a link to the search without it, in which the others are filters.
+  function exclusions({ wanted, excluded, avoided }) {
+    const all = [...excluded, ...avoided];
+    const chip = (kind) => (phrase) => [h("a", { class: "chip", "aria-label": `Remove ${phrase}`, href: link("search", { ...values,
+      offset: "", q: wanted, exclude: [...values.exclude ?? [], ...all.filter((one) => one !== phrase)] }) },
+    `${kind} ${phrase} \u00d7`), " "];
+    return h("p", null, "Searched for ", h("b", null, wanted), ", ", excluded.map(chip("not")), avoided.map(chip("last:")),
+      h("a", { href: link("search", { ...values, offset: "", negation: "off" }) }, "Search for all words"));
   }
 
   function pastTheEnd(offset, sortedOnes) {
@@ -193,8 +205,8 @@ export function open(main, params) {
   }
 
   function nothing() {
-    const { q, mode, engine, syntax } = values;
-    const without = link("search", { q, mode, engine, syntax });
+    const { q, mode, engine, syntax, negation } = values;
+    const without = link("search", { q, mode, engine, syntax, negation });
     return [notice("Nothing matched."), without !== link("search", values) && h("p", null,
       h("a", { href: without }, "Search without the filters"))];
   }
@@ -261,7 +273,7 @@ export function open(main, params) {
     document.title = values.q ? `${values.q} - ScholarBase` : "ScholarBase"; // takes the browser milliseconds
     try { // after the results, so that counting does not delay them
       const counts = await get("v1/facets", { ...only(values, OF_FACETS.filter((name) => values.q
-        || !["mode", "engine", "syntax"].includes(name))), limit: 12 }, { signal });
+        || !["mode", "engine", "syntax", "negation"].includes(name))), limit: 12 }, { signal });
       keepFocus(() => drawFacets(counts));
     } catch (error) {
       if (!signal.aborted) replace(facets, h("p", { class: "dim" }, `No counts: ${error.message}`));
