@@ -14,9 +14,13 @@ propose*), quoted parts, and words in the capitals of a title (*Learning Without
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Final, NamedTuple
+
+import msgspec
 
 from scholarbase.indexes.catalog import Catalog
 from scholarbase.indexes.filters import ResolvedFilters
@@ -39,6 +43,10 @@ TOPIC: Final = 5
 TOPIC_SHARE: Final = 0.005
 """... and their share of the papers that have the phrase without the negation."""
 CACHED_TOPICS: Final = 4096
+LEAST_INITIALS: Final = 3
+"""Letters of an abbreviation that stands for its long form: shorter ones have several."""
+READ_FOR_NAMES: Final = 200
+"""Papers in which the long form of an abbreviation is looked for."""
 
 MAY_EXCLUDE: Final = re.compile(
     r"\b(?:not|without|non|no|rather|other|exclu\w+|except\w*|omit\w*|skip\w*|ignor\w+|leav\w+|apart|aside|avoid\w*|"
@@ -95,7 +103,7 @@ _EXCLUDED: Final = (
         r"ignoring "
         "omitting skipping"
     ),
-    r"(?:\b(?:any|every)thing\s+)?\bother\s+than",
+    r"\bother\s+than",
     rf"\b(?:but|and)\s+(?:certainly\s+|definitely\s+)?not{_TO}",
     rf"(?<=[,(;])\s*not{_TO}",
     rf"\bbut\s+no|(?:(?<=[,(;])|\band)\s*no(?=\s+{_KIND}\b)|{_WHICH_ARE}\bnot\s+(?:an?\s+)?(?={_KIND}\b)",
@@ -137,7 +145,9 @@ _KEPT: Final = re.compile(
         r"explor\w+ interference intervention interaction re-?training \w+ly (?:human|manual)_\w+ their its our"
     )
     + r"\b|\bwith\s+no\s+(?:loss|regret|prior|access|supervision|knowledge|assumptions?|labels?)\b|\b"
-    + _any("whether_or_not not_only none?_other_than last_but_not languages?_other_than_English")
+    + _any(
+        "whether_or_not with_(?:and|or|vs\\.?|versus)_without not_only none?_other_than last_but_not languages?_other_than_English"
+    )
     + r"\b",
     re.IGNORECASE,
 )
@@ -179,6 +189,11 @@ _EXAMPLES: Final = re.compile(
     + r"\s",
     re.IGNORECASE,
 )
+_RELATIVE: Final = re.compile(
+    rf"\s*(?:(?:the|any|all|those)\s+)?(?:{_PAPERS}|{_METHODS}|those)\s+(?:that|which)\s", re.IGNORECASE
+)
+_GENERIC: Final = re.compile(rf"(?:{_PAPERS}|{_METHODS})", re.IGNORECASE)
+_NAME: Final = re.compile(r"[A-Z]\w*[A-Z]\w*")
 _LEAD: Final = re.compile(
     rf"(?:{_PAPERS}\s+(?:on|about|of|in|with|for|from|{_USING})|{_METHODS}\s+{_USING}|"
     rf"(?:{_PAPERS}|{_METHODS})\s+(?:that|which)\s+(?:are\s+)?(?:{_USE}|{_USING}|{_ABOUT}|{_COVER})|"
@@ -230,6 +245,7 @@ class Exclusions:
         self._catalog = papers
         self._lookup = lookup
         self._topics: Cache[bool] = Cache(CACHED_TOPICS)
+        self._names: Cache[str] = Cache(CACHED_TOPICS)
 
     def read(
         self, q: str, filters: ResolvedFilters, day: int | None
@@ -239,6 +255,11 @@ class Exclusions:
         understood = read(q, self._is_topic)
         if understood is None:
             return None, filters, frozenset(), ()
+        understood = msgspec.structs.replace(
+            understood,
+            excluded=self._with_names(understood.excluded),
+            avoided=self._with_names(understood.avoided),
+        )
         left_out, warnings = self._matching(understood.excluded, day)
         lowered, others = self._matching(understood.avoided, day)
         exclude = filters.exclude | left_out
@@ -259,6 +280,29 @@ class Exclusions:
         return frozenset(), (
             f"More than {MAX_SYNTAX_MATCHES:,} papers have {' or '.join(map(repr, things))}, so they are not left out.",
         )
+
+    def _with_names(self, things: tuple[str, ...]) -> tuple[str, ...]:
+        """The phrases, each with the abbreviation or the long form that texts of the library define for it."""
+        names = (self._names.get(thing, partial(self._other_name, thing)) for thing in things)
+        return tuple(dict.fromkeys(name for pair in zip(things, names, strict=True) for name in pair if name))
+
+    def _other_name(self, thing: str) -> str:
+        """*NMT* for *neural machine translation*, and the other way round; empty if there is none."""
+        parts = words(thing)
+        short = re.fullmatch(r"([A-Z]{2,6})s?", thing)
+        if short is None:
+            initials = "".join(part[0] for part in parts).upper()
+            is_short = len(parts) < LEAST_INITIALS
+            defined = 0 if is_short else self._catalog.count_text(any_phrase([f"{thing} {initials}"]))
+            return initials if defined >= TOPIC else ""
+        papers = sorted(self._catalog.matching_ids(any_phrase([thing]), READ_FOR_NAMES))
+        texts = " ".join(
+            f"{paper.title} {paper.abstract}" for paper in self._catalog.papers(papers, ("title", "abstract"))
+        )
+        long_form = r"[\s-]+".join(rf"{letter}\w*" for letter in short[1])
+        names = re.findall(rf"\b({long_form})\s*\({short[1]}s?\)", texts, re.IGNORECASE)
+        [(name, count)] = Counter(map(str.casefold, names)).most_common(1) or [("", 0)]
+        return name if count >= TOPIC else ""
 
     def _is_topic(self, cue: str, thing: str) -> bool:
         def count() -> bool:
@@ -353,8 +397,11 @@ def _word(cue: _Cue) -> str:
 
 
 def _scope(q: str, cue: _Cue, limit: int) -> int:
-    """The end of what a negation applies to."""
-    end = _END.search(q, cue.end, limit)
+    """The end of what a negation applies to; that of the negation itself if this is no thing."""
+    relative = _RELATIVE.match(q, cue.end)
+    end = _END.search(q, relative.end() if relative else cue.end, limit)
+    if end is not None and end[0].casefold() in ("that", "which", "who"):
+        return cue.end  # what is excluded is narrower than its phrase
     last = end.start() if end else limit
     clause = q[cue.end : last]
     comma = clause.find(",")
@@ -395,7 +442,7 @@ def _cleaned(part: str) -> str:
     text = _TAIL.sub("", text)
     shorter = _TAIL_METHODS.sub("", text)
     if (len(words(shorter)) > 1 and not shorter.endswith("language")) or (
-        shorter != text and shorter[:1].isupper()
+        _NAME.fullmatch(shorter) and not text.isupper()
     ):
         text = shorter
     return " ".join(text.split()) if not _HEADS.fullmatch(text) else part.strip()
@@ -403,7 +450,9 @@ def _cleaned(part: str) -> str:
 
 def _are_valid(things: Iterable[str]) -> bool:
     """Whether there are phrases, and each is one that papers may have."""
-    counts = [len(words(thing)) if _has_words(thing) else 0 for thing in things]
+    counts = [
+        len(words(thing)) if _has_words(thing) and not _GENERIC.fullmatch(thing) else 0 for thing in things
+    ]
     return bool(counts) and min(counts) > 0 and max(counts) <= MAX_THING
 
 

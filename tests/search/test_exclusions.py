@@ -1,0 +1,427 @@
+"""What questions want and exclude. The readings are written by hand."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import closing
+from time import perf_counter
+from typing import Any
+
+import pytest
+
+from scholarbase.encoders import open_encoder
+from scholarbase.errors import InvalidRequest
+from scholarbase.ingest.job import ingest
+from scholarbase.models.encoders import PACKAGED
+from scholarbase.models.facet_requests import FacetsParameters
+from scholarbase.search.exclusions import MAY_EXCLUDE, read
+from scholarbase.search.library import Library
+from tests.conftest import snapshot_of
+
+Reading = tuple[str, list[str], list[str]]
+
+READ: dict[str, Reading] = {
+    # those of issue 42
+    "reinforcement learning for recommender systems, excluding surveys and reviews": (
+        "reinforcement learning for recommender systems",
+        ["surveys", "reviews"],
+        [],
+    ),
+    "machine translation but not neural machine translation": (
+        "machine translation",
+        ["neural machine translation"],
+        [],
+    ),
+    "privacy preserving machine learning other than federated learning": (
+        "privacy preserving machine learning",
+        ["federated learning"],
+        [],
+    ),
+    "clustering algorithms not based on k-means": ("clustering algorithms", [], ["k-means"]),
+    "object detection without deep learning or neural networks": (
+        "object detection",
+        [],
+        ["deep learning", "neural networks"],
+    ),
+    # where a negation stands
+    "Excluding surveys, what is known about dialogue systems?": (
+        "what is known about dialogue systems?",
+        ["surveys"],
+        [],
+    ),
+    "Do not include surveys. Graph neural networks for chemistry": (
+        "Graph neural networks for chemistry",
+        ["surveys"],
+        [],
+    ),
+    "Dialogue systems. I am not interested in chatbots.": ("Dialogue systems.", ["chatbots"], []),
+    "Dialogue systems. I'm not looking for chatbots": ("Dialogue systems.", ["chatbots"], []),
+    "dialogue systems; don\u2019t show chatbots": ("dialogue systems", ["chatbots"], []),
+    "dialogue systems (not chatbots)": ("dialogue systems", ["chatbots"], []),
+    "dialogue systems (excluding chatbots) for health": ("dialogue systems for health", ["chatbots"], []),
+    "dialogue systems, not chatbots, in health": ("dialogue systems in health", ["chatbots"], []),
+    "exploration in reinforcement learning, please leave out papers on bandits": (
+        "exploration in reinforcement learning",
+        ["bandits"],
+        [],
+    ),
+    "graph learning and no surveys": ("graph learning", ["surveys"], []),
+    "graph learning that is not about molecules": ("graph learning", ["molecules"], []),
+    "studies of graphs that do not mention molecules": ("studies of graphs", ["molecules"], []),
+    "apart from GANs, generative models of images": ("generative models of images", ["GANs"], []),
+    "generative models of images with the exception of GANs": (
+        "generative models of images",
+        ["GANs"],
+        [],
+    ),
+    "topic models except LDA, for short texts": ("topic models for short texts", ["LDA"], []),
+    "anything other than transformers for parsing": ("anything for parsing", ["transformers"], []),
+    "methods other than transformers for parsing": ("methods for parsing", ["transformers"], []),
+    "image generation, excluding surveys, published after 2020": (
+        "image generation published after 2020",
+        ["surveys"],
+        [],
+    ),
+    "image generation excluding diffusion models from 2021": (
+        "image generation from 2021",
+        ["diffusion models"],
+        [],
+    ),
+    "image generation, EXCLUDING DIFFUSION MODELS": ("image generation", ["DIFFUSION MODELS"], []),
+    "parsing, except for constituency parsing but not dependency parsing": (
+        "parsing",
+        ["constituency parsing", "dependency parsing"],
+        [],
+    ),
+    # what it applies to
+    "image generation, excluding surveys, reviews, and tutorials": (
+        "image generation",
+        ["surveys", "reviews", "tutorials"],
+        [],
+    ),
+    "text classification, excluding deep methods such as CNNs and RNNs": (
+        "text classification",
+        ["deep methods", "CNNs", "RNNs"],
+        [],
+    ),
+    "learning theory, excluding supervised or unsupervised learning": (
+        "learning theory",
+        ["supervised learning", "unsupervised learning"],
+        [],
+    ),
+    "denoising but not deep learning methods": ("denoising", ["deep learning"], []),
+    "denoising but not transformer-based approaches": ("denoising", ["transformer"], []),
+    "denoising but not learning-based approaches": ("denoising", ["learning-based approaches"], []),
+    "denoising except papers that use wavelets": ("denoising", ["wavelets"], []),
+    "recommendation, excluding any studies of news recommendation": (
+        "recommendation",
+        ["news recommendation"],
+        [],
+    ),
+    "chemistry with graphs, excluding graph networks for proteins": (
+        "chemistry with graphs",
+        ["graph networks for proteins"],
+        [],
+    ),
+    # avoided
+    "recommendation without collaborative filtering for cold start users": (
+        "recommendation for cold start users",
+        [],
+        ["collaborative filtering"],
+    ),
+    "denoising without using deep learning": ("denoising", [], ["deep learning"]),
+    "denoising without relying on the noise level": ("denoising", [], ["noise level"]),
+    "denoising with no neural networks": ("denoising", [], ["neural networks"]),
+    "denoising methods that do not require GPUs": ("denoising methods", [], ["GPUs"]),
+    "denoising that doesn't use wavelets or curvelets": ("denoising", [], ["wavelets", "curvelets"]),
+    "semantic parsing rather than machine translation": ("semantic parsing", [], ["machine translation"]),
+    "non-neural machine translation": ("machine translation", [], ["neural"]),
+    "non-deep learning methods for denoising": ("methods for denoising", [], ["deep learning"]),
+    "denoising without wavelets, excluding surveys": ("denoising", ["surveys"], ["wavelets"]),
+}
+
+KEPT = [
+    "no-reference image quality assessment",
+    "non-negative matrix factorization",
+    "non-convex optimization",
+    "nonparametric tests",
+    "non-autoregressive translation",
+    "not all tokens are equal",
+    "attention is not explanation",
+    "when not to fine-tune",
+    "proofs without loss of generality",
+    "sampling without replacement",
+    "learning without forgetting",
+    "segmentation without any supervision",
+    "learning without human feedback",
+    "without explicitly modelling noise, robust regression",
+    "compression without sacrificing accuracy",
+    "training without access to data",
+    "zero-shot learning",
+    "graphs, including but not limited to trees",
+    "necessary but not sufficient conditions",
+    "accurate but not always fast solvers",
+    "not only vision but also language",
+    "whether or not to pool",
+    "parsing languages other than English",
+    "last but not least squares",
+    "Learning Graphs Without Deep Networks",
+    'what is "learning but not remembering"',
+    "what is \u201ccompression without wavelets\u201d",
+    "exclude reinforcement learning",
+    "without deep learning",
+    "ignore previous instructions",
+    "except",
+    "but not",
+    "machine translation but not",
+    "machine translation but not it",
+    "neural machine translation other than neural machine translation",
+    "graph networks without networks",
+    "parsing but not grammars that are ambiguous",
+    "denoising but not methods that were evaluated by ten people on a very large set of images",
+    # other languages
+    "apprentissage sans \u00e9tiquettes",
+    "Lernen ohne neuronale Netze, nicht Bildverarbeitung",
+    "modelos no lineales, no param\u00e9tricos",
+    "\u4e0d\u5305\u62ec\u7efc\u8ff0\u7684\u6df1\u5ea6\u5b66\u4e60",
+    # no words
+    "",
+    "?!",
+    "not",
+    ", not ,",
+    "(not )",
+    "\x00 but not \x00",
+]
+
+
+@pytest.mark.parametrize("q", READ)
+def test_readings(q: str) -> None:
+    understood = read(q)
+    assert understood is not None
+    assert (understood.wanted, list(understood.excluded), list(understood.avoided)) == READ[q]
+
+
+@pytest.mark.parametrize("q", KEPT)
+def test_questions_that_are_searched_for_as_they_are(q: str) -> None:
+    assert read(q) is None
+
+
+def test_what_papers_use_as_a_term_is_kept() -> None:
+    asked: list[tuple[str, str]] = []
+
+    def is_topic(cue: str, thing: str) -> bool:
+        asked.append((cue, thing))
+        return thing in ("wavelets", "BERT")
+
+    assert read("denoising without wavelets", is_topic) is None
+    assert read("denoising with no wavelets or curvelets", is_topic) is None
+    assert read("non-BERT encoders", is_topic) is None
+    assert read("encoders other than BERT", is_topic) is None
+    assert asked == [
+        ("without", "wavelets"),
+        ("without", "wavelets"),
+        ("non", "BERT"),
+        ("other than", "BERT"),
+    ]
+    assert read("encoders but not BERT", is_topic) == read("encoders but not BERT")
+
+
+ABSTRACT = (
+    "Object detection is often done with convolutional networks, but not with trees. We propose a method without any "
+    "networks, which is fast."
+)
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        ABSTRACT,
+        f"Detection with trees\n{ABSTRACT}",
+        "In this paper trees are compared with networks, excluding small ones.",
+        "Trees are compared with networks, excluding small ones. " * 8,
+        "trees but not networks " * 16,
+    ],
+)
+def test_documents_are_not_read(document: str) -> None:
+    assert read(document) is None
+
+
+def test_long_texts_take_no_time() -> None:
+    for text in (
+        "but not x, " * 900,
+        "not " * 2500,
+        "without " * 55,
+        "(not (" * 90,
+        "other than, " * 49,
+        "a " * 300,
+    ):
+        start = perf_counter()
+        read(text)
+        assert perf_counter() - start < 0.2, text[:20]
+
+
+def test_a_question_without_a_negation_needs_no_reading() -> None:
+    for q in ("graph neural networks for molecules", "nonlinear notions of notation", "knots and withouts"):
+        assert not MAY_EXCLUDE.search(q)
+
+
+# -- searches ------------------------------------------------------------------------------------------------
+
+TEXTS = [
+    ("Statistical machine translation", "Phrase tables are compared."),
+    ("Neural machine translation (NMT)", "Attention is compared."),
+    ("Machine translation of poems", "Translators use neural machine translation."),
+    ("Machine translation with NMT systems", "Neural networks, without phrase tables."),
+    ("Machine translation by rules", "Grammars are written."),
+    ("Translation without phrase tables", "Machine learning of neural machine translation (NMT)."),
+    *(
+        (f"A note {n} on neural machine translation (NMT)", "Attention without phrase tables.")
+        for n in range(6)
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
+    folder = tmp_path_factory.mktemp("negation")
+    rows = [
+        {
+            "corpusid": n,
+            "title": title,
+            "abstract": abstract,
+            "publicationdate": f"20{n:02}-01-01",
+            "externalids": {"ArXiv": f"08{n:02}.0001"},
+        }
+        for n, (title, abstract) in enumerate(TEXTS, 1)
+    ]
+    with closing(open_encoder(PACKAGED)) as encoder:
+        snapshot = snapshot_of(folder / "snapshot", rows)
+        ingest([snapshot], folder / "library", encoder=encoder, encoder_location=PACKAGED)
+    with Library.open(folder / "library") as opened:
+        yield opened
+
+
+WAYS: list[dict[str, Any]] = [
+    {"mode": "sparse"},
+    {"mode": "sparse", "engine": "feedback"},
+    {"mode": "sparse", "engine": "fts5"},
+    {"mode": "dense", "min_similarity": -1},
+    {"mode": "hybrid", "min_similarity": -1},
+]
+
+
+def numbers(response: Any) -> list[int | None]:
+    return [hit.paper.corpus_id for hit in response.results]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_what_is_excluded_is_left_out(small: Library, way: dict[str, Any]) -> None:
+    found = small.search("machine translation but not neural machine translation", limit=100, **way)
+    assert set(numbers(found)) == {1, 5}  # NMT is neural machine translation in these texts
+    same = small.search(
+        "machine translation", exclude=["neural machine translation", "NMT"], limit=100, **way
+    )
+    assert found.results == same.results
+    assert found.total == same.total
+    assert found.to_dict()["understood"] == {
+        "wanted": "machine translation",
+        "excluded": ["neural machine translation", "NMT"],
+        "avoided": [],
+    }
+    off = small.search(
+        "machine translation but not neural machine translation", limit=100, negation="off", **way
+    )
+    assert len(off.results) == len(TEXTS)
+    assert "understood" not in off.to_dict()
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("size", [1, 4, 100])
+def test_what_is_avoided_comes_last(small: Library, way: dict[str, Any], size: int) -> None:
+    q = "machine translation without grammars or poems"
+    pages = []
+    offset: int | None = 0
+    while offset is not None:
+        page = small.search(q, limit=size, offset=offset, explain=True, **way)
+        pages.append(page)
+        offset = page.next_offset
+    hits = [hit for page in pages for hit in page.results]
+    order = [hit.paper.corpus_id for hit in hits]
+    assert sorted(order) == list(range(1, len(TEXTS) + 1))
+    assert set(order[-2:]) == {3, 5}
+    scores = [hit.score for hit in hits]
+    assert scores == sorted(scores, reverse=True)
+    for hit in hits:
+        assert hit.explain
+        assert sum(leg.share for leg in hit.explain) == pytest.approx(hit.score)
+        assert (hit.explain[-1].leg == "avoided") == (hit.paper.corpus_id in (3, 5))
+    assert pages[-1].understood is not None
+    assert pages[-1].understood.avoided == ("grammars", "poems")
+    assert pages[-1].total == len(TEXTS)
+    filtered = small.search(q, limit=100, within=["CorpusId:5", "CorpusId:1"], **way)
+    assert numbers(filtered) == [1, 5]
+
+
+def test_a_term_of_the_library_is_kept(small: Library) -> None:
+    # Seven of the eight papers with phrase tables have none.
+    found = small.search("translation without phrase tables and notes")
+    assert found.understood is None
+
+
+def test_a_title_is_kept(small: Library) -> None:
+    found = small.search("translation without phrase tables", fields=["corpus_id"])
+    assert numbers(found)[0] == 6
+    assert found.understood is None
+
+
+def test_query_syntax_is_not_read(small: Library) -> None:
+    found = small.search('"machine translation" NOT poems but not rules', syntax="query")
+    assert found.understood is None
+    with pytest.raises(InvalidRequest, match="negation"):
+        small.search("x", negation="on")  # type: ignore[arg-type]
+
+
+def test_an_exclusion_that_leaves_nothing_says_so(small: Library) -> None:
+    found = small.search("rules but not grammars or the poems, or translation", mode="sparse")
+    assert found.total == 0
+    assert found.warnings == ("What q excludes removes every result: 1 without it.",)
+
+
+def test_facets_and_batches_read_it_alike(small: Library) -> None:
+    q = "machine translation but not neural machine translation"
+    facets = small.run_facets(FacetsParameters(q=q, mode="sparse"))
+    assert facets.total == 2
+    assert small.run_facets(FacetsParameters(q=q, mode="sparse", negation="off")).total == len(TEXTS)
+    assert small.run_facets(FacetsParameters(q=q, exact=True)).total == 2
+    with pytest.raises(InvalidRequest, match="negation 'off' has no effect without q"):
+        FacetsParameters(negation="off")
+    [one] = small.search_batch([{"q": q, "mode": "sparse"}])
+    assert numbers(one) == numbers(small.search(q, mode="sparse"))
+
+
+def test_an_abbreviation_stands_for_its_long_form(small: Library) -> None:
+    found = small.search("machine translation, excluding NMT", mode="sparse")
+    assert found.understood is not None
+    assert found.understood.excluded == ("NMT", "neural machine translation")
+    assert set(numbers(found)) == {1, 5}
+
+
+def test_a_question_without_a_negation_has_the_same_bytes(small: Library) -> None:
+    for q in (
+        "machine translation",
+        "non-linear poems",
+        "not all poems",
+        "translation with and without rules",
+    ):
+        auto, off = (small.search(q, negation=one).to_dict() for one in ("auto", "off"))  # type: ignore[arg-type]
+        assert auto == off
+
+
+def test_text_shows_what_was_understood(small: Library) -> None:
+    from scholarbase.responses.text import as_text
+
+    found = small.search("machine translation but not poems, without grammars", limit=1)
+    lines = as_text(found.to_dict()).splitlines()
+    assert lines[1:4] == ["Searched for: machine translation", "Left out: poems", "Last: grammars"]
+    assert re.match("1 of at least", lines[0])
