@@ -146,7 +146,8 @@ _KEPT: Final = re.compile(
     )
     + r"\b|\bwith\s+no\s+(?:loss|regret|prior|access|supervision|knowledge|assumptions?|labels?)\b|\b"
     + _any(
-        "whether_or_not with_(?:and|or|vs\\.?|versus)_without not_only none?_other_than last_but_not languages?_other_than_English"
+        "whether_or_not with_(?:and|or|vs\\.?|versus)_without not_only none?_other_than last_but_not "
+        r"languages?_other_than_English"
     )
     + r"\b",
     re.IGNORECASE,
@@ -252,13 +253,13 @@ class Exclusions:
     ) -> tuple[Understood | None, ResolvedFilters, frozenset[int], tuple[str, ...]]:
         """Read a question: what is understood, the filters without papers that are excluded or avoided, the avoided
         papers, and warnings about phrases that too many papers have."""
-        understood = read(q, self._is_topic)
+        understood = read(q, partial(self._is_topic, day))
         if understood is None:
             return None, filters, frozenset(), ()
         understood = msgspec.structs.replace(
             understood,
-            excluded=self._with_names(understood.excluded),
-            avoided=self._with_names(understood.avoided),
+            excluded=self._with_names(understood.excluded, day),
+            avoided=self._with_names(understood.avoided, day),
         )
         left_out, warnings = self._matching(understood.excluded, day)
         lowered, others = self._matching(understood.avoided, day)
@@ -281,21 +282,23 @@ class Exclusions:
             f"More than {MAX_SYNTAX_MATCHES:,} papers have {' or '.join(map(repr, things))}, so they are not left out.",
         )
 
-    def _with_names(self, things: tuple[str, ...]) -> tuple[str, ...]:
+    def _with_names(self, things: tuple[str, ...], day: int | None) -> tuple[str, ...]:
         """The phrases, each with the abbreviation or the long form that texts of the library define for it."""
-        names = (self._names.get(thing, partial(self._other_name, thing)) for thing in things)
+        names = (self._names.get((thing, day), partial(self._other_name, thing, day)) for thing in things)
         return tuple(dict.fromkeys(name for pair in zip(things, names, strict=True) for name in pair if name))
 
-    def _other_name(self, thing: str) -> str:
+    def _other_name(self, thing: str, day: int | None) -> str:
         """*NMT* for *neural machine translation*, and the other way round; empty if there is none."""
         parts = words(thing)
         short = re.fullmatch(r"([A-Z]{2,6})s?", thing)
         if short is None:
             initials = "".join(part[0] for part in parts).upper()
             is_short = len(parts) < LEAST_INITIALS
-            defined = 0 if is_short else self._catalog.count_text(any_phrase([f"{thing} {initials}"]))
+            defined = 0 if is_short else self._count([f"{thing} {initials}"], day)
             return initials if defined >= TOPIC else ""
-        papers = sorted(self._catalog.matching_ids(any_phrase([thing]), READ_FOR_NAMES))
+        papers = sorted(
+            self._catalog.matching_ids(any_phrase([thing]), READ_FOR_NAMES, ResolvedFilters(last_day=day))
+        )
         texts = " ".join(
             f"{paper.title} {paper.abstract}" for paper in self._catalog.papers(papers, ("title", "abstract"))
         )
@@ -304,13 +307,17 @@ class Exclusions:
         [(name, count)] = Counter(map(str.casefold, names)).most_common(1) or [("", 0)]
         return name if count >= TOPIC else ""
 
-    def _is_topic(self, cue: str, thing: str) -> bool:
+    def _is_topic(self, day: int | None, cue: str, thing: str) -> bool:
         def count() -> bool:
             forms = [f"{cue} {thing}", *([] if cue == "other than" else [f"{thing} free"])]
-            negated = self._catalog.count_text(any_phrase(forms))
-            return negated >= TOPIC and negated >= TOPIC_SHARE * self._catalog.count_text(any_phrase([thing]))
+            negated = self._count(forms, day)
+            return negated >= TOPIC and negated >= TOPIC_SHARE * self._count([thing], day)
 
-        return self._topics.get((cue, thing), count)
+        return self._topics.get((cue, thing, day), count)
+
+    def _count(self, phrases: list[str], day: int | None) -> int:
+        """The papers, as of a day, with any of the phrases."""
+        return self._catalog.count_text(any_phrase(phrases), ResolvedFilters(last_day=day))
 
 
 def read(q: str, is_topic: IsTopic = lambda cue, thing: False) -> Understood | None:
