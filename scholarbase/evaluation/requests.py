@@ -20,7 +20,16 @@ from scholarbase.models.document_requests import (
     PaperPassagesBody,
     PassageSearch,
 )
-from scholarbase.models.limits import DEFAULT_RERANK_DEPTH, MAX_LIMIT, MODES, Engine, Fusion, Mode, Negation, Syntax
+from scholarbase.models.limits import (
+    DEFAULT_RERANK_DEPTH,
+    MAX_LIMIT,
+    MODES,
+    Engine,
+    Fusion,
+    Mode,
+    Negation,
+    Syntax,
+)
 from scholarbase.models.queries import Query, QuerySet
 from scholarbase.models.requests import SearchRequest
 from scholarbase.models.runs import JudgedQuery, Kind
