@@ -157,8 +157,8 @@ class SearchSettings(_Settings):
 
     def to_dict(self) -> dict[str, Any]:
         """The settings, those of the reranker only if there is one, and ``negation`` only if it is off."""
-        omitted = ("rerank", "rerank_depth") if self.rerank is None else ()
-        omitted += ("negation",) if self.negation == "auto" else ()
+        omitted = [] if self.rerank else ["rerank", "rerank_depth"]
+        omitted += ["negation"] if self.negation == "auto" else []
         return {name: value for name, value in asdict(self).items() if name not in omitted}
 
     def _request_of(self, query: JudgedQuery, mode: Mode) -> SearchRequest | None:
