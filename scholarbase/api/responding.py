@@ -56,7 +56,7 @@ from scholarbase.settings import Settings
 from scholarbase.tools.responding import CallResponse, apply_session, make_response, unchanged_response
 from scholarbase.tools.tool import Tool
 
-COMMA_SEPARATED: Final = frozenset({"fields", "category", "status"})
+COMMA_SEPARATED: Final = frozenset({"fields", "category", "type", "status"})
 """Parameters that accept values separated by commas in a URL, besides repetition."""
 LARGE_RESPONSE: Final = 2**18
 """Bytes of a response whose compression would block the event loop."""

@@ -60,7 +60,7 @@ class RetrievalTool:
             InvalidRequest: the text is missing or invalid, or there are other arguments.
         """
         name = self.argument
-        text = canonical(arguments, {name: _TEXT}, self.name, {name: self.meaning}).get(name)
+        text = canonical(arguments, {name: _TEXT}, self.name, {name: self.meaning}, (name,)).get(name)
         if not isinstance(text, str) or not text.strip():
             raise InvalidRequest(
                 f"{name} is {shown(text)}: {self.name} needs a text, {self.meaning.lower()}."

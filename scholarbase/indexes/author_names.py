@@ -94,6 +94,16 @@ def expression(name: str) -> str | None:
     return " OR ".join(f"({way})" for way in ways)
 
 
+def beginnings(name: str) -> list[str]:
+    """Return FTS5 expressions for authors with words that begin as those of a name: with all, and with any of them.
+
+    Compared is the first half of a word, at least three letters: what is after it may be misspelt.
+    """
+    parts = [part for part in dict.fromkeys(words(name.removeprefix(NAMED))) if len(part) > 2][:MAX_INITIALS]
+    starts = [f'"{part[: max(3, len(part) // 2)]}"*' for part in parts]
+    return [" AND ".join(starts), " OR ".join(starts)][: len(starts)]
+
+
 def pattern_expression(patterns: Iterable[str]) -> str | None:
     """Return the FTS5 expression for authors whose name has all these words, in any order; None if one has no letter.
 

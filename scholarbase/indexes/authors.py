@@ -11,12 +11,18 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 import orjson
+from rapidfuzz import fuzz, process
 
 from scholarbase.databases import json_list
+from scholarbase.indexes import author_names
 from scholarbase.indexes.filters import ResolvedFilters, filter_sql
 from scholarbase.models.authors import AuthorProfile
 from scholarbase.models.limits import CitationSort
 
+MAX_COMPARED: Final = 1000
+"""Authors whose names are compared with one that nobody has."""
+_SIMILAR: Final = 70
+"""The least similarity (rapidfuzz's, 0 to 100) of such a name."""
 _EXISTS: Final = """EXISTS (
     SELECT 1 FROM author_papers AS wrote CROSS JOIN papers AS p ON p.id = wrote.paper
     WHERE wrote.author = {author} AND p.last_day <= {day}
@@ -76,6 +82,23 @@ def matching(connection: sqlite3.Connection, expression: str, most: int) -> list
     """Return the authors whose names match an expression; more than ``most`` of them if there are more."""
     sql = "SELECT rowid FROM author_words WHERE author_words MATCH ? LIMIT ?"
     return [row[0] for row in connection.execute(sql, (expression, most + 1))]
+
+
+def near(connection: sqlite3.Connection, name: str, most: int) -> list[str]:
+    """Return the names that are most similar to a name, of authors whose words begin as the name's do: those of all its
+    words, else of any, and of these the ``MAX_COMPARED`` with the most papers."""
+    sql = """
+        SELECT n.name FROM (SELECT rowid FROM author_words WHERE author_words MATCH ? LIMIT ?) AS found
+        CROSS JOIN author_names AS n ON n.author = found.rowid
+    """
+    for expression in author_names.beginnings(name):
+        names = [row[0] for row in connection.execute(sql, (expression, MAX_COMPARED))]
+        choices = {one: " ".join(sorted(author_names.words(one))) for one in names}
+        wanted = " ".join(sorted(author_names.words(name)))
+        similar = process.extract(wanted, choices, scorer=fuzz.ratio, limit=most, score_cutoff=_SIMILAR)
+        if similar:
+            return [one for _, _, one in similar]
+    return []
 
 
 def read(

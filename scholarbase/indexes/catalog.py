@@ -324,6 +324,7 @@ class Catalog:
     find_authors = _reads(author_rows.find, _AUTHORS)
     search_authors = _reads(author_rows.search, _AUTHORS)
     authors_named = _reads(author_rows.matching, _AUTHORS)
+    near_authors = _reads(author_rows.near, _AUTHORS)
     authors = _reads(author_rows.read, _AUTHORS)
     author_papers = _reads(author_rows.papers, _AUTHORS)
     papers_of_authors = _reads(author_rows.papers_of, _AUTHORS)

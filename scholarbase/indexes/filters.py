@@ -15,15 +15,17 @@ class ResolvedFilters:
 
     ``first_day`` and ``last_day`` are numbers ``yyyymmdd``: a paper passes when its whole range of possible days is
     within them. ``categories`` and ``venues`` pass when any value matches: a category as stored or its archive
-    (``cs`` for ``cs.CL``), a venue by its key (:func:`venue_key`); ``statuses`` has
-    values of :data:`.status.STATUSES`, () all of them. ``within`` and ``exclude`` are catalogue ids. With
-    ``within`` or ``sets`` only those papers pass that are in ``within`` or in one of these sets.
+    (``cs`` for ``cs.CL``), a venue by its key (:func:`venue_key`); ``types`` and ``not_types`` are publication types as
+    stored; ``statuses`` has values of :data:`.status.STATUSES`, () all of them. ``within`` and ``exclude`` are
+    catalogue ids. With ``within`` or ``sets`` only those papers pass that are in ``within`` or in one of these sets.
     """
 
     first_day: int | None = None
     last_day: int | None = None
     categories: tuple[str, ...] = ()
     venues: tuple[str, ...] = ()
+    types: tuple[str, ...] = ()
+    not_types: tuple[str, ...] = ()
     min_citations: int | None = None
     statuses: tuple[str, ...] = ()
     within: frozenset[int] | None = None
@@ -75,6 +77,10 @@ VENUE_KEYS: Final = """
     )
 """
 """The keys in a list, and those of all other names of the venues that have one of them."""
+_OF_TYPE: Final = """
+    SELECT 1 FROM json_each({}.details, '$.publication_types') AS one
+    WHERE one.value IN (SELECT value FROM json_each(?))
+"""
 
 
 def filter_sql(filters: ResolvedFilters, alias: str) -> tuple[str, list[int | str]]:
@@ -108,6 +114,9 @@ def filter_sql(filters: ResolvedFilters, alias: str) -> tuple[str, list[int | st
         )
     if filters.venues:
         add(f"{alias}.venue_key IN (SELECT value FROM json_each(?))", json_list(filters.venues))
+    for types, operator in ((filters.types, "EXISTS"), (filters.not_types, "NOT EXISTS")):
+        if types:
+            add(f"{operator} ({_OF_TYPE.format(alias)})", json_list(types))
     if filters.min_citations is not None:
         add(f"{alias}.citation_count >= ?", filters.min_citations)
     if filters.statuses:

@@ -32,6 +32,7 @@ class FilterArguments(TimedArguments, total=False):
     to: str | None
     category: Sequence[str]
     venue: Sequence[str]
+    type: Sequence[str]
     author: Sequence[str]
     min_citations: int | None
     status: Sequence[str]

@@ -28,8 +28,10 @@ from scholarbase.models.limits import (
 from scholarbase.models.status import STATUSES
 
 _DATE: Final = re.compile(r"(\d{4})(?:-(\d{2})(?:-(\d{2}))?)?", re.ASCII)
-_CATEGORY: Final = re.compile(r"""(?!.*[,;][a-z])[^\s'"\[\]]{1,50}""")
+_CATEGORY: Final = re.compile(r"""(?!.*[,;][a-z])(?!.* .*\.|.*\..* )[^'"\[\]]{1,50}""")
 """One name, not several. Papers also have names such as I.2.7; and 68T07, with a mark at the end."""
+_SPACED: Final = re.compile(r"[\w-]+\.[\w-]+(?: [\w-]+\.[\w-]+)+")
+"""Several categories between spaces, as records of arXiv list them."""
 MAX_INTEGER: Final = 2**63 - 1
 """SQLite's largest integer: https://sqlite.org/datatype3.html."""
 
@@ -281,17 +283,26 @@ def as_text_arguments(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**arguments, "format": "text"} if isinstance(arguments, Mapping) else arguments
 
 
-def check_categories(values: Sequence[str] | str) -> tuple[str, ...]:
-    """Categories and archives; a string has one, or several separated by commas."""
+def check_types(values: Sequence[str] | str) -> tuple[str, ...]:
+    """Publication types; a string has one, or several separated by commas."""
     parts = values.split(",") if isinstance(values, str) else values
-    names = tuple(name.strip() for name in check_names(parts, "category"))
+    return tuple(name.strip() for name in check_names(parts, "type"))
+
+
+def check_categories(values: Sequence[str] | str) -> tuple[str, ...]:
+    """Categories and archives; a string has one, or several separated by commas or as arXiv lists them."""
+    parts = values.split(",") if isinstance(values, str) else values
+    names: list[str] = []
+    for value in check_names(parts, "category"):
+        name = " ".join(value.split())
+        names += name.split() if _SPACED.fullmatch(name) else [name]
     for name in names:
         if not _CATEGORY.fullmatch(name):
             raise InvalidRequest(
                 f"category contains {name!r}, which is not a category or an archive: use names such as cs.CL and cs, "
                 "each by itself in a list."
             )
-    return names
+    return tuple(names)
 
 
 def check_papers(count: int, what: str) -> None:

@@ -87,6 +87,7 @@ from scholarbase.models.values import (
     Timeout,
     TitleLimit,
     ToDate,
+    Types,
     Venues,
     Within,
     as_tuple,
@@ -250,14 +251,16 @@ class Filters(_Dates):
 
     A paper matches a date limit only if its date is precise enough: a paper with only a year matches ``from_='2006'``
     but not ``from_='2006-03'``, and a paper without a date matches no date limit.
-    ``category`` matches a category (``cs.CL``) or a whole archive (``cs``). ``category``, ``venue`` and ``author``
-    match any of their values. ``exclude`` removes papers whose title or abstract contains one of the phrases, compared
-    by word stems. ``status`` keeps papers that are ``active``, ``withdrawn`` or ``retracted``. ``as_of`` removes papers
-    published after that day (of a month: its last day) or on an unknown day.
+    ``category`` matches a category (``cs.CL``) or a whole archive (``cs``). ``category``, ``venue``, ``type`` and
+    ``author`` match any of their values; a type after a hyphen is left out. ``exclude`` removes papers whose title or
+    abstract contains one of the phrases, compared by word stems. ``status`` keeps papers that are ``active``,
+    ``withdrawn`` or ``retracted``. ``as_of`` removes papers published after that day (of a month: its last day) or on
+    an unknown day.
     """
 
     category: Categories = ()
     venue: Venues = ()
+    type: Types = ()
     author: Authors = ()
     min_citations: MinCitations = None
     status: Statuses = ()

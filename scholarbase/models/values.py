@@ -22,6 +22,7 @@ from scholarbase.models.checks import (
     check_statuses,
     check_text,
     check_title,
+    check_types,
     check_whole,
     date_bounds,
     elements,
@@ -227,6 +228,16 @@ Venues = Annotated[
     Field(
         description="Only papers from one of these venues, by any of their names. In a URL, repeat the parameter.",
         examples=[["arXiv.org"]],
+    ),
+]
+Types = Annotated[
+    StringTuple,
+    BeforeValidator(check_types),
+    Field(
+        description="Only papers of one of these publication types, such as `Review`, `JournalArticle` or "
+        "`Conference`; those of a type after a hyphen (`-Review`) are left out. In a string or a URL, separated by "
+        "commas.",
+        examples=[["-Review"]],
     ),
 ]
 Authors = Annotated[

@@ -145,7 +145,7 @@ class Library(Source):
         self.settings = settings = opened.settings
         self._catalog, self._vectors, self._encoder = opened.catalog, opened.vectors, opened.encoder
         sizes = {name: one["papers"] for name, one in manifest.sets.items()}
-        self._lookup = lookup = Lookup(opened.catalog, opened.snapshot, sizes)
+        self._lookup = lookup = Lookup(opened.catalog, opened.vectors, opened.snapshot, sizes)
         bm25 = Bm25Text(Bm25Parameters.from_dict(manifest.bm25))
         self._planner = Planner(opened, lookup, bm25)
         self._ranker = Ranker(opened, bm25)

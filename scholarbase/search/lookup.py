@@ -12,7 +12,8 @@ from scholarbase.errors import InvalidRequest, NothingLeft, PaperNotFound
 from scholarbase.identifiers import Identifier, parse
 from scholarbase.indexes import author_names, query_syntax
 from scholarbase.indexes.catalog import Catalog
-from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters, category_forms
+from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters
+from scholarbase.indexes.vectors.index import VectorIndex
 from scholarbase.models.author_requests import AuthorPapersBody
 from scholarbase.models.authors import is_author_id, no_author
 from scholarbase.models.checks import as_of_day, date_bounds, shown
@@ -21,6 +22,7 @@ from scholarbase.models.requests import EdgeBody, Filters
 from scholarbase.models.sets import PREFIX, is_set
 from scholarbase.models.status import STATUSES
 from scholarbase.search.cache import Cache
+from scholarbase.search.filter_values import FilterValues, listed
 
 MAX_SYNTAX_MATCHES: Final = 200_000
 """Matches of one FTS5 expression whose ids are needed."""
@@ -28,8 +30,6 @@ CACHED_IDS: Final = 4096
 """Cached paper ids. Looking one up takes a quarter of the SQL time of a short request."""
 CACHED_EXCLUSIONS: Final = 4
 """Cached sets of papers that ``exclude`` removes, of up to 13 MB each."""
-WARNED_IDS: Final = 20
-"""Ids that a warning names."""
 MAX_LISTED_SET: Final = MAX_IDS
 """Papers of a set up to which it is treated as a list of ids, so that dense vectors are compared exactly. Indexes find
 the papers of larger sets by their own fields: within 100,000 of 130,000 papers BM25 took 1.7 ms so, and 191 ms with the
@@ -47,7 +47,11 @@ class Lookup:
     """Looks up ids, filters and days in one catalogue. Thread-safe."""
 
     def __init__(
-        self, papers: Catalog, snapshot: str, sets: Mapping[str, int] = MappingProxyType({})
+        self,
+        papers: Catalog,
+        vectors: VectorIndex,
+        snapshot: str,
+        sets: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
         """
         Args:
@@ -55,6 +59,7 @@ class Lookup:
         """
         self._catalog = papers
         self._snapshot = snapshot
+        self._values = FilterValues(papers, vectors, snapshot)
         self._sizes = sets
         self._sets: Cache[frozenset[int]] = Cache(CACHED_SETS)
         self._numbers: Cache[int] = Cache(CACHED_IDS)
@@ -73,23 +78,30 @@ class Lookup:
         by, unknown = self._papers_by(request.author)
         dates = self.dates(request)
         if isinstance(request, EdgeBody):
-            return replace(dates, within=by), unknown
+            return replace(dates, within=by), unknown + self._values.numbers(dates, None)
         as_of, day = request.as_of, self.day(request.as_of)
         within, sets = self._within(request.within, as_of)
         if by is not None and sets:
             members = self._catalog.in_sets(by, sets)
             within, sets = (members if within is None else members | within), ()
         excluded, warnings = self._excluded_ids(request.exclude_ids, as_of, day)
+        categories, of_categories = self._values.categories(request.category)
+        venues, of_venues = self._values.venues(request.venue)
+        types, not_types, of_types = self._values.types(request.type)
+        of_numbers = self._values.numbers(dates, request.min_citations)
         filters = replace(
             dates,
-            categories=tuple(sorted(set[str]().union(*map(category_forms, request.category)))),
-            venues=self._catalog.venue_keys(request.venue) if request.venue else (),
+            categories=categories,
+            venues=venues,
+            types=types,
+            not_types=not_types,
             min_citations=request.min_citations,
             within=within if by is None else by if within is None else within & by,
             sets=sets,
             exclude=excluded | self._matching_phrases(request.exclude, day),
         )
-        return (NO_FILTERS if filters == NO_FILTERS else filters), warnings + unknown
+        warnings += unknown + of_categories + of_venues + of_types + of_numbers
+        return (NO_FILTERS if filters == NO_FILTERS else filters), warnings
 
     def _within(
         self, within: Sequence[str] | None, as_of: str | None
@@ -151,12 +163,7 @@ class Lookup:
         papers = self._catalog.papers_of_authors(numbers, MAX_AUTHOR_PAPERS)
         if len(papers) > MAX_AUTHOR_PAPERS:
             raise _too_many(authors)
-        if not unknown:
-            return frozenset(papers), ()
-        where = f"this library (snapshot {self._snapshot})"
-        return frozenset(papers), (
-            f"author: nobody in {where} has the name or id {_shown(unknown, WARNED_IDS)}.",
-        )
+        return frozenset(papers), self._values.authors(unknown) if unknown else ()
 
     def authors(self, ids: Sequence[str], as_of: str | None) -> list[int | None]:
         """The numbers of authors, None for those without a paper (as of a day)."""
@@ -185,9 +192,7 @@ class Lookup:
         if not missing:
             return held, ()
         where = f"this library (snapshot {self._snapshot})" + ("" if as_of is None else f" as of {as_of}")
-        return held, (
-            f"exclude_ids has no effect for papers that are not in {where}: {_shown(missing, WARNED_IDS)}.",
-        )
+        return held, (f"exclude_ids has no effect for papers that are not in {where}: {listed(missing)}.",)
 
     def _matching_phrases(self, phrases: Sequence[str], day: int | None) -> frozenset[int]:
         """The papers, as of a day, whose title or abstract contains one of the phrases."""
@@ -281,7 +286,7 @@ class Lookup:
                 else "try a title match or another id of the paper."
             )
             raise PaperNotFound(
-                f"No paper {_shown(missing)} in this library (snapshot {self._snapshot}): {advice}"
+                f"No paper {listed(missing)} in this library (snapshot {self._snapshot}): {advice}"
             )
         numbers = [number for number in found if number is not None]
         if as_of is not None and (day := self.day(as_of)) is not None:
@@ -296,7 +301,7 @@ class Lookup:
         if later:
             which = "Paper {} does" if len(later) == 1 else "Papers {} do"
             raise PaperNotFound(
-                f"{which.format(_shown(later))} not exist as of {as_of}: published later, or on an unknown day. "
+                f"{which.format(listed(later))} not exist as of {as_of}: published later, or on an unknown day. "
                 "Use a later as_of, or leave it out."
             )
 
@@ -313,11 +318,6 @@ def name_expression(name: str, argument: str) -> str:
 
 def _too_many(authors: Sequence[str]) -> InvalidRequest:
     return InvalidRequest(
-        f"author {_shown(authors)} stands for more than {MAX_AUTHOR_PAPERS:,} authors or papers: use whole names, or "
+        f"author {listed(authors)} stands for more than {MAX_AUTHOR_PAPERS:,} authors or papers: use whole names, or "
         "ids."
     )
-
-
-def _shown(ids: Sequence[str], most: int = 5) -> str:
-    more = len(ids) - most
-    return ", ".join(map(repr, ids[:most])) + (f" and {more:,} more" if more > 0 else "")

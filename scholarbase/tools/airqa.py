@@ -80,7 +80,7 @@ class ActionTool(Tool):
 
     def _canonical(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         kinds = {name: {} if name == "answer" else kind for name, kind in self.kinds.items()}  # of any type
-        return written.canonical(arguments, kinds, self.name, self.shown)
+        return written.canonical(arguments, kinds, self.name, self.shown, self.required)
 
 
 def _retrieve(library: Library, action: RetrieveAction) -> PassagesResponse:

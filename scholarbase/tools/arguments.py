@@ -7,7 +7,7 @@ is left as it is, and the request rejects it.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 import orjson
@@ -28,6 +28,7 @@ _OTHER_NAMES: Final[Mapping[str, str]] = {
     "to": "to_ to_date date_to end_date to_year year_to end_year max_year year_max max_date date_max until",
     "category": "categories arxiv_category arxiv_categories",
     "venue": "venues",
+    "type": "types publication_type publication_types document_type paper_type",
     "author": "authors author_name author_names",
     "min_citations": "min_citation_count minimum_citations citation_count_min",
     "mode": "search_mode search_type",
@@ -66,17 +67,19 @@ _TIME: Final = r"[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:Z|[+-]\d{2}:?\d{2})?
 _DATE: Final = re.compile(rf"(\d{{4}})[-/.](\d{{1,2}})(?:[-/.](\d{{1,2}})(?:{_TIME})?)?", re.ASCII)
 _DIGITS: Final = re.compile(r"[0-9]{1,18}")
 _DATES: Final = frozenset({"from", "to", "as_of"})
-_COMMA_SEPARATED: Final = frozenset({"category", "fields", "status"})
+_COMMA_SEPARATED: Final = frozenset({"category", "type", "fields", "status"})
 _IDS: Final = frozenset({"ids", "seeds", "exclude_ids", "within"})
-_NULLS: Final = frozenset({"null", "none"})
-_NULLABLE: Final = frozenset(
-    {"category", "venue", "author", "fields", "from", "to", "as_of", "mode", "sort", "status"}
-)
-"""Arguments of which no value is one of ``_NULLS``."""
+_NULLS: Final = frozenset({"", "null", "none"})
+_LEFT_OUT: Final = _NULLS | {"all"}
+"""Texts that models write for an optional argument that they do not use."""
 
 
 def canonical(
-    arguments: Mapping[str, Any], kinds: Mapping[str, Mapping[str, Any]], tool: str, shown: Mapping[str, str]
+    arguments: Mapping[str, Any],
+    kinds: Mapping[str, Mapping[str, Any]],
+    tool: str,
+    shown: Mapping[str, str],
+    required: Collection[str],
 ) -> dict[str, Any]:
     """The arguments of a call under the names of the tool, with the types of its request, without nulls.
 
@@ -85,6 +88,7 @@ def canonical(
         kinds: the tool's arguments, and the type of each in JSON Schema.
         tool: the tool's name, for messages.
         shown: the arguments that its schema has.
+        required: those that it needs, whose text is taken as it is.
 
     Raises:
         InvalidRequest: they are not an object, an argument is unknown, or two name the same one.
@@ -99,15 +103,24 @@ def canonical(
         key = _known_name(name, kinds)
         if key is None:
             raise InvalidRequest(_unknown(name, kinds, tool, shown))
-        if isinstance(value, str) and not value and (key != "q" or key in values):
-            continue  # models write an empty text for an argument that they do not use
-        if key in _NULLABLE and isinstance(value, str) and value.strip().lower() in _NULLS:
+        if key not in required:
+            if _is_one_of(value, _LEFT_OUT):
+                continue
+        elif value == "" and (key != "q" or key in values):
             continue
         converted = _converted(key, value, kinds[key])
+        if key not in required and isinstance(converted, list) and converted:
+            converted = [one for one in converted if one is not None and not _is_one_of(one, _NULLS)]
+            if not converted or (len(converted) == 1 and _is_one_of(converted[0], _LEFT_OUT)):
+                continue
         if values.get(key, "") not in ("", converted):
             raise InvalidRequest(f"{written[key]!r} and {name!r} are the same argument: send {key} alone.")
         values[key], written[key] = converted, name
     return values
+
+
+def _is_one_of(value: object, texts: Collection[str]) -> bool:
+    return isinstance(value, str) and value.strip().lower() in texts
 
 
 def _known_name(name: str, kinds: Mapping[str, Any]) -> str | None:

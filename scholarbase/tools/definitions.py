@@ -122,6 +122,7 @@ TOOLS: Final[tuple[Tool, ...]] = (
             "from": _FROM,
             "to": _TO,
             "category": "cs.CL or cs",
+            "type": "Review; -Review leaves out",
             "min_citations": "worldwide",
             "exclude": "unwanted phrases",
             "exclude_seen": "unseen only",

@@ -32,6 +32,7 @@ class Tool:
     """For each argument: field name, argument name, default in this tool."""
     kinds: Mapping[str, Mapping[str, Any]] = field(init=False)
     """For each argument its type in JSON Schema."""
+    required: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:
         properties = self.request.model_json_schema()["properties"]
@@ -39,6 +40,8 @@ class Tool:
         fields = [(name, f.alias or name, f.default) for name, f in self.request.model_fields.items()]
         arguments = tuple((name, key, self.defaults.get(key, default)) for name, key, default in fields)
         object.__setattr__(self, "arguments", arguments)
+        required = tuple(name for name, f in self.request.model_fields.items() if f.is_required())
+        object.__setattr__(self, "required", required)
 
     def canonical(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """A model's arguments with the names and types of this tool (:mod:`scholarbase.tools.arguments`).
@@ -46,7 +49,7 @@ class Tool:
         Raises:
             InvalidRequest: an argument is unknown.
         """
-        return written.canonical(arguments, self.kinds, self.name, self.shown)
+        return written.canonical(arguments, self.kinds, self.name, self.shown, self.required)
 
     def parse(self, arguments: Mapping[str, Any]) -> Request:
         """Build the request of ``canonical`` arguments.
@@ -87,7 +90,6 @@ class Tool:
             in_session: whether calls are recorded in a session, which ``exclude_seen`` needs.
             strict: require every argument, with null for one that is left out.
         """
-        required = [name for name, f in self.request.model_fields.items() if f.is_required()]
         properties = {
             name: {**self.kinds[name], "description": description}
             for name, description in self.shown.items()
@@ -96,9 +98,9 @@ class Tool:
         if len(modes) == 1:
             properties.pop("mode", None)
         if not strict:
-            return {"type": "object", "properties": properties, "required": required}
+            return {"type": "object", "properties": properties, "required": [*self.required]}
         properties = {
-            name: kind if name in required else _nullable(kind) for name, kind in properties.items()
+            name: kind if name in self.required else _nullable(kind) for name, kind in properties.items()
         }
         return {
             "type": "object",

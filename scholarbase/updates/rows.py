@@ -32,7 +32,7 @@ from scholarbase.updates.row_changes import Row, RowChanges
 
 _OF_PAPERS: Final = {"papers": 0, "abstracts": 0, "aliases": 2, "written": 0}
 """The tables whose rows belong to one paper, and the column of its number."""
-_PAYLOAD: Final = ("first_day", "last_day", "categories", "venue_key", "citation_count", "status")
+_PAYLOAD: Final = ("first_day", "last_day", "categories", "venue_key", "citation_count", "status", "types")
 
 
 @dataclass(slots=True)
@@ -170,8 +170,9 @@ class CatalogChanges:
     def _paper(self, row: Row | None, abstract: Row | None) -> dict[str, Any] | None:
         if row is None:
             return None
-        named = zip(self._rows.columns["papers"], row, strict=True)
-        return {**dict(named), "abstract": abstract and abstract[1]}
+        named = dict(zip(self._rows.columns["papers"], row, strict=True))
+        types = orjson.loads(named["details"] or "{}").get("publication_types")
+        return {**named, "types": types, "abstract": abstract and abstract[1]}
 
     def _note(self, old: dict[str, Any] | None, new: dict[str, Any] | None) -> None:
         changed = self.changed

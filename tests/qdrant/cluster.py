@@ -266,6 +266,11 @@ class Cluster:
             )
         return [as_stored(record) for record in records]
 
+    def facet(self, name: str, request: models.FacetRequest) -> dict[str, Any]:
+        with self.lock:
+            found = self.local.facet(self.named(name), request.key, request.filter, request.limit or 10)
+        return found.model_dump(mode="json")
+
     def scroll(self, name: str, request: models.ScrollRequest) -> dict[str, Any]:
         with self.lock:
             records, following = self.local.scroll(
@@ -273,6 +278,7 @@ class Cluster:
                 scroll_filter=request.filter,
                 limit=request.limit or 10,
                 offset=request.offset,
+                order_by=request.order_by,
                 with_payload=request.with_payload,
                 with_vectors=request.with_vector or False,
             )

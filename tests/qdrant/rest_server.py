@@ -96,6 +96,11 @@ ROUTES: list[tuple[str, str, Call]] = [
     ),
     (
         "POST",
+        "/collections/{}/facet",
+        lambda c, n, name, body: c.facet(name, models.FacetRequest.model_validate_json(body)),
+    ),
+    (
+        "POST",
         "/collections/{}/points/scroll",
         lambda c, n, name, body: c.scroll(name, models.ScrollRequest.model_validate_json(body)),
     ),

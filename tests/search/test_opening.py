@@ -56,6 +56,12 @@ class MemoryIndex(VectorIndex):
     def count_points(self, filters: ResolvedFilters, vector: str | None) -> int:
         return len(self._passing(filters, vector))
 
+    def values(self, field: str, most: int) -> dict[str, int]:
+        raise NotImplementedError
+
+    def first(self, filters: ResolvedFilters, order: Any = None) -> Any:
+        return next((point.payload.to_dict() for point in self._passing(filters, None)), None)
+
     def retrieve(self, name: str, ids: Sequence[int]) -> list[Any]:
         points = [self._points[one] for one in ids if one in self._points]
         vectors = [(one.id, _vector(one, name)) for one in points]

@@ -16,7 +16,8 @@ from scholarbase.models.limits import SCHEMA_FORMS
 from scholarbase.responses.sizing import estimate_tokens
 from scholarbase.search.library import Library
 from scholarbase.tools import Tools
-from scholarbase.tools.definitions import TOOLS, schemas, tool_named
+from scholarbase.tools.airqa import ACTIONS
+from scholarbase.tools.definitions import RECORDED, TOOLS, schemas, tool_named
 
 QUESTION = "How is two-dimensional QCD related to string theory?"
 SEED = "arXiv:hep-th/9301068"
@@ -154,13 +155,17 @@ def test_the_list_of_tools_is_short() -> None:
             assert estimate_tokens(tools) < most
 
 
-def test_null_arguments_mean_omitted(sample: Library) -> None:
-    for tool in TOOLS:
+@pytest.mark.parametrize("null", [None, "", " ", "null", "None", "all", ["null"], ["all"], "[\"none\"]"])
+def test_nulls_in_optional_arguments_mean_left_out(null: Any) -> None:
+    for tool in (*TOOLS, *ACTIONS, *RECORDED):
         least: dict[str, Any] = {
-            name: [SEED] if name in ("ids", "seeds", "titles") else SEED for name in tool.schema()["required"]
+            name: [SEED] if name in ("ids", "seeds", "titles") else 1 if name == "page_number" else SEED
+            for name in tool.required
         }
-        nulls = dict.fromkeys(set(tool.shown) - set(least))
-        assert tool.parse(tool.canonical({**least, **nulls})) == tool.parse(least)
+        lists = {name for name, kind in tool.kinds.items() if kind.get("type") == "array"}
+        optional = set(tool.kinds) - set(least)
+        nulls = dict.fromkeys(optional & lists if isinstance(null, list) or "[" in str(null) else optional, null)
+        assert tool.canonical({**least, **nulls}) == tool.canonical(least)
 
 
 def test_invalid_arguments_raise_invalid_request() -> None:
@@ -256,9 +261,11 @@ def test_other_names_and_values_are_understood() -> None:
         *(({"q": "x", name: 2001}, {"q": "x", "to": "2001"}) for name in ("year_max", "max_date")),
         *(({"q": "x", name: 2001}, {"q": "x", "from": "2001"}) for name in ("min_date", "date_min")),
         (
-            {"q": "x", "category": "null", "venue": "None", "from": "none", "exclude": "null"},
-            {"q": "x", "exclude": ["null"]},
+            {"q": "x", "category": "null", "venue": "None", "from": "none", "exclude": "null", "limit": "all"},
+            {"q": "x"},
         ),
+        ({"q": "x", "category": ["cs.CL", "", "null"], "within": ["all"]}, {"q": "x", "category": ["cs.CL"]}),
+        ({"q": "none", "category": ["cs.CL", "all"]}, {"q": "none", "category": ["cs.CL", "all"]}),
     ]
     for written, expected in understood:
         assert tool_named("search_papers").canonical(written) == expected

@@ -22,15 +22,16 @@ BM25 = "bm25"
 LEARNED = "learned"
 
 INTEGER_FIELDS: Final = ("first_day", "last_day", "citation_count")
-KEYWORD_FIELDS: Final = ("categories", "venue", "sets", "status")
+KEYWORD_FIELDS: Final = ("categories", "venue", "sets", "status", "types")
 """The fields of a payload, each with an index."""
 
 
 PAYLOAD_COLUMNS: Final = """
     first_day, last_day, categories, venue_key, citation_count,
-    (SELECT group_concat(name, ' ') FROM sets WHERE paper = papers.id), status
+    (SELECT group_concat(name, ' ') FROM sets WHERE paper = papers.id), status,
+    details -> '$.publication_types'
 """
-"""The SQL of the values of a payload, of a row of ``papers``. The names of sets have no spaces."""
+"""The SQL of the values of a payload, of a row of ``papers``. The names of sets have no spaces; types are JSON."""
 
 
 class SparseVector(NamedTuple):
@@ -65,6 +66,7 @@ class Payload:
     citation_count: int | None = None
     sets: list[str] = field(default_factory=list)
     status: str | None = None
+    types: list[str] = field(default_factory=list)
 
     @classmethod
     def of_paper(
@@ -76,10 +78,13 @@ class Payload:
         citation_count: int | None,
         sets: str | None,
         status: str | None,
+        types: str | None,
     ) -> Payload:
         """The payload of a row of the catalogue: the columns in ``PAYLOAD_COLUMNS``."""
         keys = category_keys((categories or "").split())
-        return cls(first_day, last_day, keys, venue, citation_count, sorted((sets or "").split()), status)
+        named = sorted((sets or "").split())
+        of_types = sorted(set(json.loads(types))) if types else []
+        return cls(first_day, last_day, keys, venue, citation_count, named, status, of_types)
 
     def to_dict(self) -> dict[str, Any]:
         """The known fields. A missing field fails every filter on it."""
@@ -91,6 +96,7 @@ class Payload:
             "citation_count": self.citation_count,
             "sets": list(self.sets) or None,
             "status": self.status,
+            "types": list(self.types) or None,
         }
         return {name: value for name, value in stored.items() if value is not None}
 
@@ -131,10 +137,12 @@ def qdrant_filter(filters: ResolvedFilters, vector: str | None = None) -> dict[s
         ),
         *any_of("categories", filters.categories),
         *any_of("venue", filters.venues),
+        *any_of("types", filters.types),
         *(among if len(among) < 2 else [{"should": among}]),
         *([] if vector is None else [{"has_vector": vector}]),
     ]
     must_not: list[dict[str, Any]] = [{"has_id": list(filters.exclude)}] if filters.exclude else []
+    must_not += any_of("types", filters.not_types)
     # Points of active papers have no status.
     if ACTIVE not in filters.statuses:
         must += any_of("status", filters.statuses)

@@ -298,15 +298,22 @@ class VectorIndex(ABC):
         """The exact number of points that pass the filters and have this vector, if it is specified."""
 
     @abstractmethod
+    def values(self, field: str, most: int) -> dict[str, int]:
+        """The ``most`` frequent values of a field of :data:`.base.KEYWORD_FIELDS`, and the number of points of each."""
+
+    @abstractmethod
     def retrieve(self, name: str, ids: Sequence[int]) -> Sequence[Any]:
         """The records of these points, each with ``id`` and a ``vector`` dict that has only ``name``."""
 
     @abstractmethod
-    def scroll(self, offset: Any, limit: int, *, payload: bool, vectors: bool) -> tuple[list[Any], Any]:
-        """Up to ``limit`` records from ``offset`` on, and the next offset, None at the end.
+    def first(self, filters: ResolvedFilters, order: tuple[str, bool] | None = None) -> dict[str, Any] | None:
+        """The payload of a point that passes the filters, None without one: the first by a field of
+        :data:`.base.INTEGER_FIELDS`, from its greatest value down with True."""
 
-        Each has an ``id`` and, where requested, ``payload`` and ``vector``.
-        """
+    @abstractmethod
+    def scroll(self, offset: Any, limit: int, *, payload: bool, vectors: bool) -> tuple[list[Any], Any]:
+        """Up to ``limit`` records from ``offset`` on, each with its ``id`` and, where requested, ``payload`` and
+        ``vector``; and the next offset, None at the end."""
 
     @abstractmethod
     def close(self) -> None: ...
@@ -378,6 +385,11 @@ class EdgeIndex(VectorIndex):
         with engine_errors(self.path, "count its points"):
             return self._shard.count(qdrant.CountRequest(exact=True, filter=_engine_filter(filters, vector)))
 
+    def values(self, field: str, most: int) -> dict[str, int]:
+        with engine_errors(self.path, "count values"):
+            hits = self._shard.facet(qdrant.FacetRequest(field, most)).hits
+        return {str(hit.value): hit.count for hit in hits}
+
     def retrieve(self, name: str, ids: Sequence[int]) -> list[qdrant.Record]:
         with engine_errors(self.path, "read vectors"):
             return self._shard.retrieve(list(ids), with_payload=False, with_vector=[name])
@@ -395,6 +407,15 @@ class EdgeIndex(VectorIndex):
                     self._shard.close()
                     self._shard = qdrant.EdgeShard.load(str(self.path), edge_config(self.config))
                 read = 0
+
+    def first(self, filters: ResolvedFilters, order: tuple[str, bool] | None = None) -> dict[str, Any] | None:
+        directions = qdrant.Direction.Asc, qdrant.Direction.Desc
+        by = None if order is None else qdrant.OrderBy(order[0], directions[order[1]])
+        with engine_errors(self.path, "read a point"):
+            points, _ = self._shard.scroll(
+                qdrant.ScrollRequest(None, 1, _engine_filter(filters), True, False, by)
+            )
+        return (points[0].payload or {}) if points else None
 
     def scroll(
         self, offset: Any, limit: int, *, payload: bool, vectors: bool

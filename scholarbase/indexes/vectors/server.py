@@ -110,6 +110,13 @@ class ServerIndex(VectorIndex):
 
         return self._nodes.read(f"count the points of {self.collection!r}", count)
 
+    def values(self, field: str, most: int) -> dict[str, int]:
+        async def count(client: AsyncQdrantClient) -> list[models.FacetValueHit]:
+            return (await client.facet(self.collection, field, limit=most)).hits
+
+        hits = self._nodes.read(f"count the values of {self.collection!r}", count)
+        return {str(hit.value): hit.count for hit in hits}
+
     def retrieve(self, name: str, ids: Sequence[int]) -> list[models.Record]:
         records = self._nodes.read(
             f"read vectors of {self.collection!r}",
@@ -118,6 +125,17 @@ class ServerIndex(VectorIndex):
             ),
         )
         return _as_stored(records)
+
+    def first(self, filters: ResolvedFilters, order: tuple[str, bool] | None = None) -> dict[str, Any] | None:
+        directions = models.Direction.ASC, models.Direction.DESC
+        by = None if order is None else models.OrderBy(key=order[0], direction=directions[order[1]])
+        points, _ = self._nodes.read(
+            f"read a point of {self.collection!r}",
+            lambda client: client.scroll(
+                self.collection, scroll_filter=_filter(filters), limit=1, order_by=by, with_payload=True
+            ),
+        )
+        return (points[0].payload or {}) if points else None
 
     def scroll(
         self, offset: Any, limit: int, *, payload: bool, vectors: bool

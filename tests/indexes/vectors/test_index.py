@@ -33,6 +33,12 @@ class Ranked(VectorIndex):
     def count_points(self, filters: ResolvedFilters, vector: str | None) -> int:
         raise NotImplementedError
 
+    def values(self, field: str, most: int) -> dict[str, int]:
+        raise NotImplementedError
+
+    def first(self, filters: ResolvedFilters, order: Any = None) -> Any:
+        raise NotImplementedError
+
     def retrieve(self, name: str, ids: Sequence[int]) -> Sequence[Any]:
         raise NotImplementedError
 

@@ -55,6 +55,10 @@ FILTERS = {
     "zero citations": ResolvedFilters(min_citations=0),
     "ids": ResolvedFilters(within=frozenset({3, 5, 120, 121, 122, 299, 320, 9999})),
     "not ids": ResolvedFilters(exclude=frozenset(range(1, 250))),
+    "type": ResolvedFilters(types=("Review", "Book")),
+    "not of a type": ResolvedFilters(not_types=("Review",)),
+    "a type that is no other": ResolvedFilters(types=("JournalArticle",), not_types=("Review",)),
+    "no such type": ResolvedFilters(types=("Poem",)),
     "active": ResolvedFilters(statuses=("active",)),
     "not retracted": ResolvedFilters(statuses=("active", "withdrawn")),
     "retracted": ResolvedFilters(statuses=("retracted",)),
@@ -85,6 +89,8 @@ def passes(number: int, payload: Payload, filters: ResolvedFilters) -> bool:
         filters.last_day is None or (payload.last_day is not None and payload.last_day <= filters.last_day),
         not filters.categories or bool(set(filters.categories) & set(payload.categories)),
         not filters.venues or payload.venue in filters.venues,
+        not filters.types or bool(set(filters.types) & set(payload.types)),
+        not set(filters.not_types) & set(payload.types),
         filters.min_citations is None
         or (payload.citation_count is not None and payload.citation_count >= filters.min_citations),
         (filters.within is None and not filters.sets)
@@ -188,6 +194,22 @@ def test_counts_are_exact(index: VectorIndex, corpus: Corpus) -> None:
         dense = sum(point.dense is not None for point in allowed)
         assert index.count(filters) == index.count(filters, vector=BM25) == len(allowed), name
         assert index.count(filters, vector=DENSE) == dense, name
+
+
+def test_values_and_limits_of_fields_are_those_of_the_payloads(index: VectorIndex, corpus: Corpus) -> None:
+    payloads = [point.payload for point in corpus.points]
+    counts = Counter(one for payload in payloads for one in payload.categories)
+    assert index.values("categories", 1000) == counts
+    assert list(index.values("types", 1).values()) == [sum("Review" in one.types for one in payloads)]
+    days = [one.first_day for one in payloads if one.first_day is not None]
+    for greatest, extreme in ((True, max), (False, min)):
+        first = index.first(NO_FILTERS, ("first_day", greatest))
+        assert first is not None
+        assert first["first_day"] == extreme(days)
+    for filters in FILTERS.values():
+        passing = [point.payload for point in corpus.points if passes(point.id, point.payload, filters)]
+        first = index.first(filters)
+        assert Payload.from_dict(first) in passing if first is not None else not passing, filters
 
 
 def test_ties_break_by_lowest_id_at_every_limit(index: VectorIndex, corpus: Corpus) -> None:
