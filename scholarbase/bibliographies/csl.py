@@ -8,6 +8,7 @@ from typing import Any, Final
 import orjson
 
 from scholarbase.bibliographies.ids import find_ids, leading_ids
+from scholarbase.bibliographies.json_items import EXPECTED, as_item, json_items
 from scholarbase.bibliographies.names import listed_names, split_keywords
 from scholarbase.bibliographies.references import (
     CHECKING,
@@ -20,19 +21,19 @@ from scholarbase.bibliographies.references import (
 from scholarbase.bibliographies.years import first_year, whole_day
 from scholarbase.identifiers import field_ids
 from scholarbase.markup import plain
+from scholarbase.models.checks import shown
 
+SHOWN_KEYS: Final = 12
+"""Keys of an object that a message names."""
 _WITH_IDS: Final = ("DOI", "arXiv", "PMID", "PMCID", "URL", "note", "number", "container-title")
 
 
 def read_csl(text: str, purpose: Purpose = CHECKING) -> list[Reference]:
-    """The references of a JSON list of items, of one item, or of an object with ``items``."""
+    """The references of JSON: items of CSL-JSON, or what :mod:`.json_items` reads as such."""
     try:
-        content = orjson.loads(text)
+        items = json_items(text)
     except orjson.JSONDecodeError as error:
-        return [unreadable(text.strip(), 1, f"The CSL-JSON is not valid: {error}.")]
-    items = content.get("items", [content]) if isinstance(content, dict) else content
-    if not isinstance(items, list):
-        return [unreadable(text.strip(), 1, "The CSL-JSON has no list of items.")]
+        return [unreadable(text.strip(), 1, f"The JSON is not valid: {error}.")]
     # JSON has no lines of its own: items are numbered.
     return [reference_of(item, place, purpose) for place, item in enumerate(items, 1)]
 
@@ -53,6 +54,11 @@ def reference_of(item: Any, place: int, purpose: Purpose = CHECKING) -> Referenc
         return refused
     if not isinstance(item, dict):
         return unreadable(raw, place, "The item is not a JSON object.")
+    found = item
+    item = as_item(item)
+    if not any(item.get(key) for key in ("title", "author", "issued", *_WITH_IDS)):
+        keys = ", ".join(map(shown, list(found)[:SHOWN_KEYS])) or "none"
+        return unreadable(raw, place, f"The keys of the JSON object are {keys}. {EXPECTED}")
     people = item.get("author") or item.get("editor") or []
     people = listed_names(people) if isinstance(people, str) else people
     names = [name for name in map(_name, people) if name] if isinstance(people, list) else []

@@ -80,7 +80,11 @@ def note_of(paper: Paper) -> str:
 
 
 def authors_of(paper: Paper) -> list[NameParts]:
-    return [name_parts(one_line(author.name)) for author in paper.authors if author.name.strip()]
+    """The names in parts; that of an organisation is one part. An empty name has an empty one."""
+    return [
+        NameParts(one_line(author.name)) if author.is_group is True else name_parts(one_line(author.name))
+        for author in paper.authors
+    ]
 
 
 def one_line(text: str | None) -> str:

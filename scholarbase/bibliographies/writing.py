@@ -34,7 +34,7 @@ from scholarbase.bibliographies.names import NameParts, name_parts
 from scholarbase.errors import InvalidRequest
 from scholarbase.models.checks import shown
 from scholarbase.models.limits import EXPORT_FORMATS, ExportFormat
-from scholarbase.models.papers import AsWritten, Paper
+from scholarbase.models.papers import AsWritten, Author, Paper
 
 MEDIA_TYPES: Final[Mapping[str, str]] = {
     "bibtex": "application/x-bibtex; charset=utf-8",
@@ -154,7 +154,7 @@ def bibtex_entry(paper: Paper, key: str | None = None, *, whole: bool = False) -
     written = paper.as_written if isinstance(paper.as_written, AsWritten) else AsWritten()
     container = "booktitle" if kind in ("inproceedings", "incollection") else "journal"
     values = {
-        "author": " and ".join(_bibtex_name(author.name) for author in paper.authors),
+        "author": " and ".join(map(_bibtex_name, paper.authors)),
         container: "" if kind == "misc" else _plain(container_of(paper)),
         "volume": _plain(journal.volume if journal is not None else None),
         "pages": _plain(journal.pages if journal is not None else None),
@@ -177,10 +177,11 @@ def _plain(text: str | None) -> str:
     return escaped(one_line(text))
 
 
-def _bibtex_name(name: str) -> str:
+def _bibtex_name(author: Author) -> str:
     """A name as BibTeX reads it: a group's name in braces."""
-    text = one_line(name)
-    return f"{{{escaped(text)}}}" if " " in text and not name_parts(text).given else escaped(text)
+    text = one_line(author.name)
+    is_group = author.is_group is True or (" " in text and not name_parts(text).given)
+    return f"{{{escaped(text)}}}" if is_group else escaped(text)
 
 
 # -- CSL-JSON -----------------------------------------------------------------------------------------
@@ -195,7 +196,7 @@ def _csl_item(paper: Paper, key: str) -> dict[str, Any]:
         "id": key,
         "type": _CSL_TYPES.get(kind, "article"),
         "title": one_line(paper.title),
-        "author": [_csl_name(author) for author in authors_of(paper)],
+        "author": [_csl_name(author) for author in authors_of(paper) if author.family],
         "issued": {"date-parts": [parts]} if parts else None,
         "container-title": one_line(container_of(paper)) if kind != "misc" else "",
         "volume": one_line(journal.volume) if journal is not None else "",
@@ -231,8 +232,9 @@ def _ris_values(paper: Paper, key: str) -> Iterator[tuple[str, str | None]]:
     yield "TY", _RIS_TYPES.get(kind, "UNPB" if arxiv_id else "GEN")
     yield "ID", key
     yield "TI", paper.title
-    for author in authors_of(paper):
-        yield "AU", author.inverted
+    for author, parts in zip(paper.authors, authors_of(paper), strict=True):
+        # As EndNote, so that the name of a group is not read as a person's.
+        yield "AU", f"{parts.inverted}," if author.is_group is True else parts.inverted
     yield "PY", str(paper.year or "")
     yield "DA", "" if day is None else f"{day:%Y/%m/%d}"
     if kind != "misc":

@@ -194,8 +194,8 @@ class AuthorIndex:
 
 def mentions(authors: str) -> dict[str, str]:
     """The authors of a paper by their ids, each with the name that comes first; ``authors`` is the paper's column."""
-    pairs = reversed(orjson.loads(authors))
-    return {author_id or author_names.name_id(name): name[:MAX_NAME_LENGTH] for name, author_id in pairs}
+    listed = reversed(orjson.loads(authors))
+    return {author_id or author_names.name_id(name): name[:MAX_NAME_LENGTH] for name, author_id, *_ in listed}
 
 
 def _insert_words(db: sqlite3.Connection, batch: list[tuple[tuple[Any, ...], str]]) -> None:

@@ -508,8 +508,8 @@ def paper_reader(
         arxiv_id, corpus_id = row[1], row[2]
         values = dict(zip(names, row[4:], strict=not details))
         if with_authors:
-            pairs = orjson.loads(values["authors"]) if values["authors"] else ()
-            values["authors"] = tuple([Author(name, author_id) for name, author_id in pairs])
+            listed = orjson.loads(values["authors"]) if values["authors"] else ()
+            values["authors"] = tuple([Author(*one) for one in listed])
         if categories:
             values["categories"] = tuple(values["categories"].split()) if values["categories"] else ()
         if external_ids:

@@ -58,9 +58,9 @@ def is_same_paper(one: PaperRecord, other: PaperRecord) -> bool:
     chapters = all(record.details.get("publication_types") == ["BookSection"] for record in (one, other))
     return is_same_work(
         one.title,
-        [name for name, _ in one.authors],
+        [name for name, *_ in one.authors],
         other.title,
-        [name for name, _ in other.authors],
+        [name for name, *_ in other.authors],
         are_parts=chapters or (first is not None and second is not None and first[0] != second[0]),
     )
 

@@ -119,7 +119,8 @@ def filling(number: int, r: PaperRecord) -> dict[str, Any]:
 
 
 def _authors(record: PaperRecord) -> str | None:
-    return orjson.dumps(record.authors).decode() if record.authors else None
+    listed = [(*one, True) if one[0] in record.groups else one for one in record.authors]
+    return orjson.dumps(listed).decode() if listed else None
 
 
 def _status(record: PaperRecord) -> PaperStatus | None:

@@ -19,6 +19,12 @@ EXAMPLE_ID: Final = "arXiv:hep-th/9301068"
 class Author(msgspec.Struct, frozen=True):
     name: str
     author_id: str | None = None
+    is_group: Annotated[
+        bool | UnsetType,
+        Meta(
+            description="Present, and true, where a bibliography marks the name as that of an organisation."
+        ),
+    ] = UNSET
 
 
 class Journal(msgspec.Struct, frozen=True):

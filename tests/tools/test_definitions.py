@@ -155,7 +155,7 @@ def test_the_list_of_tools_is_short() -> None:
             assert estimate_tokens(tools) < most
 
 
-@pytest.mark.parametrize("null", [None, "", " ", "null", "None", "all", ["null"], ["all"], "[\"none\"]"])
+@pytest.mark.parametrize("null", [None, "", " ", "null", "None", "all", ["null"], ["all"], '["none"]'])
 def test_nulls_in_optional_arguments_mean_left_out(null: Any) -> None:
     for tool in (*TOOLS, *ACTIONS, *RECORDED):
         least: dict[str, Any] = {
@@ -164,7 +164,9 @@ def test_nulls_in_optional_arguments_mean_left_out(null: Any) -> None:
         }
         lists = {name for name, kind in tool.kinds.items() if kind.get("type") == "array"}
         optional = set(tool.kinds) - set(least)
-        nulls = dict.fromkeys(optional & lists if isinstance(null, list) or "[" in str(null) else optional, null)
+        nulls = dict.fromkeys(
+            optional & lists if isinstance(null, list) or "[" in str(null) else optional, null
+        )
         assert tool.canonical({**least, **nulls}) == tool.canonical(least)
 
 
@@ -261,7 +263,14 @@ def test_other_names_and_values_are_understood() -> None:
         *(({"q": "x", name: 2001}, {"q": "x", "to": "2001"}) for name in ("year_max", "max_date")),
         *(({"q": "x", name: 2001}, {"q": "x", "from": "2001"}) for name in ("min_date", "date_min")),
         (
-            {"q": "x", "category": "null", "venue": "None", "from": "none", "exclude": "null", "limit": "all"},
+            {
+                "q": "x",
+                "category": "null",
+                "venue": "None",
+                "from": "none",
+                "exclude": "null",
+                "limit": "all",
+            },
             {"q": "x"},
         ),
         ({"q": "x", "category": ["cs.CL", "", "null"], "within": ["all"]}, {"q": "x", "category": ["cs.CL"]}),

@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from scholarbase.bibliographies.csl import is_item, reference_of
 from scholarbase.bibliographies.ids import leading_ids, whole_id
+from scholarbase.bibliographies.json_items import ENDS
 from scholarbase.bibliographies.names import listed_names, split_keywords
 from scholarbase.bibliographies.references import PAPERS, Reference, plain_texts
 from scholarbase.bibliographies.years import first_year, whole_day
@@ -46,7 +47,6 @@ _NAMES: Final[Mapping[str, tuple[str, ...]]] = {
 """The names of each field's columns in lower case without spaces and punctuation, the best first."""
 FIELDS: Final = tuple(_NAMES)
 DELIMITERS: Final = (",", ";", "\t", "|")
-_ENDS: Final = ("citedPaper", "citingPaper")
 MAX_COLUMNS: Final = 1000
 """Columns of a file that are looked at."""
 _SEPARATOR: Final = re.compile(r'"?sep=([^\s"])"?', re.IGNORECASE)
@@ -249,5 +249,5 @@ def is_record(record: Any, chosen: Columns) -> bool:
 
 def _unwrapped(record: Any) -> Any:
     """The paper in a citation of Semantic Scholar's API."""
-    papers = (record.get(name) for name in _ENDS) if isinstance(record, dict) else ()
+    papers = (record.get(name) for name in ENDS) if isinstance(record, dict) else ()
     return next((paper for paper in papers if isinstance(paper, dict)), record)

@@ -10,18 +10,9 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from scholarbase.bibliographies.json_items import LISTS, WRAPPERS
 from scholarbase.files import MAX_LINE, ByteStream
 
-LISTS: Final = frozenset(
-    {
-        "results", "data", "items", "works", "papers", "records", "documents", "docs", "articles", "entries",
-        "publications",
-    }
-)  # fmt: skip
-"""Keys of the records in the pages of OpenAlex (``results``), Semantic Scholar (``data``), Crossref (``items``), Solr
-(``docs``) and other services."""
-_WRAPPERS: Final = frozenset({"message", "response"})
-"""Keys of the object around such a list."""
 _BETWEEN: Final = re.compile(r"[\s,]*+")
 _COLON: Final = re.compile(r"\s*+:\s*+")
 _NEXT: Final = re.compile(r"\}\s*+,\s*+(?=\{)")
@@ -103,7 +94,7 @@ class _Document:
             key = self._value()
             self._position = self._match(_COLON)
             first = self._peek()
-            if first == "{" and key in _WRAPPERS:
+            if first == "{" and key in WRAPPERS:
                 self._around.append("{")
                 return False
             if first == "[" and key in LISTS:

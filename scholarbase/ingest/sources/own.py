@@ -12,7 +12,7 @@ from hashlib import blake2b
 from typing import Any, Final
 
 from scholarbase.bibliographies.bibtex import read_bibtex
-from scholarbase.bibliographies.names import display_name, surname
+from scholarbase.bibliographies.names import display_name, in_braces, surname
 from scholarbase.bibliographies.references import PAPERS, Reference
 from scholarbase.bibliographies.ris import read_ris
 from scholarbase.errors import InvalidRequest
@@ -102,6 +102,11 @@ def _paper(entry: Reference, repaired: bool) -> PaperRecord:
         further_dois=dois[1:],
         abstract=clean(entry.abstract, "abstract"),
         authors=[(name, None) for name in authors if name],
+        groups=[
+            name
+            for name, as_written in zip(authors, entry.authors, strict=True)
+            if name and in_braces(as_written)
+        ],
         year=year,
         publication_date=entry.date,
         venue=venue,

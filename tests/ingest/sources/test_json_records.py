@@ -12,10 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scholarbase.bibliographies.json_items import LISTS
 from scholarbase.errors import SourceError
 from scholarbase.ingest.job import ingest
 from scholarbase.ingest.plans import IngestRules
-from scholarbase.ingest.sources.json_records import LISTS, json_records
+from scholarbase.ingest.sources.json_records import json_records
 from scholarbase.search.library import Library
 from scholarbase.updates.job import update
 from tests.ingest.sources.test_own import papers, rejects, written

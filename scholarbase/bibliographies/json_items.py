@@ -1,0 +1,101 @@
+"""JSON of papers as items of CSL-JSON: of OpenAlex, Semantic Scholar and arXiv, and objects with a title."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import orjson
+
+LISTS: Final = frozenset(
+    {
+        "results", "data", "items", "works", "papers", "records", "documents", "docs", "articles", "entries",
+        "publications",
+    }
+)  # fmt: skip
+"""Keys of the records in the pages of OpenAlex (``results``), Semantic Scholar (``data``), Crossref (``items``), Solr
+(``docs``) and other services."""
+WRAPPERS: Final = frozenset({"message", "response"})
+"""Keys of the object around such a list."""
+ENDS: Final = ("citedPaper", "citingPaper")
+"""Keys of the paper in a citation of Semantic Scholar's API."""
+EXPECTED: Final = (
+    "Items of CSL-JSON (title, author, issued, DOI), works of OpenAlex (id, title, authorships), papers of Semantic "
+    "Scholar (paperId, title, externalIds) or arXiv (id, title, categories), or objects with a title were expected."
+)
+_KEYS: Final = {
+    "author": ("authors", "creators"),
+    "issued": ("year", "publication_year", "date", "publicationDate", "publication_date"),
+    "container-title": ("publicationVenue", "venue", "journal", "booktitle"),
+    "title": ("display_name",),
+    "DOI": ("doi",),
+    "arXiv": ("arxiv_id", "arxiv", "ArXiv", "eprint"),
+    "PMID": ("pmid", "PubMed"),
+    "PMCID": ("pmcid", "PubMedCentral"),
+    "URL": ("url", "link"),
+}
+"""Keys of other records by those of CSL-JSON, the best first."""
+_OF_ITEMS: Final = frozenset({"author", "issued", "container-title", "editor"})
+"""Keys that only items of CSL-JSON have."""
+_PAGE: Final = "https://www.semanticscholar.org/paper/"
+
+
+def json_items(text: str) -> list[Any]:
+    """The records of a JSON document, of a page of an API, or of JSON lines. Raises orjson.JSONDecodeError."""
+    try:
+        values = [orjson.loads(text)]
+    except orjson.JSONDecodeError:
+        lines = [line for line in text.splitlines() if line.strip()]
+        if len(lines) < 2 or not lines[0].rstrip().endswith("}"):
+            raise
+        values = list(map(orjson.loads, lines))
+    documents = [one for value in values for one in (value if isinstance(value, list) else [value])]
+    return [record for one in documents for record in _records(one)]
+
+
+def _records(document: Any) -> list[Any]:
+    """The records of a page, or the document itself, if it is none."""
+    page = document
+    if isinstance(document, dict):
+        page = next((document[name] for name in sorted(WRAPPERS & document.keys())), document)
+    if not isinstance(page, dict):
+        return [document]
+    found = [page[name] for name in sorted(LISTS & page.keys()) if isinstance(page[name], list)]
+    lists = [one for one in found if not one or isinstance(one[0], dict)]
+    return lists[0] if lists and "title" not in page else [page]
+
+
+def as_item(record: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A record with the keys of CSL-JSON; one that has them already is returned unchanged."""
+    record = next((record[end] for end in ENDS if isinstance(record.get(end), dict)), record)
+    if not _OF_ITEMS.isdisjoint(record):
+        return record
+    ids = record.get("externalIds") or record.get("ids")
+    known = {**(ids if isinstance(ids, dict) else {}), **{name: one for name, one in record.items() if one}}
+    found = {
+        name: next((known[one] for one in (name, *others) if known.get(one)), None)
+        for name, others in _KEYS.items()
+    }
+    if isinstance(record.get("categories"), str):
+        found["arXiv"] = record.get("id")
+    authors = record.get("authorships") or found["author"]
+    found["author"] = list(map(_name, authors)) if isinstance(authors, list) else authors
+    place = record.get("primary_location")
+    source = place.get("source") if isinstance(place, dict) else found["container-title"]
+    found["container-title"] = _name(source)
+    if str(record.get("id", "")).startswith("https://"):
+        found["URL"] = record["id"]
+    elif "paperId" in record:
+        found["URL"] = f"{_PAGE}{record['paperId']}"
+    if known.get("CorpusId"):
+        found["note"] = f"CorpusId:{known['CorpusId']}"
+    return {**record, **found}
+
+
+def _name(value: Any) -> Any:
+    """The name of an author or a journal, which may be an object."""
+    if not isinstance(value, dict):
+        return value
+    author = value.get("author")
+    named = author if isinstance(author, dict) else value
+    return named.get("display_name") or named.get("name") or value.get("raw_author_name")
