@@ -102,11 +102,7 @@ def _paper(entry: Reference, repaired: bool) -> PaperRecord:
         further_dois=dois[1:],
         abstract=clean(entry.abstract, "abstract"),
         authors=[(name, None) for name in authors if name],
-        groups=[
-            name
-            for name, as_written in zip(authors, entry.authors, strict=True)
-            if name and in_braces(as_written)
-        ],
+        groups=[name for name, raw in zip(authors, entry.authors, strict=True) if name and in_braces(raw)],
         year=year,
         publication_date=entry.date,
         venue=venue,
