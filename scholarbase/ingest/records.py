@@ -24,8 +24,9 @@ class PaperRecord:
     ``external_ids`` maps schemes of :mod:`scholarbase.identifiers` (``DOI``, ``ACL``, ``DBLP``, ``MAG``, ``PMID``,
     ``PMCID``, ``sha``, ``Doc``, ``OpenAlex``, ``Key``) to canonical values; arXiv and corpus ids have their own
     fields.
-    ``further_dois`` name the paper too. ``groups`` are the authors that the source marks as organisations. ``details`` has the known fields of :class:`.catalog.Details`. ``repaired``:
-    the source has a damaged arXiv id. ``status`` is what the source says besides the abstract and the comment.
+    ``further_dois`` name the paper too. ``groups`` are the authors that the source marks as organisations. ``details``
+    has the known fields of :class:`.catalog.Details`. ``repaired``: the source has a damaged arXiv id. ``status`` is
+    what the source says besides the abstract and the comment.
     ``references`` are the numbers of the OpenAlex works that the paper cites. ``line`` is where the record starts in
     its file, 0 if that is not known. ``written_title`` and ``written_abstract`` are texts with formulas as their author
     wrote them; ``title`` and ``abstract`` are plain text. ``tldr`` is a summary that comes with the paper.

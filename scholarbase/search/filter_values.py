@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from rapidfuzz import fuzz, process
 
@@ -179,7 +179,8 @@ class FilterValues:
 
     def _has(self, field: Field, value: str) -> bool:
         """Whether a paper has a value."""
-        filters = ResolvedFilters(**{_FILTERS[field]: (value,)})
+        condition: dict[str, Any] = {_FILTERS[field]: (value,)}
+        filters = ResolvedFilters(**condition)
         return self._present.get((field, value), lambda: self._vectors.first(filters) is not None)
 
     def _values(self, field: Field) -> dict[str, int]:
