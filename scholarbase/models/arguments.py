@@ -7,10 +7,11 @@ import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypedDict, TypeVar
 
-from scholarbase.models.checks import check_whole, listed
+from scholarbase.errors import InvalidRequest
+from scholarbase.models.checks import check_list, check_whole, in_batch, listed, shown
 from scholarbase.models.limits import MAX_PAPERS, MAX_TITLE_MATCHES, MAX_TITLES
 from scholarbase.models.papers import PAPER_FIELDS
-from scholarbase.models.requests import Request, TitleBatchBody
+from scholarbase.models.requests import Request, SearchRequest, TitleBatchBody
 
 WIDTH: Final = 116
 """Characters of a line of a description."""
@@ -99,3 +100,36 @@ def title_batches(titles: Sequence[str], *, limit: int, **options: Any) -> list[
 def arguments_of(method: Mapping[str, Any]) -> dict[str, Any]:
     """The keyword arguments of a request, from the local variables of a method that has nothing else."""
     return {name: value for name, value in method.items() if name != "self"}
+
+
+def search_request(q: str, **arguments: Any) -> SearchRequest:
+    """A :class:`SearchRequest` from the arguments of ``search``.
+
+    Raises:
+        InvalidRequest: an argument is unknown or invalid.
+    """
+    return _search_of({"q": q, **arguments})
+
+
+def _search_of(arguments: Mapping[str, Any]) -> SearchRequest:
+    fields = SearchRequest.model_fields
+    for name in arguments:
+        if name not in fields:
+            raise InvalidRequest(f"Unknown argument {shown(name)}: a search has {', '.join(fields)}.")
+    return SearchRequest(**arguments)
+
+
+def search_requests(requests: Sequence[SearchRequest | Mapping[str, Any]]) -> list[SearchRequest]:
+    """The searches of a batch, from requests or arguments of ``search``. Raises as ``search_request``."""
+    found = []
+    for request in check_list(requests, "requests", "searches"):
+        if isinstance(request, SearchRequest):
+            found.append(request)
+        elif isinstance(request, Mapping):
+            with in_batch("search", request.get("q")):
+                found.append(_search_of({"q": None, **request}))
+        else:
+            raise InvalidRequest(
+                f"A batch contains {shown(request)}: each search must be a mapping with a q."
+            )
+    return found

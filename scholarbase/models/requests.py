@@ -6,7 +6,7 @@ JSON body, a tool call or Python.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
 from annotated_types import Len
@@ -26,7 +26,6 @@ from pydantic import (
 from scholarbase.errors import InvalidRequest
 from scholarbase.models.checks import (
     as_of_day,
-    check_list,
     check_papers,
     check_sort,
     check_status,
@@ -436,39 +435,6 @@ class SearchBatchBody(ResponseOptions, Timed):
     def _check_papers(self) -> Self:
         check_papers(sum(search.limit for search in self.searches), "searches")
         return self
-
-
-def search_request(q: str, **arguments: Any) -> SearchRequest:
-    """A :class:`SearchRequest` from the arguments of ``search``.
-
-    Raises:
-        InvalidRequest: an argument is unknown or invalid.
-    """
-    return _search_of({"q": q, **arguments})
-
-
-def _search_of(arguments: Mapping[str, Any]) -> SearchRequest:
-    fields = SearchRequest.model_fields
-    for name in arguments:
-        if name not in fields:
-            raise InvalidRequest(f"Unknown argument {shown(name)}: a search has {', '.join(fields)}.")
-    return SearchRequest(**arguments)
-
-
-def search_requests(requests: Sequence[SearchRequest | Mapping[str, Any]]) -> list[SearchRequest]:
-    """The searches of a batch, from requests or arguments of ``search``. Raises as ``search_request``."""
-    found = []
-    for request in check_list(requests, "requests", "searches"):
-        if isinstance(request, SearchRequest):
-            found.append(request)
-        elif isinstance(request, Mapping):
-            with in_batch("search", request.get("q")):
-                found.append(_search_of({"q": None, **request}))
-        else:
-            raise InvalidRequest(
-                f"A batch contains {shown(request)}: each search must be a mapping with a q."
-            )
-    return found
 
 
 # -- titles and papers -------------------------------------------------------------------------------------

@@ -7,7 +7,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
 
-from scholarbase.models.arguments import FilterArguments, TimedArguments, arguments_of, takes
+from scholarbase.models.arguments import (
+    FilterArguments,
+    TimedArguments,
+    arguments_of,
+    search_request,
+    search_requests,
+    takes,
+)
 from scholarbase.models.author_requests import (
     AuthorBatchBody,
     AuthorBody,
@@ -45,8 +52,6 @@ from scholarbase.models.requests import (
     SimilarBody,
     TitleBatchBody,
     TitleParameters,
-    search_request,
-    search_requests,
 )
 from scholarbase.models.responses import (
     AuthorPapersResponse,

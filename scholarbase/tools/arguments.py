@@ -106,7 +106,7 @@ def canonical(
         if key not in required:
             if _is_one_of(value, _LEFT_OUT):
                 continue
-        elif value == "" and (key != "q" or key in values):
+        elif isinstance(value, str) and not value and (key != "q" or key in values):
             continue
         converted = _converted(key, value, kinds[key])
         if key not in required and isinstance(converted, list) and converted:

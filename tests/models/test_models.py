@@ -10,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scholarbase.errors import InvalidRequest
+from scholarbase.models.arguments import search_request, search_requests
 from scholarbase.models.checks import check_ids, date_bounds
 from scholarbase.models.limits import MAX_IDS
 from scholarbase.models.papers import PAPER_FIELDS, Author, Paper, check_fields
-from scholarbase.models.requests import Filters, SearchRequest, search_request, search_requests
+from scholarbase.models.requests import Filters, SearchRequest
 from scholarbase.models.responses import (
     CitationsResponse,
     ExpandResponse,

@@ -77,7 +77,8 @@ OPTIONAL: Final = {"nothing"}
 TRUTH: Final = {"a truth value"}
 ACCEPTED: Final[dict[str, set[str]]] = {
     **dict.fromkeys(
-        ("q", "query", "references", "title", "titles", "category", "venue", "author", "exclude"), TEXT
+        ("q", "query", "references", "title", "titles", "category", "venue", "type", "author", "exclude"),
+        TEXT,
     ),
     "status": set(),
     **dict.fromkeys(("limit", "offset"), NUMBERS),

@@ -60,7 +60,12 @@ class MemoryIndex(VectorIndex):
         raise NotImplementedError
 
     def first(self, filters: ResolvedFilters, order: Any = None) -> Any:
-        return next((point.payload.to_dict() for point in self._passing(filters, None)), None)
+        payloads = [point.payload.to_dict() for point in self._passing(filters)]
+        if order is None:
+            return next(iter(payloads), None)
+        field, greatest = order
+        known = (one for one in payloads if field in one)
+        return next(iter(sorted(known, key=lambda one: one[field], reverse=greatest)), None)
 
     def retrieve(self, name: str, ids: Sequence[int]) -> list[Any]:
         points = [self._points[one] for one in ids if one in self._points]

@@ -85,7 +85,7 @@ def payload(number: int, paper: dict) -> Payload:
         venue=None if number % 3 == 0 else paper["categories"][0].split(".")[0],
         citation_count=None if number % 5 == 0 else len(paper["abstract"]) % 50,
         sets=[name for name, step in (("halves", 2), ("quarters", 4)) if number % step == 0],
-        types=["JournalArticle", "Review"] if number % 6 == 0 else ["Review"] if number % 4 == 0 else [],
+        types=[name for name, step in (("JournalArticle", 6), ("Review", 4)) if number % step == 0],
         status="retracted" if number % 17 == 0 else "withdrawn" if number % 19 == 0 else None,
     )
 

@@ -58,7 +58,6 @@ FILTERS = {
     "type": ResolvedFilters(types=("Review", "Book")),
     "not of a type": ResolvedFilters(not_types=("Review",)),
     "a type that is no other": ResolvedFilters(types=("JournalArticle",), not_types=("Review",)),
-    "no such type": ResolvedFilters(types=("Poem",)),
     "active": ResolvedFilters(statuses=("active",)),
     "not retracted": ResolvedFilters(statuses=("active", "withdrawn")),
     "retracted": ResolvedFilters(statuses=("retracted",)),
