@@ -42,7 +42,7 @@ Warnings = Annotated[
     tuple[str, ...],
     Meta(
         description="Present if something in the request had no effect, such as an unknown id in `exclude_ids`, if "
-        "`author` names nobody in the library, if "
+        "no paper has the value of a filter (with the nearest known values), if "
         "`q` contains query syntax and is ranked as plain text, or if a paper cannot be compared with others."
     ),
 ]

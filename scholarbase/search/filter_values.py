@@ -50,6 +50,7 @@ _LIMITS: Final = {
 """What no paper of a library is or has: with a limit, and where there is none."""
 _FILTERS: Final[Mapping[Field, str]] = {"category": "categories", "venue": "venues", "type": "types"}
 """The attribute of resolved filters."""
+_NOT: Final = re.compile(r"(?:[-!]\s*|(?:no|not|non)\s+)(?=\w)", re.IGNORECASE)
 _NOT_LETTERS: Final = re.compile(r"[\W_]+")
 _ABBREVIATION: Final = re.compile(r"\(([\w &-]{2,20})\)")
 _SMALL_WORDS: Final = frozenset(("a", "an", "and", "der", "des", "et", "for", "in", "of", "on", "the"))
@@ -111,8 +112,9 @@ class FilterValues:
 
     def types(self, names: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
         """The publication types that stand for these, those to leave out (written after a hyphen), and a warning."""
-        left_out = [name[1:].strip() for name in names if name[:1] in "-!"]
-        types, warning = self._resolve("type", [name for name in names if name[:1] not in "-!"], _as_it_is)
+        wanted = [name for name in names if _NOT.match(name) is None]
+        left_out = [_NOT.sub("", name) for name in names if _NOT.match(name) is not None]
+        types, warning = self._resolve("type", wanted, _as_it_is)
         not_types, other = self._resolve("type", left_out, _as_it_is)
         return types, not_types, warning + other
 
