@@ -30,6 +30,8 @@ CACHED_IDS: Final = 4096
 """Cached paper ids. Looking one up takes a quarter of the SQL time of a short request."""
 CACHED_EXCLUSIONS: Final = 4
 """Cached sets of papers that ``exclude`` removes, of up to 13 MB each."""
+WARNED_IDS: Final = 20
+"""Ids that a warning names."""
 MAX_LISTED_SET: Final = MAX_IDS
 """Papers of a set up to which it is treated as a list of ids, so that dense vectors are compared exactly. Indexes find
 the papers of larger sets by their own fields: within 100,000 of 130,000 papers BM25 took 1.7 ms so, and 191 ms with the
@@ -192,7 +194,9 @@ class Lookup:
         if not missing:
             return held, ()
         where = f"this library (snapshot {self._snapshot})" + ("" if as_of is None else f" as of {as_of}")
-        return held, (f"exclude_ids has no effect for papers that are not in {where}: {listed(missing)}.",)
+        return held, (
+            f"exclude_ids has no effect for papers that are not in {where}: {listed(missing, WARNED_IDS)}.",
+        )
 
     def _matching_phrases(self, phrases: Sequence[str], day: int | None) -> frozenset[int]:
         """The papers, as of a day, whose title or abstract contains one of the phrases."""
