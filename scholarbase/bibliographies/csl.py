@@ -49,14 +49,15 @@ def is_item(record: Mapping[str, Any]) -> bool:
 
 def reference_of(item: Any, place: int, purpose: Purpose = CHECKING) -> Reference:
     """The reference of an item, which is at this place or on this line."""
-    raw = orjson.dumps(item).decode()
+    found = item
+    item = as_item(found) if isinstance(found, dict) else {}
+    is_paper = any(item.get(key) for key in ("title", "author", "issued", *_WITH_IDS))
+    raw = orjson.dumps(item if is_paper else found).decode()
     if (refused := too_long(raw, place, purpose.max_length)) is not None:
         return refused
-    if not isinstance(item, dict):
+    if not isinstance(found, dict):
         return unreadable(raw, place, "The item is not a JSON object.")
-    found = item
-    item = as_item(item)
-    if not any(item.get(key) for key in ("title", "author", "issued", *_WITH_IDS)):
+    if not is_paper:
         keys = ", ".join(map(shown, list(found)[:SHOWN_KEYS])) or "none"
         return unreadable(raw, place, f"The keys of the JSON object are {keys}. {EXPECTED}")
     people = item.get("author") or item.get("editor") or []

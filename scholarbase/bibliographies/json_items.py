@@ -37,6 +37,10 @@ _KEYS: Final = {
 """Keys of other records by those of CSL-JSON, the best first."""
 _OF_ITEMS: Final = frozenset({"author", "issued", "container-title", "editor"})
 """Keys that only items of CSL-JSON have."""
+_ALIKE: Final = frozenset(
+    ("id", "citation-key", "type", "volume", "page", "abstract", "keyword", "publisher", "note", "number")
+)
+"""Other keys that mean the same in all records."""
 _PAGE: Final = "https://www.semanticscholar.org/paper/"
 
 
@@ -66,7 +70,7 @@ def _records(document: Any) -> list[Any]:
 
 
 def as_item(record: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A record with the keys of CSL-JSON; one that has them already is returned unchanged."""
+    """A record with no other keys than those of CSL-JSON; one that has some already is returned unchanged."""
     record = next((record[end] for end in ENDS if isinstance(record.get(end), dict)), record)
     if not _OF_ITEMS.isdisjoint(record):
         return record
@@ -89,7 +93,8 @@ def as_item(record: Mapping[str, Any]) -> Mapping[str, Any]:
         found["URL"] = f"{_PAGE}{record['paperId']}"
     if known.get("CorpusId"):
         found["note"] = f"CorpusId:{known['CorpusId']}"
-    return {**record, **found}
+    # Without lists of hundreds of references, of which a work of OpenAlex has several.
+    return {name: record[name] for name in _ALIKE & record.keys()} | found
 
 
 def _name(value: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,7 @@ from scholarbase.errors import InvalidRequest
 from scholarbase.identifiers import parse
 from scholarbase.markup import plain
 from scholarbase.models.limits import MAX_REFERENCES
+from tests.ingest.sources.test_json_records import ANSWER, ARXIV, FORMS, ITEM, LISTED, WORK
 
 BIBTEX = r"""
 @string{npb = "Nucl. Phys. B"}
@@ -87,6 +89,47 @@ def test_csl_json_items_of_any_kind() -> None:
     assert read_bibliography(json.dumps(item)).references[0].key == "gross"
     [broken] = read_bibliography('[{"id": 1,').references
     assert broken.problem is not None
+
+
+def test_json_of_other_sources_is_read_as_what_it_is() -> None:
+    """It was read as CSL-JSON, without its authors, ids and years."""
+    sha = "a" * 40
+    read: list[tuple[Any, tuple[str, ...], int | None, list[str]]] = [
+        (
+            WORK | {"doi": "https://doi.org/10.1000/W", "related_works": ["https://openalex.org/W3"] * 1000},
+            ("Ann Bell",),
+            2001,
+            ["DOI:10.1000/w", "OpenAlex:W1"],
+        ),
+        (ANSWER, ("Ann Bell",), 2017, ["arXiv:1706.03762", f"sha:{sha}", "CorpusId:13756489"]),
+        (
+            {"citingPaper": ANSWER},
+            ("Ann Bell",),
+            2017,
+            ["arXiv:1706.03762", f"sha:{sha}", "CorpusId:13756489"],
+        ),
+        (ARXIV, ("A. Bell", "C. Dee"), None, ["arXiv:0704.0001"]),
+        (LISTED, ("Ann Bell", "Carl Dee"), None, ["DOI:10.1000/l"]),
+        (ITEM, ("Bell, A", "{Org, Inc.}"), None, ["DOI:10.1000/i"]),
+    ]
+    for record, authors, year, found in read:
+        for name, form in FORMS:
+            bibliography = read_bibliography(form(record))
+            assert bibliography.format == "csl-json"
+            [reference] = bibliography.references
+            assert (reference.authors, reference.year) == (authors, year), (name, record)
+            assert list(map(str, reference.ids)) == found, name
+            again = read_bibliography(bibliography.text_of(bibliography.references)).references
+            assert [one.ids for one in again] == [reference.ids]
+
+
+def test_json_without_papers_is_refused_with_its_keys() -> None:
+    [one, two] = read_bibliography('{"data": [{"foo": 1, "bar": [2]}, {"title": "T"}]}').references
+    assert one.problem is not None
+    assert one.problem.startswith(
+        "The keys of the JSON object are 'foo', 'bar'. Items of CSL-JSON (title, author,"
+    )
+    assert (two.title, two.problem) == ("T", None)
 
 
 def test_lines_numbered_over_several_lines_with_ids_in_the_text() -> None:

@@ -7,6 +7,7 @@ import io
 import json
 import string
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Final
 
 import bibtexparser
@@ -26,6 +27,7 @@ from scholarbase.bibliographies.references import PAPERS, Reference
 from scholarbase.bibliographies.ris import read_ris
 from scholarbase.bibliographies.writing import citation_keys
 from scholarbase.errors import InvalidRequest
+from scholarbase.ingest.job import ingest
 from scholarbase.ingest.sources.columns import FIELDS, recognise
 from scholarbase.markup import plain
 from scholarbase.models.papers import Author, Journal, Paper
@@ -232,6 +234,31 @@ def test_groups_are_written_in_braces_and_stay_one(name: str) -> None:
     assert f" author = {{{{{escaped(name)}}}}} and Ann Bell".replace("}} and", "} and") in text
     [entry] = read_bibtex(text, PAPERS)[0]
     assert [display_name(one) for one in entry.authors] == [name, "Ann Bell"]
+
+
+def test_names_in_braces_are_organisations_from_an_ingest_to_an_export(tmp_path: Path) -> None:
+    names = ["The ATLAS Collaboration", "Google DeepMind", "OpenAI", "Barnes, Noble and Sons"]
+    listed = " and ".join(["Bell, Ann", *(f"{{{name}}}" for name in names)])
+    (tmp_path / "my.bib").write_text(f"@misc{{k, title = {{A title}}, year = 2001, author = {{{listed}}}}}")
+    ingest([tmp_path / "my.bib"], tmp_path / "library")
+    with Library.open(tmp_path / "library") as library:
+        [hit] = library.search("title", mode="sparse").results
+        paper = Paper.from_dict(json.loads(json.dumps(hit.paper.to_dict())))
+        assert library.search("title", mode="sparse", author="google deepmind").total == 1
+    assert [(one.name, one.is_group) for one in paper.authors[1:]] == [(name, True) for name in names]
+    assert "is_group" not in paper.to_dict()["authors"][0]
+    assert f" author = {{Ann Bell and {' and '.join(f'{{{name}}}' for name in names)}}}" in write_papers(
+        [paper]
+    )
+    literals = [{"literal": name} for name in names]
+    items = write_papers([paper], "csl")
+    assert json.loads(items)[0]["author"] == [{"family": "Bell", "given": "Ann"}, *literals]
+    for entries in (
+        read_bibtex(write_papers([paper]))[0],
+        read_csl(items),
+        read_ris(write_papers([paper], "ris")),
+    ):
+        assert list(entries[0].authors[1:]) == [f"{{{name}}}" for name in names]
 
 
 def test_equal_keys_get_letters() -> None:
