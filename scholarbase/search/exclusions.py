@@ -48,6 +48,12 @@ LEAST_INITIALS: Final = 3
 READ_FOR_NAMES: Final = 200
 """Papers in which the long form of an abbreviation is looked for."""
 
+RELATED: Final = {
+    "deep learning": ("deep", "convolutional", "CNN"),
+    "neural networks": ("neural", "convolutional", "CNN"),
+}
+"""Other words for what questions avoid most. Papers that name only a kind of it (*R-CNN*) come last too."""
+
 MAY_EXCLUDE: Final = re.compile(
     r"\b(?:not|without|non|no|rather|other|exclu\w+|except\w*|omit\w*|skip\w*|ignor\w+|leav\w+|apart|aside|avoid\w*|"
     r"opposed|instead|filter\w*|free)\b|n['\u2019]t\b",
@@ -259,7 +265,7 @@ class Exclusions:
         understood = msgspec.structs.replace(
             understood,
             excluded=self._with_names(understood.excluded, day),
-            avoided=self._with_names(understood.avoided, day),
+            avoided=self._with_names(_related(understood.avoided), day),
         )
         left_out, warnings = self._matching(understood.excluded, day)
         lowered, others = self._matching(understood.avoided, day)
@@ -453,6 +459,11 @@ def _cleaned(part: str) -> str:
     ):
         text = shorter
     return " ".join(text.split()) if not _HEADS.fullmatch(text) else part.strip()
+
+
+def _related(things: tuple[str, ...]) -> tuple[str, ...]:
+    """The phrases with their other words."""
+    return (*things, *(word for thing in things for word in RELATED.get(thing.casefold(), ())))
 
 
 def _are_valid(things: Iterable[str]) -> bool:
