@@ -62,8 +62,12 @@ PHRASINGS: Final = {
 }
 QUESTIONS: Final = 500
 TERMS: Final = 200
-TITLES: Final = 150
+TITLES: Final = 50
 """Titles that must have a topic or a thing."""
+WHOLE: Final = 0.5
+"""Their share in which it is whole: before a common word, punctuation or the end."""
+MOST_OF_TOPIC: Final = 6
+"""Questions of one topic."""
 BOTH: Final = 100
 """Papers that must have both, and papers that must have the topic alone."""
 MOST_RIGHT: Final = 100
@@ -83,9 +87,13 @@ COMMON: Final = STOP_WORDS | {
 }
 """Words that no phrase begins or ends with."""
 _WORD: Final = re.compile(r"[a-z0-9]+")
+_PUNCTUATION: Final = re.compile(r"[^\w\s-]+|\s-+\s")
 _TERM: Final = re.compile(
-    r"\b(?:[\w-]+ without [\w-]+|non-[a-z]+ [\w-]+|zero-shot [\w-]+|no-[a-z]+ [\w-]+|not (?:all|only) [\w-]+)(?= |$)"
+    r"\b(?:[\w-]+ )?(without(?: [\w-]+){1,3}|non-[a-z]+ [\w-]+|no-[a-z]+ [\w-]+|not [\w-]+ [\w-]+)"
+    r"(?=$|[^\w\s-]| (?:for|in|of|via)\b)"
 )
+TERM_TITLES: Final = 2
+"""Titles that must have a negation for it to be a term."""
 
 
 class Question(NamedTuple):
@@ -138,18 +146,37 @@ def phrases(words: Sequence[str]) -> Iterator[str]:
                 yield " ".join(phrase)
 
 
+def whole_phrases(title: str) -> Iterator[str]:
+    """The phrases of a title, without hyphens, before a common word, punctuation or the end."""
+    for part in _PUNCTUATION.split(title.lower()):
+        words = part.split()
+        for size in (2, 3):
+            for start in range(len(words) - size + 1):
+                after = words[start + size] if start + size < len(words) else "the"
+                phrase = " ".join(words[start : start + size])
+                if after in COMMON and "-" not in phrase:
+                    yield from (one for one in phrases(tokens(phrase)) if one.count(" ") == size - 1)
+
+
 def read_texts(data: Path, library: Path) -> Texts:
     with open_immutable(library / FILE_NAME) as db:
         numbers = dict(db.execute("SELECT arxiv_id, id FROM papers WHERE arxiv_id IS NOT NULL"))
     count: Counter[str] = Counter()
+    whole: Counter[str] = Counter()
     negated: Counter[str] = Counter()
+    examples: dict[str, str] = {}
     kept = []
     for number, title, abstract, categories in records(data, numbers):
         words = tokens(title)
         count.update(set(phrases(words)))
-        negated.update(set(_TERM.findall(title.lower())))
+        whole.update(set(whole_phrases(title)))
+        for match in _TERM.finditer(title.lower()):
+            negated[match[1]] += 1
+            examples.setdefault(match[1], match[0])
         kept.append((number, title, words, abstract, categories))
-    chosen = {phrase for phrase, titles in count.items() if titles >= TITLES}
+    chosen = {
+        phrase for phrase, titles in count.items() if titles >= TITLES and whole[phrase] >= WHOLE * titles
+    }
     having, titled = defaultdict(set), defaultdict(set)
     forms: dict[str, Counter[str]] = defaultdict(Counter)
     of_category: dict[str, Counter[str]] = defaultdict(Counter)
@@ -162,7 +189,10 @@ def read_texts(data: Path, library: Path) -> Texts:
                 forms[phrase][" ".join(match[0].lower().split())] += 1
         for phrase in chosen.intersection((*phrases(words), *phrases(tokens(abstract)))):
             having[phrase].add(number)
-    terms = [term for term, titles in negated.most_common(3 * TERMS) if titles >= 3]
+    terms = [examples[term] for term, titles in negated.most_common() if titles >= TERM_TITLES]
+    # Few are not of the form non-X.
+    others = [term for term in terms if "non-" not in term][: TERMS // 2]
+    terms = others + [term for term in terms if "non-" in term][: TERMS - len(others)]
     written = {phrase: form.most_common(1)[0][0] for phrase, form in forms.items()}
     return Texts(dict(having), dict(titled), written, dict(of_category), terms)
 
@@ -191,7 +221,7 @@ def make_questions(texts: Texts) -> list[Question]:
         shared = {next(iter(c.most_common(1)))[0] for c in (texts.categories[topic], texts.categories[thing])}
         if (
             numbers[part] == QUESTIONS // 2
-            or used[topic] == 3
+            or used[topic] == MOST_OF_TOPIC
             or len(alone) < BOTH
             or len(shared) > 1
             or not set(topic.split()).isdisjoint(thing.split())
@@ -254,11 +284,9 @@ def show_questions(library: Library, questions: Sequence[Question]) -> None:
 
 def show_terms(library: Library, terms: Sequence[str]) -> None:
     changed = [
-        term
-        for term in terms[:TERMS]
-        if library.search(term, negation="off").results != library.search(term).results
+        term for term in terms if library.search(term, negation="off").results != library.search(term).results
     ]
-    print(f"\n{min(TERMS, len(terms)) - len(changed)} of {min(TERMS, len(terms))} terms unchanged; {changed}")
+    print(f"\n{len(terms) - len(changed)} of {len(terms)} terms unchanged; {changed}")
 
 
 def show_family(library: Library, path: Path, queries: Path) -> None:
@@ -300,7 +328,7 @@ def main() -> None:
         f"{len(questions)} questions, {len({one.topic for one in questions})} topics, {len(texts.terms)} terms"
     )
     if options.show:
-        print(*(f"{one.part} {one.kind}: {one.text}" for one in questions), *texts.terms[:TERMS], sep="\n")
+        print(*(f"{one.part} {one.kind}: {one.text}" for one in questions), *texts.terms, sep="\n")
         return
     with Library.open(options.library, settings=load_settings(timeout=60)) as library:
         show_questions(library, questions)

@@ -237,6 +237,21 @@ def test_filters_have_counts_and_change_the_results(page: Page, library: Library
     page.check()
 
 
+def test_what_a_question_excludes_is_removed_by_its_chip(page: Page, library: Library) -> None:
+    page.open(f"#/search?q={quote('black holes but not strings, without entropy')}", shows=".chip")
+    assert page.texts(".chip") == ["not strings \u00d7", "last: entropy \u00d7"]
+    page.wait(".chip", "not strings").click()
+    expected = library.search("black holes", exclude=["entropy"])
+    WebDriverWait(page.driver, SECONDS).until(lambda _: not page.all(".chip"))
+    assert [without_marks(text) for text in page.texts(".result h3")] == [
+        drawn(hit.paper) for hit in expected.results
+    ]
+    page.open(f"#/search?q={quote('black holes but not strings')}", shows=".chip")
+    page.wait(".summary a", "Search for all words").click()
+    WebDriverWait(page.driver, SECONDS).until(lambda _: "negation=off" in page.run("location.hash"))
+    page.check()
+
+
 def test_the_first_results_are_sorted_by_date_and_citations(page: Page, library: Library) -> None:
     page.open(f"#/search?q={quote(QUESTION)}&mode=sparse", shows=".result")
     first = library.search(QUESTION, mode="sparse", limit=100).results
