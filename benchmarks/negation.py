@@ -1,10 +1,11 @@
 """Questions that exclude a thing: how many of their first results have it, and how many right papers they find.
 
 Makes questions of a topic without a thing from the titles of an arXiv snapshot: both are phrases of two or three words
-of many titles, with a common category, and at least 100 papers have both. Each question has one of twelve phrasings.
-Half of the phrasings and half of the topics are held out: the rules of scholarbase/search/exclusions.py were written
+of many titles, with a common category, and at least 100 papers have both. Each question has one of thirteen
+phrasings. Six of them and half of the topics are held out: the rules of scholarbase/search/exclusions.py were written
 without them. A paper has a phrase if the words of its record are in sequence, without the s of plurals; that is
-computed here, from the source's own texts. A right paper has the topic in its title and the thing nowhere.
+computed here, from the source's own texts. The abbreviation of three letters that abstracts define counts too. A right
+paper has the topic in its title and the thing nowhere.
 
 Also searches for phrases of titles with a negation that is a term (*non-convex optimization*), which must not change,
 and lists the questions of AutoScholarQuery, and of SciFact with ``--scifact``, whose results change.
@@ -50,10 +51,11 @@ PHRASINGS: Final = {
         ("avoided", "{topic} not based on {thing}"),
         ("avoided", "{topic} without {thing}"),
         ("excluded", "I am looking for {topic}. I am not interested in {thing}."),
+        ("excluded", "Which papers about {topic} do not deal with {thing}?"),
     ),
     "held out": (
         ("excluded", "{topic} with the exception of {thing}"),
-        ("excluded", "Which papers about {topic} do not deal with {thing}?"),
+        ("excluded", "Papers on {topic} which are not about {thing}"),
         ("excluded", "I need references on {topic}, leaving aside {thing}."),
         ("avoided", "{topic} that does not rely on {thing}"),
         ("avoided", "{topic} with no {thing}"),
@@ -87,12 +89,15 @@ COMMON: Final = STOP_WORDS | {
 }
 """Words that no phrase begins or ends with."""
 _WORD: Final = re.compile(r"[a-z0-9]+")
+_CAPITALS: Final = re.compile(r"\b[A-Z]{3}(?=s?\b)")
+DEFINED: Final = 5
+"""Abstracts that must define the abbreviation of a phrase of three words, *NLP*, for it to be the phrase."""
 _PUNCTUATION: Final = re.compile(r"[^\w\s-]+|\s-+\s")
 _TERM: Final = re.compile(
     r"\b(?:[\w-]+ )?(without(?: [\w-]+){1,3}|non-[a-z]+ [\w-]+|no-[a-z]+ [\w-]+|not [\w-]+ [\w-]+)"
     r"(?=$|[^\w\s-]| (?:for|in|of|via)\b)"
 )
-TERM_TITLES: Final = 2
+TERM_TITLES: Final = 3
 """Titles that must have a negation for it to be a term."""
 
 
@@ -158,6 +163,10 @@ def whole_phrases(title: str) -> Iterator[str]:
                     yield from (one for one in phrases(tokens(phrase)) if one.count(" ") == size - 1)
 
 
+def initials(phrase: str) -> str:
+    return "".join(word[0] for word in phrase.split()).upper()
+
+
 def read_texts(data: Path, library: Path) -> Texts:
     with open_immutable(library / FILE_NAME) as db:
         numbers = dict(db.execute("SELECT arxiv_id, id FROM papers WHERE arxiv_id IS NOT NULL"))
@@ -178,6 +187,7 @@ def read_texts(data: Path, library: Path) -> Texts:
         phrase for phrase, titles in count.items() if titles >= TITLES and whole[phrase] >= WHOLE * titles
     }
     having, titled = defaultdict(set), defaultdict(set)
+    abbreviated, defined = defaultdict(set), Counter[str]()
     forms: dict[str, Counter[str]] = defaultdict(Counter)
     of_category: dict[str, Counter[str]] = defaultdict(Counter)
     for number, title, words, abstract, categories in kept:
@@ -187,8 +197,16 @@ def read_texts(data: Path, library: Path) -> Texts:
             pattern = r"\W+".join(f"{word}s?" for word in phrase.split())
             if match := re.search(rf"\b{pattern}\b", title, re.IGNORECASE):
                 forms[phrase][" ".join(match[0].lower().split())] += 1
+        capitals = set(_CAPITALS.findall(f"{title} {abstract}"))
+        for name in capitals:
+            abbreviated[name].add(number)
         for phrase in chosen.intersection((*phrases(words), *phrases(tokens(abstract)))):
             having[phrase].add(number)
+            if (name := initials(phrase)) in capitals and f"({name}" in abstract:
+                defined[phrase] += 1
+    for phrase, papers in defined.items():
+        if papers >= DEFINED:
+            having[phrase] |= abbreviated[initials(phrase)]
     terms = [examples[term] for term, titles in negated.most_common() if titles >= TERM_TITLES]
     # Few are not of the form non-X.
     others = [term for term in terms if "non-" not in term][: TERMS // 2]

@@ -138,6 +138,11 @@ READ: dict[str, Reading] = {
     "semantic parsing rather than machine translation": ("semantic parsing", [], ["machine translation"]),
     "non-neural machine translation": ("machine translation", [], ["neural"]),
     "non-deep learning methods for denoising": ("methods for denoising", [], ["deep learning"]),
+    "Which papers about sensor networks do not deal with routing?": (
+        "papers about sensor networks?",
+        ["routing"],
+        [],
+    ),
     "denoising without wavelets, excluding surveys": ("denoising", ["surveys"], ["wavelets"]),
 }
 
@@ -179,6 +184,8 @@ KEPT = [
     "neural machine translation other than neural machine translation",
     "graph networks without networks",
     "parsing but not grammars that are ambiguous",
+    "transformers do not need positional encodings",
+    "filters that detect and omit outliers",
     "denoising but not methods that were evaluated by ten people on a very large set of images",
     # other languages
     "apprentissage sans \u00e9tiquettes",
