@@ -222,7 +222,8 @@ class FilterValues:
 
 
 def _near(field: Field, name: str, values: Mapping[str, int]) -> list[str]:
-    """The values nearest to a name: those with its letters as their subject or initials, then the most similar."""
+    """The values nearest to a name: those with its letters as their subject or initials, then the most similar; of a
+    category, else the most frequent of its archive."""
     key = _compact(name)
     scorer = fuzz.ratio
     found: list[str] = []
@@ -236,6 +237,9 @@ def _near(field: Field, name: str, values: Mapping[str, int]) -> list[str]:
     found += (
         one[2] for one in process.extract(key, choices, scorer=scorer, limit=_NEAREST, score_cutoff=_LEAST)
     )
+    if field == "category" and not found:
+        archive = name.casefold().partition(".")[0]
+        found = [value for value in values if value.partition(".")[0] == archive]
     return list(dict.fromkeys(found))[:_NEAREST]
 
 

@@ -5,7 +5,7 @@ import { copy, download, h, pinned } from "./dom.js";
 
 const FILES = { bibtex: ["papers.bib", "application/x-bibtex"], ris: ["papers.ris", "application/x-research-info-systems"],
   csl: ["papers.json", "application/json"], csv: ["papers.csv", "text/csv"] };
-const LISTS = new Set(["category", "venue", "author", "exclude", "exclude_ids", "within"]);
+const LISTS = new Set(["category", "venue", "type", "author", "exclude", "exclude_ids", "within"]);
 const OPTIONS = { exclude_ids: "exclude-id" };
 
 export const base = () => new URL(".", location.href).href.replace(/[?#].*$/, "").replace(/\/$/, "");

@@ -10,7 +10,7 @@ const SYNTAXES = [["", "auto"], ["plain", "plain words"], ["query", "query synta
 export const SORTS = [["", "best first"], ["-date", "newest first"], ["date", "oldest first"],
   ["-citation_count", "most cited first"]];
 const SORTED = 100; // results that are sorted by something else than their score
-const LISTS = ["category", "venue", "author", "exclude"];
+const LISTS = ["category", "venue", "type", "author", "exclude"];
 const SINGLE = ["q", "mode", "engine", "syntax", "negation", "from", "to", "min_citations", "status", "as_of", "sort",
   "offset"];
 export const FILTERS = ["syntax", "negation", "from", "to", "min_citations", "status", "as_of", ...LISTS];
@@ -73,6 +73,7 @@ export function open(main, params) {
     h("div", { class: "row" }, field("From", "from", "", { placeholder: "1993", size: 8 }),
       field("To", "to", "", { placeholder: "2003-06", size: 8 })),
     field("Cited at least", "min_citations", "", { inputmode: "numeric", size: 8 }),
+    field("Type", "type", "", { placeholder: "Review or -Review" }),
     field("Author", "author", "", { placeholder: "a name or an id" }),
     field("Not about", "exclude", "", { placeholder: "a phrase" }),
     choice("Status", "status", [["", "any"], "active", "withdrawn", "retracted"]),
@@ -104,7 +105,7 @@ export function open(main, params) {
         } else found[name] = String(value).trim();
       }
     }
-    for (const name of ["author", "exclude"]) { // of an address, which may have more than the field shows
+    for (const name of ["type", "author", "exclude"]) { // of an address, which may have more than the field shows
       if (values[name]?.length > 1 && found[name]) found[name].push(...values[name].slice(1));
     }
     go(link("search", found));

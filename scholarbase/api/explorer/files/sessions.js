@@ -10,7 +10,7 @@ const FIELDS = ["id", "title", "authors", "year", "venue", "status", "categories
 const FINDING = ["search", "match", "expand"]; // kinds of calls whose papers are candidates
 // Arguments of a search that the search view has too.
 const SEARCHED = ["q", "mode", "engine", "syntax", "negation", "from", "to", "min_citations", "status", "as_of", "category", "venue",
-  "author", "exclude"];
+  "type", "author", "exclude"];
 const time = (value) => (value ? value.replace("T", " ").replace(/\.\d+/, "") : "");
 
 export function open(main, params) {
