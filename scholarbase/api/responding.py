@@ -49,7 +49,7 @@ from scholarbase.models.requests import (
 )
 from scholarbase.models.responses import Response
 from scholarbase.models.sets import is_set
-from scholarbase.search.exclusions import MAY_EXCLUDE
+from scholarbase.search.exclusions import may_exclude
 from scholarbase.search.library import Library
 from scholarbase.sessions.recording import WRITE_SECONDS, Recording
 from scholarbase.settings import Settings
@@ -304,7 +304,7 @@ def _reads_vectors(library: Library, request: SearchBody) -> bool:
         and request.syntax != "query"
         and not request.exact
         and request.rerank is None
-        and not (request.negation == "auto" and MAY_EXCLUDE.search(request.q))
+        and not (request.negation == "auto" and may_exclude(request.q))
         and not request.exclude
         and not request.author
         and len(request.exclude_ids) + len(request.within or ()) <= SHORT_LIST

@@ -55,12 +55,28 @@ RELATED: Final = {
 }
 """Other words for what questions avoid most. Papers that name only a kind of it (*R-CNN*) come last too."""
 
-MAY_EXCLUDE: Final = re.compile(
-    r"\b(?:not|without|non|no|rather|other|exclu\w+|except\w*|omit\w*|skip\w*|ignor\w+|leav\w+|apart|aside|avoid\w*|"
-    r"opposed|instead|filter\w*|free)\b|n['\u2019]t\b",
-    re.IGNORECASE,
+_PARTS: Final = (
+    *(
+        "not",
+        "n't",
+        "n\u2019t",
+        "without",
+        "non",
+        "no ",
+        "rather",
+        "other",
+        "exclu",
+        "except",
+        "omit",
+        "skip",
+        "ignor",
+    ),
+    *("leav", "apart", "aside", "opposed", "instead", "filter", "free"),
 )
-"""What every text with an exclusion contains one of; most questions have none, and need no reading."""
+_CUE_WORD: Final = re.compile(
+    r"\b(?:not|without|non|no|rather|other|exclu\w+|except\w*|omit\w*|skip\w*|ignor\w+|leav\w+|apart|aside|opposed|"
+    r"instead|filter|free)\b|n['\u2019]t\b"
+)
 
 
 def _any(phrases: str) -> str:
@@ -338,9 +354,15 @@ class Exclusions:
         return self._catalog.count_text(expression, ResolvedFilters(last_day=day))
 
 
+def may_exclude(q: str) -> bool:
+    """Whether a text has a word of an exclusion. Most questions have none, and need no reading."""
+    text = q.lower()
+    return any(part in text for part in _PARTS) and _CUE_WORD.search(text) is not None
+
+
 def read(q: str, is_topic: IsTopic = lambda cue, thing: False) -> Understood | None:
     """Read what a question wants, excludes and avoids; None if it is to be searched for as it is."""
-    if len(q) > MAX_LENGTH or not MAY_EXCLUDE.search(q) or _DOCUMENT.search(q) or len(words(q)) > MAX_WORDS:
+    if len(q) > MAX_LENGTH or not may_exclude(q) or _DOCUMENT.search(q) or len(words(q)) > MAX_WORDS:
         return None
     excluded: list[str] = []
     avoided: list[str] = []

@@ -10,6 +10,7 @@ import httpx
 import orjson
 import pytest
 
+from scholarbase.client import Client
 from scholarbase.search.library import Library
 from tests.conftest import serving_in_thread
 
@@ -47,6 +48,27 @@ def test_search_by_url_and_by_body(server: str, sample: Library) -> None:
         "exclude_ids": OTHER,
     }
     same(httpx.get(f"{server}/v1/search", params=common | joined), expected)
+
+
+def test_exclusions_in_questions(server: str, sample: Library) -> None:
+    q = "string theory but not gauge theory"
+    read = {"wanted": "string theory", "excluded": ["gauge theory"], "avoided": []}
+    excluded = sample.search("string theory", exclude=["gauge theory"], fields=["title"]).to_dict()
+    response = httpx.get(f"{server}/v1/search", params={"q": q, "fields": "title"})
+    same(response, excluded | {"understood": read})
+    [one] = httpx.post(
+        f"{server}/v1/search/batch", json={"searches": [{"q": q, "fields": ["title"]}]}
+    ).json()["results"]
+    assert one == response.json()
+    tool = httpx.post(f"{server}/v1/tools/search_papers", json={"q": q}).json()
+    assert tool["understood"] == read
+    off = httpx.get(f"{server}/v1/search", params={"q": q, "fields": "title", "negation": "off"})
+    same(off, sample.search(q, negation="off", fields=["title"]).to_dict())
+    assert "understood" not in off.json()
+    with Client(server) as client:
+        assert client.search(q, fields=["title"]).to_dict() == response.json()
+        assert client.search(q, fields=["title"], negation="off").to_dict() == off.json()
+    assert httpx.get(f"{server}/v1/search", params={"q": q, "negation": "on"}).status_code == 400
 
 
 def test_within_and_nothing_within(server: str, sample: Library) -> None:
