@@ -45,21 +45,29 @@ from scholarbase.settings import load_settings
 
 PHRASINGS: Final = {
     "known": (
-        ("excluded", "{topic}, excluding {thing}"),
-        ("excluded", "{topic} but not {thing}"),
-        ("excluded", "{topic} other than {thing}"),
-        ("avoided", "{topic} not based on {thing}"),
-        ("avoided", "{topic} without {thing}"),
-        ("excluded", "I am looking for {topic}. I am not interested in {thing}."),
-        ("excluded", "Which papers about {topic} do not deal with {thing}?"),
+        ("excluded", "{topic}, excluding {thing}", "{topic}"),
+        ("excluded", "{topic} but not {thing}", "{topic}"),
+        ("excluded", "{topic} other than {thing}", "{topic}"),
+        ("avoided", "{topic} not based on {thing}", "{topic}"),
+        ("avoided", "{topic} without {thing}", "{topic}"),
+        (
+            "excluded",
+            "I am looking for {topic}. I am not interested in {thing}.",
+            "I am looking for {topic}.",
+        ),
+        ("excluded", "Which papers about {topic} do not deal with {thing}?", "Which papers about {topic}?"),
     ),
     "held out": (
-        ("excluded", "{topic} with the exception of {thing}"),
-        ("excluded", "Papers on {topic} which are not about {thing}"),
-        ("excluded", "I need references on {topic}, leaving aside {thing}."),
-        ("avoided", "{topic} that does not rely on {thing}"),
-        ("avoided", "{topic} with no {thing}"),
-        ("excluded", "What has been published on {topic} apart from {thing}?"),
+        ("excluded", "{topic} with the exception of {thing}", "{topic}"),
+        ("excluded", "Papers on {topic} which are not about {thing}", "Papers on {topic}"),
+        ("excluded", "I need references on {topic}, leaving aside {thing}.", "I need references on {topic}."),
+        ("avoided", "{topic} that does not rely on {thing}", "{topic}"),
+        ("avoided", "{topic} with no {thing}", "{topic}"),
+        (
+            "excluded",
+            "What has been published on {topic} apart from {thing}?",
+            "What has been published on {topic}?",
+        ),
     ),
 }
 QUESTIONS: Final = 500
@@ -97,12 +105,12 @@ _TERM: Final = re.compile(
     r"\b(?:[\w-]+ )?(without(?: [\w-]+){1,3}|non-[a-z]+ [\w-]+|no-[a-z]+ [\w-]+|not [\w-]+ [\w-]+)"
     r"(?=$|[^\w\s-]| (?:for|in|of|via)\b)"
 )
-TERM_TITLES: Final = 3
-"""Titles that must have a negation for it to be a term."""
 
 
 class Question(NamedTuple):
     text: str
+    plain: str
+    """The question without what it excludes."""
     topic: str
     thing: str
     kind: str
@@ -122,7 +130,6 @@ class Texts(NamedTuple):
     written: dict[str, str]
     """The most frequent form of a phrase."""
     categories: dict[str, Counter[str]]
-    terms: list[str]
 
 
 def records(data: Path, numbers: dict[str, int]) -> Iterator[tuple[int, str, str, list[str]]]:
@@ -172,16 +179,11 @@ def read_texts(data: Path, library: Path) -> Texts:
         numbers = dict(db.execute("SELECT arxiv_id, id FROM papers WHERE arxiv_id IS NOT NULL"))
     count: Counter[str] = Counter()
     whole: Counter[str] = Counter()
-    negated: Counter[str] = Counter()
-    examples: dict[str, str] = {}
     kept = []
     for number, title, abstract, categories in records(data, numbers):
         words = tokens(title)
         count.update(set(phrases(words)))
         whole.update(set(whole_phrases(title)))
-        for match in _TERM.finditer(title.lower()):
-            negated[match[1]] += 1
-            examples.setdefault(match[1], match[0])
         kept.append((number, title, words, abstract, categories))
     chosen = {
         phrase for phrase, titles in count.items() if titles >= TITLES and whole[phrase] >= WHOLE * titles
@@ -207,12 +209,25 @@ def read_texts(data: Path, library: Path) -> Texts:
     for phrase, papers in defined.items():
         if papers >= DEFINED:
             having[phrase] |= abbreviated[initials(phrase)]
-    terms = [examples[term] for term, titles in negated.most_common() if titles >= TERM_TITLES]
-    # Few are not of the form non-X.
-    others = [term for term in terms if "non-" not in term][: TERMS // 2]
-    terms = others + [term for term in terms if "non-" in term][: TERMS - len(others)]
     written = {phrase: form.most_common(1)[0][0] for phrase, form in forms.items()}
-    return Texts(dict(having), dict(titled), written, dict(of_category), terms)
+    return Texts(dict(having), dict(titled), written, dict(of_category))
+
+
+def read_terms(library: Path) -> list[str]:
+    """Negations of at least three titles, each with the word before it; of the form non-X of two titles."""
+    negated: Counter[str] = Counter()
+    examples: dict[str, str] = {}
+    with open_immutable(library / FILE_NAME) as db:
+        for (title,) in db.execute("SELECT title FROM papers ORDER BY id"):
+            for match in _TERM.finditer(title.lower()):
+                negated[match[1]] += 1
+                examples.setdefault(match[1], match[0])
+    names = [
+        term for term, titles in negated.most_common() if titles >= (2 if term.startswith("non-") else 3)
+    ]
+    # Few are not of the form non-X.
+    others = [examples[term] for term in names if not term.startswith("non-")][: TERMS // 2]
+    return others + [examples[term] for term in names if term.startswith("non-")][: TERMS - len(others)]
 
 
 def make_questions(texts: Texts) -> list[Question]:
@@ -245,11 +260,12 @@ def make_questions(texts: Texts) -> list[Question]:
             or not set(topic.split()).isdisjoint(thing.split())
         ):
             continue
-        kind, phrasing = PHRASINGS[part][numbers[part] % len(PHRASINGS[part])]
+        kind, phrasing, plain = PHRASINGS[part][numbers[part] % len(PHRASINGS[part])]
         topic_text, thing_text = texts.written[topic], texts.written[thing]
         made.append(
             Question(
                 phrasing.format(topic=topic_text, thing=thing_text),
+                plain.format(topic=topic_text),
                 topic_text,
                 thing_text,
                 kind,
@@ -277,7 +293,7 @@ def show_questions(library: Library, questions: Sequence[Question]) -> None:
     ways: dict[str, Any] = {
         "off": lambda one: (one.text, {"negation": "off"}),
         "read": lambda one: (one.text, {}),
-        "exclude=": lambda one: (one.topic, {"exclude": [one.thing]}),
+        "exclude=": lambda one: (one.plain, {"exclude": [one.thing]}),
     }
     print("\nShare of the first 20 that have the thing; recall of right papers in the first 100; median ms")
     for mode in MODES:
@@ -342,15 +358,14 @@ def main() -> None:
         if options.cache:
             options.cache.write_bytes(pickle.dumps(texts))
     questions = make_questions(texts)
-    print(
-        f"{len(questions)} questions, {len({one.topic for one in questions})} topics, {len(texts.terms)} terms"
-    )
+    terms = read_terms(options.library)
+    print(f"{len(questions)} questions, {len({one.topic for one in questions})} topics, {len(terms)} terms")
     if options.show:
-        print(*(f"{one.part} {one.kind}: {one.text}" for one in questions), *texts.terms, sep="\n")
+        print(*(f"{one.part} {one.kind}: {one.text}" for one in questions), *terms, sep="\n")
         return
     with Library.open(options.library, settings=load_settings(timeout=60)) as library:
         show_questions(library, questions)
-        show_terms(library, texts.terms)
+        show_terms(library, terms)
         show_family(library, options.library, options.data / "autoscholar" / "queries.jsonl")
     if options.scifact:
         with Library.open(options.scifact, settings=load_settings(timeout=60)) as library:

@@ -222,6 +222,13 @@ _RELATIVE: Final = re.compile(
     rf"\s*(?:(?:the|any|all|those)\s+)?(?:{_PAPERS}|{_METHODS}|those)\s+(?:that|which)\s", re.IGNORECASE
 )
 _GENERIC: Final = re.compile(rf"(?:{_PAPERS}|{_METHODS})", re.IGNORECASE)
+_CLAUSE: Final = re.compile(
+    r"\b"
+    + _any("is are was were be has have had can may will would does do did its their his her our my")
+    + r"\b",
+    re.IGNORECASE,
+)
+"""What no name of a thing has: *mice without its receptor are resistant* is a statement."""
 _NAME: Final = re.compile(r"[A-Z]\w*[A-Z]\w*")
 _LEAD: Final = re.compile(
     rf"(?:{_PAPERS}\s+(?:on|about|of|in|with|for|from|{_USING})|{_METHODS}\s+{_USING}|"
@@ -504,7 +511,10 @@ def _related(things: tuple[str, ...]) -> tuple[str, ...]:
 def _are_valid(things: Iterable[str]) -> bool:
     """Whether there are phrases, and each is one that papers may have."""
     counts = [
-        len(words(thing)) if _has_words(thing) and not _GENERIC.fullmatch(thing) else 0 for thing in things
+        0
+        if _GENERIC.fullmatch(thing) or _CLAUSE.search(thing) or not _has_words(thing)
+        else len(words(thing))
+        for thing in things
     ]
     return bool(counts) and min(counts) > 0 and max(counts) <= MAX_THING
 

@@ -186,6 +186,7 @@ KEPT = [
     "parsing but not grammars that are ambiguous",
     "transformers do not need positional encodings",
     "filters that detect and omit outliers",
+    "Mice without IFN-\u03b3 or its receptor are resistant to EAM.",
     "denoising but not methods that were evaluated by ten people on a very large set of images",
     # other languages
     "apprentissage sans \u00e9tiquettes",
