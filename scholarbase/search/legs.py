@@ -268,9 +268,8 @@ class Legs:
     def _is_exact(self, plan: Plan) -> bool:
         # Comparing few papers with the query takes no longer than searching the graph, and misses none.
         within = None if plan.filters is NO_FILTERS else plan.filters.listed
-        return (
-            plan.request.exact or self._settings.exact or (within is not None and len(within) <= plan.depth)
-        )
+        few = self._dense_vectors if within is None else len(within)
+        return plan.request.exact or self._settings.exact or few <= plan.depth
 
     def _expanded(
         self, vector: npt.NDArray[np.float32], near: Sequence[ScoredId], plan: Plan
@@ -282,8 +281,9 @@ class Legs:
         Retrievers", TOIS 2023, https://arxiv.org/abs/2108.11044. docs/ranking.md has the measurements.
         """
         nearest = self._search_dense(vector, CONSIDERED, plan, ef=FEEDBACK_EF)
-        first = first_papers(near, nearest)
-        return expanded_vector(vector, list(self._vectors.dense_vectors(first).values()))
+        papers = self._vectors.dense_vectors(first_papers(near, nearest)).values()
+        least = -1.0 if plan.floor is None else plan.floor
+        return expanded_vector(vector, [paper for paper in papers if paper @ vector >= least])
 
     def _count_dense(self, filters: ResolvedFilters) -> int:
         if filters is NO_FILTERS:

@@ -310,11 +310,12 @@ class Planner:
         if not self._settings.similarity_floor or random is None:
             return None
         if self._has_known_words(terms, frequencies, day):
-            least: float = random["p75"]
+            least: float = random["p75"] if "p75" in random else random["p95"]
             return least
-        # A static encoder has pieces of words that no paper has, which are near to other strange words.
+        # A static encoder has pieces of words that no paper has, which are near to other strange words. In a library
+        # with few papers they may be common words.
         is_static = self._encoder is not None and self._encoder.spec.kind == STATIC
-        return math.inf if is_static else random["p999"]
+        return math.inf if is_static and "p75" in random else random["p999"]
 
     def _has_known_words(
         self, terms: tuple[int, ...], frequencies: Mapping[int, int], day: int | None

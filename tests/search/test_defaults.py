@@ -33,10 +33,7 @@ WAYS: Final[list[dict[str, Any]]] = [
     *({"mode": "hybrid", "engine": engine} for engine in (None, "bm25", "fts5")),
 ]
 NONSENSE: Final = (
-    *("asdkjhaskdjh zzzqqq", "qwertyuiop asdfghjkl", "xkcdqv brrzt plimf", "zzzzzz", "blorptang wuzzlefrip"),
-    *("glorb snarfle quux", "fghj ytrewq vbnm", "jfkdls ajfkdl sajfkd", "qqqq xxzz eeeeq rrrr", "1q2w3e4r"),
-    *("mnbvcxz lkjhgfdsa", "wertzu iopü", "vxcvxcv bnmbnm", "skdjfh skjdfh ksjdhf", "pqowieur"),
-    *("frobnicate the gazorpazorp", "ёйцукен фывапр", "tttttttt", "ghghghgh tytytyty", "hjkl;asdf"),
+    (Path(__file__).parent.parent / "data" / "nonsense.txt").read_text(encoding="utf-8").splitlines()
 )
 
 

@@ -41,7 +41,7 @@ def static_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_papers_without_known_tokens_have_no_vector(static_library: Path) -> None:
     with Library.open(static_library) as library:
         assert library.manifest.counts["dense_vectors"] == 3
-        found = library.search("dark matter", mode="dense")
+        found = library.search("dark matter", mode="dense", min_similarity=-1)
         assert next(hit.paper.title for hit in found.results) == "Dark matter"
         assert found.total == 3
     assert list(verify(static_library))
