@@ -208,8 +208,8 @@ def hybrid_library(tmp_path_factory: pytest.TempPathFactory, small_snapshot: Pat
 
 @pytest.fixture(scope="session")
 def hybrid(hybrid_library: Path) -> Iterator[Library]:
-    """The small snapshot, open for hybrid searches."""
-    with Library.open(hybrid_library) as library:
+    """The small snapshot, open for hybrid searches without a floor of similarity, so that they rank all papers."""
+    with Library.open(hybrid_library, settings=load_settings(similarity_floor=False)) as library:
         yield library
 
 
@@ -337,8 +337,8 @@ def sample(sample_library: Path) -> Iterator[Library]:
 
 @pytest.fixture(scope="session")
 def dense(dense_library: Path, minilm: SentenceTransformersEncoder) -> Iterator[Library]:
-    """The library with dense vectors, open for hybrid searches with the session's own model."""
-    library = Library.open(dense_library, encoder=minilm)
+    """The library with dense vectors, open with the session's own model and without a floor of similarity."""
+    library = Library.open(dense_library, encoder=minilm, settings=load_settings(similarity_floor=False))
     yield library
     # Not library.close(): it would close the model, which other tests go on using.
     library._vectors.close()

@@ -281,9 +281,11 @@ class Legs:
         Retrievers", TOIS 2023, https://arxiv.org/abs/2108.11044. docs/ranking.md has the measurements.
         """
         nearest = self._search_dense(vector, CONSIDERED, plan, ef=FEEDBACK_EF)
-        papers = self._vectors.dense_vectors(first_papers(near, nearest)).values()
-        least = -1.0 if plan.floor is None else plan.floor
-        return expanded_vector(vector, [paper for paper in papers if paper @ vector >= least])
+        papers = list(self._vectors.dense_vectors(first_papers(near, nearest)).values())
+        if plan.floor is not None and plan.request.min_similarity is None:
+            # The nearest papers of a small library may be about something else.
+            papers = [paper for paper in papers if paper @ vector >= plan.floor]
+        return expanded_vector(vector, papers)
 
     def _count_dense(self, filters: ResolvedFilters) -> int:
         if filters is NO_FILTERS:

@@ -76,7 +76,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory, snapshot: Path) -> tuple[Path
 def test_serving_opens_only_the_query_model(pair: tuple[Path, npt.NDArray[np.float32]]) -> None:
     path, cosines = pair
     with Library.open(path) as library:
-        found = library.search(QUERY, mode="dense", exact=True)
+        found = library.search(QUERY, mode="dense", exact=True, min_similarity=-1)
         assert library.best_mode == "hybrid"
         assert _titles(found) == [TITLES[place] for place in np.argsort(-cosines)]
         scores = [hit.score for hit in found.results]

@@ -164,7 +164,7 @@ def test_learned_weights_rank_by_their_dot_product(learned_library: Path) -> Non
 
 
 def test_learned_weights_take_part_in_a_hybrid_search(learned_library: Path) -> None:
-    with Library.open(learned_library) as library:
+    with Library.open(learned_library, settings=Settings(similarity_floor=False)) as library:
         answer = library.search("heavy quark decay", mode="hybrid", engine="learned", explain=True, limit=5)
         legs = {leg.leg for hit in answer.results for leg in hit.explain or ()}
         assert legs == {"learned", "dense"}

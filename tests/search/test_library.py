@@ -34,7 +34,7 @@ from scholarbase.models.requests import SearchBatchBody, SearchRequest, TitleBat
 from scholarbase.models.responses import SearchResponse
 from scholarbase.search import plan, ranking
 from scholarbase.search.library import Library
-from scholarbase.settings import Settings
+from scholarbase.settings import Settings, load_settings
 from tests.conftest import arxiv_rows, sample_edges, sample_rows
 from tests.encoders.tiny_bge_m3 import make_tiny_bge_m3
 from tests.libraries import copied, relist
@@ -516,7 +516,8 @@ def test_the_pages_of_a_search_did_not_each_encode_the_query_again(
     dense_library: Path, minilm_folder: Path
 ) -> None:
     encoder = Counting(minilm_folder)
-    with Library.open(dense_library, encoder=encoder) as library:
+    settings = load_settings(similarity_floor=False)
+    with Library.open(dense_library, encoder=encoder, settings=settings) as library:
         encoder.asked.clear()
         pages = [
             library.search("black holes", mode="hybrid", limit=5, offset=offset) for offset in (0, 5, 10)

@@ -29,6 +29,7 @@ from scholarbase.models.checks import check_sort
 from scholarbase.models.encoders import PACKAGED
 from scholarbase.models.requests import Filters
 from scholarbase.search.library import Library
+from scholarbase.settings import load_settings
 from tests.conftest import sample_edges, sample_rows, snapshot_of
 
 QUERIES = [
@@ -247,7 +248,7 @@ def test_meaning_finds_what_was_there(hybrid: Library, tmp_path: Path) -> None:
     with closing(open_encoder(PACKAGED)) as encoder:
         snapshot = snapshot_of(tmp_path / "snapshot", early)
         ingest([snapshot], tmp_path / "library", encoder=encoder, encoder_location=PACKAGED)
-    with Library.open(tmp_path / "library") as earlier:
+    with Library.open(tmp_path / "library", settings=load_settings(similarity_floor=False)) as earlier:
         ways: list[dict[str, Any]] = [
             {"mode": "dense"},
             {"mode": "hybrid"},

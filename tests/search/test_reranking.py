@@ -86,7 +86,8 @@ def library(path: Path, model: Path, service: ScriptedReranker) -> Iterator[Libr
         "constant": Constant(),
         "varying": Varying(),
     }
-    with Library.open(path, rerankers=rerankers, settings=Settings(device="cpu")) as opened:
+    settings = Settings(device="cpu", similarity_floor=False)
+    with Library.open(path, rerankers=rerankers, settings=settings) as opened:
         yield opened
 
 
