@@ -82,6 +82,8 @@ TERMS: Final = 40
 """The greatest number of added terms."""
 WEIGHT: Final = 0.5
 """The weight of the best added term, before its IDF; the query's own terms have 1."""
+SMALL: Final = 500
+"""Vectors of a library that are all compared with every query."""
 KEPT: Final = 10
 """First papers of the original query that keep their ranks."""
 CACHED_COUNTS: Final = 1024
@@ -268,8 +270,8 @@ class Legs:
     def _is_exact(self, plan: Plan) -> bool:
         # Comparing few papers with the query takes no longer than searching the graph, and misses none.
         within = None if plan.filters is NO_FILTERS else plan.filters.listed
-        few = self._dense_vectors if within is None else len(within)
-        return plan.request.exact or self._settings.exact or few <= plan.depth
+        few = self._dense_vectors <= SMALL or (within is not None and len(within) <= plan.depth)
+        return few or plan.request.exact or self._settings.exact
 
     def _expanded(
         self, vector: npt.NDArray[np.float32], near: Sequence[ScoredId], plan: Plan
