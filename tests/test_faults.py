@@ -143,7 +143,9 @@ def test_2_a_narrow_filter_loses_no_dense_or_hybrid_results(
     for legs in ranked.values():
         for rank, paper_id in enumerate(legs, 1):
             fused[paper_id] += 1 / (60 + rank)  # type: ignore[assignment]
-    by_ranks = Library.open(dense_library, encoder=minilm, settings=Settings(fusion="rrf"))
+    by_ranks = Library.open(
+        dense_library, encoder=minilm, settings=Settings(fusion="rrf", similarity_floor=False)
+    )
     answer = by_ranks.search(q, mode="hybrid", limit=1000, **filters)
     by_ranks._vectors.close()  # not close(), which would close the model too
     by_ranks._catalog.close()

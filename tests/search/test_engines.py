@@ -65,7 +65,8 @@ def over_a_server(dense_library: Path, minilm: SentenceTransformersEncoder) -> I
             closing(EdgeIndex.open(dense_library / "vectors")) as edge,
         ):
             fill(edge, nodes, "scholarbase", snapshot)
-        library = Library.open(dense_library, encoder=minilm, settings=Settings(qdrant_url=cluster.urls))
+        settings = Settings(qdrant_url=cluster.urls, similarity_floor=False)
+        library = Library.open(dense_library, encoder=minilm, settings=settings)
         yield library
         # Not library.close(): it would close the model, which other tests go on using.
         library._vectors.close()

@@ -395,7 +395,7 @@ def test_the_same_request_gives_the_same_bytes(
     first = answers(dense)
     assert answers(dense) == first
     copy = copied(dense.path, tmp_path / "copy")
-    again = Library.open(copy, encoder=minilm)
+    again = Library.open(copy, encoder=minilm, settings=dense.settings)
     try:
         assert answers(again) == first
     finally:
