@@ -33,6 +33,8 @@ MAX_WORDS: Final = 60
 """Words of a text that is read. Longer ones are documents; of AutoScholarQuery's questions the longest has 31."""
 MAX_LENGTH: Final = 600
 """Characters of a text that is read."""
+MAX_CUES: Final = 8
+"""Negations of a text that is read: the library looks each up."""
 MAX_THING: Final = 7
 """Words of a phrase that is excluded or avoided. Longer ones are clauses, which papers do not repeat."""
 
@@ -376,6 +378,8 @@ def read(q: str, is_topic: IsTopic = lambda cue, thing: False) -> Understood | N
     kept: list[str] = []
     place = 0
     cues = list(_cues(q))
+    if len(cues) > MAX_CUES:
+        return None
     for number, cue in enumerate(cues):
         if cue.start < place:
             continue
@@ -387,7 +391,7 @@ def read(q: str, is_topic: IsTopic = lambda cue, thing: False) -> Understood | N
         else:
             end = _scope(q, cue, limit)
             things = list(_things(q[cue.end : end]))
-        if not _are_valid(things):
+        if not _are_valid(things) or len(excluded) + len(avoided) + len(things) > MAX_PHRASES:
             continue
         if (cue.kind != "excluded" or cue.word.endswith("other than")) and any(
             is_topic(_word(cue), thing) for thing in things
@@ -401,7 +405,7 @@ def read(q: str, is_topic: IsTopic = lambda cue, thing: False) -> Understood | N
     avoided = [one for one in _outside(wanted, avoided) if one not in excluded]
     if not (excluded or avoided) or not _has_words(wanted):
         return None
-    return Understood(wanted, tuple(excluded[:MAX_PHRASES]), tuple(avoided[:MAX_PHRASES]))
+    return Understood(wanted, tuple(excluded), tuple(avoided))
 
 
 def expression(things: Iterable[str]) -> str:

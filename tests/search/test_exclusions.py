@@ -249,6 +249,7 @@ ABSTRACT = (
         "In this paper trees are compared with networks, excluding small ones.",
         "Trees are compared with networks, excluding small ones. " * 8,
         "trees but not networks " * 16,
+        "trees but not networks, " * 9,
     ],
 )
 def test_documents_are_not_read(document: str) -> None:
