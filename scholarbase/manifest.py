@@ -19,7 +19,7 @@ from scholarbase.models.encoders import EncoderSpec
 from scholarbase.settings import Profile
 
 FILE_NAME: Final = "manifest.json"
-FORMAT: Final = 10
+FORMAT: Final = 11
 """The version of the library's layout on disk."""
 BUILDING: Final = "building"
 """The folder in a library's folder where a job builds it."""

@@ -23,6 +23,7 @@ from tokenizers import Tokenizer
 from scholarbase.encoders.base import Encodings, unit_rows
 from scholarbase.encoders.checkpoint import find_checkpoint, fingerprint, model_name, read_json
 from scholarbase.errors import EncoderError
+from scholarbase.markup import searchable
 from scholarbase.memory import cores
 from scholarbase.models.encoders import STATIC, EncoderSpec
 
@@ -63,7 +64,8 @@ class StaticEncoder:
     """A model2vec model. Documents and queries are encoded alike, on all cores.
 
     Texts are truncated as model2vec does it: to ``spec.max_tokens`` tokens, and before that to as many characters as
-    this number of tokens of median length has. A text without known tokens has no direction: its row is all zero.
+    this number of tokens of median length has. A text is tokenized in its searchable form. One
+    without known tokens has no direction: its row is all zero.
 
     Raises:
         EncoderError: a file is missing, or the files do not fit together.
@@ -138,7 +140,7 @@ class StaticEncoder:
         if self._max_characters is not None:
             texts = [text[: self._max_characters] for text in texts]
         try:
-            ids = self._tokens.ids(texts)
+            ids = self._tokens.ids([searchable(text) for text in texts])
         except Exception as error:  # tokenizers has no error class of its own
             raise EncoderError(
                 f"The model {self._name} failed to tokenize {len(texts)} texts ({type(error).__name__}: {error}): "

@@ -1,9 +1,11 @@
 """Full-text search of titles and abstracts with SQLite's FTS5.
 
 The index is an external-content table over the view ``documents``: it stores postings and lengths, not the
-texts (https://sqlite.org/fts5.html#external_content_tables). Words are case-folded, stripped of diacritics and stemmed
-by Porter's algorithm. Every match is scored, so counts are exact. A second, small index holds the titles alone: looking
-a title's words up in it is four times as fast (:mod:`scholarbase.indexes.titles`).
+texts (https://sqlite.org/fts5.html#external_content_tables). The view has the searchable form of the texts
+(:func:`scholarbase.markup.searchable`), by an SQL function of this name, which only connections that write or check
+the index need. Words are case-folded, stripped of diacritics and stemmed by Porter's algorithm. Every match is scored,
+so counts are exact. A second, small index holds the titles alone: looking a title's words up in it is four times as
+fast (:mod:`scholarbase.indexes.titles`).
 
 Expressions are in FTS5's query language; :mod:`scholarbase.indexes.query_syntax` makes them from users' queries.
 """
@@ -18,6 +20,7 @@ from scholarbase.databases import json_list
 from scholarbase.errors import InvalidRequest, LibraryCorrupt, LibraryError
 from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters, filter_sql
 from scholarbase.indexes.vectors.base import ScoredId
+from scholarbase.markup import searchable
 
 TITLE_WEIGHT: Final = 2.0
 """The weight of a word in a title; in an abstract it is 1."""
@@ -37,18 +40,29 @@ _MALFORMED: Final = (
 
 SCHEMA: Final = f"""
 CREATE VIEW IF NOT EXISTS documents AS
-    SELECT p.id, p.title, a.abstract FROM papers AS p LEFT JOIN abstracts AS a ON a.paper_id = p.id;
+    SELECT p.id, searchable(p.title) AS title, searchable(a.abstract) AS abstract
+    FROM papers AS p LEFT JOIN abstracts AS a ON a.paper_id = p.id;
+CREATE VIEW IF NOT EXISTS titles AS SELECT id, searchable(title) AS title FROM papers;
 CREATE VIRTUAL TABLE IF NOT EXISTS fulltext USING fts5(
     title, abstract, content = 'documents', content_rowid = 'id', tokenize = '{TOKENIZER}'
 );
 CREATE VIRTUAL TABLE IF NOT EXISTS title_words USING fts5(
-    title, content = 'papers', content_rowid = 'id', tokenize = '{TOKENIZER}'
+    title, content = 'titles', content_rowid = 'id', tokenize = '{TOKENIZER}'
 );
 """
 
 
+def add_function(connection: sqlite3.Connection) -> None:
+    """Let the connection call ``searchable(text)``."""
+    connection.create_function(
+        "searchable", 1, lambda text: None if text is None else searchable(text), deterministic=True
+    )
+
+
 def index_range(connection: sqlite3.Connection, first_id: int, last_id: int) -> int:
     """Index the papers with ids from ``first_id`` to ``last_id``, both included, and return their number.
+
+    The connection needs :func:`add_function`.
 
     FTS5 does not detect that a paper is indexed twice, and then counts it twice: commit this in one transaction with
     the job's checkpoint.
@@ -62,7 +76,7 @@ def index_range(connection: sqlite3.Connection, first_id: int, last_id: int) -> 
     )
     count = cursor.rowcount
     connection.execute(
-        "INSERT INTO title_words(rowid, title) SELECT id, title FROM papers WHERE id BETWEEN ? AND ? ORDER BY id",
+        "INSERT INTO title_words(rowid, title) SELECT id, title FROM titles WHERE id BETWEEN ? AND ? ORDER BY id",
         (first_id, last_id),
     )
     return count
@@ -83,6 +97,7 @@ def check(connection: sqlite3.Connection) -> None:
         LibraryCorrupt: the indexes and the texts differ, or an index is damaged.
         LibraryError: the connection is read-only.
     """
+    add_function(connection)
     try:
         connection.execute("INSERT INTO fulltext(fulltext, rank) VALUES ('integrity-check', 1)")
         connection.execute("INSERT INTO title_words(title_words, rank) VALUES ('integrity-check', 1)")

@@ -19,7 +19,7 @@ from typing import Final, Literal, NamedTuple
 
 from scholarbase.errors import InvalidRequest
 from scholarbase.indexes.stop_words import STOP_WORDS
-from scholarbase.markup import GREEK
+from scholarbase.markup import searchable
 
 MAX_PREFIXES: Final = 10
 """Prefixes of a query: 1,419 of them took 379 seconds of CPU time."""
@@ -41,14 +41,13 @@ _PIECE: Final = re.compile(
 )
 # Possessive and only from the beginning of a word, so that a long word is read once.
 _PREFIX: Final = re.compile(r"(?<!\w)\w{2,}+\*(?=$|[\s,;.?!)])")
+_PART: Final = re.compile(r"[^-/\u2010-\u2015]+")
+_AROUND: Final = ".,;:?!()[]{}\"'"
+"""Punctuation around a word."""
 _INNER_STAR: Final = re.compile(r"(?<=\w\w)\*\w")
 
 MARKS: Final = re.compile('["\u201c-\u201f*:]|\\b(?:AND|OR|NOT|NEAR)\\b')
 """What every text in query syntax contains one of; most questions have none, and need no parser."""
-
-_SAME: Final = GREEK | {name: letter for letter, name in GREEK.items()}
-GREEK_WORD: Final = re.compile(rf"(?<![^\W_])(?:{'|'.join(GREEK.values())}|[α-ω])(?![^\W_])", re.IGNORECASE)
-"""A Greek letter, or the name of one, as a word."""
 
 # Suffixes that Porter's algorithm removes. A prefix that ends inside one is not a prefix of the stem: "computatio" and
 # "comput".
@@ -63,22 +62,27 @@ _COMPLETIONS: Final = tuple(dict.fromkeys(_SUFFIXES.split()))
 
 
 def words(text: str) -> list[str]:
-    """Return the words of a text: runs of letters and digits of any script, with their combining marks.
+    """Return the words of a text in its searchable form: runs of letters and digits of any script, with their combining
+    marks.
 
     Underscores, hyphens and apostrophes separate words, as they do in FTS5.
     """
+    text = searchable(text)
     if text.isascii():  # most texts, at a tenth of the time
         return _ASCII_WORD.findall(text)
     spaced = "".join(char if _is_word_character(char) else " " for char in text)
     return [word for word in spaced.split() if any(map(str.isalnum, word))]
 
 
-def with_greek(text: str) -> str:
-    """Return a text with the names of its Greek letters, and the letters that it names: they are the same word."""
-    found = {name.casefold() for name in GREEK_WORD.findall(text)}
-    return " ".join(
-        (text, *(same for name in sorted(found) if (same := _SAME.get(name)) and same not in found))
-    )
+def _written(text: str) -> list[tuple[str, list[str]]]:
+    """The words of a text as it has them, *c++* or *k-nn*, each with its words in the searchable form."""
+    written: list[tuple[str, list[str]]] = []
+    for piece in text.split():
+        parts = _PART.findall(piece)
+        if searchable(piece) == piece or [word for part in parts for word in words(part)] != words(piece):
+            parts = words(piece) if searchable(piece) == piece else [piece]
+        written += [(part.strip(_AROUND), of) for part in parts if (of := words(part))]
+    return written
 
 
 def is_prose(text: str) -> bool:
@@ -131,7 +135,7 @@ def terms(text: str, *, syntax: bool) -> list[Term]:
         parser.parse()
         each = parser.terms
     else:
-        every = [Term(word.lower(), _phrase([word.lower()])) for word in words(text)]
+        every = [Term(word, _phrase(of)) for word, of in _written(text.lower())]
         each = [term for term in every if term.word not in STOP_WORDS] or every
     distinct: dict[str, Term] = {}
     for term in each:
@@ -310,14 +314,14 @@ class _Parser:
         """Operands without operators between them. Stop words are left out, as in free text."""
         first = self._next
         operands: list[str] = []
-        dropped: list[list[str]] = []
+        dropped: list[str] = []
         while self._next.kind not in ("operator", "close", "end"):
             token = self._take()
             if token.kind == "bare" and _is_stop(token.text) and not _PREFIX.search(token.text):
-                dropped.append(words(token.text))
+                dropped.append(token.text)
             elif (operand := self._operand(token)) is not None:
                 operands.append(operand)
-        operands = operands or [self._searched(found) for found in dropped]
+        operands = operands or list(map(self._searched, dropped))
         if not operands:
             what = {"end": "Nothing to search for", "close": "Nothing before the closing parenthesis"}
             raise self._malformed(what.get(first.kind, "A word is missing"), first)
@@ -334,15 +338,16 @@ class _Parser:
                 raise self._malformed("A quotation mark that is never closed", token)
             if not words(token.text):
                 raise self._malformed("A phrase without a letter or digit", token)
-            return self._searched(words(token.text), prefix=token.prefix)
+            return self._searched(token.text, prefix=token.prefix)
         self._check_bare(token)
-        found = words(token.text)
-        if not found:
+        if not words(token.text):
             return None
-        return self._searched(found, prefix=bool(_PREFIX.search(token.text)))
+        return self._searched(token.text, prefix=_PREFIX.search(token.text) is not None)
 
-    def _searched(self, found: list[str], *, prefix: bool = False) -> str:
+    def _searched(self, text: str, *, prefix: bool = False) -> str:
         """The expression of words side by side; each is added to ``terms``."""
+        written = _written(text.replace("*", " ") if prefix else text)
+        found = [word for _, of in written for word in of]
         column = f"{self._column} : " if self._column else ""
         self._prefixes += prefix
         if self._prefixes > MAX_PREFIXES:
@@ -356,8 +361,8 @@ class _Parser:
                 f"q has more than {MAX_WORDS} words in query syntax: use fewer, or engine 'bm25', which reads every "
                 "query as free text."
             )
-        for place, word in enumerate(found, 1):
-            alone = _prefix([word]) if prefix and place == len(found) else _phrase([word])
+        for place, (word, of) in enumerate(written, 1):
+            alone = _prefix(of) if prefix and place == len(written) else _phrase(of)
             self.terms.append(Term(word.lower(), f"{column}({alone})" if column else alone))
         return _prefix(found) if prefix else _phrase(found)
 
@@ -387,7 +392,7 @@ class _Parser:
     def _in_column(self, column: _Token) -> str | None:
         # "title: subtitle" is ordinary text; "title: (...)" and 'title: "..."' are not.
         if not column.touches and self._next.kind not in ("phrase", "open"):
-            return self._searched([column.text])
+            return self._searched(column.text)
         if self._column is not None:
             raise self._malformed(f"{column.text}: inside {self._column}:", column)
         self._column = column.text
@@ -404,20 +409,7 @@ def _is_stop(text: str) -> bool:
 
 
 def _phrase(of: list[str]) -> str:
-    """The expression of words side by side, with each way to write their Greek letters, all in one way."""
-    written = dict.fromkeys(
-        (
-            _quoted(of),
-            *(
-                _quoted([_SAME.get(w.casefold(), w) if (w.isascii() is to_letter) else w for w in of])
-                for to_letter in (True, False)
-            ),
-        )
-    )
-    return next(iter(written)) if len(written) == 1 else f"({' OR '.join(written)})"
-
-
-def _quoted(of: list[str]) -> str:
+    """The expression of words side by side."""
     return f'"{" ".join(of)}"'
 
 
@@ -449,8 +441,8 @@ def _prefix(of: list[str]) -> str:
         open_ended = [*of[:-1], f"{prefix}ness"]
         completions.append(prefix)
     expressions = [
-        f"{_quoted(open_ended)} *",
-        *(_quoted([*of[:-1], word]) for word in dict.fromkeys(completions)),
+        f"{_phrase(open_ended)} *",
+        *(_phrase([*of[:-1], word]) for word in dict.fromkeys(completions)),
     ]
     return expressions[0] if len(expressions) == 1 else f"({' OR '.join(expressions)})"
 

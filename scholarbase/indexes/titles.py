@@ -21,7 +21,7 @@ from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters, filter_sql
 from scholarbase.indexes.query_syntax import words
 from scholarbase.indexes.stop_words import STOP_WORDS
 from scholarbase.indexes.vectors.base import ScoredId
-from scholarbase.markup import GREEK, MAY_CHANGE, plain
+from scholarbase.markup import MAY_CHANGE, plain, searchable
 from scholarbase.models.limits import MAX_TITLE_LENGTH, MIN_TITLE_SCORE
 
 SUBTITLE_SCORE: Final = 0.9
@@ -30,8 +30,6 @@ MAX_PHRASE_WORDS: Final = 4
 """Words of a common phrase. More than ten titles contain *attention is all you need*, but it names a paper."""
 COMMON_TITLES: Final = 10
 """Titles that contain a common phrase. Of 3,000 arXiv papers no title was one, of the 2,440 of the sample four were."""
-_PUNCTUATION: Final = frozenset("<>[](){}\"'`\u2018\u2019\u201c\u201d.,;:?!$\\_/")
-"""Characters that quote or end a title, or mark it up."""
 _SUBTITLE: Final = re.compile(r":\s|(?<=[^\W\d]):(?=[^\W\d])|\s(?:-{1,3}|\u2013)\s|\u2014|[?!]\s")
 _CANDIDATES: Final = 100
 _MAX_MATCHES: Final = 2000
@@ -48,8 +46,8 @@ UNDIVIDED: Final = str.maketrans({"ø": "o", "ł": "l", "đ": "d", "ð": "d", "�
 _MARKUP: Final = re.compile(r"[&<\\]")
 """The first character of an entity, a tag or a command."""
 _ACCENTS: Final = re.compile("[\u0300-\u036f]+")
-_LETTER: Final = re.compile("(?<![α-ω])[α-ω](?![α-ω])")
-"""A Greek letter that is no part of a Greek word."""
+_STARS: Final = str.maketrans(dict.fromkeys("*∗⋆"))
+"""Many records of a title lack the star of *C*-algebra*, and others end with one for a footnote."""
 _ASCII_DROPPED: Final = {code: None for code in range(128) if not chr(code).isalnum()}
 _KEPT_MARKS: Final = frozenset({0, 7, 8, 9})
 """Combining classes of marks that change the letter: vowel signs, nukta, kana voicing, virama. Accents, Hebrew points
@@ -59,19 +57,18 @@ and Arabic vowels have other classes (https://www.unicode.org/reports/tr44/#Cano
 def normalize_title(text: str) -> str:
     """Return a title in the form in which titles are compared.
 
-    It keeps the lower-case letters and digits of any script, without accents, punctuation, spaces and markup
-    (:mod:`scholarbase.markup`). A single Greek letter becomes its name.
+    It keeps the lower-case letters and digits of any script, without accents, punctuation, spaces and markup, of the
+    searchable form without stars (:mod:`scholarbase.markup`): *C++*, *C#* and *C* differ, *β* and *beta* do not.
     """
     text = text[
         :MAX_TITLE_LENGTH
     ]  # Unicode's normalization takes quadratic time for a run of combining marks
     if text.isascii() and not _MARKUP.search(text):  # most titles, ten times as fast
-        return text.lower().translate(_ASCII_DROPPED)
-    text = plain(text)
+        return searchable(text.translate(_STARS)).lower().translate(_ASCII_DROPPED)
+    text = searchable(plain(text).translate(_STARS))
     # Case folding can undo a decomposition (U+0345), so the text is decomposed before and after.
     folded = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text).casefold())
-    folded = _LETTER.sub(lambda letter: GREEK[letter[0].replace("ς", "σ")], _ACCENTS.sub("", folded))
-    return "".join(filter(is_kept, folded)).translate(UNDIVIDED)
+    return "".join(filter(is_kept, _ACCENTS.sub("", folded))).translate(UNDIVIDED)
 
 
 def is_kept(char: str) -> bool:
@@ -146,13 +143,6 @@ def titled(connection: sqlite3.Connection, title: str, filters: ResolvedFilters,
     return []
 
 
-def symbols(title: str) -> str:
-    """Return the symbols of a title, without usual punctuation and markup: ``#`` of *C#*, ``-`` of *U-Net*."""
-    return "".join(
-        char for char in title if unicodedata.category(char)[0] in "PS" and char not in _PUNCTUATION
-    )
-
-
 def is_common_phrase(connection: sqlite3.Connection, title: str, last_day: int | None) -> bool:
     """Whether a title is a phrase of the field rather than the name of a paper: *machine translation*, *attention*.
 
@@ -177,7 +167,7 @@ def is_common_phrase(connection: sqlite3.Connection, title: str, last_day: int |
     if len(found) > 1:
         return True
     word = re.compile(rf"(?<!\w){re.escape(found[0])}(?:s|es)?(?!\w)", re.IGNORECASE)
-    written = [match[0] for _, abstract in rows if (match := word.search(abstract or ""))]
+    written = [match[0] for _, abstract in rows if (match := word.search(searchable(abstract or "")))]
     return not written or 2 * sum(text == text.lower() for text in written) >= len(written)
 
 

@@ -41,6 +41,7 @@ from scholarbase.ingest.encoding import documents_per_part
 from scholarbase.ingest.folder import BuildFolder
 from scholarbase.ingest.fulltexts import staged_passages
 from scholarbase.ingest.vectors import point_of
+from scholarbase.markup import searchable
 from scholarbase.progress import Reporter, Tracker
 
 PASSAGES_PER_BATCH: Final = 2_000
@@ -178,7 +179,8 @@ def _insert(db: sqlite3.Connection, rows: Sequence[_Row]) -> None:
         [(row.id, row.document, row.section, row.start, row.end, row.tokens) for row in rows],
     )
     db.executemany(
-        "INSERT INTO passage_words(rowid, text) VALUES (?, ?)", [(row.id, row.text) for row in rows]
+        "INSERT INTO passage_words(rowid, text) VALUES (?, ?)",
+        [(row.id, searchable(row.text)) for row in rows],
     )
 
 

@@ -1,4 +1,5 @@
-"""Markup of titles, abstracts and names as plain text: TeX, HTML, JATS, MathML, and odd forms of Unicode."""
+"""Markup of titles, abstracts and names as plain text (TeX, HTML, JATS, MathML, odd forms of Unicode), and the form in
+which the words of a text are searched."""
 
 from scholarbase.markup.plain import (
     MAY_CHANGE,
@@ -8,6 +9,14 @@ from scholarbase.markup.plain import (
     read_abstract,
     read_text,
 )
-from scholarbase.markup.symbols import GREEK
+from scholarbase.markup.searchable import searchable
 
-__all__ = ["GREEK", "MAY_CHANGE", "formulas_of", "plain", "plain_abstract", "read_abstract", "read_text"]
+__all__ = [
+    "MAY_CHANGE",
+    "formulas_of",
+    "plain",
+    "plain_abstract",
+    "read_abstract",
+    "read_text",
+    "searchable",
+]

@@ -22,7 +22,7 @@ from scholarbase.indexes.catalog import Catalog
 from scholarbase.indexes.filters import ResolvedFilters
 from scholarbase.indexes.frequencies import ANY_TERM
 from scholarbase.indexes.query_syntax import words
-from scholarbase.indexes.titles import Titled, symbols
+from scholarbase.indexes.titles import Titled
 from scholarbase.indexes.vectors.base import ScoredId
 from scholarbase.indexes.vectors.bm25 import Bm25Text
 from scholarbase.models.responses import LegExplanation
@@ -133,18 +133,16 @@ class KnownItems:
         return [
             paper
             for paper in titled
-            if _symbols(paper.name, is_common) == _symbols(text, is_common)
-            and (not is_common or is_new(paper.first_day))
+            if not is_common or (_hyphens(paper.name) == _hyphens(text) and is_new(paper.first_day))
         ]
 
     def _is_common(self, title: str, last_day: int | None) -> bool:
         return self._common.get((title, last_day), lambda: self._catalog.is_common_phrase(title, last_day))
 
 
-def _symbols(title: str, is_common: bool) -> str:
-    """The symbols of a title, hyphens only of a common word: *Wi-Fi*, but *BigBird* for *Big-Bird*."""
-    found = symbols(title)
-    return found if is_common else "".join(char for char in found if char not in _HYPHENS)
+def _hyphens(title: str) -> int:
+    """The number of hyphens, which a common word has as its title: *Wi-Fi*, but *BigBird* for *Big-Bird*."""
+    return sum(map(title.count, _HYPHENS))
 
 
 def _target(text: str) -> str:

@@ -238,8 +238,8 @@ class Ranker:
         q = without_shortened(plan.request.q)
         if plan.engine != "fts5" and plan.terms:
             numbers = {
-                word: set(self._bm25.query(word).indices)
-                for word in dict.fromkeys(word.lower() for word in query_syntax.words(q))
+                term.word: set(self._bm25.query(term.word).indices)
+                for term in query_syntax.terms(q, syntax=False)
             }
             vectors = {
                 paper_id: set(vector.indices)

@@ -26,6 +26,7 @@ from scholarbase.ingest.records import CitationRecord
 from scholarbase.ingest.sources import Dataset
 from scholarbase.ingest.store import About, RecordStore
 from scholarbase.ingest.writer import CatalogWriter
+from scholarbase.markup import searchable
 from scholarbase.updates.applying import Applied
 from scholarbase.updates.own import OwnKeys, add_records, all_keys, joined_papers, own_counts
 from scholarbase.updates.row_changes import Row, RowChanges
@@ -55,6 +56,11 @@ class Changed:
     conflicts: list[Conflict] = field(default_factory=list)
     """Those of the papers that were written again."""
     counts: Counter[str] = field(default_factory=Counter)
+
+
+def _searched(row: dict[str, Any], fields: Sequence[str]) -> list[object]:
+    """The values of fields, texts in their searchable form."""
+    return [searchable(row[name]) if isinstance(row[name], str) else row[name] for name in fields]
 
 
 def text_key(title: str, abstract: str | None) -> bytes:
@@ -210,12 +216,10 @@ class CatalogChanges:
             if old is not None:
                 self._db.execute(
                     f"INSERT INTO {table} ({table}, {names}) VALUES ('delete', {marks})",
-                    [old[name] for name in fields],
+                    _searched(old, fields),
                 )
             if new is not None:
-                self._db.execute(
-                    f"INSERT INTO {table} ({names}) VALUES ({marks})", [new[name] for name in fields]
-                )
+                self._db.execute(f"INSERT INTO {table} ({names}) VALUES ({marks})", _searched(new, fields))
 
     # -- citations --------------------------------------------------------------------------------------
 

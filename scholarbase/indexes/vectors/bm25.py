@@ -15,8 +15,9 @@ every partial sum of a score is a multiple of their product. Up to 2^24 times th
 :data:`.legs.QUERY_STEP`, each is exact, and the order of the sum cannot change a score: any division into segments,
 shards or replicas returns the same bits.
 
-Words are lower-cased, Latin letters are folded to ASCII (*naïve* to *naive*; other scripts are unchanged), stop words
-are removed, and the remaining words are stemmed (Snowball English).
+Texts are in their searchable form (:func:`scholarbase.markup.searchable`). Words are lower-cased, Latin letters are
+folded to ASCII (*naïve* to *naive*; other scripts are unchanged), stop words are removed, and the remaining words are
+stemmed (Snowball English).
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ import numpy as np
 import qdrant_edge
 
 from scholarbase.errors import LibraryCorrupt
-from scholarbase.indexes.query_syntax import GREEK_WORD, with_greek
 from scholarbase.indexes.stop_words import STOP_WORDS
 from scholarbase.indexes.vectors.base import EngineVector
+from scholarbase.markup import searchable
 
 AVERAGE_LENGTH: Final = 109.0
 """Terms of an abstract and of a title counted twice, on average over 334,917 arXiv papers. A constant of the format:
@@ -114,20 +115,18 @@ class Bm25Text:
         return EngineVector(vector.indices, round_document(vector.values))
 
     def query(self, text: str) -> EngineVector:
-        """The terms of a query, each with weight 1. :class:`.legs.Bm25Queries` weighs them. A Greek letter has two,
-        with its name.
+        """The terms of a query, each with weight 1. :class:`.legs.Bm25Queries` weighs them.
 
         Empty if the query has only stop words (*Which studies show this?*), which documents' vectors lack too. FTS5
         keeps all words.
         """
-        text = without_shortened(text)
-        return self._model.embed_query(_composed(with_greek(text) if GREEK_WORD.search(text) else text))
+        return self._model.embed_query(_tokenized(without_shortened(text)))
 
     def _text(self, title: str, abstract: str | None) -> str:
         parts = [title] * self.parameters.title_weight
         if abstract:
             parts.append(abstract)
-        return _composed("\n".join(parts))
+        return _tokenized("\n".join(parts))
 
 
 def round_document(weights: Sequence[float]) -> list[float]:
@@ -141,9 +140,10 @@ def round_document(weights: Sequence[float]) -> list[float]:
     return rounded
 
 
-def _composed(text: str) -> str:
-    """NFC: Qdrant's tokenizer splits words at combining marks, which texts from macOS and PDFs have."""
-    return unicodedata.normalize("NFC", text)
+def _tokenized(text: str) -> str:
+    """The searchable form of a text in NFC: Qdrant's tokenizer splits words at combining marks, which texts from macOS
+    and PDFs have."""
+    return searchable(unicodedata.normalize("NFC", text))
 
 
 def engine_model(k1: float, b: float, average_length: float) -> qdrant_edge.Bm25:

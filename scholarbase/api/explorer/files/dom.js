@@ -97,7 +97,8 @@ export function highlighted(text, terms) {
   if (!terms.length || !text) return [text ?? ""];
   const parts = [];
   let last = 0;
-  for (const match of text.matchAll(/[\p{L}\p{N}]+/gu)) {
+  const symbols = terms.filter((term) => /[^\p{L}\p{N}]/u.test(term)).map((term) => term.replace(/[$()*+.?[\]\\^{|}/]/g, "\\$&"));
+  for (const match of text.matchAll(new RegExp([...symbols, "[\\p{L}\\p{N}]+"].join("|"), "giu"))) {
     const word = match[0].toLowerCase();
     if (!terms.some((term) => isForm(word, term))) continue;
     parts.push(text.slice(last, match.index), h("mark", null, match[0]));
