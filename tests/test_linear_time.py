@@ -29,7 +29,7 @@ from scholarbase.indexes import query_syntax
 from scholarbase.indexes.titles import main_title, normalize_title
 from scholarbase.indexes.vectors.bm25 import without_shortened
 from scholarbase.ingest.sources.json_records import json_records
-from scholarbase.markup import plain, plain_abstract
+from scholarbase.markup import plain, plain_abstract, searchable
 from scholarbase.models.status import is_withdrawn
 from scholarbase.responses.pages import sentence_ends
 from scholarbase.search.known_items import MAY_BE_ID
@@ -122,7 +122,7 @@ PARSERS: dict[str, Callable[[str], Any]] = {
     "find_ids": find_ids,
     "plain": plain,
     "plain_abstract": plain_abstract,
-    "with_greek": query_syntax.with_greek,
+    "searchable": searchable,
     "split_names": split_names,
     "guessed_title": guessed_title,
     "years_in": years_in,

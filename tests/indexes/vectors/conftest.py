@@ -25,6 +25,7 @@ from scholarbase.indexes.vectors.edge import EdgeWriter
 from scholarbase.indexes.vectors.index import EdgeIndex, VectorIndex
 from scholarbase.indexes.vectors.nodes import Nodes
 from scholarbase.indexes.vectors.server import ServerIndex
+from scholarbase.markup import searchable
 from scholarbase.search.legs import Bm25Queries
 from tests.qdrant.cluster import Cluster, qdrant_cluster
 from tests.qdrant.loading import fill
@@ -37,7 +38,7 @@ CONFIG = VectorConfig(dimensions=DIMENSIONS)
 
 
 def words(text: str) -> list[str]:
-    return re.findall(r"[^\W_]+", text.lower())
+    return re.findall(r"[^\W_]+", searchable(text).lower())
 
 
 @dataclass(frozen=True)

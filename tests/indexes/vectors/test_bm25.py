@@ -30,11 +30,6 @@ def term(text: Bm25Text, word: str) -> int:
     return index
 
 
-def test_a_greek_letter_is_searched_by_its_name_too(text: Bm25Text) -> None:
-    assert set(text.query("λ").indices) == set(text.query("lambda").indices)
-    assert len(text.query("λ").indices) == 2
-
-
 def test_a_documents_weights_follow_the_formula(text: Bm25Text) -> None:
     # The title counts twice: neural 2, graph 2; the abstract adds neural 1, kernel 1. Six terms of ten:
     # k1 * (1 - b + b * 6 / 10) = 1 * 0.7 = 0.7, and a term's weight is tf * 2 / (tf + 0.7): 1.6216, 1.4815 and 1.1765.
