@@ -279,7 +279,7 @@ def test_an_earlier_format_is_rejected(library: Path) -> None:
     text = (library / "manifest.json").read_text()
     (library / "manifest.json").write_text(text.replace(f'"format": {FORMAT}', '"format": 3'))
     done = run_cli("info", "--library", library)
-    assert "has format 3, and this ScholarBase reads format 10" in done.stderr
+    assert "has format 3, and this ScholarBase reads format 11" in done.stderr
 
 
 @pytest.mark.slow

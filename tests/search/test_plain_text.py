@@ -179,8 +179,8 @@ def test_a_library_with_formulas_is_verified(written: Library) -> None:
 
 
 def test_an_older_library_is_refused_with_what_to_do(tmp_path: Path, written: Library) -> None:
-    manifest = (written.path / "manifest.json").read_bytes().replace(b'"format": 10', b'"format": 9')
+    manifest = (written.path / "manifest.json").read_bytes().replace(b'"format": 11', b'"format": 10')
     (tmp_path / "manifest.json").write_bytes(manifest)
     refused = run_cli("info", "--library", str(tmp_path))
     assert refused.returncode != 0
-    assert "has format 9, and this ScholarBase reads format 10" in refused.stderr
+    assert "has format 10, and this ScholarBase reads format 11" in refused.stderr

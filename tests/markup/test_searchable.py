@@ -1,0 +1,121 @@
+"""Names with symbols are words, and equal spellings are one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from scholarbase.ingest.job import ingest
+from scholarbase.markup import plain, searchable
+from scholarbase.models.responses import CheckedReference
+from scholarbase.search.library import Library
+from tests.conftest import snapshot_of
+
+SAME = [
+    ("C#", "C♯"),
+    ("C*-algebra", "C^*-algebra", "C∗-algebra"),
+    ("π-calculus", "pi-calculus", "𝜋-calculus"),
+    ("β-VAE", "beta-VAE"),
+    ("Δ9-THC", "Δ⁹-THC", "Δ^9-THC", "delta-9-THC", "delta9-THC"),
+    ("α-synuclein", "alpha-synuclein"),
+    ("ϕ", "φ", "phi"),
+    ("ℓ1", "ℓ₁", "l1", "l_1", "l^1", "ℓ¹"),
+    ("L²", "L^2", "L2"),
+    ("H∞", "H_∞", "H^∞", "H-infinity"),
+    ("k-NN", "kNN"),
+    ("3-D", "3D"),
+    ("ΛCDM", "LambdaCDM"),
+    ("Семён", "Семен"),
+]
+OTHER = [
+    "C++",
+    "C#",
+    "C",
+    "F#",
+    "F",
+    ".NET",
+    "net",
+    "A*",
+    "k-means",
+    "k-means++",
+    "RRT",
+    "RRT*",
+    "#P",
+    "P",
+    "IL-6",
+]
+UNCHANGED = [
+    "2*x*y",
+    "a**b",
+    "sourceforge.net",
+    "#MeToo",
+    "x_train",
+    "http://a.org/#x",
+    "φιλοσοφία",
+    "10^-3",
+]
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
+    """A paper for each spelling, by its title."""
+    folder = tmp_path_factory.mktemp("symbols")
+    names = [*(name for spellings in SAME for name in spellings), *OTHER]
+    titles = [f"Notes on {name} in practice" for name in dict.fromkeys(names)]
+    rows = [
+        {
+            "corpusid": n,
+            "title": title,
+            "abstract": "A text.",
+            "year": 2020,
+            "externalids": {"ArXiv": f"0801.{n:04}"},
+        }
+        for n, title in enumerate(titles, 1)
+    ]
+    ingest([snapshot_of(folder / "snapshot", rows)], folder / "library")
+    with Library.open(folder / "library") as opened:
+        yield opened
+
+
+def names_found(library: Library, q: str, **options: Any) -> set[str]:
+    results = library.search(q, limit=100, **options).results
+    return {(hit.paper.title or "").removeprefix("Notes on ").removesuffix(" in practice") for hit in results}
+
+
+@pytest.mark.parametrize("options", [{"engine": "bm25"}, {"engine": "fts5"}], ids=str)
+@pytest.mark.parametrize("spellings", SAME, ids=lambda spellings: spellings[0])
+def test_equal_spellings_find_each_other(
+    library: Library, spellings: tuple[str, ...], options: dict[str, Any]
+) -> None:
+    for name in spellings:
+        assert set(map(plain, spellings)) <= names_found(library, name, mode="sparse", **options)
+
+
+@pytest.mark.parametrize("engine", ["bm25", "fts5"])
+@pytest.mark.parametrize("name", ["C++", "C#", "F#", ".NET", "A*", "#P", "IL-6"])
+def test_a_name_with_a_symbol_finds_no_other_name(library: Library, name: str, engine: Any) -> None:
+    found = names_found(library, name, mode="sparse", engine=engine)
+    assert found & set(OTHER) == {name}
+
+
+def test_a_word_with_a_symbol_is_found_without_it(library: Library) -> None:
+    assert {"k-means", "k-means++"} <= names_found(library, "means", mode="sparse")
+    results = library.search("RRT*", mode="sparse", syntax="plain").results
+    assert results[0].paper.title == "Notes on RRT* in practice"
+
+
+def test_titles_and_references_tell_c_plus_plus_from_c_sharp(library: Library) -> None:
+    for name in ("C++", "F#", "C", "F"):
+        title = f"Notes on {name} in practice"
+        assert [hit.paper.title for hit in library.match_title(title).results if hit.score == 1.0] == [title]
+        [checked] = library.check_references(f"Notes on {name} in practice. arXiv, 2020.").results
+        assert isinstance(checked, CheckedReference)
+        assert checked.paper is not None
+        assert checked.paper.title == title
+
+
+@pytest.mark.parametrize("text", UNCHANGED)
+def test_other_uses_of_a_symbol_stay(text: str) -> None:
+    assert searchable(text) == text
