@@ -332,6 +332,8 @@ def documented(struct: type[msgspec.Struct], is_sized: bool, /) -> type[BaseMode
         elif has_default and struct is Paper:  # only the requested fields are present
             default = field.default if field.default is not msgspec.NODEFAULT else field.default_factory()
             default = [] if default == () else None if default is msgspec.UNSET else default
+        elif field.default is msgspec.UNSET:
+            default = False  # of a mark that is present only where it is true
         fields[name] = (kind, Field(default, **about))
     base = Sized if is_sized else None
     return create_model(struct.__name__, __doc__=struct.__dict__.get("__doc__"), __base__=base, **fields)

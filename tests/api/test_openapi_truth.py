@@ -268,7 +268,7 @@ class Document:
 SINGLE: Final = {
     "ids": PAPER, "seeds": PAPER, "titles": TITLE, "fields": "title", "category": "hep-th", "venue": "Physics",
     "status": "active", "author": "Taylor", "exclude": "quantum", "exclude_ids": PAPER, "within": PAPER,
-    "answers": PAPER,
+    "answers": PAPER, "type": "Review",
 }  # fmt: skip
 """A value of each list of strings in a body."""
 

@@ -75,7 +75,7 @@ def over_a_server(dense_library: Path, minilm: SentenceTransformersEncoder) -> I
 
 @pytest.mark.parametrize("filters", FILTERS, ids=["none", "category", "dates", "citations"])
 def test_both_sparse_engines_find_the_same_papers(sample: Library, filters: dict[str, object]) -> None:
-    """They stem and weigh a little differently, so most of the first ten agree, not all."""
+    """They stem and weigh a little differently, so three of four of the first ten agree, not all."""
     shared, all_of_them = 0, 0
     for question in questions():
         bm25, fts5 = (
@@ -88,7 +88,7 @@ def test_both_sparse_engines_find_the_same_papers(sample: Library, filters: dict
         shared += len(bm25 & fts5)
         all_of_them += max(len(bm25), len(fts5))
     assert all_of_them
-    assert shared / all_of_them > 0.79
+    assert shared / all_of_them > 0.75
 
 
 def recall(found: list[list[str]]) -> float:
