@@ -1,7 +1,7 @@
 """Searches for names with symbols: how many of the first ten results are relevant.
 
-Each line of symbols.tsv has a query and a regular expression: a paper is relevant if the expression matches its title or
-abstract. Prints a table, whose last line has the sums. Few papers are relevant for some queries.
+Each line of symbols.tsv has a query and a regular expression: a paper is relevant if the expression matches its title
+or abstract. Prints a table, whose last line has the sums. Few papers are relevant for some queries.
 
     python benchmarks/symbols.py --library my-library
 """
