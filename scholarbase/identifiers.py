@@ -24,7 +24,6 @@ from scholarbase.errors import InvalidRequest
 
 MAX_LENGTH: Final = 2000
 """Characters of an identifier. Longer than any DOI; most links still fit."""
-
 MAX_DOCUMENT_ID: Final = 1000
 """Characters of a collection's own document id."""
 
