@@ -270,7 +270,7 @@ def test_a_library_that_cannot_be_opened_leaves_the_old_one_serving(
     link: Path, libraries: tuple[Path, Path], sample_library: Path, tmp_path: Path
 ) -> None:
     format_6 = copied(libraries[1], tmp_path / "format-6")
-    manifest = (format_6 / "manifest.json").read_bytes().replace(b'"format": 10', b'"format": 6')
+    manifest = (format_6 / "manifest.json").read_bytes().replace(b'"format": 11', b'"format": 6')
     (format_6 / "manifest.json").write_bytes(manifest)
     cut = copied(libraries[1], tmp_path / "cut")
     (cut / "encoder.json").unlink()

@@ -50,7 +50,7 @@ class Built:
             ).fetchall()
         found = [dict(zip(names, row, strict=True)) for row in rows]
         for one in found:
-            one["authors"] = [name for name, _ in json.loads(one["authors"] or "[]")]
+            one["authors"] = [author[0] for author in json.loads(one["authors"] or "[]")]
             one["external_ids"] = json.loads(one["external_ids"] or "{}")
         return {one["title"]: one for one in found}
 

@@ -28,6 +28,7 @@ from scholarbase.ingest.dense import DenseParts
 from scholarbase.ingest.job import ingest
 from scholarbase.ingest.plans import IngestRules
 from scholarbase.manifest import read_manifest, snapshot_id
+from scholarbase.markup import searchable
 from scholarbase.models.encoders import PACKAGED
 from scholarbase.models.papers import Journal
 from scholarbase.search.library import Library
@@ -247,7 +248,11 @@ def test_titles_have_weight_four_in_vectors_of_a_static_encoder(tmp_path: Path) 
         # Words that the table lacks have no meaning.
         unknown = tokenizer.token_to_id("[UNK]")
         ids = [
-            [one for one in tokenizer.encode(text, add_special_tokens=False).ids if one != unknown]
+            [
+                one
+                for one in tokenizer.encode(searchable(text), add_special_tokens=False).ids
+                if one != unknown
+            ]
             for text in (title, abstract)
         ]
         total: npt.NDArray[np.float32] = weight * table[ids[0]].sum(axis=0) + table[ids[1]].sum(axis=0)

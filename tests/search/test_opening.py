@@ -110,7 +110,7 @@ def test_a_library_is_searched_in_the_index_of_an_extension(
     library = tmp_path / dense.snapshot_id
     copied(dense_library, library)
     vectors = shutil.move(library / "vectors", tmp_path / "vectors")
-    with opened(library, minilm, vector_index=f"memory:{vectors}") as other:
+    with opened(library, minilm, vector_index=f"memory:{vectors}", similarity_floor=False) as other:
         for filters in ({}, {"to": "1993"}, {"from_": "1993-01", "min_citations": 3}):
             for mode in ("sparse", "dense", "hybrid"):
                 asked: dict[str, Any] = {

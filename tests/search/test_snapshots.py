@@ -48,7 +48,7 @@ def test_the_last_complete_library_of_a_folder_or_the_current_one_is_served(fold
 def test_libraries_are_listed_by_name(folder: Path) -> None:
     assert names(folder) == ["2026-01", "2026-02", "2026-03"]
     manifest = folder / "2026-02" / "manifest.json"
-    manifest.write_bytes(manifest.read_bytes().replace(b'"format": 10', b'"format": 1'))
+    manifest.write_bytes(manifest.read_bytes().replace(b'"format": 11', b'"format": 1'))
     (folder / "current").symlink_to("2026-01")
     rows = json.loads(run_cli("snapshots", folder, "--json").stdout)
     assert [(row["name"], row["served"], row["papers"]) for row in rows] == [
