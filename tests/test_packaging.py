@@ -85,6 +85,7 @@ def test_the_wheel_holds_the_package_and_nothing_else(artefacts: tuple[list[str]
     measured = {f"scholarbase_cluster/planning/{name}.json" for name in ("gpus", "slopes")}
     data = {
         "scholarbase_research/construction/categories.toml",
+        "scholarbase/ingest/background.txt",
         "scholarbase/py.typed",
         "scholarbase/evaluation/report/published.toml",
         *typed,
