@@ -154,7 +154,7 @@ _NOT_BEFORE: Final = re.compile(
         "yet too so "
         "as if when sufficient enough least last vice more less much many very quite well been? being to that "
         "this its? "
-        r"them these those they we you what how why \w+ly"
+        r"them these those(?!_(?:about|on|that|which|using|with|based)\b) they we you what how why \w+ly"
     )
     + r"\b",
     re.IGNORECASE,
@@ -234,7 +234,7 @@ _CLAUSE: Final = re.compile(
 _NAME: Final = re.compile(r"[A-Z]\w*[A-Z]\w*")
 _LEAD: Final = re.compile(
     rf"(?:{_PAPERS}\s+(?:on|about|of|in|with|for|from|{_USING})|{_METHODS}\s+{_USING}|"
-    rf"(?:{_PAPERS}|{_METHODS})\s+(?:that|which)\s+(?:are\s+)?(?:{_USE}|{_USING}|{_ABOUT}|{_COVER})|"
+    rf"(?:{_PAPERS}|{_METHODS}|those)\s+(?:that|which)\s+(?:are\s+)?(?:{_USE}|{_USING}|{_ABOUT}|{_COVER})|"
     + _any(
         "the an? any all those these some other such purely standard classical traditional (?:the_)?use_of"
     )

@@ -59,6 +59,8 @@ READ: dict[str, Reading] = {
     "Dialogue systems. I'm not looking for chatbots": ("Dialogue systems.", ["chatbots"], []),
     "dialogue systems; don\u2019t show chatbots": ("dialogue systems", ["chatbots"], []),
     "dialogue systems (not chatbots)": ("dialogue systems", ["chatbots"], []),
+    "dialogue systems, excluding those about chatbots": ("dialogue systems", ["chatbots"], []),
+    "dialogue systems excluding those that use chatbots": ("dialogue systems", ["chatbots"], []),
     "dialogue systems (excluding chatbots) for health": ("dialogue systems for health", ["chatbots"], []),
     "dialogue systems, not chatbots, in health": ("dialogue systems in health", ["chatbots"], []),
     "exploration in reinforcement learning, please leave out papers on bandits": (
