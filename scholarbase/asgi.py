@@ -161,6 +161,6 @@ async def serve_until_stopped(server: Embedded) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, server.stop)
     await server.serve()
-    # Granian's thread has told the event loop that it ends, and needs Python's lock once more. An interpreter that ends
-    # meanwhile aborts the process, before Python 3.14 (https://github.com/PyO3/pyo3/pull/4874).
+    # Granian's thread needs Python's global lock once more before it ends. Before Python 3.14 the process aborts if the
+    # interpreter ends meanwhile (https://github.com/PyO3/pyo3/pull/4874).
     await asyncio.sleep(ENDING_SECONDS)

@@ -53,11 +53,10 @@ from scholarbase.search.exclusions import may_exclude
 from scholarbase.search.library import Library
 from scholarbase.sessions.recording import WRITE_SECONDS, Recording
 from scholarbase.settings import Settings
+from scholarbase.tools.arguments import COMMA_SEPARATED
 from scholarbase.tools.responding import CallResponse, apply_session, make_response, unchanged_response
 from scholarbase.tools.tool import Tool
 
-COMMA_SEPARATED: Final = frozenset({"fields", "category", "type", "status"})
-"""Parameters that accept values separated by commas in a URL, besides repetition."""
 LARGE_RESPONSE: Final = 2**18
 """Bytes of a response whose compression would block the event loop."""
 COMPRESSION: Final = 3

@@ -64,8 +64,8 @@ class StaticEncoder:
     """A model2vec model. Documents and queries are encoded alike, on all cores.
 
     Texts are truncated as model2vec does it: to ``spec.max_tokens`` tokens, and before that to as many characters as
-    this number of tokens of median length has. A text is tokenized in its searchable form. One
-    without known tokens has no direction: its row is all zero.
+    this number of tokens of median length has. A text is tokenized in its searchable form
+    (:func:`scholarbase.markup.searchable`). The row of a text without known tokens is all zero.
 
     Raises:
         EncoderError: a file is missing, or the files do not fit together.

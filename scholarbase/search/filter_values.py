@@ -35,7 +35,7 @@ _NEAREST: Final = 3
 _LEAST: Final = 65
 """The least similarity (rapidfuzz's, 0 to 100) of a near value."""
 _EVERY: Final = frozenset(("all", "any", "*"))
-"""What stands for no filter."""
+"""Values that mean no filter."""
 _FIELDS: Final[Mapping[Field, tuple[str, str]]] = {
     "category": ("categories", "a category"),
     "venue": ("venue", "a venue"),
@@ -103,15 +103,16 @@ class FilterValues:
         self._limits: Cache[int | None] = Cache(8)
 
     def categories(self, names: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """The categories that stand for these, () for all, and a warning about unknown ones."""
+        """The library's categories for these names, () if a name means all, and a warning about unknown names."""
         return self._resolve("category", names, _category_spellings)
 
     def venues(self, names: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """The keys of these venues, () for all, and a warning about unknown ones."""
+        """The keys of these venues, () if a name means all, and a warning about unknown names."""
         return self._resolve("venue", names, self._venue_spellings)
 
     def types(self, names: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
-        """The publication types that stand for these, those to leave out (written after a hyphen), and a warning."""
+        """The publication types to keep, those to leave out (written after a hyphen), and a warning about unknown
+        names."""
         wanted = [name for name in names if _NOT.match(name) is None]
         left_out = [_NOT.sub("", name) for name in names if _NOT.match(name) is not None]
         types, warning = self._resolve("type", wanted, _as_it_is)
@@ -138,9 +139,9 @@ class FilterValues:
             except VectorIndexError:
                 continue
             if limit is None or (value > limit if is_least else value < limit):
-                within, unknown = _LIMITS[name]
-                number = str(limit) if field == "citation_count" or limit is None else _date(limit)
-                what = unknown if limit is None else within.format(number)
+                within, what = _LIMITS[name]
+                if limit is not None:
+                    what = within.format(limit if field == "citation_count" else _date(limit))
                 found.append(f"{name}: no paper of {self._where} {what}.")
         return tuple(found)
 
@@ -212,13 +213,10 @@ class FilterValues:
         values = self._values(field)
         if not values:
             return (f"{field}: no paper of {self._where} has {_FIELDS[field][1]}.",)
-        near = {name: _near(field, name[:MAX_SHOWN], values) for name in unknown[:_COMPARED]}
-        if not any(near.values()):
-            frequent = ", ".join(map(repr, list(values)[:_NEAREST]))
-            return (
-                f"{field}: no paper of {self._where} has {listed(unknown)}. The most frequent are {frequent}.",
-            )
-        return (f"{field}: no paper of {self._where} has {listed(unknown)}.{_nearest(near)}",)
+        near = _nearest({name: _near(field, name[:MAX_SHOWN], values) for name in unknown[:_COMPARED]})
+        frequent = ", ".join(map(repr, list(values)[:_NEAREST]))
+        known = near or f" The most frequent are {frequent}."
+        return (f"{field}: no paper of {self._where} has {listed(unknown)}.{known}",)
 
 
 def _near(field: Field, name: str, values: Mapping[str, int]) -> list[str]:
@@ -276,9 +274,9 @@ def _keys(field: Field, name: str) -> Iterator[str]:
     key = _compact(name)
     yield key
     if field == "type":
-        for one in (key, key.removesuffix("s")):
-            yield one
-            yield _OTHER_TYPES.get(one, "")
+        yield _OTHER_TYPES.get(key, "")
+        yield (singular := key.removesuffix("s"))
+        yield _OTHER_TYPES.get(singular, "")
 
 
 def _compact(text: str) -> str:

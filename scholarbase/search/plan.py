@@ -25,7 +25,7 @@ from scholarbase.models.encoders import STATIC
 from scholarbase.models.limits import MAX_DEPTH, Engine, Fusion, Mode
 from scholarbase.models.requests import SearchRequest
 from scholarbase.models.responses import Understood
-from scholarbase.search.exclusions import Exclusions, may_exclude
+from scholarbase.search.exclusions import Exclusions
 from scholarbase.search.fusion import DENSE_FIRST, FIRST
 from scholarbase.search.known_items import MAY_BE_ID, MOST_SHARING, KnownItem, KnownItems
 from scholarbase.search.lookup import MAX_SYNTAX_MATCHES, Lookup
@@ -121,7 +121,7 @@ class Planner:
             engine = "fts5"
         known, absent = self._known(request, filters, expression, is_syntax=is_syntax)
         understood, lowered = None, frozenset[int]()
-        if not is_syntax and request.negation == "auto" and not known and may_exclude(request.q):
+        if not is_syntax and request.negation == "auto" and not known:
             understood, filters, lowered, others = self._exclusions.read(request.q, filters, day)
             warnings += others
             if understood is not None:

@@ -67,7 +67,8 @@ _TIME: Final = r"[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:Z|[+-]\d{2}:?\d{2})?
 _DATE: Final = re.compile(rf"(\d{{4}})[-/.](\d{{1,2}})(?:[-/.](\d{{1,2}})(?:{_TIME})?)?", re.ASCII)
 _DIGITS: Final = re.compile(r"[0-9]{1,18}")
 _DATES: Final = frozenset({"from", "to", "as_of"})
-_COMMA_SEPARATED: Final = frozenset({"category", "type", "fields", "status"})
+COMMA_SEPARATED: Final = frozenset({"category", "type", "fields", "status"})
+"""Arguments, and parameters of a URL, that accept values separated by commas."""
 _IDS: Final = frozenset({"ids", "seeds", "exclude_ids", "within"})
 _NULLS: Final = frozenset({"", "null", "none"})
 _LEFT_OUT: Final = _NULLS | {"all"}
@@ -222,6 +223,6 @@ def _list(name: str, text: str) -> list[Any]:
             return [text]
     parts = [part.strip() for part in text.split(",")]
     # Phrases, titles, venues and DOIs may contain commas.
-    if name in _COMMA_SEPARATED or (name in _IDS and not is_id(text) and all(map(is_id, parts))):
+    if name in COMMA_SEPARATED or (name in _IDS and not is_id(text) and all(map(is_id, parts))):
         return parts
     return [text]

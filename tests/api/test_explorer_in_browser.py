@@ -161,6 +161,11 @@ def drawn(paper: Paper) -> str:
     return without_marks(paper.title or "")
 
 
+def shown_titles(page: Page, css: str) -> list[str]:
+    """The titles on the page, as :func:`drawn` has them."""
+    return [without_marks(text) for text in page.texts(css)]
+
+
 def without_marks(text: str) -> str:
     """The text without the marks of indices. Formulas with unknown commands are shown with them."""
     return text.replace("_", "").replace("^", "")
@@ -185,9 +190,7 @@ def test_a_search_shows_what_the_api_returns(page: Page, library: Library) -> No
     box.send_keys(QUESTION, Keys.ENTER)
     page.wait(".result")
     expected = library.search(QUESTION, explain=True)
-    assert [without_marks(text) for text in page.texts(".result h3")] == [
-        drawn(hit.paper) for hit in expected.results
-    ]
+    assert shown_titles(page, ".result h3") == [drawn(hit.paper) for hit in expected.results]
     least = "at least " if expected.total_relation == "gte" else ""
     assert page.texts(".summary p")[0] == f"{least}{expected.total:,} papers (hybrid, feedback)"
     first = expected.results[0].explain or ()
@@ -212,9 +215,7 @@ def test_filters_have_counts_and_change_the_results(page: Page, library: Library
     page.wait(".facet input:checked")
     expected = library.search(QUESTION, mode="sparse", category=["hep-lat"])
     page.wait(".summary p", f"{expected.total:,} papers")
-    assert [without_marks(text) for text in page.texts(".result h3")] == [
-        drawn(hit.paper) for hit in expected.results
-    ]
+    assert shown_titles(page, ".result h3") == [drawn(hit.paper) for hit in expected.results]
     WebDriverWait(page.driver, SECONDS).until(
         lambda _: page.run("document.activeElement.dataset.key") == "category:hep-lat"
     )
@@ -225,9 +226,7 @@ def test_filters_have_counts_and_change_the_results(page: Page, library: Library
     )
     page.wait(".summary p", f"{one_year.total:,} paper")
     WebDriverWait(page.driver, SECONDS).until(lambda _: f"from={year}&to={year}" in page.run("location.hash"))
-    assert [without_marks(text) for text in page.texts(".result h3")] == [
-        drawn(hit.paper) for hit in one_year.results
-    ]
+    assert shown_titles(page, ".result h3") == [drawn(hit.paper) for hit in one_year.results]
     # The address has it all: another visitor sees the same.
     address = page.run("location.hash")
     before = page.texts(".result h3")
@@ -242,9 +241,7 @@ def test_what_a_question_excludes_is_removed_by_its_chip(page: Page, library: Li
     page.wait(".chip", "not strings").click()
     expected = library.search("black holes", exclude=["entropy"])
     WebDriverWait(page.driver, SECONDS).until(lambda _: not page.all(".chip"))
-    assert [without_marks(text) for text in page.texts(".result h3")] == [
-        drawn(hit.paper) for hit in expected.results
-    ]
+    assert shown_titles(page, ".result h3") == [drawn(hit.paper) for hit in expected.results]
     page.open(f"#/search?q={quote('black holes but not strings')}", shows=".chip")
     page.wait(".summary a", "Search for all words").click()
     WebDriverWait(page.driver, SECONDS).until(lambda _: "negation=off" in page.run("location.hash"))
@@ -260,15 +257,11 @@ def test_the_first_results_are_sorted_by_date_and_citations(page: Page, library:
     for value, expected in (("-date", newest), ("-citation_count", most_cited)):
         Select(page.wait("select[name=sort]")).select_by_value(value)
         page.wait(".result:first-child h3", drawn(expected[0]))
-        assert [without_marks(text) for text in page.texts(".result h3")] == [
-            drawn(one) for one in expected[:10]
-        ]
+        assert shown_titles(page, ".result h3") == [drawn(one) for one in expected[:10]]
         page.wait(".summary p", "of which the first 100 are sorted")
     page.wait("nav[aria-label=Pages] a", "Next").click()
     page.wait("ol[start='11'] .result")
-    assert [without_marks(text) for text in page.texts(".result h3")] == [
-        drawn(one) for one in most_cited[10:20]
-    ]
+    assert shown_titles(page, ".result h3") == [drawn(one) for one in most_cited[10:20]]
     page.wait(".copy summary").click()
     page.wait(".copy button", "BibTeX").click()
     page.wait(".copy .panel:not(.hidden)")
@@ -412,7 +405,7 @@ def test_a_paper_has_its_citations_paged_and_sorted_and_its_graph(page: Page, li
     assert page.texts("h1") == ["Two Dimensional QCD is a String Theory"]
     cited = library.citations(STRINGS, limit=10)
     page.wait("section[aria-label='Cited by'] .result")
-    assert [without_marks(text) for text in page.texts("section[aria-label='Cited by'] h3")] == [
+    assert shown_titles(page, "section[aria-label='Cited by'] h3") == [
         drawn(one.paper) for one in cited.results
     ]
     assert page.texts("section[aria-label='Cited by'] h2") == [f"Cited by {cited.total:,}"]
