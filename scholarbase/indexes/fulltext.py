@@ -2,10 +2,10 @@
 
 The index is an external-content table over the view ``documents``: it stores postings and lengths, not the
 texts (https://sqlite.org/fts5.html#external_content_tables). The view has the searchable form of the texts
-(:func:`scholarbase.markup.searchable`), by an SQL function of this name, which only connections that write or check
-the index need. Words are case-folded, stripped of diacritics and stemmed by Porter's algorithm. Every match is scored,
-so counts are exact. A second, small index holds the titles alone: looking a title's words up in it is four times as
-fast (:mod:`scholarbase.indexes.titles`).
+(:func:`scholarbase.markup.searchable`), by an SQL function of this name, which only the check of the index needs.
+Words are case-folded, stripped of diacritics and stemmed by Porter's algorithm. Every match is scored, so counts are
+exact. A second, small index holds the titles alone: looking a title's words up in it is four times as fast
+(:mod:`scholarbase.indexes.titles`).
 
 Expressions are in FTS5's query language; :mod:`scholarbase.indexes.query_syntax` makes them from users' queries.
 """
@@ -13,7 +13,7 @@ Expressions are in FTS5's query language; :mod:`scholarbase.indexes.query_syntax
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from scholarbase.databases import json_list
@@ -52,34 +52,39 @@ CREATE VIRTUAL TABLE IF NOT EXISTS title_words USING fts5(
 """
 
 
-def add_function(connection: sqlite3.Connection) -> None:
-    """Let the connection call ``searchable(text)``."""
-    connection.create_function(
-        "searchable", 1, lambda text: None if text is None else searchable(text), deterministic=True
-    )
-
-
 def index_range(connection: sqlite3.Connection, first_id: int, last_id: int) -> int:
     """Index the papers with ids from ``first_id`` to ``last_id``, both included, and return their number.
-
-    The connection needs :func:`add_function`.
 
     FTS5 does not detect that a paper is indexed twice, and then counts it twice: commit this in one transaction with
     the job's checkpoint.
     """
-    cursor = connection.execute(
+    papers = connection.execute(
         """
-        INSERT INTO fulltext(rowid, title, abstract)
-        SELECT id, title, abstract FROM documents WHERE id BETWEEN ? AND ? ORDER BY id
+        SELECT p.id, p.title, a.abstract FROM papers AS p LEFT JOIN abstracts AS a ON a.paper_id = p.id
+        WHERE p.id BETWEEN ? AND ? ORDER BY p.id
         """,
         (first_id, last_id),
-    )
-    count = cursor.rowcount
-    connection.execute(
-        "INSERT INTO title_words(rowid, title) SELECT id, title FROM titles WHERE id BETWEEN ? AND ? ORDER BY id",
-        (first_id, last_id),
-    )
-    return count
+    ).fetchall()
+    index(connection, papers)
+    return len(papers)
+
+
+def index(
+    connection: sqlite3.Connection, papers: Iterable[tuple[int, str, str | None]], *, remove: bool = False
+) -> None:
+    """Index the titles and abstracts of papers by their ids; with ``remove`` delete those that were indexed, which FTS5
+    needs to be given again, since it does not store texts (https://sqlite.org/fts5.html#the_delete_command)."""
+    rows = [
+        (number, searchable(title), abstract and searchable(abstract)) for number, title, abstract in papers
+    ]
+    for table, columns in (("fulltext", "rowid, title, abstract"), ("title_words", "rowid, title")):
+        marks = ", ".join("?" * len(columns.split()))
+        into = (
+            f"({table}, {columns}) VALUES ('delete', {marks})" if remove else f"({columns}) VALUES ({marks})"
+        )
+        connection.executemany(
+            f"INSERT INTO {table} {into}", rows if table == "fulltext" else (row[:2] for row in rows)
+        )
 
 
 def optimize(connection: sqlite3.Connection) -> None:
@@ -97,7 +102,7 @@ def check(connection: sqlite3.Connection) -> None:
         LibraryCorrupt: the indexes and the texts differ, or an index is damaged.
         LibraryError: the connection is read-only.
     """
-    add_function(connection)
+    connection.create_function("searchable", 1, lambda text: text and searchable(text), deterministic=True)
     try:
         connection.execute("INSERT INTO fulltext(fulltext, rank) VALUES ('integrity-check', 1)")
         connection.execute("INSERT INTO title_words(title_words, rank) VALUES ('integrity-check', 1)")

@@ -100,7 +100,6 @@ def open_for_building(path: Path) -> sqlite3.Connection:
         Database(connection).table(table).create(
             columns, pk=key, not_null={"title", "abstract"} & columns.keys(), if_not_exists=True
         )
-    fulltext.add_function(connection)
     for script in (_SCHEMA, fulltext.SCHEMA, frequencies.SCHEMA, author_index.SCHEMA):
         connection.executescript(script)
     return connection

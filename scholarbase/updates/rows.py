@@ -17,6 +17,7 @@ from typing import Any, Final
 import orjson
 
 from scholarbase.encoders import document_text
+from scholarbase.indexes import fulltext
 from scholarbase.indexes.author_index import mentions
 from scholarbase.indexes.content_hash import combined, sum_of_rows
 from scholarbase.ingest.checkpoint import batched
@@ -26,7 +27,6 @@ from scholarbase.ingest.records import CitationRecord
 from scholarbase.ingest.sources import Dataset
 from scholarbase.ingest.store import About, RecordStore
 from scholarbase.ingest.writer import CatalogWriter
-from scholarbase.markup import searchable
 from scholarbase.updates.applying import Applied
 from scholarbase.updates.own import OwnKeys, add_records, all_keys, joined_papers, own_counts
 from scholarbase.updates.row_changes import Row, RowChanges
@@ -56,11 +56,6 @@ class Changed:
     conflicts: list[Conflict] = field(default_factory=list)
     """Those of the papers that were written again."""
     counts: Counter[str] = field(default_factory=Counter)
-
-
-def _searched(row: dict[str, Any], fields: Sequence[str]) -> list[object]:
-    """The values of fields, texts in their searchable form."""
-    return [searchable(row[name]) if isinstance(row[name], str) else row[name] for name in fields]
 
 
 def text_key(title: str, abstract: str | None) -> bytes:
@@ -190,7 +185,9 @@ class CatalogChanges:
         changed.counts[kind] += 1
         same_text = old is not None and new is not None and _text(old) == _text(new)
         if not same_text:
-            self._index_text(old, new)
+            for one, remove in ((old, True), (new, False)):
+                if one is not None:
+                    fulltext.index(self._db, [(number, *_text(one))], remove=remove)
         if old is not None:
             changed.days[number] = old["last_day"]
             if not same_text:
@@ -206,20 +203,6 @@ class CatalogChanges:
             changed.authors.add(number)
             for authors in (one["authors"] for one in (old, new) if one is not None and one["authors"]):
                 changed.author_ids.update(mentions(authors))
-
-    def _index_text(self, old: dict[str, Any] | None, new: dict[str, Any] | None) -> None:
-        """Replace a paper's words. FTS5 must be given the old ones, since it does not store texts
-        (https://sqlite.org/fts5.html#the_delete_command)."""
-        for table, fields in (("fulltext", ("id", "title", "abstract")), ("title_words", ("id", "title"))):
-            names = ", ".join(("rowid", *fields[1:]))
-            marks = ", ".join("?" * len(fields))
-            if old is not None:
-                self._db.execute(
-                    f"INSERT INTO {table} ({table}, {names}) VALUES ('delete', {marks})",
-                    _searched(old, fields),
-                )
-            if new is not None:
-                self._db.execute(f"INSERT INTO {table} ({names}) VALUES ({marks})", _searched(new, fields))
 
     # -- citations --------------------------------------------------------------------------------------
 

@@ -55,7 +55,6 @@ def reader(path: Path) -> Iterator[sqlite3.Connection]:
 @pytest.fixture
 def writer(path: Path) -> Iterator[sqlite3.Connection]:
     connection = sqlite3.connect(path, isolation_level=None)
-    fulltext.add_function(connection)
     yield connection
     connection.close()
 
