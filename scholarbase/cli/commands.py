@@ -17,7 +17,6 @@ import click
 
 from scholarbase import __version__, logs
 from scholarbase.cli.agents import mcp, session
-from scholarbase.cli.downloads import download_group
 from scholarbase.cli.encoders import encoder_group, encoder_location, open_encoders
 from scholarbase.cli.evaluation import evaluation
 from scholarbase.cli.groups import Commands
@@ -268,7 +267,7 @@ def doctor(settings: Settings, library: Path | None, as_json: bool) -> None:
 
 for _command in (
     *request_commands(),
-    *(check, diff, download_group, encoder_group, evaluation, info, key, mcp, pack, session, snapshots),
+    *(check, diff, encoder_group, evaluation, info, key, mcp, pack, session, snapshots),
     *(unpack, update, verify),
 ):
     main.add_command(_command)

@@ -16,9 +16,9 @@ from scholarbase.extras import check_installed
 from scholarbase.files import locked, storage_errors
 from scholarbase.indexes import contents
 from scholarbase.progress import Reporter
-from scholarbase.updates.download.fetching import address
 from scholarbase.updates.objects import STORES
 from scholarbase.updates.opening import published_hash
+from scholarbase.updates.requests import address
 from scholarbase.updates.unpacking import unpack
 
 log = logging.getLogger("scholarbase.updates")

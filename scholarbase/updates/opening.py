@@ -14,7 +14,9 @@ from urllib.parse import unquote, urlsplit
 from scholarbase.errors import InvalidRequest, LibraryCorrupt, SourceError
 from scholarbase.settings import is_url
 from scholarbase.updates.archive import PieceReader
-from scholarbase.updates.download.fetching import (
+from scholarbase.updates.objects import STORES, small_object, stored_pieces
+from scholarbase.updates.packing import hash_file
+from scholarbase.updates.requests import (
     SHA256,
     Fetcher,
     LinkExpired,
@@ -23,8 +25,6 @@ from scholarbase.updates.download.fetching import (
     hash_beside,
     hash_in,
 )
-from scholarbase.updates.objects import STORES, small_object, stored_pieces
-from scholarbase.updates.packing import hash_file
 
 log = logging.getLogger("scholarbase.updates")
 

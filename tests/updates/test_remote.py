@@ -14,8 +14,8 @@ import pytest
 
 from scholarbase.errors import InvalidRequest, LibraryCorrupt, SourceChanged, SourceError
 from scholarbase.updates import opening
-from scholarbase.updates.download.fetching import Fetcher, Patience
 from scholarbase.updates.packing import pack
+from scholarbase.updates.requests import Fetcher, Patience
 from scholarbase.updates.unpacking import unpack
 from tests.conftest import run_cli
 from tests.updates.archives import files

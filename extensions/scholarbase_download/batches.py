@@ -15,7 +15,8 @@ from scholarbase.errors import DownloadError, StorageError
 from scholarbase.files import DECOMPRESSION_ERRORS, atomic_write, free_space, locked_folder, storage_errors
 from scholarbase.ingest.sources import sha256_of
 from scholarbase.progress import Reporter
-from scholarbase.updates.download.fetching import PART, Check, Damaged, Fetcher, LinkExpired, bytes_in
+from scholarbase.updates.requests import Fetcher, LinkExpired
+from scholarbase_download.files import PART, Check, Damaged, bytes_in, fetch
 
 _PIECE: Final = 1 << 20
 _PARQUET: Final = b"PAR1"
@@ -125,7 +126,7 @@ def download(
         name: the stage, for the display of the progress.
 
     Raises:
-        DownloadError, StorageError: as :meth:`Fetcher.fetch`.
+        DownloadError, StorageError: as :func:`.fetch`.
     """
     total = sum(file.size for file in files)
     done = sum(file.size for file in files if file.is_whole)
@@ -138,10 +139,10 @@ def download(
                 tracker.advance(received)
                 tracker.at(before + position)
 
-            def fetch(file: Planned = file, report: Callable[[int, int], None] = report) -> None:
-                fetcher.fetch(links.of(file), file.path, size=file.size, check=file.check, progress=report)
+            def request(file: Planned = file, report: Callable[[int, int], None] = report) -> None:
+                fetch(fetcher, links.of(file), file.path, size=file.size, check=file.check, progress=report)
 
-            _with_new_links(file, links, fetch)
+            _with_new_links(file, links, request)
             done += file.size
 
 

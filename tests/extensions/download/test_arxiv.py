@@ -16,8 +16,8 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from scholarbase.errors import DownloadError, InvalidRequest
-from scholarbase.updates.download.arxiv import download_arxiv
-from tests.updates.download.servers import QUICK, Reply, Request, Web, contents, run_killed
+from scholarbase_download.arxiv import download_arxiv
+from tests.extensions.download.servers import QUICK, Reply, Request, Web, contents, run_killed
 
 OAI = "{http://www.openarchives.org/OAI/2.0/}"
 TODAY = date(2026, 11, 23)
@@ -274,7 +274,7 @@ def test_a_harvest_killed_at_five_random_points(repository: Repository, tmp_path
     script = f"""
 from datetime import date
 from pathlib import Path
-from scholarbase.updates.download.arxiv import download_arxiv
+from scholarbase_download.arxiv import download_arxiv
 download_arxiv(Path({str(tmp_path / "killed")!r}), base_url={repository.web.url + "/oai"!r}, first="2026-11-01",
                pause=0, today=date(2026, 11, 23))
 """

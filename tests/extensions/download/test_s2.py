@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from scholarbase.errors import DownloadError, InvalidRequest, SourceChanged, StorageError
-from scholarbase.updates.download.s2 import download_s2
-from tests.updates.download.servers import QUICK, Reply, Request, Web, contents
+from scholarbase_download.s2 import download_s2
+from tests.extensions.download.servers import QUICK, Reply, Request, Web, contents
 
 RELEASES = ["2026-06-02", "2026-07-14", "2026-06-30"]
 KEY = "secret-key"

@@ -10,11 +10,11 @@ import pytest
 from scholarbase.errors import DownloadError, SourceError
 from scholarbase.ingest.sources import check_complete, discover
 from scholarbase.updates.changes import find_steps
-from scholarbase.updates.download.fetching import Patience
-from tests.updates.download.servers import Web
-from tests.updates.download.test_arxiv import Repository
-from tests.updates.download.test_openalex import Bucket
-from tests.updates.download.test_s2 import S2, diffs
+from scholarbase.updates.requests import Patience
+from tests.extensions.download.servers import Web
+from tests.extensions.download.test_arxiv import Repository
+from tests.extensions.download.test_openalex import Bucket
+from tests.extensions.download.test_s2 import S2, diffs
 
 IMPATIENT = Patience(retries=0, backoff=0.001, timeout=60.0)
 

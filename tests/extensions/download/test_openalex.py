@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from scholarbase.errors import DownloadError, InvalidRequest, SourceChanged, StorageError
-from scholarbase.updates.download.openalex import download_openalex
-from tests.updates.download.servers import QUICK, Reply, Request, Web, contents
+from scholarbase_download.openalex import download_openalex
+from tests.extensions.download.servers import QUICK, Reply, Request, Web, contents
 
 DATES = ("2026-05-01", "2026-06-01", "2026-06-24")
 

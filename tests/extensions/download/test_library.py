@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from scholarbase.errors import DownloadError, InvalidRequest, StorageError
-from scholarbase.updates.download.library import download_library
-from tests.updates.download.servers import QUICK, Reply, Request, Web, contents, run_killed
+from scholarbase_download.library import download_library
+from tests.extensions.download.servers import QUICK, Reply, Request, Web, contents, run_killed
 
 BODY = random.Random(1).randbytes(60_000)
 SHA = hashlib.sha256(BODY).hexdigest()
@@ -158,7 +158,7 @@ def test_a_disk_too_small_is_said_before_it_starts(host: Host, tmp_path: Path) -
 def script(host: Host, out: Path) -> str:
     return f"""
 from pathlib import Path
-from scholarbase.updates.download.library import download_library
+from scholarbase_download.library import download_library
 download_library({host.url!r}, Path({str(out)!r}))
 """
 

@@ -20,7 +20,13 @@ import orjson
 
 from scholarbase.errors import DownloadError, InvalidRequest, SourceChanged
 from scholarbase.progress import Reporter, SilentReporter
-from scholarbase.updates.download.batches import (
+from scholarbase.updates.requests import (
+    Fetcher,
+    LinkExpired,
+    Patience,
+    address,
+)
+from scholarbase_download.batches import (
     Links,
     Planned,
     announce,
@@ -30,12 +36,6 @@ from scholarbase.updates.download.batches import (
     locked,
     read_state,
     write_state,
-)
-from scholarbase.updates.download.fetching import (
-    Fetcher,
-    LinkExpired,
-    Patience,
-    address,
 )
 
 BASE_URL: Final = "https://openalex.s3.amazonaws.com"

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import DENSE_PAPERS, run_cli
-from tests.updates.download.servers import contents
-from tests.updates.download.test_arxiv import Repository, stored
-from tests.updates.download.test_library import BODY, SHA, Host
-from tests.updates.download.test_openalex import Bucket
-from tests.updates.download.test_s2 import KEY, S2
+from tests.extensions.download.servers import contents
+from tests.extensions.download.test_arxiv import Repository, stored
+from tests.extensions.download.test_library import BODY, SHA, Host
+from tests.extensions.download.test_openalex import Bucket
+from tests.extensions.download.test_s2 import KEY, S2
 
 
 def test_s2(tmp_path: Path) -> None:

@@ -57,7 +57,7 @@ def s2(settings: Settings, out: Path, release: str | None, datasets: str, since:
 
     The key of the API is SCHOLARBASE_S2_API_KEY. It is sent to the API only.
     """
-    from scholarbase.updates.download.s2 import download_s2
+    from scholarbase_download.s2 import download_s2
 
     key = settings.s2_api_key
     folders = download_s2(
@@ -93,7 +93,7 @@ def arxiv(settings: Settings, out: Path, form: str, set_: str | None, first: str
 
     The same command downloads what has changed since, once a harvest is complete.
     """
-    from scholarbase.updates.download.arxiv import download_arxiv
+    from scholarbase_download.arxiv import download_arxiv
 
     folder = download_arxiv(
         out,
@@ -131,7 +131,7 @@ def openalex(settings: Settings, out: Path, form: str, filters: Sequence[str]) -
 
     The same command brings a folder up to date when a newer snapshot is published.
     """
-    from scholarbase.updates.download.openalex import download_openalex
+    from scholarbase_download.openalex import download_openalex
 
     folders = download_openalex(
         out,
@@ -151,7 +151,7 @@ def openalex(settings: Settings, out: Path, form: str, filters: Sequence[str]) -
 @click.pass_obj
 def library(settings: Settings, url: str, out: Path, expected: str | None) -> None:
     """Download the packed library at URL, a .tar.zst file, and compare it with its published SHA-256."""
-    from scholarbase.updates.download.library import download_library
+    from scholarbase_download.library import download_library
 
     path = download_library(url, out, expected=expected, reporter=_reporter(settings))
     click.echo(path)

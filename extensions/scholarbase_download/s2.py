@@ -20,7 +20,8 @@ from scholarbase.errors import DownloadError, InvalidRequest, SourceChanged
 from scholarbase.http import VISIBLE_ASCII, is_loopback
 from scholarbase.progress import Reporter, SilentReporter
 from scholarbase.updates.changes import DELETES, DIFF, UPDATES
-from scholarbase.updates.download.batches import (
+from scholarbase.updates.requests import Fetcher, LinkExpired, Patience, Secret
+from scholarbase_download.batches import (
     Links,
     Planned,
     announce,
@@ -30,7 +31,6 @@ from scholarbase.updates.download.batches import (
     read_state,
     write_state,
 )
-from scholarbase.updates.download.fetching import Fetcher, LinkExpired, Patience, Secret
 
 BASE_URL: Final = "https://api.semanticscholar.org/datasets/v1"
 DATASETS: Final = ("papers", "abstracts", "citations")
