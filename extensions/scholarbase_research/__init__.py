@@ -16,9 +16,11 @@ class Research(Extension):
             "agent": "scholarbase_research.cli.baselines:agent",
             "construct": "scholarbase_research.cli.construction:construction",
             "encoder train": "scholarbase_research.cli.training:train",
+            "eval import": "scholarbase_research.cli.imports:import_",
             "eval oracle": "scholarbase_research.cli.evaluation:oracle",
             "eval qa": "scholarbase_research.cli.qa:qa",
             "eval sweep": "scholarbase_research.cli.evaluation:sweep",
+            "eval trajectory": "scholarbase_research.cli.imports:trajectory",
             "export": "scholarbase_research.cli.exports:export_files",
             "session export": "scholarbase_research.cli.sessions:export",
         }

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +26,6 @@ from scholarbase.models.requests import SearchRequest
 from scholarbase.settings import Settings
 
 if TYPE_CHECKING:
-    from scholarbase.evaluation.imports import Imported
     from scholarbase.evaluation.requests import PassageSettings, SearchSettings
     from scholarbase.models.queries import QuerySet
     from scholarbase.models.runs import Run
@@ -81,12 +79,13 @@ def across_option(command: F) -> F:
     )
 
 
-def _command() -> str:
+def command_line() -> str:
     """The command line for the manifest, without ``--restart``, which reproducing the run does not need."""
     return shlex.join(["scholarbase", *(word for word in sys.argv[1:] if word != "--restart")])
 
 
-def _read(path: Path, metadata: Path | None, skip_broken: bool) -> QuerySet:
+def read_query_set(path: Path, metadata: Path | None, skip_broken: bool) -> QuerySet:
+    """Read a query file and print its notes."""
     from scholarbase.evaluation.display import show_notes
     from scholarbase.evaluation.formats import read_queries
 
@@ -103,7 +102,8 @@ def _common(runs: Sequence[Run], measures: Sequence[str]) -> list[str]:
     return list(measures) or [m for m in next(names) if all(m in default_measures(run) for run in runs)]
 
 
-def _show(runs: Sequence[Run], measures: Sequence[str], as_json: bool) -> None:
+def show_measures(runs: Sequence[Run], measures: Sequence[str], as_json: bool) -> None:
+    """Print the measures of runs."""
     from scholarbase.evaluation.display import figures, show_runs
     from scholarbase.evaluation.report.contents import Measured
 
@@ -205,7 +205,7 @@ def run(
                 f"{measure.name} needs the first {measure.cutoff:,} results, and --limit is {limit:,}: give --limit "
                 f"{measure.cutoff}, or use a lower cutoff."
             )
-    query_set = _read(queries, metadata, skip_broken)
+    query_set = read_query_set(queries, metadata, skip_broken)
     searches = _searches(query_set, modes, report, {**options, "limit": limit})
     # Loading the library's model can take longer than all searches.
     lexical = options["engine"] != "learned" and all(m == "sparse" for m in modes)
@@ -232,13 +232,13 @@ def run(
                 search,
                 out / run_name,
                 name=run_name,
-                command=_command(),
+                command=command_line(),
                 concurrency=concurrency,
                 restart=restart,
                 reporter=reporter(settings.progress_seconds),
             )
             runs.append(completed)
-    _show(runs, measures, as_json)
+    show_measures(runs, measures, as_json)
     click.echo(
         f"{'The run is' if len(runs) == 1 else 'The runs are'} in {out}: "
         f"{', '.join(run.name for run in runs)}.",
@@ -280,98 +280,6 @@ def _searches(
         settings(**{name: value for name, value in known.items() if name not in unused.get(m, ())}, mode=m)
         for m in modes
     ]
-
-
-# -- runs of other systems ------------------------------------------------------------------------------
-
-
-def _import_run(
-    settings: Settings,
-    read: Callable[..., Imported],
-    file: Path,
-    queries: Path,
-    options: dict[str, Any],
-) -> Run:
-    """Write what ``read`` finds in the results of another system as a run, and show it."""
-    from scholarbase.evaluation.answers import judge
-    from scholarbase.evaluation.imports import import_run
-    from scholarbase.extras import check_installed
-
-    check_installed("evaluation", "The evaluation")
-    query_set = _read(queries, options["metadata"], options["skip_broken"])
-    name = options["name"] or file.name.lstrip(".").split(".")[0] or "run"
-    place = {key: options[key] for key in ("library", "url", "encoder")}
-    with open_source(settings, **place, default_encoder="none") as source:
-        judged = judge(source, query_set)
-        run = import_run(
-            source,
-            read,
-            query_set,
-            judged.queries,
-            judged.counts,
-            options["out"] / name,
-            name=name,
-            command=_command(),
-            restart=options["restart"],
-        )
-    _show([run], options["measures"], options["as_json"])
-    click.echo(f"The run is at {options['out'] / name}.", err=True)
-    return run
-
-
-@evaluation.command(short_help="Convert an agent's tool calls to a run.")
-@click.argument("calls", type=A_PATH)
-@click.argument("queries", type=A_PATH)
-@click.option(
-    "--ranking",
-    type=click.Choice(["answer", "answer-only", "observed"]),
-    default="answer",
-    show_default=True,
-    help="The agent's ranking: its answer and then all other papers it saw, its answer alone, or the papers it saw.",
-)
-@name_option("the file's name")
-@measure_option
-@queries_options
-@source_options
-@click.pass_obj
-def trajectory(settings: Settings, /, calls: Path, queries: Path, ranking: Any, **options: Any) -> None:
-    """Convert an agent's tool CALLS for QUERIES to a run. docs/trajectories.md describes the file."""
-    from scholarbase.evaluation.trajectories import read_calls
-    from scholarbase.trajectories.calls import read_trajectory
-
-    read = partial(read_calls, read_trajectory(calls), ranking=ranking)
-    _import_run(settings, read, calls, queries, options)
-
-
-@evaluation.command("import", short_help="Import the results of another system.")
-@click.argument("run_file", metavar="RUN", type=A_PATH)
-@click.argument("queries", type=A_PATH)
-@name_option("the file's name")
-@measure_option
-@queries_options
-@source_options
-@click.pass_obj
-def import_(settings: Settings, /, run_file: Path, queries: Path, **options: Any) -> None:
-    """Import the results of another system for QUERIES: a TREC run, or JSON lines with ids or titles.
-
-    A line of JSON has query_id or query, and results: a list of objects with any of id, link, title and year.
-    """
-    from scholarbase.evaluation.imports import read_trec
-    from scholarbase.evaluation.results import is_results, read_results
-    from scholarbase.extras import check_installed
-
-    check_installed("evaluation", "The evaluation")
-    if not is_results(run_file):
-        _import_run(settings, partial(read_trec, run_file), run_file, queries, options)
-        return
-    run = _import_run(settings, partial(read_results, run_file), run_file, queries, options)
-    facts = run.manifest.search or {}
-    click.echo(
-        f"{facts['results']:,} results: {facts['by_id']:,} found by id, {facts['by_title']:,} by title, "
-        f"{facts['absent']:,} not in the library ({facts['other_year']:,} with a title of another year), "
-        f"{facts['duplicates']:,} duplicates; {facts['queries_without_results']:,} queries without results.",
-        err=True,
-    )
 
 
 # -- existing runs --------------------------------------------------------------------------------------

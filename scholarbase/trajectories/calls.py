@@ -1,27 +1,20 @@
-"""Trajectories: an agent's tool calls as JSON lines, read and written. docs/trajectories.md describes the keys.
-
-with TrajectoryWriter(path) as writer:
-    writer.append("q1", "search_papers", ids, arguments={"q": "speculative decoding"})
-"""
+"""Trajectories: an agent's tool calls as JSON lines. docs/trajectories.md describes the keys."""
 
 from __future__ import annotations
 
 import difflib
 import math
-import os
 import re
-import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import orjson
 
-from scholarbase.errors import InvalidRequest, QueryFileError, RunExists
-from scholarbase.files import storage_errors, text_lines
+from scholarbase.errors import InvalidRequest, QueryFileError
+from scholarbase.files import text_lines
 from scholarbase.identifiers import parse
 from scholarbase.models.runs import CALL_KINDS, CallKind
 
@@ -104,7 +97,7 @@ def read_trajectory(path: Path) -> list[RawCall]:
         except orjson.JSONDecodeError as error:
             raise QueryFileError(f"{where} is not valid JSON ({error}): fix or remove the line.") from error
         try:
-            calls.append(_raw_call(row, where, canonical))
+            calls.append(raw_call(row, where, canonical))
         except InvalidRequest as error:
             raise QueryFileError(f"{where}: {error}") from error
     if not calls:
@@ -112,8 +105,8 @@ def read_trajectory(path: Path) -> list[RawCall]:
     return calls
 
 
-def _raw_call(row: Any, where: str, canonical: dict[str, str]) -> RawCall:
-    """Raises InvalidRequest: the line is invalid."""
+def raw_call(row: Any, where: str, canonical: dict[str, str]) -> RawCall:
+    """The call in a line, whose ids are added to ``canonical`` by their written forms. Raises InvalidRequest."""
     values = _values(row)
     for key, (accepts, expected) in _CHECKS.items():
         if key in values and not accepts(values[key]):
@@ -124,8 +117,6 @@ def _raw_call(row: Any, where: str, canonical: dict[str, str]) -> RawCall:
         raise InvalidRequest(
             f"the tool {tool!r} is not a ScholarBase tool: give its kind, one of {', '.join(CALL_KINDS)}."
         )
-    if tool == "match_titles" and kind == "search":  # as written before matches had a kind of their own
-        kind = values["kind"] = "match"
     if tool in TOOLS and kind != TOOLS[tool]:
         raise InvalidRequest(f"the kind of {tool} is {TOOLS[tool]!r}, not {kind!r}: correct or remove kind.")
     if "error" in values and values["ids"]:
@@ -217,115 +208,3 @@ _CHECKS: Final[dict[str, tuple[Callable[[Any], bool], str]]] = {
     "error_type": _TEXT,
     "thought": _TEXT,
 }
-
-
-def _as_json(value: Any) -> Any:
-    """A value with the types of JSON, for tuples and other mappings."""
-    if isinstance(value, Mapping):
-        return dict(value)
-    return list(value) if isinstance(value, tuple) else value
-
-
-# -- writing --------------------------------------------------------------------------------------------
-
-
-class TrajectoryWriter:
-    """Writes a trajectory call by call, unbuffered, so that a killed process loses no earlier call. Thread-safe. Use it
-    in a ``with`` block, or ``close`` it.
-
-    Args:
-        path: the file, in an existing folder.
-        append: append to an existing file. Without it, an existing file is an error.
-        snapshot, session: written to every line unless None.
-
-    Raises:
-        RunExists: the file exists, and ``append`` is off.
-        QueryFileError: ``append`` is on, and the file cannot be read or its last line is incomplete.
-    """
-
-    def __init__(
-        self, path: Path, *, append: bool = False, snapshot: str | None = None, session: str | None = None
-    ) -> None:
-        self._path = path
-        self._common = {"snapshot": snapshot, "session": session}
-        self._lock = threading.Lock()
-        self._last: dict[str, int] = {}
-        self._canonical: dict[str, str] = {}
-        if path.exists():
-            if not append:
-                raise RunExists(f"{path} already exists: give another file, or append to it by append=True.")
-            self._read_existing()
-        with storage_errors(path):
-            self._file = path.open("ab", buffering=0)
-
-    def _read_existing(self) -> None:
-        if not self._path.stat().st_size:
-            return
-        for raw in read_trajectory(self._path):
-            if raw.call is None:
-                raise QueryFileError(
-                    f"{raw.where} lacks call: only a file with call numbers can be appended to."
-                )
-            self._last[raw.query_id] = max(raw.call, self._last.get(raw.query_id, 0))
-        with self._path.open("rb") as file:
-            file.seek(-1, 2)
-            if file.read(1) != b"\n":
-                raise QueryFileError(f"The last line of {self._path} is incomplete: remove or complete it.")
-
-    def append(self, query_id: str, tool: str, ids: Sequence[str], **keys: Any) -> int:
-        """Write one call, with the other keys of the format as arguments. ``time`` defaults to now.
-
-        Returns: the call's number, for the ``parent`` of later calls.
-
-        Raises:
-            InvalidRequest: the call is invalid; nothing is written.
-            StorageError: the file cannot be written; earlier calls are complete.
-        """
-        began = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        with self._lock:
-            number = self._last.get(query_id, 0) + 1
-            row = {
-                "query_id": query_id,
-                "call": number,
-                "tool": tool,
-                "ids": ids,
-                "time": began,
-                **keys,
-                **self._common,
-            }
-            line = {key: _as_json(value) for key, value in row.items() if value is not None}
-            _raw_call(line, "the call", self._canonical)
-            parent = line.get("parent")
-            if parent is not None and parent >= number:
-                raise InvalidRequest(
-                    f"parent is {parent}, and this is call {number}: give the number of an earlier call."
-                )
-            try:
-                written = orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE)
-            except TypeError as failure:
-                raise InvalidRequest(f"arguments cannot be written as JSON: {failure}.") from failure
-            self._write(written)
-            self._last[query_id] = number
-        return number
-
-    def _write(self, line: bytes) -> None:
-        with storage_errors(self._path):
-            whole = os.fstat(self._file.fileno()).st_size
-            try:
-                while line:
-                    line = line[self._file.write(line) :]
-            except OSError:
-                # A partly written line would make the file unreadable.
-                self._file.truncate(whole)
-                raise
-
-    def close(self) -> None:
-        self._file.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()

@@ -105,35 +105,6 @@ def test_report_writes_every_format(work: Path) -> None:
     assert "Two engines" in (work / "both" / "report.md").read_text()
 
 
-@pytest.mark.slow
-def test_an_imported_run_has_the_same_figures(work: Path, sample_library: Path) -> None:
-    shutil.copy(work / "runs" / "bm25" / "run.trec.gz", work / "theirs.trec.gz")
-    done = evaluate("import", "theirs.trec.gz", QUERIES, "--library", sample_library, "--json", cwd=work)
-    [run] = json.loads(done.stdout)["runs"]
-    assert run["name"] == "theirs"
-    assert run["measures"]["all"]["R@25"]["mean"] == pytest.approx(
-        mean_by_trec_eval(work / "runs" / "bm25", "recall.25")
-    )
-
-
-def test_a_trajectory_becomes_a_run(work: Path, sample_library: Path) -> None:
-    query = json.loads(QUERIES.read_text().splitlines()[0])
-    found, answer = query["answer_arxiv_ids"][:2], query["answer_arxiv_ids"][:1]
-    calls = [
-        {"query_id": query["query_id"], "tool": "search_papers", "arguments": {"q": "llm"}, "ids": found},
-        {"query_id": query["query_id"], "tool": "answer", "arguments": {}, "ids": answer},
-    ]
-    (work / "agent.jsonl").write_text("".join(json.dumps(call) + "\n" for call in calls))
-    options = ["--library", sample_library, "--json", "--measure", "R@100"]
-    for ranking, count in (("answer", 2), ("answer-only", 1)):
-        done = evaluate(
-            "trajectory", "agent.jsonl", QUERIES, *options, "--ranking", ranking, "--name", ranking, cwd=work
-        )
-        [run] = json.loads(done.stdout)["runs"]
-        share = count / len(query["answer_arxiv_ids"]) / 40
-        assert run["measures"]["all"]["R@100"]["mean"] == pytest.approx(share)
-
-
 BAD = '{"query_id": "a", "final_query": "x", "answer_arxiv_ids": ["1706.03762"], "final_answer_count": 1}\n'
 
 
@@ -152,9 +123,8 @@ def test_a_mistake_is_one_clear_sentence(work: Path, sample_library: Path) -> No
         (f"run {QUERIES} --name bm25 --mode sparse --limit 7", 12, "--restart"),
         (f"run {QUERIES} --pool", 13, "pool"),
         (f"run {QUERIES} --name ../mine", 2, "without a slash"),
-        (f"import runs/bm25/run.trec.gz {QUERIES} --name .", 2, "without a slash"),
     ):
-        where = ["--library", sample_library] if command.startswith(("run", "import")) else []
+        where = ["--library", sample_library] if command.startswith("run") else []
         sentence = evaluate(*command.split(), *where, cwd=work, status=status).stderr.splitlines()[-1]
         assert sentence.startswith("scholarbase: ")
         assert message in sentence
@@ -167,18 +137,6 @@ def test_a_cutoff_above_the_limit_was_rejected_only_after_all_searches(
     done = evaluate("run", QUERIES, *where, cwd=tmp_path, status=2)
     assert "give --limit 6" in done.stderr
     assert not (tmp_path / "runs").exists()
-
-
-@pytest.mark.slow
-def test_a_folder_for_runs_that_is_a_file_is_one_clear_sentence(
-    work: Path, tmp_path: Path, sample_library: Path
-) -> None:
-    (tmp_path / "file").write_text("mine")
-    where = ["--library", sample_library, "--out", "file"]
-    run = work / "runs" / "bm25" / "run.trec.gz"
-    done = evaluate("import", run, QUERIES, *where, cwd=tmp_path, status=6)
-    assert "Not a directory" in done.stderr.splitlines()[-1]
-    assert (tmp_path / "file").read_text() == "mine"
 
 
 def test_runs_of_two_query_sets_were_shown_as_if_of_the_first(
@@ -228,8 +186,7 @@ def check_extra_is_missing(folder: Path, *command: str | Path) -> None:
 def test_a_missing_extra_is_an_error_before_any_search(tmp_path: Path, sample_library: Path) -> None:
     """Without ir_measures, the command failed only after searching for every query."""
     where = ("--library", sample_library)
-    for command in (("run", QUERIES, *where), ("import", "run.trec", QUERIES, *where)):
-        check_extra_is_missing(tmp_path, *command)
+    check_extra_is_missing(tmp_path, "run", QUERIES, *where)
     assert not (tmp_path / "runs").exists()
 
 

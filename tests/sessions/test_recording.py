@@ -23,7 +23,7 @@ from scholarbase.sessions.session import Limits, Session
 from scholarbase.sessions.store import SessionStore
 from scholarbase.tools import Tools
 from scholarbase.trajectories.calls import read_trajectory
-from tests.conftest import run_cli, serving_in_thread
+from tests.conftest import serving_in_thread
 from tests.sessions.agents import QUESTION, SECONDS, SEED, Agent, budget, ids, send, wait_until
 
 TITLE = "Two Dimensional QCD is a String Theory"
@@ -120,22 +120,6 @@ def test_a_recorded_response_has_the_bytes_of_one_without_a_session(url: str) ->
         f"/v1/papers/{SEED}/similar",
     ):
         assert agent.send("GET", path).content == send("GET", url + path).content
-
-
-def test_a_trajectory_of_the_server_makes_a_run(url: str, sample_library: Path, tmp_path: Path) -> None:
-    agent = Agent(url, query=QUESTION, query_id="q1")
-    agent.search(limit=5)
-    agent.expand(SEED, limit=5)
-    agent.search(limit=0)  # fails
-    file = tmp_path / "calls.jsonl"
-    file.write_text("".join(json.dumps(line) + "\n" for line in agent.lines()))
-    row = {"query_id": "q1", "final_query": QUESTION, "answer_arxiv_ids": ["hep-th/9301068"]}
-    queries = tmp_path / "queries.jsonl"
-    queries.write_text(json.dumps(row) + "\n")
-    made = run_cli("eval", "trajectory", file, queries, "--library", sample_library, "--json", cwd=tmp_path)
-    assert made.returncode == 0, made.stderr
-    [run] = json.loads(made.stdout)["runs"]
-    assert run["measures"]["all"]["R@100"]["mean"] == 1
 
 
 def test_parent_and_round_come_from_the_headers(url: str) -> None:

@@ -28,7 +28,7 @@ from scholarbase.sessions import store as store_module
 from scholarbase.sessions.progress import BudgetState
 from scholarbase.sessions.session import CallRecord, Limits, Quotas, Session
 from scholarbase.sessions.store import SessionStore
-from scholarbase.trajectories.calls import TrajectoryWriter, read_trajectory
+from scholarbase.trajectories.calls import read_trajectory
 from tests.conftest import ROOT
 
 A, B, C = "arXiv:hep-th/9301068", "arXiv:hep-th/9303046", "CorpusId:7"
@@ -472,8 +472,6 @@ def test_a_trajectory_out_of_number_makes_calls(store: SessionStore, tmp_path: P
     file = tmp_path / "calls.jsonl"
     file.write_bytes(b"".join(line + b"\n" for line in store.lines("s")))
     assert [(call.call, call.parent) for call in read_trajectory(file)] == [(2, None), (1, None)]
-    with TrajectoryWriter(file, append=True) as writer:
-        assert writer.append("s", "answer", [A]) == 3
 
 
 ADMITTED = """

@@ -1,4 +1,4 @@
-"""``scholarbase eval oracle`` and ``eval sweep``: real commands with the sample and its 40 questions."""
+"""``scholarbase eval oracle``, ``sweep``, ``import``, ``trajectory``: real commands with the sample's 40 questions."""
 
 from __future__ import annotations
 
@@ -43,3 +43,44 @@ def test_a_sweep_reports_on_the_test_half(work: Path, sample_library: Path) -> N
     with (work / "sweep" / "grid.csv").open() as lines:
         rows = [line for line in csv.reader(lines) if line and not line[0].startswith("#")]
     assert len(rows) == 1 + 2
+
+
+@pytest.mark.slow
+def test_an_imported_run_has_the_same_figures(work: Path, sample_library: Path) -> None:
+    shutil.copy(work / "runs" / "bm25" / "run.trec.gz", work / "theirs.trec.gz")
+    done = evaluate("import", "theirs.trec.gz", QUERIES, "--library", sample_library, "--json", cwd=work)
+    [run] = json.loads(done.stdout)["runs"]
+    assert run["name"] == "theirs"
+    assert run["measures"]["all"]["R@25"]["mean"] == pytest.approx(
+        mean_by_trec_eval(work / "runs" / "bm25", "recall.25")
+    )
+
+
+def test_a_trajectory_becomes_a_run(work: Path, sample_library: Path) -> None:
+    query = json.loads(QUERIES.read_text().splitlines()[0])
+    found, answer = query["answer_arxiv_ids"][:2], query["answer_arxiv_ids"][:1]
+    calls = [
+        {"query_id": query["query_id"], "tool": "search_papers", "arguments": {"q": "llm"}, "ids": found},
+        {"query_id": query["query_id"], "tool": "answer", "arguments": {}, "ids": answer},
+    ]
+    (work / "agent.jsonl").write_text("".join(json.dumps(call) + "\n" for call in calls))
+    options = ["--library", sample_library, "--json", "--measure", "R@100"]
+    for ranking, count in (("answer", 2), ("answer-only", 1)):
+        done = evaluate(
+            "trajectory", "agent.jsonl", QUERIES, *options, "--ranking", ranking, "--name", ranking, cwd=work
+        )
+        [run] = json.loads(done.stdout)["runs"]
+        share = count / len(query["answer_arxiv_ids"]) / 40
+        assert run["measures"]["all"]["R@100"]["mean"] == pytest.approx(share)
+
+
+@pytest.mark.slow
+def test_a_folder_for_runs_that_is_a_file_is_one_clear_sentence(
+    work: Path, tmp_path: Path, sample_library: Path
+) -> None:
+    (tmp_path / "file").write_text("mine")
+    where = ["--library", sample_library, "--out", "file"]
+    run = work / "runs" / "bm25" / "run.trec.gz"
+    done = evaluate("import", run, QUERIES, *where, cwd=tmp_path, status=6)
+    assert "Not a directory" in done.stderr.splitlines()[-1]
+    assert (tmp_path / "file").read_text() == "mine"

@@ -18,7 +18,6 @@ from typing import Any, Final, NamedTuple
 from scholarbase.errors import InvalidRequest, QueryFileError
 from scholarbase.evaluation.answers import MIN_SCORE, absent_title, folded_title, title_candidates
 from scholarbase.evaluation.formats import streams
-from scholarbase.evaluation.imports import Imported
 from scholarbase.evaluation.papers import resolve
 from scholarbase.identifiers import parse
 from scholarbase.models.checks import check_title, shown
@@ -26,6 +25,7 @@ from scholarbase.models.papers import Paper
 from scholarbase.models.queries import QuerySet
 from scholarbase.models.runs import JudgedQuery, PaperNote, RankedId
 from scholarbase.models.source import Source
+from scholarbase_research.evaluation.imports import Imported
 
 MAX_RESULTS: Final = 10_000
 """Results of a query."""

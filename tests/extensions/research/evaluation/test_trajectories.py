@@ -18,15 +18,20 @@ import pytest
 from scholarbase.client import Client
 from scholarbase.errors import EvaluationError, InvalidRequest, QueryFileError, RunExists, StorageError
 from scholarbase.evaluation.efficiency import efficiency, recall_by_call
-from scholarbase.evaluation.imports import import_run
 from scholarbase.evaluation.runs import read_run
-from scholarbase.evaluation.trajectories import read_calls
 from scholarbase.models.queries import Answer, Query, QuerySet
 from scholarbase.models.runs import JudgedAnswer, JudgedQuery, Run, RunManifest
 from scholarbase.models.source import Source
 from scholarbase.search.library import Library
-from scholarbase.trajectories.calls import KEYS, TOOLS, TrajectoryWriter, read_trajectory
-from tests.conftest import ROOT
+from scholarbase.trajectories.calls import KEYS, TOOLS, read_trajectory
+from scholarbase_research.evaluation.imports import import_run
+from scholarbase_research.evaluation.trajectories import read_calls
+from scholarbase_research.trajectories import TrajectoryWriter
+from tests.conftest import ROOT, run_cli
+from tests.sessions.agents import QUESTION, SEED, Agent
+from tests.sessions.test_recording import location, url
+
+__all__ = ["location", "url"]
 
 HELD = ["arXiv:1706.03762", "arXiv:2204.02311", "arXiv:2205.01068", "arXiv:2211.05100", "arXiv:2302.13971"]
 ABSENT = "arXiv:2401.99999"
@@ -490,7 +495,23 @@ def test_title_matches_are_not_searches(tmp_path: Path) -> None:
     lines = [
         call("q1", "search_papers", HELD[:1]),
         call("q1", "match_titles", HELD[1:2]),
-        call("q1", "match_titles", HELD[2:3], kind="search"),  # as in files of earlier versions
+        call("q1", "match_titles", HELD[2:3], kind="match"),
     ]
     calls = read_trajectory(written(tmp_path / "calls.jsonl", lines))
     assert [one.kind for one in calls] == ["search", "match", "match"]
+
+
+def test_a_trajectory_of_the_server_makes_a_run(url: str, sample_library: Path, tmp_path: Path) -> None:
+    agent = Agent(url, query=QUESTION, query_id="q1")
+    agent.search(limit=5)
+    agent.expand(SEED, limit=5)
+    agent.search(limit=0)  # fails
+    file = tmp_path / "calls.jsonl"
+    file.write_text("".join(json.dumps(line) + "\n" for line in agent.lines()))
+    row = {"query_id": "q1", "final_query": QUESTION, "answer_arxiv_ids": ["hep-th/9301068"]}
+    queries = tmp_path / "queries.jsonl"
+    queries.write_text(json.dumps(row) + "\n")
+    made = run_cli("eval", "trajectory", file, queries, "--library", sample_library, "--json", cwd=tmp_path)
+    assert made.returncode == 0, made.stderr
+    [run] = json.loads(made.stdout)["runs"]
+    assert run["measures"]["all"]["R@100"]["mean"] == 1

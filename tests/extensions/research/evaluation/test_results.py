@@ -13,13 +13,13 @@ import pytest
 from scholarbase.errors import QueryFileError, RunExists
 from scholarbase.evaluation.answers import judge
 from scholarbase.evaluation.formats import read_queries
-from scholarbase.evaluation.imports import import_run
 from scholarbase.evaluation.measures import evaluate
-from scholarbase.evaluation.results import read_results
 from scholarbase.evaluation.runs import read_run
 from scholarbase.ingest.job import ingest
 from scholarbase.models.runs import Run
 from scholarbase.search.library import Library
+from scholarbase_research.evaluation.imports import import_run
+from scholarbase_research.evaluation.results import read_results
 from tests.conftest import run_cli
 from tests.fulltexts import metadata
 

@@ -15,12 +15,12 @@ import pytrec_eval
 from scholarbase.client import Client
 from scholarbase.errors import EvaluationError, QueryFileError, RunExists
 from scholarbase.evaluation.checkpoints import Checkpoint
-from scholarbase.evaluation.imports import import_run, read_trec
 from scholarbase.evaluation.runs import RUN, read_run
 from scholarbase.models.queries import Answer, Query, QuerySet
 from scholarbase.models.runs import JudgedAnswer, JudgedQuery, Run
 from scholarbase.models.source import Source
 from scholarbase.search.library import Library
+from scholarbase_research.evaluation.imports import import_run, read_trec
 
 ABSENT = "arXiv:2401.99999"
 
