@@ -11,13 +11,14 @@ import os
 import secrets
 import shutil
 import zlib
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Literal, Protocol
 
-from scholarbase.errors import QueryFileError, StorageError
+from scholarbase.errors import QueryFileError, SourceError, StorageError
+from scholarbase.extras import missing
 
 Compression = Literal["gzip", "xz", "zstd"]
 
@@ -198,6 +199,57 @@ class ByteStream(Protocol):
     def read1(self, size: int, /) -> bytes: ...
 
     def close(self) -> None: ...
+
+
+NOTES: Final = (
+    "readme", "license", "licence", "copying", "notice", "changelog", "checksum", "sha256", "md5"
+)  # fmt: skip
+"""How the names of files that describe others begin."""
+
+
+def walk(folder: Path, is_note: Callable[[Path], bool]) -> Iterator[Path]:
+    """Files at any depth of a folder, by name, without hidden files and notes. Links are followed once each.
+
+    Raises:
+        SourceError: a folder cannot be read.
+    """
+    seen: set[Path] = set()
+
+    def below(folder: Path) -> Iterator[Path]:
+        if (key := folder.resolve()) in seen:
+            return
+        seen.add(key)
+        with source_errors(folder):
+            entries = sorted(folder.iterdir(), key=lambda path: path.name)
+        for entry in entries:
+            if entry.name.startswith("."):
+                continue
+            if entry.is_dir():
+                yield from below(entry)
+            elif not is_note(entry):
+                yield entry
+
+    return below(folder)
+
+
+@contextmanager
+def source_errors(path: Path, done: Callable[[], str] = str) -> Iterator[None]:
+    """Turn the errors of reading a source in the block into a SourceError, or MissingExtra of zstd.
+
+    ``done`` describes what was read before damage.
+    """
+    try:
+        yield
+    except DECOMPRESSION_ERRORS as error:
+        raise SourceError(
+            f"{path} is incomplete or damaged: its compressed stream breaks off{done()} ({error}). Download it again."
+        ) from error
+    except OSError as error:
+        raise SourceError(
+            f"{path} cannot be read: {error.strerror or error}. Check that it exists and is readable."
+        ) from error
+    except ImportError as error:
+        raise missing("zstandard", "zstd", f"Reading {path}, which is compressed with zstd,") from error
 
 
 def decompress(file: io.BufferedReader) -> ByteStream:

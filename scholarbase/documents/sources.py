@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import re
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
@@ -23,8 +22,7 @@ from scholarbase.documents.pdf import read_pdf
 from scholarbase.documents.s2orc import read_s2orc
 from scholarbase.documents.unarxive import KEYS, read_unarxive
 from scholarbase.errors import InvalidRequest, SourceError
-from scholarbase.extras import missing
-from scholarbase.files import DECOMPRESSION_ERRORS, MAX_LINE, decompress
+from scholarbase.files import MAX_LINE, NOTES, decompress, source_errors, walk
 from scholarbase.identifiers import parse
 
 Lines = Iterable[tuple[int, bytes]]
@@ -48,17 +46,6 @@ _READERS: Final[dict[DocumentSource, Callable[[bytes], FullText]]] = {
     "s2orc": read_s2orc,
 }
 _ARTICLE: Final = re.compile(rb"<(?:[a-z]{1,20}:)?(?:article|pmc-articleset)[\s>]", re.IGNORECASE)
-_NOTES: Final = (
-    "readme",
-    "license",
-    "licence",
-    "copying",
-    "notice",
-    "changelog",
-    "checksum",
-    "sha256",
-    "md5",
-)
 _FORMS: Final = (
     "JSON lines of unarXive or S2ORC, JATS XML, PDF, Markdown (.md, .markdown) or plain text (.txt) in UTF-8"
 )
@@ -100,7 +87,7 @@ def detect_documents(paths: Sequence[str | Path]) -> list[DocumentFile]:
         root = Path(given)
         if not root.exists():
             raise SourceError(f"No file or folder at {given}: check the path of the documents.")
-        for path in _walk(root, set()) if root.is_dir() else [root]:
+        for path in walk(root, _is_note) if root.is_dir() else [root]:
             key = path.resolve()
             if key in found:
                 continue
@@ -280,14 +267,9 @@ def _json_source(path: Path) -> Literal["unarxive", "s2orc"] | None:
     return "s2orc" if "corpusid" in record and isinstance(body, dict) and "text" in body else None
 
 
-def _start(path: Path, size: int = _START, until: bytes | None = None) -> bytes:
-    """The first decompressed bytes of a file, up to about ``size`` of them or the end of a line."""
-    return _decompressed(path, size, until)
-
-
 def _whole(path: Path, limit: int) -> bytes:
     """The decompressed content of a file. Raises BadDocument: it is longer than ``limit``."""
-    data = _decompressed(path, limit + 1)
+    data = _start(path, limit + 1)
     if len(data) > limit:
         raise BadDocument(
             "too-long", f"The file has more than {limit:,} bytes, which is the most that is read."
@@ -295,7 +277,8 @@ def _whole(path: Path, limit: int) -> bytes:
     return data
 
 
-def _decompressed(path: Path, size: int, until: bytes | None = None) -> bytes:
+def _start(path: Path, size: int = _START, until: bytes | None = None) -> bytes:
+    """The first decompressed bytes of a file, up to ``size`` of them or about the end of a line."""
     pieces: list[bytes] = []
     count = 0
     with closing(_pieces(path)) as chunks:
@@ -309,39 +292,10 @@ def _decompressed(path: Path, size: int, until: bytes | None = None) -> bytes:
 
 def _pieces(path: Path) -> Generator[bytes]:
     """The decompressed bytes of a file. Raises SourceError: it cannot be read."""
-    try:
-        with path.open("rb") as raw:
-            file = raw if isinstance(raw, io.BufferedReader) else io.BufferedReader(raw)
-            with closing(decompress(file)) as stream:
-                while chunk := stream.read1(_CHUNK):
-                    yield chunk
-    except DECOMPRESSION_ERRORS as error:
-        raise SourceError(
-            f"{path} is incomplete or damaged: its compressed stream breaks off ({error}). Copy it again."
-        ) from error
-    except OSError as error:
-        raise SourceError(
-            f"{path} cannot be read: {error.strerror or error}. Check that it exists and is readable."
-        ) from error
-    except ImportError as error:
-        raise missing("zstandard", "zstd", f"Reading {path}, which is compressed with zstd,") from error
+    with source_errors(path), path.open("rb") as file, closing(decompress(file)) as stream:
+        while chunk := stream.read1(_CHUNK):
+            yield chunk
 
 
-def _walk(folder: Path, seen: set[Path]) -> Iterator[Path]:
-    """Files at any depth of a folder, by name, without hidden files and notes. Links are followed once each."""
-    key = folder.resolve()
-    if key in seen:
-        return
-    seen.add(key)
-    try:
-        entries = sorted(folder.iterdir(), key=lambda path: path.name)
-    except OSError as error:
-        raise SourceError(f"{folder} cannot be read: {error.strerror or error}.") from error
-    for entry in entries:
-        name = entry.name.lower()
-        if name.startswith("."):
-            continue
-        if entry.is_dir():
-            yield from _walk(entry, seen)
-        elif not name.startswith(_NOTES):
-            yield entry
+def _is_note(path: Path) -> bool:
+    return path.name.lower().startswith(NOTES)

@@ -15,8 +15,7 @@ from types import MappingProxyType
 from typing import Any, Final, Literal, TextIO
 
 from scholarbase.errors import SourceChanged, SourceError
-from scholarbase.extras import missing
-from scholarbase.files import DECOMPRESSION_ERRORS, MAX_LINE, ByteStream, decompress
+from scholarbase.files import MAX_LINE, NOTES, ByteStream, decompress, source_errors, walk
 from scholarbase.ingest.sources import openalex, tables
 from scholarbase.ingest.sources.added import START, format_of, formats
 from scholarbase.ingest.sources.columns import Columns, header_of
@@ -124,20 +123,12 @@ def opened(
     Raises:
         SourceError: the file cannot be read, or its compressed stream is cut short or damaged.
     """
-    try:
+    with source_errors(path, done):
         raw: Any = _HashedFile(path, read or StoredBytes())
         with io.BufferedReader(raw, _CHUNK) as file, closing(decompress(file)) as stream:
             yield stream
             while read is not None and file.read(_CHUNK):
                 pass
-    except DECOMPRESSION_ERRORS as error:
-        raise SourceError(
-            f"{path} is incomplete or damaged: its compressed stream breaks off{done()} ({error}). Download it again."
-        ) from error
-    except OSError as error:
-        raise _unreadable(path, error) from error
-    except ImportError as error:
-        raise missing("zstandard", "zstd", f"Reading {path}, which is compressed with zstd,") from error
 
 
 def open_lines(path: Path, read: StoredBytes | None = None) -> Generator[tuple[int, bytes]]:
@@ -210,15 +201,12 @@ def sha256_of(path: Path, advance: Callable[[int], None] = lambda size: None) ->
     Raises:
         SourceError: it cannot be read.
     """
-    try:
-        with path.open("rb") as file:
-            digest = hashlib.sha256()
-            while part := file.read(_HASHED_AT_ONCE):
-                digest.update(part)
-                advance(len(part))
-            return digest.hexdigest()
-    except OSError as error:
-        raise _unreadable(path, error) from error
+    with source_errors(path), path.open("rb") as file:
+        digest = hashlib.sha256()
+        while part := file.read(_HASHED_AT_ONCE):
+            digest.update(part)
+            advance(len(part))
+        return digest.hexdigest()
 
 
 def discover(paths: Sequence[str | Path], columns: Columns = MappingProxyType({})) -> list[SourceFile]:
@@ -242,7 +230,7 @@ def discover(paths: Sequence[str | Path], columns: Columns = MappingProxyType({}
         check_complete(root)
         cited: list[Path] = []
         has_snapshot = False
-        for path in _walk(root, set()) if root.is_dir() else [root]:
+        for path in walk(root, _is_note) if root.is_dir() else [root]:
             key = path.resolve()
             if key in found:
                 continue
@@ -271,7 +259,7 @@ def discover(paths: Sequence[str | Path], columns: Columns = MappingProxyType({}
 def files_of(source: str | Path) -> set[Path]:
     """The resolved paths of a file, or of the files in a folder."""
     root = Path(source)
-    return {path.resolve() for path in (_walk(root, set()) if root.is_dir() else [root])}
+    return {path.resolve() for path in (walk(root, _is_note) if root.is_dir() else [root])}
 
 
 def _source_file(path: Path, name: str, columns: Columns) -> SourceFile:
@@ -359,11 +347,8 @@ def _document(path: Path, first: bytes, columns: Columns) -> tuple[Dataset | Non
 
 
 def _starts(path: Path, magic: bytes) -> bool:
-    try:
-        with path.open("rb") as file:
-            return file.read(len(magic)) == magic
-    except OSError as error:
-        raise _unreadable(path, error) from error
+    with source_errors(path), path.open("rb") as file:
+        return file.read(len(magic)) == magic
 
 
 def _table(path: Path, name: str) -> SourceFile:
@@ -377,47 +362,12 @@ def _table(path: Path, name: str) -> SourceFile:
     return SourceFile(path, name, Dataset.OPENALEX, path.stat().st_size, "table")
 
 
-_NOTE_NAMES: Final = (
-    "readme",
-    "license",
-    "licence",
-    "copying",
-    "notice",
-    "changelog",
-    "checksum",
-    "sha256",
-    "md5",
-)
 _NOTE_ENDINGS: Final = frozenset({".md", ".txt", ".rst", ".pdf", ".html", ".md5", ".sha256"})
 
 
 def _is_note(path: Path) -> bool:
     name = path.name.lower()
-    return name.startswith((".", "_success", *_NOTE_NAMES)) or path.suffix.lower() in _NOTE_ENDINGS
-
-
-def _walk(folder: Path, seen: set[Path]) -> Iterator[Path]:
-    """Files at any depth of a folder, by name, without hidden files and notes. Links are followed once each."""
-    key = folder.resolve()
-    if key in seen:
-        return
-    seen.add(key)
-    try:
-        entries = sorted(folder.iterdir(), key=lambda path: path.name)
-    except OSError as error:
-        raise _unreadable(folder, error) from error
-    for entry in entries:
-        if entry.is_dir():
-            if not entry.name.startswith("."):
-                yield from _walk(entry, seen)
-        elif not _is_note(entry):
-            yield entry
-
-
-def _unreadable(path: Path, error: OSError) -> SourceError:
-    return SourceError(
-        f"{path} cannot be read: {error.strerror or error}. Check that it exists and is readable."
-    )
+    return name.startswith(("_success", *NOTES)) or path.suffix.lower() in _NOTE_ENDINGS
 
 
 def _split(stream: ByteStream) -> Iterator[bytes]:
