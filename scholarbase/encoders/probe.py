@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any, Final
 
-from scholarbase.encoders.base import Encoder, Encodings
+from scholarbase.encoders.base import Encoder
 from scholarbase.errors import EncoderMismatch
 from scholarbase.models.encoders import EncoderSpec, QuerySpec
 
@@ -31,25 +31,23 @@ def probe(encoder: Encoder) -> dict[str, Any]:
     Raises:
         EncoderError: the encoder fails.
     """
-    return _stored(encoder.encode_queries([PROBE_TEXT]))
+    encodings = encoder.encode_queries([PROBE_TEXT])
+    sparse = None
+    if encodings.sparse is not None:
+        [weights] = encodings.sparse
+        sparse = {"indices": weights.indices.tolist(), "values": weights.values.tolist()}
+    return {"dense": encodings.dense[0].tolist() or None, "sparse": sparse}
 
 
-def check_probe(
-    encoder: Encoder, stored: Mapping[str, Any] | Sequence[float], *, tolerance: float = TOLERANCE
-) -> None:
+def check_probe(encoder: Encoder, stored: Mapping[str, Any], *, tolerance: float = TOLERANCE) -> None:
     """Compare the encoder's vectors of :data:`PROBE_TEXT` with those stored when the library was built.
-
-    A ``stored`` list is the dense vector of a document, as in libraries without a ``query_probe``.
 
     Raises:
         EncoderMismatch: the dimensions differ, or a cosine is below ``1 - tolerance``.
         EncoderError: the encoder fails.
     """
     name = encoder.spec.name
-    if isinstance(stored, Mapping):
-        now, then = probe(encoder), stored
-    else:
-        now, then = _stored(encoder.encode_documents([PROBE_TEXT])), {"dense": stored}
+    now, then = probe(encoder), stored
     for kind in ("dense", "sparse"):
         if then.get(kind) is None or now[kind] is None:  # the specs say which an encoder has
             continue
@@ -69,14 +67,6 @@ def check_probe(
                 f"(cosine {cosine:.4f}, expected {1 - tolerance:g} or more): its weights or settings differ. "
                 "Use the model that the library was built with, or build the library again."
             )
-
-
-def _stored(encodings: Encodings) -> dict[str, Any]:
-    sparse = None
-    if encodings.sparse is not None:
-        [weights] = encodings.sparse
-        sparse = {"indices": weights.indices.tolist(), "values": weights.values.tolist()}
-    return {"dense": encodings.dense[0].tolist() or None, "sparse": sparse}
 
 
 def _comparable(vector: Mapping[str, Any] | Sequence[float]) -> dict[int, float]:

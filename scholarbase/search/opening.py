@@ -215,7 +215,7 @@ def open_query_encoder(
         wanted = open_encoder(wanted, device=settings.device, api_key=key, queries_only=True)
     try:
         check_spec(manifest.encoder, wanted.spec)
-        if probe := stored.get("query_probe") or stored.get("probe"):
+        if probe := stored.get("query_probe"):
             check_probe(wanted, probe)
     except BaseException:
         wanted.close()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from scholarbase.encoders.bge_m3 import BgeM3Encoder
-from scholarbase.encoders.probe import PROBE_TEXT, check_probe, check_spec, probe
+from scholarbase.encoders.probe import check_probe, check_spec, probe
 from scholarbase.encoders.sentence_transformers import SentenceTransformersEncoder
 from scholarbase.errors import EncoderMismatch
 from scholarbase.models.encoders import EncoderSpec
@@ -19,11 +19,6 @@ def test_the_same_encoder_passes(minilm: SentenceTransformersEncoder) -> None:
     assert (len(stored["dense"]), stored["sparse"]) == (384, None)
     assert np.linalg.norm(stored["dense"]) == pytest.approx(1, abs=1e-6)
     check_probe(minilm, stored)
-
-
-def test_the_vector_of_a_document_passes(minilm: SentenceTransformersEncoder) -> None:
-    """Libraries built before the probe was a query have a list."""
-    check_probe(minilm, minilm.encode_documents([PROBE_TEXT]).dense[0].tolist())
 
 
 def test_half_precision_passes(minilm: SentenceTransformersEncoder) -> None:
