@@ -10,7 +10,7 @@ from scholarbase.errors import InvalidRequest
 from scholarbase.models.checks import check_text, check_whole, elements, shown
 from scholarbase.models.limits import DEFAULT_RESULTS, MAX_QUERY_LENGTH, Mode, Syntax
 from scholarbase.models.requests import Filters, ResponseOptions, Timed
-from scholarbase.models.values import AsOf, ExcludeSeen, FieldNames, Offset, PaperId
+from scholarbase.models.values import AsOf, ExcludeSeen, FieldNames, Offset, PaperId, whole_of
 
 MAX_PASSAGES: Final = 100
 """Passages on a page. One has some thousand characters."""
@@ -30,21 +30,17 @@ ContextDirection = Literal["citations", "references"]
 
 Version = Annotated[
     int | None,
-    Field(
-        description="The version of the paper; by default the latest one whose text the library has.",
-        examples=[1],
-        json_schema_extra={"minimum": 1},
+    *whole_of(
+        "version",
+        1,
+        "The version of the paper; by default the latest one whose text the library has.",
+        1,
+        1_000_000,
     ),
-    AfterValidator(lambda value: value if value is None else check_whole(value, "version", 1, 1_000_000)),
 ]
 PassageLimit = Annotated[
     int,
-    Field(
-        description=f"The number of results, at most {MAX_PASSAGES}.",
-        examples=[5],
-        json_schema_extra={"minimum": 1, "maximum": MAX_PASSAGES},
-    ),
-    AfterValidator(lambda value: check_whole(value, "limit", 1, MAX_PASSAGES)),
+    *whole_of("limit", 5, f"The number of results, at most {MAX_PASSAGES}.", 1, MAX_PASSAGES),
 ]
 PassageFields = Annotated[FieldNames, Field(description="The fields of each passage's paper.")]
 
@@ -79,19 +75,21 @@ class TextParameters(ResponseOptions, Timed):
         examples=["Introduction"],
         max_length=500,
     )
-    from_offset: int | None = Field(
-        default=None,
-        description="Read from this character of the text on: 0 is the start. Continue with `next_offset`.",
-        examples=[0],
-        json_schema_extra={"minimum": 0},
-    )
+    from_offset: Annotated[
+        int | None,
+        *whole_of(
+            "from_offset",
+            0,
+            "Read from this character of the text on: 0 is the start. Continue with `next_offset`.",
+            0,
+            2**31,
+        ),
+    ] = None
     version: Version = None
     as_of: AsOf = None
 
     @model_validator(mode="after")
     def _check_place(self) -> Self:
-        if self.from_offset is not None:
-            check_whole(self.from_offset, "from_offset", 0, 2**31)
         if self.section is not None:
             check_text(self.section, "section")
             if not self.section.strip():
@@ -126,12 +124,13 @@ class FindParameters(ResponseOptions, Timed):
     offset: Offset = 0
     context: Annotated[
         int,
-        Field(
-            description=f"Characters before and after a match, at most {MAX_SURROUNDINGS}.",
-            examples=[200],
-            json_schema_extra={"minimum": 0, "maximum": MAX_SURROUNDINGS},
+        *whole_of(
+            "context",
+            200,
+            f"Characters before and after a match, at most {MAX_SURROUNDINGS}.",
+            0,
+            MAX_SURROUNDINGS,
         ),
-        AfterValidator(lambda value: check_whole(value, "context", 0, MAX_SURROUNDINGS)),
     ] = 200
     version: Version = None
     as_of: AsOf = None
@@ -252,13 +251,17 @@ class PassageSearch(Filters, Timed):
     )
     limit: PassageLimit = DEFAULT_RESULTS
     offset: Offset = 0
-    per_paper: int | None = Field(
-        default=None,
-        description="At most so many passages of a paper, which come together; papers are in the order of their best "
-        "passages. By default passages are in the order of their own scores.",
-        examples=[1],
-        json_schema_extra={"minimum": 1, "maximum": MAX_PASSAGES},
-    )
+    per_paper: Annotated[
+        int | None,
+        *whole_of(
+            "per_paper",
+            1,
+            "At most so many passages of a paper, which come together; papers are in the order of their best passages. "
+            "By default passages are in the order of their own scores.",
+            1,
+            MAX_PASSAGES,
+        ),
+    ] = None
     exact: bool = Field(
         default=False, description="Search dense vectors without approximation.", examples=[False]
     )
@@ -266,8 +269,6 @@ class PassageSearch(Filters, Timed):
 
     @model_validator(mode="after")
     def _check_page(self) -> Self:
-        if self.per_paper is not None:
-            check_whole(self.per_paper, "per_paper", 1, MAX_PASSAGES)
         if self.offset + self.limit > MAX_PASSAGE_DEPTH:
             raise InvalidRequest(
                 f"offset {self.offset} and limit {self.limit} end after passage {MAX_PASSAGE_DEPTH:,}: narrow the "
@@ -293,12 +294,7 @@ class ContextParameters(ResponseOptions, Timed):
     )
     limit: Annotated[
         int,
-        Field(
-            description=f"The number of results, at most {MAX_CONTEXTS}.",
-            examples=[10],
-            json_schema_extra={"minimum": 1, "maximum": MAX_CONTEXTS},
-        ),
-        AfterValidator(lambda value: check_whole(value, "limit", 1, MAX_CONTEXTS)),
+        *whole_of("limit", 10, f"The number of results, at most {MAX_CONTEXTS}.", 1, MAX_CONTEXTS),
     ] = DEFAULT_RESULTS
     offset: Offset = 0
     version: Version = None
