@@ -16,6 +16,7 @@ class Research(Extension):
             "agent": "scholarbase_research.cli.baselines:agent",
             "construct": "scholarbase_research.cli.construction:construction",
             "encoder train": "scholarbase_research.cli.training:train",
+            "eval compare": "scholarbase_research.cli.evaluation:compare",
             "eval import": "scholarbase_research.cli.imports:import_",
             "eval oracle": "scholarbase_research.cli.evaluation:oracle",
             "eval qa": "scholarbase_research.cli.qa:qa",

@@ -94,7 +94,7 @@ def read_query_set(path: Path, metadata: Path | None, skip_broken: bool) -> Quer
     return queries
 
 
-def _common(runs: Sequence[Run], measures: Sequence[str]) -> list[str]:
+def common_measures(runs: Sequence[Run], measures: Sequence[str]) -> list[str]:
     """The requested measures, else the default ones that all runs are deep enough for."""
     from scholarbase.evaluation.measures import default_measures
 
@@ -117,7 +117,7 @@ def show_measures(runs: Sequence[Run], measures: Sequence[str], as_json: bool) -
 def _report(runs: Sequence[Run], folder: Path, measures: Sequence[str], **options: Any) -> None:
     from scholarbase.evaluation.report import write_report
 
-    page = write_report(runs, folder, measures=_common(runs, measures), **options)
+    page = write_report(runs, folder, measures=common_measures(runs, measures), **options)
     click.echo(f"The report is at {page}.", err=True)
 
 
@@ -312,11 +312,10 @@ def show(
 ) -> None:
     """Measure existing RUNS."""
     from scholarbase.evaluation.breakdown import parse_pair
-    from scholarbase.evaluation.comparison import check_comparable
     from scholarbase.evaluation.display import figures, show_case, show_runs
     from scholarbase.evaluation.report.contents import Measured
     from scholarbase.evaluation.routes import case_of
-    from scholarbase.evaluation.runs import read_run
+    from scholarbase.evaluation.runs import check_comparable, read_run
 
     if by and as_json:
         raise InvalidRequest("--by cannot be used with --json: eval report writes every table as CSV.")
@@ -334,28 +333,6 @@ def show(
     show_runs(measured, by)
     for case in cases:
         show_case(case)
-
-
-@evaluation.command()
-@click.argument("a", type=A_PATH)
-@click.argument("b", type=A_PATH)
-@click.option(
-    "--top", default=5, show_default=True, help="Queries to show with the largest gains and losses."
-)
-@measure_option
-@across_option
-def compare(a: Path, b: Path, top: int, measures: Sequence[str], across_snapshots: bool) -> None:
-    """Show what run B gains and loses against run A, query by query."""
-    from scholarbase.evaluation.comparison import compare as compare_runs
-    from scholarbase.evaluation.display import show_comparison
-    from scholarbase.evaluation.runs import read_run
-
-    if top < 0:
-        raise InvalidRequest(f"--top is {top}: it must be 0 or more.")
-    first, second = read_run(a), read_run(b)
-    names = _common([first, second], measures)
-    comparison = compare_runs(first, second, names, across_snapshots=across_snapshots)
-    show_comparison(comparison, top)
 
 
 @evaluation.command(short_help="Write a report of RUNS.")

@@ -29,7 +29,7 @@ import numpy as np
 import orjson
 
 from scholarbase import __version__
-from scholarbase.errors import RunDamaged, RunExists, RunNotFound
+from scholarbase.errors import RunDamaged, RunExists, RunMismatch, RunNotFound
 from scholarbase.files import atomic_write, gzip_writer
 from scholarbase.models.queries import QuerySet
 from scholarbase.models.runs import (
@@ -275,6 +275,22 @@ def read_manifest(folder: Path) -> RunManifest:
             f"read it with version {manifest.version}, or make the run again."
         )
     return manifest
+
+
+def check_comparable(a: Run, b: Run, *, across_snapshots: bool = False) -> None:
+    """Raises RunMismatch: the query sets differ, or the snapshots differ and ``across_snapshots`` is off."""
+    ours, theirs = a.manifest.queries, b.manifest.queries
+    # Other versions may have skipped other broken lines of the same file.
+    if ours["sha256"] != theirs["sha256"] or [q.id for q in a.queries] != [q.id for q in b.queries]:
+        raise RunMismatch(
+            f"The run {a.name!r} is of the query set {ours['name']!r} ({ours['sha256'][:12]}) and {b.name!r} of "
+            f"{theirs['name']!r} ({theirs['sha256'][:12]}): compare runs of the same queries."
+        )
+    if a.manifest.snapshot != b.manifest.snapshot and not across_snapshots:
+        raise RunMismatch(
+            f"The run {a.name!r} was made on snapshot {a.manifest.snapshot} and {b.name!r} on {b.manifest.snapshot}: "
+            "run one of them again on the other's library, or compare them anyway with --across-snapshots."
+        )
 
 
 def _judged(row: dict[str, Any]) -> JudgedQuery:

@@ -10,8 +10,8 @@ from rich.markup import escape
 from rich.table import Column
 from rich.table import Table as Grid
 
-from scholarbase.evaluation.report.tables import Cell, Table, rounded
-from scholarbase.evaluation.statistics import Interval, PairedTest
+from scholarbase.evaluation.report.tables import Cell, Table
+from scholarbase.evaluation.statistics import Interval
 
 
 def open_console() -> Console:
@@ -43,25 +43,6 @@ def print_table(console: Console, table: Table) -> None:
 def _shown(cell: Cell) -> str:
     text = f"[bold]{escape(cell.shown)}[/bold]" if cell.best else escape(cell.shown)
     return text + cell.mark
-
-
-def number_cell(value: float | None) -> str:
-    """A number with three decimals; a dash for none."""
-    return rounded(value, 3)
-
-
-def difference_cell(test: PairedTest) -> str:
-    """The difference of a paired test with its interval."""
-    if not test.n:
-        return "–"
-    return f"{test.difference:+.3f} [dim]{test.low:+.3f} to {test.high:+.3f}[/dim]"
-
-
-def interval_cell(interval: Interval) -> str:
-    """A mean with its interval."""
-    if interval.n < 2:  # no interval for one value
-        return number_cell(interval.mean)
-    return f"{interval.mean:.3f} [dim]{escape(f'[{interval.low:.3f}, {interval.high:.3f}]')}[/dim]"
 
 
 def new_table(*headings: str | Column, **options: Any) -> Grid:

@@ -90,14 +90,6 @@ def test_show_prints_the_figures_of_trec_eval(work: Path) -> None:
 
 
 @pytest.mark.slow
-def test_compare_counts_gains_and_losses(work: Path) -> None:
-    done = evaluate("compare", "runs/bm25", "runs/fts5", cwd=work)
-    assert "engine: bm25 → fts5" in done.stdout
-    gained, lost, same = map(int, re.findall(r"^R@100 .* (\d+) +(\d+) +(\d+) *$", done.stdout, re.M)[0])
-    assert gained + lost + same == 40
-
-
-@pytest.mark.slow
 def test_report_writes_every_format(work: Path) -> None:
     evaluate("report", "runs/bm25", "runs/fts5", "--out", "both", "--title", "Two engines", cwd=work)
     names = {path.relative_to(work / "both").as_posix() for path in (work / "both").rglob("*.*")}
@@ -155,11 +147,10 @@ def test_runs_of_two_snapshots_are_compared_only_with_across_snapshots(work: Pat
     ingest([SAMPLE / "arxiv"], tmp_path / "library")
     where = ["--library", tmp_path / "library", "--mode", "sparse", "--out", tmp_path]
     evaluate("run", QUERIES, *where, "--name", "arxiv-alone", cwd=work)
-    for command in (["compare"], ["report", "--out", tmp_path / "report"]):
-        runs = ["runs/bm25", tmp_path / "arxiv-alone"]
-        failed = evaluate(*command, *runs, cwd=work, status=12)
-        assert "--across-snapshots" in failed.stderr
-        evaluate(*command, *runs, "--across-snapshots", cwd=work)
+    command = ["report", "--out", tmp_path / "report", "runs/bm25", tmp_path / "arxiv-alone"]
+    failed = evaluate(*command, cwd=work, status=12)
+    assert "--across-snapshots" in failed.stderr
+    evaluate(*command, "--across-snapshots", cwd=work)
 
 
 def check_extra_is_missing(folder: Path, *command: str | Path) -> None:

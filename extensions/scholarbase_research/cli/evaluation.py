@@ -1,4 +1,4 @@
-"""Ceilings and sweeps: ``scholarbase eval oracle`` and ``scholarbase eval sweep``."""
+"""Comparisons, ceilings and sweeps: ``scholarbase eval compare``, ``eval oracle`` and ``eval sweep``."""
 
 from __future__ import annotations
 
@@ -9,10 +9,34 @@ from typing import Any
 import click
 import orjson
 
+from scholarbase.cli.evaluation import across_option, common_measures, measure_option
 from scholarbase.cli.options import library_option, open_source, require_library, source_options
+from scholarbase.errors import InvalidRequest
 from scholarbase.settings import Settings
 
 A_PATH = click.Path(path_type=Path)
+
+
+@click.command("compare")
+@click.argument("a", type=A_PATH)
+@click.argument("b", type=A_PATH)
+@click.option(
+    "--top", default=5, show_default=True, help="Queries to show with the largest gains and losses."
+)
+@measure_option
+@across_option
+def compare(a: Path, b: Path, top: int, measures: Sequence[str], across_snapshots: bool) -> None:
+    """Show what run B gains and loses against run A, query by query."""
+    from scholarbase.evaluation.runs import read_run
+    from scholarbase_research.evaluation.comparison import compare as compare_runs
+    from scholarbase_research.evaluation.display import show_comparison
+
+    if top < 0:
+        raise InvalidRequest(f"--top is {top}: it must be 0 or more.")
+    first, second = read_run(a), read_run(b)
+    names = common_measures([first, second], measures)
+    comparison = compare_runs(first, second, names, across_snapshots=across_snapshots)
+    show_comparison(comparison, top)
 
 
 @click.command("oracle", short_help="Show the ceilings of RUNS.")

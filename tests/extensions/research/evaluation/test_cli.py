@@ -1,9 +1,10 @@
-"""``scholarbase eval oracle``, ``sweep``, ``import``, ``trajectory``: real commands with the sample's 40 questions."""
+"""``eval compare``, ``oracle``, ``sweep``, ``import``, ``trajectory``: real commands with the sample's 40 questions."""
 
 from __future__ import annotations
 
 import csv
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -84,3 +85,11 @@ def test_a_folder_for_runs_that_is_a_file_is_one_clear_sentence(
     done = evaluate("import", run, QUERIES, *where, cwd=tmp_path, status=6)
     assert "Not a directory" in done.stderr.splitlines()[-1]
     assert (tmp_path / "file").read_text() == "mine"
+
+
+@pytest.mark.slow
+def test_compare_counts_gains_and_losses(work: Path) -> None:
+    done = evaluate("compare", "runs/bm25", "runs/fts5", cwd=work)
+    assert "engine: bm25 → fts5" in done.stdout
+    gained, lost, same = map(int, re.findall(r"^R@100 .* (\d+) +(\d+) +(\d+) *$", done.stdout, re.M)[0])
+    assert gained + lost + same == 40

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any, NamedTuple
 
-from scholarbase.errors import RunMismatch
 from scholarbase.evaluation.measures import Evaluation, evaluate
+from scholarbase.evaluation.runs import check_comparable
 from scholarbase.evaluation.statistics import PairedTest, paired_test
 from scholarbase.models.runs import Run
 
@@ -79,22 +79,6 @@ def compare(a: Run, b: Run, measures: Sequence[str], *, across_snapshots: bool =
         evaluations=(first, second),
         notes=_notes(first, second, a, b),
     )
-
-
-def check_comparable(a: Run, b: Run, *, across_snapshots: bool = False) -> None:
-    """Raises RunMismatch: the query sets differ, or the snapshots differ and ``across_snapshots`` is off."""
-    ours, theirs = a.manifest.queries, b.manifest.queries
-    # Other versions may have skipped other broken lines of the same file.
-    if ours["sha256"] != theirs["sha256"] or [q.id for q in a.queries] != [q.id for q in b.queries]:
-        raise RunMismatch(
-            f"The run {a.name!r} is of the query set {ours['name']!r} ({ours['sha256'][:12]}) and {b.name!r} of "
-            f"{theirs['name']!r} ({theirs['sha256'][:12]}): compare runs of the same queries."
-        )
-    if a.manifest.snapshot != b.manifest.snapshot and not across_snapshots:
-        raise RunMismatch(
-            f"The run {a.name!r} was made on snapshot {a.manifest.snapshot} and {b.name!r} on {b.manifest.snapshot}: "
-            "run one of them again on the other's library, or compare them anyway with --across-snapshots."
-        )
 
 
 def _compare(

@@ -11,12 +11,13 @@ from rich.console import Console
 
 from scholarbase.errors import InvalidRequest, RunMismatch
 from scholarbase.evaluation import display
-from scholarbase.evaluation.comparison import check_comparable, compare
-from scholarbase.evaluation.display import show_comparison
 from scholarbase.evaluation.report.contents import Measured
+from scholarbase.evaluation.runs import check_comparable
 from scholarbase.evaluation.statistics import paired_test
 from scholarbase.models.limits import MODES
 from scholarbase.models.runs import JudgedAnswer, JudgedQuery, PaperNote, RankedId, Run, RunManifest
+from scholarbase_research.evaluation.comparison import compare
+from scholarbase_research.evaluation.display import show_comparison
 
 QUERIES = tuple(
     JudgedQuery(f"q{number}", f"question {number}", (JudgedAnswer("x", "id"), JudgedAnswer("y", "id")))
