@@ -103,10 +103,10 @@ class Models:
             raise
         return cls(encoder, rerankers)
 
-    def open_library(self, folder: Path, settings: Settings, *, full: bool = False) -> Library:
+    def open_library(self, folder: Path, settings: Settings) -> Library:
         """Open a library that uses these models. Raises as :meth:`Library.open`."""
         encoder = "none" if self.encoder is None else self.encoder
-        return Library.open(folder, encoder=encoder, rerankers=self.rerankers, settings=settings, full=full)
+        return Library.open(folder, encoder=encoder, rerankers=self.rerankers, settings=settings)
 
     def close(self) -> None:
         for model in self._opened:

@@ -23,7 +23,7 @@ from scholarbase.extras import missing
 from scholarbase.models.encoders import EncoderSpec
 
 DEFAULT_NAME: Final = "BAAI/bge-m3"
-DEFAULT_MAX_TOKENS: Final = 1024
+MAX_TOKENS: Final = 1024
 """Enough for a title and an abstract in any language: arXiv limits abstracts to 1,920 characters."""
 
 # FlagEmbedding reads both or none: if either is missing, it initializes both layers at random and only logs that.
@@ -47,7 +47,7 @@ class BgeM3Encoder(LocalEncoder):
 
     Weights, tokenizer and forward pass are FlagEmbedding's, without its batching: that runs the first batch of every
     call twice (to test whether it fits), which doubles the time of a query, and retries after any error. Texts are
-    truncated to ``max_tokens`` tokens. Queries are encoded as documents: BGE-M3 has no query instruction.
+    truncated to :data:`MAX_TOKENS` tokens. Queries are encoded as documents: BGE-M3 has no query instruction.
 
     Raises:
         EncoderError: the extra is not installed, or the model cannot be found or loaded, or is incomplete.
@@ -57,24 +57,19 @@ class BgeM3Encoder(LocalEncoder):
         self,
         path_or_name: str | Path = DEFAULT_NAME,
         device: str | None = None,
-        max_tokens: int = DEFAULT_MAX_TOKENS,
         tokens_per_batch: int | None = None,
     ) -> None:
         folder = find_checkpoint(str(path_or_name), extra_files=_LINEAR_LAYERS)
         config = _check_folder(folder)
         # XLM-RoBERTa numbers positions from padding_idx + 1, so two are never used.
         positions = int(config["max_position_embeddings"]) - 2
-        if max_tokens < 3:
-            raise EncoderError(
-                f"max_tokens is {max_tokens}: give 3 or more, as every text has two special tokens."
-            )
         try:
             from FlagEmbedding import BGEM3FlagModel
         except ImportError as error:
             raise missing("FlagEmbedding", "bge-m3", f"The model {path_or_name}") from error
         device = choose_device(device)
         super().__init__(model_name(folder), device)
-        self._max_tokens = min(max_tokens, positions)
+        self._max_tokens = min(MAX_TOKENS, positions)
         self._tokens_per_batch = tokens_per_batch or _TOKENS_PER_BATCH.get(device, _TOKENS_PER_BATCH_ON_GPU)
         with loading(path_or_name, device):
             self._model = BGEM3FlagModel(

@@ -76,8 +76,7 @@ class HttpEncoder:
     """An embeddings service as an encoder. Opening it encodes a short text to learn the dimensions.
 
     Args:
-        url: as for :func:`parse_endpoint`.
-        model: the model's name, unless the URL has one. Only a ScholarBase service works without.
+        url: as for :func:`parse_endpoint`. Only a ScholarBase service works without a model's name in it.
         timeout: seconds for one batch.
         retries: how often a request is retried after a connection error or a status of 429 or 5xx.
         requests: how many requests may run at once, fewer while the service is overloaded.
@@ -90,7 +89,6 @@ class HttpEncoder:
     def __init__(
         self,
         url: str,
-        model: str | None = None,
         api_key: str | None = None,
         timeout: float = DEFAULT_TIMEOUT,
         retries: int = DEFAULT_RETRIES,
@@ -100,11 +98,7 @@ class HttpEncoder:
         backoff: float = 0.5,
     ) -> None:
         self._endpoint = parse_endpoint(url)
-        if model is not None and self._endpoint.model not in (None, model):
-            raise EncoderError(
-                f"Two models are specified, {model!r} and {self._endpoint.model!r}: specify one."
-            )
-        self._model = model or self._endpoint.model
+        self._model = self._endpoint.model
         self._batch_size = batch_size
         self._requests = requests
         self._window = Window(requests)

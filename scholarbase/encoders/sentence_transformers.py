@@ -22,7 +22,7 @@ from scholarbase.models.encoders import STATIC, EncoderSpec, QuerySpec
 if TYPE_CHECKING:
     from torch import Tensor
 
-DEFAULT_BATCH_SIZE: Final = 64
+BATCH_SIZE: Final = 64
 _NO_LIMIT: Final = 2**31
 """Tokenizers without a limit have a huge one."""
 _KIND: Final = "sentence-transformers"
@@ -47,12 +47,9 @@ class SentenceTransformersEncoder(LocalEncoder):
         self,
         path_or_name: str | Path,
         device: str | None = None,
-        batch_size: int = DEFAULT_BATCH_SIZE,
         *,
         queries_only: bool = False,
     ) -> None:
-        if batch_size < 1:
-            raise EncoderError(f"batch_size is {batch_size}: it must be 1 or more texts.")
         folder = find_checkpoint(str(path_or_name), extra_files=["modules.json"])
         modules = Modules.read(folder)
         routed = modules.asymmetric
@@ -63,7 +60,6 @@ class SentenceTransformersEncoder(LocalEncoder):
             raise missing(package, package, f"The model {path_or_name}") from error
         device = choose_device(device)
         super().__init__(model_name(folder), device)
-        self._batch_size = batch_size
         self._modules = modules
         self._sparse = modules.sparse
         self._may_be_zero = ("query",) if routed and modules.static_queries else ()
@@ -136,7 +132,7 @@ class SentenceTransformersEncoder(LocalEncoder):
             if self._sparse
             else {"normalize_embeddings": True, "convert_to_numpy": True}
         )
-        return encode(list(texts), batch_size=self._batch_size, show_progress_bar=False, **options)
+        return encode(list(texts), batch_size=BATCH_SIZE, show_progress_bar=False, **options)
 
 
 def _max_tokens(model: Any, modules: Modules, task: Task) -> int | None:

@@ -10,7 +10,6 @@ from typing import Final, NamedTuple
 from scholarbase.errors import QueryFileError
 from scholarbase.evaluation.papers import BY_TITLE, resolve
 from scholarbase.identifiers import parse
-from scholarbase.models.checks import check_title_match
 from scholarbase.models.papers import Paper
 from scholarbase.models.queries import Answer, Query, QuerySet
 from scholarbase.models.runs import Found, JudgedAnswer, JudgedQuery
@@ -46,20 +45,19 @@ class AnswerPapers(NamedTuple):
     canonical: Mapping[str, str]
 
 
-def judge(source: Source, queries: QuerySet, *, min_title_score: float = MIN_SCORE) -> Judged:
+def judge(source: Source, queries: QuerySet) -> Judged:
     """Look up every answer and every pool paper in the library.
 
     An answer is looked up by its id, then by its title: a title matches with a score of at least
-    ``min_title_score`` and the same numbers. Two answers that are one paper count once, with the higher grade. Pool
+    :data:`MIN_SCORE` and the same numbers. Two answers that are one paper count once, with the higher grade. Pool
     papers that the library does not hold are dropped.
 
     Raises:
         QueryFileError: the library holds none of the answers.
-        InvalidRequest: ``min_title_score`` is not above 0 and at most 1, or an id has an unknown form.
+        InvalidRequest: an id has an unknown form.
         ScholarBaseError: the library or its server fails.
     """
-    check_title_match(1, min_title_score)
-    papers = find_papers(source, queries, min_title_score)
+    papers = find_papers(source, queries)
     judged = tuple(_judged(query, papers) for query in queries.queries)
     pool_absent = sum(
         len({papers.canonical[name] for name in query.pool or () if papers.by_id[name] is None})
@@ -71,7 +69,7 @@ def judge(source: Source, queries: QuerySet, *, min_title_score: float = MIN_SCO
     return Judged(judged, counts)
 
 
-def find_papers(source: Source, queries: QuerySet, min_title_score: float = MIN_SCORE) -> AnswerPapers:
+def find_papers(source: Source, queries: QuerySet) -> AnswerPapers:
     """Look up the papers of all answers and pools. Raises as :func:`judge`."""
     canonical = _canonical(queries.queries)
     held = resolve(source, set(canonical.values()))
@@ -82,7 +80,9 @@ def find_papers(source: Source, queries: QuerySet, min_title_score: float = MIN_
         for answer in query.answers
         if answer.title and (answer.id is None or by_id[answer.id] is None)
     }
-    return AnswerPapers(by_id, match_titles(source, titles, min_title_score), canonical)
+    matches = title_candidates(source, titles, ("id", "title"))
+    by_title = {folded: papers[0].id if papers else None for folded, papers in matches.items()}
+    return AnswerPapers(by_id, by_title, canonical)
 
 
 def _canonical(queries: Iterable[Query]) -> dict[str, str]:
@@ -92,14 +92,8 @@ def _canonical(queries: Iterable[Query]) -> dict[str, str]:
     return {paper_id: str(parse(paper_id)) for paper_id in ids}
 
 
-def match_titles(source: Source, titles: Mapping[str, str], min_score: float) -> dict[str, str | None]:
-    """Each casefolded title to the id of the paper with the most similar title, or None."""
-    matches = title_candidates(source, titles, min_score, ("id", "title"))
-    return {folded: papers[0].id if papers else None for folded, papers in matches.items()}
-
-
 def title_candidates(
-    source: Source, titles: Mapping[str, str], min_score: float, fields: Sequence[str]
+    source: Source, titles: Mapping[str, str], fields: Sequence[str]
 ) -> dict[str, list[Paper]]:
     """Each casefolded title to the papers with this title, the most similar first. ``fields`` include the title."""
     found: dict[str, list[Paper]] = {}
@@ -109,7 +103,7 @@ def title_candidates(
         responses = source.match_titles(
             [titles[folded] for folded in batch],
             limit=_CANDIDATES,
-            min_score=min_score,
+            min_score=MIN_SCORE,
             fields=fields,
         )
         for folded, response in zip(batch, responses, strict=True):

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from scholarbase.errors import InvalidRequest
 from scholarbase.extras import require
-from scholarbase.models.checks import check_whole
 
 RESAMPLES: Final = 10_000
 BATCH: Final = 500
@@ -42,23 +41,19 @@ class PairedTest(NamedTuple):
 def bootstrap_interval(
     values: Sequence[float] | NDArray[np.float64],
     *,
-    level: float = LEVEL,
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> Interval:
     """The mean and its bootstrap confidence interval by the percentile method.
 
-    The queries are resampled with replacement ``resamples`` times; the interval has the middle ``level`` of the means.
-    Percentile rather than BCa: it is defined for every sample, including small groups of nearly equal values, and stays
-    within the range of the measure. Efron and Tibshirani 1993, An Introduction to the Bootstrap, chapter 13. For equal
-    values, or only one, both ends are the mean.
+    The queries are resampled with replacement ``resamples`` times; the interval has the middle :data:`LEVEL` of the
+    means. Percentile rather than BCa: it is defined for every sample, including small groups of nearly equal values,
+    and stays within the range of the measure. Efron and Tibshirani 1993, An Introduction to the Bootstrap, chapter 13.
+    For equal values, or only one, both ends are the mean.
 
     Raises:
-        InvalidRequest: a value is not a finite number, or an argument is out of range.
+        InvalidRequest: a value is not a finite number.
     """
-    if not 0 < level < 1:
-        raise InvalidRequest(f"level is {level}: it must be between 0 and 1, such as 0.95.")
-    check_whole(resamples, "resamples", 1)
     sample = _sample(values, "values")
     if sample.size == 0:
         return Interval(np.nan, np.nan, np.nan, 0)
@@ -71,7 +66,7 @@ def bootstrap_interval(
         np.mean,
         n_resamples=resamples,
         batch=BATCH,
-        confidence_level=level,
+        confidence_level=LEVEL,
         method="percentile",
         rng=np.random.default_rng(seed),
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Final, NamedTuple, assert_never
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,10 +17,9 @@ import orjson
 
 from scholarbase import deadlines
 from scholarbase.databases import json_list
-from scholarbase.errors import InvalidRequest, LibraryCorrupt, TooManyEdges
+from scholarbase.errors import LibraryCorrupt, TooManyEdges
 from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters, filter_sql
 from scholarbase.indexes.vectors.base import ScoredId
-from scholarbase.models.checks import check_sort
 from scholarbase.models.limits import CitationSort, Direction
 
 Ids = npt.NDArray[np.int64]
@@ -203,11 +202,7 @@ def page(
     Args:
         columns: of ``papers AS p`` at the other end and of ``join``; ``make_paper`` makes an edge's ``paper`` of them.
         at_most: an upper bound of the paper's edges, if known; when all fit on the page, they are sorted here.
-
-    Raises:
-        InvalidRequest: an unknown sort, or ``both`` as the direction.
     """
-    check_sort(sort)
     near, far = _end_columns(direction)
     condition, params = filter_sql(filters, "p")
     first, second = _SORTED_BY[sort.removeprefix("-")]
@@ -281,10 +276,8 @@ def expand(
     of a path, papers that do not pass the filters are not among them.
 
     Raises:
-        InvalidRequest: ``hops`` is not 1 or 2, or the expansion reads more than ``MAX_STEPS`` edges.
+        TooManyEdges: the expansion reads more than ``MAX_STEPS`` edges.
     """
-    if hops not in (1, 2):
-        raise InvalidRequest(f"hops is {hops!r}: an expansion takes 1 or 2.")
     starts = np.unique(np.fromiter(seeds, dtype=np.int64))
     sorted_by = "p.citation_count" if as_of is None else "p.first_day"
     limits = _Limits(connection, most, starts, sorted_by)
@@ -514,13 +507,7 @@ def _check_steps(steps: int) -> None:
 
 def _end_columns(direction: Direction) -> tuple[str, str]:
     """Return the column of the paper itself and the column of the other end."""
-    if direction == "citations":
-        return "cited", "citing"
-    if direction == "references":
-        return "citing", "cited"
-    if direction == "both":
-        raise InvalidRequest("A page has one direction, citations or references: request each separately.")
-    assert_never(direction)
+    return ("cited", "citing") if direction == "citations" else ("citing", "cited")
 
 
 def _encoded(texts: list[str] | None) -> str | None:

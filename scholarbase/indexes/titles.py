@@ -16,7 +16,6 @@ from typing import Final, NamedTuple
 
 from rapidfuzz.distance import Indel
 
-from scholarbase.errors import InvalidRequest
 from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters, filter_sql
 from scholarbase.indexes.query_syntax import words
 from scholarbase.indexes.stop_words import STOP_WORDS
@@ -185,12 +184,7 @@ def match(
     counts, the lowest ids. A title without letters and digits matches nothing. At the default ``min_score`` three
     typing errors in a title of usual length (above 0.87) or a missing word (above 0.72) still match. For six of 200
     arXiv papers another paper's title also matched.
-
-    Raises:
-        InvalidRequest: ``min_score`` is not within 0..1.
     """
-    if not 0.0 <= min_score <= 1.0:
-        raise InvalidRequest(f"min_score is {min_score!r}: it must be a number from 0 to 1.")
     title = plain(title)
     normalized = normalize_title(title)
     if not normalized:

@@ -22,7 +22,6 @@ from scholarbase.models.limits import (
     MAX_PHRASE_LENGTH,
     MAX_PHRASES,
     MAX_TITLE_LENGTH,
-    MAX_TITLE_MATCHES,
     CitationSort,
 )
 from scholarbase.models.status import STATUSES
@@ -142,13 +141,6 @@ def check_title(title: str) -> str:
         raise InvalidRequest(f"title has {len(title):,} characters: the maximum is {MAX_TITLE_LENGTH:,}.")
     check_text(title, "title")
     return title
-
-
-def check_title_match(limit: int, min_score: float) -> None:
-    """Reject a ``limit`` outside 1..100, or a ``min_score`` that is not above 0 and at most 1."""
-    check_whole(limit, "limit", 1, MAX_TITLE_MATCHES)
-    if isinstance(min_score, bool) or not isinstance(min_score, int | float) or not 0 < min_score <= 1:
-        raise InvalidRequest(f"min_score is {shown(min_score)}: it must be above 0 and at most 1.")
 
 
 def check_sort(sort: CitationSort | None, as_of: str | None = None) -> CitationSort:

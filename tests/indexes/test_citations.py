@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from scholarbase.errors import InvalidRequest, LibraryCorrupt, TooManyEdges
+from scholarbase.errors import LibraryCorrupt, TooManyEdges
 from scholarbase.indexes import citations
 from scholarbase.indexes.citations import Edge, EdgeRow, Most, NeighbourRow
 from scholarbase.indexes.filters import ResolvedFilters
@@ -312,15 +312,6 @@ def test_cocitations_agree_with_a_plain_count(catalog: sqlite3.Connection) -> No
             filters = ResolvedFilters(exclude=excluded)
             assert citations.cocited(catalog, paper, 30, filters) == (expected[:30], len(expected) > 30)
             assert citations.cocited(catalog, paper, 500, filters) == (expected, False)
-
-
-def test_invalid_arguments_are_rejected(catalog: sqlite3.Connection) -> None:
-    with pytest.raises(InvalidRequest, match="hops is 3"):
-        citations.expand(catalog, [1], "both", 3)
-    with pytest.raises(InvalidRequest, match="Unknown sort 'year'"):
-        citations.page(catalog, 1, "citations", 10, 0, "year")  # type: ignore[arg-type]
-    with pytest.raises(InvalidRequest, match="one direction"):
-        citations.page(catalog, 1, "both", 10)
 
 
 def test_check_finds_edges_without_a_paper(catalog: sqlite3.Connection) -> None:

@@ -14,7 +14,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scholarbase.errors import InvalidRequest
 from scholarbase.indexes import fulltext, titles
 from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters
 from scholarbase.indexes.schema import open_for_building
@@ -240,12 +239,6 @@ def test_words_that_are_common_together_do_not_rank_every_title(
 def test_prefixes_are_limited_too(catalog: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(titles, "_MAX_MATCHES", 2)
     assert len(titles._candidates(catalog, "Learnnig", "1", [])) == 2
-
-
-def test_min_score_out_of_range_is_rejected(catalog: sqlite3.Connection) -> None:
-    for wrong in (-0.1, 1.1, float("nan")):
-        with pytest.raises(InvalidRequest, match="min_score"):
-            titles.match(catalog, "Adam", 5, wrong)
 
 
 def test_a_filter_holds_before_every_cut(tmp_path: Path) -> None:

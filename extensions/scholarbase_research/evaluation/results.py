@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from scholarbase.errors import InvalidRequest, QueryFileError
-from scholarbase.evaluation.answers import MIN_SCORE, absent_title, folded_title, title_candidates
+from scholarbase.evaluation.answers import absent_title, folded_title, title_candidates
 from scholarbase.evaluation.formats import streams
 from scholarbase.evaluation.papers import resolve
 from scholarbase.identifiers import parse
@@ -62,7 +62,7 @@ def read_results(path: Path, source: Source, queries: QuerySet, judged: Sequence
     every = [result for results in by_query.values() for result in results]
     held = resolve(source, {result.id for result in every if result.id is not None})
     titles = {folded_title(r.title): r.title for r in every if r.title and r.id not in held}
-    candidates = title_candidates(source, titles, MIN_SCORE, ("id", "title", "year"))
+    candidates = title_candidates(source, titles, ("id", "title", "year"))
     absent = _absent_answers(queries, judged)
     facts = Counter(
         results=0, by_id=0, by_title=0, other_year=0, absent=0, duplicates=0, queries_without_results=0
