@@ -36,6 +36,7 @@ Kind = Literal[
     "dialects",
     "sources",
     "query_formats",
+    "report_sections",
     "encoders",
     "rerankers",
     "vector_indexes",
@@ -89,6 +90,11 @@ class Extension:
     def query_formats(self) -> Sequence[Any]:
         """Formats of query files for an evaluation, as :class:`scholarbase.evaluation.formats.reading.Format`. They are
         tried before the formats with generic columns."""
+        return ()
+
+    def report_sections(self) -> Sequence[Callable[..., Any]]:
+        """Functions from the runs of a report, a :class:`scholarbase.evaluation.report.contents.Measured`, to more
+        sections, each a :class:`scholarbase.evaluation.report.page.Section`."""
         return ()
 
     def encoders(self) -> Mapping[str, Callable[..., Any]]:

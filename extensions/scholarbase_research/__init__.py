@@ -30,3 +30,8 @@ class Research(Extension):
         from scholarbase_research.evaluation.formats import FORMATS
 
         return FORMATS
+
+    def report_sections(self) -> Sequence[Any]:
+        from scholarbase_research.evaluation.agent_tables import sections
+
+        return (sections,)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import orjson
 
@@ -24,8 +24,6 @@ LETTERS: Final[Mapping[CallKind, str]] = {
     "inspect": "I",
     "answer": "A",
 }
-KINDS: Final[tuple[CallKind, ...]] = (*LOOKING, "answer")
-"""The kinds of call that can find an answer. A final answer may name papers that no call returned."""
 _SUBJECTS: Final = (
     *("q", "query", "queries", "title", "titles", "keyword", "keywords", "text"),
     *("seeds", "seed", "id", "ids", "paper_id", "paper_ids", "paper", "papers", "arxiv_id"),
@@ -123,33 +121,6 @@ def subject(call: Call) -> str:
 def _cut(text: str) -> str:
     line = " ".join(text.split())
     return line if len(line) <= _LONGEST else line[:_LONGEST] + "..."
-
-
-class RouteCounts(NamedTuple):
-    """How the answers of a run's queries were found. ``calls`` are those that look for papers or answer, ``raising``
-    those of them that raised recall."""
-
-    calls: int
-    raising: int
-    answers: int
-    by_kind: Mapping[CallKind, int]
-
-    @property
-    def missed(self) -> int:
-        return self.answers - sum(self.by_kind.values())
-
-
-def route_counts(run: Run) -> RouteCounts:
-    """The counts of a run. Raises as :func:`check_known`."""
-    check_known(run)
-    calls = calls_of(run)
-    raising = [gain for query in run.queries for gain in gains(query, calls[query.id])]
-    by_kind: Counter[CallKind] = Counter()
-    for gain in raising:
-        by_kind[gain.kind] += len(gain.new)
-    counted = sum(call.kind in KINDS for of_query in calls.values() for call in of_query)
-    answers = sum(len({answer.paper_id for answer in query.relevant}) for query in run.queries)
-    return RouteCounts(counted, len(raising), answers, by_kind)
 
 
 # -- single queries -------------------------------------------------------------------------------------

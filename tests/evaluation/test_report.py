@@ -370,31 +370,6 @@ def test_a_report_that_cannot_be_written_leaves_nothing(two: list[Run], tmp_path
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
-@pytest.mark.slow
-def test_an_agent_is_compared_with_a_plain_search(two: list[Run]) -> None:
-    calls = (
-        Call("q1", 1, "search_papers", "search", {}, ("a", "x"), 1),
-        Call("q1", 2, "get_citations", "expand", {}, ("b", "x"), 2),
-        Call("q2", 1, "search_papers", "search", {}, ("y", "w"), 1),
-    )
-    found = {"q1": ["a", "x", "b"], "q2": ["y", "w"]}
-    agent = a_run("agent", QUERIES, found, kind="trajectory", calls=calls, search={"ranking": "observed"})
-    report = build(Measured.of([two[0], agent], ["R@All"]), None, 10)
-    page = Page(to_html(report))
-    made = next(made for made in report.tables if made.name == "efficiency")
-    efficiency = {row["Run"]: row for row in csv.DictReader(to_csv(made).splitlines())}
-    # Two of four queries have calls: three calls, one of them an expansion; 3 and 2 candidates.
-    assert float(efficiency["agent"]["Search calls"]) == 2 / 4
-    assert float(efficiency["agent"]["Expansion calls"]) == 1 / 4
-    assert float(efficiency["agent"]["Candidates"]) == 5 / 4
-    failed = [(row[0], row[1], row[3]) for row in page.tables["failed-queries"][1:]]
-    assert failed == [("agent", "q2", "2"), ("agent", "q3", "0"), ("agent", "q4", "0")]
-    # The plain search found none of q4's answers.
-    assert [row[1] for row in page.tables["failures"][1:]] == ["1", "3"]
-    assert "recall-by-call" in page.ids
-    assert next(p for p in report.plots if p.name == "recall-by-call").pdf().startswith(b"%PDF")
-
-
 def test_published_figures_are_shown_only_for_the_same_query_set() -> None:
     whole = {"name": "scifact", "count": 300}
     found = published(whole, "1")
@@ -463,7 +438,7 @@ def test_every_table_with_r_all_has_its_depth() -> None:
         for made in build(Measured.of(runs, DEFAULT_MEASURES), None, 0).tables
         if any("R@All" in heading for heading in made.columns)
     ]
-    assert {made.name for made in with_r_all} >= {"results-all", "by-intent", "efficiency"}
+    assert {made.name for made in with_r_all} >= {"results-all", "by-intent"}
     for made in with_r_all:
         headings = [heading for heading in made.columns if "R@All" in heading]
         in_note = any("with these depths: first 4, second 3" in note for note in made.notes)

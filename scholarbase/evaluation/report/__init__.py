@@ -6,7 +6,7 @@
       tables/         each table as CSV (full precision)
       figures/        each plot as SVG and PDF
 
-The same runs give the same bytes. ``contents`` and ``agents`` compute the tables and curves, ``tables``
+The same runs give the same bytes. ``contents`` computes the tables and curves, ``tables``
 and ``plots`` render them, ``drilldown`` lists the queries, ``published`` has published figures.
 """
 

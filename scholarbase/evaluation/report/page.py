@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from scholarbase.evaluation.report import agents, contents, plots, tables
+from scholarbase.evaluation.report import contents, plots, tables
 from scholarbase.evaluation.report.contents import Measured
 from scholarbase.evaluation.report.drilldown import drilldown, script_json
 from scholarbase.evaluation.report.plots import Plot
 from scholarbase.evaluation.report.tables import Table
+from scholarbase.extensions import added_list
 from scholarbase.extras import require
 
 TEMPLATES: Final = Path(__file__).parent / "templates"
@@ -50,11 +51,10 @@ class Report:
 def build(measured: Measured, title: str | None, drill_down: int) -> Report:
     """Compute the tables, plots and data of a report."""
     facts = measured.runs[0].manifest.queries
-    found = agents.Agents(measured) if agents.has_agents(measured) else None
     return Report(
         title=title or f"Recall on {facts['name']}",
         lead=_lead(measured),
-        sections=tuple(section for section in _sections(measured, found) if section.parts),
+        sections=tuple(section for section in _sections(measured) if section.parts),
         commands=tuple((", ".join(labels), command) for command, labels in _commands(measured).items()),
         data=drilldown(measured, drill_down),
     )
@@ -71,7 +71,7 @@ def _lead(measured: Measured) -> str:
     )
 
 
-def _sections(measured: Measured, found: agents.Agents | None) -> Iterator[Section]:
+def _sections(measured: Measured) -> Iterator[Section]:
     held = (
         "The library holds every answer, so recall over held answers is the same."
         if measured.all_held
@@ -86,10 +86,8 @@ def _sections(measured: Measured, found: agents.Agents | None) -> Iterator[Secti
     )
     yield Section("groups", "By kind of query", tuple(contents.by_group(measured)))
     yield Section("curves", "Where recall comes from", tuple(_curves(measured)))
-    if found is not None:
-        curves = agents.call_curves(measured)
-        drawn = [plots.recall_by_call(curves)] if curves else []
-        yield Section("agents", "Tool calls", (*drawn, *agents.agent_tables(found)))
+    for sections_of in added_list("report_sections"):
+        yield from sections_of(measured)
     yield Section("timing", "Timing", tuple(filter(None, [contents.timing(measured)])))
 
 

@@ -1,4 +1,5 @@
-"""The calls that raised recall and the routes to answers: tables 10 and 11 of ScholarQuest, and by hand."""
+"""The calls that raised recall, the routes to answers, and their tables in reports: tables 10 and 11 of
+ScholarQuest, and by hand."""
 
 from __future__ import annotations
 
@@ -11,12 +12,17 @@ import pytest
 
 from scholarbase.errors import InvalidRequest
 from scholarbase.evaluation.report import write_report
-from scholarbase.evaluation.report.agents import Agents, route_table, shared_failures
 from scholarbase.evaluation.report.contents import Measured
+from scholarbase.evaluation.report.page import build, to_html
 from scholarbase.evaluation.report.tables import Table, to_csv
-from scholarbase.evaluation.routes import calls_of, gains, route_counts, routes, subject
+from scholarbase.evaluation.routes import calls_of, gains, routes, subject
 from scholarbase.models.runs import Call, JudgedAnswer, JudgedQuery, Kind, RankedId, Run, RunManifest
+from scholarbase_research.evaluation.agent_tables import Agents, route_counts, route_table, shared_failures
 from tests.conftest import run_cli
+from tests.evaluation.test_report import QUERIES as REPORTED
+from tests.evaluation.test_report import Page, a_run, two
+
+__all__ = ["two"]
 
 # Call, kind, query or seed, answers found for the first time, answers found so far.
 _TABLE_10 = """
@@ -292,3 +298,28 @@ def test_a_report_has_tables_of_agents(tmp_path: Path) -> None:
     for name in ("by-answers-and-intent-r-all", "shared-failures", "routes-by-kind"):
         assert f"table-{name}" in page
         assert (folder / "tables" / f"{name}.csv").exists()
+
+
+@pytest.mark.slow
+def test_an_agent_is_compared_with_a_plain_search(two: list[Run]) -> None:
+    calls = (
+        Call("q1", 1, "search_papers", "search", {}, ("a", "x"), 1),
+        Call("q1", 2, "get_citations", "expand", {}, ("b", "x"), 2),
+        Call("q2", 1, "search_papers", "search", {}, ("y", "w"), 1),
+    )
+    found = {"q1": ["a", "x", "b"], "q2": ["y", "w"]}
+    agent = a_run("agent", REPORTED, found, kind="trajectory", calls=calls, search={"ranking": "observed"})
+    report = build(Measured.of([two[0], agent], ["R@All"]), None, 10)
+    page = Page(to_html(report))
+    made = next(made for made in report.tables if made.name == "efficiency")
+    efficiency = {row["Run"]: row for row in csv.DictReader(to_csv(made).splitlines())}
+    # Two of four queries have calls: three calls, one of them an expansion; 3 and 2 candidates.
+    assert float(efficiency["agent"]["Search calls"]) == 2 / 4
+    assert float(efficiency["agent"]["Expansion calls"]) == 1 / 4
+    assert float(efficiency["agent"]["Candidates"]) == 5 / 4
+    failed = [(row[0], row[1], row[3]) for row in page.tables["failed-queries"][1:]]
+    assert failed == [("agent", "q2", "2"), ("agent", "q3", "0"), ("agent", "q4", "0")]
+    # The plain search found none of q4's answers.
+    assert [row[1] for row in page.tables["failures"][1:]] == ["1", "3"]
+    assert "recall-by-call" in page.ids
+    assert next(p for p in report.plots if p.name == "recall-by-call").pdf().startswith(b"%PDF")

@@ -17,13 +17,13 @@ import pytest
 
 from scholarbase.client import Client
 from scholarbase.errors import EvaluationError, InvalidRequest, QueryFileError, RunExists, StorageError
-from scholarbase.evaluation.efficiency import efficiency, recall_by_call
 from scholarbase.evaluation.runs import read_run
 from scholarbase.models.queries import Answer, Query, QuerySet
 from scholarbase.models.runs import JudgedAnswer, JudgedQuery, Run, RunManifest
 from scholarbase.models.source import Source
 from scholarbase.search.library import Library
 from scholarbase.trajectories.calls import KEYS, TOOLS, read_trajectory
+from scholarbase_research.evaluation.efficiency import efficiency, mean_recall_by_call
 from scholarbase_research.evaluation.imports import import_run
 from scholarbase_research.evaluation.trajectories import read_calls
 from scholarbase_research.trajectories import TrajectoryWriter
@@ -381,8 +381,8 @@ def test_failures_are_the_queries_without_an_answer_found(agent: Run) -> None:
 def test_recall_after_each_call_as_counted_by_hand(agent: Run) -> None:
     q1 = [1 / 4, 1 / 4, 1 / 4, 2 / 4, 3 / 4]
     q2 = [0, 1, 1, 1, 1]
-    assert recall_by_call(agent) == pytest.approx([(x + y) / 4 for x, y in zip(q1, q2, strict=True)])
-    assert recall_by_call(agent)[-1] == efficiency(agent).means["recall"]
+    assert mean_recall_by_call(agent) == pytest.approx([(x + y) / 4 for x, y in zip(q1, q2, strict=True)])
+    assert mean_recall_by_call(agent)[-1] == efficiency(agent).means["recall"]
 
 
 def test_a_plain_search_is_one_call_and_an_import_has_no_known_calls(agent: Run) -> None:
@@ -391,14 +391,14 @@ def test_a_plain_search_is_one_call_and_an_import_has_no_known_calls(agent: Run)
     one = efficiency(plain).queries[0]
     assert (one.rounds, one.search_calls, one.expand_calls, one.candidates) == (1, 1, 0, 6)
     assert one.seconds == 0.5
-    assert recall_by_call(plain) == pytest.approx([(0.75 + 1) / 4])
+    assert mean_recall_by_call(plain) == pytest.approx([(0.75 + 1) / 4])
     assert efficiency(plain).calls["q3"] == 1
     foreign = Run(RunManifest(**facts | {"kind": "import"}), agent.queries, agent.rankings)
     assert efficiency(foreign).queries[0].search_calls is None
     assert efficiency(foreign).means["rounds"] is None
     assert efficiency(foreign).calls["q3"] is None
     with pytest.raises(InvalidRequest, match="its calls are unknown"):
-        recall_by_call(foreign)
+        mean_recall_by_call(foreign)
 
 
 # -- writing --------------------------------------------------------------------------------------------

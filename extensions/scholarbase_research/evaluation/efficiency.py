@@ -70,7 +70,7 @@ def efficiency(run: Run) -> Efficiency:
     )
 
 
-def recall_by_call(run: Run) -> list[float]:
+def mean_recall_by_call(run: Run) -> list[float]:
     """Mean recall over all answers after 1, 2, ... n calls, n the most calls of a query.
 
     A query with fewer calls keeps its last value, one without calls has 0. Queries without an answer are left out.

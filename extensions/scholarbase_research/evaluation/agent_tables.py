@@ -6,16 +6,20 @@ ScholarQuest (arXiv:2606.20235) has these tables: 4 (failures), 10 (calls) and 1
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from statistics import fmean
-from typing import Final
+from typing import Final, NamedTuple
 
 from scholarbase.evaluation.breakdown import group_label, group_order
-from scholarbase.evaluation.efficiency import Efficiency, efficiency, recall_by_call
 from scholarbase.evaluation.report.contents import OVERALL, Measured, depths
-from scholarbase.evaluation.report.plots import Curve
+from scholarbase.evaluation.report.page import Section
+from scholarbase.evaluation.report.plots import Curve, recall_by_call
 from scholarbase.evaluation.report.tables import MISSING, Cell, Table
-from scholarbase.evaluation.routes import KINDS, route_counts
-from scholarbase.models.runs import Run
+from scholarbase.evaluation.routes import calls_of, check_known, gains
+from scholarbase.models.runs import CallKind, Run
+from scholarbase.trajectories.figures import LOOKING
+from scholarbase_research.evaluation.efficiency import Efficiency, efficiency, mean_recall_by_call
 
 FIGURES: Final = {
     "rounds": ("Rounds", 2),
@@ -32,6 +36,10 @@ FIGURES: Final = {
     "recall_100_per_100": ("R@100 per 100 candidates", 3),
 }
 """Figures of :class:`Efficiency` to their headings and the digits shown."""
+
+
+KINDS: Final[tuple[CallKind, ...]] = (*LOOKING, "answer")
+"""The kinds of call that can find an answer. A final answer may name papers that no call returned."""
 
 
 class Agents:
@@ -52,9 +60,12 @@ class Agents:
         return [triple for triple in self.runs if triple[1].manifest.kind == "trajectory"]
 
 
-def has_agents(measured: Measured) -> bool:
-    """Whether any run is of an agent."""
-    return any(run.manifest.kind == "trajectory" for run in measured.runs)
+def sections(measured: Measured) -> Iterator[Section]:
+    """The section of a report with a run of an agent."""
+    if any(run.manifest.kind == "trajectory" for run in measured.runs):
+        curves = call_curves(measured)
+        drawn = [recall_by_call(curves)] if curves else []
+        yield Section("agents", "Tool calls", (*drawn, *agent_tables(Agents(measured))))
 
 
 def agent_tables(compared: Agents) -> list[Table]:
@@ -185,7 +196,7 @@ def call_curves(measured: Measured) -> list[Curve]:
     """Recall after each tool call, for the runs with known calls."""
     curves = []
     for position, (label, run) in enumerate(zip(measured.labels, measured.runs, strict=True)):
-        if run.manifest.kind != "import" and (recall := recall_by_call(run)):
+        if run.manifest.kind != "import" and (recall := mean_recall_by_call(run)):
             curves.append(Curve(position, label, list(range(1, len(recall) + 1)), recall))
     return curves
 
@@ -214,3 +225,30 @@ def route_table(compared: Agents) -> Table:
             "returned by no call."
         ],
     )
+
+
+class RouteCounts(NamedTuple):
+    """How the answers of a run's queries were found. ``calls`` are those that look for papers or answer, ``raising``
+    those of them that raised recall."""
+
+    calls: int
+    raising: int
+    answers: int
+    by_kind: Mapping[CallKind, int]
+
+    @property
+    def missed(self) -> int:
+        return self.answers - sum(self.by_kind.values())
+
+
+def route_counts(run: Run) -> RouteCounts:
+    """The counts of a run. Raises as :func:`check_known`."""
+    check_known(run)
+    calls = calls_of(run)
+    raising = [gain for query in run.queries for gain in gains(query, calls[query.id])]
+    by_kind: Counter[CallKind] = Counter()
+    for gain in raising:
+        by_kind[gain.kind] += len(gain.new)
+    counted = sum(call.kind in KINDS for of_query in calls.values() for call in of_query)
+    answers = sum(len({answer.paper_id for answer in query.relevant}) for query in run.queries)
+    return RouteCounts(counted, len(raising), answers, by_kind)
