@@ -14,7 +14,7 @@ from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from scholarbase.errors import InvalidRequest
-from scholarbase.models.limits import Engine, Fusion
+from scholarbase.models.limits import MAX_GRAPH_WEIGHT, Engine, Fusion
 from scholarbase.models.qdrant_addresses import read_addresses
 
 PREFIX = "SCHOLARBASE_"
@@ -400,6 +400,14 @@ class Settings(ClientSettings):
         description="The weight of each leg in the fusion, such as dense=1.5,bm25=1; by default 1 with rrf, and the "
         "measured ones with scores.",
     )
+    graph_weight: float = Field(
+        1.25,
+        ge=0,
+        le=MAX_GRAPH_WEIGHT,
+        allow_inf_nan=False,
+        description="The weight of the citation graph in hybrid searches that fuse scores, in a library with at least "
+        "as many citations as papers; 0 leaves it out. A request with graph_weight takes precedence.",
+    )
     fts5_title_weight: float = Field(
         2.0,
         ge=0,
@@ -452,6 +460,7 @@ class Settings(ClientSettings):
             "rrf_k": self.rrf_k,
             "fusion_depth": self.fusion_depth,
             "fusion_weights": dict(sorted((self.fusion_weights or {}).items())),
+            "graph_weight": self.graph_weight,
             "fts5_title_weight": self.fts5_title_weight,
             "known_items": self.known_items,
         }

@@ -259,12 +259,13 @@ class Catalog:
         """Return the least last day of a paper, None if no paper has a date."""
         return cast("int | None", self._rows("SELECT min(last_day) FROM papers")[0][0])
 
-    def passing(self, paper_id: int, filters: ResolvedFilters) -> bool:
-        """Whether a paper passes the filters."""
+    def passing(self, ids: Sequence[int], filters: ResolvedFilters) -> set[int]:
+        """Return those of the papers that pass the filters."""
         condition, params = filter_sql(filters, "p")
-        return bool(
-            self._rows(f"SELECT 1 FROM papers AS p WHERE p.id = ? AND {condition}", paper_id, *params)
-        )
+        sql = f"""
+            SELECT p.id FROM json_each(?) AS wanted CROSS JOIN papers AS p ON p.id = wanted.value WHERE {condition}
+        """
+        return {row[0] for row in self._rows(sql, json_list(ids), *params)}
 
     def papers(self, ids: Sequence[int], fields: Sequence[str], *, counts: bool = True) -> list[Paper]:
         """The papers of these catalogue ids, in their order, with the requested fields; without ``counts`` those of
@@ -346,6 +347,7 @@ class Catalog:
     few_edges = _reads(citations.few, _EDGES)
     expand = _reads(citations.expand, citations.EXPANSION)
     cocited = _reads(citations.cocited, _COCITATIONS)
+    linked = _reads(citations.linked, _EDGES)
 
     def edges(
         self,

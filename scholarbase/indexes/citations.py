@@ -357,8 +357,39 @@ def cocited(
     return Cocitations(papers, is_cut or len(found) > limit)
 
 
-class _Edges(NamedTuple):
-    """Edges as arrays: the paper that is expanded, the other end, and whether that is a reference."""
+def linked(
+    connection: sqlite3.Connection, seeds: Sequence[int], most: int, *, as_of: int | None = None
+) -> Edges:
+    """Return the edges of these papers in both directions, in their order.
+
+    Of a paper with more than ``most`` citations or references, that direction is left out. ``as_of``, a day
+    ``yyyymmdd``, leaves out papers after it.
+    """
+    existing = "" if as_of is None else "CROSS JOIN papers AS p ON p.id = edges.{} AND p.last_day <= ?2"
+    lists = ", ".join(
+        f"""(SELECT json_group_array({far}) FROM (
+            SELECT {far} FROM edges {existing.format(far)} WHERE {near} = seed.value LIMIT {most + 1}
+        ))"""
+        for near, far in (("citing", "cited"), ("cited", "citing"))
+    )
+    values = [json_list(seeds)] if as_of is None else [json_list(seeds), as_of]
+    near: list[int] = []
+    far = [np.empty(0, dtype=np.int64)]
+    sides: list[bool] = []
+    for seed, row in zip(
+        seeds, connection.execute(f"SELECT {lists} FROM json_each(?1) AS seed", values), strict=True
+    ):
+        for is_reference, listed in zip((True, False), row, strict=True):
+            ends = orjson.loads(listed)
+            if 0 < len(ends) <= most:
+                near += [seed] * len(ends)
+                far.append(np.array(ends, dtype=np.int64))
+                sides += [is_reference] * len(ends)
+    return Edges(np.array(near, dtype=np.int64), np.concatenate(far), np.array(sides, dtype=np.bool_))
+
+
+class Edges(NamedTuple):
+    """Edges as arrays: the paper they were read for, the other end, and whether that is a reference."""
 
     near: Ids
     far: Ids
@@ -374,7 +405,7 @@ class _Limits:
         self._starts = starts
         self._sorted_by = sorted_by
 
-    def first(self, edges: _Edges, filters: ResolvedFilters) -> tuple[Ids, Ids]:
+    def first(self, edges: Edges, filters: ResolvedFilters) -> tuple[Ids, Ids]:
         """The edges from and to, of each paper as many as are followed. Without limits, all of them."""
         near, far, is_reference = edges
         if self._most == ALL_EDGES:
@@ -402,7 +433,7 @@ class _Limits:
 
 def _edges_from(
     connection: sqlite3.Connection, starts: Ids, direction: Direction, as_of: int | None
-) -> _Edges:
+) -> Edges:
     """Return all edges of these papers in a direction. Papers after ``as_of`` are not at the other end."""
     directions: tuple[Direction, ...] = ("citations", "references") if direction == "both" else (direction,)
     near_parts, far_parts = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
@@ -428,7 +459,7 @@ def _edges_from(
                 near_parts.append(ends[:, 0].copy())
                 far_parts.append(ends[:, 1].copy())
                 side_parts.append(np.full(len(rows), each == "references"))
-    return _Edges(np.concatenate(near_parts), np.concatenate(far_parts), np.concatenate(side_parts))
+    return Edges(np.concatenate(near_parts), np.concatenate(far_parts), np.concatenate(side_parts))
 
 
 def _distinct_pairs(place: Ids, reached: Ids, starts: Ids) -> Ids:

@@ -14,7 +14,13 @@ from scholarbase.models.values import Limit
 
 _OF_QUERIES: Final = (*RANKING_NAMES, "exact")
 """Names that have no effect without ``q``."""
-_OF_EXACT: Final = {"mode": "sparse", "engine": "fts5", "fusion": None, "min_similarity": None}
+_OF_EXACT: Final = {
+    "mode": "sparse",
+    "engine": "fts5",
+    "fusion": None,
+    "graph_weight": None,
+    "min_similarity": None,
+}
 """The ranking of ``exact``."""
 
 

@@ -71,6 +71,7 @@ from scholarbase.models.values import (
     ExplainNeighbours,
     FieldNames,
     FromDate,
+    GraphWeight,
     Hops,
     Limit,
     MinCitations,
@@ -341,6 +342,7 @@ class Ranked(Request):
         "server is set, usually by scores.",
         examples=["rrf"],
     )
+    graph_weight: GraphWeight = None
     min_similarity: MinSimilarity = None
 
     @model_validator(mode="after")
@@ -370,7 +372,8 @@ class SearchRequest(Filters, Ranked, _Query, Timed):
     syntax, and for free text ``feedback`` in a hybrid search and ``bm25`` in a sparse one.
     ``fusion`` is how a hybrid search fuses its legs: by ``scores`` or reciprocal rank (``rrf``). None is the setting.
     ``exact`` searches dense vectors without approximation and counts every match. ``min_similarity`` is the least
-    cosine of a dense result; None is the library's own limit.
+    cosine of a dense result; None is the library's own limit. ``graph_weight`` is the weight of the citation graph
+    beside the two legs of a hybrid search, which have 1 together; None is the setting.
     ``rerank`` names a reranker, which sorts the first ``rerank_depth`` papers.
     ``partial`` accepts a response without the legs that failed, which are named in it.
 

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Final, Self, TypeVar
 
 import msgspec
 import orjson
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from scholarbase import deadlines
 from scholarbase.errors import TimeLimit
@@ -59,7 +59,7 @@ _Selector = Callable[[Paper], Any]
 class LegExplanation(msgspec.Struct, frozen=True):
     """The contribution of one leg to a result; of `title` or `id`, where `q` is the title or an id of the paper; of
     `syntax`, where `q` is prose that few papers match as query syntax; of `rerank`, where a reranker scored it; of
-    `avoided`, where the paper has a phrase that `q` does without."""
+    `avoided`, where the paper has a phrase that `q` does without. `graph` is the citation graph."""
 
     leg: str
     rank: Annotated[int, Meta(description="Counted from 1.")]
@@ -72,6 +72,14 @@ class LegExplanation(msgspec.Struct, frozen=True):
             "do not compare words."
         ),
     ] = ()
+    cited_by: Annotated[
+        tuple[str, ...] | UnsetType,
+        Meta(description="Of `graph`: the first results that cite the paper, best first, ten at most."),
+    ] = UNSET
+    cites: Annotated[
+        tuple[str, ...] | UnsetType,
+        Meta(description="Of `graph`: the first results that the paper cites, best first, ten at most."),
+    ] = UNSET
 
 
 class Hit(msgspec.Struct, frozen=True, omit_defaults=True):

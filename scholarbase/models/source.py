@@ -99,6 +99,7 @@ class RankingArguments(FilterArguments, total=False):
     mode: Mode | None
     engine: Engine | None
     fusion: Fusion | None
+    graph_weight: float | None
     min_similarity: float | None
     exact: bool
 

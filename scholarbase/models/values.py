@@ -31,6 +31,7 @@ from scholarbase.models.checks import (
 )
 from scholarbase.models.limits import (
     MAX_AUTHOR_ID_LENGTH,
+    MAX_GRAPH_WEIGHT,
     MAX_LIMIT,
     MAX_NAME_LENGTH,
     MAX_PHRASE_LENGTH,
@@ -323,6 +324,16 @@ MinSimilarity = Annotated[
         "most random pairs are (`random_similarity` in its manifest).",
         examples=[0.2],
         json_schema_extra={"minimum": -1, "maximum": 1},
+    ),
+]
+GraphWeight = Annotated[
+    float | None,
+    *_number_of("graph_weight", MAX_GRAPH_WEIGHT, least=0),
+    Field(
+        description="The weight of the citation graph in a hybrid search that fuses scores: papers that the first "
+        "results cite, or that cite them, come higher. 0 leaves it out. By default as the server is set.",
+        examples=[0],
+        json_schema_extra={"minimum": 0, "maximum": MAX_GRAPH_WEIGHT},
     ),
 ]
 Timeout = Annotated[

@@ -95,16 +95,22 @@ def combine(
     the order of its hits.
     """
     shares = {name: weights[name] * scaled(hits, zeros[name]) for name, hits in legs.items()}
+    return *summed(list(legs.values()), list(shares.values()), limit=limit), shares
+
+
+def summed(
+    legs: Sequence[Sequence[ScoredId]], shares: Sequence[NDArray[np.float64]], *, limit: int
+) -> tuple[list[ScoredId], int]:
+    """The ``limit`` best papers by the sum of their shares in the legs, ties by id; and the number of all of them."""
     ids, places = np.unique(
-        np.array([hit.id for hits in legs.values() for hit in hits], dtype=np.int64), return_inverse=True
+        np.array([hit.id for hits in legs for hit in hits], dtype=np.int64), return_inverse=True
     )
     if not len(ids):
-        return [], 0, shares
-    scores = np.bincount(places, np.concatenate(list(shares.values())), minlength=len(ids))
+        return [], 0
+    scores = np.bincount(places, np.concatenate(shares), minlength=len(ids))
     # The ids ascend, and a stable sort keeps their order where scores are equal.
     order = np.argsort(-scores, kind="stable")[:limit]
-    best = list(map(scored_id, zip(ids[order].tolist(), scores[order].tolist(), strict=True)))
-    return best, len(ids), shares
+    return list(map(scored_id, zip(ids[order].tolist(), scores[order].tolist(), strict=True))), len(ids)
 
 
 # -- ranks ---------------------------------------------------------------------------------------------

@@ -86,7 +86,7 @@ class KnownItems:
         if len(text) <= MAX_LENGTH and MAY_BE_ID.fullmatch(q):
             identifier, number = self._of_id(text)
         if number is not None:
-            if self._catalog.passing(number, filters):
+            if self._catalog.passing([number], filters):
                 return Found((KnownItem(number, "id"),))
             return Found(absent=f"q is the id {identifier}, of a paper that the filters exclude.")
         if titled and not self._is_common(text, filters.last_day):

@@ -51,6 +51,8 @@ class Plan:
     """The sparse leg; None in a dense search."""
     fusion: Fusion | None
     """How the legs are fused; None in a search with one leg."""
+    graph_weight: float
+    """The weight of the citation graph; 0 in a search without it."""
     filters: ResolvedFilters
     day: int | None
     """The last day of ``as_of``."""
@@ -113,7 +115,8 @@ class Planner:
         fusion = request.fusion or self._settings.fusion if mode == "hybrid" else None
         engine = None if mode == "dense" else request.engine or self._default_engine(fusion)
         self._check_mode(mode, engine)
-        self._check_options(request, mode)
+        self._check_options(request, mode, fusion)
+        graph_weight = self._graph_weight(request, fusion)
         depth = self._depth(request, mode)
         day = None if request.as_of is None else as_of_day(request.as_of)
         filters, is_syntax, expression, warnings = self._read(request, mode, filters)
@@ -142,6 +145,7 @@ class Planner:
             mode,
             engine,
             fusion,
+            graph_weight,
             filters,
             day,
             terms,
@@ -150,7 +154,9 @@ class Planner:
             is_syntax,
             known,
             depth,
-            self._dense_depths(mode, fusion, depth, max(request.offset + request.limit, reranked)),
+            (depth,)
+            if graph_weight
+            else self._dense_depths(mode, fusion, depth, max(request.offset + request.limit, reranked)),
             None if mode == "sparse" else self._floor(request, terms, frequencies, day),
             reranked,
             absent is not None or not any(map(str.isalnum, request.q)),
@@ -195,14 +201,29 @@ class Planner:
                     "use engine 'bm25' or 'fts5', or start it with --encoder."
                 )
 
-    def _check_options(self, request: SearchRequest, mode: Mode) -> None:
-        """Reject an unknown reranker, ``fusion`` of one leg, and ``min_similarity`` without dense vectors."""
+    def _graph_weight(self, request: SearchRequest, fusion: Fusion | None) -> float:
+        if fusion != "scores":
+            return 0.0
+        if request.graph_weight is not None:
+            return request.graph_weight if self._manifest.counts["edges"] else 0.0
+        # With fewer edges than papers, most papers could not be reached.
+        has_enough = self._manifest.counts["edges"] >= self._manifest.counts["papers"]
+        return self._settings.graph_weight if has_enough else 0.0
+
+    def _check_options(self, request: SearchRequest, mode: Mode, fusion: Fusion | None) -> None:
+        """Reject an unknown reranker, and what the mode of the search has no use for."""
         if request.rerank is not None:
             check_reranker(request.rerank, self._rerankers)
         if request.fusion is not None and mode != "hybrid":
             raise InvalidRequest(
                 f"fusion {request.fusion!r} applies to hybrid searches, and mode {mode!r} has one leg: leave it out, "
                 "or use mode 'hybrid'."
+            )
+        if request.graph_weight and fusion != "scores":
+            what = f"mode {mode!r}" if fusion is None else f"fusion {fusion!r}"
+            raise InvalidRequest(
+                f"graph_weight {request.graph_weight:g} applies to hybrid searches that fuse scores, not to {what}: "
+                "leave it out."
             )
         if request.min_similarity is not None and mode == "sparse":
             raise InvalidRequest(

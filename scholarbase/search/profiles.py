@@ -19,6 +19,7 @@ PROFILES: Final[Mapping[Profile, Mapping[str, Any]]] = {
         "exact": True,
         "fts5_title_weight": 1.0,
         "fusion": "rrf",
+        "graph_weight": 0.0,
         "known_items": False,
         "rrf_k": 60,
         "similarity_floor": False,

@@ -21,6 +21,7 @@ from scholarbase.indexes.vectors.bm25 import Bm25Text, without_shortened
 from scholarbase.models.limits import MAX_DEPTH, TotalRelation
 from scholarbase.models.responses import FailedLeg, LegExplanation
 from scholarbase.search.fusion import FIRST, combine, fuse_first, leg_weights, zero, zero_of_first
+from scholarbase.search.graph_leg import GraphLeg
 from scholarbase.search.known_items import explain_known, put_first
 from scholarbase.search.legs import WORD_LEGS, Legs, Ranking, append_scaled
 from scholarbase.search.opening import Opened
@@ -162,11 +163,13 @@ class Ranker:
     def _fused(self, plan: Plan, legs: Mapping[str, Ranking], end: int) -> Ranking:
         """The best papers of both legs, those of the pages up to ``end`` at least."""
         start = perf_counter()
-        # A known item may be the last of either leg.
-        most = 2 * plan.depth if plan.known else max(end, plan.reranked)
+        # A known item may be the last of any leg.
+        most = 3 * plan.depth if plan.known else max(end, plan.reranked)
         weights = {k: v for k, v in (self._settings.fusion_weights or {}).items() if k in legs}
         if plan.fusion == "scores":
-            hits, count, explanations = self._fuse_scores(plan, legs, weights, most)
+            hits, count, explanations = self._fuse_scores(
+                plan, legs, weights, 3 * plan.depth if plan.graph_weight else most
+            )
         else:
             lists = {name: leg.hits for name, leg in legs.items()}
             explain = plan.request.explain
@@ -174,6 +177,11 @@ class Ranker:
                 lists, most, k=self._settings.rrf_k, weights=weights, explain=explain
             )
         stages().append(("fusion", start, perf_counter()))
+        if plan.graph_weight:
+            graph = GraphLeg(self._catalog, hits, plan)
+            hits, count = graph.added_to(hits, most)
+            if plan.request.explain:
+                explanations = graph.explain(explanations)
         total, relation = self._hybrid_total(plan, legs, count)
         return Ranking(hits, total, relation, pageable=count, explanations=explanations)
 
