@@ -137,7 +137,9 @@ def _modes(text: str | None) -> list[Mode | None]:
 @evaluation.command()
 @click.argument("queries", type=A_PATH)
 @click.option("--mode", help="Search mode: hybrid, sparse or dense, or several, separated by commas.")
-@request_options(SearchRequest, "engine", "fusion", "exact", "negation", "rerank", "rerank_depth")
+@request_options(
+    SearchRequest, "engine", "fusion", "graph_weight", "exact", "negation", "rerank", "rerank_depth"
+)
 @click.option(
     "--syntax",
     type=click.Choice(SYNTAXES),
@@ -275,7 +277,8 @@ def _searches(
         )
     unused: dict[Mode | None, set[str]] = {}
     if len(modes) > 1:  # the engine is for those with a sparse leg, the fusion for hybrid searches
-        unused = {"dense": {"engine", "fusion"}, "sparse": {"fusion"}}
+        of_hybrid = {"fusion", "graph_weight"}
+        unused = {"dense": {"engine", *of_hybrid}, "sparse": of_hybrid}
     return [
         settings(**{name: value for name, value in known.items() if name not in unused.get(m, ())}, mode=m)
         for m in modes

@@ -111,6 +111,7 @@ class SearchSettings(_Settings):
             are seldom meant as operators.
         engine: the sparse leg; None sends query syntax to FTS5 and free text to BM25.
         fusion: how hybrid searches fuse their legs; None is the setting of the library or server.
+        graph_weight: that of the citation graph in hybrid searches; None is the setting.
         pool: search only in each query's candidate pool.
         negation: whether exclusions in queries are read.
         rerank: the name of a reranker that sorts the first results.
@@ -123,6 +124,7 @@ class SearchSettings(_Settings):
     kind: ClassVar[Kind] = "search"
     engine: Engine | None = None
     fusion: Fusion | None = None
+    graph_weight: float | None = None
     pool: bool = False
     negation: Negation = "auto"
     rerank: str | None = None
@@ -139,7 +141,13 @@ class SearchSettings(_Settings):
             UnsupportedMode: the library lacks the mode. Other errors of a search are raised too.
         """
         response = source.search(
-            "search", mode=self.mode, engine=self.engine, fusion=self.fusion, limit=1, fields=["id"]
+            "search",
+            mode=self.mode,
+            engine=self.engine,
+            fusion=self.fusion,
+            graph_weight=self.graph_weight,
+            limit=1,
+            fields=["id"],
         )
         return response.mode
 
@@ -156,9 +164,10 @@ class SearchSettings(_Settings):
         return facts | ({"ranking": about["ranking"]} if "ranking" in about else {})
 
     def to_dict(self) -> dict[str, Any]:
-        """The settings, those of the reranker only if there is one, and ``negation`` only if it is off."""
+        """The settings, those of the reranker and the graph only if there are some, ``negation`` only if it is off."""
         omitted = [] if self.rerank else ["rerank", "rerank_depth"]
         omitted += ["negation"] if self.negation == "auto" else []
+        omitted += ["graph_weight"] if self.graph_weight is None else []
         return {name: value for name, value in asdict(self).items() if name not in omitted}
 
     def _request_of(self, query: JudgedQuery, mode: Mode) -> SearchRequest | None:
@@ -178,6 +187,7 @@ class SearchSettings(_Settings):
             mode=mode,
             engine=self.engine,
             fusion=self.fusion,
+            graph_weight=self.graph_weight,
             exact=self.exact,
             negation=self.negation,
             rerank=self.rerank,

@@ -109,7 +109,7 @@ _EDGE_DEFAULTS: Final = {"fields": _LISTED}
 TOOLS: Final[tuple[Tool, ...]] = (
     Tool(
         "search_papers",
-        "Search titles and abstracts by words and meaning, best first; empty if nothing matched.",
+        "Search titles and abstracts by words, meaning and citations, best first; empty if nothing matched.",
         SearchBody,
         Library.run,
         {

@@ -38,8 +38,12 @@ export function bar(share) {
 
 // Legs by what they compare; the API's own name is behind it.
 const LEGS = { bm25: "words", feedback: "words", fts5: "words", learned: "words", dense: "meaning",
-  cocitation: "cited together" };
+  cocitation: "cited together", graph: "citations" };
 const legName = (leg) => (LEGS[leg] ? `${LEGS[leg]} (${leg})` : leg);
+
+// The first results that a paper is linked with, by their ids.
+const linked = (how, ids) => ids?.length > 0 && h("span", { class: "dim" }, `; ${how} `,
+  ids.flatMap((id, place) => [place ? ", " : "", h("a", { href: link("paper", { id, snapshot: pinned }) }, id)]));
 
 // What each leg contributed to a result: its rank, its score, and the share of the best result as a bar.
 export function legs(explain, best) {
@@ -47,7 +51,8 @@ export function legs(explain, best) {
   return h("ul", { class: "legs", "aria-label": "Legs" }, explain.map((leg) => h("li", null,
     h("span", { class: "leg" }, legName(leg.leg)), bar(best > 0 ? leg.share / best : 0),
     h("span", { class: "dim" }, ` rank ${leg.rank}, score ${Number(leg.score.toPrecision(4))}, share ${
-      Number(leg.share.toPrecision(3))}`))));
+      Number(leg.share.toPrecision(3))}`),
+    linked("cited by", leg.cited_by), linked("cites", leg.cites))));
 }
 
 export function result(hit, best) {

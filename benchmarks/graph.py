@@ -1,0 +1,197 @@
+"""What the citation graph adds to hybrid search, over a library with citations.
+
+A question is the title or the abstract of a paper, and the paper itself is taken out. What is right comes from its
+citations: its references, the papers that cite it, or those that are cited together with it. Settings were chosen on
+the first 200 papers; the next 200 report. *Known* asks for a paper by the last sentence of its abstract: what the leg
+costs where one paper is right. R@1 stands for it.
+
+    scholarbase ingest ../shared/data/s2ag-citations --library citations-library
+    python benchmarks/graph.py --library citations-library
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import re
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from time import perf_counter
+from typing import Final, NamedTuple
+
+# The folder above this script's is not on the path.
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+import numpy as np
+import numpy.typing as npt
+from rich.console import Console
+from rich.table import Table
+
+from scholarbase.databases import open_immutable
+from scholarbase.evaluation.statistics import paired_test
+from scholarbase.indexes.catalog import FILE_NAME, canonical_id, id_columns
+from scholarbase.models.requests import SearchRequest
+from scholarbase.search.library import Library
+from scholarbase.settings import load_settings
+
+DEPTHS: Final = (1, 20, 100, 1000)
+FEWEST, MOST = 10, 60
+"""References of a paper that is a question."""
+CHOSEN, REPORTED = 200, 200
+TOGETHER: Final = 3
+"""The least number of papers that cite two papers which are called cited together."""
+LONGEST: Final = 3000
+"""Characters of an abstract that are searched for."""
+
+
+class Paper(NamedTuple):
+    id: str
+    title: str
+    abstract: str
+    year: int | None
+
+
+class Question(NamedTuple):
+    text: str
+    excluded: str | None
+    answers: frozenset[int]
+    year: int | None
+
+
+class Graph:
+    """The papers and edges of a library."""
+
+    def __init__(self, path: Path) -> None:
+        with open_immutable(path / FILE_NAME) as db:
+            self.papers = {
+                row[0]: Paper(canonical_id(row[1], row[2], row[3]), *row[4:])
+                for row in db.execute(
+                    f"SELECT p.id, {id_columns('p')}, p.title, coalesce(a.abstract, ''), p.year FROM papers AS p "
+                    "LEFT JOIN abstracts AS a ON a.paper_id = p.id"
+                )
+            }
+            self.references: defaultdict[int, set[int]] = defaultdict(set)
+            self.citing: defaultdict[int, set[int]] = defaultdict(set)
+            for citing, cited in db.execute("SELECT citing, cited FROM edges"):
+                self.references[citing].add(cited)
+                self.citing[cited].add(citing)
+
+    def together(self, paper: int) -> set[int]:
+        """Up to 40 papers that are cited together with a paper most often."""
+        counts = Counter(
+            cited
+            for other in self.citing.get(paper, ())
+            for cited in self.references[other]
+            if cited != paper
+        )
+        return {cited for cited, count in counts.most_common(40) if count >= TOGETHER}
+
+    def drawn(self) -> list[int]:
+        """The papers with enough references, in an order drawn at random."""
+        papers = sorted(paper for paper, cited in self.references.items() if FEWEST <= len(cited) <= MOST)
+        random.Random(43).shuffle(papers)
+        return papers
+
+    def questions(self, answers: Callable[[int], Iterable[int]], *, by: str = "title") -> list[Question]:
+        """Questions whose answers are related to a paper, ``FEWEST`` at least."""
+        chosen = []
+        for number in self.drawn():
+            paper, right = self.papers[number], frozenset(answers(number))
+            if len(right) >= FEWEST:
+                text = (paper.abstract or paper.title)[:LONGEST] if by == "abstract" else paper.title
+                chosen.append(Question(text, paper.id, right, paper.year))
+        return chosen[: CHOSEN + REPORTED]
+
+    def known(self) -> list[Question]:
+        """The last sentences of abstracts, whose only answer is their paper."""
+        numbers = sorted(self.papers)
+        random.Random(7).shuffle(numbers)
+        chosen = []
+        for number in numbers:
+            sentences = re.split(r"(?<=[.!?])\s+", self.papers[number].abstract)
+            if len(sentences) >= 3 and 9 <= len(sentences[-1].split()) <= 30:
+                chosen.append(Question(sentences[-1], None, frozenset([number]), self.papers[number].year))
+        return chosen[: CHOSEN + REPORTED]
+
+
+def run(
+    library: Library, questions: Iterable[Question], weight: float | None
+) -> tuple[npt.NDArray[np.float64], float]:
+    """The recall of each question at :data:`DEPTHS`, and the median milliseconds of a search."""
+    values, times = [], []
+    for question in questions:
+        request = SearchRequest(
+            q=question.text,
+            syntax="plain",
+            negation="off",
+            limit=1000,
+            graph_weight=weight,
+            exclude_ids=(question.excluded,) if question.excluded else (),
+        )
+        start = perf_counter()
+        ranked = [hit.id for hit in library._ranker.rank(library._plan(request)[0]).hits]
+        times.append(perf_counter() - start)
+        values.append(
+            [len(question.answers.intersection(ranked[:depth])) / len(question.answers) for depth in DEPTHS]
+        )
+    return np.array(values), 1000 * float(np.median(times))
+
+
+def groups(questions: list[Question]) -> Mapping[str, npt.NDArray[np.bool_]]:
+    """Questions by the year of their paper and by the number of answers, in thirds."""
+    parts = {}
+    for name, values in (
+        ("year", [question.year or 0 for question in questions]),
+        ("answers", [len(question.answers) for question in questions]),
+    ):
+        low, high = np.percentile(values, (33, 67)).astype(int)
+        array = np.array(values)
+        for label, mask in (
+            (f"to {low}", array <= low),
+            (f"{low + 1} to {high}", (array > low) & (array <= high)),
+            (f"from {high + 1}", array > high),
+        ):
+            if mask.any():
+                parts[f"{name} {label}"] = mask
+    return parts
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Measure the citation graph in hybrid search.")
+    parser.add_argument("--library", type=Path, required=True, help="a library with citations")
+    parser.add_argument("--weight", type=float, help="of the graph; by default the setting")
+    options = parser.parse_args()
+    graph = Graph(options.library)
+    families = {
+        "references, by title": graph.questions(lambda paper: graph.references[paper]),
+        "references, by abstract": graph.questions(lambda paper: graph.references[paper], by="abstract"),
+        "citing papers, by title": graph.questions(lambda paper: graph.citing.get(paper, ())),
+        "cited together, by title": graph.questions(graph.together),
+        "known, by a sentence": graph.known(),
+    }
+    table = Table("questions", "n", *(f"R@{depth} without, with" for depth in DEPTHS), "ms")
+    with Library.open(options.library, settings=load_settings(timeout=60, known_items=False)) as library:
+        for name, questions in families.items():
+            without, before = run(library, questions, 0)
+            added, after = run(library, questions, options.weight)
+            parts = {
+                "chosen": np.arange(len(questions)) < CHOSEN,
+                "reported": np.arange(len(questions)) >= CHOSEN,
+            }
+            if name.startswith("references, by title"):
+                parts |= groups(questions)
+            for part, mask in parts.items():
+                cells = []
+                for column in range(len(DEPTHS)):
+                    old, new = without[mask, column], added[mask, column]
+                    p = 1.0 if (old == new).all() else paired_test(new.tolist(), old.tolist()).p
+                    cells.append(f"{old.mean():.3f} {new.mean():.3f} (p {p:.3f})" if len(old) else "")
+                times = f"{before:.1f} {after:.1f}"
+                table.add_row(f"{name}: {part}", str(int(mask.sum())), *cells, times)
+    Console(width=200).print(table)
+
+
+if __name__ == "__main__":
+    main()
