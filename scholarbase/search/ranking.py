@@ -84,7 +84,7 @@ class Ranker:
             if ranking.relation == "gte":
                 total = max(total, len(hits))
             elif absent:
-                total += self._uncounted(plan, legs)
+                total += self._uncounted(plan, legs, own)
         reranked = self._rerank(plan, hits, last_reranked)
         if isinstance(reranked, Reranked):
             hits = reranked.hits
@@ -177,12 +177,16 @@ class Ranker:
                 lists, most, k=self._settings.rrf_k, weights=weights, explain=explain
             )
         stages().append(("fusion", start, perf_counter()))
+        total, relation = self._hybrid_total(plan, legs, count)
         if plan.graph_weight:
             graph = GraphLeg(self._catalog, hits, plan)
+            is_whole, of_text = relation == "eq" and total == count, count
             hits, count = graph.added_to(hits, most)
+            if plan.floor is not None or not self._has_all_vectors:
+                total = max(total, count)
+                relation = relation if is_whole or count == of_text else "gte"
             if plan.request.explain:
                 explanations = graph.explain(explanations)
-        total, relation = self._hybrid_total(plan, legs, count)
         return Ranking(hits, total, relation, pageable=count, explanations=explanations)
 
     def _fuse_scores(
@@ -266,9 +270,9 @@ class Ranker:
             for paper_id in ids
         }
 
-    def _uncounted(self, plan: Plan, legs: Mapping[str, Ranking]) -> int:
+    def _uncounted(self, plan: Plan, legs: Mapping[str, Ranking], own: Sequence[ScoredId]) -> int:
         """The number of known items that no leg matches, so that the total lacks them."""
-        ranked = {hit.id for leg in legs.values() for hit in leg.hits}
+        ranked = {hit.id for leg in legs.values() for hit in leg.hits} | {hit.id for hit in own}
         absent = {item.id for item in plan.known} - ranked
         if all(len(leg.hits) == leg.total for leg in legs.values()):
             return len(absent)

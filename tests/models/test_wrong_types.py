@@ -86,7 +86,7 @@ ACCEPTED: Final[dict[str, set[str]]] = {
         ("mode", "engine", "fusion", "fields", "from_", "to", "within", "as_of", "sort", "rerank"), OPTIONAL
     ),
     **dict.fromkeys(("min_citations", "citations_per_seed", "references_per_seed"), NUMBERS | OPTIONAL),
-    "min_similarity": OPTIONAL | {"a fraction"},
+    **dict.fromkeys(("graph_weight", "min_similarity"), NUMBERS | OPTIONAL | {"a fraction"}),
     "timeout": NUMBERS | OPTIONAL | {"a fraction"},
     **dict.fromkeys(("exact", "explain", "partial", "strict"), TRUTH),
 }

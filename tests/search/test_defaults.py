@@ -319,6 +319,7 @@ def test_the_profile_of_the_benchmark_is_its_baseline(default_library: Path) -> 
             "rrf_k": 60,
             "fusion_depth": 1000,
             "fusion_weights": {},
+            "graph_weight": 0.0,
             "fts5_title_weight": 1.0,
             "known_items": False,
         }

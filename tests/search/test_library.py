@@ -224,6 +224,7 @@ def test_settings_decide_the_fusion(dense_library: Path, minilm: SentenceTransfo
         "rrf_k": 10,
         "fusion_depth": 10,
         "fusion_weights": {"dense": 2.5, "learned": 9.0},
+        "graph_weight": 1.25,
         "fts5_title_weight": 2.0,
         "known_items": True,
     }
