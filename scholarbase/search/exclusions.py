@@ -26,6 +26,7 @@ from scholarbase.indexes.query_syntax import any_phrase, words
 from scholarbase.indexes.stop_words import STOP_WORDS
 from scholarbase.models.limits import MAX_PHRASES
 from scholarbase.models.responses import Understood
+from scholarbase.search import negations
 from scholarbase.search.cache import Cache
 from scholarbase.search.lookup import MAX_SYNTAX_MATCHES, Lookup
 
@@ -41,232 +42,20 @@ MAX_THING: Final = 7
 TOPIC: Final = 5
 """Papers that must have a negation, such as *without labels*, for it to be a topic ..."""
 TOPIC_TITLES: Final = 2
-"""... or must have it in their titles ..."""
+"""... or must have it in their titles; one title is enough for the question's own words ..."""
 TOPIC_SHARE: Final = 0.0015
 """... and their share of the papers that have the thing in their texts, or in their titles. In 334,917 arXiv papers it
 is 0.0104 for labels, 0.0024 for attention, 0.0003 for transformers and 0.0001 for deep learning."""
-CACHED_TOPICS: Final = 4096
+RARE_SHARE: Final = 0.05
+"""The share that is enough if fewer papers have the negation."""
+CACHED_COUNTS: Final = 4096
 LEAST_INITIALS: Final = 3
 """Letters of an abbreviation that stands for its long form: shorter ones have several."""
 READ_FOR_NAMES: Final = 200
 """Papers in which the long form of an abbreviation is looked for."""
 
-RELATED: Final = {
-    "deep learning": ("deep", "convolutional", "CNN"),
-    "neural networks": ("neural", "convolutional", "CNN"),
-}
-"""Other words for what questions avoid most. Papers that name only a kind of it (*R-CNN*) come last too."""
-
-_PARTS: Final = (
-    *(
-        "not",
-        "n't",
-        "n\u2019t",
-        "without",
-        "non",
-        "no ",
-        "rather",
-        "other",
-        "exclu",
-        "except",
-        "omit",
-        "skip",
-        "ignor",
-    ),
-    *("leav", "apart", "aside", "opposed", "instead", "filter", "free"),
-)
-_CUE_WORD: Final = re.compile(
-    r"\b(?:not|without|non|no|rather|other|exclu\w+|except\w*|omit\w*|skip\w*|ignor\w+|leav\w+|apart|aside|opposed|"
-    r"instead|filter|free)\b|n['\u2019]t\b"
-)
-
-
-def _any(phrases: str) -> str:
-    """A pattern of any of these phrases, each with ``_`` for its spaces."""
-    return f"(?:{'|'.join(phrases.split())})".replace("_", r"\s+")
-
-
-_PAPERS: Final = _any(
-    "papers? works? articles? studies study research literature publications? ones anything everything things "
-    "stuff results?"
-)
-_METHODS: Final = _any(
-    "methods? approach(?:es)? techniques? algorithms? models? systems? architectures? frameworks? solutions?"
-)
-_KIND: Final = _any(
-    "surveys? reviews? overviews? tutorials? theses thesis books? proceedings editorials? preprints?"
-)
-_BE: Final = _any("are is were was be")
-_NOT: Final = r"(?:(?:do(?:es)?|did|should|must|can|could)(?:\s+not|n['\u2019]t)|cannot|can['\u2019]t)"
-_DO_NOT: Final = r"do(?:\s+not|n['\u2019]t)"
-_WHICH: Final = r"\b(?:that|which|who)\s+"
-_WHICH_ARE: Final = rf"(?:{_WHICH}(?:{_BE}\s+)?)?"
-_ABOUT: Final = _any(
-    "about related_to concerned_with concerning including covering dealing_with focuss?ed_on focuss?ing_on mentioning "
-    "discussing addressing"
-)
-_COVER: Final = _any("include mention discuss cover concern focus_on deal_with talk_about")
-_USE: Final = _any(
-    "use rely_on rely_upon depend_on depend_upon require need involve employ utili[sz]e apply build_on"
-)
-_USING: Final = _any(
-    "(?:based|built|reliant|dependent|relying|depending|building|founded)_(?:up)?on using requiring needing involving "
-    "employing utili[sz]ing applying"
-)
-_START: Final = r"(?:^|(?<=[.;,:!?(\n])|\bbut\b|\bplease\b)\s*(?:please\s+)?"
-"""The beginning of a clause in the imperative."""
-_TO: Final = r"(?:\s+(?:about|on|for|in|with|from|by))?"
-
-_EXCLUDED: Final = (
-    rf"{_WHICH_ARE}\bnot\s+{_ABOUT}",
-    rf"(?:{_WHICH})?\b{_NOT}\s+{_COVER}",
-    rf"{_START}{_DO_NOT}\s+(?:show|return|list|want|give(?:\s+me)?|{_COVER})",
-    rf"\bI\s+{_DO_NOT}\s+(?:want|need|care\s+(?:about|for))(?:\s+to\s+(?:see|read))?",
-    r"\bI(?:\s+am|['\u2019]m)\s+not\s+(?:interested\s+in|looking\s+for|after)|\bnot\s+interested\s+in",
-    _any(
-        r"\bexcluding except(?:ing)?(?:_for)? with_the_exception_of (?:apart|aside)_from leaving_(?:out|aside) "
-        r"ignoring "
-        "omitting skipping"
-    ),
-    r"\bother\s+than",
-    rf"\b(?:but|and)\s+(?:certainly\s+|definitely\s+)?not{_TO}",
-    rf"(?<=[,(;])\s*not{_TO}",
-    rf"\bbut\s+no|(?:(?<=[,(;])|\band)\s*no(?=\s+{_KIND}\b)|{_WHICH_ARE}\bnot\s+(?:an?\s+)?(?={_KIND}\b)",
-    rf"{_START}(?:exclude|omit|skip|ignore|filter\s+out|leave\s+out)",
-)
-_AVOIDED: Final = (
-    rf"{_WHICH_ARE}\bnot\s+{_USING}",
-    rf"(?:{_WHICH})?\b{_NOT}\s+{_USE}",
-    rf"\bwithout(?:\s+(?:{_USING}|(?:any|the)\s+(?:use|help|aid)\s+of|the\s+need\s+(?:for|of)|resorting\s+to))?",
-    r"\bwith\s+no(?:\s+(?:use|need)\s+(?:of|for))?|\bfree\s+(?:of|from)",
-    r"\b(?:rather\s+than|as\s+opposed\s+to|instead\s+of)(?:\s+using)?",
-)
-_CUE: Final = re.compile(
-    rf"(?P<excluded>{'|'.join(_EXCLUDED)})\b|(?P<avoided>{'|'.join(_AVOIDED)})\b|"
-    r"(?P<non>\bnon[-\u2010-\u2013]\s?)(?=\w)",
-    re.IGNORECASE,
-)
-
-_NOT_BEFORE: Final = re.compile(
-    r"\s*"
-    + _any(
-        "limited restricted confined only just merely simply exclusively necessarily always all every each both "
-        "yet too so "
-        "as if when sufficient enough least last vice more less much many very quite well been? being to that "
-        "this its? "
-        r"them these those(?!_(?:about|on|that|which|using|with|based)\b) they we you what how why \w+ly"
-    )
-    + r"\b",
-    re.IGNORECASE,
-)
-"""What follows a negation that does not exclude a thing: *but not limited to*, *without explicitly*."""
-_KEPT: Final = re.compile(
-    r"\bwithout\s+(?:(?:any|a|an|the|prior|further|additional|much)\s+)?"
-    + _any(
-        r"loss replacement supervision forgetting regret delay knowledge access assum\w+ guarantees? success exception "
-        r"borders bounds? labels? labell?ed limits? limitations? sacrific\w+ compromis\w+ los\w+ increas\w+ reduc\w+ "
-        r"degrad\w+ affect\w+ hurt\w* harm\w* chang\w+ modif\w+ access\w* know\w+ consider\w+ hav\w+ mak\w+ "
-        r"being leav\w+ "
-        r"explor\w+ interference intervention interaction re-?training \w+ly (?:human|manual)_\w+ their its our"
-    )
-    + r"\b|\bwith\s+no\s+(?:loss|regret|prior|access|supervision|knowledge|assumptions?|labels?)\b|\b"
-    + _any(
-        "whether_or_not with_(?:and|or|vs\\.?|versus)_without not_only none?_other_than last_but_not "
-        r"languages?_other_than_English"
-    )
-    + r"\b",
-    re.IGNORECASE,
-)
-"""Negations that are terms, or that limit how something is done."""
-_METHOD: Final = re.compile(
-    _any(
-        "neural deep learning transformers? attention convolutional recurrent bayesian generative contrastive "
-        "diffusion "
-        r"kernel spectral reinforcement supervised [A-Z]{2,}\w* [A-Z]\w*[A-Z]\w*"
-    )
-    + r"(?:[- ](?:learning|networks?|based))?\b"
-)
-"""Methods whose name may follow *non-*; what follows it otherwise is a term."""
-
-_END: Final = re.compile(
-    r"[;:?!)\n\u2014]|\.(?=\s|$)|\s[-\u2013]+\s|\b"
-    + _any(
-        "but however although though because since while whereas where published written appearing only preferably "
-        "ideally that which who and_(?:I|also|with|are|is) "
-        "(?:from|after|before|between|in|until)_(?:early_|late_)?(?:19|20)\\d\\d"
-    )
-    + r"\b",
-    re.IGNORECASE,
-)
-"""Where the scope of a negation ends, besides commas and the next negation."""
-_REST: Final = re.compile(
-    r"\b"
-    + _any("for in on to with from by via under during at through using over across among within")
-    + r"\b",
-    re.IGNORECASE,
-)
-"""What follows an avoided thing and belongs to the wanted topic: *without deep learning for mobile devices*."""
-_BARE: Final = re.compile(rf"{_NOT}\s+(?:{_COVER}|{_USE})$", re.IGNORECASE)
-_OF_PAPERS: Final = re.compile(
-    rf"\b(?:{_PAPERS}|{_METHODS})\b|[.;,:!?(\n]\s*(?:please\s+)?$|^\s*$", re.IGNORECASE
-)
-"""What stands before *do not use* or *do not include*: papers, methods, or the beginning of a clause."""
-_OF_KIND: Final = re.compile(rf"\b(?:{_PAPERS}|{_METHODS})\s+$", re.IGNORECASE)
-_LIST: Final = re.compile(r"\s*,\s*(?:(?:and|or|nor)\s+)?|\s+(?:and/or|and|or|nor)\s+|\s*/\s*", re.IGNORECASE)
-_JOINED: Final = re.compile(r"\b(?:and|or|nor)\b", re.IGNORECASE)
-_EXAMPLES: Final = re.compile(
-    r",?\s*\(?\b"
-    + _any(r"such_as e\.g\.,? for_example especially particularly in_particular like including")
-    + r"\s",
-    re.IGNORECASE,
-)
-_RELATIVE: Final = re.compile(
-    rf"\s*(?:(?:the|any|all|those)\s+)?(?:{_PAPERS}|{_METHODS}|those)\s+(?:that|which)\s", re.IGNORECASE
-)
-_GENERIC: Final = re.compile(rf"(?:{_PAPERS}|{_METHODS})", re.IGNORECASE)
-_CLAUSE: Final = re.compile(
-    r"\b"
-    + _any("is are was were be has have had can may will would does do did its their his her our my")
-    + r"\b",
-    re.IGNORECASE,
-)
-"""What no name of a thing has: *mice without its receptor are resistant* is a statement."""
-_NAME: Final = re.compile(r"[A-Z]\w*[A-Z]\w*")
-_LEAD: Final = re.compile(
-    rf"(?:{_PAPERS}\s+(?:on|about|of|in|with|for|from|{_USING})|{_METHODS}\s+{_USING}|"
-    rf"(?:{_PAPERS}|{_METHODS}|those)\s+(?:that|which)\s+(?:are\s+)?(?:{_USE}|{_USING}|{_ABOUT}|{_COVER})|"
-    + _any(
-        "the an? any all those these some other such purely standard classical traditional (?:the_)?use_of"
-    )
-    + rf"|{_USING}|{_ABOUT}|on|about|of)\s+(?=\S)",
-    re.IGNORECASE,
-)
-_TAIL: Final = re.compile(rf"\s+{_PAPERS}$|(?<=\w)[- ]based(?:\s+{_METHODS})?$|\s+please$", re.IGNORECASE)
-_TAIL_METHODS: Final = re.compile(rf"(?<=[\w-])\s+{_METHODS}$", re.IGNORECASE)
-_HEADS: Final = re.compile(r"(?:learning|language|graph|kernel|data|model)", re.IGNORECASE)
-_ADJECTIVE: Final = re.compile(r"\w+(?:al|ed|ic|ive|ous|ary|ar|ent|ant|able|less|ing)", re.IGNORECASE)
-_QUOTED: Final = re.compile(
-    r'"[^"]*"|\u201c[^\u201d]*\u201d|\u00ab[^\u00bb]*\u00bb|(?<!\w)\'[^\']{3,}\'(?!\w)'
-)
-_DOCUMENT: Final = re.compile(
-    r"\bwe\s+(?:(?:\w+ly|also|then)\s+)?"
-    + _any(
-        "show propose present study introduce investigate prove describe develop demonstrate consider find "
-        "provide explore "
-        "analy[sz]e discuss derive report use give argue evaluate establish"
-    )
-    + r"\b|\bthis\s+(?:paper|work|article|letter|thesis|note)\b|\bour\s+(?:method|approach|results|model|work)\b",
-    re.IGNORECASE,
-)
-"""What abstracts say, and questions do not."""
-_JOINTS: Final = r"(?:but|and|or|please|that|which|who|are|is|do|does|also)"
-_EDGES: Final = re.compile(
-    rf"^(?:[\s,;:.\-()]|{_JOINTS}\b)+|(?:[\s,;:\-(]|\b{_JOINTS}(?=\s*$))+$", re.IGNORECASE
-)
-_GAPS: Final = re.compile(r"\(\s*\)|(?<=[,;])(?:\s*[,;])+|\s+(?=[,;.?!])")
-
-IsTopic = Callable[[str, str], bool]
-"""Whether a negation of a phrase, such as *without* and *labels*, is a topic of papers."""
+Count = Callable[[str], int]
+"""The number of papers that match an FTS5 expression."""
 
 
 class _Cue(NamedTuple):
@@ -282,25 +71,27 @@ class Exclusions:
     def __init__(self, papers: Catalog, lookup: Lookup) -> None:
         self._catalog = papers
         self._lookup = lookup
-        self._topics: Cache[bool] = Cache(CACHED_TOPICS)
-        self._names: Cache[str] = Cache(CACHED_TOPICS)
+        self._counts: Cache[int] = Cache(CACHED_COUNTS)
+        self._names: Cache[str] = Cache(CACHED_COUNTS)
 
     def read(
         self, q: str, filters: ResolvedFilters, day: int | None
     ) -> tuple[Understood | None, ResolvedFilters, frozenset[int], tuple[str, ...]]:
         """Read a question: what is understood, the filters without papers that are excluded or avoided, the avoided
         papers, and warnings about phrases that too many papers have."""
-        understood = read(q, partial(self._is_topic, day))
+        understood = read(q, partial(self._count, day=day))
         if understood is None:
             return None, filters, frozenset(), ()
-        wanted = understood.wanted
+        wanted, asked = understood.wanted, understood.avoided
         understood = Understood(
             wanted,
             _outside(wanted, self._with_names(understood.excluded, day)),
             _outside(wanted, self._with_names(_related(understood.avoided), day)),
         )
-        left_out, warnings = self._matching(understood.excluded, day)
-        lowered, others = self._matching(understood.avoided, day)
+        left_out, warnings = self._matching(understood.excluded, "", day)
+        # Papers that do without the thing are what is wanted.
+        negated = " OR ".join(form for form in map(_negated, asked) if self._count(form, day))
+        lowered, others = self._matching(understood.avoided, negated, day)
         exclude = filters.exclude | left_out
         return (
             understood,
@@ -309,11 +100,15 @@ class Exclusions:
             warnings + others,
         )
 
-    def _matching(self, things: tuple[str, ...], day: int | None) -> tuple[frozenset[int], tuple[str, ...]]:
-        """The papers with any of the phrases, and a warning if they are too many to be left out."""
+    def _matching(
+        self, things: tuple[str, ...], but: str, day: int | None
+    ) -> tuple[frozenset[int], tuple[str, ...]]:
+        """The papers with any of the phrases that do not match ``but``, and a warning if they are too many to be left
+        out."""
         if not things:
             return frozenset(), ()
-        papers = self._lookup.matching(expression(things), day)
+        having = expression(things)
+        papers = self._lookup.matching(f"({having}) NOT ({but})" if but else having, day)
         if len(papers) <= MAX_SYNTAX_MATCHES:
             return papers, ()
         return frozenset(), (
@@ -345,34 +140,35 @@ class Exclusions:
         [(name, count)] = Counter(map(str.casefold, names)).most_common(1) or [("", 0)]
         return name if count >= TOPIC else ""
 
-    def _is_topic(self, day: int | None, cue: str, thing: str) -> bool:
-        def count() -> bool:
-            forms = any_phrase([f"{cue} {thing}", *([] if cue == "other than" else [f"{thing} free"])])
-            for column, least in (("", TOPIC), ("title : ", TOPIC_TITLES)):
-                negated = self._count(f"{column}({forms})", day)
-                if negated >= least and negated >= TOPIC_SHARE * self._count(
-                    f"{column}({any_phrase([thing])})", day
-                ):
-                    return True
-            return False
-
-        return self._topics.get((cue, thing, day), count)
-
     def _count(self, expression: str, day: int | None) -> int:
         """The papers, as of a day, that match an FTS5 expression."""
-        return self._catalog.count_text(expression, ResolvedFilters(last_day=day))
+        return self._counts.get(
+            (expression, day),
+            lambda: self._catalog.count_text(expression, ResolvedFilters(last_day=day)),
+        )
 
 
 def may_exclude(q: str) -> bool:
     """Whether a text has a word of an exclusion. Most questions have none, and need no reading."""
-    text = q.lower()
-    return any(part in text for part in _PARTS) and _CUE_WORD.search(text) is not None
+    return negations.CUE_WORD.search(q.lower()) is not None
 
 
-def read(q: str, is_topic: IsTopic = lambda cue, thing: False) -> Understood | None:
+def excludes_quoted(q: str) -> bool:
+    """Whether a text without operators excludes a phrase in quotation marks: it is a question, no query."""
+    return (
+        may_exclude(q)
+        and negations.OPERATOR.search(q) is None
+        and any(
+            q[cue.end :].lstrip()[:1] in ('"', "\u201c", "\u201d") for cue in _cues(q) if cue.kind != "non"
+        )
+    )
+
+
+def read(q: str, count: Count = lambda expression: 0) -> Understood | None:
     """Read what a question wants, excludes and avoids; None if it is to be searched for as it is."""
-    if len(q) > MAX_LENGTH or not may_exclude(q) or _DOCUMENT.search(q) or len(words(q)) > MAX_WORDS:
+    if len(q) > MAX_LENGTH or not may_exclude(q) or negations.DOCUMENT.search(q) or len(words(q)) > MAX_WORDS:
         return None
+    q = negations.BEFORE_COLON.sub(", excluding ", negations.LATER.sub(r"\1 excluding \2", q))
     excluded: list[str] = []
     avoided: list[str] = []
     kept: list[str] = []
@@ -385,7 +181,7 @@ def read(q: str, is_topic: IsTopic = lambda cue, thing: False) -> Understood | N
             continue
         limit = cues[number + 1].start if number + 1 < len(cues) else len(q)
         if cue.kind == "non":
-            match = _METHOD.match(q, cue.end)
+            match = negations.METHOD.match(q, cue.end)
             assert match is not None
             end, things = match.end(), [_cleaned(match[0])]
         else:
@@ -393,12 +189,18 @@ def read(q: str, is_topic: IsTopic = lambda cue, thing: False) -> Understood | N
             things = list(_things(q[cue.end : end]))
         if not _are_valid(things) or len(excluded) + len(avoided) + len(things) > MAX_PHRASES:
             continue
-        if (cue.kind != "excluded" or cue.word.endswith("other than")) and any(
-            is_topic(_word(cue), thing) for thing in things
+        before = q[place : cue.start]
+        if _may_be_topic(cue, before) and any(
+            _is_topic(count, cue, q[cue.start : end], one) for one in things
         ):
             continue
+        head = ""
+        if len(things) == 1 and negations.CONTRAST.fullmatch(" ".join(cue.word.split())):
+            written = q[cue.end : end].strip(" ,.?")
+            if head := _shared_head(count, before, written):
+                things = [written]
         (excluded if cue.kind == "excluded" else avoided).extend(things)
-        kept.append(q[place : cue.start])
+        kept.append(f"{before} {head}")
         place = end
     wanted = _joined([*kept, q[place:]])
     excluded = list(_outside(wanted, excluded))
@@ -408,30 +210,72 @@ def read(q: str, is_topic: IsTopic = lambda cue, thing: False) -> Understood | N
     return Understood(wanted, tuple(excluded), tuple(avoided))
 
 
+def _may_be_topic(cue: _Cue, before: str) -> bool:
+    """Whether a negation may be part of a topic: *graphs excluding minors*, but not *graphs, excluding minors*."""
+    word = cue.word.casefold()
+    is_clause = negations.FREE.search(before) is not None
+    return cue.kind != "excluded" or word.endswith("other than") or (word.endswith("ing") and not is_clause)
+
+
+def _is_topic(count: Count, cue: _Cue, written: str, thing: str) -> bool:
+    """Whether a negation is a topic of papers, as *without labels* is."""
+    forms = [any_phrase([re.sub(r"^.*?\b(?=(?:not|no)\b)", "", written.strip())])]
+    if cue.kind != "excluded":
+        forms.append(_negated(thing))
+    elif cue.word.casefold().endswith("other than"):
+        forms.append(any_phrase([f"other than {thing}"]))
+    having = any_phrase([thing])
+    for form, titles in zip(forms, (1, TOPIC_TITLES), strict=False):
+        negated = count(form)
+        share = negated / max(count(having), 1) if negated else 0
+        if share >= RARE_SHARE or (negated >= TOPIC and share >= TOPIC_SHARE):
+            return True
+        if negated >= titles and count(f"title : ({form})") >= max(
+            titles, TOPIC_SHARE * count(f"title : ({having})")
+        ):
+            return True
+    return False
+
+
+def _negated(thing: str) -> str:
+    """The FTS5 expression of papers that do without a thing."""
+    return any_phrase([*(f"{word} {thing}" for word in negations.NEGATIONS), f"{thing} free"])
+
+
+def _shared_head(count: Count, before: str, thing: str) -> str:
+    """*retrieval*, for what stands before the negation in *sparse but not dense retrieval*; empty if there is none."""
+    first, _, head = thing.partition(" ")
+    match = negations.LAST_WORD.search(before)
+    if match is None or not head or match[1] in STOP_WORDS:
+        return ""
+    shared = any_phrase([f"{match[1]} {head}", f"{match[1]} and {first}", f"{first} and {match[1]}"])
+    return head if count(shared) >= TOPIC else ""
+
+
 def expression(things: Iterable[str]) -> str:
     """The FTS5 expression of papers with any of these phrases. One such as *deep learning for medical images* has two
     phrases, which a paper may have apart."""
     return " OR ".join(
-        f"({' AND '.join(any_phrase([part]) for part in _REST.split(thing) if words(part))})"
+        f"({' AND '.join(any_phrase([part]) for part in negations.REST.split(thing) if words(part))})"
         for thing in things
     )
 
 
 def _cues(q: str) -> Iterator[_Cue]:
     """The negations of a text that are not parts of terms, quotations or titles."""
-    fixed = [match.span() for pattern in (_KEPT, _QUOTED) for match in pattern.finditer(q)]
-    for match in _CUE.finditer(q):
+    fixed = [match.span() for pattern in (negations.KEPT, negations.QUOTED) for match in pattern.finditer(q)]
+    for match in negations.CUE.finditer(q):
         kind = match.lastgroup or ""
         start, end = match.span()
         text = match[0].strip()
         if any(start < last and first < end for first, last in fixed):
             continue
         if kind == "non":
-            if not _METHOD.match(q, end):
+            if not negations.METHOD.match(q, end):
                 continue
-        elif _NOT_BEFORE.match(q, end):
+        elif negations.NOT_BEFORE.match(q, end):
             continue
-        if _BARE.match(text) and not _OF_PAPERS.search(q, 0, start):
+        if negations.BARE.match(text) and not negations.OF_PAPERS.search(q, 0, start):
             continue  # what is not said to be about papers
         if (
             text.istitle()
@@ -443,45 +287,50 @@ def _cues(q: str) -> Iterator[_Cue]:
         yield _Cue(kind, text, start, end)
 
 
-def _word(cue: _Cue) -> str:
-    """The word of a negation in the phrases of papers."""
-    word = cue.word.casefold()
-    return "other than" if word.endswith("other than") else "non" if cue.kind == "non" else "without"
-
-
 def _scope(q: str, cue: _Cue, limit: int) -> int:
     """The end of what a negation applies to; that of the negation itself if this is no thing."""
-    relative = _RELATIVE.match(q, cue.end)
-    end = _END.search(q, relative.end() if relative else cue.end, limit)
-    if end is not None and end[0].casefold() in ("that", "which", "who"):
-        return cue.end  # what is excluded is narrower than its phrase
+    start = cue.end
+    while match := negations.LEAD.match(q, start + len(q[start:]) - len(q[start:].lstrip())):
+        start = match.end()
+    relative = negations.RELATIVE.match(q, cue.end)
+    end = negations.END.search(q, max(start, relative.end() if relative else 0), limit)
     last = end.start() if end else limit
+    is_relative = end is not None and end[0].casefold() in ("that", "which", "who")
+    if is_relative and (q[: cue.start].strip() or not q[:last].rstrip().endswith(",")):
+        return cue.end  # what is excluded is narrower than its phrase
     clause = q[cue.end : last]
     comma = clause.find(",")
     if comma >= 0:
-        examples = _EXAMPLES.match(clause, comma)
+        examples = negations.EXAMPLES.match(clause, comma)
         later = clause[comma:]
         # A list ends with "and" or "or", and its parts are short: surveys, reviews and tutorials.
-        parts = _LIST.split(clause[(examples.end() if examples else 0) :].strip(" ,"))
-        is_list = _JOINED.search(later) and all(len(words(part)) <= 4 for part in parts)
-        if not (is_list or examples) or not clause[:comma].strip():
+        parts = negations.LIST.split(clause[(examples.end() if examples else 0) :].strip(" ,"))
+        is_list = negations.JOINED.search(later) and all(len(words(part)) <= 4 for part in parts)
+        if cue.word.casefold().endswith("than") and examples:
+            last = cue.end + comma  # examples of what is wanted
+        elif not (is_list or examples) or not clause[:comma].strip():
             last = cue.end + comma
-    if (
-        (cue.kind == "avoided" or _OF_KIND.search(q, 0, cue.start))
-        and (rest := _REST.search(q, cue.end + 1, last))
-        and q[cue.end : rest.start()].strip()
-    ):
+    if cue.kind == "avoided" or negations.OF_KIND.search(q, 0, cue.start):
+        rest = negations.REST.search(q, start + 1, last)
+    else:
+        rest = None if negations.FREE.search(q[: cue.start]) else negations.PLACE.search(q, start + 1, last)
+    if rest and (thing := q[start : rest.start()].strip()) and not negations.GENERIC.fullmatch(thing):
         last = rest.start()
     return last
 
 
 def _things(clause: str) -> Iterator[str]:
     """The phrases that a clause names: *deep learning methods such as CNNs or RNNs* has three."""
-    head, *examples = _EXAMPLES.split(clause, maxsplit=1)
-    parts = [part for text in (head, *examples) for part in _LIST.split(text.strip(" ,."))]
+    head, *examples = negations.EXAMPLES.split(negations.TRAILING.sub("", clause), maxsplit=1)
+    parts = [part for text in (head, *examples) for part in negations.LIST.split(text.strip(" ,."))]
     last = words(parts[-1])
     for part in parts:
-        if len(parts) > 1 and part is not parts[-1] and len(last) > 1 and _ADJECTIVE.fullmatch(part.strip()):
+        if (
+            len(parts) > 1
+            and part is not parts[-1]
+            and len(last) > 1
+            and negations.ADJECTIVE.fullmatch(part.strip())
+        ):
             yield _cleaned(f"{part} {' '.join(last[1:])}")  # supervised or unsupervised learning
         elif cleaned := _cleaned(part):
             yield cleaned
@@ -490,15 +339,15 @@ def _things(clause: str) -> Iterator[str]:
 def _cleaned(part: str) -> str:
     """A phrase without articles and without words such as *papers on* and *methods*."""
     text = part.strip(" \t\n,.'\"\u201c\u201d()-")
-    while match := _LEAD.match(text):
+    while match := negations.LEAD.match(text):
         text = text[match.end() :]
-    text = _TAIL.sub("", text)
-    shorter = _TAIL_METHODS.sub("", text)
+    text = negations.TAIL.sub("", text)
+    shorter = negations.TAIL_METHODS.sub("", text)
     if (len(words(shorter)) > 1 and not shorter.endswith("language")) or (
-        _NAME.fullmatch(shorter) and not text.isupper()
+        negations.NAME.fullmatch(shorter) and not text.isupper()
     ):
         text = shorter
-    return " ".join(text.split()) if not _HEADS.fullmatch(text) else part.strip()
+    return " ".join(text.split()) if not negations.HEADS.fullmatch(text) else part.strip()
 
 
 def _outside(wanted: str, things: Iterable[str]) -> tuple[str, ...]:
@@ -509,14 +358,14 @@ def _outside(wanted: str, things: Iterable[str]) -> tuple[str, ...]:
 
 def _related(things: tuple[str, ...]) -> tuple[str, ...]:
     """The phrases with their other words."""
-    return (*things, *(word for thing in things for word in RELATED.get(thing.casefold(), ())))
+    return (*things, *(word for thing in things for word in negations.RELATED.get(thing.casefold(), ())))
 
 
 def _are_valid(things: Iterable[str]) -> bool:
     """Whether there are phrases, and each is one that papers may have."""
     counts = [
         0
-        if _GENERIC.fullmatch(thing) or _CLAUSE.search(thing) or not _has_words(thing)
+        if negations.GENERIC.fullmatch(thing) or negations.CLAUSE.search(thing) or not _has_words(thing)
         else len(words(thing))
         for thing in things
     ]
@@ -529,5 +378,5 @@ def _has_words(text: str) -> bool:
 
 def _joined(parts: Iterable[str]) -> str:
     """The parts of a text that remain, without the joints and punctuation between them and what was taken out."""
-    text = " ".join(stripped for part in parts if (stripped := _EDGES.sub("", part)))
-    return _EDGES.sub("", " ".join(_GAPS.sub("", text).split()))
+    text = " ".join(stripped for part in parts if (stripped := negations.EDGES.sub("", part)))
+    return negations.EDGES.sub("", " ".join(negations.GAPS.sub("", text).split()))

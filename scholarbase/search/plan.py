@@ -25,7 +25,7 @@ from scholarbase.models.encoders import STATIC
 from scholarbase.models.limits import MAX_DEPTH, Engine, Fusion, Mode
 from scholarbase.models.requests import SearchRequest
 from scholarbase.models.responses import Understood
-from scholarbase.search.exclusions import Exclusions
+from scholarbase.search.exclusions import Exclusions, excludes_quoted
 from scholarbase.search.fusion import DENSE_FIRST, FIRST
 from scholarbase.search.known_items import MAY_BE_ID, MOST_SHARING, KnownItem, KnownItems
 from scholarbase.search.lookup import MAX_SYNTAX_MATCHES, Lookup
@@ -266,6 +266,8 @@ class Planner:
         if mode == "dense" or syntax == "plain" or request.engine not in (None, "fts5"):
             return filters, False, None, ()
         if syntax == "auto" and not (query_syntax.MARKS.search(q) and query_syntax.is_syntax(q)):
+            return filters, False, None, ()
+        if syntax == "auto" and request.negation == "auto" and excludes_quoted(q):
             return filters, False, None, ()
         matches: frozenset[int] | None = None
         try:
