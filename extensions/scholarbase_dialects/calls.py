@@ -81,12 +81,17 @@ class Calls:
         self.begun.append(({**recorded, **arguments}, list(ids), [known[one] for one in ids if one in known]))
 
     def search(self, q: str, **arguments: Any) -> SearchResponse:
-        """Search for a text, which is read as plain words. Raises as ``Library.search``.
+        """Search for a text, which is read as plain words, exclusions too. Raises as ``Library.search``.
 
         A text without readable characters finds nothing, and so do dates that exclude each other.
         """
         text = plain_query(q)
-        arguments = {"syntax": "plain", **arguments, "as_of": self._date(arguments.pop("as_of", None))}
+        arguments = {
+            "syntax": "plain",
+            "negation": "off",
+            **arguments,
+            "as_of": self._date(arguments.pop("as_of", None)),
+        }
         if not text or _excludes_all(arguments):
             recorded = {name: value for name, value in {"q": q, **arguments}.items() if value}
             self.begun.append((recorded, [], []))

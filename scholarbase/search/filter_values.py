@@ -12,7 +12,7 @@ from typing import Any, Final, Literal
 
 from rapidfuzz import fuzz, process
 
-from scholarbase.errors import VectorIndexError
+from scholarbase.errors import InvalidRequest, VectorIndexError
 from scholarbase.indexes.catalog import Catalog
 from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters, category_forms, venue_key
 from scholarbase.indexes.vectors.index import VectorIndex
@@ -50,7 +50,9 @@ _LIMITS: Final = {
 """What no paper of a library is or has: with a limit, and where there is none."""
 _FILTERS: Final[Mapping[Field, str]] = {"category": "categories", "venue": "venues", "type": "types"}
 """The attribute of resolved filters."""
-_NOT: Final = re.compile(r"(?:[-!]\s*|(?:no|not|non)\s+)(?=\w)", re.IGNORECASE)
+_NOT: Final = re.compile(r"(?:[-!~]\s*|(?:no|not|non)\s+)(?=\w)", re.IGNORECASE)
+_PLAIN: Final = re.compile(r"[\w.&/-]+")
+"""Categories that a warning names. Records of arXiv's have notes too: *(Learning*, *68T50,*."""
 _NOT_LETTERS: Final = re.compile(r"[\W_]+")
 _ABBREVIATION: Final = re.compile(r"\(([\w &-]{2,20})\)")
 _SMALL_WORDS: Final = frozenset(("a", "an", "and", "der", "des", "et", "for", "in", "of", "on", "the"))
@@ -103,11 +105,21 @@ class FilterValues:
         self._limits: Cache[int | None] = Cache(8)
 
     def categories(self, names: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """The library's categories for these names, () if a name means all, and a warning about unknown names."""
+        """The library's categories for these names, () if a name means all, and a warning about unknown names.
+
+        Raises:
+            InvalidRequest: a name begins with a sign that leaves out.
+        """
+        check_kept("category", names)
         return self._resolve("category", names, _category_spellings)
 
     def venues(self, names: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """The keys of these venues, () if a name means all, and a warning about unknown names."""
+        """The keys of these venues, () if a name means all, and a warning about unknown names.
+
+        Raises:
+            InvalidRequest: a name begins with a sign that leaves out.
+        """
+        check_kept("venue", names)
         return self._resolve("venue", names, self._venue_spellings)
 
     def types(self, names: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
@@ -187,8 +199,16 @@ class FilterValues:
         return self._present.get((field, value), lambda: self._vectors.first(filters) is not None)
 
     def _values(self, field: Field) -> dict[str, int]:
-        """The most frequent values, and the number of papers of each."""
-        return self._lists.get(field, lambda: self._vectors.values(_FIELDS[field][0], _LISTED))
+        """The most frequent values, and the number of papers of each; none if the index cannot list them."""
+
+        def read() -> dict[str, int]:
+            values = self._vectors.values(_FIELDS[field][0], _LISTED)
+            return {one: values[one] for one in values if field != "category" or _PLAIN.fullmatch(one)}
+
+        try:
+            return self._lists.get(field, read)
+        except VectorIndexError:
+            return {}
 
     def _by_spelling(self, field: Field) -> dict[str, list[str]]:
         """The values by their letters alone, those of venues by abbreviations in parentheses too."""
@@ -248,6 +268,16 @@ def _nearest(near: Mapping[str, Sequence[str]]) -> str:
         for name, found in near.items()
         if found
     )
+
+
+def check_kept(field: str, names: Sequence[str]) -> None:
+    """Raise InvalidRequest for a name that begins with a minus, ``!`` or ``~``: only types can be left out."""
+    for name in names:
+        if name[:1] in ("-", "!", "~"):
+            raise InvalidRequest(
+                f"{field} {shown(name, MAX_SHOWN)} would leave papers out, but this filter only keeps papers: name "
+                "what to keep, or leave papers out with exclude or exclude_ids."
+            )
 
 
 def listed(values: Sequence[str], most: int = WARNED_VALUES) -> str:

@@ -22,7 +22,7 @@ from scholarbase.models.requests import EdgeBody, Filters
 from scholarbase.models.sets import PREFIX, is_set
 from scholarbase.models.status import STATUSES
 from scholarbase.search.cache import Cache
-from scholarbase.search.filter_values import FilterValues, listed
+from scholarbase.search.filter_values import FilterValues, check_kept, listed
 
 MAX_SYNTAX_MATCHES: Final = 200_000
 """Matches of one FTS5 expression whose ids are needed."""
@@ -144,10 +144,12 @@ class Lookup:
         """The papers by any of the authors, None without authors, and a warning about unknown ones.
 
         Raises:
-            InvalidRequest: they are too many or have too many papers, or a name is only initials.
+            InvalidRequest: they are too many or have too many papers, or a name is only initials or begins with a sign
+                that leaves out.
         """
         if not authors:
             return None, ()
+        check_kept("author", authors)
         ids = {one: author_names.canonical_id(one) for one in authors}
         found = self._catalog.find_authors(ids.values())
         numbers, unknown = set(found.values()), []

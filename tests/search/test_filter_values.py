@@ -140,6 +140,35 @@ def test_many_long_unknown_values_have_short_warnings(library: Library) -> None:
         library.search("lattice", venue=["v" * 10_000])
 
 
+@pytest.mark.parametrize("name", ["category", "venue", "author"])
+@pytest.mark.parametrize("sign", "-!~")
+def test_only_types_are_left_out(library: Library, name: str, sign: str) -> None:
+    message = f"{name} '{sign}cs.CL' would leave papers out, but this filter only keeps papers"
+    with pytest.raises(InvalidRequest, match=re.escape(message)):
+        library.search("lattice", **{name: ["hep-th", f"{sign}cs.CL"]})  # type: ignore[arg-type]
+
+
+def test_an_index_that_cannot_list_values_warns(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*arguments: Any) -> Any:
+        raise VectorIndexError("No appropriate index for faceting: `types`.")
+
+    with Library.open(library.path) as other:
+        monkeypatch.setattr(other._vectors, "values", fail)
+        [warning] = other.search("lattice", type="foo").warnings
+        assert warning.endswith("has a publication type.")
+        assert other.search("lattice", type="Review").total == 2
+
+
+def test_notes_among_categories_are_no_nearest_values(tmp_path: Path) -> None:
+    line = {"id": "1706.00001", "title": "Lattice", "categories": "cs.LG (Learning Learning,", "abstract": "A lattice.",
+            "versions": [{"version": "v1", "created": "2017-06-12"}]}  # fmt: skip
+    (tmp_path / "arxiv.jsonl").write_text(json.dumps(line) + "\n")
+    ingest([tmp_path / "arxiv.jsonl"], tmp_path / "library")
+    with Library.open(tmp_path / "library") as found:
+        [warning] = found.search("lattice", category="machine learning").warnings
+        assert warning.endswith("The most frequent are 'cs', 'cs.LG'.")
+
+
 def test_values_pass_as_sent_if_the_vectors_cannot_be_read(
     library: Library, monkeypatch: pytest.MonkeyPatch
 ) -> None:
