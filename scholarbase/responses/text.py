@@ -410,8 +410,8 @@ def _relevance(item: Mapping[str, Any]) -> Iterator[str]:
         yield f"score {_number(item['score'])}"
     for leg in item.get("explain") or ():
         facts = [f"{name} {_number(leg[name])}" for name in ("rank", "score", "share") if name in leg]
-        if leg.get("terms"):
-            facts.append(f"terms {', '.join(map(plain, leg['terms']))}")
+        lists = (("terms", "terms"), ("cited_by", "cited by"), ("cites", "cites"))
+        facts += [f"{name} {', '.join(map(plain, leg[key]))}" for key, name in lists if leg.get(key)]
         yield f"{plain(leg['leg'])}: {', '.join(facts)}"
     if item.get("seeds") is not None:
         yield f"reached by {_count(item['seeds'], 'seed')}"

@@ -16,6 +16,7 @@ from scholarbase.indexes.citations import EdgeRow, insert_edges
 from scholarbase.indexes.schema import open_for_building
 from scholarbase.ingest.job import ingest
 from scholarbase.ingest.plans import IngestRules
+from scholarbase.responses.text import as_text
 from scholarbase.search.library import Library
 from scholarbase.settings import load_settings
 from tests.conftest import sample_edges, snapshot_of
@@ -161,3 +162,14 @@ def test_a_direction_with_too_many_edges_is_left_out(tmp_path: Path) -> None:
         assert is_reference.tolist() == [True, False, True, True]
         assert len(citations.linked(connection, [9, 1], most=4).far) == 8
         assert len(citations.linked(connection, [], most=4).far) == 0
+
+
+def test_the_text_of_an_explanation_names_the_linked_papers(library: Library) -> None:
+    response = library.search(QUESTIONS[0], limit=1, explain=True, fields=["title"])
+    [graph] = [leg for leg in response.results[0].explain or () if leg.leg == "graph"]
+    assert isinstance(graph.cited_by, tuple)
+    text = as_text(response.to_dict())
+    assert (
+        f"graph: rank {graph.rank}, score {graph.score:.4g}, share {graph.share:.4g}, cited by {graph.cited_by[0]}"
+        in text
+    )
