@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
+from scholarbase.markup.html import decode_entities
+
 _SUFFIXES: Final = frozenset({"jr", "sr", "ii", "iii", "iv", "phd", "md"})
 _INITIALS: Final = re.compile(r"(?:[^\W\d_]\.?-?){1,4}")
 _AND: Final = re.compile(r"(?:^|(?<=\s))and(?=\s|$)|;", re.IGNORECASE)
@@ -130,6 +132,7 @@ def display_name(name: str) -> str:
 
 def split_keywords(text: str) -> tuple[str, ...]:
     """The distinct keywords in a list with semicolons or, without any, with commas."""
+    text = decode_entities(text)
     parts = text.split(";" if ";" in text else ",")
     return tuple(dict.fromkeys(word for part in parts if (word := " ".join(part.split()))))
 
@@ -149,7 +152,7 @@ def _is_initials(part: str) -> bool:
 
 def split_names(text: str) -> tuple[list[str], bool]:
     """The names in a list with ``and`` or semicolons outside braces, and whether it ends with others."""
-    pieces, start = [], 0
+    text, pieces, start = decode_entities(text), [], 0
     for match in _AND.finditer(outside_braces(text)):
         pieces.append(text[start : match.start()])
         start = match.end()

@@ -22,6 +22,7 @@ from scholarbase.bibliographies.references import (
 from scholarbase.bibliographies.years import first_year, whole_day
 from scholarbase.identifiers import field_ids
 from scholarbase.markup import plain
+from scholarbase.markup.html import decode_entities
 
 START: Final = re.compile(r"^TY[ ]{1,4}-", re.MULTILINE)
 _TAG: Final = re.compile(r"([A-Z][A-Z0-9])[ ]{1,4}-[ ]?(.*)")
@@ -87,7 +88,9 @@ def _reference(lines: list[str], begin: int, purpose: Purpose) -> Reference:
         return unreadable(raw, begin, "The RIS record is broken: it does not start with TY  -.")
     record = _values(lines)
     names = next((record[tag] for tag in _AUTHORS if record.get(tag)), ())
-    names = [name for listed in names for part in listed.split(";") if (name := part.strip())]
+    names = [
+        name for listed in names for part in decode_entities(listed).split(";") if (name := part.strip())
+    ]
     ids = [
         name
         for tag, scheme in _ID_TAGS.items()

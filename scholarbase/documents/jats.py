@@ -25,12 +25,12 @@ from scholarbase.documents.model import (
     FullText,
     Metadata,
 )
+from scholarbase.markup.html import tex_body
 
 MAX_BYTES: Final = 80_000_000
 MAX_DEPTH: Final = 100
 MAX_ELEMENTS: Final = 500_000
 _SCHEMES: Final = {"doi": "DOI:", "pmid": "PMID:", "pmcid": "PMCID:", "pmc": "PMCID:", "arxiv": "arXiv:"}
-_TEX_BODY: Final = re.compile(r"\\begin\{document\}(.*?)\\end\{document\}", re.DOTALL)
 _FIGURES: Final = frozenset({"fig", "table-wrap"})
 _CONTAINERS: Final = frozenset(
     {
@@ -395,9 +395,7 @@ class _Reader:
         """A formula as LaTeX where the article has it, else the text of its MathML."""
         tex = next(_found(element, "tex-math"), None)
         if tex is not None:
-            text = "".join(tex.itertext())
-            body = _TEX_BODY.search(text)
-            latex = " ".join((body[1] if body else text).split()).strip("$ ")
+            latex = " ".join(tex_body("".join(tex.itertext())).split()).strip("$ ")
             return f"${latex}$" if latex else ""
         return " ".join(" ".join(part for part in element.itertext() if part.strip()).split())
 

@@ -23,21 +23,26 @@ _TIMES: Final = 3
 """How often entities are decoded: some texts were escaped twice."""
 _ENTITY: Final = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
 _TAG: Final = re.compile(
-    r"<(/?)(?:(jats|mml|m|ns\d|xocs|ce):)?([A-Za-z][A-Za-z0-9-]{0,30})"
-    r"((?:\s+[\w:.-]{1,40}\s{0,3}=\s{0,3}(?:\"[^\"<]{0,500}\"|'[^'<]{0,500}'))*)\s{0,5}(/?)>"
+    r"<(/?)(?:(jats|mml|m|ns\d|xocs|ce|o|st1|tei):)?([A-Za-z][A-Za-z0-9-]{0,30})"
+    r"((?:\s+[\w:.-]{1,40}\s{0,3}=\s{0,3}(?:\"[^\"<]{0,500}\"|'[^'<]{0,500}'|[^\s\"'<>=]{1,500}?))*)\s{0,5}(/?)>"
 )
-_NO_TEXT: Final = re.compile(r"<!--.{0,300}?-->|<!\[CDATA\[|\]\]>|<\?[^<>]{0,200}\?>", re.DOTALL)
+_NO_TEXT: Final = re.compile(
+    r"<!--.{0,300}?-->|<!\[CDATA\[|\]\]>|<\?[^<>]{0,200}\?>|<(?P<code>script|style)\b[^<>]{0,200}>.{0,1000}?</(?P=code)>",
+    re.DOTALL | re.IGNORECASE,
+)
 _STYLES: Final = names(
     """
     i b u em strong sub sup inf sc scp tt span italic bold small big font a abbr roman sans-serif monospace
     underline overline strike s del ins mark code cite ext-link xref named-content styled-content
-    inline-formula tex-math math q uri email tiny label alternatives inline-graphic
+    inline-formula tex-math math q uri email tiny label alternatives inline-graphic hi
     """
 )
+_ALONE: Final = names("img graphic wbr")
+"""Tags without another end."""
 _BLOCKS: Final = names(
     """
     p div br hr li ul ol dl dt dd title sec list list-item h1 h2 h3 h4 h5 h6 abstract abstracttext td tr th
-    table tbody disp-formula break section para sec-type blockquote pre
+    table tbody disp-formula break section para sec-type blockquote pre center
     """
 )
 _MATH: Final = (
@@ -48,15 +53,22 @@ _TEX_MATH: Final = (
     re.compile(r"<(?:jats:)?tex-math(?:\s[^<>]{0,300})?>"),
     re.compile(r"</(?:jats:)?tex-math>"),
 )
-_TEX_BODY: Final = re.compile(r"\\begin\{document\}(.*?)\\end\{document\}", re.DOTALL)
 _PREFIX: Final = re.compile(r"(</?)(?:mml|m):")
+_NO_TAG: Final = re.compile(r"<(?![A-Za-z/!])")
+_ANY_TAG: Final = re.compile(r"</?[A-Za-z][^<>]*>")
+
+
+def decode_entities(text: str) -> str:
+    """The text with characters in place of the entities of HTML."""
+    for _ in range(_TIMES):
+        if "&" not in text or text == (text := _ENTITY.sub(_character, text)):
+            break
+    return text
 
 
 def decode_html(text: str) -> str:
     """The text without entities and tags. Blocks are separated by a space."""
-    for _ in range(_TIMES):
-        if "&" not in text or text == (text := _ENTITY.sub(_character, text)):
-            break
+    text = decode_entities(text)
     if "<" not in text:
         return text
     if "math" in text:
@@ -73,7 +85,11 @@ def decode_html(text: str) -> str:
         name = match[3].lower()
         if name in _BLOCKS:
             instead = " "
-        elif match[2] or (name in _STYLES and (match[5] or (name in ends and name in begins))):
+        elif (
+            match[2]
+            or (name in _STYLES and (match[5] or (name in ends and name in begins)))
+            or (name in _ALONE and (name == "wbr" or match[4] or match[5]))
+        ):
             instead = _caret(text, match) if name == "sup" and not match[1] else ""
         else:
             continue
@@ -107,17 +123,24 @@ def _caret(text: str, opening: re.Match[str]) -> str:
 
 
 def _tex_formula(content: str) -> str:
-    body = _TEX_BODY.search(content)
-    content = (body[1] if body else content).strip().strip("$")
-    return decode(f"${content}$")
+    return decode(f"${tex_body(content).strip().strip('$')}$")
+
+
+def tex_body(content: str) -> str:
+    """What a document of TeX has between its begin and end, or the text itself if it is not such a document."""
+    _, begin, rest = content.partition("\\begin{document}")
+    body, end, _ = rest.partition("\\end{document}")
+    return body if begin and end else content
 
 
 def _formula(content: str) -> str:
     """MathML in one line: ``msub`` and ``msup`` with their indices, ``mfrac`` with a slash."""
+    # Its entities are decoded already.
+    content = _NO_TAG.sub("&lt;", _PREFIX.sub(r"\1", content.replace("&", "&amp;")))
     try:
-        root = ElementTree.fromstring(_PREFIX.sub(r"\1", f"<math>{content}</math>"))
+        root = ElementTree.fromstring(f"<math>{content}</math>")
     except ElementTree.ParseError:
-        return content
+        return html.unescape(_ANY_TAG.sub("", content))
     return _linear(root)
 
 

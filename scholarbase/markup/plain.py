@@ -31,16 +31,22 @@ _LONGEST: Final = 5_000
 _LONGEST_WORD: Final = 500
 _FORMULA: Final = re.compile(r"\$|\\[(\[]|\\(?:ce|ensuremath)\b|<(?:mml:|m:)?math\b|<(?:jats:)?tex-math\b")
 _HEADING: Final = re.compile(
-    r"\s*(?:<(?:jats:)?title>\s*(?:abstract|summary)\s*[:.]?\s*</(?:jats:)?title>"
+    r"\s*(?:(?:<[\w:-]{1,40}(?:\s[^<>]{0,200})?>\s*){1,4}(?:abstract|summary)\s*[:.]?\s*"
+    r"(?:</[\w:-]{1,40}>\s*)+(?=\s*(?-i:[^\sa-z]))"
     r"|(?:abstract|summary)(?:\s*[:.\u2014\u2013]|\s+-|\s*\n)\s*"
     r"|(?-i:ABSTRACT|SUMMARY)\s+(?=(?-i:[A-Z0-9]))"
-    r"|abstract\s+(?=(?-i:We|This|In|The|A|An|Our|It|To|For|With|Recent|These|Although|While|Despite|As|On)\s))",
+    r"|(?-i:Abstract)\s+(?=(?-i:An?\s|[A-Z][A-Za-z-]*(?::|\s+[a-z]))))",
     re.IGNORECASE,
 )
 _RIGHTS: Final = re.compile(
-    r"\s*(?:(?:copyright\s*)?(?:\u00a9|\(c\))|copyright)\s*(?:\(c\)\s*)?(?:19|20)\d\d[^\n]{0,120}$",
+    r"(?:\s?(?:copyright\s?)?\u00a9\s?(?:\(c\)\s?)?(?:19|20)\d\d(?=\W*(?-i:[^\Wa-z]|by\b|the\b|all\b|$))[^\n]{0,120}"
+    r"|(?:\s?copyright\s?\(c\)|(?:^|(?<=[.!?)\]])\s)(?:copyright|\(c\)))\s?(?:19|20)\d\d"
+    r"(?:[\s,]+(?:(?-i:[^\sa-z])\S*"
+    r"|(?:by|the|of|and|for|on|in|behalf|de|des|all|rights|reserved|published|under|license)\b\S*)){0,20}"
+    r")[.\s]*$",
     re.IGNORECASE,
 )
+"""Without the sign of copyright, only names and the usual words follow the year."""
 _RIGHTS_FIRST: Final = re.compile(
     r"\s*(?:copyright\s*)?\u00a9\s*(?:19|20)\d\d,?(?:\s+(?:by\s+)?(?:the\s+)?[A-Z][\w&.-]*){0,6}[.:]?\s+(?=[A-Z])"
 )
@@ -78,7 +84,7 @@ def plain(text: str, *, braces: bool = False) -> str:
 def plain_abstract(text: str, *, braces: bool = False) -> str:
     """As :func:`plain`, without the heading of the abstract and the publisher's line of rights."""
     text = plain(_without_heading(text), braces=braces) or plain(text, braces=braces)
-    if "\u00a9" in text or "(c)" in text or "opyright" in text:
+    if "\u00a9" in text or "(c)" in text.lower() or "opyright" in text:
         if text.startswith(("\u00a9", "Copyright")):
             text = _RIGHTS_FIRST.sub("", text, count=1)
         text = _RIGHTS.sub("", text) or text

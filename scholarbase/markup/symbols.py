@@ -56,7 +56,9 @@ _OTHERS: Final = {
     "textcelsius": "°C", "textperiodcentered": "·", "texteuro": "€", "textsterling": "£", "pounds": "£", "euro": "€",
     "textyen": "¥", "textsection": "§", "S": "§", "textparagraph": "¶", "P": "¶", "textonehalf": "½",
     "textonequarter": "¼", "textthreequarters": "¾", "textminus": "\u2212", "textrightarrow": "→",
-    "textleftarrow": "←", "textgreek": "", "guillemotleft": "«", "guillemotright": "»", "quotedblbase": "\u201e",
+    "textleftarrow": "←", "textgreek": "", "guillemotleft": "«", "guillemotright": "»",
+    "guillemetleft": "«", "guillemetright": "»", "glqq": "\u201e", "grqq": "\u201c", "flqq": "«", "frqq": "»",
+    "quotedblbase": "\u201e",
     "quotesinglbase": "\u201a", "textexclamdown": "¡", "textquestiondown": "¿", "slash": "/", "textdagger": "†",
     "dag": "†", "ddag": "‡", "degree": "°", "micro": "μ", "celsius": "°C", "ohm": "Ω", "angstrom": "Å",
     "TeX": "TeX", "LaTeX": "LaTeX", "LaTeXe": "LaTeX2e", "BibTeX": "BibTeX", "XeTeX": "XeTeX",
@@ -131,6 +133,9 @@ FUNCTIONS: Final = names(
     """
 )
 """Names of functions, which stand apart from their arguments."""
+
+IN_FORMULAS: Final = frozenset(["sin", "cos", "tan"])
+"""Functions that are left out of prose, as in the texts of existing snapshots."""
 
 WITHOUT_ARGUMENT: Final = names(
     """

@@ -20,6 +20,7 @@ from scholarbase.markup.symbols import (
     FENCES,
     FUNCTIONS,
     GREEK,
+    IN_FORMULAS,
     MATH_ACCENTS,
     NOT_IN_PROSE,
     STYLES,
@@ -35,6 +36,8 @@ _DEPTH: Final = 40
 """Nested braces and accents that are read as such."""
 _LONGEST_FORMULA: Final = 3000
 """Tokens of a formula: a dollar sign that no other closes within so many stands for itself."""
+_LONGEST_OPTION: Final = 20
+"""Tokens in square brackets."""
 _SHORT: Final = 40
 _MARK: Final = re.compile(r"[\\{}~]")
 _SCRIPT_OR_COMMAND: Final = re.compile(r"[\\^_]")
@@ -265,7 +268,9 @@ class _Reader:
             self._accent(name, out, end, depth)
         elif not name.isalpha():
             self._escape(name, out, end, depth)
-        elif name in FUNCTIONS and math:
+        elif name == "deg" and not math and (out.last.isdigit() or self._at == end):
+            out.add("°")
+        elif name in FUNCTIONS and (math or name not in IN_FORMULAS):
             self._skip_space(end)
             out.add_word(name)
         elif name in SYMBOLS and (math or name not in NOT_IN_PROSE):
@@ -282,9 +287,10 @@ class _Reader:
         elif name == "sqrt":
             self._skip_option(end)
             out.add(f"√{_enclosed(self._argument(end, depth, math=True))}")
-        elif name in ("SI", "qty", "SIrange"):
-            number, unit = (self._argument(end, depth, math=True) for _ in range(2))
-            out.add(f"{number} {unit}")
+        elif name in ("SI", "qty", "SIrange", "qtyrange"):
+            count = 3 if name.endswith("range") else 2
+            *numbers, unit = (self._argument(end, depth, math=True) for _ in range(count))
+            out.add("\u2013".join(numbers) + f" {unit}")
         elif name == "ce":
             out.add(self._molecule(end, depth))
         elif name in ("textsuperscript", "textsubscript", "sp", "sb"):
@@ -308,8 +314,11 @@ class _Reader:
                 self._tokens[self._at] = self._tokens[self._at][1:] or " "
         elif len(name) == 1 and out.last.isalnum() and not math:  # a difference of sets: V\U
             out.add(token)
+        elif name[0] == "n" and name[1:2].isupper() and not math:  # a written end of a line: \nWe
+            out.add(f" {name[1:]}")
         else:
             out.drop_command()
+            self._skip_option(end, before="{")
             self._skip_space(end)
 
     def _skip_space(self, end: int) -> None:
@@ -320,15 +329,18 @@ class _Reader:
             else:
                 self._at += 1
 
-    def _skip_option(self, end: int) -> None:
-        """Skip an argument in square brackets."""
-        token = self._tokens[self._at] if self._at < end else ""
-        if token[:1] == "[" and "]" in token:
-            rest = token[token.index("]") + 1 :]
-            if rest:
-                self._tokens[self._at] = rest
-            else:
-                self._at += 1
+    def _skip_option(self, end: int, before: str = "") -> None:
+        """Skip an argument in square brackets, if what follows it starts so."""
+        if self._at == end or self._tokens[self._at][:1] != "[":
+            return
+        for at in range(self._at, min(end, self._at + _LONGEST_OPTION)):
+            _, bracket, rest = self._tokens[at].partition("]")
+            following = rest or (self._tokens[at + 1] if at + 1 < end else "")
+            if bracket and following.startswith(before):
+                self._tokens[at] = rest
+                self._at = at if rest else at + 1
+            if bracket:
+                return
 
     def _symbol(self, symbol: str, out: _Text, end: int, *, keeps: bool) -> None:
         """A symbol. TeX reads no space after its command; one on both sides stays, and all of them if it ``keeps``

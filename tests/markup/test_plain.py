@@ -78,6 +78,12 @@ COMMANDS = [
     (r"\LaTeX{} and \TeX", "LaTeX and TeX"),
     (r"\copyright{} 2020 \textregistered", "© 2020 ®"),
     (r"20\degree C", "20°C"),
+    (r"85{\deg}C and 5\deg", "85°C and 5°"),
+    (r"O(n \log n), \max\{a, b\}, \exp x and \Pr(A)", "O(n log n), max{a, b}, exp x and Pr(A)"),
+    (r"As in \cite[p.~5]{b} and \foo[opt]{x}", "As in and x"),
+    (r"a \SIrange{1}{5}{\micro\metre} gap", "a 1\u20135 μm gap"),
+    (r"\guillemetleft{}a\guillemetright{} and {\glqq}b{\grqq}", "«a» and \u201eb\u201c"),
+    (r"First.\nSecond", "First. Second"),
 ]
 FORMULAS = [
     ("CO$_2$ emission", "CO2 emission"),
@@ -128,6 +134,7 @@ NOT_TEX = [
     "don't",
     r"vertices of V\U have",
     "the option --help and -----",
+    "The <img> tag",
 ]
 HTML = [
     ("CO<sub>2</sub> &amp; water", "CO2 & water"),
@@ -155,6 +162,14 @@ HTML = [
     ("<math><mfrac><mn>1</mn><mn>2</mn></mfrac></math>", "1/2"),
     ('<mml:math xmlns:mml="http://www.w3.org/1998/Math/MathML"><mml:mi>α</mml:mi></mml:math> rays', "α rays"),
     ("<inline-formula><tex-math>$\\alpha_1$</tex-math></inline-formula>", "α1"),
+    ("<math><mi>p</mi><mo>&lt;</mo><mn>0.05</mn></math>", "p<0.05"),
+    (
+        "<mml:math><mml:msub><mml:mi>&alpha;</mml:mi><mml:mn>2</mml:mn></mml:msub><mml:mo>&lt;</mml:mo></mml:math>",
+        "α2<",
+    ),
+    ("<math><mi>a</mi><broken></math>", "a"),
+    ("a<o:p></o:p> <p class=MsoNormal>W</p> <a href=http://x>l</a> <hi rend='i'>h</hi>", "a W l h"),
+    ("<center>c</center> super<wbr>long <img src='a.png'>x <graphic/>y", "c superlong x y"),
 ]
 UNICODE = [
     ("soft\u00adhyphen", "softhyphen"),
@@ -231,6 +246,18 @@ def test_every_brace_of_bibtex_is_markup(text: str, expected: str) -> None:
         ("Abstract interpretation of programs is sound.", "Abstract interpretation of programs is sound."),
         ("Abstract algebra: an introduction", "Abstract algebra: an introduction"),
         ("Summary statistics are used.", "Summary statistics are used."),
+        ("Abstract Background: We show this.", "Background: We show this."),
+        ("Abstract Neural networks are shown.", "Neural networks are shown."),
+        ("<p><b>Abstract</b></p><p>We show this.</p>", "We show this."),
+        ("<sec><title>Abstract</title><p>We show this.</p></sec>", "We show this."),
+        ("<i>Abstract</i> interpretation is sound.", "Abstract interpretation is sound."),
+        (
+            "Abstract Meaning Representation (AMR) is a graph.",
+            "Abstract Meaning Representation (AMR) is a graph.",
+        ),
+        ("We show this. (C) 2000 American Institute of Physics.", "We show this."),
+        ("(b) 1 control and (c) 2000 samples. The effect was large.",) * 2,
+        ("We show X. Copyright 2019 reform changed Europe. We analyse it.",) * 2,
         ("We show this. © 2019 Elsevier Ltd. All rights reserved.", "We show this."),
         ("We show this. Copyright (c) 2004 John Wiley & Sons, Ltd.", "We show this."),
         ("© 2015 The Authors. We show this.", "We show this."),
