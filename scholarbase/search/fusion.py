@@ -14,7 +14,7 @@ learning methods", SIGIR 2009, https://doi.org/10.1145/1571941.1572114). Qdrant'
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -31,24 +31,28 @@ K: Final = 60
 WEIGHTS: Final = (0.45, 0.55)
 """The weights of the sparse and the dense leg."""
 STANDOUT_WEIGHTS: Final = (0.75, 0.25)
-"""Those where the first sparse result stands out (:func:`.legs.stands_out`)."""
-FIRST: Final = 100
-"""The first results of a fusion, for which the dense leg is only :data:`DENSE_FIRST` deep: a search of the graph for
-1,000 takes three times as long, for the same recall. The results after them are fused from whole legs."""
-DENSE_FIRST: Final = 300
-BEYOND: Final = 1.3
-"""The distance of the 1,000th dense score from the first one, divided by that of the 300th."""
+"""Those where the first sparse result stands out."""
+STANDOUT: Final = 1.4
+"""The first sparse result stands out if its score is this many times the score of the tenth. Then few papers have the
+words of the query, and BM25 finds them better."""
+FIRST: Final = 300
+"""The number of results of a fusion of scores that come from as many of each leg. Longer legs find no better ones, and
+take longer; the results after them are fused from whole legs."""
 
 
 # -- scores --------------------------------------------------------------------------------------------
 
 
-def leg_weights(
-    legs: Iterable[str], configured: Mapping[str, float], *, has_standout: bool
-) -> dict[str, float]:
+def stands_out(hits: Sequence[ScoredId]) -> bool:
+    """Whether the first result of a sparse leg is far ahead of the tenth."""
+    return len(hits) >= 10 and hits[0].score >= STANDOUT * hits[9].score
+
+
+def leg_weights(legs: Mapping[str, Sequence[ScoredId]], configured: Mapping[str, float]) -> dict[str, float]:
     """The weight of each leg, dense and sparse; ``configured`` weights (1 if missing) take precedence."""
     if configured:
         return {name: configured.get(name, 1.0) for name in legs}
+    has_standout = any(name != DENSE and stands_out(hits) for name, hits in legs.items())
     by_words, dense = STANDOUT_WEIGHTS if has_standout else WEIGHTS
     return {name: dense if name == DENSE else by_words for name in legs}
 
@@ -62,15 +66,6 @@ def zero(hits: Sequence[ScoredId], depth: int, least: float) -> float:
     if not hits:
         return least
     return hits[-1].score if len(hits) >= depth else min(least, hits[-1].score)
-
-
-def zero_of_first(hits: Sequence[ScoredId], least: float) -> float:
-    """:func:`zero` of a dense leg cut after :data:`DENSE_FIRST` results: an estimate of its 1,000th score, so that the
-    last of them do not count as 0."""
-    cut = zero(hits, DENSE_FIRST, least)
-    if len(hits) < DENSE_FIRST:
-        return cut
-    return min(cut, max(least, hits[0].score - BEYOND * (hits[0].score - cut)))
 
 
 def scaled(hits: Sequence[ScoredId], least: float) -> NDArray[np.float64]:

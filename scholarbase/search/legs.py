@@ -41,7 +41,6 @@ from scholarbase.indexes.vectors.base import (
     scored_id,
 )
 from scholarbase.indexes.vectors.bm25 import DOCUMENT_STEP, Bm25Text
-from scholarbase.indexes.vectors.index import HNSW_EF
 from scholarbase.models.encoders import STATIC
 from scholarbase.models.limits import TotalRelation
 from scholarbase.models.responses import FailedLeg, LegExplanation
@@ -56,15 +55,8 @@ log = logging.getLogger("scholarbase.ranking")
 CACHED_QUERIES: Final = 4096
 """Queries whose vectors are cached. Encoding takes far longer than searching, and paging, evaluations and agents repeat
 queries. 16 MB at 1,024 dimensions."""
-STANDOUT: Final = 1.4
-"""The first sparse result stands out if its score is this many times the score of the tenth. Then few papers have the
-words of the query, and BM25 finds them better."""
-_COMPARED: Final = 10
-"""The rank of the result that the first is compared with."""
 CONSIDERED: Final = 50
 """Results of each leg among which the first papers of both are found, whose vectors are added to the query's."""
-FEEDBACK_EF: Final = 256
-"""Size of the candidate list of the dense search for them. 384, as in other searches, finds no more in the end."""
 FEEDBACK_PAPERS: Final = 5
 """First papers whose vectors are added."""
 FEEDBACK_WEIGHT: Final = 0.5
@@ -112,10 +104,6 @@ class Ranking(NamedTuple):
     """The reranker that sorted the first papers, if one did."""
     pageable: int = 0
     """The number of results that paging could reach, were there no limit of depth."""
-    has_standout: bool = False
-    """Whether the first result of a sparse leg is far ahead of the others."""
-    first: list[ScoredId] | None = None
-    """The dense results from which the first results of a hybrid search are fused; None if they are ``hits``."""
 
 
 class Legs:
@@ -141,13 +129,13 @@ class Legs:
 
     def run(self, plan: Plan) -> tuple[dict[str, Ranking], list[FailedLeg]]:
         """Run the legs. The sparse leg comes first; errors raise, unless the request accepts partial results."""
-        names = [name for name in (plan.engine, DENSE if plan.dense_depths else None) if name is not None]
+        names = [name for name in (plan.engine, DENSE if plan.mode != "sparse" else None) if name is not None]
         if plan.matches_nothing:
             return {name: Ranking([], 0, "eq") for name in names}, []
         if plan.engine is None:
             return self._run({DENSE: partial(self._dense, plan, None)}, plan)
         sparse = partial(self._sparse, plan)
-        if not plan.dense_depths:
+        if plan.mode == "sparse":
             return self._run({plan.engine: sparse}, plan)
         if plan.engine == "learned" or self._is_static:
             run = _once(sparse)
@@ -181,10 +169,7 @@ class Legs:
                 last = error
         if not rankings and last is not None:
             raise last
-        return {
-            name: ranking._replace(has_standout=name != DENSE and stands_out(ranking.hits))
-            for name, ranking in reversed(rankings.items())
-        }, failed[::-1]
+        return dict(reversed(rankings.items())), failed[::-1]
 
     def _sparse(self, plan: Plan) -> Ranking:
         if plan.engine != "learned":
@@ -206,20 +191,7 @@ class Legs:
         near = self._first_sparse(sparse) if sparse is not None and plan.fusion == "scores" else []
 
         def search() -> Ranking:
-            expanded = vector if not near or stands_out(near) else self._expanded(vector, near, plan)
-            first_depth = plan.dense_depths[0]
-            if first_depth == plan.depth:
-                return self._nearest(expanded, plan, plan.depth)
-            if self._is_exact(plan):
-                whole = self._nearest(expanded, plan, plan.depth)
-                return whole._replace(first=whole.hits[:first_depth])
-            first = self._nearest(expanded, plan, first_depth)
-            is_enough = len(plan.dense_depths) == 1 and len(first.hits) == first_depth
-            if not first.hits or is_enough:
-                return first
-            # A longer search finds papers that a shorter one misses. So its first ones are not those of the first page,
-            # and where few papers are above the floor, only it knows whether there is a next page.
-            return self._nearest(expanded, plan, plan.depth)._replace(first=first.hits)
+            return self._nearest(self._expanded(vector, near, plan) if near else vector, plan)
 
         return _timed(DENSE, search)
 
@@ -230,9 +202,9 @@ class Legs:
         except (EncoderError, VectorIndexError, LibraryCorrupt):
             return []  # the sparse leg itself raises or reports it
 
-    def _nearest(self, vector: npt.NDArray[np.float32], plan: Plan, depth: int) -> Ranking:
-        """The ``depth`` papers nearest to a vector, above the floor of similarity."""
-        floor = plan.floor
+    def _nearest(self, vector: npt.NDArray[np.float32], plan: Plan) -> Ranking:
+        """The papers nearest to a vector, above the floor of similarity."""
+        floor, depth = plan.floor, plan.depth
         # One more, to see whether more are above the floor.
         hits = self._search_dense(vector, depth + 1, plan)
         if floor is None:
@@ -256,16 +228,9 @@ class Legs:
         return Ranking(above, total, "gte" if total == MOST_COUNTED else "eq")
 
     def _search_dense(
-        self,
-        vector: npt.NDArray[np.float32],
-        limit: int,
-        plan: Plan,
-        *,
-        exact: bool = False,
-        ef: int = HNSW_EF,
+        self, vector: npt.NDArray[np.float32], limit: int, plan: Plan, *, exact: bool = False
     ) -> list[ScoredId]:
-        exact = exact or self._is_exact(plan)
-        return self._vectors.search_dense(vector, limit, plan.filters, exact=exact, ef=ef)
+        return self._vectors.search_dense(vector, limit, plan.filters, exact=exact or self._is_exact(plan))
 
     def _is_exact(self, plan: Plan) -> bool:
         # Comparing few papers with the query takes no longer than searching the graph, and misses none.
@@ -282,7 +247,7 @@ class Legs:
         method (1971) with dense vectors: Li et al., "Pseudo Relevance Feedback with Deep Language Models and Dense
         Retrievers", TOIS 2023, https://arxiv.org/abs/2108.11044. docs/ranking.md has the measurements.
         """
-        nearest = self._search_dense(vector, CONSIDERED, plan, ef=FEEDBACK_EF)
+        nearest = self._search_dense(vector, CONSIDERED, plan)
         papers = list(self._vectors.dense_vectors(first_papers(near, nearest)).values())
         if plan.floor is not None and plan.request.min_similarity is None:
             # The nearest papers of a small library may be about something else.
@@ -462,11 +427,6 @@ def round_query(weights: Sequence[float], greatest: float) -> list[float]:
         if most * sum(multiples) <= _EXACT or max(multiples) == 1:
             return [multiple * step for multiple in multiples]
         step *= 2
-
-
-def stands_out(hits: Sequence[ScoredId]) -> bool:
-    """Whether the first result of a sparse leg is far ahead of the others."""
-    return len(hits) >= _COMPARED and hits[0].score >= STANDOUT * hits[_COMPARED - 1].score
 
 
 def first_papers(sparse: Sequence[ScoredId], dense: Sequence[ScoredId]) -> list[int]:

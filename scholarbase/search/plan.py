@@ -26,7 +26,7 @@ from scholarbase.models.limits import MAX_DEPTH, Engine, Fusion, Mode
 from scholarbase.models.requests import SearchRequest
 from scholarbase.models.responses import Understood
 from scholarbase.search.exclusions import Exclusions, excludes_quoted
-from scholarbase.search.fusion import DENSE_FIRST, FIRST
+from scholarbase.search.fusion import FIRST
 from scholarbase.search.known_items import MAY_BE_ID, MOST_SHARING, KnownItem, KnownItems
 from scholarbase.search.lookup import MAX_SYNTAX_MATCHES, Lookup
 from scholarbase.search.opening import Opened
@@ -67,10 +67,9 @@ class Plan:
     known: tuple[KnownItem, ...]
     """The papers whose id or title ``q`` is, or the few that match its syntax. They come first."""
     depth: int
-    """The number of results that each leg fetches."""
-    dense_depths: tuple[int, ...]
-    """The number of results of each search of dense vectors: none in a sparse search; two where the first results of a
-    fusion come from a shorter search (:data:`.fusion.FIRST`) and others are requested too."""
+    """The number of results that each leg fetches, and of those of a fusion that come from them."""
+    deepest: int
+    """The last result that a search reaches. Those of a fusion after ``depth`` come from legs of this length."""
     floor: float | None
     """The least cosine of a dense result; None without a limit, infinite where no paper can be near."""
     reranked: int
@@ -113,11 +112,11 @@ class Planner:
         request = without_markup(request)
         mode = request.mode or self.best_mode
         fusion = request.fusion or self._settings.fusion if mode == "hybrid" else None
-        engine = None if mode == "dense" else request.engine or self._default_engine(fusion)
+        engine = None if mode == "dense" else request.engine or (self._settings.engine or "bm25")
         self._check_mode(mode, engine)
         self._check_options(request, mode, fusion)
         graph_weight = self._graph_weight(request, fusion)
-        depth = self._depth(request, mode)
+        depth = self._depth(request, mode, fusion)
         day = None if request.as_of is None else as_of_day(request.as_of)
         filters, is_syntax, expression, warnings = self._read(request, mode, filters)
         if is_syntax:
@@ -154,9 +153,7 @@ class Planner:
             is_syntax,
             known,
             depth,
-            (depth,)
-            if graph_weight
-            else self._dense_depths(mode, fusion, depth, max(request.offset + request.limit, reranked)),
+            self._settings.fusion_depth if mode == "hybrid" else MAX_DEPTH,
             None if mode == "sparse" else self._floor(request, terms, frequencies, day),
             reranked,
             absent is not None or not any(map(str.isalnum, request.q)),
@@ -166,11 +163,6 @@ class Planner:
         return plan, warnings if absent is None else (absent,)
 
     # -- mode, engine and depth -------------------------------------------------------------------------
-
-    def _default_engine(self, fusion: Fusion | None) -> Engine:
-        if self._settings.engine is not None:
-            return self._settings.engine
-        return "feedback" if fusion == "scores" else "bm25"
 
     def _check_mode(self, mode: Mode, engine: Engine | None) -> None:
         if mode != "sparse":
@@ -231,7 +223,7 @@ class Planner:
                 "use: leave it out, or use mode 'hybrid' or 'dense'."
             )
 
-    def _depth(self, request: SearchRequest, mode: Mode) -> int:
+    def _depth(self, request: SearchRequest, mode: Mode, fusion: Fusion | None) -> int:
         end = request.offset + request.limit
         if request.rerank is not None:
             end = max(end, request.rerank_depth)
@@ -241,16 +233,10 @@ class Planner:
                 f"offset {request.offset} is beyond result {deepest}, the last of a {mode} search: narrow the search "
                 "with filters" + (", or use mode 'sparse' or 'dense'." if mode == "hybrid" else ".")
             )
+        if mode == "hybrid":
+            return min(FIRST, deepest) if fusion == "scores" else deepest
         # A page that extends beyond the last result ends there.
-        return deepest if mode == "hybrid" else next(tier for tier in TIERS if min(end, deepest) <= tier)
-
-    @staticmethod
-    def _dense_depths(mode: Mode, fusion: Fusion | None, depth: int, end: int) -> tuple[int, ...]:
-        if mode == "sparse":
-            return ()
-        if fusion != "scores" or depth <= DENSE_FIRST:
-            return (depth,)
-        return (DENSE_FIRST,) if end <= FIRST else (DENSE_FIRST, depth)
+        return next(tier for tier in TIERS if min(end, deepest) <= tier)
 
     # -- the text ---------------------------------------------------------------------------------------
 

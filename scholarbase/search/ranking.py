@@ -20,7 +20,7 @@ from scholarbase.indexes.vectors.base import BM25, DENSE, ScoredId
 from scholarbase.indexes.vectors.bm25 import Bm25Text, without_shortened
 from scholarbase.models.limits import MAX_DEPTH, TotalRelation
 from scholarbase.models.responses import FailedLeg, LegExplanation
-from scholarbase.search.fusion import FIRST, combine, fuse_first, leg_weights, zero, zero_of_first
+from scholarbase.search.fusion import combine, fuse_first, leg_weights, zero
 from scholarbase.search.graph_leg import GraphLeg
 from scholarbase.search.known_items import explain_known, put_first
 from scholarbase.search.legs import WORD_LEGS, Legs, Ranking, append_scaled
@@ -67,9 +67,8 @@ class Ranker:
         """
         request = plan.request
         legs, failed = self._legs.run(plan)
-        end = min(request.offset + request.limit, plan.depth)
-        most = plan.depth if plan.mode == "hybrid" else MAX_DEPTH
-        ranking = self._ranked(plan, legs, end)
+        end = min(request.offset + request.limit, plan.deepest)
+        ranking = self._ranked(plan, legs, end, failed)
         last_reranked = (
             min(plan.reranked, len(plan.known) + len(ranking.hits)) if plan.lowered else plan.reranked
         )
@@ -103,15 +102,32 @@ class Ranker:
             hits,
             total,
             ranking.relation,
-            next_offset=reached if hits and reached < min(pageable, most) else None,
+            next_offset=reached if hits and reached < min(pageable, plan.deepest) else None,
             explanations=explanations,
             failed_legs=tuple(failed),
             rerank=request.rerank if reranked else None,
         )
 
-    def _ranked(self, plan: Plan, legs: Mapping[str, Ranking], end: int) -> Ranking:
+    def _ranked(self, plan: Plan, legs: Mapping[str, Ranking], end: int, failed: list[FailedLeg]) -> Ranking:
         """The ranking of the legs, up to ``end`` at least."""
-        return self._fused(plan, legs, end) if plan.mode == "hybrid" else self._single(plan, legs)
+        if plan.mode != "hybrid":
+            return self._single(plan, legs)
+        first = self._fused(plan, legs, end)
+        if plan.depth == plan.deepest or max(end, plan.reranked) <= plan.depth:
+            return first
+        # The first results are those of a shorter page.
+        deeper = replace(plan, depth=plan.deepest)
+        legs, others = self._legs.run(deeper)
+        failed += [leg for leg in others if leg not in failed]
+        whole = self._fused(deeper, legs, end)
+        hits, scale = append_scaled(first.hits[: plan.depth], whole.hits)
+        explanations = {
+            number: tuple(msgspec.structs.replace(leg, share=scale * leg.share) for leg in shares)
+            for number, shares in whole.explanations.items()
+        }
+        if plan.request.explain:
+            explanations |= {hit.id: first.explanations[hit.id] for hit in first.hits[: plan.depth]}
+        return whole._replace(hits=hits, explanations=explanations)
 
     def _with_lowered(self, plan: Plan, ranking: Ranking, end: int, failed: list[FailedLeg]) -> Ranking:
         """A ranking with the lowered papers after all others. They are searched for only where a page has some."""
@@ -126,7 +142,7 @@ class Ranker:
         rest_plan = replace(plan, filters=among, lowered=frozenset())
         legs, others = self._legs.run(rest_plan)
         failed += [leg for leg in others if leg not in failed]
-        rest = self._ranked(rest_plan, legs, end)
+        rest = self._ranked(rest_plan, legs, end, failed)
         hits, _ = append_scaled(ranking.hits, rest.hits)
         explanations: Explanations = {}
         if plan.request.explain:
@@ -178,6 +194,7 @@ class Ranker:
             )
         stages().append(("fusion", start, perf_counter()))
         total, relation = self._hybrid_total(plan, legs, count)
+        has_more = plan.depth < plan.deepest and any(leg.total > len(leg.hits) for leg in legs.values())
         if plan.graph_weight:
             graph = GraphLeg(self._catalog, hits, plan)
             is_whole, of_text = relation == "eq" and total == count, count
@@ -187,38 +204,20 @@ class Ranker:
                 relation = relation if is_whole or count == of_text else "gte"
             if plan.request.explain:
                 explanations = graph.explain(explanations)
-        return Ranking(hits, total, relation, pageable=count, explanations=explanations)
+        pageable = plan.deepest if has_more else count
+        return Ranking(hits, total, relation, pageable=pageable, explanations=explanations)
 
     def _fuse_scores(
         self, plan: Plan, legs: Mapping[str, Ranking], configured: Mapping[str, float], end: int
     ) -> tuple[list[ScoredId], int, Explanations]:
-        """The best papers by scores, the first ones from fewer dense results; the number of papers in all legs
-        together; and explanations."""
+        """The best papers by scores, the number of papers in all legs together, and explanations."""
         lists = {name: leg.hits for name, leg in legs.items()}
-        has_standout = any(leg.has_standout for leg in legs.values())
-        weights = leg_weights(lists, configured, has_standout=has_standout)
         least = plan.floor or 0.0
         zeros = {
             name: zero(hits, plan.depth, least if name == DENSE else 0.0) for name, hits in lists.items()
         }
-        explain = plan.request.explain
-        if DENSE not in legs or plan.dense_depths[0] == plan.depth:
-            hits, count, shares = combine(lists, weights, zeros, limit=end)
-            return hits, count, _shares(lists, hits, shares) if explain else {}
-        of_first = legs[DENSE].first
-        firsts = {**lists, DENSE: lists[DENSE] if of_first is None else of_first}
-        first_zeros = {**zeros, DENSE: zero_of_first(firsts[DENSE], least)}
-        limit = end if of_first is None else FIRST
-        first, count, shares = combine(firsts, weights, first_zeros, limit=limit)
-        explained = _shares(firsts, first, shares) if explain else {}
-        if of_first is None:
-            return first, count, explained
-        whole, _, shares = combine(lists, weights, zeros, limit=end)
-        hits, scale = append_scaled(first, whole)
-        if explain:
-            explained = {**_shares(lists, whole, shares, scale), **explained}
-        papers = {hit.id for leg in lists.values() for hit in leg}.union(hit.id for hit in first)
-        return hits[:end], len(papers), explained
+        hits, count, shares = combine(lists, leg_weights(lists, configured), zeros, limit=end)
+        return hits, count, _shares(lists, hits, shares) if plan.request.explain else {}
 
     def _rerank(self, plan: Plan, hits: list[ScoredId], last: int) -> Reranked | FailedLeg | None:
         """The hits with the first ones up to ``last`` reranked, behind the known items; None if there are none to
@@ -298,12 +297,11 @@ def _shares(
     lists: Mapping[str, Sequence[ScoredId]],
     fused: Sequence[ScoredId],
     shares: Mapping[str, NDArray[np.float64]],
-    scale: float = 1.0,
 ) -> dict[int, tuple[LegExplanation, ...]]:
-    """The explanations of the papers of a fusion of scores, which were multiplied by ``scale``."""
+    """The explanations of the papers of a fusion of scores."""
     explanations: dict[int, tuple[LegExplanation, ...]] = {hit.id: () for hit in fused}
     for name, hits in lists.items():
-        for rank, (hit, share) in enumerate(zip(hits, (scale * shares[name]).tolist(), strict=True), 1):
+        for rank, (hit, share) in enumerate(zip(hits, shares[name].tolist(), strict=True), 1):
             if hit.id in explanations:
                 explanations[hit.id] += (LegExplanation(name, rank, hit.score, share),)
     return explanations

@@ -21,7 +21,7 @@ from scholarbase.models.encoders import PACKAGED
 from scholarbase.models.limits import Fusion, Mode
 from scholarbase.models.papers import Paper
 from scholarbase.models.requests import SearchRequest
-from scholarbase.search.fusion import DENSE_FIRST
+from scholarbase.search.fusion import FIRST
 from scholarbase.search.library import Library
 from scholarbase.settings import Settings, load_settings
 from tests.conftest import run_cli, serving_in_thread, snapshot_of
@@ -161,18 +161,18 @@ def test_pages_end_at_the_floor(library: Library) -> None:
 def test_pages_of_a_hybrid_search_have_no_overlaps_and_no_gaps(
     library: Library, options: dict[str, Any]
 ) -> None:
-    """The first hundred results are fused from fewer dense ones than those after them."""
+    """The first 300 results are fused from shorter legs than those after them."""
     q = "string theory and black holes"
     found = library.search(q, limit=1000, **options)
     whole = [(hit.paper.id, hit.score) for hit in found.results]
     for hit in found.results:
         if hit.explain is not None:
             assert sum(leg.share for leg in hit.explain) == pytest.approx(hit.score, abs=1e-9)
-    assert len(dict(whole)) == len(whole) > DENSE_FIRST
+    assert len(dict(whole)) == len(whole) > FIRST
     assert [score for _, score in whole] == sorted((score for _, score in whole), reverse=True)
     for limit in (10, 70, 100):
         paged, offset = [], 0
-        while offset < 300:
+        while offset < FIRST + 100:
             page = library.search(q, limit=limit, offset=offset, **options)
             paged += [(hit.paper.id, hit.score) for hit in page.results]
             assert page.next_offset == offset + limit

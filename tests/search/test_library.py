@@ -258,7 +258,7 @@ def test_shares_explain_scores(dense: Library, way: dict[str, Any]) -> None:
         assert 1 <= len(hit.explain) <= legs
         assert sum(leg.share for leg in hit.explain) == pytest.approx(hit.score)
     names = {leg.leg for hit in explained.results for leg in hit.explain or ()}
-    expected = {way.get("engine", "feedback"), "dense"} if legs == 2 else {way.get("engine", "dense")}
+    expected = {way.get("engine", "bm25"), "dense"} if legs == 2 else {way.get("engine", "dense")}
     assert names == expected
     later = dense.search("string theory", limit=5, offset=20, explain=True, **way)
     assert later.results == explained.results[20:25]

@@ -5,16 +5,8 @@ from __future__ import annotations
 import pytest
 
 from scholarbase.indexes.vectors.base import ScoredId
-from scholarbase.search.fusion import (
-    DENSE_FIRST,
-    FIRST,
-    combine,
-    leg_weights,
-    scaled,
-    zero,
-    zero_of_first,
-)
-from scholarbase.search.legs import append_scaled, stands_out
+from scholarbase.search.fusion import combine, leg_weights, scaled, stands_out, zero
+from scholarbase.search.legs import append_scaled
 
 SPARSE = [ScoredId(7, 12.0), ScoredId(3, 9.0), ScoredId(9, 6.0)]
 DENSE = [ScoredId(3, 0.9), ScoredId(4, 0.5), ScoredId(7, 0.1)]
@@ -73,25 +65,16 @@ def test_shares_are_in_the_order_of_each_leg() -> None:
     assert shares["dense"].tolist() == pytest.approx([0.6, 0.3, 0.0])
 
 
-def test_the_last_of_the_first_dense_results_do_not_count_as_0() -> None:
-    """300 cosines from 0.9 to 0.601: the 1,000th is estimated 1.3 times as far below the first, but above the floor."""
-    hits = [ScoredId(number, 0.9 - number / 1000) for number in range(DENSE_FIRST)]
-    assert zero_of_first(hits, 0.1) == pytest.approx(0.9 - 1.3 * 0.299)
-    assert zero_of_first(hits, 0.55) == 0.55
-    assert zero_of_first(hits, 0.65) == pytest.approx(0.601)  # no result is below 0
-    assert zero_of_first(hits[:-1], 0.1) == 0.1  # complete
-
-
 def test_the_first_results_are_followed_by_the_others() -> None:
     first = [ScoredId(number, 2.0 - number / 100) for number in range(150)]
     whole = [ScoredId(500, 3.0), ScoredId(99, 1.5), ScoredId(120, 0.5), ScoredId(3, 0.4), ScoredId(501, 0.3)]
-    hits, scale = append_scaled(first[:FIRST], whole)
+    hits, scale = append_scaled(first[:100], whole)
     assert hits[:100] == first[:100]
     assert first[99].score == pytest.approx(1.01)
     assert scale == pytest.approx(1.01 / 3)
     assert [hit.id for hit in hits[100:]] == [500, 120, 501]
     assert [hit.score for hit in hits[100:]] == pytest.approx([1.01, 0.5 * 1.01 / 3, 0.3 * 1.01 / 3])
-    assert append_scaled(first[:FIRST], whole[2:]) == ([*first[:100], whole[2], whole[4]], 1.0)
+    assert append_scaled(first[:100], whole[2:]) == ([*first[:100], whole[2], whole[4]], 1.0)
     assert append_scaled([], []) == ([], 1.0)
 
 
@@ -101,11 +84,9 @@ def test_dense_counts_less_where_the_first_result_stands_out() -> None:
     assert stands_out(flat)
     assert not stands_out(level)
     assert not stands_out(flat[:9])  # too few to compare
-    assert leg_weights(("bm25", "dense"), {}, has_standout=True) == {"bm25": 0.75, "dense": 0.25}
-    assert leg_weights(("bm25", "dense"), {}, has_standout=False) == pytest.approx(
-        {"bm25": 0.45, "dense": 0.55}
-    )
+    assert leg_weights({"bm25": flat, "dense": level}, {}) == {"bm25": 0.75, "dense": 0.25}
+    assert leg_weights({"bm25": level, "dense": flat}, {}) == {"bm25": 0.45, "dense": 0.55}
 
 
 def test_configured_weights_take_precedence() -> None:
-    assert leg_weights(("bm25", "dense"), {"dense": 2.0}, has_standout=True) == {"bm25": 1.0, "dense": 2.0}
+    assert leg_weights({"bm25": [], "dense": []}, {"dense": 2.0}) == {"bm25": 1.0, "dense": 2.0}
