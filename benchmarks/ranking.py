@@ -1,7 +1,6 @@
-"""Recall and time of the ways to search, over three families of questions, with paired tests.
+"""Recall and time of the ways to search, and of hybrid search without each of its rules, with paired tests.
 
-- AutoScholarQuery over the library of arxiv/: questions with even line numbers, on which settings were chosen, and with
-  odd ones, for reporting;
+- AutoScholarQuery over the library of arxiv/;
 - SciFact;
 - citations: 500 papers of s2ag-citations/, each a question by its title as of its date; its references are the answers.
 
@@ -11,7 +10,7 @@
     python benchmarks/ranking.py --data ../shared/data --arxiv arxiv-library --scifact scifact-library \\
         --citations citations-library
 
-A star is a significant difference from the first row (paired randomisation test, p < 0.05).
+Each figure has its difference from the first row, and the p of a paired randomisation test.
 """
 
 from __future__ import annotations
@@ -20,10 +19,11 @@ import argparse
 import math
 import random
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from time import perf_counter
 from typing import Any, Final, NamedTuple
+from unittest.mock import patch
 
 # The folder above this script's is not on the path.
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -39,28 +39,30 @@ from scholarbase.evaluation.statistics import paired_test
 from scholarbase.identifiers import parse
 from scholarbase.indexes.catalog import FILE_NAME, find
 from scholarbase.models.requests import SearchRequest
+from scholarbase.search import fusion, legs, plan
 from scholarbase.search.library import Library
 from scholarbase.settings import load_settings
 
 WAYS: Final[dict[str, tuple[dict[str, Any], dict[str, Any]]]] = {
+    "hybrid (default)": ({}, {}),
+    "hybrid, feedback": ({}, {"engine": "feedback"}),
+    "hybrid, no floor": ({"similarity_floor": False}, {}),
+    "hybrid, exact": ({}, {"exact": True}),
+    "hybrid, rrf": ({"fusion": "rrf"}, {}),
+    "sparse, bm25": ({}, {"mode": "sparse"}),
     "sparse, feedback": ({}, {"mode": "sparse", "engine": "feedback"}),
-    "sparse, bm25": ({}, {"mode": "sparse", "engine": "bm25"}),
     "sparse, fts5": ({}, {"mode": "sparse", "engine": "fts5"}),
     "dense": ({}, {"mode": "dense"}),
-    "dense, exact": ({}, {"mode": "dense", "exact": True}),
-    "hybrid, rrf, bm25": ({"fusion": "rrf"}, {"mode": "hybrid", "engine": "bm25"}),
-    "hybrid, rrf, feedback": ({"fusion": "rrf"}, {"mode": "hybrid", "engine": "feedback"}),
-    "hybrid, scores, bm25": ({}, {"mode": "hybrid", "engine": "bm25"}),
-    "hybrid, scores, fixed weights": (
-        {"fusion_weights": {"dense": 0.55, "feedback": 0.45}},
-        {"mode": "hybrid", "engine": "feedback"},
-    ),
-    "hybrid, scores, no floor": ({"similarity_floor": False}, {}),
-    "hybrid (default)": ({}, {}),
-    "hybrid, exact": ({}, {"exact": True}),
     "scholarquest": ({"profile": "scholarquest"}, {}),
 }
 """By name: settings, and arguments of the search."""
+RULES: Final[dict[str, tuple[Any, str, Any]]] = {
+    "no first papers": (legs, "FEEDBACK_WEIGHT", 0.0),
+    "no rule for results that stand out": (fusion, "STANDOUT", math.inf),
+    "equal weights": (fusion, "WEIGHTS", (0.5, 0.5)),
+    "from 1,000 results of each leg": (plan, "FIRST", 1000),
+}
+"""By name of a row: the constant that turns a rule of the default off."""
 MEASURES: Final = ("nDCG@10", "R@20", "R@100", "R@1000")
 CITATION_QUESTIONS: Final = 500
 REFERENCES: Final = 5
@@ -144,6 +146,14 @@ def run(
     return np.array(values), 1000 * float(np.median(times))
 
 
+def cell(ours: list[float], theirs: list[float]) -> str:
+    """A mean, its difference from that of the first row, and p."""
+    mean = f"{np.mean(ours):.4f}"
+    if ours == theirs:
+        return mean
+    return f"{mean} {np.mean(ours) - np.mean(theirs):+.4f} p {paired_test(ours, theirs).p:.3f}"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Measure the ways to search.")
     parser.add_argument(
@@ -151,9 +161,11 @@ def main() -> None:
     )
     for name in ("arxiv", "scifact", "citations"):
         parser.add_argument(f"--{name}", type=Path, help=f"the library of {name}; left out if missing")
-    parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS), help="only these rows")
+    parser.add_argument(
+        "--ways", nargs="+", choices=[*WAYS, *RULES], default=[*WAYS, *RULES], help="only these rows"
+    )
     options = parser.parse_args()
-    families = {
+    families: dict[str, Callable[[], list[Question]]] = {
         "arxiv": lambda: judged(options.arxiv, options.data / "autoscholar" / "queries.jsonl"),
         "scifact": lambda: judged(options.scifact, options.data / "scifact"),
         "citations": lambda: citing(options.citations),
@@ -163,26 +175,19 @@ def main() -> None:
         if path is None:
             continue
         questions = read()
-        # Lines are numbered from 1, so the first question has an odd number.
-        parts = (
-            {"odd": slice(0, None, 2), "even": slice(1, None, 2)}
-            if family == "arxiv"
-            else {"all": slice(None)}
-        )
-        names = [f"{part} {name}" for part in parts for name in MEASURES]
-        table = Table(f"{family}: {len(questions)} questions", *names, "ms")
+        table = Table(f"{family}: {len(questions)} questions", *MEASURES, "ms")
         first: npt.NDArray[np.float64] | None = None
         for name in options.ways:
-            values, milliseconds = run(path, questions, *WAYS[name])
+            if name in RULES:
+                module, constant, off = RULES[name]
+                with patch.object(module, constant, off):
+                    values, milliseconds = run(path, questions, {}, {})
+            else:
+                values, milliseconds = run(path, questions, *WAYS[name])
             first = values if first is None else first
-            cells = []
-            for part in parts.values():
-                for column in range(len(MEASURES)):
-                    ours, theirs = values[part, column].tolist(), first[part, column].tolist()
-                    star = "*" if ours != theirs and paired_test(ours, theirs).p < 0.05 else ""
-                    cells.append(f"{np.mean(ours):.4f}{star}")
-            table.add_row(name, *cells, f"{milliseconds:.1f}")
-        Console(width=200).print(table)
+            columns = zip(values.T.tolist(), first.T.tolist(), strict=True)
+            table.add_row(name, *(cell(ours, theirs) for ours, theirs in columns), f"{milliseconds:.1f}")
+        Console(width=150).print(table)
 
 
 if __name__ == "__main__":

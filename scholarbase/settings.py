@@ -369,8 +369,7 @@ class Settings(ClientSettings):
     )
     engine: Engine | None = Field(
         None,
-        description="The sparse engine of searches that name none; by default feedback in hybrid searches, bm25 in "
-        "sparse ones.",
+        description="The sparse engine of searches that name none, bm25 by default.",
     )
     exact: bool = Field(
         False, description="Search dense vectors without approximation, whatever the request."
@@ -390,8 +389,8 @@ class Settings(ClientSettings):
         1000,
         ge=10,
         le=10_000,
-        description="The number of results of each leg that a hybrid search fuses (by scores, its first hundred from "
-        "fewer dense ones), and the depth of its pages.",
+        description="The number of results of each leg that a hybrid search fuses (by scores, its first 300 from "
+        "300), and the depth of its pages.",
     )
     fusion_weights: Annotated[
         dict[str, float] | None, NoDecode, _written(_weights_of), AfterValidator(_check_weights)

@@ -51,7 +51,7 @@ LEGS: Final = ("encoder", "sparse", "dense")
 """Parts of a search with a transformer."""
 REQUESTS: Final[dict[str, dict[str, str]]] = {
     "hybrid": {"mode": "hybrid"},
-    "feedback": {"mode": "sparse", "engine": "feedback"},
+    "sparse": {"mode": "sparse"},
     "dense": {"mode": "dense"},
 }
 """A hybrid search, and the requests for each of its legs by default."""
@@ -67,7 +67,7 @@ def run(setting: Setting) -> list[Row]:
             questions,
             None,
             "hybrid search over HTTP by default, one client: 10 results with all fields",
-            "a search by feedback and a dense one over HTTP, 10 results each",
+            "a sparse search and a dense one over HTTP, 10 results each",
         ),
         _row(
             with_model,

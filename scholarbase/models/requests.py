@@ -369,7 +369,7 @@ class SearchRequest(Filters, Ranked, _Query, Timed):
     contains some, unless the syntax is invalid or prose that fewer than ten papers match.
     ``engine`` names the sparse leg: ``bm25`` (vectors in Qdrant), ``feedback`` (BM25, repeated with words of its first
     results), ``fts5`` (SQLite, with query syntax) or ``learned`` (BGE-M3's term weights). None uses FTS5 for query
-    syntax, and for free text ``feedback`` in a hybrid search and ``bm25`` in a sparse one.
+    syntax, and for free text the setting, usually ``bm25``.
     ``fusion`` is how a hybrid search fuses its legs: by ``scores`` or reciprocal rank (``rrf``). None is the setting.
     ``exact`` searches dense vectors without approximation and counts every match. ``min_similarity`` is the least
     cosine of a dense result; None is the library's own limit. ``graph_weight`` is the weight of the citation graph
