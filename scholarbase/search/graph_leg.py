@@ -60,7 +60,7 @@ class GraphLeg:
             papers, shares = papers[passes], shares[passes]
         scores = np.sqrt(shares)
         # The ids ascend, and a stable sort keeps their order where scores are equal.
-        first = np.argsort(-scores, kind="stable")[: plan.depth]
+        first = np.argsort(-scores, kind="stable")[: plan.deepest]
         self.hits = list(map(scored_id, zip(papers[first].tolist(), scores[first].tolist(), strict=True)))
         """Best first, each with the square root of its part of the weight of all seeds, from 0 to 1."""
         self._weight = plan.graph_weight

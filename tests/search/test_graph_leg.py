@@ -34,7 +34,7 @@ def library(default_library: Path) -> Iterator[Library]:
 
 def scores(library: Library, q: str, weight: float | None, **options: Any) -> dict[int, float]:
     """The score of each result by its corpus id, best first; papers without one are arXiv's alone, without edges."""
-    results = library.search(q, limit=1000, graph_weight=weight, fields=["corpus_id"], **options).results
+    results = library.search(q, limit=300, graph_weight=weight, fields=["corpus_id"], **options).results
     return {hit.paper.corpus_id or -hash(hit.paper.id): hit.score for hit in results}
 
 
@@ -57,7 +57,7 @@ def test_the_score_is_the_linked_part_of_the_first_results(library: Library, q: 
     assert {paper: found[paper] for paper in text if paper in found and paper > 0} == pytest.approx(
         {paper: text[paper] + added[paper] for paper in text if paper in found and paper > 0}
     )
-    # Papers that only the graph found, or whose text is beyond the first 1,000.
+    # Papers that only the graph found, or whose text is beyond the first 300.
     others = {paper for paper in found.keys() - text.keys() if paper > 0}
     assert all(found[paper] >= added[paper] - 1e-9 for paper in others)
     assert any(added[paper] for paper in others)
