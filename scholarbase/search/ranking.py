@@ -127,7 +127,8 @@ class Ranker:
         }
         if plan.request.explain:
             explanations |= {hit.id: first.explanations[hit.id] for hit in first.hits[: plan.depth]}
-        return whole._replace(hits=hits, explanations=explanations)
+        total, pageable = max(whole.total, len(hits)), max(whole.pageable, len(hits))
+        return whole._replace(hits=hits, total=total, pageable=pageable, explanations=explanations)
 
     def _with_lowered(self, plan: Plan, ranking: Ranking, end: int, failed: list[FailedLeg]) -> Ranking:
         """A ranking with the lowered papers after all others. They are searched for only where a page has some."""
