@@ -368,26 +368,3 @@ def recall_curve(run: Run, over: Over = "all") -> tuple[NDArray[np.int64], NDArr
             if paper_id in relevant:
                 gained[position] += 1 / len(relevant)
     return np.arange(1, run.depth + 1), np.cumsum(gained) / len(counted)
-
-
-# -- ties -----------------------------------------------------------------------------------------------
-
-
-def rank_ties(scored: Iterable[RankedId]) -> list[RankedId]:
-    """Sort results as trec_eval does, whatever their order in the file: by descending score, read as a 32-bit float,
-    and for equal scores by descending id, byte by byte. The scores are returned unchanged.
-
-    https://github.com/usnistgov/trec_eval, ``form_res_rels.c``.
-
-    Raises:
-        InvalidRequest: a score is not a number.
-    """
-    results = list(scored)
-    with np.errstate(over="ignore"):  # beyond the greatest 32-bit float is infinity, as in trec_eval
-        singles = np.array([result.score for result in results], dtype=np.float64).astype(np.float32)
-    if np.isnan(singles).any():
-        bad = results[int(np.flatnonzero(np.isnan(singles))[0])]
-        raise InvalidRequest(f"The score of {bad.id!r} is {bad.score}: give each result a number.")
-    keyed = zip(singles.tolist(), results, strict=True)
-    ordered = sorted(keyed, key=lambda pair: (pair[0], pair[1].id.encode()), reverse=True)
-    return [result for _, result in ordered]

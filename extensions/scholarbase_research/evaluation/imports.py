@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
 
+import numpy as np
+
 from scholarbase.errors import InvalidRequest, QueryFileError, RunExists
 from scholarbase.evaluation.checkpoints import Checkpoint
-from scholarbase.evaluation.measures import rank_ties
 from scholarbase.evaluation.papers import paper_notes, resolve
 from scholarbase.evaluation.runs import MANIFEST, check_place, read_manifest, run_manifest, write_run
 from scholarbase.files import storage_errors, text_lines
@@ -128,7 +129,7 @@ def read_trec(path: Path, source: Source, queries: QuerySet, judged: Sequence[Ju
     for query in judged:
         results = file.results.get(query.id, [])
         ranked: dict[str, float] = {}
-        for written, score in rank_ties(results):
+        for written, score in sorted(results, key=_trec_order, reverse=True):
             ranked.setdefault(ids[written], score)
         rankings[query.id] = tuple(map(RankedId, ranked, ranked.values()))
         seen.update(ranked)
@@ -169,6 +170,11 @@ def _read_trec(path: Path, known: set[str], documents: bool) -> _TrecFile:
     if not results:
         raise QueryFileError(f"{path} contains no results: a TREC run has lines of six fields, {_FIELDS}.")
     return _TrecFile(results, forms, digest.hexdigest())
+
+
+def _trec_order(result: RankedId) -> tuple[float, bytes]:
+    """What trec_eval sorts by, descending: its ``form_res_rels.c``."""
+    return float(np.float32(result.score)), result.id.encode()
 
 
 def _score(text: str, where: str) -> float:
