@@ -16,6 +16,7 @@ import orjson
 from scholarbase.errors import InvalidRequest, QueryFileError
 from scholarbase.files import text_lines
 from scholarbase.identifiers import parse
+from scholarbase.models.checks import shown
 from scholarbase.models.runs import CALL_KINDS, CallKind
 
 TOOLS: Final[dict[str, CallKind]] = {
@@ -110,7 +111,7 @@ def raw_call(row: Any, where: str, canonical: dict[str, str]) -> RawCall:
     values = _values(row)
     for key, (accepts, expected) in _CHECKS.items():
         if key in values and not accepts(values[key]):
-            raise InvalidRequest(f"{key} is {_shorten(values[key])}: it must be {expected}.")
+            raise InvalidRequest(f"{key} is {shown(values[key])}: it must be {expected}.")
     tool = values["tool"]
     kind = values.setdefault("kind", TOOLS.get(tool, ACTIONS.get(tool)))
     if kind is None:
@@ -150,11 +151,6 @@ def _values(row: Any) -> dict[str, Any]:
         if key not in values:
             raise InvalidRequest(f"it lacks {key}: every call has query_id, tool and ids.")
     return values
-
-
-def _shorten(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else text[:80] + "..."
 
 
 def _is_text(value: object) -> bool:

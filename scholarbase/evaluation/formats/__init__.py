@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Final
 
 from scholarbase.errors import QueryFileError
-from scholarbase.evaluation.formats import beir, columns, fields, streams, trec
+from scholarbase.evaluation.formats import beir, columns, streams, trec
 from scholarbase.evaluation.formats.columns import COLUMNS
 from scholarbase.evaluation.formats.evidence import EVIDENCE
 from scholarbase.evaluation.formats.reading import Format, Reading
 from scholarbase.evaluation.formats.scholarquest import SCHOLARQUEST
 from scholarbase.evaluation.formats.streams import Record
 from scholarbase.extensions import added_list
+from scholarbase.models.checks import shown
 from scholarbase.models.queries import QuerySet
 
 __all__ = ["read_queries"]
@@ -107,7 +108,7 @@ def _read_file(path: Path, reading: Reading, metadata: Path | None) -> str:
     if shape == "table" and trec.kind_of(path) == "qrels":
         raise QueryFileError(f"{path} contains TREC qrels: give the topics file, or the folder of both.")
     if shape == "table" and not _has_columns(start):
-        begin = fields.shown(start.decode(errors="replace").lstrip().partition("\n")[0].strip())
+        begin = shown(start.decode(errors="replace").lstrip().partition("\n")[0].strip())
         raise QueryFileError(f"{path} has an unknown format: it begins with {begin}. {_hint()}")
     return _read_records(path, _records(path, shape), reading, metadata)
 

@@ -17,6 +17,7 @@ from scholarbase.evaluation.formats import fields
 from scholarbase.evaluation.formats.reading import Broken, Reading, join
 from scholarbase.evaluation.formats.streams import Record, json_lines, plain_or_packed
 from scholarbase.files import opened
+from scholarbase.models.checks import shown
 from scholarbase.models.queries import Answer
 
 _HEADER: Final = ["query-id", "corpus-id", "score"]
@@ -71,7 +72,7 @@ def _rows(path: Path) -> Iterator[tuple[str, list[str]]]:
         header = stream.readline().decode(errors="replace").rstrip("\r\n").split("\t")
         if header != _HEADER:
             raise QueryFileError(
-                f"{path} begins with {fields.shown(header)}: BEIR judgements begin with the tab-separated header "
+                f"{path} begins with {shown(header)}: BEIR judgements begin with the tab-separated header "
                 f"{', '.join(_HEADER)}."
             )
         for number, line in enumerate(stream, 2):

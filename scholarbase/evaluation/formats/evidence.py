@@ -16,6 +16,7 @@ from scholarbase.evaluation.evidence import span_of
 from scholarbase.evaluation.formats import fields
 from scholarbase.evaluation.formats.reading import Broken, Format, Reading
 from scholarbase.evaluation.formats.streams import Record
+from scholarbase.models.checks import shown
 from scholarbase.models.queries import Answer, PassageTarget, Query
 
 _PIECE: Final = frozenset(("paper", "title", "text", "start", "end", "passage"))
@@ -65,7 +66,7 @@ def _target(piece: Any, paper: str | None, title: str | None) -> PassageTarget:
         piece = {"text": piece}
     if not isinstance(piece, dict) or piece.keys() - _PIECE:
         raise Broken(
-            f"evidence contains {fields.shown(piece)}: a piece is a text, or an object with text, with start and end, "
+            f"evidence contains {shown(piece)}: a piece is a text, or an object with text, with start and end, "
             "or with passage, and with paper or title."
         )
     if "paper" in piece or "title" in piece:
@@ -77,7 +78,7 @@ def _target(piece: Any, paper: str | None, title: str | None) -> PassageTarget:
         span = span_of(piece["passage"]) if isinstance(piece["passage"], str) else None
         if span is None:
             raise Broken(
-                f"passage is {fields.shown(piece['passage'])}, and must be the paper's id, # and the offsets, such as "
+                f"passage is {shown(piece['passage'])}, and must be the paper's id, # and the offsets, such as "
                 "arXiv:2212.11867#1200-1950."
             )
         paper = fields.paper_id(span.paper, "passage")
@@ -87,7 +88,7 @@ def _target(piece: Any, paper: str | None, title: str | None) -> PassageTarget:
     if "text" in piece:
         text = piece["text"]
         if not isinstance(text, str) or not text.strip():
-            raise Broken(f"text is {fields.shown(text)}, and must be the text of the evidence.")
+            raise Broken(f"text is {shown(text)}, and must be the text of the evidence.")
         return PassageTarget(paper, title, text=text.strip())
     if "start" not in piece and "end" not in piece:
         return PassageTarget(paper, title)

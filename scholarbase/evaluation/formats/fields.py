@@ -11,7 +11,7 @@ from scholarbase.errors import InvalidRequest
 from scholarbase.evaluation.formats.reading import Broken, Reading
 from scholarbase.evaluation.formats.streams import Record
 from scholarbase.identifiers import arxiv_id_from_number, parse, stored_arxiv_id
-from scholarbase.models.checks import date_bounds
+from scholarbase.models.checks import date_bounds, shown
 from scholarbase.models.limits import MAX_QUERY_LENGTH
 from scholarbase.models.queries import Answer
 
@@ -174,9 +174,3 @@ def grade(value: Any, name: str) -> int:
     if abs(found) > _MAX_GRADE:
         raise Broken(f"{name} contains {shown(value)}: a grade is from -{_MAX_GRADE:,} to {_MAX_GRADE:,}.")
     return found
-
-
-def shown(value: Any) -> str:
-    """A value for a message, shortened to 60 characters."""
-    text = repr(value)
-    return text if len(text) <= 60 else text[:60] + "..."

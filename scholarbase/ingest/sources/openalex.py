@@ -27,9 +27,9 @@ from scholarbase.ingest.sources.s2ag import (
     list_of,
     object_of,
     parser,
-    shown,
     whole,
 )
+from scholarbase.models.checks import shown
 
 COLUMNS: Final = (
     "id", "doi", "title", "display_name", "ids", "publication_date", "publication_year", "type", "authorships",

@@ -29,6 +29,7 @@ from scholarbase.ingest.records import (
     TldrRecord,
     VenueRecord,
 )
+from scholarbase.models.checks import shown
 from scholarbase.models.status import PaperStatus
 
 T = TypeVar("T")
@@ -119,11 +120,6 @@ def iso_date(value: Any) -> str | None:
     except ValueError:
         return None
     return day
-
-
-def shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:80]}..."
 
 
 def _corpus_id(value: Any) -> int | None:

@@ -14,6 +14,7 @@ from scholarbase.evaluation.formats import fields
 from scholarbase.evaluation.formats.reading import Broken, Format, Reading
 from scholarbase.evaluation.formats.streams import Record
 from scholarbase.identifiers import number
+from scholarbase.models.checks import shown
 from scholarbase.models.queries import Answer, Query
 
 _SPECIFICITY: Final[dict[Any, str | None]] = {None: None, 0: "broad", 1: "specific"}
@@ -26,9 +27,7 @@ def _recognises(names: Collection[str]) -> bool:
 def _query(record: Record, reading: Reading) -> Query:
     specificity = record.fields.get("specificity")
     if isinstance(specificity, bool | list | dict) or specificity not in _SPECIFICITY:
-        raise Broken(
-            f"specificity is {fields.shown(specificity)}, and must be 0 for broad or 1 for specific."
-        )
+        raise Broken(f"specificity is {shown(specificity)}, and must be 0 for broad or 1 for specific.")
     return Query(
         f"litsearch-{record.number}",
         fields.query_text(record.fields, "query"),
@@ -42,7 +41,7 @@ def _answer(value: Any) -> Answer:
     digits = str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
     corpus_id = number(digits)
     if corpus_id is None:
-        raise Broken(f"corpusids contains {fields.shown(value)}, and must contain positive whole numbers.")
+        raise Broken(f"corpusids contains {shown(value)}, and must contain positive whole numbers.")
     return Answer(f"CorpusId:{corpus_id}")
 
 

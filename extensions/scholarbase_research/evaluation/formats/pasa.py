@@ -15,6 +15,7 @@ from typing import Any, Final
 from scholarbase.evaluation.formats import fields
 from scholarbase.evaluation.formats.reading import Broken, Format, Reading
 from scholarbase.evaluation.formats.streams import Record
+from scholarbase.models.checks import shown
 from scholarbase.models.queries import Answer, Query
 
 _UNPAIRED: Final = "Lines with more titles than ids or fewer, whose titles were not read"
@@ -54,7 +55,7 @@ def _date(meta: Any) -> str | None:
     if meta is None:
         return None
     if not isinstance(meta, dict):
-        raise Broken(f"source_meta is {fields.shown(meta)}, and must be an object.")
+        raise Broken(f"source_meta is {shown(meta)}, and must be an object.")
     return fields.date(meta.get("published_time"), "published_time")
 
 

@@ -14,6 +14,7 @@ from typing import Any, Final
 from scholarbase.evaluation.formats import fields
 from scholarbase.evaluation.formats.reading import Broken, Format, Reading
 from scholarbase.evaluation.formats.streams import Record
+from scholarbase.models.checks import shown
 from scholarbase.models.queries import Answer, Query
 
 _INVALID: Final = "Queries that the file marks as not valid, left out"
@@ -27,7 +28,7 @@ def _recognises(names: Collection[str]) -> bool:
 def _query(record: Record, reading: Reading) -> Query | None:
     valid = record.fields.get("valid", True)
     if not isinstance(valid, bool):
-        raise Broken(f"valid is {fields.shown(valid)}, and must be true or false.")
+        raise Broken(f"valid is {shown(valid)}, and must be true or false.")
     if not valid:
         reading.count(_INVALID)
         return None
@@ -60,9 +61,7 @@ def _answers(record: Record, reading: Reading) -> list[Answer]:
 
 def _answer(paper: Any, label: Any, reading: Reading) -> Answer:
     if not isinstance(paper, dict):
-        raise Broken(
-            f"cited_paper contains {fields.shown(paper)}, and must contain objects with an arxiv_id."
-        )
+        raise Broken(f"cited_paper contains {shown(paper)}, and must contain objects with an arxiv_id.")
     title = fields.title(paper.get("title"), "title")
     grade = 1 if fields.grade(label, "gt_label") == 1 else 0
     return fields.answer(paper.get("arxiv_id"), title, grade, "arxiv_id", reading, arxiv=True)
