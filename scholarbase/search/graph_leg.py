@@ -9,14 +9,15 @@ behind the constants.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from time import perf_counter
 from typing import Final
 
 import numpy as np
 
 from scholarbase.indexes.catalog import Catalog
-from scholarbase.indexes.filters import NO_FILTERS
+from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters
 from scholarbase.indexes.vectors.base import ScoredId, scored_id
 from scholarbase.models.responses import LegExplanation
 from scholarbase.search.fusion import summed
@@ -32,6 +33,8 @@ CITING: Final = 0.5
 MOST_LINKS: Final = 1000
 """Papers that a seed may cite, and that may cite it. Of one with more, that direction is left out: being cited next to
 thousands of others says little about a paper, and reading them takes long."""
+CHECKED: Final = 500
+"""Papers whose filters are checked at once."""
 SHOWN: Final = 10
 """Linked seeds that an explanation names."""
 
@@ -54,17 +57,21 @@ class GraphLeg:
         papers, places = np.unique(np.concatenate([ids, edges.far]), return_inverse=True)
         parts = np.concatenate([weights, np.where(edges.is_reference, 1.0, CITING) * of_edge])
         shares = np.bincount(places, parts, minlength=len(papers)) / (weights.sum() or 1.0)
-        if len(edges.far) and plan.filters is not NO_FILTERS:
-            passing = catalog.passing(papers.tolist(), plan.filters)
-            passes = np.fromiter(map(passing.__contains__, papers.tolist()), np.bool_, len(papers))
-            papers, shares = papers[passes], shares[passes]
-        scores = np.sqrt(shares)
-        # The ids ascend, and a stable sort keeps their order where scores are equal.
-        first = np.argsort(-scores, kind="stable")[: plan.deepest]
-        self.hits = list(map(scored_id, zip(papers[first].tolist(), scores[first].tolist(), strict=True)))
+        # The ids ascend, and a stable sort keeps their order where shares are equal.
+        best = np.argsort(-shares, kind="stable")
+        ranked = zip(papers[best].tolist(), np.sqrt(shares[best]).tolist(), strict=True)
+        self.hits = list(islice(self._passing(map(scored_id, ranked), plan.filters), plan.deepest))
         """Best first, each with the square root of its part of the weight of all seeds, from 0 to 1."""
         self._weight = plan.graph_weight
         stages().append((GRAPH, start, perf_counter()))
+
+    def _passing(self, ranked: Iterator[ScoredId], filters: ResolvedFilters) -> Iterator[ScoredId]:
+        """The papers that pass the filters. They are checked some at a time, since the first may be enough."""
+        if filters is NO_FILTERS:
+            yield from ranked
+        while batch := list(islice(ranked, CHECKED)):
+            passing = self._catalog.passing([hit.id for hit in batch], filters)
+            yield from (hit for hit in batch if hit.id in passing)
 
     def added_to(self, hits: Sequence[ScoredId], limit: int) -> tuple[list[ScoredId], int]:
         """The ``limit`` best papers by the sum of their scores in the hits and in the leg, ties by id; and the number
