@@ -7,6 +7,10 @@ costs where one paper is right. R@1 stands for it.
 
     scholarbase ingest ../shared/data/s2ag-citations --library citations-library
     python benchmarks/graph.py --library citations-library
+    python benchmarks/graph.py --library citations-library --copies 211
+
+With ``--copies`` it measures time alone, of reading the edges of 50 seeds: the library's own, and those of so many copies
+of its graph, whose papers are numbered at random.
 """
 
 from __future__ import annotations
@@ -14,10 +18,12 @@ from __future__ import annotations
 import argparse
 import random
 import re
+import sqlite3
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import Final, NamedTuple
 
@@ -31,8 +37,12 @@ from rich.table import Table
 
 from scholarbase.databases import open_immutable
 from scholarbase.evaluation.statistics import paired_test
+from scholarbase.indexes import citations
 from scholarbase.indexes.catalog import FILE_NAME, canonical_id, id_columns
+from scholarbase.indexes.citations import EdgeRow, insert_edges
+from scholarbase.indexes.schema import open_for_building
 from scholarbase.models.requests import SearchRequest
+from scholarbase.search import graph_leg
 from scholarbase.search.library import Library
 from scholarbase.settings import load_settings
 
@@ -158,11 +168,52 @@ def groups(questions: list[Question]) -> Mapping[str, npt.NDArray[np.bool_]]:
     return parts
 
 
+def read_edges(path: Path, copies: int) -> None:
+    """Print the time of reading the edges of 50 first results, from the library and from copies of its edges."""
+    with Library.open(path, settings=load_settings(timeout=60, known_items=False)) as library:
+        graph = Graph(path)
+        questions = graph.questions(lambda paper: graph.references[paper])
+        seeds = [
+            [hit.id for hit in library._ranker.rank(library._plan(request)[0]).hits[: graph_leg.SEEDS]]
+            for request in (
+                SearchRequest(q=question.text, syntax="plain", graph_weight=0, limit=graph_leg.SEEDS)
+                for question in questions
+            )
+        ]
+    with open_immutable(path / FILE_NAME) as db, TemporaryDirectory() as folder:
+        edges = np.array(db.execute("SELECT citing, cited FROM edges").fetchall(), dtype=np.int64)
+        print(f"{len(edges):,} edges: {milliseconds(db, seeds)}")
+        ids, places = np.unique(edges, return_inverse=True)
+        numbers = np.random.default_rng(0).permutation(copies * len(ids)) + 1
+        with open_for_building(Path(folder) / FILE_NAME) as large:
+            for copy in range(copies):
+                of_copy = numbers[copy * len(ids) :][places.reshape(-1, 2)].tolist()
+                insert_edges(large, (EdgeRow(citing, cited) for citing, cited in of_copy))
+            known = dict(zip(ids.tolist(), numbers.tolist(), strict=False))
+            seeds = [[known[seed] for seed in some if seed in known] for some in seeds]
+            print(f"{copies * len(edges):,} edges: {milliseconds(large, seeds)}")
+
+
+def milliseconds(db: sqlite3.Connection, seeds: list[list[int]]) -> str:
+    """The median and the 95th percentile of reading the edges of each list of seeds, once all were read."""
+    for _ in range(2):
+        times = []
+        for some in seeds:
+            start = perf_counter()
+            citations.linked(db, some, graph_leg.MOST_LINKS)
+            times.append(1000 * (perf_counter() - start))
+    return f"{np.median(times):.2f} ms, 95% within {np.percentile(times, 95):.2f} ms"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Measure the citation graph in hybrid search.")
     parser.add_argument("--library", type=Path, required=True, help="a library with citations")
     parser.add_argument("--weight", type=float, help="of the graph; by default the setting")
+    parser.add_argument("--copies", type=int, help="only the time of reading edges, of so many copies too")
     options = parser.parse_args()
+    if options.copies:
+        read_edges(options.library, options.copies)
+        return
     graph = Graph(options.library)
     families = {
         "references, by title": graph.questions(lambda paper: graph.references[paper]),

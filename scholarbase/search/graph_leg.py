@@ -9,7 +9,7 @@ behind the constants.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from time import perf_counter
 from typing import Final
