@@ -9,8 +9,8 @@ costs where one paper is right. R@1 stands for it.
     python benchmarks/graph.py --library citations-library
     python benchmarks/graph.py --library citations-library --copies 211
 
-With ``--copies`` it measures time alone, of reading the edges of 50 seeds: the library's own, and those of so many copies
-of its graph, whose papers are numbered at random.
+With ``--copies`` it measures only the time of reading the edges of 50 seeds: the library's own, and those of so many
+copies of its graph, whose papers are numbered at random.
 """
 
 from __future__ import annotations
