@@ -168,6 +168,36 @@ def groups(questions: list[Question]) -> Mapping[str, npt.NDArray[np.bool_]]:
     return parts
 
 
+def similar(path: Path, graph: Graph) -> dict[str, npt.NDArray[np.float64]]:
+    """R@20 and R@100 of similar papers as of the end of 1998, by the legs that are fused: right are those that at least
+    three later papers cite together with the paper."""
+    with open_immutable(path / FILE_NAME) as db:
+        known = {row[0] for row in db.execute("SELECT id FROM papers WHERE last_day < 19990101")}
+    papers = sorted(known)
+    random.Random(5).shuffle(papers)
+    chosen: list[tuple[int, set[int]]] = []
+    for paper in papers:
+        later = graph.citing.get(paper, set()) - known
+        counts = Counter(cited for citing in later for cited in graph.references[citing] if cited != paper)
+        right = {cited for cited, count in counts.items() if count >= TOGETHER and cited in known}
+        if len(later) >= 5 <= len(right):
+            chosen.append((paper, right))
+    values: defaultdict[str, list[list[float]]] = defaultdict(list)
+    numbers = {paper.id: number for number, paper in graph.papers.items()}
+    with Library.open(path, settings=load_settings(timeout=60)) as library:
+        for paper, right in chosen[:300]:
+            request = {"as_of": "1998-12-31", "limit": 1000, "explain": True, "fields": ["id"]}
+            results = library.similar(graph.papers[paper].id, **request).results  # type: ignore[arg-type]
+            for legs in (("dense",), ("dense", "cocitation"), ("dense", "cocitation", "graph")):
+                scores = {
+                    numbers[hit.paper.id]: sum(leg.share for leg in hit.explain or () if leg.leg in legs)
+                    for hit in results
+                }
+                ranked = sorted((number for number in scores if scores[number]), key=lambda one: -scores[one])
+                values[", ".join(legs)].append([len(right & set(ranked[:k])) / len(right) for k in (20, 100)])
+    return {legs: np.array(rows) for legs, rows in values.items()}
+
+
 def read_edges(path: Path, copies: int) -> None:
     """Print the time of reading the edges of 50 first results, from the library and from copies of its edges."""
     with Library.open(path, settings=load_settings(timeout=60, known_items=False)) as library:
@@ -242,6 +272,9 @@ def main() -> None:
                 times = f"{before:.1f} {after:.1f}"
                 table.add_row(f"{name}: {part}", str(int(mask.sum())), *cells, times)
     Console(width=200).print(table)
+    for legs, rows in similar(options.library, graph).items():
+        chosen, reported = rows[:150].mean(axis=0).round(3), rows[150:].mean(axis=0).round(3)
+        print(f"similar, {legs}: R@20 and R@100 {chosen} chosen, {reported} reported")
 
 
 if __name__ == "__main__":

@@ -176,13 +176,16 @@ def fuse_first(
         both = weights.get(first, 1.0), weights.get(second, 1.0)
         return table.best_scored(limit, k=k, weights=both), len(table.ids), {}
     fused = fuse(legs, k=k, weights=weights)
+    best = [ScoredId(paper.id, paper.score) for paper in fused[:limit]]
+    if not explain:
+        return best, len(fused), {}
     explanations = {
         paper.id: tuple(
             LegExplanation(name, share.rank, share.score, share.share) for name, share in paper.shares.items()
         )
         for paper in fused[:limit]
     }
-    return [ScoredId(paper.id, paper.score) for paper in fused[:limit]], len(fused), explanations
+    return best, len(fused), explanations
 
 
 class FusionTable:

@@ -21,7 +21,6 @@ from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters
 from scholarbase.indexes.vectors.base import ScoredId, scored_id
 from scholarbase.models.responses import LegExplanation
 from scholarbase.search.fusion import summed
-from scholarbase.search.plan import Plan
 from scholarbase.timing import stages
 
 GRAPH: Final = "graph"
@@ -40,17 +39,27 @@ SHOWN: Final = 10
 
 
 class GraphLeg:
-    """The papers linked with the first of the fused hits of the text legs, as many as another leg may have.
+    """The papers linked with seeds, the first of ``hits``, as many as another leg may have (``depth``).
 
-    All of them pass the filters of the plan. As of a day, an edge exists if both of its papers do.
+    All of them pass the filters. As of a day, an edge exists if both of its papers do.
     """
 
-    def __init__(self, catalog: Catalog, hits: Sequence[ScoredId], plan: Plan) -> None:
+    def __init__(
+        self,
+        catalog: Catalog,
+        hits: Sequence[ScoredId],
+        depth: int,
+        filters: ResolvedFilters,
+        day: int | None,
+        *,
+        weight: float = 1.0,
+    ) -> None:
         start = perf_counter()
         self._catalog = catalog
+        self._weight = weight
         self._seeds = [hit for hit in hits[:SEEDS] if hit.score > 0]
         ids = np.array([seed.id for seed in self._seeds], dtype=np.int64)
-        self._edges = edges = catalog.linked(ids.tolist(), MOST_LINKS, as_of=plan.day)
+        self._edges = edges = catalog.linked(ids.tolist(), MOST_LINKS, as_of=day)
         weights = np.array([seed.score for seed in self._seeds], dtype=np.float64) ** 2
         order = np.argsort(ids)
         of_edge = weights[order[np.searchsorted(ids, edges.near, sorter=order)]]
@@ -60,9 +69,10 @@ class GraphLeg:
         # The ids ascend, and a stable sort keeps their order where shares are equal.
         best = np.argsort(-shares, kind="stable")
         ranked = zip(papers[best].tolist(), np.sqrt(shares[best]).tolist(), strict=True)
-        self.hits = list(islice(self._passing(map(scored_id, ranked), plan.filters), plan.deepest))
-        """Best first, each with the square root of its part of the weight of all seeds, from 0 to 1."""
-        self._weight = plan.graph_weight
+        hits = list(islice(self._passing(map(scored_id, ranked), filters), depth + 1))
+        self.has_more = len(hits) > depth
+        self.hits = hits[:depth]
+        """Best first, each with the square root of its part of the weight of all seeds."""
         stages().append((GRAPH, start, perf_counter()))
 
     def _passing(self, ranked: Iterator[ScoredId], filters: ResolvedFilters) -> Iterator[ScoredId]:
@@ -83,7 +93,16 @@ class GraphLeg:
     def explain(
         self, explanations: Mapping[int, tuple[LegExplanation, ...]]
     ) -> dict[int, tuple[LegExplanation, ...]]:
-        """The explanations of the text legs, with those of this one, which name the first seeds of each paper."""
+        """The explanations of the text legs, with those of this one."""
+        linked = self.linked()
+        explained = dict(explanations)
+        for rank, (number, score) in enumerate(self.hits, 1):
+            leg = LegExplanation(GRAPH, rank, score, self._weight * score, (), *linked.get(number, ((), ())))
+            explained[number] = (*explained.get(number, ()), leg)
+        return explained
+
+    def linked(self) -> dict[int, tuple[tuple[str, ...], tuple[str, ...]]]:
+        """The ids of the first seeds that cite a paper, and of those that it cites."""
         seeds = [seed.id for seed in self._seeds]
         names = {
             seed: paper.id for seed, paper in zip(seeds, self._catalog.papers(seeds, ("id",)), strict=True)
@@ -92,9 +111,7 @@ class GraphLeg:
         cited: dict[int, list[str]] = {}
         for near, far, is_reference in zip(*(column.tolist() for column in self._edges), strict=True):
             (citing if is_reference else cited).setdefault(far, []).append(names[near])
-        explained = dict(explanations)
-        for rank, (number, score) in enumerate(self.hits, 1):
-            linked = (tuple(ends.get(number, ())[:SHOWN]) for ends in (citing, cited))
-            leg = LegExplanation(GRAPH, rank, score, self._weight * score, (), *linked)
-            explained[number] = (*explained.get(number, ()), leg)
-        return explained
+        return {
+            number: (tuple(citing.get(number, ())[:SHOWN]), tuple(cited.get(number, ())[:SHOWN]))
+            for number in citing.keys() | cited.keys()
+        }

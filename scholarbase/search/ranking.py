@@ -197,7 +197,9 @@ class Ranker:
         total, relation = self._hybrid_total(plan, legs, count)
         has_more = plan.depth < plan.deepest and any(leg.total > len(leg.hits) for leg in legs.values())
         if plan.graph_weight:
-            graph = GraphLeg(self._catalog, hits, plan)
+            graph = GraphLeg(
+                self._catalog, hits, plan.deepest, plan.filters, plan.day, weight=plan.graph_weight
+            )
             is_whole, of_text = relation == "eq" and total == count, count
             hits, count = graph.added_to(hits, most)
             if plan.floor is not None or not self._has_all_vectors:

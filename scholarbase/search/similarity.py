@@ -1,18 +1,21 @@
-"""Papers similar to a paper: the nearest to its vector, fused with those that are cited together with it."""
+"""Papers similar to a paper: the nearest to its vector, those cited together with it, and those that the citation graph
+links with it and with the nearest."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from time import perf_counter
 from typing import Final, NamedTuple
 
 from scholarbase.errors import InvalidRequest, UnsupportedMode
-from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters
+from scholarbase.indexes.filters import ResolvedFilters
 from scholarbase.indexes.vectors.base import DENSE, ScoredId
 from scholarbase.models.checks import as_of_day
 from scholarbase.models.requests import SimilarBody
-from scholarbase.models.responses import Hit, SimilarResponse
-from scholarbase.search.fusion import fuse_first
+from scholarbase.models.responses import Hit, LegExplanation, SimilarResponse
+from scholarbase.search.fusion import fuse_first, scaled, zero
+from scholarbase.search.graph_leg import GRAPH, MOST_LINKS, GraphLeg
 from scholarbase.search.legs import Ranking
 from scholarbase.search.lookup import Lookup
 from scholarbase.search.opening import Opened, Part
@@ -20,9 +23,11 @@ from scholarbase.timing import stages
 
 COCITATION: Final = "cocitation"
 """The name of the leg of papers that are cited together with the paper."""
-NOT_COMPARABLE: Final = (
-    "{!r} has no similar papers: it has no dense vector, and no paper cites it together with another."
-)
+NOT_COMPARABLE: Final = "{!r} has no similar papers: it has no dense vector and no citations."
+
+
+PAPER_WEIGHT: Final = 10
+"""The weight of the paper as a seed of the graph, of which the paper nearest to it has 1 (docs/ranking.md)."""
 
 
 class _Leg(NamedTuple):
@@ -83,15 +88,27 @@ class Similarity(Part):
             raise InvalidRequest(
                 f"offset {request.offset} is beyond result {self._depth}, the last of the similar papers: use filters."
             )
-        legs = {
-            DENSE: self._dense(paper_id, request, filters),
-            COCITATION: self._cocited(paper_id, request, filters),
-        }
+        dense = self._dense(paper_id, request, filters)
+        legs = {DENSE: dense, COCITATION: self._cocited(paper_id, request, filters)}
+        graph = self._graph(paper_id, dense.hits, request, filters) if self._has_edges else None
+        if graph is not None:
+            legs[GRAPH] = _Leg(graph.hits, graph.has_more)
         start = perf_counter()
         end = min(request.offset + request.limit, self._depth)
         lists = {name: leg.hits for name, leg in legs.items()}
         hits, found, explanations = fuse_first(lists, end, k=self._k, weights={}, explain=request.explain)
         hits = hits[request.offset :]
+        if graph is not None and request.explain:
+            linked = graph.linked()
+            explanations = {
+                number: tuple(
+                    LegExplanation(leg.leg, leg.rank, leg.score, leg.share, (), *linked.get(number, ((), ())))
+                    if leg.leg == GRAPH
+                    else leg
+                    for leg in explanations[number]
+                )
+                for number, _ in hits
+            }
         stages().append(("fusion", start, perf_counter()))
         reached = request.offset + len(hits)
         return Ranking(
@@ -103,12 +120,14 @@ class Similarity(Part):
         )
 
     def _is_comparable(self, paper_id: int, as_of: str | None) -> bool:
-        """Whether the paper has a vector, or is cited together with another one, whatever the filters of a request."""
+        """Whether the paper has a vector, or citations, whatever the filters of a request."""
         if self._vectors.dense_vectors([paper_id]):
             return True
-        day = None if as_of is None else as_of_day(as_of)
-        existing = NO_FILTERS if day is None else ResolvedFilters(last_day=day)
-        return bool(self._catalog.cocited(paper_id, 1, existing, as_of=day).papers)
+        return bool(
+            self._catalog.linked(
+                [paper_id], MOST_LINKS, as_of=None if as_of is None else as_of_day(as_of)
+            ).far.size
+        )
 
     def _dense(self, paper_id: int, request: SimilarBody, filters: ResolvedFilters) -> _Leg:
         start = perf_counter()
@@ -124,6 +143,17 @@ class Similarity(Part):
             leg = _Leg(hits[: self._depth], has_more)
         stages().append((DENSE, start, perf_counter()))
         return leg
+
+    def _graph(
+        self, paper_id: int, near: list[ScoredId], request: SimilarBody, filters: ResolvedFilters
+    ) -> GraphLeg:
+        scores = scaled(near, zero(near, self._depth, 0.0)).tolist()
+        seeds = [ScoredId(hit.id, score) for hit, score in zip(near, scores, strict=True)]
+        others = replace(filters, exclude=filters.exclude | {paper_id})
+        day = None if request.as_of is None else as_of_day(request.as_of)
+        return GraphLeg(
+            self._catalog, [ScoredId(paper_id, math.sqrt(PAPER_WEIGHT)), *seeds], self._depth, others, day
+        )
 
     def _cocited(self, paper_id: int, request: SimilarBody, filters: ResolvedFilters) -> _Leg:
         start = perf_counter()

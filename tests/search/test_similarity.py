@@ -142,7 +142,8 @@ def test_scores_are_sums_of_shares_and_ties_break_by_id(library: Library) -> Non
     keys = []
     for hit in response.results:
         assert hit.explain is not None
-        assert [one.leg for one in hit.explain] in (["dense"], ["cocitation"], ["dense", "cocitation"])
+        legs = [one.leg for one in hit.explain]
+        assert legs == [leg for leg in ("dense", "cocitation", "graph") if leg in legs] != []
         assert all(one.share == 1 / (K + one.rank) for one in hit.explain)
         assert all(one.terms == () for one in hit.explain)
         assert hit.score == pytest.approx(sum(one.share for one in hit.explain), abs=1e-15)
@@ -293,19 +294,22 @@ def small(folder: Path, *, edges: bool, dense: bool) -> Library:
     return Library.open(folder / "library", encoder="none")
 
 
-def test_a_library_without_vectors_has_only_cocitations(tmp_path: Path) -> None:
+def test_a_library_without_vectors_has_only_citations(tmp_path: Path) -> None:
     with small(tmp_path, edges=True, dense=False) as library:
         response = library.similar("CorpusId:1", explain=True)
-        assert [(hit.paper.corpus_id, hit.score) for hit in response.results] == [(2, 1 / 61), (3, 1 / 62)]
+        ranked = [(hit.paper.corpus_id, hit.score) for hit in response.results]
+        assert ranked == [(3, pytest.approx(1 / 62 + 1 / 61)), (2, 1 / 61), (4, 1 / 62)]
         assert legs(response, "cocitation") == {2: (1, 2.0), 3: (2, 1.0)}
-        assert (response.total, response.total_relation, response.warnings) == (2, "eq", ())
-        [warning] = library.similar("CorpusId:4").warnings
-        assert warning == (
-            "'CorpusId:4' has no similar papers: it has no dense vector, and no paper cites it together with another."
-        )
-        # With these dates, no paper cites two others yet.
+        # 3 and 4 cite the paper, whose weight is all there is.
+        assert legs(response, "graph") == {3: (1, pytest.approx(0.5**0.5)), 4: (2, pytest.approx(0.5**0.5))}
+        assert [leg.cites for leg in response.results[2].explain or ()] == [("arXiv:2401.00001",)]
+        assert (response.total, response.total_relation, response.warnings) == (3, "eq", ())
+        [warning] = library.similar("CorpusId:5").warnings
+        assert warning == "'CorpusId:5' has no similar papers: it has no dense vector and no citations."
+        assert numbers(library.similar("CorpusId:4")) == [1, 2, 3]
+        # With these dates, no paper cites another yet.
         assert len(library.similar("CorpusId:1", as_of="2024-01-02").warnings) == 1
-        assert library.similar("CorpusId:1", as_of="2024-01-03").total == 1
+        assert library.similar("CorpusId:1", as_of="2024-01-03").total == 2
         # A filter that leaves nothing says nothing of the paper.
         assert library.similar("CorpusId:1", within=["CorpusId:4"]).warnings == ()
 
@@ -358,15 +362,15 @@ def test_a_paper_whose_id_ends_like_the_route_can_be_looked_up(library: Library,
 
 def test_responses_of_a_size_and_as_text(library: Library, url: str) -> None:
     path = f"{url}/v1/papers/{SEED}/similar"
-    sized = httpx.get(path, params={"max_tokens": 500, "limit": 20}).json()
-    assert sized["tokens"] <= 500
+    sized = httpx.get(path, params={"max_tokens": 1500, "limit": 20}).json()
+    assert sized["tokens"] <= 1500
     assert sized["next_offset"] == len(sized["results"]) > 0
     assert sized["left_out"]["papers"] == 20 - len(sized["results"])
     text = httpx.get(path, params={"format": "text", "limit": 2, "explain": True}).text
     assert text.startswith("2 of at least 1,0")
     assert f"\n\n1. {library.similar(SEED, limit=1).results[0].paper.title}\n" in text
     assert re.search(
-        r"; dense: rank \d+, score 0\.\d+, share 0\.\d+; cocitation: rank \d+, score \d+, share 0\.\d+\n",
+        r"; dense: rank \d+, score 0\.\d+, share 0\.\d+; cocitation: rank \d+, score \d+, share 0\.\d+; graph: ",
         text,
     )
 
