@@ -7,7 +7,8 @@ without them. A paper has a phrase if the words of its record are in sequence, w
 computed here, from the source's own texts. The abbreviation of three letters that abstracts define counts too. A right
 paper has the topic in its title and the thing nowhere.
 
-Also searches for phrases of titles with a negation that is a term (*non-convex optimization*), which must not change,
+Also searches for phrases of titles with a negation that is a term (*non-convex optimization*), which must not change;
+for the papers of 200 titles with a negation that no other title has (*papers on noisy sorting without resampling*);
 and lists the questions of AutoScholarQuery, and of SciFact with ``--scifact``, whose results change.
 
     scholarbase ingest ../shared/data/arxiv --library arxiv-library
@@ -213,21 +214,27 @@ def read_texts(data: Path, library: Path) -> Texts:
     return Texts(dict(having), dict(titled), written, dict(of_category))
 
 
-def read_terms(library: Path) -> list[str]:
-    """Negations of at least three titles, each with the word before it; of the form non-X of two titles."""
+def read_terms(library: Path) -> tuple[list[str], dict[int, str]]:
+    """Negations of at least three titles, each with the word before it, of the form non-X of two titles; and titles
+    with a negation that no other title has, by the number of the paper."""
     negated: Counter[str] = Counter()
     examples: dict[str, str] = {}
+    titles_of: dict[str, tuple[int, str]] = {}
     with open_immutable(library / FILE_NAME) as db:
-        for (title,) in db.execute("SELECT title FROM papers ORDER BY id"):
+        for number, title in db.execute("SELECT id, title FROM papers ORDER BY id"):
             for match in _TERM.finditer(title.lower()):
                 negated[match[1]] += 1
                 examples.setdefault(match[1], match[0])
+                titles_of[match[1]] = number, title.lower()
     names = [
         term for term, titles in negated.most_common() if titles >= (2 if term.startswith("non-") else 3)
     ]
     # Few are not of the form non-X.
     others = [examples[term] for term in names if not term.startswith("non-")][: TERMS // 2]
-    return others + [examples[term] for term in names if term.startswith("non-")][: TERMS - len(others)]
+    names = others + [examples[term] for term in names if term.startswith("non-")][: TERMS - len(others)]
+    rare = sorted({titles_of[term] for term, count in negated.items() if count == 1})
+    random.seed(0)
+    return names, dict(random.sample(rare, min(TERMS, len(rare))))
 
 
 def make_questions(texts: Texts) -> list[Question]:
@@ -323,6 +330,18 @@ def show_terms(library: Library, terms: Sequence[str]) -> None:
     print(f"\n{len(terms) - len(changed)} of {len(terms)} terms unchanged; {changed}")
 
 
+def show_titles(library: Library, titles: dict[int, str]) -> None:
+    for mode in MODES:
+        found = [
+            sum(number in search(library, f"papers on {title}", mode, 10, negation=way)[0]
+                for number, title in titles.items())
+            for way in ("off", "auto")
+        ]  # fmt: skip
+        print(
+            f"{mode:7} {found[0]} of {len(titles)} papers with a rare term are in the first 10, read {found[1]}"
+        )
+
+
 def show_family(library: Library, path: Path, queries: Path) -> None:
     print(f"\n{queries}")
     for mode in MODES:
@@ -358,7 +377,7 @@ def main() -> None:
         if options.cache:
             options.cache.write_bytes(pickle.dumps(texts))
     questions = make_questions(texts)
-    terms = read_terms(options.library)
+    terms, titles = read_terms(options.library)
     print(f"{len(questions)} questions, {len({one.topic for one in questions})} topics, {len(terms)} terms")
     if options.show:
         print(*(f"{one.part} {one.kind}: {one.text}" for one in questions), *terms, sep="\n")
@@ -366,6 +385,7 @@ def main() -> None:
     with Library.open(options.library, settings=load_settings(timeout=60)) as library:
         show_questions(library, questions)
         show_terms(library, terms)
+        show_titles(library, titles)
         show_family(library, options.library, options.data / "autoscholar" / "queries.jsonl")
     if options.scifact:
         with Library.open(options.scifact, settings=load_settings(timeout=60)) as library:
