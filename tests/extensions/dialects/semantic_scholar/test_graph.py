@@ -41,6 +41,14 @@ def test_a_search_returns_ids_and_titles(server: str) -> None:
     assert found["next"] == 100
 
 
+def test_exclusions_are_words(server: str, sample: Library) -> None:
+    q = "string theory but not supersymmetry"
+    found = get(server, "paper/search", query=q, limit=20)["data"]
+    off = sample.search(q, syntax="plain", negation="off", limit=1000).results
+    assert [paper["paperId"] for paper in found] == [hit.paper.id for hit in off[:20]]
+    assert off != sample.search(q, syntax="plain", limit=1000).results
+
+
 @pytest.mark.parametrize(
     "parameters",
     [
