@@ -47,7 +47,7 @@ TOPIC_SHARE: Final = 0.0015
 """... and their share of the papers that have the thing in their texts, or in their titles. In 334,917 arXiv papers it
 is 0.0104 for labels, 0.0024 for attention, 0.0003 for transformers and 0.0001 for deep learning."""
 RARE_SHARE: Final = 0.05
-"""The share that is enough if fewer papers have the negation."""
+"""The share that is enough if fewer papers have the negation, or one of :data:`.negations.NEGATIONS`."""
 CACHED_COUNTS: Final = 4096
 LEAST_INITIALS: Final = 3
 """Letters of an abbreviation that stands for its long form: shorter ones have several."""
@@ -219,22 +219,25 @@ def _may_be_topic(cue: _Cue, before: str) -> bool:
 
 def _is_topic(count: Count, cue: _Cue, written: str, thing: str) -> bool:
     """Whether a negation is a topic of papers, as *without labels* is."""
-    forms = [any_phrase([re.sub(r"^.*?\b(?=(?:not|no)\b)", "", written.strip())])]
-    if cue.kind != "excluded":
-        forms.append(_negated(thing))
+    own = any_phrase([re.sub(r"^.*?\b(?=(?:not|no)\b)", "", written.strip())])
+    having, term, forms = any_phrase([thing]), own, own
+    if cue.kind == "non":
+        term = forms = any_phrase([f"non {thing}", f"{thing} free"])
+    elif cue.kind == "avoided":
+        term, forms = any_phrase([f"without {thing}", f"{thing} free"]), f"{own} OR {_negated(thing)}"
     elif cue.word.casefold().endswith("other than"):
-        forms.append(any_phrase([f"other than {thing}"]))
-    having = any_phrase([thing])
-    for form, titles in zip(forms, (1, TOPIC_TITLES), strict=False):
-        negated = count(form)
-        share = negated / max(count(having), 1) if negated else 0
-        if share >= RARE_SHARE or (negated >= TOPIC and share >= TOPIC_SHARE):
-            return True
-        if negated >= titles and count(f"title : ({form})") >= max(
-            titles, TOPIC_SHARE * count(f"title : ({having})")
-        ):
-            return True
-    return False
+        term = any_phrase([f"other than {thing}"])
+
+    def is_frequent(form: str, least: int, share: float, column: str = "") -> bool:
+        negated = count(f"{column}({form})")
+        return negated >= least and negated >= share * count(f"{column}({having})")
+
+    return (
+        is_frequent(forms, 1, RARE_SHARE)
+        or is_frequent(term, TOPIC, TOPIC_SHARE)
+        or is_frequent(own, 1, TOPIC_SHARE, "title : ")
+        or is_frequent(term, TOPIC_TITLES, TOPIC_SHARE, "title : ")
+    )
 
 
 def _negated(thing: str) -> str:
