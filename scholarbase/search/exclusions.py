@@ -224,7 +224,7 @@ def _is_topic(count: Count, cue: _Cue, written: str, thing: str) -> bool:
     if cue.kind == "non":
         term = forms = any_phrase([f"non {thing}", f"{thing} free"])
     elif cue.kind == "avoided":
-        term, forms = any_phrase([f"without {thing}", f"{thing} free"]), f"{own} OR {_negated(thing)}"
+        term, forms = any_phrase([f"without {thing}", f"{thing} free"]), _negated(thing)
     elif cue.word.casefold().endswith("other than"):
         term = any_phrase([f"other than {thing}"])
 
@@ -233,9 +233,10 @@ def _is_topic(count: Count, cue: _Cue, written: str, thing: str) -> bool:
         return negated >= least and negated >= share * count(f"{column}({having})")
 
     return (
-        is_frequent(forms, 1, RARE_SHARE)
+        is_frequent(own, 1, RARE_SHARE)
         or is_frequent(term, TOPIC, TOPIC_SHARE)
         or is_frequent(own, 1, TOPIC_SHARE, "title : ")
+        or is_frequent(forms, 1, RARE_SHARE)
         or is_frequent(term, TOPIC_TITLES, TOPIC_SHARE, "title : ")
     )
 
