@@ -28,6 +28,10 @@ SAME = [
     ("3-D", "3D"),
     ("ΛCDM", "LambdaCDM"),
     ("Семён", "Семен"),
+    ("i.i.d.", "iid"),
+    ("I/O", "IO"),
+    ("CO_2", "CO2", "CO₂"),
+    ("5 Å", "5 angstrom"),
 ]
 OTHER = [
     "C++",
@@ -55,6 +59,10 @@ UNCHANGED = [
     "http://a.org/#x",
     "φιλοσοφία",
     "10^-3",
+    "i.e. and e.g.",
+    "AI/OR, input/output",
+    "AdS_5",
+    "Åberg",
 ]
 
 
