@@ -303,6 +303,7 @@ def _reads_vectors(library: Library, request: SearchBody) -> bool:
         and request.syntax != "query"
         and not request.exact
         and request.rerank is None
+        and request.prefer == "none"
         and not (request.negation == "auto" and may_exclude(request.q))
         and not request.exclude
         and not request.author

@@ -28,6 +28,7 @@ from scholarbase.models.limits import (
     Fusion,
     Mode,
     Negation,
+    Prefer,
     Syntax,
 )
 from scholarbase.models.queries import Query, QuerySet
@@ -112,6 +113,7 @@ class SearchSettings(_Settings):
         engine: the sparse leg; None sends query syntax to FTS5 and free text to BM25.
         fusion: how hybrid searches fuse their legs; None is the setting of the library or server.
         graph_weight: that of the citation graph in hybrid searches; None is the setting.
+        prefer: whether recent or cited papers come higher.
         pool: search only in each query's candidate pool.
         negation: whether exclusions in queries are read.
         rerank: the name of a reranker that sorts the first results.
@@ -125,6 +127,7 @@ class SearchSettings(_Settings):
     engine: Engine | None = None
     fusion: Fusion | None = None
     graph_weight: float | None = None
+    prefer: Prefer = "none"
     pool: bool = False
     negation: Negation = "auto"
     rerank: str | None = None
@@ -168,6 +171,7 @@ class SearchSettings(_Settings):
         omitted = [] if self.rerank else ["rerank", "rerank_depth"]
         omitted += ["negation"] if self.negation == "auto" else []
         omitted += ["graph_weight"] if self.graph_weight is None else []
+        omitted += ["prefer"] if self.prefer == "none" else []
         return {name: value for name, value in asdict(self).items() if name not in omitted}
 
     def _request_of(self, query: JudgedQuery, mode: Mode) -> SearchRequest | None:
@@ -190,6 +194,7 @@ class SearchSettings(_Settings):
             graph_weight=self.graph_weight,
             exact=self.exact,
             negation=self.negation,
+            prefer=self.prefer,
             rerank=self.rerank,
             rerank_depth=self.rerank_depth,
             fields=("id",),

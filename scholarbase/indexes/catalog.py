@@ -259,6 +259,32 @@ class Catalog:
         """Return the least last day of a paper, None if no paper has a date."""
         return cast("int | None", self._rows("SELECT min(last_day) FROM papers")[0][0])
 
+    def newest_day(self) -> int | None:
+        """Return the greatest last day of a paper, None if no paper has a date."""
+        return cast("int | None", self._rows("SELECT max(last_day) FROM papers")[0][0])
+
+    def last_days(self, ids: Sequence[int]) -> dict[int, int]:
+        """Return the last day ``yyyymmdd`` on which each of the papers may have appeared, of those with a date."""
+        sql = """
+            SELECT p.id, p.last_day FROM json_each(?) AS wanted CROSS JOIN papers AS p ON p.id = wanted.value
+            WHERE p.last_day IS NOT NULL
+        """
+        return dict(self._rows(sql, json_list(ids)))
+
+    def citation_counts(self, ids: Sequence[int], as_of: int | None = None) -> dict[int, int]:
+        """Return the citations of each of the papers that has some, as of a day those by papers of the library."""
+        if as_of is None:
+            sql = """
+                SELECT p.id, p.citation_count FROM json_each(?) AS wanted
+                CROSS JOIN papers AS p ON p.id = wanted.value WHERE p.citation_count > 0
+            """
+            return dict(self._rows(sql, json_list(ids)))
+        sql = """
+            SELECT edges.cited, count(*) FROM json_each(?) AS wanted CROSS JOIN edges ON edges.cited = wanted.value
+            CROSS JOIN papers AS p ON p.id = edges.citing AND p.last_day <= ? GROUP BY 1
+        """
+        return dict(self._rows(sql, json_list(ids), as_of))
+
     def passing(self, ids: Sequence[int], filters: ResolvedFilters) -> set[int]:
         """Return those of the papers that pass the filters."""
         condition, params = filter_sql(filters, "p")

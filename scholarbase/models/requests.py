@@ -55,6 +55,7 @@ from scholarbase.models.limits import (
     Fusion,
     Mode,
     Negation,
+    Prefer,
     ResponseFormat,
     Syntax,
 )
@@ -374,6 +375,7 @@ class SearchRequest(Filters, Ranked, _Query, Timed):
     ``exact`` searches dense vectors without approximation and counts every match. ``min_similarity`` is the least
     cosine of a dense result; None is the library's own limit. ``graph_weight`` is the weight of the citation graph
     beside the two legs of a hybrid search, which have 1 together; None is the setting.
+    ``prefer`` raises recent or cited papers.
     ``rerank`` names a reranker, which sorts the first ``rerank_depth`` papers.
     ``partial`` accepts a response without the legs that failed, which are named in it.
 
@@ -390,6 +392,11 @@ class SearchRequest(Filters, Ranked, _Query, Timed):
         default=False,
         description="Show what each leg contributed to a result, and which words of `q` the paper contains.",
         examples=[True],
+    )
+    prefer: Prefer = Field(
+        default="none",
+        description="Raise the scores of papers that are recent, at `as_of`, `to` or in the snapshot, or often cited.",
+        examples=["recent"],
     )
     rerank: Rerank = None
     rerank_depth: RerankDepth = DEFAULT_RERANK_DEPTH

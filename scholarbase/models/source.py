@@ -38,6 +38,7 @@ from scholarbase.models.limits import (
     Fusion,
     Mode,
     Negation,
+    Prefer,
     ReferenceFormat,
     Syntax,
 )
@@ -109,6 +110,7 @@ class SearchArguments(RankingArguments, total=False):
 
     fields: Sequence[str] | None
     explain: bool
+    prefer: Prefer
     rerank: str | None
     rerank_depth: int
     partial: bool

@@ -217,6 +217,11 @@ class Planner:
                 f"graph_weight {request.graph_weight:g} applies to hybrid searches that fuse scores, not to {what}: "
                 "leave it out."
             )
+        if request.prefer == "cited" and request.as_of is not None and not self._manifest.counts["edges"]:
+            raise InvalidRequest(
+                f"prefer 'cited' cannot be combined with as_of {request.as_of!r}, because this library has no "
+                "citations from which to count those of that day: leave one out."
+            )
         if request.min_similarity is not None and mode == "sparse":
             raise InvalidRequest(
                 f"min_similarity {request.min_similarity:g} applies to dense vectors, which mode 'sparse' does not "

@@ -26,6 +26,7 @@ from scholarbase.search.known_items import explain_known, put_first
 from scholarbase.search.legs import WORD_LEGS, Legs, Ranking, append_scaled
 from scholarbase.search.opening import Opened
 from scholarbase.search.plan import Plan
+from scholarbase.search.preference import preferred
 from scholarbase.search.reranking import Reranked, Reranking
 from scholarbase.timing import stages
 
@@ -175,13 +176,17 @@ class Ranker:
                 for rank, hit in enumerate(leg.hits, 1)
             }
         pageable = max(leg.total, len(leg.hits)) if is_complete else MAX_DEPTH
-        return leg._replace(pageable=pageable, explanations=explanations)
+        hits = leg.hits
+        if plan.request.prefer != "none":
+            hits, explanations = preferred(self._catalog, hits, plan, explanations)
+        return leg._replace(hits=hits, pageable=pageable, explanations=explanations)
 
     def _fused(self, plan: Plan, legs: Mapping[str, Ranking], end: int) -> Ranking:
         """The best papers of both legs, those of the pages up to ``end`` at least."""
         start = perf_counter()
         # A known item may be the last of any leg.
-        most = 3 * plan.depth if plan.known else max(end, plan.reranked)
+        has_preference = plan.request.prefer != "none"
+        most = 3 * plan.depth if plan.known or has_preference else max(end, plan.reranked)
         weights = {k: v for k, v in (self._settings.fusion_weights or {}).items() if k in legs}
         if plan.fusion == "scores":
             hits, count, explanations = self._fuse_scores(
@@ -207,6 +212,8 @@ class Ranker:
                 relation = relation if is_whole or count == of_text else "gte"
             if plan.request.explain:
                 explanations = graph.explain(explanations)
+        if has_preference:
+            hits, explanations = preferred(self._catalog, hits, plan, explanations)
         pageable = plan.deepest if has_more else count
         return Ranking(hits, total, relation, pageable=pageable, explanations=explanations)
 

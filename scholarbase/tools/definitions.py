@@ -126,6 +126,7 @@ TOOLS: Final[tuple[Tool, ...]] = (
             "min_citations": "worldwide",
             "exclude": "unwanted phrases",
             "exclude_seen": "unseen only",
+            "prefer": "ranked higher",
             "max_tokens": _MAX_TOKENS,
         },
         {"fields": _FOUND, "syntax": "plain"},

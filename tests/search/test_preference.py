@@ -1,0 +1,73 @@
+"""The preference of a search for recent or cited papers, compared with factors computed from the papers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scholarbase.errors import InvalidRequest
+from scholarbase.ingest.job import ingest
+from scholarbase.search.library import Library
+from tests.conftest import snapshot_of
+
+Q = "supersymmetric gauge theories"
+
+
+@pytest.fixture(scope="module")
+def library(default_library: Path) -> Iterator[Library]:
+    with Library.open(default_library) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("way", [{}, {"mode": "sparse"}, {"mode": "dense"}, {"fusion": "rrf"}])
+def test_a_score_is_multiplied_by_a_function_of_the_age(library: Library, way: dict[str, Any]) -> None:
+    plain = {hit.paper.id: hit.score for hit in library.search(Q, limit=100, **way).results}
+    found = library.search(Q, limit=100, prefer="recent", to="2003-01-01", explain=True, **way).results
+    plain |= {hit.paper.id: hit.score for hit in library.search(Q, limit=100, to="2003-01-01", **way).results}
+    assert [hit.score for hit in found] == sorted((hit.score for hit in found), reverse=True)
+    for hit in found:
+        leg = (hit.explain or ())[-1]
+        assert leg.leg == "recent"
+        assert sum(one.share for one in hit.explain or ()) == pytest.approx(hit.score)
+        if hit.paper.publication_date and hit.paper.id in plain:
+            year, month, day = map(int, hit.paper.publication_date.split("-"))
+            age = 2003 - year + (1 - month) / 12 + (1 - day) / 365
+            assert leg.score == pytest.approx(1 / (1 + age / 3))
+            assert hit.score == pytest.approx(plain[hit.paper.id] * leg.score)
+
+
+def test_citations_are_those_known_at_a_day(library: Library) -> None:
+    now = library.search(Q, prefer="cited", explain=True, fields=["citation_count"], graph_weight=0).results
+    for hit in now:
+        assert (hit.explain or ())[-1].score == pytest.approx((1 + (hit.paper.citation_count or 0)) ** 0.1)
+    then = library.search(Q, prefer="cited", explain=True, as_of="1996-12", fields=["id"]).results
+    for hit in then[:3]:
+        known = library.citations(hit.paper.id, as_of="1996-12").total
+        assert (hit.explain or ())[-1].score == pytest.approx((1 + known) ** 0.1)
+
+
+def test_no_preference_changes_nothing(library: Library) -> None:
+    assert library.search(Q, prefer="none") == library.search(Q)
+
+
+def test_pages_have_no_overlaps_and_no_gaps(library: Library) -> None:
+    whole = [hit.paper.id for hit in library.search(Q, limit=400, prefer="recent").results]
+    paged = [
+        hit.paper.id
+        for offset in range(0, 400, 50)
+        for hit in library.search(Q, limit=50, offset=offset, prefer="recent").results
+    ]
+    assert paged == whole
+
+
+def test_citations_of_a_day_require_citations(tmp_path: Path) -> None:
+    row = {"corpusid": 1, "title": "Gravity", "abstract": "Of waves.", "externalids": {"ArXiv": "2401.00001"}}
+    ingest([snapshot_of(tmp_path / "snapshot", [row])], tmp_path / "library")
+    with (
+        Library.open(tmp_path / "library") as without,
+        pytest.raises(InvalidRequest, match="prefer 'cited' cannot be combined with as_of '2024-06'"),
+    ):
+        without.search("gravity", prefer="cited", as_of="2024-06")
