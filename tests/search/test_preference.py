@@ -64,7 +64,13 @@ def test_pages_have_no_overlaps_and_no_gaps(library: Library) -> None:
 
 
 def test_citations_of_a_day_require_citations(tmp_path: Path) -> None:
-    row = {"corpusid": 1, "title": "Gravity", "abstract": "Of waves.", "externalids": {"ArXiv": "2401.00001"}}
+    row = {
+        "corpusid": 1,
+        "title": "Gravity",
+        "abstract": "Of waves.",
+        "year": 2024,
+        "publicationdate": "2024-01-05",
+    }
     ingest([snapshot_of(tmp_path / "snapshot", [row])], tmp_path / "library")
     with (
         Library.open(tmp_path / "library") as without,
