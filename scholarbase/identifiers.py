@@ -79,7 +79,7 @@ _SPACED_DOI = re.compile(
 """Spaces within a DOI: in its prefix, at the ends of lines, and around the brackets of a SICI
 (``<327::AID-ASI4>3.0.CO;2-4``, https://www.niso.org/publications/ansiniso-z3956-1996-r2002)."""
 _DOI_ESCAPES = re.compile(
-    r"(?P<tex>\$[<>]\$|\{?\\{1,4}text(?:less|greater)(?:\{\}|\s)?\}?|\{?\\{1,4}[_&%$#<>]\}?)"
+    r"(?P<tex>\$[<>]\$|\{?\\{1,4}text(?:less|greater)(?:\{\}|\s)?\}?|\{?\\{1,4}[_&%$#<>/]\}?)"
     r"|%(?P<hex>2[368-9a-f]|3[a-f]|40|5[bdf]|7e)|&(?P<entity>lt|gt|amp);"
 )
 """What BibTeX, links and HTML write for characters of DOIs, in lower case."""
@@ -89,15 +89,15 @@ _DOI_CHARS: Final = str.maketrans(
     | dict.fromkeys("\u2010\u2011\u2012\u2013\u2212", "-")
 )
 """Characters that programs put into DOIs: without width, and dashes."""
-_FRAGMENT = re.compile(r"(?<!;2-)#.*")
-"""A part of a page. The last character of a SICI can be ``#`` too."""
-_END_OF_LINK = re.compile(r"[?&].*|\.(?:pdf|html?|xml)(?=[?&#]|$).*")
+_FRAGMENT = re.compile(r"(?<!;2-)#.*|</[a-z]+>.*")
+"""A part of a page, or an end tag. The last character of a SICI can be ``#`` too."""
+_END_OF_LINK = re.compile(r"[?&].*|(?:\.full)?\.(?:pdf|html?|xml)(?=[?&#]|$).*")
 _PAGES: Final = (
     "/abstract", "/full", "/fulltext", "/pdf", "/epdf", "/pdfdirect", "/html", "/meta", "/summary", "/references",
 )  # fmt: skip
 """What publishers write behind a DOI in links to pages about it."""
-_BIORXIV_VERSION = re.compile(r"(10\.1101/\d[\d.]*)v\d+\b.*")
-"""https://www.biorxiv.org/about/FAQ: a preprint has one DOI, and links have its version."""
+_LINKED_VERSION = re.compile(r"(10\.1101/\d[\d.]*)v\d+\b.*|(10\.1093/[^/]+/[^/]+)/\d+")
+"""https://www.biorxiv.org/about/FAQ: links have a preprint's version, and those of Oxford a number of the article."""
 _SHA = re.compile(r"[0-9a-f]{40}", re.IGNORECASE | re.ASCII)
 _ACL_OLD = re.compile(r"[A-Z]\d\d-\d{4,5}", re.ASCII | re.IGNORECASE)
 _ACL_NEW = re.compile(r"(?:19|20)\d\d\.[a-z0-9_]+-[a-z0-9_]+\.\d+", re.ASCII | re.IGNORECASE)
@@ -214,7 +214,7 @@ def _doi_parts(text: str) -> list[str | None]:
     plain = _PLAIN_DOI.fullmatch(text)
     if plain is not None:
         value = plain[1].lower()
-        if not value.endswith(_PAGES) and not value.startswith("10.1101/"):
+        if not value.endswith(_PAGES) and not value.startswith(("10.1101/", "10.1093/")):
             return [value]
     if "10." not in text:
         return []
@@ -241,7 +241,7 @@ def _doi_in(part: str) -> str | None:
         value = trimmed(value).rstrip("/")
         for page in _PAGES:
             value = value.removesuffix(page)
-    value = _BIORXIV_VERSION.sub(r"\1", value)
+    value = _LINKED_VERSION.sub(r"\1\2", value)
     return value if _DOI.fullmatch(value) is not None and value.isprintable() else None
 
 

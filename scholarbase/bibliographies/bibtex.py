@@ -32,6 +32,7 @@ from scholarbase.bibliographies.references import (
     plain_texts,
     too_long,
     unreadable,
+    with_subtitle,
 )
 from scholarbase.bibliographies.years import MONTHS, day_of_parts, first_year, whole_day
 from scholarbase.identifiers import Identifier, field_ids
@@ -115,12 +116,15 @@ _READ: Final = frozenset(
         "eprinttype",
         "archiveprefix",
         "primaryclass",
+        "eprintclass",
     }
 )
 _MAX_LEVELS: Final = 8
 """Entries that inherit from each other in a chain."""
 _MAX_DATA: Final = 50
 """Entries of type ``xdata`` that one entry names."""
+_NO_COMMA: Final = re.compile(r"\s*(_+|\"[^\"]*\")\s+([A-Za-z]\w*)\s*=\s*(?=[_\"\d])")
+"""A value, whose braces are hidden, and the next field without a comma between them."""
 _ESCAPED: Final = re.compile(r"\\([&%$#_])")
 _MAX_MACRO: Final = 1_000
 """Characters of an abbreviation's text."""
@@ -174,10 +178,17 @@ _REPEATED: Final = (DuplicateBlockKeyBlock, DuplicateFieldKeyBlock)
 def _fields(entry: Entry, macros: Mapping[str, str]) -> dict[str, str]:
     fields: dict[str, str] = {}
     for field in entry.fields:
-        name = field.key.lower()
-        if name in _READ or name == "xdata":
-            fields.setdefault(name, _text(str(field.value), macros))
+        name, value = field.key.lower(), str(field.value)
+        while (match := _NO_COMMA.match(outside_braces(value))) is not None:
+            _set(fields, name, value[: match.end(1)], macros)
+            name, value = match[2].lower(), value[match.end() :]
+        _set(fields, name, value, macros)
     return fields
+
+
+def _set(fields: dict[str, str], name: str, value: str, macros: Mapping[str, str]) -> None:
+    if name in _READ or name == "xdata":
+        fields.setdefault(name, _text(value, macros))
 
 
 def _references(blocks: Sequence[_Block | Reference], purpose: Purpose) -> Iterator[Reference]:
@@ -248,8 +259,6 @@ def _reference(block: _Block, inherited: Mapping[str, str], purpose: Purpose) ->
     date, written_year = fields.get("date", ""), fields.get("year", "")
     year = first_year(written_year) or first_year(date)
     title = next((own[name] for name in (*_TITLES, "booktitle") if own.get(name)), "")
-    if subtitle := own.get("subtitle"):
-        title = f"{title}{' ' if title.rstrip()[-1:] in (*'?!:.',) else ': '}{subtitle}"
     return Reference(
         block.raw,
         block.line,
@@ -267,7 +276,7 @@ def _reference(block: _Block, inherited: Mapping[str, str], purpose: Purpose) ->
         pages=_plain(own.get("pages", "")) or None,
         inherited="".join(f", {name} = {{{value}}}" for name, value in inherited.items()),
         **plain_texts(
-            title,
+            with_subtitle(title, own.get("subtitle", "")),
             own.get("abstract", ""),
             next((fields[name] for name in _VENUES if fields.get(name)), ""),
             braces=True,
@@ -311,7 +320,7 @@ def _ids(fields: Mapping[str, str], *, own: bool) -> tuple[Identifier, ...]:
         if (
             name == "eprint"
             and value.isdigit()
-            and (archive := fields.get("primaryclass", "").partition(".")[0])
+            and (archive := (fields.get("primaryclass") or fields.get("eprintclass", "")).partition(".")[0])
         ):
             value = f"{archive.strip()}/{value}" if schemes[name] == "arXiv" else value
         listed = field_ids(schemes[name], value) if name in schemes else []

@@ -9,7 +9,7 @@ import orjson
 
 from scholarbase.bibliographies.ids import find_ids, leading_ids
 from scholarbase.bibliographies.json_items import EXPECTED, as_item, json_items
-from scholarbase.bibliographies.names import listed_names, split_keywords
+from scholarbase.bibliographies.names import authors_in, listed_names, name_of, split_keywords
 from scholarbase.bibliographies.references import (
     CHECKING,
     Purpose,
@@ -17,6 +17,7 @@ from scholarbase.bibliographies.references import (
     plain_texts,
     too_long,
     unreadable,
+    with_subtitle,
 )
 from scholarbase.bibliographies.years import first_year, whole_day
 from scholarbase.identifiers import field_ids
@@ -62,7 +63,7 @@ def reference_of(item: Any, place: int, purpose: Purpose = CHECKING) -> Referenc
         return unreadable(raw, place, f"The keys of the JSON object are {keys}. {EXPECTED}")
     people = item.get("author") or item.get("editor") or []
     people = listed_names(people) if isinstance(people, str) else people
-    names = [name for name in map(_name, people) if name] if isinstance(people, list) else []
+    names = [name for name in map(_name, authors_in(people)) if name] if isinstance(people, list) else []
     ids = []
     for key in _WITH_IDS:
         value = _text(item.get(key))
@@ -87,7 +88,7 @@ def reference_of(item: Any, place: int, purpose: Purpose = CHECKING) -> Referenc
         volume=_text(item.get("volume")) or None,
         pages=_text(item.get("page")) or None,
         **plain_texts(
-            _text(item.get("title")),
+            with_subtitle(_text(item.get("title")), _text(item.get("subtitle"))),
             _text(item.get("abstract")),
             _text(item.get("container-title")) or _text(item.get("publisher")),
         ),
@@ -98,14 +99,9 @@ def _name(person: Any) -> str:
     """A name as :attr:`.Reference.authors` has it."""
     if not isinstance(person, dict):
         return plain(_text(person))
-    family, given, suffix, particle = (
-        plain(_text(person.get(part))) for part in ("family", "given", "suffix", "non-dropping-particle")
-    )
-    family = f"{particle} {family}".strip()
-    if family and given:
-        return ", ".join(filter(None, (family, given, suffix)))
-    literal = plain(_text(person.get("literal")) or _text(person.get("name")))
-    return family or (f"{{{literal}}}" if literal else given)
+    name = plain(name_of(person))
+    is_whole = name in (plain(_text(person.get(key))) for key in ("literal", "name"))
+    return f"{{{name}}}" if name and is_whole else name
 
 
 def _text(value: Any) -> str:

@@ -7,6 +7,8 @@ from typing import Any, Final
 
 import orjson
 
+from scholarbase.bibliographies.names import authors_in, name_of
+
 LISTS: Final = frozenset(
     {
         "results", "data", "items", "works", "papers", "records", "documents", "docs", "articles", "entries",
@@ -38,7 +40,19 @@ _KEYS: Final = {
 _OF_ITEMS: Final = frozenset({"author", "issued", "container-title", "editor"})
 """Keys that only items of CSL-JSON have."""
 _ALIKE: Final = frozenset(
-    ("id", "citation-key", "type", "volume", "page", "abstract", "keyword", "publisher", "note", "number")
+    (
+        "id",
+        "citation-key",
+        "type",
+        "subtitle",
+        "volume",
+        "page",
+        "abstract",
+        "keyword",
+        "publisher",
+        "note",
+        "number",
+    )
 )
 """Other keys that mean the same in all records."""
 _PAGE: Final = "https://www.semanticscholar.org/paper/"
@@ -83,7 +97,7 @@ def as_item(record: Mapping[str, Any]) -> Mapping[str, Any]:
     if isinstance(record.get("categories"), str):
         found["arXiv"] = record.get("id")
     authors = record.get("authorships") or found["author"]
-    found["author"] = list(map(_name, authors)) if isinstance(authors, list) else authors
+    found["author"] = list(map(_name, authors_in(authors))) if isinstance(authors, list) else authors
     place = record.get("primary_location")
     source = place.get("source") if isinstance(place, dict) else found["container-title"]
     found["container-title"] = _name(source)
@@ -99,8 +113,4 @@ def as_item(record: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _name(value: Any) -> Any:
     """The name of an author or a journal, which may be an object."""
-    if not isinstance(value, dict):
-        return value
-    author = value.get("author")
-    named = author if isinstance(author, dict) else value
-    return named.get("display_name") or named.get("name") or value.get("raw_author_name")
+    return name_of(value) if isinstance(value, dict) else value

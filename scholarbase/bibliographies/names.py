@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import Final, NamedTuple
+from ast import literal_eval
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final, NamedTuple
 
 from scholarbase.markup.html import decode_entities
 
@@ -58,6 +61,40 @@ def name_parts(name: str) -> NameParts:
     while begin > 1 and words[begin - 1].islower() and words[begin - 1].isalpha():
         begin -= 1
     return NameParts(" ".join(words[begin:]), " ".join(words[:begin]), suffix)
+
+
+_KEYS: Final = {
+    "family": ("family", "lastname", "last", "familyname", "surname"),
+    "given": ("given", "firstname", "first", "givenname", "givennames", "forename"),
+    "literal": ("literal", "displayname", "fullname", "name", "rawauthorname"),
+    "suffix": ("suffix",),
+    "particle": ("nondroppingparticle",),
+    "dropping": ("droppingparticle",),
+}
+"""The keys of the parts of a name in JSON, in lower case without marks."""
+
+
+def name_of(person: Mapping[str, Any]) -> str:
+    """The name in an object of JSON of CSL-JSON, Zotero, OpenAlex and others: ``Family, Given, Suffix``, or the
+    whole name. A particle that is dropped follows the given name."""
+    author = person.get("author")
+    known = {**person, **(author if isinstance(author, dict) else {})}
+    known = {re.sub("[_-]", "", key).lower(): value for key, value in known.items()}
+    part = {
+        name: next((text.strip() for key in keys if isinstance(text := known.get(key), str) and text), "")
+        for name, keys in _KEYS.items()
+    }
+    family = f"{part['particle']} {part['family']}".strip()
+    given = f"{part['given']} {part['dropping']}".strip()
+    if family and given:
+        return ", ".join(filter(None, (family, given, part["suffix"])))
+    return family or part["literal"] or given
+
+
+def authors_in(people: Sequence[Any]) -> list[Any]:
+    """The authors among the creators of an item of Zotero; all people, if it has none."""
+    authors = [one for one in people if isinstance(one, dict) and one.get("creatorType") == "author"]
+    return authors or list(people)
 
 
 def is_group(name: str) -> bool:
@@ -162,7 +199,11 @@ def split_names(text: str) -> tuple[list[str], bool]:
 
 
 def listed_names(text: str) -> list[str]:
-    """The names in a list with semicolons, bars or ``and``, else with commas between whole names."""
+    """The names in a list with semicolons, bars or ``and``, else with commas between whole names; or in a list as
+    Python writes it."""
+    if text[:2] in ("['", '["') and text[-2:] in ("']", '"]'):
+        with suppress(ValueError, SyntaxError, MemoryError, RecursionError):
+            return [name for one in literal_eval(text) if (name := one.strip())]
     names, _ = split_names(text.replace("|", ";"))
     if len(names) == 1 and not in_braces(names[0]):
         parts = [part.strip() for part in names[0].split(",")]

@@ -77,6 +77,14 @@ class Reference:
         )
 
 
+def with_subtitle(title: str, subtitle: str) -> str:
+    """A title with the subtitle that its source has apart."""
+    title = title.rstrip()
+    if not subtitle or not title or title.casefold().endswith(subtitle.strip().casefold()):
+        return title or subtitle
+    return f"{title}{'' if title[-1] in '?!:.' else ':'} {subtitle}"
+
+
 class Texts(TypedDict):
     """The texts of a reference that may have markup."""
 

@@ -16,6 +16,7 @@ from defusedxml.common import DefusedXmlException
 from defusedxml.ElementTree import DefusedXMLParser
 
 from scholarbase.bibliographies.ids import find_ids
+from scholarbase.bibliographies.references import with_subtitle
 from scholarbase.bibliographies.years import years_in
 from scholarbase.documents.building import DocumentBuilder, Inline, InlineBuilder, known_ids
 from scholarbase.documents.model import (
@@ -214,12 +215,13 @@ class _Reader:
         return tuple(dict.fromkeys(_ids_in(_children(self._meta, "article-id"))))
 
     def _metadata(self) -> Metadata:
-        title = self._text(_first(self._meta, "title-group", "article-title"))
+        group = _first(self._meta, "title-group")
+        title, subtitle = (self._text(_first(group, name)) for name in ("article-title", "subtitle"))
         abstracts = [item for item in _children(self._meta, "abstract") if not item.get("abstract-type")]
         venue = next(_found(_first(self._article, "front", "journal-meta"), "journal-title"), None)
         dates = sorted(filter(None, map(_date, _children(self._meta, "pub-date"))))
         return Metadata(
-            title=title or None,
+            title=with_subtitle(title, subtitle) or None,
             abstract=" ".join(self._text(p) for item in abstracts[:1] for p in _found(item, "p")) or None,
             authors=tuple(self._authors()),
             date=dates[0] if dates else None,

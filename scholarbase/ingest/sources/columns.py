@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 from scholarbase.bibliographies.csl import is_item, reference_of
 from scholarbase.bibliographies.ids import leading_ids, whole_id
 from scholarbase.bibliographies.json_items import ENDS
-from scholarbase.bibliographies.names import listed_names, split_keywords
+from scholarbase.bibliographies.names import authors_in, listed_names, name_of, split_keywords
 from scholarbase.bibliographies.references import PAPERS, Reference, plain_texts
 from scholarbase.bibliographies.years import first_year, whole_day
 from scholarbase.errors import InvalidRequest
@@ -49,7 +49,7 @@ FIELDS: Final = tuple(_NAMES)
 DELIMITERS: Final = (",", ";", "\t", "|")
 MAX_COLUMNS: Final = 1000
 """Columns of a file that are looked at."""
-_SEPARATOR: Final = re.compile(r'"?sep=([^\s"])"?', re.IGNORECASE)
+_SEPARATOR: Final = re.compile(r'"?sep=(\t|[^\s"])"?', re.IGNORECASE)
 _PUNCTUATION: Final = re.compile(r"[\W_]+")
 
 Columns = Mapping[str, str]
@@ -217,12 +217,9 @@ def _row(line: int, size: int, values: Mapping[str, Any], found: Found) -> Row:
 def _text(value: Any, separator: str) -> str:
     """A value as text. Lists have texts, or objects with a name."""
     if isinstance(value, list):
-        return separator.join(filter(None, (_text(one, " ") for one in value)))
+        return separator.join(filter(None, (_text(one, " ") for one in authors_in(value))))
     if isinstance(value, dict):
-        if isinstance(value.get("name"), str):
-            return str(value["name"])
-        given, family = (str(value.get(part) or "") for part in ("given", "family"))
-        return f"{family}, {given}" if family and given else family or given
+        return name_of(value)
     if isinstance(value, float) and value.is_integer():  # a column of whole numbers with an empty cell
         value = int(value)
     return str(value).strip() if isinstance(value, str | int | float) and not isinstance(value, bool) else ""

@@ -120,7 +120,7 @@ def detect(lines: Iterable[bytes], name: str, columns: Columns = MappingProxyTyp
     names of columns.
     """
     seen: list[bytes] = []
-    return _snapshot(_recorded(islice(lines, MAX_LINES), seen), name) or _own(seen, columns)
+    return _snapshot(_recorded(islice(lines, MAX_LINES), seen), name) or _own(seen, name, columns)
 
 
 def _recorded(lines: Iterable[bytes], seen: list[bytes]) -> Iterator[bytes]:
@@ -129,7 +129,7 @@ def _recorded(lines: Iterable[bytes], seen: list[bytes]) -> Iterator[bytes]:
         yield line
 
 
-def _own(lines: Sequence[bytes], columns: Columns) -> Dataset | None:
+def _own(lines: Sequence[bytes], name: str, columns: Columns) -> Dataset | None:
     """The format of a file of somebody's own."""
     text = b"\n".join(lines).decode("utf-8", "replace")
     if any(is_record(loaded(line), columns) for line in lines):
@@ -139,7 +139,8 @@ def _own(lines: Sequence[bytes], columns: Columns) -> Dataset | None:
     if bibtex.START.search(text):
         return Dataset.BIBTEX
     header = header_of(text.split("\n", 2), columns)
-    return Dataset.CSV if header is not None and len(header[0]) > 1 else None
+    is_csv = header is not None and (len(header[0]) > 1 or ".csv" in name.lower())
+    return Dataset.CSV if is_csv else None
 
 
 def _snapshot(lines: Iterable[bytes], name: str) -> Dataset | None:
