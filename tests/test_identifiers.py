@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from scholarbase import identifiers
 from scholarbase.errors import InvalidRequest
-from scholarbase.identifiers import Identifier, parse
+from scholarbase.identifiers import Identifier, dois, parse
 
 SHA = "649def34f8be52c8b66281af98ae884c09aef38b"
 
@@ -398,3 +398,19 @@ def test_a_damaged_arxiv_id_of_a_request_is_repaired_if_only_one_id_can_be_meant
 def test_an_arxiv_id_that_lacks_a_digit_somewhere_is_not_guessed() -> None:
     with pytest.raises(InvalidRequest, match=r"Perhaps arXiv:1910\.07730 is meant\."):
         parse("arXiv:1910.0773")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "https://academic.oup.com/x/article/doi/10.1093/bioinformatics/btaa1/5678",
+            "10.1093/bioinformatics/btaa1",
+        ),
+        ("https://www.biorxiv.org/content/10.1101/098765.full.pdf", "10.1101/098765"),
+        ("10.1000/x</p>", "10.1000/x"),
+        (r"10.1000\/x", "10.1000/x"),
+    ],
+)
+def test_dois_with_what_links_and_markup_add(text: str, expected: str) -> None:
+    assert dois(text) == [expected]

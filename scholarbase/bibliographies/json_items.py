@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -13,6 +15,7 @@ LISTS: Final = frozenset(
     {
         "results", "data", "items", "works", "papers", "records", "documents", "docs", "articles", "entries",
         "publications",
+        "recommendedPapers",
     }
 )  # fmt: skip
 """Keys of the records in the pages of OpenAlex (``results``), Semantic Scholar (``data``), Crossref (``items``), Solr
@@ -61,7 +64,7 @@ _PAGE: Final = "https://www.semanticscholar.org/paper/"
 def json_items(text: str) -> list[Any]:
     """The records of a JSON document, of a page of an API, or of JSON lines. Raises orjson.JSONDecodeError."""
     try:
-        values = [orjson.loads(text)]
+        values = [loads(text)]
     except orjson.JSONDecodeError:
         lines = [line for line in text.splitlines() if line.strip()]
         if len(lines) < 2 or not lines[0].rstrip().endswith("}"):
@@ -69,6 +72,24 @@ def json_items(text: str) -> list[Any]:
         values = list(map(orjson.loads, lines))
     documents = [one for value in values for one in (value if isinstance(value, list) else [value])]
     return [record for one in documents for record in _records(one)]
+
+
+def loads(text: bytes | str) -> Any:
+    """The value of a JSON text, with None for the ``NaN`` and ``Infinity`` that Python writes.
+
+    Raises:
+        orjson.JSONDecodeError: it is not valid.
+    """
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        if not re.search(r"NaN|Infinity", text if isinstance(text, str) else text.decode("utf-8", "replace")):
+            raise
+        try:
+            return json.loads(text, parse_constant=lambda _: None)
+        except (ValueError, RecursionError):
+            pass
+        raise
 
 
 def _records(document: Any) -> list[Any]:

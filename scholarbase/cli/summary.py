@@ -66,16 +66,14 @@ def summary(library: Path, manifest: Manifest) -> Iterator[Row]:
         repeated = counts.get("papers_repeated", 0)
         yield (
             "merged",
-            (
-                f"{_number(merged, 'record')} of papers that another source has; {_number(repeated, 'repeated record')}"
-            ),
+            f"{_number(merged, 'record')} of papers that another record has; {_number(repeated, 'repeated record')}",
         )
         if repaired := counts.get("arxiv_ids_repaired", 0):
             yield "repaired", _number(repaired, "damaged arXiv id")
-        yield (
-            "conflicts",
-            _number(counts.get("conflicts", 0), "id") + f" of different papers; {REJECTS} names them",
-        )
+    yield (
+        "conflicts",
+        _number(counts.get("conflicts", 0), "id") + f" of different papers; {REJECTS} names them",
+    )
     yield from _rejected(library, manifest)
     lost = {
         "from or to papers that the library lacks": counts.get("citations_outside_the_library", 0),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
@@ -26,6 +27,8 @@ from scholarbase.files import MAX_LINE, NOTES, decompress, source_errors, walk
 from scholarbase.identifiers import parse
 
 Lines = Iterable[tuple[int, bytes]]
+
+log = logging.getLogger("scholarbase.ingest")
 
 LINE_SOURCES: Final[frozenset[DocumentSource]] = frozenset({"unarxive", "s2orc"})
 """The sources with a document on each line. A file of JATS has one or several, those of the others are one each."""
@@ -83,6 +86,7 @@ def detect_documents(paths: Sequence[str | Path]) -> list[DocumentFile]:
     """
     found: dict[Path, DocumentFile] = {}
     names: set[str] = set()
+    skipped: list[str] = []
     for position, given in enumerate(paths, 1):
         root = Path(given)
         if not root.exists():
@@ -94,6 +98,7 @@ def detect_documents(paths: Sequence[str | Path]) -> list[DocumentFile]:
             source = _source_of(path)
             if source is None:
                 if root.is_dir():
+                    skipped += [] if path.suffix.lower() == ".json" else [path.name]
                     continue
                 raise SourceError(f"{path} is not a full text: documents are {_FORMS}.")
             name = path.relative_to(root).as_posix() if root.is_dir() else root.name
@@ -102,6 +107,13 @@ def detect_documents(paths: Sequence[str | Path]) -> list[DocumentFile]:
                 name = f"{position}/{name}"
             names.add(name)
             found[key] = DocumentFile(path, name, source, path.stat().st_size)
+    if skipped:
+        log.warning(
+            "%d files of --documents are skipped: they are no full texts, which are %s. The first: %s.",
+            len(skipped),
+            _FORMS,
+            skipped[0],
+        )
     if not found:
         where = ", ".join(str(path) for path in paths) or "no path"
         raise SourceError(f"No full text in {where}: documents are {_FORMS}.")

@@ -12,6 +12,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
 
 import orjson
@@ -29,6 +30,9 @@ _DOUBTFUL: Final = "doubtful_ids"
 _FIRST_PAGE: Final = re.compile(r"\d+", re.ASCII)
 _MOST_ENTRIES: Final = 10_000
 """Entries with one id that are compared; more than that have an id that says nothing."""
+
+_MOST_COMPARED: Final = 20
+"""Of these, how many the others are compared with."""
 
 
 @dataclass(slots=True)
@@ -242,15 +246,12 @@ def _different(
     """An entry of another paper than the first of these entries, and the first one; None if all are of one paper."""
     (_, first), *left = [(file, record_of(stored)) for file, stored in rows]
     members = [first]
-    while True:
+    for member in islice(members, _MOST_COMPARED):  # members are added meanwhile
         others = []
         for file, record in left:
-            if any(is_same_paper(record, member) for member in members):
+            if is_same_paper(record, member):
                 members.append(record)
             else:
                 others.append((file, record))
-        if not others:
-            return None
-        if len(others) == len(left):
-            return others[0], first
         left = others
+    return (left[0], first) if left else None

@@ -238,8 +238,8 @@ class FullTexts:
                 tracker.advance(len(some))
             self._join_bibliographies()
             mark_main(self.db)
-        if not self.db.execute("SELECT 1 FROM documents LIMIT 1").fetchone():
-            first = next((some[0][1].detail for some in rejects.values()), self._checkpoint.first_reject())
+        if rejects and not self.db.execute("SELECT 1 FROM documents LIMIT 1").fetchone():
+            first = next(some[0][1].detail for some in rejects.values())
             raise SourceError(f"No document of --documents is of a paper of this library. The first: {first}")
         counts["documents_without_text"] = self.db.execute(
             "SELECT count(*) FROM ingest_documents JOIN documents ON id = document WHERE NOT has_text"

@@ -204,25 +204,27 @@ class Checking:
             score = one.score or 0.0
             has_title = titles_agree(reference.title, paper.title)
         if not has_title and reference.title is not None:
-            return self._disagree(reference, text, name, number, paper)
+            title = shortened(paper.title or "")
+            reason = f'{name} names {paper.id}, "{title}", which is not the title of the reference'
+            return self._disagree(
+                reference, text, reason, number, relation_of(reference.title, paper.title)[1]
+            )
         if one.stated and not one.agreed:
-            reason = f"{name} names {paper.id}, but the reference names none of its authors."
-            return _near(reason, [(score, number)])
+            reason = f"{name} names {paper.id}, but the reference names none of its authors"
+            return self._disagree(reference, text, reason, number, score)
         return self._held(_reason(f"{name} names this paper", one.differences), number, one.differences)
 
     def _disagree(
-        self, reference: Reference, text: str, name: Identifier, number: int, paper: Paper
+        self, reference: Reference, text: str, reason: str, number: int, score: float | None
     ) -> Outcome:
-        """The outcome for a reference with the id of one paper and the title of another."""
-        reason = f'{name} names {paper.id}, "{shortened(paper.title or "")}", which is not the title of the reference'
+        """The outcome for a reference with the id of one paper and the title or the authors of another."""
         others = [
             one for one in self._by_title(reference, text) if one.number != number and one.relation != "other"
         ]
         if others:
             reason += f"; {others[0].paper.id} has that title"
         scored = [(one.score or 0.0, one.number) for one in others]
-        score = relation_of(reference.title, paper.title)[1] or 0.0
-        return _near(f"{reason}.", [*scored[: MAX_NEAR - 1], (score, number)])
+        return _near(f"{reason}.", [*scored[: MAX_NEAR - 1], (score or 0.0, number)])
 
     def _by_title(self, reference: Reference, text: str) -> list[Comparison]:
         """The papers with a similar title, compared, the best first."""

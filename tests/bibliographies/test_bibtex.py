@@ -11,6 +11,7 @@ from scholarbase.bibliographies import read_bibliography
 from scholarbase.bibliographies.bibtex import read_bibtex
 from scholarbase.bibliographies.names import display_name
 from scholarbase.bibliographies.references import PAPERS, Reference
+from scholarbase.identifiers import parse
 from scholarbase.models.limits import MAX_REFERENCES
 
 BOOKS = r"""
@@ -180,3 +181,27 @@ def test_entries_that_refer_to_each_other_take_no_longer(text: str) -> None:
     begin = time.process_time()
     read_bibtex(text, PAPERS)
     assert time.process_time() - begin < 30
+
+
+@pytest.mark.parametrize(
+    ("fields", "title", "authors"),
+    [
+        ("title={Miss comma} author={A, B}", "Miss comma", ("A, B",)),
+        ('title="Miss {=} comma" author="A, B" year=2001', "Miss = comma", ("A, B",)),
+        (
+            "title={M} # { N = x}, author={M&uuml;ller, J. and O&#39;Neil, P.}",
+            "M N = x",
+            ("Müller, J.", "O'Neil, P."),
+        ),
+    ],
+)
+def test_fields_without_a_comma_and_names_with_entities(
+    fields: str, title: str, authors: tuple[str, ...]
+) -> None:
+    [entry], _ = read_bibtex(f"@misc{{k, {fields}}}")
+    assert (entry.title, entry.authors) == (title, authors)
+
+
+def test_an_old_arxiv_id_and_its_class() -> None:
+    [entry], _ = read_bibtex("@misc{k, eprint={9301068}, eprintclass={hep-th}, eprinttype={arxiv}}")
+    assert entry.ids == (parse("hep-th/9301068"),)

@@ -11,9 +11,11 @@ from scholarbase.bibliographies import read_bibliography
 from scholarbase.bibliographies.bibtex import read_bibtex
 from scholarbase.bibliographies.ids import find_ids
 from scholarbase.bibliographies.names import surname
+from scholarbase.bibliographies.references import Reference
 from scholarbase.bibliographies.ris import read_ris
 from scholarbase.errors import InvalidRequest
 from scholarbase.identifiers import parse
+from scholarbase.ingest.sources.columns import json_rows
 from scholarbase.markup import plain
 from scholarbase.models.limits import MAX_REFERENCES
 from tests.ingest.sources.test_json_records import ANSWER, ARXIV, FORMS, ITEM, LISTED, WORK
@@ -286,3 +288,35 @@ def test_ids_of_ris_tags(line: str, ids: list[str]) -> None:
 )  # fmt: skip
 def test_dois_in_a_text(text: str, ids: dict[str, str]) -> None:
     assert {str(one.id): text[one.start : one.end] for one in find_ids(text)} == ids
+
+
+@pytest.mark.parametrize(
+    ("people", "expected"),
+    [
+        ([{"firstName": "Ann", "lastName": "Bell"}], ("Bell, Ann",)),
+        ([{"first": "Ann", "last": "Bell"}], ("Bell, Ann",)),
+        ([{"given_name": "Ann", "family_name": "Bell"}], ("Bell, Ann",)),
+        ([{"display_name": "Ann Bell"}, {"full_name": "Carl Dee"}], ("Ann Bell", "Carl Dee")),
+        ([{"author": {"name": "Ann Bell"}}], ("Ann Bell",)),
+        (
+            [{"creatorType": "editor", "name": "Ed"}, {"creatorType": "author", "name": "Ann Bell"}],
+            ("Ann Bell",),
+        ),
+        ("['Ann Bell', 'Carl Dee']", ("Ann Bell", "Carl Dee")),
+        ("M&uuml;ller, J.; O&#39;Neil, P.; Smith &amp; Sons", ("Müller, J.", "O'Neil, P.", "Smith & Sons")),
+    ],
+)
+def test_people_in_the_forms_of_json(people: Any, expected: tuple[str, ...]) -> None:
+    for key in ("authors", "creators"):
+        [read] = read_bibliography(json.dumps([{"title": "A title", key: people}])).references
+        assert read.authors == expected
+        [row] = json_rows([(1, json.dumps({"title": "A title", key: people}).encode())], {})
+        assert isinstance(row.content, Reference)
+        assert row.content.authors == expected
+
+
+def test_an_item_with_a_particle_that_is_dropped_and_a_subtitle() -> None:
+    person = {"family": "Cruz", "given": "Juan", "dropping-particle": "de la"}
+    item = {"title": ["A title"], "subtitle": ["And more"], "author": [person], "issued": {"raw": "2001"}}
+    [read] = read_bibliography(json.dumps([item])).references
+    assert (read.title, read.authors) == ("A title: And more", ("Cruz, Juan de la",))

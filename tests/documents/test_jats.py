@@ -252,3 +252,10 @@ elements = st.recursive(
 def test_every_document_holds_together(body: str) -> None:
     references = '<ref-list><ref id="r1"/><ref id="r2"/></ref-list>'
     read(f"<article><body>{body}</body><back>{body}{references}</back></article>")
+
+
+def test_a_subtitle_is_of_the_title() -> None:
+    text = article_of(1).replace("</article-title>", "</article-title><subtitle>And more</subtitle>")
+    [full] = read_articles([text.encode()])
+    assert isinstance(full, FullText)
+    assert full.metadata.title == "Article 1: And more"

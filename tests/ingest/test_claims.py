@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from scholarbase.identifiers import Identifier
+from scholarbase.ingest import claims
 from scholarbase.ingest.claims import remove_id
 from scholarbase.ingest.job import ingest
 from scholarbase.ingest.plans import IngestRules
@@ -302,3 +303,18 @@ def test_what_follows_from_a_removed_id_is_removed() -> None:
     remove_id(record, Identifier("arXiv", "2101.00001"))
     ids = {"PMID": "3", "DOI": "10.1000/b"}
     assert record == PaperRecord("T", external_ids=ids, url="https://doi.org/10.1000/b")
+
+
+def test_many_entries_with_one_id_are_compared_in_linear_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = 0
+
+    def same(one: PaperRecord, other: PaperRecord) -> bool:
+        nonlocal calls
+        calls += 1
+        return abs(int(one.title) - int(other.title)) == 1
+
+    monkeypatch.setattr(claims, "is_same_paper", same)
+    rows = [("f", json.dumps({"title": str(number)})) for number in range(2_000)]
+    assert claims._different(rows[:10]) is None
+    assert claims._different(rows) is not None
+    assert calls < 50_000

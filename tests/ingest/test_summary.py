@@ -55,7 +55,7 @@ def test_an_ingest_says_what_it_keeps_and_leaves_out(tmp_path: Path) -> None:
         "read": ["5 papers, 2 abstracts, 3 citations"],
         "kept": ["2 papers, 2 with an abstract; 1 citation"],
         "left out": ["2 papers without an abstract or a full text; --keep title keeps all papers"],
-        "merged": ["0 records of papers that another source has; 0 repeated records"],
+        "merged": ["0 records of papers that another record has; 0 repeated records"],
         "conflicts": ["0 ids of different papers; rejects.jsonl.gz names them"],
         "rejected": [
             "1 (1 no-title)",
@@ -155,6 +155,17 @@ def test_a_few_broken_pdfs_do_not_end_the_job(tmp_path: Path) -> None:
     assert {one["file"] for one in rejects if one["reason"] == "broken-pdf"} == {
         f"broken-{number}.pdf" for number in range(12)
     }
+
+
+def test_only_broken_pdfs_beside_papers(tmp_path: Path) -> None:
+    texts = tmp_path / "texts"
+    texts.mkdir()
+    (texts / "broken.pdf").write_bytes(b"%PDF-1.7 and nothing")
+    (texts / "page.html").write_text("<html></html>")
+    command = ("ingest", release(tmp_path / "s2"), "--library", tmp_path / "l", "--encoder", "none")
+    done = run_cli(*command, "--documents", texts)
+    assert done.returncode == 28, done.stderr
+    assert "1 files of --documents are skipped" in done.stderr
 
 
 def test_only_broken_pdfs_are_an_error(tmp_path: Path) -> None:

@@ -207,3 +207,18 @@ def test_papers_with_more_words_of_a_line_do_not_hide_the_one_meant(tmp_path: Pa
         one = check(library, swapped)
         assert (one.status, one.paper and one.paper.title) == ("held", title)
         assert [difference.field for difference in one.differences] == ["title"]
+
+
+def test_an_id_of_another_paper_beside_a_title_and_an_author(tmp_path: Path) -> None:
+    """The id's paper has a similar title and another author: the paper with the title comes first."""
+    entry = (
+        "@misc{{k, title={{Deep learning for finding {}}}, author={{{}}}, eprint={{{}}}, abstract={{A.}}}}\n"
+    )
+    held = ("cars", "Dee, Carl", "2001.00002")
+    (tmp_path / "own.bib").write_text(entry.format("stars", "Bell, Ann", "2001.00001") + entry.format(*held))
+    ingest([tmp_path / "own.bib"], tmp_path / "library")
+    with Library.open(tmp_path / "library") as library:
+        one = check(library, entry.format(*held[:2], "2001.00001"))
+    assert one.status == "near"
+    assert [match.paper.id for match in one.matches] == ["arXiv:2001.00002", "arXiv:2001.00001"]
+    assert "arXiv:2001.00002 has that title" in one.reason

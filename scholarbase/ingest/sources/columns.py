@@ -21,6 +21,7 @@ from scholarbase.errors import InvalidRequest
 from scholarbase.files import MAX_LINE
 from scholarbase.identifiers import Identifier, field_ids, stored_arxiv_id
 from scholarbase.ingest.records import PaperRecord, Reject
+from scholarbase.ingest.sources import openalex
 from scholarbase.ingest.sources.cleaning import clean_paper
 from scholarbase.ingest.sources.s2ag import BadRecord, is_answer, load, paper_of_answer
 from scholarbase.markup import plain
@@ -167,12 +168,19 @@ def json_rows(records: Iterable[tuple[int, bytes]], chosen: Columns) -> Iterator
                 paper = paper_of_answer(record)
                 clean_paper(paper)
                 yield Row(number, len(text), paper)
-            elif "title" not in chosen and is_item(record):
+            elif "title" not in chosen and (is_item(record) or _is_of_snapshot(record)):
+                if openalex.is_work(record):
+                    record["abstract"] = openalex.abstract_of(record.get("abstract_inverted_index"))
                 yield Row(number, len(text), reference_of(record, number, PAPERS))
             else:
                 yield _row(number, len(text), record, recognise(record, chosen))
         except BadRecord as bad:
             yield Row(number, len(text), bad.reject)
+
+
+def _is_of_snapshot(record: Mapping[str, Any]) -> bool:
+    """Whether an object is a record of OpenAlex or arXiv."""
+    return openalex.is_work(record) or isinstance(record.get("categories"), str)
 
 
 def row_of(values: Mapping[str, Any], line: int) -> Row:

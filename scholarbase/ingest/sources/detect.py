@@ -11,6 +11,7 @@ from typing import Any, Final
 import orjson
 
 from scholarbase.bibliographies import bibtex, csl, ris
+from scholarbase.bibliographies.json_items import loads
 from scholarbase.ingest.sources import oai, openalex
 from scholarbase.ingest.sources.columns import Columns, header_of, is_record
 
@@ -54,6 +55,8 @@ UNUSED: Final = frozenset(_ALL[_ALL.index(Dataset.BEIR_QRELS) :])
 names of OpenAlex's other entities, and queries and judgements are for evaluation."""
 WITH_PAPERS: Final = OWN | {Dataset.PAPERS, Dataset.ARXIV, Dataset.OPENALEX, Dataset.BEIR}
 """Datasets whose records are papers."""
+_MIXED: Final = frozenset({Dataset.ARXIV, Dataset.OPENALEX, Dataset.CSL_JSON, Dataset.JSON_LINES})
+"""Datasets that one JSON document may have together."""
 
 MAX_LINES: Final = 100
 """Lines in which a record must be found."""
@@ -95,20 +98,27 @@ def dataset_of_record(record: Mapping[str, Any]) -> Dataset | None:
 
 
 def dataset_of_document(records: Iterable[bytes], name: str, columns: Columns) -> Dataset | None:
-    """The dataset of the first of a hundred records of a JSON document that has one."""
-    for text in islice(records, MAX_LINES):
-        record = loaded(text)
-        if (dataset := _snapshot([text], name)) is not None:
-            return dataset
-        if is_record(record, columns):
-            return Dataset.CSL_JSON if csl.is_item(record) else Dataset.JSON_LINES
-    return None
+    """The dataset of the first of a hundred records of a JSON document that has one. Several kinds of papers are a list
+    of somebody's own."""
+    found = [_dataset(text, name, columns) for text in islice(records, MAX_LINES)]
+    kinds = [dataset for dataset in dict.fromkeys(found) if dataset is not None]
+    is_mixed = len(kinds) > 1 and _MIXED.issuperset(kinds)
+    return Dataset.JSON_LINES if is_mixed else next(iter(kinds), None)
+
+
+def _dataset(text: bytes, name: str, columns: Columns) -> Dataset | None:
+    if (dataset := _snapshot([text], name)) is not None:
+        return dataset
+    record = loaded(text)
+    if not is_record(record, columns):
+        return None
+    return Dataset.CSL_JSON if csl.is_item(record) else Dataset.JSON_LINES
 
 
 def loaded(text: bytes) -> Any:
     """The value of a JSON text, None if it is not valid."""
     try:
-        return orjson.loads(text)
+        return loads(text)
     except orjson.JSONDecodeError:
         return None
 

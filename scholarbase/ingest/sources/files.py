@@ -285,7 +285,9 @@ def _source_file(path: Path, name: str, columns: Columns) -> SourceFile:
         with open_text(path) as text:
             added = format_of(text.read(START))
         if added is None:
-            raise _no_source(path, first, None if document is None else document[1])
+            record = loaded(first)
+            keys = ", ".join(record)[:_SHOWN] if isinstance(record, dict) else None
+            raise _no_source(path, first, keys if document is None else document[1])
         return SourceFile(path, name, Dataset.EXTENSION, path.stat().st_size, added=added)
     if dataset is Dataset.CSV:
         _check_columns(path, columns)

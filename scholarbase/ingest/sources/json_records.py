@@ -13,7 +13,7 @@ from typing import Final
 from scholarbase.bibliographies.json_items import LISTS, WRAPPERS
 from scholarbase.files import MAX_LINE, ByteStream
 
-_BETWEEN: Final = re.compile(r"[\s,]*+")
+_BETWEEN: Final = re.compile(r"(?:\xef\xbb\xbf)?+[\s,]*+")
 _COLON: Final = re.compile(r"\s*+:\s*+")
 _NEXT: Final = re.compile(r"\}\s*+,\s*+(?=\{)")
 _CHUNK: Final = 1 << 18
@@ -69,13 +69,15 @@ class _Document:
                     self._position += 1
                     self._around.append("[")
                     continue
-                if char != "{":
+                if char == "{":
+                    self._position += 1
+                    if not self._pairs():
+                        continue
+                    self._position += 1
+                else:
                     self._value()
-                    continue
-                self._position += 1
-                if not self._pairs():
-                    continue
-                self._position += 1
+                    if self._around[-1:] != ["["]:
+                        continue
             except _Broken:
                 restarts += 1
                 self._restart(is_last=restarts > _MAX_RESTARTS)

@@ -65,7 +65,7 @@ def read_records(file: SourceFile, read: StoredBytes, columns: Columns, after: i
                 if isinstance(content, Reject):
                     yield Entry(number, line, 0, content)
                 else:
-                    yield Entry(number, line, len(content), parse(content), content)
+                    yield Entry(number, line, len(content), _placed(parse(content), file, number), content)
         return
     for number, row in enumerate(_rows(file, read, columns), 1):
         if number > after:
@@ -74,7 +74,14 @@ def read_records(file: SourceFile, read: StoredBytes, columns: Columns, after: i
             if isinstance(entry, PaperRecord) and entry.arxiv_id is None and "DOI" not in entry.external_ids:
                 names = [name for name, _ in entry.authors]
                 entry.external_ids["Doc"] = own.own_key(entry.title, names, entry.year)
-            yield Entry(number, row.line, row.size, record)
+            yield Entry(number, row.line, row.size, _placed(record, file, number))
+
+
+def _placed(record: Record | Reject, file: SourceFile, number: int) -> Record | Reject:
+    """A record, or a reject that says which record of a JSON document it is: many share a line."""
+    if file.form == "document" and isinstance(record, Reject):
+        return Reject(record.reason, f"Record {number}: {record.detail}")
+    return record
 
 
 def _rows(file: SourceFile, read: StoredBytes, columns: Columns) -> Iterator[Row]:

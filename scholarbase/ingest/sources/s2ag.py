@@ -18,6 +18,7 @@ from typing import Any, Final, TypeVar
 import orjson
 
 from scholarbase import identifiers
+from scholarbase.bibliographies.json_items import loads
 from scholarbase.files import MAX_LINE
 from scholarbase.ingest.records import (
     AbstractRecord,
@@ -53,7 +54,7 @@ def load(line: bytes) -> dict[str, Any]:
     if len(line) > MAX_LINE:
         raise BadRecord("line-too-long", f"The line has more than {MAX_LINE:,} bytes.")
     try:
-        record = orjson.loads(line)
+        record = loads(line)
     except orjson.JSONDecodeError as error:
         # orjson reports surrogates both for \ud800 escapes and for bytes that are not UTF-8.
         reason = "bad-unicode" if "surrogate" in error.msg else "bad-json"

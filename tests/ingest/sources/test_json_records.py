@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,6 +17,8 @@ from scholarbase.bibliographies.json_items import LISTS
 from scholarbase.errors import SourceError
 from scholarbase.ingest.job import ingest
 from scholarbase.ingest.plans import IngestRules
+from scholarbase.ingest.records import PaperRecord, Reject
+from scholarbase.ingest.sources import Dataset, StoredBytes, discover, read_records
 from scholarbase.ingest.sources.json_records import json_records
 from scholarbase.search.library import Library
 from scholarbase.updates.job import update
@@ -222,3 +225,37 @@ def test_an_update_with_a_page_makes_the_library_of_a_full_build(tmp_path: Path)
         with Library.open(tmp_path / name) as library:
             manifests.append(library.manifest.content)
     assert manifests[0] == manifests[1]
+
+
+def test_a_document_with_several_kinds_of_papers(tmp_path: Path) -> None:
+    path = tmp_path / "mixed.json"
+    path.write_bytes(
+        b"\xef\xbb\xbf" + orjson.dumps([WORK, LISTED, ANSWER, ARXIV, ITEM, "a", 5, {"no": "title"}])
+    )
+    [file] = discover([path])
+    entries = [entry.record for entry in read_records(file, StoredBytes(), {})]
+    assert file.dataset is Dataset.JSON_LINES
+    assert [type(one).__name__ for one in entries] == ["PaperRecord"] * 5 + ["Reject"] * 3
+    details = [one.detail for one in entries if isinstance(one, Reject)]
+    assert [detail.partition(":")[0] for detail in details] == ["Record 6", "Record 7", "Record 8"]
+
+
+def test_numbers_that_python_writes_and_json_does_not_have(tmp_path: Path) -> None:
+    path = tmp_path / "list.json"
+    path.write_text('[{"title": "A title", "year": NaN}]')
+    [file] = discover([path])
+    [entry] = read_records(file, StoredBytes(), {})
+    assert isinstance(entry.record, PaperRecord)
+    path.write_text('[{"year": NaN}]')
+    with pytest.raises(SourceError, match="its JSON has records with the keys year"):
+        discover([path])
+
+
+@pytest.mark.parametrize("text", ["Title\nA title\n", "sep=\t\nTitle\tYear\nA title\t2001\n"])
+def test_csv_of_one_column_and_of_tabs(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "list.csv"
+    path.write_text(text)
+    [file] = discover([path])
+    [entry] = read_records(file, StoredBytes(), {})
+    assert isinstance(entry.record, PaperRecord)
+    assert entry.record.title == "A title"

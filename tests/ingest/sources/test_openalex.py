@@ -389,7 +389,7 @@ def test_works_join_the_papers_of_other_sources(tmp_path: Path) -> None:
         assert library.citations("OpenAlex:W9").total == 1
     # The last line of an ingest did not count them.
     done = run_cli("ingest", *sources, "--library", tmp_path / "library", "--encoder", "none")
-    assert "2 records of papers that another source has" in done.stdout, done.stderr
+    assert "2 records of papers that another record has" in done.stdout, done.stderr
 
 
 @pytest.mark.slow
