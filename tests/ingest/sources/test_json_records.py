@@ -152,7 +152,7 @@ def test_what_fits_no_known_form_is_refused_with_its_keys(tmp_path: Path) -> Non
         (
             '{"results": [{"title": "A"},\n 7, {"title": "B"}], "n": {"data": [{"title": "no"}]}}',
             ["A", "B"],
-            [],
+            [2],
         ),
     ],
 )
