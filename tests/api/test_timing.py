@@ -36,7 +36,7 @@ def test_every_response_has_the_times_of_its_stages(server: str) -> None:
         assert list(stages(http.get(f"/v1/papers/{PAPER}/citations")))[-2:] == ["citations", "total"]
         assert list(stages(http.get("/v1/title-match?title=QCD"))) == ["titles", "hydrate", "total"]
         similar = list(stages(http.get(f"/v1/papers/{PAPER}/similar")))
-        assert similar == ["queue", "filters", "dense", "cocitation", "fusion", "hydrate", "total"]
+        assert similar == ["queue", "filters", "dense", "cocitation", "graph", "fusion", "hydrate", "total"]
         expanded = stages(http.post("/v1/expand", json={"seeds": [PAPER]}))
         assert list(expanded) == ["queue", "filters", "expand", "hydrate", "total"]
         assert sum(expanded.values()) - expanded["total"] <= expanded["total"] + 0.05
