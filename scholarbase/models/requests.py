@@ -364,20 +364,8 @@ RANKING_NAMES: Final = tuple(Ranked.model_fields)
 
 
 class SearchRequest(Filters, Ranked, _Query, Timed):
-    """One search. ``mode`` None is hybrid, or sparse if the library has no dense vectors.
-
-    ``syntax`` is how ``q`` is read: ``plain`` as words, ``query`` as query syntax, ``auto`` as query syntax if it
-    contains some, unless the syntax is invalid or prose that fewer than ten papers match.
-    ``engine`` names the sparse leg: ``bm25`` (vectors in Qdrant), ``feedback`` (BM25, repeated with words of its first
-    results), ``fts5`` (SQLite, with query syntax) or ``learned`` (BGE-M3's term weights). None uses FTS5 for query
-    syntax, and for free text the setting, usually ``bm25``.
-    ``fusion`` is how a hybrid search fuses its legs: by ``scores`` or reciprocal rank (``rrf``). None is the setting.
-    ``exact`` searches dense vectors without approximation and counts every match. ``min_similarity`` is the least
-    cosine of a dense result; None is the library's own limit. ``graph_weight`` is the weight of the citation graph
-    beside the two legs of a hybrid search, which have 1 together; None is the setting.
-    ``prefer`` raises recent or cited papers.
-    ``rerank`` names a reranker, which sorts the first ``rerank_depth`` papers.
-    ``partial`` accepts a response without the legs that failed, which are named in it.
+    """One search. The description of each field is that of its parameter over HTTP; None is the default of the library
+    or of the settings.
 
     Raises:
         InvalidRequest: a value is invalid.
