@@ -234,7 +234,8 @@ def insert_text(growing: sqlite3.Connection, clock: Clock) -> None:
             growing.execute(
                 """
                 INSERT INTO fulltext(rowid, title, abstract)
-                SELECT id, title, abstract FROM documents WHERE id > ? AND id <= ?
+                SELECT p.id, p.title, a.abstract FROM papers AS p LEFT JOIN abstracts AS a ON a.paper_id = p.id
+                WHERE p.id > ? AND p.id <= ?
                 """,
                 (start, start + TEXTS_PER_TRANSACTION),
             )

@@ -194,7 +194,7 @@ def test_a_search_shows_what_the_api_returns(page: Page, library: Library) -> No
     least = "at least " if expected.total_relation == "gte" else ""
     assert page.texts(".summary p")[0] == f"{least}{expected.total:,} papers (hybrid, bm25)"
     first = expected.results[0].explain or ()
-    named = {"bm25": "words (bm25)", "dense": "meaning (dense)"}
+    named = {"bm25": "words (bm25)", "dense": "meaning (dense)", "graph": "citations (graph)"}
     assert page.texts(".result:first-child .legs .leg") == [named[leg.leg] for leg in first]
     assert f"rank {first[-1].rank}, score " in page.texts(".result:first-child .legs li")[-1]
     marked = {text.lower() for text in page.texts(".result:first-child h3 mark")}

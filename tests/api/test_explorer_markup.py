@@ -20,7 +20,7 @@ pytest.importorskip("selenium.webdriver", reason="needs selenium")
 from tests.api.browser_page import Page
 
 pytestmark = pytest.mark.slow
-NASTY = '<script>window.hurt = 1</script><img src=x onerror="window.hurt = 2">'
+NASTY = '<svg/onload="window.hurt = 1"></svg><img/src=x onerror="window.hurt = 2">'
 
 
 def test_markup_of_papers_queries_and_sessions_is_text(

@@ -220,5 +220,3 @@ class TestRuns:
         refused = run_cli("eval", "run", file, *place, "--pool", cwd=tmp_path)
         assert refused.returncode != 0
         assert "--pool applies to queries whose answers are papers" in refused.stderr
-        again = run_cli("eval", "compare", *["runs/zebras-sparse-in-paper"] * 2, cwd=tmp_path)
-        assert "No query gained by R@1." in again.stdout

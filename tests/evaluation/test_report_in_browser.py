@@ -83,7 +83,7 @@ def test_the_page_opens_without_errors_and_requests_nothing_else(page: Any, addr
 
 def test_every_plot_has_a_size_and_a_name(page: Any) -> None:
     plots = page.find_elements(By.CSS_SELECTOR, "figure.plot img")
-    assert len(plots) == 3
+    assert len(plots) in (2, 3)  # one is of an extension
     for plot in plots:
         assert plot.size["width"] > 400
         assert plot.size["height"] > 150

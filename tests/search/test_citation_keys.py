@@ -124,7 +124,7 @@ def test_every_request_that_takes_ids_takes_keys(library: Library, client: Clien
         assert [one.paper.id for one in source.expand(["Jones:2019"], direction="citations").results] == [
             "CorpusId:1"
         ]
-        assert source.similar("Jones:2019").results == ()
+        assert [hit.paper.id for hit in source.similar("Jones:2019").results] == ["CorpusId:1"]
         assert [hit.paper.id for hit in source.search("kernels", within=["kernels+2"]).results] == [KERNELS]
         without = source.search("kernels", exclude_ids=["Jones:2019", "nobody1999"])
         assert KERNELS not in [hit.paper.id for hit in without.results]

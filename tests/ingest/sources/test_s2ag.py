@@ -216,7 +216,7 @@ def test_intents_are_flat_or_nested(intents: object, expected: list[str]) -> Non
 REJECTS: list[tuple[Callable[[bytes], Record | Reject], bytes, str]] = [
     (s2ag.parse_papers, b'{"corpusid":1,"title":', "bad-json"),
     (s2ag.parse_papers, b"", "bad-json"),
-    (s2ag.parse_papers, b'{"corpusid":NaN,"title":"T"}', "bad-json"),
+    (s2ag.parse_papers, b'{"corpusid":NaN,"title":"T"}', "no-id"),
     (s2ag.parse_papers, b"[" * 5000, "bad-json"),
     (s2ag.parse_papers, b'{"corpusid":1,"title":"\\ud835"}', "bad-unicode"),
     (s2ag.parse_papers, b'{"corpusid":1,"title":"caf\xe9"}', "bad-unicode"),
