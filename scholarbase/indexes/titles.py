@@ -67,7 +67,8 @@ def normalize_title(text: str) -> str:
     text = searchable(plain(text).translate(_STARS))
     # Case folding can undo a decomposition (U+0345), so the text is decomposed before and after.
     folded = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text).casefold())
-    return "".join(filter(is_kept, _ACCENTS.sub("", folded))).translate(UNDIVIDED)
+    # Without its accent, a letter may be a Greek one that has a name.
+    return searchable("".join(filter(is_kept, _ACCENTS.sub("", folded)))).translate(UNDIVIDED)
 
 
 def is_kept(char: str) -> bool:

@@ -11,7 +11,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from scholarbase.indexes import fulltext, titles
@@ -88,6 +88,9 @@ def test_different_titles_stay_apart(one: str, other: str) -> None:
 
 
 @given(st.text())
+@example("ἀ-β")
+@example("ώ b")
+@example("ϲ")
 def test_a_normal_form_is_its_own_normal_form(text: str) -> None:
     once = titles.normalize_title(text)
     assert titles.normalize_title(once) == once
