@@ -168,39 +168,35 @@ def fuse_first(
 ) -> tuple[list[ScoredId], int, dict[int, tuple[LegExplanation, ...]]]:
     """The ``limit`` best papers of :func:`fuse`, the number of papers in all legs, and with ``explain`` the shares of
     these papers."""
-    if len(legs) == 2 and not explain:
-        # Only explanations need the shares; computing those of two thousand papers takes longer than both legs.
-        (first, one), (second, other) = legs.items()
-        depth = max(len(one), len(other))
-        table = FusionTable([hit.id for hit in one], [hit.id for hit in other], depth)
-        both = weights.get(first, 1.0), weights.get(second, 1.0)
-        return table.best_scored(limit, k=k, weights=both), len(table.ids), {}
-    fused = fuse(legs, k=k, weights=weights)
-    best = [ScoredId(paper.id, paper.score) for paper in fused[:limit]]
     if not explain:
-        return best, len(fused), {}
+        # Only explanations need the shares; computing those of two thousand papers takes longer than both legs.
+        lists = [[hit.id for hit in hits] for hits in legs.values()]
+        table = FusionTable(*lists, depth=max(map(len, lists)))
+        weighted = tuple(weights.get(name, 1.0) for name in legs)
+        return table.best_scored(limit, k=k, weights=weighted), len(table.ids), {}
+    fused = fuse(legs, k=k, weights=weights)
     explanations = {
         paper.id: tuple(
             LegExplanation(name, share.rank, share.score, share.share) for name, share in paper.shares.items()
         )
         for paper in fused[:limit]
     }
-    return best, len(fused), explanations
+    return [ScoredId(paper.id, paper.score) for paper in fused[:limit]], len(fused), explanations
 
 
 class FusionTable:
-    """The ranks of two legs' papers in arrays, for fast fusion with many constants.
+    """The ranks of the papers of legs in arrays, for fast fusion with many constants.
 
     Results are the first of :func:`fuse`, with the same scores to the last bit.
     """
 
-    def __init__(self, first: Sequence[int], second: Sequence[int], depth: int) -> None:
-        """``first`` and ``second`` are the papers of each leg, best first; the first ``depth`` of each are fused.
+    def __init__(self, *papers: Sequence[int], depth: int) -> None:
+        """``papers`` are those of each leg, best first; the first ``depth`` of each are fused.
 
         Raises:
             ValueError: a leg ranks a paper twice.
         """
-        legs = [np.asarray(leg[:depth], dtype=np.int64) for leg in (first, second)]
+        legs = [np.asarray(leg[:depth], dtype=np.int64) for leg in papers]
         self.ids: NDArray[np.int64] = np.unique(np.concatenate(legs))
         self._ranks = []
         for leg in legs:
@@ -210,19 +206,22 @@ class FusionTable:
                 raise ValueError("A leg ranks a paper twice.")
             self._ranks.append(ranks)
 
-    def best(self, limit: int, *, k: float, weights: tuple[float, float]) -> NDArray[np.int64]:
+    def best(self, limit: int, *, k: float, weights: Sequence[float]) -> NDArray[np.int64]:
         """The ids of the ``limit`` best papers, best first, ties by id."""
         return self.ids[self._order(self._scores(k, weights), limit)]
 
-    def best_scored(self, limit: int, *, k: float, weights: tuple[float, float]) -> list[ScoredId]:
+    def best_scored(self, limit: int, *, k: float, weights: Sequence[float]) -> list[ScoredId]:
         """The ``limit`` best papers with their scores, best first, ties by id."""
         scores = self._scores(k, weights)
         order = self._order(scores, limit)
         return list(map(ScoredId, self.ids[order].tolist(), scores[order].tolist()))
 
-    def _scores(self, k: float, weights: tuple[float, float]) -> NDArray[np.float64]:
-        # Like fsum, the sum of two numbers is rounded once. A paper missing in a leg has rank inf, and so share 0.
-        return weights[0] / (k + self._ranks[0]) + weights[1] / (k + self._ranks[1])
+    def _scores(self, k: float, weights: Sequence[float]) -> NDArray[np.float64]:
+        # A paper missing in a leg has rank inf, and so share 0.
+        shares = [weight / (k + ranks) for weight, ranks in zip(weights, self._ranks, strict=True)]
+        if len(shares) == 2:  # like fsum, the sum of two numbers is rounded once
+            return shares[0] + shares[1]
+        return np.array(list(map(math.fsum, np.transpose(shares).tolist())))
 
     @staticmethod
     def _order(scores: NDArray[np.float64], limit: int) -> NDArray[np.int64]:

@@ -12,7 +12,7 @@ from qdrant_client.models import ScoredPoint
 
 from scholarbase.errors import InvalidRequest
 from scholarbase.indexes.vectors.base import ScoredId
-from scholarbase.search.fusion import FusionTable, fuse
+from scholarbase.search.fusion import FusionTable, fuse, fuse_first
 
 SPARSE = [ScoredId(7, 12.5), ScoredId(3, 11.0), ScoredId(9, 2.0)]
 DENSE = [ScoredId(3, 0.9), ScoredId(4, 0.8), ScoredId(7, 0.7)]
@@ -106,13 +106,13 @@ def test_a_table_ranks_as_fuse_does(
         k=k,
         weights=dict(zip(legs, weights, strict=True)),
     )
-    best = FusionTable(first, second, depth).best(limit, k=k, weights=weights)
+    best = FusionTable(first, second, depth=depth).best(limit, k=k, weights=weights)
     assert best.tolist() == [paper.id for paper in fused[:limit]]
 
 
 def test_a_paper_twice_in_a_leg_of_a_table_is_an_error() -> None:
     with pytest.raises(ValueError, match="twice"):
-        FusionTable([1, 2, 1], [3], 10)
+        FusionTable([1, 2, 1], [3], depth=10)
 
 
 @given(
@@ -129,3 +129,12 @@ def test_a_tables_scores_equal_those_of_fuse_to_the_last_bit(
     fused = fuse(legs, k=k, weights=dict(zip("ab", weights, strict=True)))
     table = FusionTable(first, second, depth=50)
     assert table.best_scored(limit, k=k, weights=weights) == [(f.id, f.score) for f in fused[:limit]]
+
+
+@given(st.lists(st.lists(st.integers(0, 30), unique=True), min_size=1, max_size=4), st.integers(1, 40))
+def test_any_number_of_legs_is_fused_alike_with_and_without_explanations(
+    legs: list[list[int]], limit: int
+) -> None:
+    lists = {str(number): [ScoredId(paper, 1.0) for paper in leg] for number, leg in enumerate(legs)}
+    explained, plain = (fuse_first(lists, limit, weights={}, explain=explain) for explain in (True, False))
+    assert plain[:2] == explained[:2]

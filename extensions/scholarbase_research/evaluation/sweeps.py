@@ -373,7 +373,7 @@ class _Rankings:
                 query_id: FusionTable(
                     self._legs.rankings[sparse][query_id],
                     self._legs.rankings[dense][query_id],
-                    point.fusion_depth,
+                    depth=point.fusion_depth,
                 )
                 for query_id in self._query_ids
             }
