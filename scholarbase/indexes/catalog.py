@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from functools import lru_cache, wraps
+from functools import cached_property, lru_cache, wraps
 from pathlib import Path
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar, cast
 
@@ -244,11 +244,7 @@ class Catalog:
 
     def existing(self, ids: Iterable[int], day: int) -> set[int]:
         """Return those of the papers that certainly appeared on or before the day ``yyyymmdd``."""
-        sql = """
-            SELECT p.id FROM json_each(?) AS wanted CROSS JOIN papers AS p ON p.id = wanted.value
-            WHERE p.last_day <= ?
-        """
-        return {row[0] for row in self._rows(sql, json_list(ids), day)}
+        return self.passing(ids, ResolvedFilters(last_day=day))
 
     def any_by(self, day: int) -> int | None:
         """Return the last day of any paper that certainly appeared on or before the day ``yyyymmdd``, else None."""
@@ -259,8 +255,9 @@ class Catalog:
         """Return the least last day of a paper, None if no paper has a date."""
         return cast("int | None", self._rows("SELECT min(last_day) FROM papers")[0][0])
 
+    @cached_property
     def newest_day(self) -> int | None:
-        """Return the greatest last day of a paper, None if no paper has a date."""
+        """The greatest last day of a paper, None if no paper has a date. Finding it reads all papers."""
         return cast("int | None", self._rows("SELECT max(last_day) FROM papers")[0][0])
 
     def last_days(self, ids: Sequence[int]) -> dict[int, int]:
@@ -285,7 +282,7 @@ class Catalog:
         """
         return dict(self._rows(sql, json_list(ids), as_of))
 
-    def passing(self, ids: Sequence[int], filters: ResolvedFilters) -> set[int]:
+    def passing(self, ids: Iterable[int], filters: ResolvedFilters) -> set[int]:
         """Return those of the papers that pass the filters."""
         condition, params = filter_sql(filters, "p")
         sql = f"""

@@ -50,7 +50,7 @@ def preferred(
 def _recent(catalog: Catalog, ids: Sequence[int], last_day: int | None) -> NDArray[np.float64]:
     """The factors of ages. A paper without a date counts as the oldest of the others."""
     days = catalog.last_days(ids)
-    today = _years(last_day or catalog.newest_day() or 0)
+    today = _years(last_day or catalog.newest_day or 0)
     ages = {number: max(0.0, today - _years(day)) for number, day in days.items()}
     oldest = max(ages.values(), default=0.0)
     return np.array([1 / (1 + ages.get(number, oldest) / YEARS) for number in ids])
