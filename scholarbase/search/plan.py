@@ -112,11 +112,11 @@ class Planner:
         request = without_markup(request)
         mode = request.mode or self.best_mode
         fusion = request.fusion or self._settings.fusion if mode == "hybrid" else None
-        engine = None if mode == "dense" else request.engine or (self._settings.engine or "bm25")
+        engine = None if mode == "dense" else request.engine or self._settings.engine or "bm25"
         self._check_mode(mode, engine)
         self._check_options(request, mode, fusion)
         graph_weight = self._graph_weight(request, fusion)
-        depth = self._depth(request, mode, fusion)
+        depth, deepest = self._depths(request, mode, fusion)
         day = None if request.as_of is None else as_of_day(request.as_of)
         filters, is_syntax, expression, warnings = self._read(request, mode, filters)
         if is_syntax:
@@ -153,7 +153,7 @@ class Planner:
             is_syntax,
             known,
             depth,
-            self._settings.fusion_depth if mode == "hybrid" else MAX_DEPTH,
+            deepest,
             None if mode == "sparse" else self._floor(request, terms, frequencies, day),
             reranked,
             absent is not None or not any(map(str.isalnum, request.q)),
@@ -228,7 +228,8 @@ class Planner:
                 "use: leave it out, or use mode 'hybrid' or 'dense'."
             )
 
-    def _depth(self, request: SearchRequest, mode: Mode, fusion: Fusion | None) -> int:
+    def _depths(self, request: SearchRequest, mode: Mode, fusion: Fusion | None) -> tuple[int, int]:
+        """The ``depth`` and ``deepest`` of a plan."""
         end = request.offset + request.limit
         if request.rerank is not None:
             end = max(end, request.rerank_depth)
@@ -239,9 +240,9 @@ class Planner:
                 "with filters" + (", or use mode 'sparse' or 'dense'." if mode == "hybrid" else ".")
             )
         if mode == "hybrid":
-            return min(FIRST, deepest) if fusion == "scores" else deepest
+            return min(FIRST, deepest) if fusion == "scores" else deepest, deepest
         # A page that extends beyond the last result ends there.
-        return next(tier for tier in TIERS if min(end, deepest) <= tier)
+        return next(tier for tier in TIERS if min(end, deepest) <= tier), deepest
 
     # -- the text ---------------------------------------------------------------------------------------
 
