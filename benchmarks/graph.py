@@ -2,8 +2,8 @@
 
 A question is the title or the abstract of a paper, and the paper itself is taken out. What is right comes from its
 citations: its references, the papers that cite it, or those that are cited together with it. Settings were chosen on
-the first 200 papers; the next 200 report. *Known* asks for a paper by the last sentence of its abstract: what the leg
-costs where one paper is right. R@1 stands for it.
+the first 200 papers; the next 200 report. *Known* asks for a paper by the last sentence of its abstract, and only this
+paper is right: its R@1 shows what the graph costs such questions.
 
     scholarbase ingest ../shared/data/s2ag-citations --library citations-library
     python benchmarks/graph.py --library citations-library

@@ -147,7 +147,7 @@ def run(
 
 
 def cell(ours: list[float], theirs: list[float]) -> str:
-    """A mean, its difference from that of the first row, and p."""
+    """The mean of a row; its difference from the mean of the first row; and the p value of this difference."""
     mean = f"{np.mean(ours):.4f}"
     if ours == theirs:
         return mean

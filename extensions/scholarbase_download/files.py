@@ -39,7 +39,7 @@ def fetch(fetcher: Fetcher, url: str, path: Path, *, size: int, check: Check, pr
 
     Raises:
         LinkExpired: the server refuses the link.
-        SourceChanged: there is no such file, or it has not ``size`` bytes.
+        SourceChanged: the file is missing, or its size is not ``size`` bytes.
         DownloadError: it does not respond, or the file fails its check twice.
         StorageError: the disk is full or cannot be written.
     """

@@ -112,7 +112,7 @@ class SearchSettings(_Settings):
             are seldom meant as operators.
         engine: the sparse leg; None sends query syntax to FTS5 and free text to BM25.
         fusion: how hybrid searches fuse their legs; None is the setting of the library or server.
-        graph_weight: that of the citation graph in hybrid searches; None is the setting.
+        graph_weight: the weight of the citation graph in hybrid searches; None is the setting.
         prefer: whether recent or cited papers come higher.
         pool: search only in each query's candidate pool.
         negation: whether exclusions in queries are read.

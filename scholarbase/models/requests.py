@@ -364,8 +364,8 @@ RANKING_NAMES: Final = tuple(Ranked.model_fields)
 
 
 class SearchRequest(Filters, Ranked, _Query, Timed):
-    """One search. The description of each field is that of its parameter over HTTP; None is the default of the library
-    or of the settings.
+    """One search. Its fields are the parameters of a search over HTTP, which describe them. Where None is allowed, the
+    library or the settings decide.
 
     Raises:
         InvalidRequest: a value is invalid.

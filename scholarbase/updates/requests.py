@@ -180,7 +180,7 @@ class Fetcher:
         Raises:
             LinkExpired: the server refuses the link.
             Replaced: the file is another one now.
-            SourceChanged: there is no such file, or it has not ``size`` bytes.
+            SourceChanged: the file is missing, or its size is not ``size`` bytes.
             DownloadError: it cannot be read.
         """
         failures = before = 0

@@ -279,7 +279,7 @@ def test_other_words_of_exclusions(kind: str) -> None:
 
 
 def counted(**papers: int) -> Callable[[str], int]:
-    """The papers with a phrase, in which ``_`` stands for spaces, or with a title that ``title_`` stands before."""
+    """A count of papers: ``deep_learning=3`` have this phrase, ``title_deep_learning=2`` have it in their title."""
 
     def count(expression: str) -> int:
         column, _, forms = expression.rpartition("title : ")
