@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
+from scholarbase.documents.captions import find_label
 from scholarbase.documents.model import (
     BLOCK,
     BadDocument,
@@ -116,6 +117,8 @@ class DocumentBuilder:
         self._pages: list[Page] = []
         self._counts: dict[FigureKind, int] = {"figure": 0, "table": 0}
         self.bibliography: list[BibliographyEntry] = []
+        self.labels: set[str] = set()
+        """The labels of the figures and tables so far."""
 
     @property
     def end(self) -> int:
@@ -164,18 +167,29 @@ class DocumentBuilder:
         self._counts[kind] += 1
         return f"{kind.capitalize()} {self._counts[kind]}"
 
-    def captioned(self, kind: FigureKind, label: str, caption: Inline, html: str | None = None) -> None:
-        """Add a figure or table, with its label and caption as a paragraph."""
+    def captioned(
+        self,
+        kind: FigureKind,
+        label: str,
+        caption: Inline,
+        html: str | None = None,
+        page: int | None = None,
+        box: tuple[float, float, float, float] | None = None,
+    ) -> None:
+        """Add a figure or table, with its label, in its usual form, and caption as a paragraph."""
+        known = find_label(label)
+        label = label if known is None else known.label
         words = caption.text
         head = len(f"{label}: ")
         marks = [(start + head, end + head, entry) for start, end, entry in caption.citations]
         span = self.paragraph(Inline(f"{label}: {words}" if words else label, marks), "caption")
         start, end = (span[0] + head, span[1]) if span and words else (None, None)
-        self.figure(Figure(kind, label, words, start, end, html=html))
+        self.figure(Figure(kind, label, words, start, end, page, box, html))
 
     def figure(self, figure: Figure) -> None:
         _check_parts(len(self._figures), "figures and tables")
         self._figures.append(figure)
+        self.labels.add(figure.label)
 
     def page(self, page: Page) -> None:
         self._pages.append(page)

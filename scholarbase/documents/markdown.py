@@ -12,7 +12,8 @@ import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from scholarbase.documents.building import DocumentBuilder, clean
+from scholarbase.documents.building import DocumentBuilder, Inline, clean
+from scholarbase.documents.captions import find_label
 from scholarbase.documents.described import described, read_front_matter
 from scholarbase.documents.headings import HeadingFinder, split_number
 from scholarbase.documents.model import BadDocument, Figure, FullText, Metadata, ParagraphKind
@@ -29,7 +30,8 @@ _IMAGE: Final = re.compile(
     r"!\[((?:[^\[\]\n]|\[[^\[\]\n]{0,200}\]){0,2000})\]\([^()\s]{0,2000}(?:[ \t]+\"[^\"\n]{0,500}\")?\)"
 )
 _ATTRIBUTES: Final = re.compile(r"(?<![ \t])[ \t]*\{[#.][^{}\n]{0,200}\}[ \t]*$")
-_CAPTION: Final = re.compile(r"(Table|Figure|Fig\.)[ \t]{1,3}(\w{1,5})[ \t]{0,3}[:.][ \t]*", re.IGNORECASE)
+_EMPHASIS: Final = re.compile(r"[*_]{1,3}")
+_MOST_LABEL: Final = 40
 
 
 class _Block(NamedTuple):
@@ -77,6 +79,7 @@ def read_markdown(data: bytes) -> FullText:
     metadata = Metadata(
         title, paper.metadata.abstract, paper.metadata.authors, paper.metadata.date, paper.metadata.venue
     )
+    reader.end()
     return FullText("markdown", reader.builder.build(), paper.ids, paper.version, metadata)
 
 
@@ -95,7 +98,12 @@ def read_plain(data: bytes) -> FullText:
         if heading is not None:
             builder.heading(heading.title, level=heading.level, number=heading.number)
             lines = lines[1:]
-        builder.paragraph(" ".join(" ".join(lines).split()))
+        text = " ".join(" ".join(lines).split())
+        label = find_label(text)
+        if label is None or not label.is_separated:
+            builder.paragraph(text)
+        else:
+            builder.captioned(label.kind, label.label, Inline(text[label.end :], []))
     return FullText("text", builder.build())
 
 
@@ -103,11 +111,17 @@ class _Reader:
     def __init__(self) -> None:
         self.builder = DocumentBuilder()
         self._levels: list[int] = []
-        self._caption: str | None = None
-        """The paragraph before, if it begins as a table's caption."""
+        self._waiting: Figure | None = None
+        """A caption whose table may follow, or an image without words whose caption may."""
 
     def add(self, block: _Block) -> None:
-        caption, self._caption = self._caption, None
+        waiting, caption = self._waiting, _caption_of(block)
+        self._waiting = None
+        if waiting is not None and not (
+            (block.kind == "table" and waiting.kind == "table")
+            or (caption is not None and not waiting.caption)
+        ):
+            self.builder.figure(waiting)
         if block.level:
             number, title = split_number(block.text)
             while self._levels and self._levels[-1] >= block.level:
@@ -115,22 +129,21 @@ class _Reader:
             self._levels.append(block.level)
             self.builder.heading(title, level=len(self._levels), number=number)
         elif block.kind == "table":
-            self._table(block.text, caption)
+            label = self.builder.label("table")
+            table = waiting if waiting is not None and waiting.kind == "table" else Figure("table", label, "")
+            self.builder.figure(table._replace(html=_html(block.text)))
+            self.builder.paragraph(block.text, "table")
+        elif caption is not None:
+            _, end = self.builder.paragraph(block.text, "caption") or (0, 0)
+            start = end - len(caption.caption) if caption.caption else None
+            self._waiting = caption._replace(start=start, end=None if start is None else end)
         else:
             self._text(block)
 
-    def _table(self, text: str, caption: str | None) -> None:
-        label, words = self.builder.label("table"), ""
-        match = _CAPTION.match(caption) if caption else None
-        if match is not None and caption is not None:
-            label, words = f"Table {match[2]}", caption[match.end() :]
-        start = self.builder.end - len(words) if words else None
-        self.builder.figure(
-            Figure(
-                "table", label, words, start, None if start is None else self.builder.end, html=_html(text)
-            )
-        )
-        self.builder.paragraph(text, "table")
+    def end(self) -> None:
+        """Add what still waits."""
+        if self._waiting is not None:
+            self.builder.figure(self._waiting)
 
     def _text(self, block: _Block) -> None:
         pieces: list[str] = []
@@ -147,22 +160,27 @@ class _Reader:
         span = self.builder.paragraph(text, "caption" if alone else block.kind)
         for start, stop, words in figures:
             label = self.builder.label("figure")
-            match = _CAPTION.match(words)
-            label = label if match is None else f"Figure {match[2]}"
-            skipped = match.end() if match is not None else 0
+            known = find_label(words)
+            skipped = 0
+            if known is not None and known.is_separated:
+                label, skipped = known.label, known.end
             caption = words[skipped:]
-            if span is None or not caption:
-                self.builder.figure(Figure("figure", label, caption))
-            else:
+            if span is not None and caption:
                 first = span[0]
                 self.builder.figure(Figure("figure", label, caption, first + start + skipped, first + stop))
-        if (
-            span is not None
-            and not figures
-            and (match := _CAPTION.match(text))
-            and match[1].lower() == "table"
-        ):
-            self._caption = text
+            elif len(figures) == 1:
+                self._waiting = Figure("figure", label, caption)
+            else:
+                self.builder.figure(Figure("figure", label, caption))
+
+
+def _caption_of(block: _Block) -> Figure | None:
+    """The figure or table whose caption a paragraph is, None if it is none. The label may be in bold or italics."""
+    text = _EMPHASIS.sub("", block.text[:_MOST_LABEL]) + block.text[_MOST_LABEL:]
+    label = find_label(text) if block.kind == "paragraph" and not block.level else None
+    if label is None or not label.is_separated or not block.text.endswith(text[label.end :]):
+        return None
+    return Figure(label.kind, label.label, text[label.end :])
 
 
 def _blocks(lines: list[str]) -> Iterator[_Block]:  # noqa: PLR0912

@@ -8,13 +8,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import reduce
 from itertools import pairwise
 from statistics import median
 from typing import Final, NamedTuple
 
 import orjson
 
-from scholarbase.documents.building import MAX_CHARACTERS, DocumentBuilder, clean
+from scholarbase.documents.building import MAX_CHARACTERS, DocumentBuilder, Inline, clean
+from scholarbase.documents.captions import (
+    Label,
+    Line,
+    box_of,
+    caption_end,
+    find_label,
+    is_continuation,
+    starts_caption,
+    without_breaks,
+)
 from scholarbase.documents.headings import Heading, HeadingFinder
 from scholarbase.documents.model import BadDocument, FullText, Metadata, Page
 from scholarbase.documents.pdfium import PdfWorker, shared_worker
@@ -32,7 +43,11 @@ _INDENT: Final = 6.0
 _MOST_INDENT: Final = 40.0
 _HYPHENS: Final = "\x02\ufffe\u00ad"
 """What PDFium gives for a hyphen that splits a word at the end of a line."""
-
+_LIGATURES: Final = {
+    **dict(zip((0x0B, 0x0C, 0x0E, 0x0F), ("ff", "fi", "ffi", "ffl"), strict=True)),
+    **dict(zip(range(0x1B, 0x20), ("ff", "fi", "fl", "ffi", "ffl"), strict=True)),
+}
+"""Characters of TeX's OT1 and T1 encodings, which PDFium leaves as they are in bitmap fonts."""
 
 _STAMP: Final = re.compile(r"arXiv:(\S{9,30}?)v([1-9]\d{0,3})\s+\[[a-zA-Z.-]+\]", re.ASCII)
 """What arXiv prints on the margin of the first page."""
@@ -42,11 +57,9 @@ _PROGRAM_TITLE: Final = re.compile(
 """Titles that programs write: names of files."""
 
 
-class _Line(NamedTuple):
-    text: str
-    left: float
-    bottom: float
-    top: float
+class _Caption(NamedTuple):
+    label: Label
+    lines: list[Line]
 
 
 def read_pdf(data: bytes, worker: PdfWorker | None = None, seconds: float = SECONDS) -> FullText:
@@ -72,12 +85,14 @@ def read_pdf(data: bytes, worker: PdfWorker | None = None, seconds: float = SECO
     finder = HeadingFinder()
     pages = orjson.loads(content)
     ids, version = _stamp([line[0] for _, _, lines in pages[:1] for line in lines])
-    for width, height, lines in pages:
+    for number, (width, height, lines) in enumerate(pages, 1):
         start: int | None = None
-        for block in _blocks([_Line(*line) for line in lines], finder):
+        for block in _blocks(without_breaks([Line(*line) for line in lines]), finder):
             length = builder.end
             if isinstance(block, Heading):
                 builder.heading(block.title, level=block.level, number=block.number)
+            elif isinstance(block, _Caption):
+                _add_caption(builder, block, number, box_of(block.lines, width, height))
             else:
                 builder.paragraph(block.removesuffix("\u00ad"))
             if start is None and builder.end > length:
@@ -114,31 +129,56 @@ def _refused(answer: dict[str, object]) -> BadDocument:
     return BadDocument("broken-pdf", "The PDF is broken: no reader of PDFs can open it. Get it again.")
 
 
-def _blocks(lines: list[_Line], finder: HeadingFinder) -> Iterator[str | Heading]:
-    """The paragraphs and headings of a page."""
+def _blocks(lines: list[Line], finder: HeadingFinder) -> Iterator[str | Heading | _Caption]:
+    """The paragraphs, headings and captions of a page."""
     gaps = [before.bottom - after.bottom for before, after in pairwise(lines)]
     downward = [gap for gap in gaps if gap > 1]
     usual = median(downward) if downward else 0.0
     left = min((line.left for line in lines), default=0.0)
     paragraph = ""
+    after_caption = 0
     for place, line in enumerate(lines):
+        if place < after_caption:
+            continue
         if place and _begins(lines[place - 1], line, gaps[place - 1], usual, left):
             if paragraph:
                 yield paragraph
             paragraph = ""
-        heading = finder.find(clean(line.text))
-        if heading is not None:
-            if paragraph:
-                yield paragraph
-            paragraph = ""
-            yield heading
+        label = starts_caption(lines, place)
+        block: Heading | _Caption | None
+        if label is None:
+            block = finder.find(clean(line.text))
+        else:
+            after_caption = caption_end(lines, place, label, usual)
+            block = _Caption(label, lines[place:after_caption])
+        if block is None:
+            paragraph = _joined(paragraph, line.text)
             continue
-        paragraph = _joined(paragraph, line.text)
+        if paragraph:
+            yield paragraph
+        paragraph = ""
+        yield block
     if paragraph:
         yield paragraph
 
 
-def _begins(before: _Line, line: _Line, gap: float, usual: float, left: float) -> bool:
+def _add_caption(
+    builder: DocumentBuilder, block: _Caption, page: int, box: tuple[float, float, float, float] | None
+) -> None:
+    """Add a figure or table with its caption. Later parts of one that goes on over pages are no tables of their own."""
+    label, lines = block
+    text = reduce(_joined, (line.text for line in lines[1:]), _joined("", lines[0].text)).removesuffix(
+        "\u00ad"
+    )
+    begin = find_label(text)
+    caption = text if begin is None else text[begin.end :].lstrip()
+    if is_continuation(caption) or (not caption and label.label in builder.labels):
+        builder.paragraph(text, "caption")
+    else:
+        builder.captioned(label.kind, label.label, Inline(caption, []), page=page, box=box)
+
+
+def _begins(before: Line, line: Line, gap: float, usual: float, left: float) -> bool:
     """Whether a line begins a paragraph: after a large distance, in another font size, or indented after a full
     stop. A line further up begins a column, and a paragraph if the sentence before has ended."""
     ended = before.text.rstrip()[-1:] in ".:!?\u201d)]"
@@ -154,7 +194,7 @@ def _joined(paragraph: str, line: str) -> str:
     """A paragraph and its next line. PDFium marks each hyphen at the end of a line; it stays in words that have
     another, and before capital letters and digits."""
     words = line.rstrip()
-    text = " ".join(clean(words).replace("\ufffe", "").replace("\u00ad", "").split())
+    text = " ".join(clean(words.translate(_LIGATURES)).replace("\ufffe", "").replace("\u00ad", "").split())
     if words[-1:] and words[-1] in _HYPHENS:
         text += "\u00ad"
     if paragraph.endswith("\u00ad"):

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
+import math
 import re
 import struct
 import zlib
 from typing import Any
 
+from scholarbase.documents.captions import find_label, turned
 from scholarbase.memory import limit_process
 from scholarbase.workers import Message, Send, requests, work
 
@@ -15,6 +18,9 @@ MEMORY = 3 << 30
 """Bytes of address space."""
 _LINE = re.compile("[^\n\x02\ufffe]+[\n\x02\ufffe]?")
 """PDFium writes a hyphen at the end of a line, and the line break, as one of these characters."""
+_GAP = re.compile(r"\s+")
+_NEAR = 8
+"""Lines after a label whose gaps between words are measured: a table's rows follow its caption."""
 _PASSWORD = 4
 """PDFium's error code for a PDF with a password."""
 
@@ -58,26 +64,87 @@ def read_text(fields: dict[str, Any], data: bytes) -> Message:
         pdf.close()
 
 
-def _lines(page: Any, left: int) -> list[tuple[str, float, float, float]]:
-    """The lines of a page: text, left, bottom and top in points from the bottom left corner."""
+def _lines(page: Any, left: int) -> list[tuple[Any, ...]]:
+    """The lines of a page, as the fields of :class:`~scholarbase.documents.captions.Line`."""
     textpage = page.get_textpage()
     try:
         count = textpage.count_chars()
         if count > left:
             raise Refused("characters")
         text = textpage.get_text_range() if count else ""
-        same = len(text) == count  # else some characters take two places: no boxes
-        lines = []
+        chars = _Chars(page, textpage, is_whole=len(text) == count)
+        spans = []
         for match in _LINE.finditer(text):
             shown = match[0].rstrip("\r\n")
-            first = next((place for place, sign in enumerate(shown) if not sign.isspace()), None)
-            if first is not None:
-                place = match.start() + first
-                box = textpage.get_charbox(place, loose=True) if same else (0.0, 0.0, 0.0, 0.0)
-                lines.append((shown, box[0], box[1], box[3]))
-        return lines
+            if not shown.isspace() and shown:
+                spans.append((shown, match.start()))
+        labels = [place for place, (shown, _) in enumerate(spans) if find_label(shown.lstrip()) is not None]
+        near = {place for label in labels for place in range(label - 1, label + _NEAR)}
+        return [
+            (shown, *chars.line(shown, start, place in near)) for place, (shown, start) in enumerate(spans)
+        ]
     finally:
         textpage.close()
+
+
+class _Chars:
+    """The places of a page's characters."""
+
+    def __init__(self, page: Any, textpage: Any, is_whole: bool) -> None:
+        import pypdfium2.raw
+
+        self._raw = pypdfium2.raw
+        self._textpage = textpage.raw
+        self._is_whole = is_whole
+        self._turns = page.get_rotation() // 90
+        corners = self._raw.FS_RECTF()
+        self._raw.FPDF_GetPageBoundingBox(page, corners)
+        self._corner = turned((corners.left, corners.bottom, corners.right, corners.top), self._turns)[:2]
+        self._rect = self._raw.FS_RECTF()
+
+    def line(self, text: str, start: int, is_near_label: bool) -> tuple[Any, ...]:
+        """The box of a line, and what else is known of it."""
+        inner = text.strip()
+        begin = start + len(text) - len(text.lstrip())
+        end = begin + len(inner) - 1
+        angle = self._raw.FPDFText_GetCharAngle(self._textpage, self._index(begin))
+        turns = (-round(max(angle, 0.0) / (math.pi / 2)) - self._turns) % 4  # PDFium's angles are clockwise
+        first, last = self._box(begin, turns), self._box(end, turns)
+        gap, is_set_off = 0.0, False
+        if is_near_label:
+            spaces = [(match.start() - 1, match.end()) for match in _GAP.finditer(inner)]
+            gap = max(
+                (
+                    self._box(begin + after, turns)[0] - self._box(begin + before, turns)[2]
+                    for before, after in spaces
+                ),
+                default=0.0,
+            )
+            label = find_label(inner)
+            if label is not None and (rest := inner[label.end :].lstrip()):
+                is_set_off = self._font(begin) != self._font(end + 1 - len(rest))
+        return first[0], first[1], max(last[2], first[2]), first[3], -turns % 4, gap, is_set_off
+
+    def _box(self, place: int, turns: int) -> tuple[float, float, float, float]:
+        rect = self._rect
+        self._raw.FPDFText_GetLooseCharBox(self._textpage, self._index(place), rect)
+        x, y = self._corner
+        box = rect.left, rect.bottom, rect.right, rect.top
+        left, bottom, right, top = turned(box, self._turns) if self._turns else box
+        box = left - x, bottom - y, right - x, top - y
+        return turned(box, turns) if turns else box
+
+    def _index(self, place: int) -> int:
+        """The number of a character of the text among those of the page, of which the text has not all."""
+        if self._is_whole:
+            return place
+        return int(self._raw.FPDFText_GetCharIndexFromTextIndex(self._textpage, place))
+
+    def _font(self, place: int) -> tuple[bytes, int]:
+        place = self._index(place)
+        buffer, flags = ctypes.create_string_buffer(128), ctypes.c_int()
+        self._raw.FPDFText_GetFontInfo(self._textpage, place, buffer, 128, flags)
+        return buffer.value, self._raw.FPDFText_GetFontWeight(self._textpage, place)
 
 
 def draw(fields: dict[str, Any], data: bytes) -> Message:

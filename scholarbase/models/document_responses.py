@@ -28,6 +28,7 @@ class Section(msgspec.Struct, frozen=True, omit_defaults=True):
         int, Meta(description="Its tokens with its subsections, counted by the encoder's tokenizer.")
     ]
     number: str | None = None
+    page: Annotated[int | None, Meta(description="The page where it begins, of a PDF.")] = None
 
 
 class FigureEntry(msgspec.Struct, frozen=True, omit_defaults=True):

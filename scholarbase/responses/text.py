@@ -342,7 +342,8 @@ def _document_lines(response: Mapping[str, Any]) -> list[str]:
         lines.append(f"{INDENT}snapshot {plain(response['snapshot'])}")
     for one in response.get("sections") or ():
         name = " ".join(filter(None, (plain(one.get("number")), plain(one["title"]))))
-        size = f"#{one['place']}, {one['tokens']:,} tokens, offset {one['start']}"
+        page = f", page {one['page']}" if one.get("page") else ""
+        size = f"#{one['place']}, {one['tokens']:,} tokens, offset {one['start']}{page}"
         lines.append(f"{INDENT * one['level']}{name or '(no title)'} ({size})")
     if response.get("sections") == [] and not response.get("left_out"):
         lines.append(f"{INDENT}The text has no sections: read it from offset 0 on.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Sequence
 from threading import Lock
 from time import perf_counter
@@ -230,7 +231,8 @@ def _outline(document: Document, tokens: Sequence[int]) -> tuple[Section, ...]:
     found = []
     for place, (one, count) in enumerate(zip(document.sections, tokens, strict=True)):
         levels.append(1 if one.parent is None else levels[one.parent] + 1)
-        found.append(Section(place, one.title, levels[place], one.start, one.end, count, one.number))
+        page = _page_at(document, one.start)
+        found.append(Section(place, one.title, levels[place], one.start, one.end, count, one.number, page))
     return tuple(found)
 
 
@@ -305,9 +307,15 @@ def in_document(
     """A part of a text, with the section and the page of the place ``at``, by default of its start."""
     at = start if at is None else at
     section = next((one for one in reversed(document.sections) if one.start <= at < one.end), None)
-    page = next((n for n, one in enumerate(document.pages, 1) if one.start <= at < max(one.end, 1)), None)
+    page = _page_at(document, at)
     name = None if section is None else heading(section.number, section.title)
     return Passage(start, end, document.text[start:end], name, version, page)
+
+
+def _page_at(document: Document, offset: int) -> int | None:
+    """The number of the page of an offset."""
+    number = bisect_right(document.pages, offset, key=lambda page: page.start)
+    return number if number and offset < max(document.pages[number - 1].end, 1) else None
 
 
 def _context(document: Document, mark: Mark) -> Passage:

@@ -47,9 +47,23 @@ _PAGES: Final = (
 _ABSTRACT: Final = "(SELECT a.abstract FROM catalogue.abstracts a WHERE a.paper_id = p.id)"
 _CATALOGUE: Final = "keys.ids i JOIN catalogue.papers p ON p.id = i.paper WHERE {known:i}"
 _CAPTION: Final = (
-    "CASE WHEN instr(f.caption, f.label) THEN f.caption ELSE trim(f.label || ': ' || f.caption, ': ') END"
+    "CASE WHEN instr(f.caption, f.label) = 1 THEN f.caption ELSE trim(f.label || ': ' || f.caption, ': ') END"
+)
+_NUMBER: Final = Column(
+    "number",
+    "TEXT",
+    "The number in the label, such as 3, S1 or II.",
+    "nullif(substr(f.label, length(rtrim(f.label, replace(f.label, ' ', ''))) + 1), f.label)",
 )
 _BOX: Final = "iif(f.x IS NULL, NULL, json_array(f.x, f.y, f.width, f.height))"
+
+
+def _start_page(column: str) -> str:
+    """The last page that begins before a part ``s`` does, or with it."""
+    return (
+        f"(SELECT q.{column} FROM texts.pages g JOIN keys.pages q ON q.document = g.document AND "
+        "q.number = g.number WHERE g.document = s.document AND g.start <= s.start ORDER BY g.number DESC LIMIT 1)"
+    )
 
 
 def _parts(table: str, alias: str) -> str:
@@ -217,6 +231,8 @@ VIEWS: Final[tuple[View, ...]] = (
             _text("s", "section_content", "The same as text."),
             Column("ordinal", "INTEGER", "The same as section.", "s.place"),
             _REF_PAPER,
+            Column("page_number", "INTEGER", "The page where it starts, of a PDF.", _start_page("number")),
+            Column("ref_page_id", "INTEGER", "That page in pages.", _start_page("page_id")),
         ),
         f"{_parts('sections', 's')} WHERE {{known:i}}",
     ),
@@ -246,9 +262,7 @@ VIEWS: Final[tuple[View, ...]] = (
                 "ref_page_id",
                 "INTEGER",
                 "The page in pages where it starts, of a PDF.",
-                "(SELECT q.page_id FROM texts.pages g JOIN keys.pages q ON q.document = g.document AND "
-                "q.number = g.number WHERE g.document = s.document AND g.start <= s.start "
-                "ORDER BY g.number DESC LIMIT 1)",
+                _start_page("page_id"),
             ),
         ),
         f"{_parts('passages', 's')} WHERE {{known:i}}",
@@ -260,6 +274,7 @@ VIEWS: Final[tuple[View, ...]] = (
             _DOCUMENT,
             _PAPER,
             Column("label", "TEXT", "The label, such as Figure 3.", "f.label"),
+            _NUMBER,
             Column("caption", "TEXT", "The caption.", "f.caption"),
             *_ON_PAGE,
             _ORDINAL,
@@ -273,6 +288,7 @@ VIEWS: Final[tuple[View, ...]] = (
             Column("image_id", "TEXT", "document_id and ordinal.", "d.id || ':' || f.place"),
             Column("image_caption", "TEXT", "The label and the caption.", _CAPTION),
             _BOUNDING_BOX,
+            _NUMBER,
             _ORDINAL,
             _REF_PAPER,
             _REF_PAGE,
@@ -287,6 +303,7 @@ VIEWS: Final[tuple[View, ...]] = (
             _DOCUMENT,
             _PAPER,
             Column("label", "TEXT", "The label, such as Table 2.", "f.label"),
+            _NUMBER,
             Column("caption", "TEXT", "The caption.", "f.caption"),
             Column("html", "TEXT", "The table as HTML, if the source has it.", "f.html"),
             *_ON_PAGE,

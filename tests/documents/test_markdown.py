@@ -95,7 +95,7 @@ def test_a_file_becomes_sections_paragraphs_and_figures() -> None:
     assert document.figures[1].html == (
         "<table><tr><th>a</th><th>b</th></tr><tr><td>1</td><td>&lt;2&gt;</td></tr></table>"
     )
-    assert [paragraph.kind for paragraph in document.paragraphs][-3:] == ["paragraph", "table", "caption"]
+    assert [paragraph.kind for paragraph in document.paragraphs][-3:] == ["caption", "table", "caption"]
 
 
 def test_metadata_say_which_paper_it_is() -> None:

@@ -1,0 +1,83 @@
+"""Captions: their forms, and sentences that only begin like them."""
+
+from __future__ import annotations
+
+import pytest
+
+from scholarbase.documents.captions import Line, box_of, find_label, starts_caption, without_breaks
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "label", "rest"),
+    [
+        ("Figure 3: A cat.", "figure", "Figure 3", "A cat."),
+        ("Fig. 3. A cat.", "figure", "Figure 3", "A cat."),
+        ("FIG. 12. A cat.", "figure", "Figure 12", "A cat."),
+        ("Fig. 4 | A cat.", "figure", "Figure 4", "A cat."),
+        ("TABLE II", "table", "Table II", ""),
+        ("T ABLE 2: Cats.", "table", "Table 2", "Cats."),
+        ("Table A.1. Cats.", "table", "Table A.1", "Cats."),
+        ("Figure S1: A cat.", "figure", "Figure S1", "A cat."),
+        ("Figure 2a: A cat.", "figure", "Figure 2a", "A cat."),
+        ("Supplementary Table 4: Cats.", "table", "Supplementary Table 4", "Cats."),
+        ("Extended Data Fig. 1 | A cat.", "figure", "Extended Data Figure 1", "A cat."),
+        ("Algorithm 1: Feeding", "figure", "Algorithm 1", "Feeding"),
+        ("Table 2 (continued)", "table", "Table 2", "(continued)"),
+    ],
+)
+def test_labels_have_one_form(text: str, kind: str, label: str, rest: str) -> None:
+    known = find_label(text)
+    assert known is not None
+    assert (known.kind, known.label, text[known.end :], known.is_separated) == (kind, label, rest, True)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "figure 3: a cat",
+        "Tables 1 and 2 show",
+        "Figures",
+        "Table of contents",
+        "Figure it out.",
+        "Tabular 3.",
+    ],
+)
+def test_other_words_are_no_labels(text: str) -> None:
+    assert find_label(text) is None
+
+
+def line(text: str, bottom: float, left: float = 50.0, right: float = 300.0, **more: bool) -> Line:
+    return Line(text, left, bottom, right, bottom + 10, **more)
+
+
+@pytest.mark.parametrize(
+    ("lines", "is_caption"),
+    [
+        ([line("Figure 3: A cat.", 100)], True),
+        ([line("Figure 3 shows a cat.", 100)], False),
+        ([line("Figure 3 A cat.", 100)], True),
+        ([line("Fig. 3 shows a cat.", 100, is_set_off=True)], True),
+        ([line("as is seen in", 112), line("Figure 3. The cat sits.", 100)], False),
+        ([line("The cat sits.", 112), line("Figure 3. A cat.", 100)], True),
+        ([line("as is seen in", 130), line("Figure 3. A cat.", 100)], True),
+        ([line("as is seen in", 112, 310, 560), line("Figure 3. A cat.", 100)], True),
+        ([line("Figure 3: A cat . . . . . . . . . 12", 100)], False),
+        ([line("Figure 3). The cat sits.", 100)], False),
+    ],
+)
+def test_a_caption_is_known_by_its_form_and_the_line_above(lines: list[Line], is_caption: bool) -> None:
+    assert (starts_caption(lines, len(lines) - 1) is not None) is is_caption
+
+
+def test_a_line_broken_at_a_superscript_is_one_line() -> None:
+    parts = [
+        line("Figure 1: In m", 100, 50, 110),
+        Line("3", 110.2, 104, 114, 110),
+        line("] of air.", 100, 114, 160),
+    ]
+    assert [part.text for part in without_breaks(parts)] == ["Figure 1: In m3] of air."]
+
+
+def test_boxes_of_turned_lines_are_on_the_page() -> None:
+    upward = Line("Table 1: Turned.", 300, -110, 400, -100, turns=3)
+    assert box_of([upward], 600, 800) == (100, 400, 10, 100)
