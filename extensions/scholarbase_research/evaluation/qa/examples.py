@@ -33,8 +33,10 @@ _ANSWERS: Final = ("answer", "prediction", "pred")
 _EXAMPLE_NAMES: Final = frozenset(
     {*_IDS, *_OPTIONS, *_REFERENCES, *DIMENSIONS, "question", "evaluator", "tags", "evidence"}
     # Of AirQA's examples, for the agent that answers.
-    | {"answer_format", "anchor_pdf", "reference_pdf", "conference", "annotator"}
+    | {"answer_format", "anchor_pdf", "reference_pdf", "conference", "annotator", "reasoning_steps", "state"}
+    | {"anchor_image"}  # of M3SciQA in AirQA's form
 )
+_SHOWN_PROBLEMS: Final = 3
 _PREDICTION_NAMES: Final = frozenset({*_IDS, *_ANSWERS, "evidence"})
 
 
@@ -82,7 +84,22 @@ def read_examples(path: Path, *, skip_broken: bool = False) -> Examples:
         QueryFileError: the file cannot be read, or an example is invalid; ``skip_broken`` skips and notes those.
     """
     path, reading, read = _read(path, skip_broken, _EXAMPLE_NAMES, _example)
-    return Examples(path.name, tuple(read.values()), reading.notes())
+    examples = tuple(read.values())
+    evaluators = [(one.id, one.evaluator) for one in examples if one.evaluator is not None]
+    for _, evaluator in evaluators:
+        for note in dict.fromkeys(evaluator.notes):
+            reading.count(note)
+    problems = [f"{name}: {evaluator.problem}" for name, evaluator in evaluators if evaluator.problem]
+    notes = reading.notes()
+    if problems:
+        more = " ..." if len(problems) > _SHOWN_PROBLEMS else ""
+        have, score = ("has", "scores") if len(problems) == 1 else ("have", "score")
+        notes += (
+            f"{len(problems):,} example{'s' * (len(problems) > 1)} {have} an evaluator that cannot be applied, and "
+            f"{score} 0. "
+            f"{' '.join(problems[:_SHOWN_PROBLEMS])}{more}",
+        )
+    return Examples(path.name, examples, notes)
 
 
 def read_predictions(path: Path, *, skip_broken: bool = False) -> Predictions:

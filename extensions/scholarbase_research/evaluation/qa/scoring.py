@@ -32,7 +32,8 @@ MEASURES: Final = {
 class Row:
     """The values of one example from 0 to 1; none for an error.
 
-    A ``missing`` answer and an ``unreadable`` choice have 0 for every measure of their example.
+    A ``missing`` answer and an ``unreadable`` choice have 0 for every measure of their example. ``error`` says why
+    there are no values, or why every answer to the example has 0.
     """
 
     example: Example
@@ -68,7 +69,7 @@ class Scores:
     @property
     def errors(self) -> dict[str, str]:
         """Why each example with an error could not be scored, by its id."""
-        return {row.example.id: row.error for row in self.rows if row.error is not None}
+        return {row.example.id: row.error for row in self.rows if row.status == "error" and row.error}
 
 
 def score(
@@ -126,12 +127,14 @@ def _score(predictions: Mapping[str, Prediction], judge: Judge | None, example: 
         return Row(example, "error", error=str(error))
     values: dict[str, float]
     status: Status = "scored"
+    problem = None
     if example.kind == "function":
         assert example.evaluator is not None
         outcome = example.evaluator.score(prediction.answer, judge)
         if outcome.passed is None:
             return Row(example, "error", error=outcome.error)
-        values = {"accuracy": float(outcome.passed)}
+        values = {"accuracy": float(outcome.passed) if outcome.grade is None else outcome.grade}
+        problem = example.evaluator.problem
     elif example.kind == "choice":
         right = is_right(prediction.answer, example.options)
         status = "unreadable" if right is None else "scored"
@@ -140,7 +143,7 @@ def _score(predictions: Mapping[str, Prediction], judge: Judge | None, example: 
         values = _overlap(str(prediction.answer), example.references)
     if example.evidence is not None:
         values["evidence_f1"] = evidence_f1(prediction.evidence, example.evidence)
-    return Row(example, status, values)
+    return Row(example, status, values, problem)
 
 
 def _overlap(answer: str, references: Sequence[str]) -> dict[str, float]:

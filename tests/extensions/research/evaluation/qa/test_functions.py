@@ -239,6 +239,7 @@ JUDGED = {
     "eval_partial_scoring_points_with_llm": {"scoring_points": ["R1", "R2"], "count": 1},
     "eval_reference_answer_and_scoring_points_with_llm": {"reference_answer": "R1", "scoring_points": ["R2"]},
     "eval_complex_math_formula_with_llm": {"formulas": ["R1", "R2"]},
+    "eval_m3sciqa": {"reference_answer": "R1"},
 }
 
 
@@ -256,7 +257,7 @@ def test_a_judge_sees_question_references_and_answer(name: str) -> None:
 
 @pytest.mark.parametrize("name", JUDGED)
 def test_without_a_judge_there_is_an_error_and_no_zero(name: str) -> None:
-    passed, error = run(name, "because", **JUDGED[name], question="Why?")
+    passed, error, _ = run(name, "because", **JUDGED[name], question="Why?")
     assert passed is None
     assert error is not None
     assert error.startswith(f"{name}: This function needs a judge")
@@ -325,7 +326,100 @@ def test_what_decides_needs_no_judge() -> None:
     assert run("eval_negation", "a", Scripted(WRONG), **negation) == Outcome(True)
 
 
-# -- what is refused ------------------------------------------------------------------------------------
+# -- SciDQA in NeuSym-RAG's form ------------------------------------------------------------------------
+
+
+def test_an_answer_to_scidqa_gets_the_grade_of_the_judge() -> None:
+    """NeuSym-RAG reports the mean of the grades from 1 to 10 as a percentage: 8.25 is 82.5."""
+    judge = Scripted("Relevance 9, accuracy 8, completeness 7, conciseness 9.\n```txt\n8.25\n```")
+    arguments = {"question": "Why?", "reference_answer": "A: because", "model": "gpt-4o-mini"}
+    assert run("eval_scidqa", "since", judge, **arguments) == Outcome(True, grade=0.825)
+    assert "conciseness" in judge.asked[0][0].content
+    assert run("eval_scidqa", "?", Scripted("```\n2\n```"), **arguments) == Outcome(False, grade=0.2)
+    assert run("eval_scidqa", "?", Scripted("```\n11\n```", "good"), **arguments).passed is None
+
+
+# -- values of other types, as in AirQA's file ----------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "right", "wrong", "note"),
+    [
+        (EXACT, {"gold": ["BART"], "lowercase": True}, "bart", "BERT", "a list"),
+        (EXACT, {"gold": ["0a412245"], "ignore_blank": True}, "['0a412245']", "0a412246", "a list"),
+        (EXACT, {"gold": "Flickr", "lowercase": "true"}, "flickr", "Flicker", "true or false"),
+        (EXACT, {"gold": "Flickr", "lowercase": "false"}, "Flickr", "flickr", "true or false"),
+        (EXACT, {"gold": 5}, "5", "6", "a text"),
+        (EXACT, {"gold": "LongBench", "ignore_case": True}, "LongBench", "longbench", "'ignore_case'"),
+        (
+            "eval_string_fuzzy_match",
+            {"gold": ["role-oriented routing"]},
+            "role oriented routing",
+            "routing",
+            "a list",
+        ),
+        ("eval_float_exact_match", {"gold": "2463.5", "ndigits": 1}, "2463.52", 2463.6, "a number"),
+        ("eval_float_exact_match", {"gold": 0.035, "nidigits": 3}, 0.035, 0.0351, "'nidigits'"),
+        ("eval_int_exact_match", {"gold": "158000"}, 158000, 158001, "a whole number"),
+        ("eval_int_exact_match", {"gold": 6.0}, "6", "7", "a whole number"),
+        ("eval_bool_exact_match", {"gold": "False"}, "no", "yes", "true or false"),
+        ("eval_element_included", {"gold": "PICARD"}, "PICARD", "P", "a list"),
+        ("eval_structured_object_exact_match", {"gold": ["a"], "ndigits": "2"}, ["a"], [], "a whole number"),
+    ],
+)
+def test_what_airqas_functions_accept_is_converted_or_ignored_with_a_note(
+    name: str, arguments: dict[str, Any], right: Any, wrong: Any, note: str
+) -> None:
+    evaluator = read_evaluator(name, arguments)
+    assert evaluator.score(right) == Outcome(True)
+    assert evaluator.score(wrong) == Outcome(False)
+    [sentence] = evaluator.notes
+    assert note in sentence
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "problem"),
+    [
+        ("eval_magic", {}, "Unknown evaluation function 'eval_magic'"),
+        ("eval_string_exact_mach", {"gold": "a"}, "did you mean eval_string_exact_match?"),
+        ("eval_complex_math_formula_with_llm", {"fomulas": "a", "question": "?"}, "Is 'fomulas' meant?"),
+        ("eval_int_exact_match", {"gold": "many"}, "must be a whole number"),
+        ("eval_partial_scoring_points_with_llm", {"scoring_points": ["a"], "question": "?"}, "must be less"),
+        ("eval_conjunction", {"eval_func_list": [EXACT], "eval_kwargs_list": []}, "1 functions and 0 sets"),
+        (
+            "eval_negation",
+            {"eval_func": EXACT, "eval_kwargs": {"glod": "a"}},
+            "eval_string_exact_match lacks gold",
+        ),
+        (EXACT, ["gold"], "must be a JSON object"),
+    ],
+)
+def test_what_airqas_functions_raise_an_error_for_is_wrong_whatever_the_answer(
+    name: str, arguments: Any, problem: str
+) -> None:
+    evaluator = read_evaluator(name, arguments)
+    assert problem in str(evaluator.problem)
+    assert evaluator.score("a", Scripted()) == Outcome(False)
+
+
+def test_a_disjunction_passes_by_the_part_that_can_be_applied() -> None:
+    arguments = {"eval_func_list": [EXACT, "eval_magic"], "eval_kwargs_list": [{"gold": "a"}, {}]}
+    evaluator = read_evaluator("eval_disjunction", arguments)
+    assert evaluator.problem is None
+    assert "eval_magic" in evaluator.notes[0]
+    assert [evaluator.score(answer).passed for answer in ("a", "b")] == [True, False]
+    assert "eval_magic" in str(read_evaluator("eval_conjunction", arguments).problem)
+
+
+def test_evaluators_nested_without_end_are_not_read() -> None:
+    arguments: dict[str, Any] = {"gold": "a"}
+    name = EXACT
+    for _ in range(10):
+        name, arguments = "eval_negation", {"eval_func": name, "eval_kwargs": arguments}
+    assert "levels deep" in str(read_evaluator(name, arguments).problem)
+
+
+# -- any answer -----------------------------------------------------------------------------------------
 
 
 def test_the_question_of_the_example_serves_its_functions() -> None:

@@ -11,10 +11,17 @@ from typing import Any
 import pytest
 
 from scholarbase.errors import QueryFileError, RunMismatch
-from scholarbase_research.evaluation.qa.examples import read_examples, read_predictions
+from scholarbase_research.evaluation.qa.examples import (
+    Prediction,
+    Predictions,
+    read_examples,
+    read_predictions,
+)
 from scholarbase_research.evaluation.qa.scoring import Scores, score
-from tests.conftest import run_cli
+from tests.conftest import ROOT, run_cli
 from tests.extensions.research.llm.model_server import FunctionModel
+
+CASES = ROOT.parent / "shared" / "cases"
 
 
 def function(name: str, arguments: dict[str, Any], *tags: str) -> dict[str, Any]:
@@ -170,10 +177,7 @@ def test_predictions_of_other_examples_are_refused(files: tuple[Path, Path], tmp
 
 def test_invalid_lines_are_refused_with_their_place(tmp_path: Path) -> None:
     for row, message in (
-        (
-            {"id": "x", "evaluator": {"eval_func": "eval_magic", "eval_kwargs": {}}},
-            "Unknown evaluation function",
-        ),
+        ({"id": "x", "evaluator": {"eval_func": "eval_magic"}}, "must have eval_func and eval_kwargs"),
         ({"id": "x", "options": ["a"], "answer": "the first"}, "must name the right options"),
         ({"id": "x", "question": "?"}, "it has no answer or answers"),
         ({"answer": "x"}, "it has no uuid or id"),
@@ -191,6 +195,49 @@ def test_invalid_lines_are_refused_with_their_place(tmp_path: Path) -> None:
     ):
         with pytest.raises(QueryFileError, match=rf"line 2: .*{message}"):
             read_predictions(write(tmp_path / "p.jsonl", [PREDICTIONS[0], row]))
+
+
+def test_an_unknown_function_scores_0_and_stays_in_the_mean(files: tuple[Path, Path], tmp_path: Path) -> None:
+    """AirQA's mean is over all of its examples: one that is left out would raise it."""
+    write(files[1], [EXAMPLES[0], {"uuid": "e2", **function("eval_magic", {"gold": "RoBERTa"}, "text")}])
+    write(files[0], PREDICTIONS[:2])
+    rows = tmp_path / "rows.jsonl"
+    done = run_cli("eval", "qa", *files, "--json", "--rows", rows)
+    assert done.returncode == 0, done.stderr
+    figures = json.loads(done.stdout)
+    assert (figures["overall"]["measures"]["accuracy"]["mean"], figures["errors"]) == (0.5, {})
+    [note] = figures["notes"]
+    assert "1 example has an evaluator that cannot be applied, and scores 0. e2: Unknown" in note
+    assert "Unknown evaluation function" in json.loads(rows.read_text().splitlines()[1])["error"]
+
+
+def test_every_form_of_airqas_file_is_scored() -> None:
+    """The forms of the 553 examples, with their gold values as answers and a judge that agrees with everything."""
+    path = CASES / "airqa.jsonl"
+    if not path.exists():
+        pytest.skip("needs the shared cases beside the checkout")
+    expected = json.loads((CASES / "expected.json").read_text())["airqa.jsonl"]
+    answers = {}
+    for line in path.read_text().splitlines():
+        row = json.loads(line)
+        arguments = row["evaluator"]["eval_kwargs"]
+        parts = arguments.get("eval_kwargs_list")
+        answers[row["uuid"]] = _gold(arguments) if parts is None else [_gold(part) for part in parts]
+    found = read_examples(path)
+    assert len(found.examples) == expected["loaded"] == expected["examples"] == 40
+    predictions = Predictions("gold", {name: Prediction(name, one) for name, one in answers.items()}, ())
+    scores = score(found, predictions, judge=FunctionModel("judge", lambda request: "True"))
+    assert not scores.errors
+    # The misspelt argument.
+    [wrong] = [row for row in scores.rows if row.values["accuracy"] == 0]
+    assert "Is 'fomulas' meant?" in str(wrong.error)
+    assert scores.overall.values["accuracy"].mean == 39 / 40
+
+
+def _gold(arguments: Mapping[str, Any]) -> Any:
+    gold = arguments.get("gold", arguments.get("reference_answer", "anything"))
+    # Any one element of those is right.
+    return gold[0] if isinstance(gold, list) and "PICARD" in gold else gold
 
 
 def test_a_huge_answer_is_an_error_of_its_example(files: tuple[Path, Path]) -> None:
