@@ -76,6 +76,7 @@ class Observation(Response, frozen=True):
     image: Annotated[str | None, Meta(description="An image in Base64.")] = None
     media_type: str | None = None
     answer: Any = None
+    done: Annotated[bool | None, Meta(description="True: the answer ended the episode.")] = None
     error_type: Annotated[
         str | None, Meta(description="The type of the error, if the action failed: a name of docs/errors.md.")
     ] = None

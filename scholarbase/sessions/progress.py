@@ -30,13 +30,14 @@ class BudgetState:
     ``remaining`` has an item for each limit of the session. ``candidates`` are the ids of the papers that search and
     expansion calls returned, where they are limited, and ``seen`` those of all calls, where requested. ``numbers`` are
     those of the calls that were counted in the budgets for it; none where it was recorded before, and this is the state
-    before it.
+    before it. ``answered`` is the number of the call with the agent's answer, None before that.
     """
 
     remaining: dict[str, int] = field(default_factory=dict)
     candidates: frozenset[str] = frozenset()
     seen: frozenset[str] = frozenset()
     numbers: tuple[int, ...] = ()
+    answered: int | None = None
 
 
 @dataclass(slots=True)
@@ -54,6 +55,8 @@ class Progress:
     candidates: set[str] = field(default_factory=set)
     open: set[int] = field(default_factory=set)
     """The numbers of calls without a response, which are added again once they have one."""
+    answered: int | None = None
+    """The number of the first answer."""
 
     def add(self, number: int, stored: bytes | Mapping[str, Any], *, is_open: bool = False) -> None:
         """Add the next call, or one that was open."""
@@ -70,6 +73,8 @@ class Progress:
             return
         self.tokens += line.get("tokens") or 0
         if is_answer:
+            if line.get("error") is None:
+                self.answered = number if self.answered is None else min(number, self.answered)
             return
         for paper_id in line["ids"]:
             self.first[paper_id] = min(number, self.first.get(paper_id, number))
@@ -83,6 +88,7 @@ class Progress:
             remaining={name: limit - self._used(name) for name, limit in limits.to_dict().items()},
             candidates=frozenset(self.candidates) if limits.candidates is not None else frozenset(),
             seen=frozenset(seen),
+            answered=self.answered if before is None or (self.answered or 0) < before else None,
         )
 
     def _used(self, name: str) -> int:

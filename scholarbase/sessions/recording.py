@@ -185,7 +185,8 @@ class Recording(SessionCall):
 
     def needs_budget(self, exclude_seen: bool) -> bool:
         """Whether the call depends on earlier calls of its session."""
-        return exclude_seen or self.parent is not None or bool(self.session.limits)
+        is_action = self.tool in ACTIONS or self.kind == "answer"  # which the agent's answer ends
+        return exclude_seen or is_action or self.parent is not None or bool(self.session.limits)
 
     def reserve(self, exclude_seen: bool) -> Future[BudgetState]:
         """Count the call in the budgets; the future raises BudgetExhausted."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import Any, Final
 
-from scholarbase.errors import InvalidRequest, ScholarBaseError, TimeLimit
+from scholarbase.errors import InvalidRequest, ScholarBaseError, TimeLimit, ToolNotFound
 from scholarbase.models.actions import (
     RETRIEVED,
     Action,
@@ -34,6 +34,8 @@ from scholarbase.tools.tool import Tool
 PNG: Final = "image/png"
 MOST_ROWS: Final = 1_000
 """Rows of a statement, of which an observation has as many as fit."""
+_MOST_NAME: Final = 100
+"""Characters of an unknown action's name that are recorded."""
 _SERVER_ERROR: Final = 500
 """The first status of an error that is not the caller's."""
 
@@ -57,6 +59,11 @@ def _observing(run: Run) -> Run:
     return observed
 
 
+def _refused(error: InvalidRequest, arguments: Mapping[str, Any]) -> Refused:
+    form = "text" if arguments.get("format") == "text" else "json"
+    return Refused(reason=str(error), error_type=error.slug, format=form)  # type: ignore[arg-type]
+
+
 @dataclass(frozen=True, slots=True)
 class ActionTool(Tool):
     """A tool of this set."""
@@ -75,12 +82,27 @@ class ActionTool(Tool):
         try:
             return self.request.parse(self._canonical(arguments), kind="argument")
         except InvalidRequest as error:
-            form = "text" if arguments.get("format") == "text" else "json"
-            return Refused(reason=str(error), error_type=error.slug, format=form)  # type: ignore[arg-type]
+            return _refused(error, arguments)
 
     def _canonical(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         kinds = {name: {} if name == "answer" else kind for name, kind in self.kinds.items()}  # of any type
         return written.canonical(arguments, kinds, self.name, self.shown, self.required)
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownAction(ActionTool):
+    """An action that the set lacks: its observation is the ``description``."""
+
+    def canonical(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        return dict(arguments) if isinstance(arguments, Mapping) else {}
+
+    def parse(self, arguments: Mapping[str, Any]) -> Request:
+        return _refused(ToolNotFound(self.description), arguments)
+
+
+def unknown_action(name: str, reason: str) -> Tool:
+    """What a call of an unknown action is recorded as."""
+    return UnknownAction(name[:_MOST_NAME], reason, Refused, _observing(_retrieve), {})
 
 
 def _retrieve(library: Library, action: RetrieveAction) -> PassagesResponse:
@@ -116,7 +138,7 @@ def _view(library: Library, action: ViewAction) -> Observation:
 
 
 def _answer(library: Library, action: AnswerAction) -> Observation:
-    return Observation(library.snapshot_id, "The answer is recorded.", answer=action.answer)
+    return Observation(library.snapshot_id, "The answer is recorded.", answer=action.answer, done=True)
 
 
 ACTIONS: Final[tuple[Tool, ...]] = (

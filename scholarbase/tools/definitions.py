@@ -45,7 +45,7 @@ from scholarbase.models.requests import (
 from scholarbase.models.responses import InvalidId, PaperBatchResponse
 from scholarbase.models.sql import SqlBody
 from scholarbase.search.library import Library
-from scholarbase.tools.airqa import ACTIONS
+from scholarbase.tools.airqa import ACTIONS, unknown_action
 from scholarbase.tools.tool import Tool
 
 _LISTED: Final = ["id", "title", "authors", "year", "venue", "status", "citation_count"]
@@ -278,7 +278,7 @@ def tools_in(tool_set: ToolSet) -> Sequence[Tool]:
 
 
 def tool_named(name: str, tool_set: ToolSet = "scholarbase") -> Tool:
-    """The tool of this name in a set.
+    """The tool of this name in a set. In AirQA's environment an unknown name is an action whose observation says so.
 
     Raises:
         ToolNotFound: the set has no such tool.
@@ -288,9 +288,10 @@ def tool_named(name: str, tool_set: ToolSet = "scholarbase") -> Tool:
     for tool in tools:
         if isinstance(name, str) and tool.name == name:
             return tool
-    raise ToolNotFound(
-        f"There is no tool {shown(name)}: the tools are {', '.join(one.name for one in tools)}."
-    )
+    reason = f"There is no tool {shown(name)}: the tools are {', '.join(one.name for one in tools)}."
+    if tool_set == "airqa" and isinstance(name, str):
+        return unknown_action(name, reason)
+    raise ToolNotFound(reason)
 
 
 def recorded_tool(name: str) -> Tool:

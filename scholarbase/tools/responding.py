@@ -10,7 +10,8 @@ import orjson
 from pydantic import BaseModel
 
 from scholarbase.bibliographies.writing import MEDIA_TYPES, write_papers
-from scholarbase.errors import InvalidRequest
+from scholarbase.errors import InvalidRequest, SessionError
+from scholarbase.models.actions import Action, Refused
 from scholarbase.models.limits import MAX_IDS, MIN_TOKENS, ExportFormat
 from scholarbase.models.papers import ALL_FIELDS, PAPER_FIELDS
 from scholarbase.models.requests import check_session
@@ -43,7 +44,8 @@ class CallResponse:
 
 
 def apply_session(library: Library, request: BaseModel, call: SessionCall | None) -> BaseModel:
-    """The request with its session's ``as_of``, and without the papers that the session has returned.
+    """The request with its session's ``as_of``, and without the papers that the session has returned. An action after
+    the agent's answer is refused: AirQA's episode has ended.
 
     Raises:
         InvalidRequest: the session does not allow the request.
@@ -59,6 +61,9 @@ def apply_session(library: Library, request: BaseModel, call: SessionCall | None
         )
     arguments = vars(request)
     session, as_of = call.session, arguments.get("as_of")
+    if isinstance(request, Action) and call.budget is not None and call.budget.answered is not None:
+        reason = f"The session {session.id!r} ended with the answer of call {call.budget.answered}: open another one."
+        return Refused(reason=reason, error_type=SessionError.slug, format=request.format)
     changes: dict[str, Any] = {}
     if (date := session.date_of_call(as_of)) != as_of:
         changes["as_of"] = date

@@ -79,8 +79,6 @@ class TestSchemas:
                 client.tools(tool_set="other")  # type: ignore[arg-type]
             with pytest.raises(ToolNotFound, match="the tools are search_papers"):
                 client.call_tool("retrieve", {"query": "zebra"})
-            with pytest.raises(ToolNotFound, match="the tools are retrieve, query, view, answer"):
-                client.call_tool("search_papers", {"q": "zebra"}, tool_set="airqa")
         with pytest.raises(InvalidRequest, match="Unknown set of tools 'other'"):
             Tools(full_texts, tool_set="other")  # type: ignore[arg-type]
 
@@ -133,7 +131,8 @@ class TestActions:
 
     def test_answers_of_any_type_are_returned(self, tools: Tools) -> None:
         for answer in (42, ["Results", "Discussion"], ["one"], "zebra", {"a": 1.5}, True):
-            assert tools.call("answer", {"answer": answer})["answer"] == answer
+            content = tools.call("answer", {"answer": answer})
+            assert (content["answer"], content["done"]) == (answer, True)
 
     def test_view_shows_a_page_or_a_part_of_it(self, tools: Tools) -> None:
         def image(**arguments: Any) -> Image.Image:
@@ -182,6 +181,13 @@ class TestErrors:
                 *("invalid-request", "box is"),
             ),
             ("answer", {}, "invalid-request", "The argument 'answer' is missing."),
+            (
+                "search_papers",
+                {"q": "zebra"},
+                "tool-not-found",
+                "the tools are retrieve, query, view, answer",
+            ),
+            ("Retrieve From Vectorstore", {}, "tool-not-found", "no tool 'Retrieve From Vectorstore'"),
         ]
         for name, arguments, kind, sentence in refused:
             content = tools.call(name, arguments)
@@ -253,6 +259,55 @@ class TestSessions:
             assert rows[2]["ids"] == [GRAPHS]
             assert rows[3]["arguments"] == {"answer": ["Old graphs"]}
             assert differences(replay(full_texts, recorded, lines)) == []
+
+    def test_the_answer_ends_the_episode(self, full_texts: Library, tmp_path: Path) -> None:
+        """In AirQA's environment ``done`` is true then, and no action follows."""
+        with SessionStore(tmp_path) as store:
+            tools = Tools(full_texts, session=Session("qa"), store=store, tool_set="airqa")
+            assert tools.call("unheard_of", {})["error_type"] == "tool-not-found"
+            assert tools.call("answer", {})["error_type"] == "invalid-request"  # without an answer it goes on
+            assert tools.call("retrieve", {"query": "zebra", "limit": 1})["results"]
+            assert tools.call("answer", {"answer": "seven"})["done"] is True
+            sentence = "The session 'qa' ended with the answer of call 4: open another one."
+            for name, arguments in (("answer", {"answer": "nine"}), ("retrieve", {"query": "zebra"})):
+                content = tools.call(name, arguments)
+                assert (content["observation"], content["error_type"]) == (sentence, "session")
+            # The tools of another set are not part of the episode.
+            others = Tools(full_texts, session="qa", store=store)
+            assert others.call("search_papers", {"q": "graphs"})["results"]
+            rows = [json.loads(line) for line in store.lines("qa")]
+        assert [(row["tool"], "error" in row) for row in rows] == [
+            ("unheard_of", True),
+            ("answer", True),
+            ("retrieve", False),
+            ("answer", False),
+            ("answer", True),
+            ("retrieve", True),
+            ("search_papers", False),
+        ]
+
+    def test_the_answer_ends_the_episode_over_http(self, url: str) -> None:
+        def post(name: str, arguments: dict[str, Any], **headers: str) -> dict[str, Any]:
+            content: dict[str, Any] = httpx.post(
+                f"{url}/v1/tools/{name}?set=airqa",
+                json=arguments,
+                headers={"X-ScholarBase-Session": "ends", **headers},
+            ).json()
+            return content
+
+        key = {"Idempotency-Key": "one"}
+        first = post("answer", {"answer": 7}, **key)
+        assert first["done"] is True
+        assert post("answer", {"answer": 7}, **key) == first  # the same call again
+        assert post("view", {"paper_id": MERGING, "page_number": 1})["error_type"] == "session"
+        with (
+            start_blocking_portal() as portal,
+            portal.wrap_async_context_manager(McpClient(f"{url}/mcp/airqa")) as client,
+        ):
+            meta: Any = {"scholarbase/session": "ends"}
+            result = portal.call(lambda: client.call_tool("retrieve", {"query": "zebra"}, meta=meta))
+            assert result.is_error
+            assert "ended with the answer of call 1" in result.content[0].text
 
     def test_an_image_counts_no_tokens(self, full_texts: Library, tmp_path: Path) -> None:
         with SessionStore(tmp_path) as store:
