@@ -215,7 +215,10 @@ def run(
     rerank = options["rerank"]
     with open_source(settings, library, url, encoder, default_encoder=default, rerank=rerank) as source:
         used_modes = [search.check_mode(source) for search in searches]
-        judged = judge_passages(source, query_set) if query_set.has_passages else judge(source, query_set)
+        if query_set.has_passages:
+            judged = judge_passages(source, query_set, by_version=options["in_paper"])
+        else:
+            judged = judge(source, query_set)
         runs = []
         for search, used_mode in zip(searches, used_modes, strict=True):
             own = ("engine", "fusion", "rerank", "chunker")

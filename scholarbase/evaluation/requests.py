@@ -266,6 +266,7 @@ class PassageSettings(_Settings):
             limit=limit,
             engine=_ENGINES[mode],
             chunker=self.chunker,
+            version=query.version,
             fields=("id",),
         )
 

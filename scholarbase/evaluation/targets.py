@@ -17,7 +17,7 @@ _LEAST: Final = 8
 """Letters and digits of a text that is looked for without regard to the others: fewer would be found anywhere."""
 
 
-def judge_passages(source: Source, queries: QuerySet) -> Judged:
+def judge_passages(source: Source, queries: QuerySet, *, by_version: bool = False) -> Judged:
     """Look up the papers of all evidence, and find it in their texts.
 
     A text is found as it stands, or else by its letters and digits alone: white space, punctuation, case and
@@ -25,13 +25,17 @@ def judge_passages(source: Source, queries: QuerySet) -> Judged:
     :func:`.answers.judge`, and ``text_absent``: evidence that is not in the text of a paper that the library holds,
     which counts as absent.
 
+    Args:
+        by_version: find evidence of another version in the text of that version, as a search in the paper does. A
+            search over all papers has one text of each.
+
     Raises:
         QueryFileError: the library holds none of the evidence.
         ScholarBaseError: the library or its server fails.
     """
     papers = find_papers(source, queries)
     found: dict[Answer, JudgedAnswer] = {}
-    by_paper: dict[str, list[PassageTarget]] = {}
+    by_text: dict[tuple[str, int | None], list[PassageTarget]] = {}
     for query in queries.queries:
         for target in query.answers:
             if not isinstance(target, PassageTarget):
@@ -39,11 +43,12 @@ def judge_passages(source: Source, queries: QuerySet) -> Judged:
                     f"Query {query.id!r} has an answer that is a paper, where others are passages."
                 )
             found[target] = resolved(target, papers)
-            by_paper.setdefault(found[target].paper_id, []).append(target)
+            version = target.version if by_version else None
+            by_text.setdefault((found[target].paper_id, version), []).append(target)
     text_absent: set[Answer] = set()
-    for paper, targets in by_paper.items():
+    for (paper, version), targets in by_text.items():
         held = found[targets[0]].held
-        text = _Text.read(source, paper) if held else None
+        text = _Text.read(source, paper, version) if held else None
         for target in targets:
             name, in_text = _place(paper, target, text)
             if held and not in_text:
@@ -52,9 +57,12 @@ def judge_passages(source: Source, queries: QuerySet) -> Judged:
     judged = []
     for query in queries.queries:
         merged = {found[target].paper_id: found[target] for target in query.answers}
+        versions = (target.version for target in query.answers if isinstance(target, PassageTarget))
+        version = next(versions, None) if by_version else None
+        answers = tuple(merged.values())
         judged.append(
             JudgedQuery(
-                query.id, query.text, tuple(merged.values()), query.intent, query.category, query.date, None
+                *(query.id, query.text, answers, query.intent, query.category, query.date), version=version
             )
         )
     counts = counts_of(queries.queries, judged)
@@ -93,13 +101,13 @@ class _Text:
         self._letters: tuple[str, list[int]] | None = None
 
     @classmethod
-    def read(cls, source: Source, paper: str) -> _Text | None:
-        """Read all parts of the paper's main text; None if the library has none."""
+    def read(cls, source: Source, paper: str, version: int | None) -> _Text | None:
+        """Read all parts of the paper's text; None if the library has none."""
         parts = []
         offset: int | None = 0
         try:
             while offset is not None:
-                response = source.text(paper, from_offset=offset)
+                response = source.text(paper, from_offset=offset, version=version)
                 parts.append(response.text or "")
                 offset = response.next_offset
         except DocumentNotFound:

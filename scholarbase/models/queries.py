@@ -28,12 +28,14 @@ class PassageTarget(Answer):
     """Evidence for an answer: a part of the full text of the paper ``id`` or ``title``.
 
     ``text`` is as printed in the paper; otherwise ``start`` and ``end`` are offsets in its text. Without either, every
-    passage of the paper is an answer.
+    passage of the paper is an answer. ``version`` is that of the paper whose text has it, the same for all
+    evidence of a query; None is the text that is searched by default.
     """
 
     text: str | None = None
     start: int | None = None
     end: int | None = None
+    version: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,11 @@ class JudgedAnswer:
 
 @dataclass(frozen=True, slots=True)
 class JudgedQuery:
-    """A query with its answers resolved, each paper once. ``pool`` holds canonical ids."""
+    """A query with its answers resolved, each paper once.
+
+    ``pool`` holds canonical ids. ``version`` is that of the paper in which evidence is searched, None for the text that
+    is searched by default.
+    """
 
     id: str
     text: str
@@ -53,6 +57,7 @@ class JudgedQuery:
     category: str | None = None
     date: str | None = None
     pool: tuple[str, ...] | None = None
+    version: int | None = None
 
     @property
     def relevant(self) -> tuple[JudgedAnswer, ...]:

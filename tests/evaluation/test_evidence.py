@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from scholarbase.evaluation.report import write_report
 from scholarbase.evaluation.runs import read_run
 from scholarbase.evaluation.searching import PassageSettings, run_searches
 from scholarbase.evaluation.targets import judge_passages
+from scholarbase.ingest.job import ingest
 from scholarbase.models.runs import Run
 from scholarbase.models.source import Source
 from scholarbase.search.library import Library
@@ -49,6 +51,28 @@ def search(
         name=name,
         command="a command",
     )
+
+
+TASKS = ("parsing", "tagging", "translation", "summaries", "coreference", "entailment", "retrieval", "speech")
+TASKS += ("captions", "dialogue")
+
+
+def accuracy(version: int, task: str) -> str:
+    """What a version of the paper says of a task: each another number."""
+    return f"On the task of {task} the accuracy is {10 * version + TASKS.index(task)} percent."
+
+
+@pytest.fixture(scope="module")
+def two_versions(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
+    """A paper with the texts of two versions, whose paragraphs are in opposite orders."""
+    folder = tmp_path_factory.mktemp("two-versions")
+    for version, tasks in ((1, TASKS), (2, TASKS[::-1])):
+        paragraphs = "\n\n".join(accuracy(version, task) for task in tasks)
+        start = "---\ntitle: Accuracies of ten tasks\n---\n# Accuracies of ten tasks\n\n## Results\n\n"
+        (folder / f"2401.00001v{version}.md").write_text(start + paragraphs)
+    ingest([], folder / "library", documents=[folder], encoder=None)
+    with Library.open(folder / "library", encoder="none") as library:
+        yield library
 
 
 class TestMeasures:
@@ -208,6 +232,72 @@ class TestRuns:
             file = write(tmp_path / "q.jsonl", query)
             with pytest.raises(QueryFileError, match=message):
                 search(full_texts, file, PassageSettings(mode="sparse", in_paper=True), tmp_path)
+
+    def test_each_question_is_searched_in_its_version(self, two_versions: Library, tmp_path: Path) -> None:
+        """SciDQA asks ten questions about the first and ten about the final version."""
+        file = write(
+            tmp_path / "scidqa.jsonl",
+            *(
+                {
+                    "id": f"{task}-{name}",
+                    "question": f"What is the accuracy on {task}?",
+                    "paper": "arXiv:2401.00001",
+                    "version": name,
+                    "evidence": [accuracy(version, task)],
+                }
+                for task in TASKS
+                for version, name in ((1, "initial"), (2, "final"))
+            ),
+        )
+        settings = PassageSettings(mode="sparse", limit=10, in_paper=True, chunker="paragraphs")
+        queries = read_queries(file)
+        judged = judge_passages(two_versions, queries, by_version=True)
+        assert [query.version for query in judged.queries] == [1, None] * 10
+        with serving_in_thread(two_versions) as url, Client(url) as client:
+            runs = [
+                run_searches(
+                    source,
+                    queries,
+                    judged.queries,
+                    judged.counts,
+                    settings,
+                    tmp_path / name,
+                    name=name,
+                    command="a command",
+                )
+                for name, source in (("here", two_versions), ("there", client))
+            ]
+            over_http = {
+                query.id: client.passages(
+                    "arXiv:2401.00001", query.text, version=query.version, chunker="paragraphs"
+                )
+                for query in judged.queries
+            }
+        assert runs[0].rankings == runs[1].rankings
+        assert set(evaluate(runs[0], ["Success@1"]).values("Success@1").values()) == {1.0}
+        for query in queries.queries:
+            first = over_http[query.id].results[0].passage
+            assert (
+                accuracy(1 if query.id.endswith("initial") else 2, query.id.partition("-")[0]) in first.text
+            )
+            assert runs[0].rankings[query.id][0].id.endswith(f"#{first.start}-{first.end}")
+
+    def test_over_all_papers_the_main_text_is_searched(self, two_versions: Library, tmp_path: Path) -> None:
+        query = {"id": 1, "query": "q", "paper": "arXiv:2401.00001", "version": 1}
+        for evidence, found in ((accuracy(1, "tagging"), "absent"), (accuracy(2, "tagging"), "id")):
+            other = {"id": 2, "query": "q", "paper": "arXiv:2401.00001", "evidence": accuracy(2, "speech")}
+            file = write(tmp_path / "q.jsonl", query | {"evidence": evidence}, other)
+            [answer] = judge_passages(two_versions, read_queries(file)).queries[0].answers
+            assert answer.found == found
+
+    def test_versions_are_read_as_numbers_and_names(self, tmp_path: Path) -> None:
+        query = {"id": 1, "query": "q", "paper": SORTING, "evidence": DEPTH}
+        for written, version in ((2, 2), ("v3", 3), ("Initial", 1), ("final", None), (None, None)):
+            file = write(tmp_path / "q.jsonl", query | {"version": written})
+            [target] = read_queries(file).queries[0].answers
+            assert target.version == version  # type: ignore[attr-defined]
+        with pytest.raises(QueryFileError, match="version is 'draft', and must be a number from 1 on"):
+            read_queries(write(tmp_path / "q.jsonl", query | {"version": "draft"}))
 
     @pytest.mark.slow
     def test_the_command(self, full_text_library: Path, file: Path, tmp_path: Path) -> None:

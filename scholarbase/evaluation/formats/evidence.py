@@ -1,6 +1,6 @@
 """Questions whose answers are parts of full texts, as JSON lines.
 
-    {"query_id": "q1", "query": "Which optimizer is used?", "paper": "arXiv:2212.11867",
+    {"query_id": "q1", "query": "Which optimizer is used?", "paper": "arXiv:2212.11867", "version": 1,
      "evidence": ["We train with Adam.", {"start": 1200, "end": 1260}, {"passage": "arXiv:2301.00001#80-190"}]}
 
 A piece of evidence is a text as printed in the paper, or an object with ``text``, with ``start`` and ``end``, or with
@@ -9,7 +9,9 @@ the ``passage`` as runs name it; an object with ``paper`` or ``title`` alone is 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from scholarbase.evaluation.evidence import span_of
@@ -21,6 +23,8 @@ from scholarbase.models.queries import Answer, PassageTarget, Query
 
 _PIECE: Final = frozenset(("paper", "title", "text", "start", "end", "passage"))
 MAX_OFFSET: Final = 1 << 40
+_VERSION: Final = re.compile(r"v?([1-9]\d{0,3})")
+_VERSIONS: Final = {"initial": 1, "final": None}
 
 
 def _recognises(names: Collection[str]) -> bool:
@@ -31,7 +35,11 @@ def _query(record: Record, reading: Reading) -> Query:
     return Query(
         fields.query_id(fields.required(record.fields, "query_id", "id"), "query_id"),
         fields.query_text(record.fields, "query", "text"),
-        targets(record.fields, *paper_of(record.fields, "paper", "title")),
+        targets(
+            record.fields,
+            *paper_of(record.fields, "paper", "title"),
+            version_of(record.fields.get("version")),
+        ),
         intent=fields.optional_text(record.fields, "intent"),
         category=fields.optional_text(record.fields, "category"),
         date=fields.date(record.fields.get("date"), "date"),
@@ -43,9 +51,24 @@ def paper_of(record: Mapping[str, Any], name: str, title: str) -> tuple[str | No
     return fields.paper_id(record.get(name), name), fields.title(record.get(title), title)
 
 
-def targets(record: Mapping[str, Any], paper: str | None, title: str | None) -> tuple[Answer, ...]:
+def version_of(value: Any) -> int | None:
+    """The version of a paper, None for the latest: a number, ``v1``, or SciDQA's ``initial`` and ``final``. Raises
+    Broken: anything else."""
+    if value is None:
+        return None
+    written = str(value).strip().lower()
+    if written in _VERSIONS:
+        return _VERSIONS[written]
+    if (match := _VERSION.fullmatch(written)) is None:
+        raise Broken(f"version is {shown(value, 40)}, and must be a number from 1 on, initial or final.")
+    return int(match[1])
+
+
+def targets(
+    record: Mapping[str, Any], paper: str | None, title: str | None, version: int | None = None
+) -> tuple[Answer, ...]:
     """The pieces of the field ``evidence``: one, a list, or an object that names each, such as the options of a
-    question. Those that name no paper are of ``paper``.
+    question. Those that name no paper are of ``paper``. All are of this ``version``.
 
     Raises:
         Broken: there is none, or one has another form.
@@ -58,7 +81,8 @@ def targets(record: Mapping[str, Any], paper: str | None, title: str | None) -> 
     pieces = [piece for piece in pieces if piece not in (None, "")]
     if not pieces:
         raise Broken("evidence is empty: a query without evidence cannot be judged.")
-    return tuple(dict.fromkeys(_target(piece, paper, title) for piece in pieces))
+    found_targets = (_target(piece, paper, title) for piece in pieces)
+    return tuple(dict.fromkeys(replace(target, version=version) for target in found_targets))
 
 
 def _target(piece: Any, paper: str | None, title: str | None) -> PassageTarget:
@@ -103,7 +127,10 @@ def _target(piece: Any, paper: str | None, title: str | None) -> PassageTarget:
 EVIDENCE: Final = Format(
     "evidence",
     frozenset(
-        ("query_id", "id", "query", "text", "evidence", "paper", "title", "intent", "category", "date")
+        (
+            *("query_id", "id", "query", "text", "evidence", "paper", "title", "version"),
+            *("intent", "category", "date"),
+        )
     ),
     _recognises,
     _query,

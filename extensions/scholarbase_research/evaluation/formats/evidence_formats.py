@@ -29,7 +29,11 @@ def _query(title: str, category: str, record: Record, reading: Reading) -> Query
     return Query(
         fields.qid(record.fields.get("id"), record, reading),
         fields.query_text(record.fields, "question"),
-        evidence.targets(record.fields, *evidence.paper_of(record.fields, "paper", title)),
+        evidence.targets(
+            record.fields,
+            *evidence.paper_of(record.fields, "paper", title),
+            evidence.version_of(record.fields.get("version")),
+        ),
         category=fields.optional_text(record.fields, category),
     )
 
@@ -64,8 +68,8 @@ SCIDQA: Final = Format(
     partial(_query, "title", "version"),
     "question, evidence, version",
 )
-"""SciDQA (arXiv:2411.05338): questions of reviewers, with evidence for a part of them; others are skipped. The paper's
-latest text is searched, whichever version a question was asked about.
+"""SciDQA (arXiv:2411.05338): questions of reviewers, with evidence for a part of them; others are skipped. A search in
+the paper reads the version that a question was asked about: ``initial`` is the first, ``final`` the latest.
 
     {"question": "...", "answer": "...", "title": "the paper's title", "version": "initial", "evidence": ["..."]}
 """
