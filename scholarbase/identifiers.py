@@ -1,10 +1,10 @@
 """Paper ids: every accepted form to one canonical identifier.
 
 ``parse`` accepts prefixed ids (``arXiv:``, ``CorpusId:``, ``DOI:``, ``ACL:``, ``PMID:``, ``PMCID:``, ``MAG:``,
-``DBLP:``, ``OpenAlex:``, ``Doc:``, ``Key:``, ``URL:``), bare arXiv ids, DOIs and Semantic Scholar's 40-digit
-hexadecimal ids, and links to the sites that use them. The prefixes are those of the Semantic Scholar Graph API,
-``OpenAlex:``, ``Doc:`` for the document ids of a test collection, and ``Key:`` for the citation keys of people's own
-files; the forms of arXiv ids are those of https://info.arxiv.org/help/arxiv_identifier.html.
+``DBLP:``, ``OpenAlex:``, ``Doc:``, ``Key:``, ``UUID:``, ``URL:``), bare arXiv ids, DOIs, UUIDs and Semantic Scholar's
+40-digit hexadecimal ids, and links to the sites that use them. The prefixes are those of the Semantic Scholar Graph
+API, ``OpenAlex:``, ``Doc:`` for the document ids of a test collection, ``Key:`` for the citation keys of people's own
+files, and ``UUID:`` for the ids of AirQA's papers; the forms of arXiv ids are those of https://info.arxiv.org/help/arxiv_identifier.html.
 
 The functions named after a scheme (``arxiv_id``, ``doi``, ...) read one id and return None for anything else.
 They are fast enough for every record of a snapshot. An arXiv id that was stored as a number, which lost its first
@@ -30,8 +30,8 @@ MAX_DOCUMENT_ID: Final = 1000
 FORMS: Final = (
     "arXiv:2309.06180, arXiv:hep-th/9901001, CorpusId:13756489, DOI:10.18653/v1/P18-1001, ACL:P18-1001, "
     "PMID:19872477, PMCID:2323736, MAG:112218234, DBLP:conf/acl/LoWNKW20, OpenAlex:W2741809807, Doc:MED-10, "
-    "Key:smith2020 (a citation key), URL:https://..., a Semantic Scholar id of 40 hexadecimal digits, or a link to "
-    "arXiv, Semantic Scholar, OpenAlex, doi.org, the ACL Anthology or PubMed"
+    "Key:smith2020 (a citation key), URL:https://..., a UUID, a Semantic Scholar id of 40 hexadecimal digits, or a "
+    "link to arXiv, Semantic Scholar, OpenAlex, doi.org, the ACL Anthology or PubMed"
 )
 
 
@@ -99,6 +99,7 @@ _PAGES: Final = (
 _LINKED_VERSION = re.compile(r"(10\.1101/\d[\d.]*)v\d+\b.*|(10\.1093/[^/]+/[^/]+)/\d+")
 """https://www.biorxiv.org/about/FAQ: links have a preprint's version, and those of Oxford a number of the article."""
 _SHA = re.compile(r"[0-9a-f]{40}", re.IGNORECASE | re.ASCII)
+_UUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", re.IGNORECASE | re.ASCII)
 _ACL_OLD = re.compile(r"[A-Z]\d\d-\d{4,5}", re.ASCII | re.IGNORECASE)
 _ACL_NEW = re.compile(r"(?:19|20)\d\d\.[a-z0-9_]+-[a-z0-9_]+\.\d+", re.ASCII | re.IGNORECASE)
 _DBLP = re.compile(r"[A-Za-z]+/[^\s/]+(?:/[^\s/]+)*", re.ASCII)
@@ -303,6 +304,11 @@ def sha(text: str) -> str | None:
     return text.lower() if len(text) == 40 and _SHA.fullmatch(text) is not None else None
 
 
+def uuid(text: str) -> str | None:
+    """A UUID (RFC 9562) in lower case, or None."""
+    return text.lower() if len(text) == 36 and _UUID.fullmatch(text) is not None else None
+
+
 def number(text: str) -> str | None:
     """A positive whole number of up to 18 digits (corpus id, PMID, MAG id) without leading zeros, or None."""
     if len(text) > 18 or not text.isascii() or not text.isdigit():
@@ -374,6 +380,7 @@ _READERS: Final[dict[str, tuple[str, Callable[[str], str | None], str]]] = {
     ),
     "key": ("Key", citation_key, f"a citation key of up to {MAX_DOCUMENT_ID} printable characters"),
     "sha": ("sha", sha, "40 hexadecimal digits"),
+    "uuid": ("UUID", uuid, "hexadecimal digits in groups of 8, 4, 4, 4 and 12"),
 }
 
 
@@ -420,6 +427,8 @@ def _bare(name: str) -> Identifier | None:
         return None if value is None else _from_doi(value)
     if (value := sha(name)) is not None:
         return Identifier("sha", value)
+    if (value := uuid(name)) is not None:
+        return Identifier("UUID", value)
     if name[:3].upper() == "PMC":
         value = pmcid(name)
         return None if value is None else Identifier("PMCID", value)

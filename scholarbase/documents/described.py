@@ -1,4 +1,7 @@
-"""What a person says about a document: metadata in front of Markdown, or in a JSON file beside a document."""
+"""What a person says about a document: metadata in front of Markdown, or in a JSON file beside a document.
+
+The file may have the keys of the metadata of AirQA's papers (arXiv:2509.16952, appendix A.2).
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,10 @@ import orjson
 from scholarbase.documents.building import clean
 from scholarbase.documents.model import BadDocument, Metadata
 from scholarbase.errors import InvalidRequest
-from scholarbase.identifiers import Identifier, parse
+from scholarbase.identifiers import Identifier, parse, stored_identifier
 
 KEYS: Final = ("title", "authors", "doi", "arxiv", "id", "version", "date", "venue", "abstract")
+_AIRQA: Final = ("uuid", "conference", "conference_full", "year", "volume", "tldr", "tags", "pdf_url")
 MAX_FRONT_MATTER: Final = 1000
 """Lines of metadata in front of Markdown."""
 _LINE: Final = re.compile(r"([A-Za-z_-]{1,40})[ \t]*:(?:[ \t]+(.*))?$")
@@ -95,13 +99,20 @@ def described(values: dict[str, Any]) -> Described:
             whole = name if ":" in name or not prefix else f"{prefix}{name}"
             ids.append(str(_parsed(whole, key)))
             version = version or arxiv_version(whole)
+    # Links to PDFs of arXiv and the ACL Anthology have the paper's id.
+    for name in (*_strings(values.get("uuid")), *_strings(values.get("pdf_url"))):
+        known = stored_identifier(name)
+        if known is not None and known.scheme != "URL":
+            ids.append(str(known))
+            version = version or arxiv_version(name.removesuffix(".pdf"))
     written = " ".join(_strings(values.get("version")))
     if written:
         match = _VERSION.fullmatch(written)
         if match is None:
             raise BadDocument("bad-metadata", f"The version {written[:40]!r} is invalid: write 1, 2, ...")
         version = int(match[1])
-    date = " ".join(_strings(values.get("date")))
+    year = " ".join(_strings(values.get("year")))
+    date = " ".join(_strings(values.get("date"))) or (year if _DATE.fullmatch(year) else "")
     if date and not _DATE.fullmatch(date):
         raise BadDocument(
             "bad-metadata", f"The date {date[:40]!r} is invalid: write YYYY, YYYY-MM or YYYY-MM-DD."
@@ -111,9 +122,18 @@ def described(values: dict[str, Any]) -> Described:
     if len(names) == 1 and isinstance(authors, str):
         names = [name.strip() for name in re.split(r";| and ", names[0]) if name.strip()]
         names = [part.strip() for part in names[0].split(",")] if len(names) == 1 else names
-    text = {key: " ".join(" ".join(_strings(values.get(key))).split()) or None for key in KEYS}
+    text = {key: " ".join(" ".join(_strings(values.get(key))).split()) or None for key in (*KEYS, *_AIRQA)}
     metadata = Metadata(
-        text["title"], text["abstract"], tuple(filter(None, names)), date or None, text["venue"]
+        text["title"],
+        text["abstract"],
+        tuple(filter(None, names)),
+        date or None,
+        text["venue"] or text["conference"] or text["conference_full"],
+        text["conference_full"],
+        text["volume"],
+        text["tldr"],
+        tuple(_strings(values.get("tags"))),
+        text["pdf_url"],
     )
     return Described(tuple(dict.fromkeys(ids)), version, metadata)
 

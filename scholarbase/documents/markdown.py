@@ -10,13 +10,14 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 from scholarbase.documents.building import DocumentBuilder, Inline, clean
 from scholarbase.documents.captions import find_label
 from scholarbase.documents.described import described, read_front_matter
 from scholarbase.documents.headings import HeadingFinder, split_number
-from scholarbase.documents.model import BadDocument, Figure, FullText, Metadata, ParagraphKind
+from scholarbase.documents.model import BadDocument, Figure, FullText, ParagraphKind
 
 MAX_BYTES: Final = 80_000_000
 _EMPTY_LINES: Final = re.compile(r"\n(?:[^\S\n]*\n)+")
@@ -76,9 +77,7 @@ def read_markdown(data: bytes) -> FullText:
     reader = _Reader()
     for block in blocks:
         reader.add(block)
-    metadata = Metadata(
-        title, paper.metadata.abstract, paper.metadata.authors, paper.metadata.date, paper.metadata.venue
-    )
+    metadata = replace(paper.metadata, title=title)
     reader.end()
     return FullText("markdown", reader.builder.build(), paper.ids, paper.version, metadata)
 

@@ -105,7 +105,10 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """What a source says about its paper. ``arxiv`` is a line of arXiv's metadata snapshot, where the source has it."""
+    """What a source says about its paper. ``arxiv`` is a line of arXiv's metadata snapshot, where the source has it.
+
+    ``venue_name`` is the whole name of a ``venue`` that is an abbreviation, such as of ACL.
+    """
 
     title: str | None = None
     abstract: str | None = None
@@ -113,6 +116,11 @@ class Metadata:
     date: str | None = None
     """YYYY, YYYY-MM or YYYY-MM-DD."""
     venue: str | None = None
+    venue_name: str | None = None
+    volume: str | None = None
+    tldr: str | None = None
+    keywords: tuple[str, ...] = ()
+    url: str | None = None
     arxiv: dict[str, Any] | None = None
 
 

@@ -6,7 +6,7 @@ import logging
 import re
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from itertools import chain
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
@@ -18,7 +18,7 @@ from scholarbase.documents import markdown, pdf
 from scholarbase.documents.described import Described, arxiv_version, described, read_sidecar
 from scholarbase.documents.jats import read_articles
 from scholarbase.documents.markdown import read_markdown, read_plain
-from scholarbase.documents.model import BadDocument, DocumentSource, FullText
+from scholarbase.documents.model import BadDocument, DocumentSource, FullText, Metadata
 from scholarbase.documents.pdf import read_pdf
 from scholarbase.documents.s2orc import read_s2orc
 from scholarbase.documents.unarxive import KEYS, read_unarxive
@@ -147,8 +147,8 @@ def sidecars(files: Iterable[DocumentFile]) -> list[tuple[Path, str, DocumentSou
     """The files beside documents that describe them: the path, a name as those of documents, and the source."""
     found: dict[Path, tuple[Path, str, DocumentSource]] = {}
     for file in files:
-        path = file.path.with_suffix(".json")
-        if file.source not in ("jats", *LINE_SOURCES) and path.is_file():
+        path = None if file.source in ("jats", *LINE_SOURCES) else _sidecar_of(file.path)
+        if path is not None:
             name = path.name.encode("utf-8", "backslashreplace").decode()
             found[path] = (path, f"{file.name}: {name}", file.source)
     return list(found.values())
@@ -179,25 +179,26 @@ def _read_file(file: DocumentFile) -> FullText | BadDocument:
         full = _read(file.source, _whole(file.path, _LIMITS[file.source]))
         if isinstance(full, BadDocument):
             return full
-        sidecar = file.path.with_suffix(".json")
-        if sidecar.is_file():
+        sidecar = _sidecar_of(file.path)
+        if sidecar is not None:
             full = _with(full, described(read_sidecar(_whole(sidecar, MAX_SIDECAR))))
         return full if full.ids else _with(full, _of_name(file.path))
     except BadDocument as error:
         return error
 
 
+def _sidecar_of(path: Path) -> Path | None:
+    """The JSON file that describes a document: beside it, or ``metadata/NAME.json`` beside the folder that it is in, or
+    beside that one, as AirQA's ``papers/acl2023/UUID.pdf``."""
+    name = path.with_suffix(".json").name
+    places = (path.parent / name, *(folder / "metadata" / name for folder in path.parents[1:3]))
+    return next((place for place in places if place.is_file()), None)
+
+
 def _with(full: FullText, known: Described) -> FullText:
     """The document with what is known of it from outside, which comes first."""
-    own, other = known.metadata, full.metadata
-    metadata = replace(
-        other,
-        title=own.title or other.title,
-        abstract=own.abstract or other.abstract,
-        authors=own.authors or other.authors,
-        date=own.date or other.date,
-        venue=own.venue or other.venue,
-    )
+    outside = {one.name: getattr(known.metadata, one.name) for one in fields(Metadata)}
+    metadata = replace(full.metadata, **{name: value for name, value in outside.items() if value})
     return replace(full, ids=known.ids or full.ids, version=known.version or full.version, metadata=metadata)
 
 

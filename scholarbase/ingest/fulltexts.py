@@ -30,11 +30,11 @@ from scholarbase.errors import SourceError
 from scholarbase.identifiers import stored_identifier
 from scholarbase.indexes import title_spans
 from scholarbase.indexes.catalog import find
-from scholarbase.indexes.filters import NO_FILTERS
+from scholarbase.indexes.filters import NO_FILTERS, venue_key
 from scholarbase.indexes.titles import normalize_title, title_hash
 from scholarbase.ingest.checkpoint import Checkpoint, batched
 from scholarbase.ingest.claims import entry_id
-from scholarbase.ingest.records import PaperRecord, Reject
+from scholarbase.ingest.records import PaperRecord, Reject, VenueRecord
 from scholarbase.ingest.sources import Dataset, StoredBytes, changed_while_read, open_lines, sha256_of
 from scholarbase.ingest.sources.own import paper_of
 from scholarbase.ingest.sources.reading import PARSERS
@@ -138,6 +138,7 @@ class FullTexts:
         self, file: DocumentFile, batch: Sequence[DocumentEntry], writer: CatalogWriter, store: RecordStore
     ) -> None:
         records: dict[Dataset, list[PaperRecord]] = {Dataset.ARXIV: [], Dataset.JSON_LINES: []}
+        venues: list[VenueRecord] = []
         lines: list[bytes] = []
         rejects: list[tuple[int, Reject]] = []
         scans: list[tuple[int, Reject]] = []
@@ -160,6 +161,7 @@ class FullTexts:
                         lines.append(line)
                 elif about.title is not None and (own := _own_record(full, about)) is not None:
                     records[Dataset.JSON_LINES].append(own)
+                    venues += [] if (venue := _venue_of(about)) is None else [venue]
                     ids = (f"Doc:{entry_id(own)}", *ids)  # the paper's, if its ids are those of another one
                 self._stage(file.name, entry.number, full, ids)
         packed = store.packed(lines)
@@ -170,6 +172,7 @@ class FullTexts:
             for dataset, some in records.items():
                 if some:
                     counts += writer.write(dataset, some, (), file.name)
+            writer.write(Dataset.PUBLICATION_VENUES, venues)
             self._checkpoint.add("counts", counts.items())
             self._checkpoint.reject(file.name, file.source, rejects)
             self._checkpoint.reject(file.name, "scan", scans)
@@ -367,13 +370,26 @@ def _own_record(full: FullText, about: Metadata) -> PaperRecord | None:
         year=int(about.date[:4]) if about.date else None,
         date=day,
         ids=ids,
+        volume=about.volume,
+        keywords=about.keywords,
+        url=about.url,
         **plain_texts(about.title or "", about.abstract or "", about.venue or ""),
     )
     record = paper_of(entry)
     if not isinstance(record, PaperRecord):
         return None
     record.is_sure = True
+    record.tldr = about.tldr
+    if (venue := _venue_of(about)) is not None:
+        record.venue_id = venue.venue_id
     return record
+
+
+def _venue_of(about: Metadata) -> VenueRecord | None:
+    """The venue that a source gives two names, None for any other."""
+    if about.venue is None or about.venue_name is None:
+        return None
+    return VenueRecord(f"name:{venue_key(about.venue_name)}", about.venue_name, [about.venue])
 
 
 def _unknown(ids: Sequence[str], title: str | None) -> str:

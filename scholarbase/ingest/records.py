@@ -22,8 +22,8 @@ class PaperRecord:
     """A paper in one source. ``publication_date`` is ISO ``YYYY-MM-DD``, ``arxiv_id`` has no version.
 
     ``external_ids`` maps schemes of :mod:`scholarbase.identifiers` (``DOI``, ``ACL``, ``DBLP``, ``MAG``, ``PMID``,
-    ``PMCID``, ``sha``, ``Doc``, ``OpenAlex``, ``Key``) to canonical values; arXiv and corpus ids have their own
-    fields.
+    ``PMCID``, ``sha``, ``Doc``, ``OpenAlex``, ``Key``, ``UUID``) to canonical values; arXiv and corpus ids have
+    their own fields.
     ``further_dois`` name the paper too. ``groups`` are the authors that the source marks as organisations. ``details``
     has the known fields of :class:`.catalog.Details`. ``repaired``: the source has a damaged arXiv id. ``status`` is
     what the source says besides the abstract and the comment.

@@ -40,6 +40,11 @@ _REF_PAPER: Final = Column("ref_paper_id", "TEXT", "The same as paper_id.", "i.p
 _DOCUMENT: Final = Column("document_id", "INTEGER", "The document in documents.", "d.id")
 _AUTHORS: Final = "(SELECT json_group_array(value ->> 0) FROM json_each(p.authors))"
 _CATEGORIES: Final = """iif(p.categories IS NULL, '[]', '["' || replace(p.categories, ' ', '","') || '"]')"""
+_VENUE: Final = "coalesce((SELECT v.name FROM catalogue.venues v WHERE v.venue_id = p.venue_id), p.venue)"
+_TAGS: Final = (
+    f"(SELECT json_group_array(value) FROM (SELECT value FROM json_each({_CATEGORIES}) UNION ALL "
+    "SELECT value FROM json_each(p.details, '$.fields_of_study')))"
+)
 _PAGES: Final = (
     "(SELECT max(g.number) FROM texts.pages g JOIN texts.documents d ON g.document = d.id "
     "WHERE d.paper = p.id)"
@@ -147,17 +152,29 @@ VIEWS: Final[tuple[View, ...]] = (
         "The papers of the library, in AirQA's columns.",
         (
             _PAPER,
-            Column("uuid", "TEXT", "The same as paper_id.", "i.paper_id"),
+            Column(
+                "uuid",
+                "TEXT",
+                "The UUID that AirQA gives the paper; of other papers the same as paper_id.",
+                "coalesce(p.external_ids ->> 'UUID', i.paper_id)",
+            ),
             _TITLE,
             Column("abstract", "TEXT", "The abstract.", _ABSTRACT),
             Column("tldr", "TEXT", "A summary in one sentence.", "p.tldr"),
             Column("authors", "TEXT", "The names of the authors in order, as a JSON list.", _AUTHORS),
             Column("year", "INTEGER", "The year of publication.", "p.year"),
             Column("conference", "TEXT", "The venue as the source writes it.", "p.venue"),
-            Column("conference_full", "TEXT", "The same as conference.", "p.venue"),
-            Column("volume", "TEXT", "The volume of the journal.", "p.details ->> '$.journal[1]'"),
+            Column("conference_full", "TEXT", "The whole name of the venue, if the source has it.", _VENUE),
+            Column(
+                "volume",
+                "TEXT",
+                "The volume, of a journal or of proceedings.",
+                "p.details ->> '$.journal[1]'",
+            ),
             Column("num_pages", "INTEGER", "Pages of the PDF, if documents has one.", _PAGES),
-            Column("tags", "TEXT", "arXiv categories, as a JSON list.", _CATEGORIES),
+            Column(
+                "tags", "TEXT", "arXiv categories, then keywords or fields of study, as a JSON list.", _TAGS
+            ),
         ),
         _CATALOGUE,
     ),
@@ -359,7 +376,10 @@ NAMES: Final = tuple(view.name for view in VIEWS)
 COLUMNS: Final = {view.name: tuple(column.name for column in view.columns) for view in VIEWS}
 TABLES: Final = frozenset(
     {
-        *(("catalogue", name) for name in ("papers", "abstracts", "edges", "author_names", "author_papers")),
+        *(
+            ("catalogue", name)
+            for name in ("papers", "abstracts", "edges", "author_names", "author_papers", "venues")
+        ),
         *(
             ("texts", name)
             for name in ("documents", "sections", "passages", "figures", "pages", "bibliography")

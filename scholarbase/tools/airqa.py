@@ -5,6 +5,7 @@ An action never fails for its arguments, as in that environment: the observation
 
 from __future__ import annotations
 
+import re
 from base64 import b64encode
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -36,6 +37,12 @@ MOST_ROWS: Final = 1_000
 """Rows of a statement, of which an observation has as many as fit."""
 _MOST_NAME: Final = 100
 """Characters of an unknown action's name that are recorded."""
+_UUID: Final = re.compile(r"'[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}'", re.IGNORECASE | re.ASCII)
+_COMPARED: Final = re.compile(
+    rf"(\b(?:ref_)?paper_id\s*(?:=|==|<>|!=|\bIN\b)\s*\(?\s*)({_UUID.pattern}(?:\s*,\s*{_UUID.pattern})*)",
+    re.IGNORECASE | re.ASCII,
+)
+"""A column of papers' ids that a statement compares with one UUID or a list of them."""
 _SERVER_ERROR: Final = 500
 """The first status of an error that is not the caller's."""
 
@@ -113,7 +120,10 @@ def _retrieve(library: Library, action: RetrieveAction) -> PassagesResponse:
 
 
 def _query(library: Library, action: QueryAction) -> SqlResponse:
-    body = SqlBody.of(query=action.sql, limit=MOST_ROWS, as_of=action.as_of, timeout=action.timeout)
+    """Run a statement. AirQA's papers have UUIDs as ids: where a column of ids is compared with one, the paper's id in
+    this library is meant."""
+    sql = _COMPARED.sub(lambda found: found[1] + _UUID.sub(r"paper_id(\g<0>)", found[2]), action.sql)
+    body = SqlBody.of(query=sql, limit=MOST_ROWS, as_of=action.as_of, timeout=action.timeout)
     return library.run_sql(body)
 
 

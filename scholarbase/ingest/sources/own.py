@@ -36,7 +36,7 @@ _KINDS: Final = {
     "chapter": "BookSection", "chap": "BookSection", "dataset": "Dataset", "data": "Dataset",
 }  # fmt: skip
 """Semantic Scholar's names of the formats' types."""
-_OTHER_IDS: Final = ("DOI", "ACL", "DBLP", "MAG", "PMID", "PMCID", "sha", "CorpusId")
+_OTHER_IDS: Final = ("DOI", "ACL", "DBLP", "MAG", "PMID", "PMCID", "sha", "CorpusId", "UUID")
 _DBLP: Final = "DBLP:"
 """How the keys of DBLP's exports start, of which the rest is an id."""
 _WORDS_OF_KEY: Final = 5
