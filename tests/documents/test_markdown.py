@@ -103,7 +103,8 @@ def test_metadata_say_which_paper_it_is() -> None:
     assert full.ids == ("arXiv:2212.11867", "DOI:10.1000/x")
     assert full.version == 2
     assert full.metadata == Metadata(
-        "A study: of marks", None, ("Ada Lovelace", "Bo Ray"), "2022-12", "Journal of Marks"
+        *("A study: of marks", None, ("Ada Lovelace", "Bo Ray"), "2022-12", "Journal of Marks"),
+        keywords=("a", "b"),
     )
 
 

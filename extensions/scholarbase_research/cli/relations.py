@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -133,16 +134,53 @@ def citations(
 @click.option("--out", type=A_PATH, required=True, help="The query file to write.")
 @click.option("--size", default=30, show_default=True, help="Papers of each pool.")
 @click.option("--seed", type=int, default=0, show_default=True, help="The seed of the random papers.")
-def pools(relations: Path, papers: Path, out: Path, size: int, seed: int) -> None:
+@click.option(
+    "--questions", type=A_PATH, help="Questions of the papers: the target's most distinct one is the query."
+)
+@click.option("--encoder", help="The encoder of the questions. [default: the one in the package]")
+@click.option("--device", help="Where the encoder runs, such as cpu or cuda:0. [env: SCHOLARBASE_DEVICE]")
+@click.option("--random", is_flag=True, help="Write the same queries with random papers as pools.")
+@click.pass_obj
+def pools(
+    settings: Settings,
+    /,
+    relations: Path,
+    papers: Path,
+    out: Path,
+    size: int,
+    seed: int,
+    questions: Path | None,
+    encoder: str | None,
+    device: str | None,
+    random: bool,
+) -> None:
     """Make a pool for each question in RELATIONS: its target, papers sharing keywords, and random ones.
 
-    RELATIONS has query_id, query, source and target; PAPERS has paper and keywords. Both are CSV or JSON lines. The
-    result is a query file for "eval run --pool".
+    RELATIONS has query_id, source, target and query, which --questions chooses; PAPERS has paper and keywords. All are
+    CSV or JSON lines. The result is a query file for "eval run --pool".
     """
+    from scholarbase.cli.encoders import open_encoders
+    from scholarbase.models.encoders import PACKAGED
+    from scholarbase.progress import reporter
     from scholarbase_research.construction.pools import make_pools, read_keywords, read_relations, write_pools
+    from scholarbase_research.construction.relations import read_paper_questions
+    from scholarbase_research.construction.retrieval_questions import with_retrieval_questions
 
-    made = make_pools(read_relations(relations), read_keywords(papers), size=size, seed=seed)
-    count, overlapping, padded = write_pools(made, out)
+    _check_free(out)
+    related, keywords = read_relations(relations), read_keywords(papers)
+    if questions is None and (unasked := [one.query_id for one in related if not one.query]):
+        raise InvalidRequest(f"The relation {unasked[0]!r} has no query: give the papers' --questions.")
+    made = make_pools(related, keywords, size=size, seed=seed)
+    with ExitStack() as stack:
+        if questions is not None:
+            used, _ = stack.enter_context(open_encoders(settings, device, encoder or PACKAGED, None))
+            assert used is not None
+            read = read_paper_questions(questions)
+            made = with_retrieval_questions(made, read, used, reporter=reporter(settings.progress_seconds))
+        if random:
+            nothing = dict.fromkeys(keywords, frozenset[str]())
+            made = make_pools([pool.relation for pool in made], nothing, size=size, seed=seed)
+        count, overlapping, padded = write_pools(made, out)
     click.echo(
         f"{count:,} pools of {size} papers: {overlapping:,} share keywords with their source, {padded:,} are random. "
         f"They are in {out}.",

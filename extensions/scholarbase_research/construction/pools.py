@@ -25,7 +25,7 @@ SIZE: Final = 30
 MAX_SIZE: Final = 1_000
 MAX_KEYWORDS: Final = 1_000
 DETAILS: Final = (
-    *("source_question", "source_section", "target_section", "similarity", "score"),
+    *("source_question", "target_question", "source_section", "target_section", "similarity", "score"),
     *("sentence", "mark", "section", "start", "end", "reference"),
 )
 """What ``construct relations`` writes about a relation beside the fields of :class:`Relation`."""
@@ -33,7 +33,7 @@ _SEPARATOR: Final = re.compile(r"[;|]")
 
 
 class Relation(NamedTuple):
-    """A question whose answer is the target, found from the source."""
+    """A question whose answer is the target, found from the source. It is empty until it is chosen with the pool."""
 
     query_id: str
     query: str
@@ -123,15 +123,16 @@ def _pool(
 
 
 def read_relations(path: Path) -> list[Relation]:
-    """Read CSV, TSV or JSON lines with ``query_id``, ``query``, ``source`` and ``target``.
+    """Read CSV, TSV or JSON lines with ``query_id``, ``source``, ``target`` and, unless it is chosen later, ``query``.
 
     Raises:
         QueryFileError: the file cannot be read, or a line is invalid.
     """
     relations = []
     places: dict[str, str] = {}
-    for where, row in rows(path, Relation._fields, DETAILS):
-        query_id, query = (text_field(row, name, where) for name in ("query_id", "query"))
+    for where, row in rows(path, ("query_id", "source", "target"), ("query", *DETAILS)):
+        query_id = text_field(row, "query_id", where)
+        query = "" if row.get("query") is None else text_field(row, "query", where)
         if query_id in places:
             raise QueryFileError(f"{where} has the query_id {query_id!r} of {places[query_id]} again.")
         places[query_id] = where

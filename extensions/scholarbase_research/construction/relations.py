@@ -37,25 +37,27 @@ _ROUNDING: Final = 1e-5
 
 
 class PaperQuestion(NamedTuple):
-    """A question that a section of a paper answers. ``section`` is empty where it is unknown."""
+    """A question that a section of a paper answers. ``section`` and ``answer`` are empty where they are unknown."""
 
     paper: str
     section: str
     question: str
+    answer: str = ""
 
 
 class QuestionRelation(NamedTuple):
     """Two papers whose sections answer similar questions.
 
-    ``query`` is the target's question, ``similarity`` its cosine with the source's, and ``score`` the sum over all
-    pairs of questions of the two sections above the threshold.
+    ``similarity`` is the cosine of the two questions, and ``score`` the sum over all pairs of questions of the two
+    sections above the threshold. The question that finds the target is chosen with its pool
+    (:mod:`.retrieval_questions`).
     """
 
     query_id: str
-    query: str
     source: str
     target: str
     source_question: str
+    target_question: str
     source_section: str
     target_section: str
     similarity: float
@@ -93,7 +95,7 @@ def relate_questions(
     check_whole(per_paper, "per_paper", 1, 1_000)
     if candidates is not None:
         check_type(candidates, Mapping, "candidates", "the candidates of each source")
-    ordered = sorted(set(questions))
+    ordered = sorted({one._replace(answer="") for one in questions})
     if len(ordered) > MAX_QUESTIONS:
         raise InvalidRequest(
             f"There are {len(ordered):,} questions: at most {MAX_QUESTIONS:,} are compared. Divide the papers."
@@ -110,7 +112,7 @@ class _Table:
         papers: dict[str, int] = {}
         sections: dict[tuple[str, str], int] = {}
         self.first: list[int] = []
-        for place, (paper, section, _) in enumerate(questions):
+        for place, (paper, section, *_) in enumerate(questions):
             if papers.setdefault(paper, len(papers)) == len(self.first):
                 self.first.append(place)
             sections.setdefault((paper, section), len(sections))
@@ -230,10 +232,10 @@ def _relation(table: _Table, query_id: str, found: _Found) -> QuestionRelation:
     source, target = table.questions[found.source], table.questions[found.target]
     return QuestionRelation(
         query_id,
-        target.question,
         source.paper,
         target.paper,
         source.question,
+        target.question,
         source.section,
         target.section,
         round(-found.cosine, 6),
@@ -247,7 +249,8 @@ def _relation(table: _Table, query_id: str, found: _Found) -> QuestionRelation:
 def read_paper_questions(path: Path) -> list[PaperQuestion]:
     """Read CSV, TSV or JSON lines with ``question``, ``paper`` (or ``pmcid``) and, if known, ``section``.
 
-    ``id``, ``answer``, ``evidence`` and ``title`` of AIM-SciQA's single-hop questions may stand beside them.
+    ``id``, ``answer``, ``evidence`` and ``title`` of AIM-SciQA's single-hop questions may stand beside them; the answer
+    is read.
 
     Raises:
         QueryFileError: the file cannot be read, or a line is invalid.
@@ -274,7 +277,8 @@ def read_paper_questions(path: Path) -> list[PaperQuestion]:
         if len(found) == MAX_QUESTIONS:
             raise QueryFileError(f"{where} is one question too many: at most {MAX_QUESTIONS:,} are compared.")
         section = "" if row.get("section") in (None, "") else text_field(row, "section", where)
-        found.append(PaperQuestion(paper, section, question))
+        answer = "" if row.get("answer") in (None, "") else text_field(row, "answer", where)
+        found.append(PaperQuestion(paper, section, question, answer))
     if not found:
         raise QueryFileError(f"{path} has no questions: give one in each line.")
     return found

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
+from math import cos, radians
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scholarbase.errors import InvalidRequest
 from scholarbase_research.construction.pools import Pool, Relation, make_pools
+from scholarbase_research.construction.relations import PaperQuestion
+from scholarbase_research.construction.retrieval_questions import with_retrieval_questions
 from tests.conftest import SAMPLE, run_cli
+from tests.extensions.research.construction.test_relations import Degrees
 
 
 def paper(number: int) -> str:
@@ -59,9 +65,80 @@ def test_every_pool_has_its_size_and_target(size: int, sharing: int, target: int
     assert pool.overlapping == min(sharing_others, size - 1)
 
 
+def test_the_query_is_the_targets_question_that_is_most_distinct_in_its_pool() -> None:
+    """AIM-SciQA's Retrieval QA has the highest sum of distances to the questions of the other papers of the cluster."""
+    relation = Relation("q1", "", paper(0), paper(90))
+    [pool] = make_pools([relation], corpus(100, 29))
+    questions = [
+        # The source's question is 0 degrees, and the target's most similar one is not the one that is wanted.
+        PaperQuestion(paper(0), "", "0 source"),
+        *(PaperQuestion(paper(90), "", f"{angle} target") for angle in (1, 40, 100)),
+        # Two questions near 0 degrees and one at 100: cosines with 40 are 0.77, 0.77 and 0.5, with 100 they are -0.17,
+        # -0.17 and 1, with 1 they are 1, 1 and -0.16.
+        *(PaperQuestion(paper(n), "", f"{angle} other") for n, angle in ((1, 0), (2, 0), (3, 100))),
+        # Not in the pool: with them 1 degree would be the most distinct.
+        *(PaperQuestion(paper(n), "", "181 far") for n in range(31, 60) if paper(n) not in pool.papers),
+    ]
+    [chosen] = with_retrieval_questions([pool], questions, Degrees())
+    assert chosen.relation.query == "100 target"
+    assert chosen.papers == pool.papers
+    # The distances are summed: with four more questions at 100 degrees, 40 degrees is the farthest.
+    more = [PaperQuestion(paper(3), "", f"100 other {n}") for n in range(4)]
+    [other] = with_retrieval_questions([pool], [*questions, *more], Degrees())
+    sums = {angle: 2 * cos(radians(angle)) + 5 * cos(radians(angle - 100)) for angle in (1, 40, 100)}
+    assert other.relation.query == f"{min(sums, key=sums.__getitem__)} target"
+    # A question is compared with its answer.
+    answered = [PaperQuestion(paper(90), "", "", "100"), PaperQuestion(paper(90), "", "1", "no")]
+    [by_answer] = with_retrieval_questions([pool], [*answered, *questions[4:]], Degrees())
+    assert by_answer.relation.query == ""
+    for missing, message in ((questions[4:], f"the target {paper(90)}"), (questions[:4], "the other papers")):
+        with pytest.raises(InvalidRequest, match=message):
+            list(with_retrieval_questions([pool], missing, Degrees()))
+
+
 def write(path: Path, rows: list[dict[str, Any]]) -> Path:
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return path
+
+
+def test_queries_of_similar_questions_are_chosen_with_the_pools(tmp_path: Path) -> None:
+    papers = write(
+        tmp_path / "papers.jsonl",
+        [{"paper": paper(n), "keywords": ["x" if n < 6 else "y"]} for n in range(12)],
+    )
+    relations = write(
+        tmp_path / "relations.jsonl",
+        [
+            {
+                **{"query_id": "q1", "source": paper(0), "target": paper(1), "similarity": 0.9},
+                "target_question": "How deep is the network?",
+            }
+        ],
+    )
+    asked = {
+        0: ["How deep is the sorting network?"],
+        1: ["How deep is the network?", "Which corpus of newspapers was annotated by hand?"],
+        **{n: [f"How deep is the network of size {n}?"] for n in range(2, 6)},
+    }
+    questions = write(
+        tmp_path / "questions.jsonl",
+        [{"paper": paper(n), "question": one} for n, some in asked.items() for one in some],
+    )
+    out, random = tmp_path / "pools.jsonl", tmp_path / "random.jsonl"
+    arguments = ("construct", "pools", relations, papers, "--size", 5)
+    refused = run_cli(*arguments, "--out", out)
+    assert "The relation 'q1' has no query: give the papers' --questions." in refused.stderr
+    for done in (
+        run_cli(*arguments, "--questions", questions, "--out", out),
+        run_cli(*arguments, "--questions", questions, "--random", "--out", random),
+    ):
+        assert done.returncode == 0, done.stderr
+    row, other = json.loads(out.read_text()), json.loads(random.read_text())
+    assert row["query"] == other["query"] == "Which corpus of newspapers was annotated by hand?"
+    assert set(row["pool"]) == {paper(n) for n in range(1, 6)}
+    assert paper(1) in other["pool"]
+    assert set(other["pool"]) - set(row["pool"])
+    assert "0 share keywords with their source, 4 are random" in done.stderr
 
 
 def test_a_search_within_the_pools_is_measured(tmp_path: Path, sample_library: Path) -> None:
