@@ -117,8 +117,8 @@ class DocumentBuilder:
         self._pages: list[Page] = []
         self._counts: dict[FigureKind, int] = {"figure": 0, "table": 0}
         self.bibliography: list[BibliographyEntry] = []
-        self.labels: set[str] = set()
-        """The labels of the figures and tables so far."""
+        self._labelled: dict[str, int] = {}
+        """The first figure or table with each label, as a position in ``_figures``."""
 
     @property
     def end(self) -> int:
@@ -189,7 +189,14 @@ class DocumentBuilder:
     def figure(self, figure: Figure) -> None:
         _check_parts(len(self._figures), "figures and tables")
         self._figures.append(figure)
-        self.labels.add(figure.label)
+        self._labelled.setdefault(figure.label, len(self._figures) - 1)
+
+    def place(self, label: str, page: int, box: tuple[float, float, float, float] | None) -> bool:
+        """Say where the figure or table with this label is; False if there is none."""
+        position = self._labelled.get(label)
+        if position is not None:
+            self._figures[position] = self._figures[position]._replace(page=page, box=box)
+        return position is not None
 
     def page(self, page: Page) -> None:
         self._pages.append(page)

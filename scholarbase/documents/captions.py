@@ -10,7 +10,7 @@ from scholarbase.documents.model import FigureKind
 
 _LABEL: Final = re.compile(
     r"(?P<before>(?:supplementa(?:ry|l)|supporting|appendix|extended\s+data)\s+)?"
-    r"(?P<word>f\s?igure|fig\.?|t\s?able|tab\.|algorithm|listing|scheme)\s*"
+    r"(?P<word>f\s?igure|fig\.?|t\s?able|tab\.|algorithm|listing|scheme)(?P<space>\s*)"
     r"(?P<number>(?:[a-z]{1,2}[.-]?)?\d{1,3}(?:[.-]\d{1,3}){0,3}[a-z]?|[ivxl]{1,6}|[a-h])(?![^\W_])",
     re.IGNORECASE,
 )
@@ -104,6 +104,8 @@ def find_label(text: str) -> Label | None:
     name = kind if word.startswith(("fig", "tab")) else word
     before = " ".join((match["before"] or "").split()).title()
     separator = _SEPARATOR.match(text, match.end())
+    if not match["space"] and word[-1] != "." and (separator is None or not separator[0].strip()):
+        return None  # "Fig1", as programs name pictures
     end = match.end() if separator is None else separator.end()
     label = " ".join(filter(None, (before, name.capitalize(), number)))
     return Label(kind, label, end, separator is not None)
@@ -157,9 +159,26 @@ def caption_end(lines: Sequence[Line], position: int, label: Label, usual: float
         is_label_alone = place == position and len(first.text.rstrip()) <= label.end
         line, after = lines[place], lines[place + 1]
         word = len(after.text.split(maxsplit=1)[0]) + 1
-        if not is_label_alone and line.width + after.width * word / len(after.text) < widest - 1:
+        is_short = line.width + after.width * word / len(after.text) < widest - 1
+        is_full = after.width > widest - 1 and abs(after.left - line.left) < 1
+        if is_short and not is_label_alone and not is_full:
             return place + 1
     return end
+
+
+def carried_over(caption: Sequence[Line], following: Sequence[Line], label: Label, usual: float) -> int:
+    """How many lines at the start of the next page go on with a caption at the end of a page."""
+    last = caption[-1]
+    if (
+        not following
+        or last.text.rstrip().endswith(_ENDS)
+        or not following[0].text[:1].islower()
+        or abs(following[0].height - last.height) > 1
+        or abs(following[0].left - last.left) > 3
+        or last.width < following[0].width - 3
+    ):
+        return 0
+    return caption_end(following, 0, label._replace(end=0), usual)
 
 
 def _goes_on(caption: Sequence[Line], line: Line, pitch: float) -> bool:

@@ -22,6 +22,9 @@ BLOCK: Final = "\n\n"
 MIN_PAGE_CHARACTERS: Final = 20
 """Characters a page, on average, of a PDF with a text: a page of print has thousands, a stamp on the first page 50."""
 
+LOST: Final = "\ufffd"
+"""What stands for characters of a PDF that are drawn but not named: their font does not say which ones they are."""
+
 
 class Section(NamedTuple):
     """A section: ``start`` is that of its heading, ``end`` that of its last subsection.
@@ -102,6 +105,18 @@ class Document:
     figures: list[Figure] = field(default_factory=list)
     pages: list[Page] = field(default_factory=list)
 
+    @property
+    def has_text(self) -> bool:
+        """Whether there is a text to search. A scan has none, or a few characters that were printed on its pages."""
+        known = len(self.text) - self.text.count(LOST)
+        return known >= max(1, MIN_PAGE_CHARACTERS * len(self.pages))
+
+    @property
+    def is_partly_lost(self) -> bool:
+        """Whether characters are missing in a tenth of the words or more."""
+        lost = self.text.count(LOST)
+        return lost > 0 and lost * 10 >= len(self.text.split())
+
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
@@ -139,11 +154,6 @@ class FullText:
     metadata: Metadata = Metadata()
     original: bytes | None = None
     """The PDF, from which pages are drawn."""
-
-    @property
-    def has_text(self) -> bool:
-        """Whether there is a text to search. A scan has none, or a few characters that were printed on its pages."""
-        return len(self.document.text) >= max(1, MIN_PAGE_CHARACTERS * len(self.document.pages))
 
 
 class BadDocument(Exception):

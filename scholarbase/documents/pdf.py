@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from functools import reduce
 from itertools import pairwise
 from statistics import median
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import orjson
 
@@ -21,13 +21,14 @@ from scholarbase.documents.captions import (
     Line,
     box_of,
     caption_end,
+    carried_over,
     find_label,
     is_continuation,
     starts_caption,
     without_breaks,
 )
 from scholarbase.documents.headings import Heading, HeadingFinder
-from scholarbase.documents.model import BadDocument, FullText, Metadata, Page
+from scholarbase.documents.model import LOST, BadDocument, FullText, Metadata, Page
 from scholarbase.documents.pdfium import PdfWorker, shared_worker
 from scholarbase.identifiers import arxiv_id
 from scholarbase.workers import WorkerEnded
@@ -43,12 +44,18 @@ _INDENT: Final = 6.0
 _MOST_INDENT: Final = 40.0
 _HYPHENS: Final = "\x02\ufffe\u00ad"
 """What PDFium gives for a hyphen that splits a word at the end of a line."""
-_LIGATURES: Final = {
+_CODES: Final = {
+    **{code: LOST for code in range(32) if chr(code) not in "\t\n\r\x02"},
     **dict(zip((0x0B, 0x0C, 0x0E, 0x0F), ("ff", "fi", "ffi", "ffl"), strict=True)),
     **dict(zip(range(0x1B, 0x20), ("ff", "fi", "fl", "ffi", "ffl"), strict=True)),
+    0x15: "\u2013",
+    0x16: "\u2014",
 }
-"""Characters of TeX's OT1 and T1 encodings, which PDFium leaves as they are in bitmap fonts."""
+"""PDFium gives the codes of characters whose font does not name them: often ligatures and dashes in TeX's bitmap fonts
+(encodings OT1 and T1)."""
+_LOST: Final = re.compile(f"{LOST}(?:\\s*{LOST})+")
 
+_LETTER: Final = re.compile(r"[^\W\d_]")
 _STAMP: Final = re.compile(r"arXiv:(\S{9,30}?)v([1-9]\d{0,3})\s+\[[a-zA-Z.-]+\]", re.ASCII)
 """What arXiv prints on the margin of the first page."""
 _PROGRAM_TITLE: Final = re.compile(
@@ -58,8 +65,11 @@ _PROGRAM_TITLE: Final = re.compile(
 
 
 class _Caption(NamedTuple):
+    """A caption: its lines on its page, and those at the start of the next one."""
+
     label: Label
     lines: list[Line]
+    more: list[Line]
 
 
 def read_pdf(data: bytes, worker: PdfWorker | None = None, seconds: float = SECONDS) -> FullText:
@@ -85,9 +95,10 @@ def read_pdf(data: bytes, worker: PdfWorker | None = None, seconds: float = SECO
     finder = HeadingFinder()
     pages = orjson.loads(content)
     ids, version = _stamp([line[0] for _, _, lines in pages[:1] for line in lines])
-    for number, (width, height, lines) in enumerate(pages, 1):
+    lines_of = [without_breaks([_line(line) for line in lines]) for _, _, lines in pages]
+    for number, (width, height, _) in enumerate(pages, 1):
         start: int | None = None
-        for block in _blocks(without_breaks([Line(*line) for line in lines]), finder):
+        for block in _blocks(lines_of[number - 1], finder, lines_of[number] if number < len(pages) else []):
             length = builder.end
             if isinstance(block, Heading):
                 builder.heading(block.title, level=block.level, number=block.number)
@@ -102,6 +113,11 @@ def read_pdf(data: bytes, worker: PdfWorker | None = None, seconds: float = SECO
     title = " ".join(clean(answer.get("title") or "").split())
     known = Metadata(title=None if _PROGRAM_TITLE.fullmatch(title) else title or None)
     return FullText("pdf", builder.build(), ids, version, known, data)
+
+
+def _line(fields: list[Any]) -> Line:
+    text, *rest = fields
+    return Line(_LOST.sub(LOST, text.translate(_CODES)), *rest)
 
 
 def _stamp(lines: list[str]) -> tuple[tuple[str, ...], int | None]:
@@ -129,8 +145,11 @@ def _refused(answer: dict[str, object]) -> BadDocument:
     return BadDocument("broken-pdf", "The PDF is broken: no reader of PDFs can open it. Get it again.")
 
 
-def _blocks(lines: list[Line], finder: HeadingFinder) -> Iterator[str | Heading | _Caption]:
-    """The paragraphs, headings and captions of a page."""
+def _blocks(
+    lines: list[Line], finder: HeadingFinder, following: list[Line]
+) -> Iterator[str | Heading | _Caption]:
+    """The paragraphs, headings and captions of a page. A caption at its end takes its last lines from those of the
+    ``following`` page."""
     gaps = [before.bottom - after.bottom for before, after in pairwise(lines)]
     downward = [gap for gap in gaps if gap > 1]
     usual = median(downward) if downward else 0.0
@@ -150,7 +169,11 @@ def _blocks(lines: list[Line], finder: HeadingFinder) -> Iterator[str | Heading 
             block = finder.find(clean(line.text))
         else:
             after_caption = caption_end(lines, place, label, usual)
-            block = _Caption(label, lines[place:after_caption])
+            caption = lines[place:after_caption]
+            is_last = not any(_LETTER.search(after.text) for after in lines[after_caption:])
+            more = carried_over(caption, following, label, usual) if is_last else 0
+            block = _Caption(label, caption, following[:more])
+            del following[:more]
         if block is None:
             paragraph = _joined(paragraph, line.text)
             continue
@@ -165,14 +188,13 @@ def _blocks(lines: list[Line], finder: HeadingFinder) -> Iterator[str | Heading 
 def _add_caption(
     builder: DocumentBuilder, block: _Caption, page: int, box: tuple[float, float, float, float] | None
 ) -> None:
-    """Add a figure or table with its caption. Later parts of one that goes on over pages are no tables of their own."""
-    label, lines = block
-    text = reduce(_joined, (line.text for line in lines[1:]), _joined("", lines[0].text)).removesuffix(
-        "\u00ad"
-    )
+    """Add a figure or table with its caption. Later parts of one that goes on over pages are no tables of their own. A
+    label alone is below a figure whose caption stands in a list."""
+    label, lines, more = block
+    text = reduce(_joined, [line.text for line in [*lines, *more]], "").removesuffix("\u00ad")
     begin = find_label(text)
     caption = text if begin is None else text[begin.end :].lstrip()
-    if is_continuation(caption) or (not caption and label.label in builder.labels):
+    if is_continuation(caption) or (not caption and builder.place(label.label, page, box)):
         builder.paragraph(text, "caption")
     else:
         builder.captioned(label.kind, label.label, Inline(caption, []), page=page, box=box)
@@ -194,7 +216,7 @@ def _joined(paragraph: str, line: str) -> str:
     """A paragraph and its next line. PDFium marks each hyphen at the end of a line; it stays in words that have
     another, and before capital letters and digits."""
     words = line.rstrip()
-    text = " ".join(clean(words.translate(_LIGATURES)).replace("\ufffe", "").replace("\u00ad", "").split())
+    text = " ".join(clean(words).replace("\ufffe", "").replace("\u00ad", "").split())
     if words[-1:] and words[-1] in _HYPHENS:
         text += "\u00ad"
     if paragraph.endswith("\u00ad"):

@@ -150,7 +150,7 @@ class FullTexts:
                 if not isinstance(full, FullText):
                     rejects.append((entry.number, Reject(full.reason, full.detail)))
                     continue
-                if not full.has_text:
+                if not full.document.has_text:
                     scans.append((entry.number, _SCAN))
                 ids = full.ids
                 about = full.metadata
@@ -201,7 +201,7 @@ class FullTexts:
         title = full.metadata.title
         self.db.execute(
             "INSERT INTO ingest_documents VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (number, file, place, orjson.dumps(ids).decode(), title, cuts, full.has_text),
+            (number, file, place, orjson.dumps(ids).decode(), title, cuts, full.document.has_text),
         )
 
     # -- join -------------------------------------------------------------------------------------------

@@ -77,7 +77,8 @@ class TextResponse(Response, frozen=True):
         Meta(description="Where the rest of a part begins: read it with `from_offset`. Null at the end."),
     ] = None
     warnings: Annotated[
-        tuple[str, ...], Meta(description="Present if several sections have the name that was given.")
+        tuple[str, ...],
+        Meta(description="Present if several sections have the name, or if a PDF's text is missing."),
     ] = ()
 
     def selected(self) -> Any:
@@ -87,9 +88,8 @@ class TextResponse(Response, frozen=True):
             return {
                 name: value for name, value in content.items() if value or name not in ("section", "warnings")
             }
-        return {
-            name: content[name] for name in ("snapshot", "id", "title", "document", "sections", "figures")
-        }
+        names = ("snapshot", "id", "title", "document", "sections", "figures", "warnings")
+        return {name: content[name] for name in names if name != "warnings" or self.warnings}
 
 
 class Passage(msgspec.Struct, frozen=True, omit_defaults=True):

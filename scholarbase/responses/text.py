@@ -340,12 +340,13 @@ def _document_lines(response: Mapping[str, Any]) -> list[str]:
     ]
     if response.get("snapshot"):
         lines.append(f"{INDENT}snapshot {plain(response['snapshot'])}")
+    lines += [f"{INDENT}Warning: {plain(warning)}" for warning in response.get("warnings", ())]
     for one in response.get("sections") or ():
         name = " ".join(filter(None, (plain(one.get("number")), plain(one["title"]))))
         page = f", page {one['page']}" if one.get("page") else ""
         size = f"#{one['place']}, {one['tokens']:,} tokens, offset {one['start']}{page}"
         lines.append(f"{INDENT * one['level']}{name or '(no title)'} ({size})")
-    if response.get("sections") == [] and not response.get("left_out"):
+    if response.get("sections") == [] and about["characters"] and not response.get("left_out"):
         lines.append(f"{INDENT}The text has no sections: read it from offset 0 on.")
     elif response.get("sections") is not None:
         lines.append(f"{INDENT}Read a section by its number, its title or # and its place.")
@@ -353,7 +354,6 @@ def _document_lines(response: Mapping[str, Any]) -> list[str]:
         page = f", page {one['page']}" if one.get("page") else ""
         lines.append(f"{INDENT}{plain(one['label']) or plain(one['kind'])}{page}: {plain(one['caption'])}")
     if response.get("text") is not None:
-        lines += [f"{INDENT}Warning: {plain(warning)}" for warning in response.get("warnings", ())]
         where = f"section {plain(response['section'])}, " if response.get("section") else ""
         lines.append(f"{INDENT}{where}offset {response['start']} to {response['end']}:")
         lines += [f"{INDENT}{plain(line)}" if line.strip() else "" for line in response["text"].split("\n")]

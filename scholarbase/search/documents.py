@@ -69,7 +69,13 @@ class Texts(Part):
         if request.section is None and request.from_offset is None:
             tokens = documents.section_tokens(text.id)
             response = TextResponse(
-                self._snapshot, paper_id, title, about, _outline(document, tokens), _figures(document)
+                self._snapshot,
+                paper_id,
+                title,
+                about,
+                _outline(document, tokens),
+                _figures(document),
+                warnings=_unread(document),
             )
         else:
             response = self._part(request, document, about, paper_id, title)
@@ -104,7 +110,7 @@ class Texts(Part):
             start=first,
             end=end,
             next_offset=end if end < last else None,
-            warnings=warnings,
+            warnings=(*warnings, *_unread(document)),
         )
 
     def find(self, request: FindBody) -> FindResponse:
@@ -234,6 +240,16 @@ def _outline(document: Document, tokens: Sequence[int]) -> tuple[Section, ...]:
         page = _page_at(document, one.start)
         found.append(Section(place, one.title, levels[place], one.start, one.end, count, one.number, page))
     return tuple(found)
+
+
+def _unread(document: Document) -> tuple[str, ...]:
+    """A warning if the text of a PDF is missing."""
+    why = "the fonts do not say which characters they show. View its pages as images."
+    if document.pages and not document.has_text:
+        return (f"The PDF has no text: it is a scan, or {why}",)
+    if document.is_partly_lost:
+        return (f"Parts of the PDF's text are missing (\ufffd): {why}",)
+    return ()
 
 
 def _figures(document: Document) -> tuple[FigureEntry, ...]:
