@@ -19,5 +19,6 @@ class Dialects(Extension):
         if not is_installed("fastapi"):
             return {}  # without the extra "server" there is nothing to add them to
         from scholarbase_dialects.all import DIALECTS
+        from scholarbase_dialects.semantic_scholar import datasets
 
-        return {name: dialect.served() for name, dialect in DIALECTS.items()}
+        return {one.name: one.served() for one in (*DIALECTS.values(), datasets.DIALECT)}

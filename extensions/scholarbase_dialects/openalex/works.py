@@ -10,6 +10,7 @@ from scholarbase.bibliographies.facts import arxiv_id_of, doi_of, is_preprint, j
 from scholarbase.models.papers import Author, Paper
 from scholarbase_dialects.describing import is_open, pdf_of
 from scholarbase_dialects.openalex.ids import work_id, work_link
+from scholarbase_dialects.openalex.topics import topics
 
 MAX_AUTHORS: Final = 100
 """Authors of a work in a list, as in the original; a single work has all."""
@@ -164,19 +165,6 @@ def _biblio(paper: Paper) -> dict[str, str | None]:
     }
 
 
-def _topic(category: str) -> dict[str, Any]:
-    """An arXiv category as a topic, of its archive as a field."""
-    archive = {"id": None, "display_name": category.partition(".")[0]}
-    return {
-        "id": None,
-        "display_name": category,
-        "score": None,
-        "subfield": archive,
-        "field": archive,
-        "domain": {"id": None, "display_name": None},
-    }
-
-
 _Field = Callable[[Paper, Context], Any]
 
 
@@ -221,8 +209,8 @@ FIELDS: Final[Mapping[str, _Field]] = {
     "is_retracted": lambda paper, context: paper.status == "retracted",
     "is_paratext": _always(None),
     "is_xpac": _always(None),
-    "primary_topic": lambda paper, context: _topic(paper.categories[0]) if paper.categories else None,
-    "topics": lambda paper, context: list(map(_topic, paper.categories)),
+    "primary_topic": lambda paper, context: next(iter(topics(paper)), None),
+    "topics": lambda paper, context: topics(paper),
     "keywords": _always([]),
     "concepts": _always([]),
     "mesh": _always([]),
@@ -249,6 +237,8 @@ NEEDED: Final[Mapping[str, tuple[str, ...]]] = {
     "abstract_inverted_index": ("abstract",),
     "authorships": ("authors",),
     "is_authors_truncated": ("authors",),
+    "primary_topic": ("fields_of_study",),
+    "topics": ("fields_of_study",),
 }
 """Fields of papers that few fields of works need."""
 REFERENCES: Final = frozenset(("referenced_works", "referenced_works_count"))

@@ -13,9 +13,9 @@ from scholarbase.models.papers import Paper
 from scholarbase.models.responses import Citation
 from scholarbase_dialects.base import Answer, Dialect, DialectRequest, Operation
 from scholarbase_dialects.calls import Calls
-from scholarbase_dialects.describing import author_id_of
+from scholarbase_dialects.describing import author_id_of, fields_of_study
 from scholarbase_dialects.semantic_scholar import parameters
-from scholarbase_dialects.semantic_scholar.papers import PAGE, author_url, fields_of_study, paper_id_of
+from scholarbase_dialects.semantic_scholar.papers import PAGE, author_url, paper_id_of
 from scholarbase_dialects.semantic_scholar.parameters import paper_of
 
 _LISTED: Final = ("title", "authors", "year", "venue", "external_ids", "url")

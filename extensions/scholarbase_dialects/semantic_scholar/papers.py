@@ -12,7 +12,7 @@ from scholarbase.models.limits import MAX_LIMIT, MAX_PAPERS
 from scholarbase.models.papers import Author, Paper
 from scholarbase.models.responses import Citation
 from scholarbase_dialects.calls import Calls
-from scholarbase_dialects.describing import author_id_of, pdf_of
+from scholarbase_dialects.describing import FIELD_OF_ARCHIVE, author_id_of, fields_of_study, pdf_of
 from scholarbase_dialects.semantic_scholar.fields import EDGE, Fields
 
 PAGE: Final = "https://www.semanticscholar.org"
@@ -28,21 +28,6 @@ _EXTERNAL: Final = {
     "DOI": "DOI",
 }
 """Our schemes of ids to the original's."""
-_FIELD_OF_ARCHIVE: Final = {
-    "cs": "Computer Science",
-    "eess": "Engineering",
-    "math": "Mathematics",
-    "math-ph": "Physics",
-    "stat": "Mathematics",
-    "q-bio": "Biology",
-    "q-fin": "Economics",
-    "econ": "Economics",
-    **dict.fromkeys(
-        ("astro-ph", "cond-mat", "gr-qc", "nlin", "nucl-ex", "nucl-th", "physics", "quant-ph"), "Physics"
-    ),
-    **dict.fromkeys(("hep-ex", "hep-lat", "hep-ph", "hep-th"), "Physics"),
-}
-"""arXiv's archives to Semantic Scholar's fields of study."""
 
 
 def paper_id_of(paper: Paper) -> str:
@@ -50,17 +35,9 @@ def paper_id_of(paper: Paper) -> str:
     return paper.external_ids.get("sha") or paper.id
 
 
-def fields_of_study(paper: Paper) -> list[str]:
-    """Those of Semantic Scholar, else those of the arXiv categories."""
-    if paper.fields_of_study:
-        return list(paper.fields_of_study)
-    found = (_FIELD_OF_ARCHIVE.get(name.partition(".")[0]) for name in paper.categories)
-    return list(dict.fromkeys(field for field in found if field is not None))
-
-
 def archives_of(fields: Collection[str]) -> tuple[str, ...]:
     """The arXiv categories that stand for fields of study in lower case."""
-    return tuple(archive for archive, field in _FIELD_OF_ARCHIVE.items() if field.casefold() in fields)
+    return tuple(archive for archive, field in FIELD_OF_ARCHIVE.items() if field.casefold() in fields)
 
 
 def _external_ids(paper: Paper) -> dict[str, Any]:

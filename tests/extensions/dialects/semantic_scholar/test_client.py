@@ -10,6 +10,7 @@ from tests.conftest import sample_edges, sample_rows
 
 pytest.importorskip("semanticscholar")
 from semanticscholar import AsyncSemanticScholar, SemanticScholar
+from semanticscholar.SemanticScholarException import ObjectNotFoundException
 
 QCD = "arXiv:hep-th/9301068"
 TITLE = "Two Dimensional QCD is a String Theory"
@@ -103,6 +104,15 @@ def test_recommendations(client: SemanticScholar) -> None:
     without = client.get_recommended_papers_from_lists([QCD], [ids[0]], limit=20)
     assert ids[0] not in [paper.paperId for paper in without]
     assert [paper.paperId for paper in without] != ids[1:]
+
+
+def test_datasets_are_an_error_that_the_client_reads(client: SemanticScholar) -> None:
+    for request in (
+        client.get_available_releases,
+        lambda: client.get_dataset_download_links("latest", "papers"),
+    ):
+        with pytest.raises(ObjectNotFoundException, match="This server has no datasets"):
+            request()
 
 
 def test_the_asynchronous_client(server: str) -> None:
