@@ -108,6 +108,14 @@ def server_of(call: Call, list_schemas: ListSchemas, *, max_bytes: int, offered:
             ]
         )
 
+    async def retrieve(context: Any, tool: RetrievalTool, text: str) -> dict[str, Any]:
+        async def native(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+            response, _ = await call(context, name, arguments)
+            return response
+
+        has_texts = any(one["name"] == "read_paper" for one in await list_schemas(context))
+        return await tool.run(native, text, has_texts)
+
     async def call_tool(context: Any, params: CallToolRequestParams) -> CallToolResult:
         arguments = dict(params.arguments or {})
         try:
@@ -117,8 +125,7 @@ def server_of(call: Call, list_schemas: ListSchemas, *, max_bytes: int, offered:
         try:
             _check_size(arguments, max_bytes)
             if isinstance(tool, RetrievalTool):
-                response, _ = await call(context, tool.native, tool.native_arguments(arguments))
-                content = tool.content(response)
+                content = await retrieve(context, tool, tool.text_in(arguments))
                 text = dumps(content).decode()
             else:
                 content, offset = await call(context, tool.name, arguments)

@@ -1,17 +1,20 @@
 """The tools ``search`` and ``fetch``, which chat products and deep research expect of an MCP server.
 
-Their form is OpenAI's: https://platform.openai.com/docs/mcp. Each is a call of one of the nine tools in other words,
-and sessions record it as that.
+Their form is OpenAI's: https://platform.openai.com/docs/mcp. They are calls of the nine tools in other words, and
+sessions record them as those: ``search`` is ``search_papers``, and ``fetch`` is ``get_papers``, with ``read_paper`` if
+the library has full texts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from scholarbase.bibliographies.facts import link_of
-from scholarbase.errors import InvalidRequest, ToolNotFound
+from scholarbase.errors import DocumentNotFound, InvalidRequest, ToolNotFound
+from scholarbase.indexes.passages import heading
 from scholarbase.models.checks import check_text, shown
 from scholarbase.models.limits import DEFAULT_RESULTS, MAX_QUERY_LENGTH
 from scholarbase.models.papers import Paper
@@ -22,25 +25,32 @@ FETCH_FIELDS: Final = [
     *("title", "abstract", "authors", "year", "publication_date", "venue", "categories", "citation_count"),
     *("external_ids", "url"),
 ]
+FETCH_TOKENS: Final = 10_000
+"""The size of a text in one response, about 35,000 characters."""
+MAX_SECTIONS: Final = 100
+"""Sections that the end of a cut text names."""
 _METADATA: Final = ("authors", "year", "publication_date", "venue", "citation_count")
 _TEXT: Final = {"type": "string"}
+_PART: Final = re.compile(r"(?P<id>(?!\w+://).+?)#(?:from=(?P<offset>\d{1,9})|(?P<section>#\d+|[^#]+))")
+"""An id with the part to read: ``arXiv:1706.03762#3.2``, ``#Results``, ``##4`` for a place, ``#from=30000``.
+A link has no part."""
+
+NativeCall: TypeAlias = "Callable[[str, dict[str, Any]], Awaitable[Mapping[str, Any]]]"
+"""Calls one of the nine tools: its name and arguments to the JSON of the response."""
 
 
 @dataclass(frozen=True, slots=True)
 class RetrievalTool:
     """A tool with one text as its argument.
 
-    ``native`` is the tool that runs it, ``arguments`` has those of that tool for a text, and ``content`` makes the
-    result from its response.
+    ``run`` makes its result from native calls, the text, and whether the library has full texts.
     """
 
     name: str
     description: str
     argument: str
     meaning: str
-    native: str
-    arguments: Callable[[str], dict[str, Any]]
-    content: Callable[[Mapping[str, Any]], dict[str, Any]]
+    run: Callable[[NativeCall, str, bool], Awaitable[dict[str, Any]]]
     result: Mapping[str, Any]
 
     def schema(self) -> dict[str, Any]:
@@ -53,8 +63,8 @@ class RetrievalTool:
             "outputSchema": self.result,
         }
 
-    def native_arguments(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments of the native tool.
+    def text_in(self, arguments: Mapping[str, Any]) -> str:
+        """The text in the arguments of a call.
 
         Raises:
             InvalidRequest: the text is missing or invalid, or there are other arguments.
@@ -68,7 +78,51 @@ class RetrievalTool:
         if len(text) > MAX_QUERY_LENGTH:
             raise InvalidRequest(f"{name} has {len(text)} characters: the maximum is {MAX_QUERY_LENGTH}.")
         check_text(text, name)
-        return self.arguments(text)
+        return text
+
+
+async def _search(call: NativeCall, text: str, full_texts: bool) -> dict[str, Any]:
+    response = await call("search_papers", {"q": text, "limit": DEFAULT_RESULTS, "fields": SEARCH_FIELDS})
+    return _found(response)
+
+
+async def _fetch(call: NativeCall, text: str, full_texts: bool) -> dict[str, Any]:
+    """A paper, or the part of its text that the id names."""
+    match = _PART.fullmatch(text)
+    paper_id, part = (text, {}) if match is None else (match["id"], match.groupdict())
+    response = await call("get_papers", {"ids": [paper_id], "fields": FETCH_FIELDS, "missing": "error"})
+    document = _document(response)
+    if not full_texts and match is None:
+        return document
+    section, offset = part.get("section"), int(part.get("offset") or 0)
+    reading: dict[str, Any] = {"paper_id": document["id"], "max_tokens": FETCH_TOKENS}
+    reading |= {"offset": offset} if section is None else {"section": section}
+    try:
+        read = await call("read_paper", reading)
+    except DocumentNotFound:
+        if match is not None:
+            raise
+        return document
+    end, following = read["end"], read["next_offset"]
+    document["text"] = f"{document['title']}\n\n{read['text']}".strip()
+    document["metadata"]["full_text"] = (
+        f"{read['start']} to {end} of {read['document']['characters']} characters"
+    )
+    if following is not None:
+        outline = await call("read_paper", {"paper_id": document["id"]})
+        document["text"] += f"\n\n{_rest(document['id'], following, outline)}"
+    return document
+
+
+def _rest(paper_id: str, following: int, outline: Mapping[str, Any]) -> str:
+    """How to read what a cut text lacks."""
+    sections = [one for one in outline["sections"] if one["title"]][:MAX_SECTIONS]
+    rest = f"[The text is cut here. To read on, fetch {paper_id}#from={following}"
+    if not sections:
+        return f"{rest}]"
+    example = sections[-1].get("number") or sections[-1]["title"]
+    names = "; ".join(heading(one.get("number"), one["title"]) or "" for one in sections)
+    return f"{rest} or a section by its number or title, such as {paper_id}#{example}. Sections: {names}]"
 
 
 def _found(response: Mapping[str, Any]) -> dict[str, Any]:
@@ -111,19 +165,16 @@ RETRIEVAL_TOOLS: Final[Mapping[str, RetrievalTool]] = {
             "an empty list means nothing matched. Read one with fetch.",
             "query",
             "A question, words, title, id or link",
-            "search_papers",
-            lambda text: {"q": text, "limit": DEFAULT_RESULTS, "fields": SEARCH_FIELDS},
-            _found,
+            _search,
             _object({"results": {"type": "array", "items": _object(_FACTS, *_FACTS)}}, "results"),
         ),
         RetrievalTool(
             "fetch",
-            "Read a paper that search returned: its title and abstract, and facts about it.",
+            "Read a paper that search returned: facts about it, and its full text if the library has it, else its "
+            "abstract. A long text is cut, and its end says how to fetch the rest.",
             "id",
-            "The id of a paper",
-            "get_papers",
-            lambda text: {"ids": [text], "fields": FETCH_FIELDS, "missing": "error"},
-            _document,
+            "The id of a paper; ID#SECTION for a section of its text",
+            _fetch,
             _object(
                 {**_FACTS, "text": _TEXT, "metadata": {"type": "object", "additionalProperties": _TEXT}},
                 *("id", "title", "text", "url", "metadata"),
