@@ -21,7 +21,7 @@ PACKAGES: Final = {
     "ray": ("ray", "pandas", "pyarrow"),
     "storage": ("obstore", "zstandard"),
     "zstd": ("zstandard",),
-    "documents": ("pypdfium2",),
+    "documents": ("pypdfium2", "lxml"),
     "training": ("sentence_transformers", "torch"),
     "tracing": ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http"),
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from scholarbase_dialects import (
+    ar5iv,
     arxiv,
     arxiv_search,
     crossref,
@@ -27,6 +28,7 @@ DIALECTS: Final[dict[str, Dialect]] = {
         legacy.DIALECT,
         arxiv.DIALECT,
         arxiv_search.DIALECT,
+        ar5iv.DIALECT,
         openalex.DIALECT,
         crossref.DIALECT,
         lewen.DIALECT,

@@ -169,7 +169,8 @@ def _text(text: str) -> str:
     return escape(_FORBIDDEN.sub("", text))
 
 
-def _error(status: int, message: str) -> Body:
+def error_page(status: int, message: str) -> Body:
+    """An error as a page."""
     content = (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8"/>\n'
         f"<title>{status}</title>\n</head>\n<body>\n<h1>{status}</h1>\n<p>{_text(message)}</p>\n</body>\n</html>\n"
@@ -185,6 +186,6 @@ DIALECT: Final = Dialect(
         Operation("GET", "", _search, "match_titles",
                   frozenset(("query", "searchtype", "abstracts", "size", "order", "start")), papers=_size),
     ),
-    _error,
+    error_page,
     alone="/search",
 )  # fmt: skip

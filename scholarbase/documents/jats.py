@@ -7,8 +7,7 @@ too large or have too many elements. Sub-articles (reviews, responses) are left 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
-from html import escape
+from collections.abc import Iterable, Iterator
 from typing import Final
 from xml.etree.ElementTree import Element, ParseError, TreeBuilder
 
@@ -26,6 +25,8 @@ from scholarbase.documents.model import (
     FullText,
     Metadata,
 )
+from scholarbase.documents.tables import html_of, rows_of
+from scholarbase.documents.tables import local_name as _name
 from scholarbase.markup.html import tex_body
 
 MAX_BYTES: Final = 80_000_000
@@ -53,7 +54,6 @@ _SKIPPED: Final = frozenset(
 )  # fmt: skip
 _BACK: Final = {"ack": "Acknowledgments", "fn-group": "Footnotes", "glossary": "Glossary", "notes": "Notes"}
 """Titles of parts that have none."""
-_TABLE_TAGS: Final = frozenset({"table", "thead", "tbody", "tfoot", "tr", "th", "td"})
 _NO_TEXT: Final = frozenset({"graphic", "inline-graphic", "media", "object-id", "permissions"})
 
 
@@ -160,10 +160,6 @@ class _Articles:
         if self._tree is not None:
             self._tree = None
             self._done.append(BadDocument(reason, detail))
-
-
-def _name(element: Element) -> str:
-    return element.tag.rpartition("}")[2] if isinstance(element.tag, str) else ""
 
 
 def _children(element: Element | None, *names: str) -> Iterator[Element]:
@@ -341,9 +337,11 @@ class _Reader:
         for part in _children(element, "caption"):
             self._fill_children(building, part)
         table = next(_found(element, "table"), None)
-        self._builder.captioned(kind, label, building.build(), None if table is None else _html_of(table))
+        self._builder.captioned(
+            kind, label, building.build(), None if table is None else html_of(table, _plain)
+        )
         if table is not None:
-            self._builder.paragraph("\n".join(_rows_of(table, self._text)), "table")
+            self._builder.paragraph("\n".join(rows_of(table, self._text)), "table")
         for foot in _children(element, "table-wrap-foot"):
             self._builder.paragraph(self._inline(foot))
 
@@ -410,6 +408,10 @@ def _ids_in(elements: Iterable[Element]) -> list[str]:
     return known_ids(f"{prefix}{value}" for prefix, value in written if prefix and value)
 
 
+def _plain(element: Element) -> str:
+    return "".join(element.itertext())
+
+
 def _date(element: Element) -> str | None:
     """YYYY, YYYY-MM or YYYY-MM-DD of a ``pub-date``."""
     parts = []
@@ -420,39 +422,3 @@ def _date(element: Element) -> str | None:
             break
         parts.append(text.zfill(width)[-width:])
     return "-".join(parts) or None
-
-
-def _html_of(table: Element) -> str:
-    """The table with its rows, cells and spans; text in cells is escaped."""
-    pieces: list[str] = []
-    _write_html(table, pieces)
-    return "".join(pieces)
-
-
-def _rows_of(table: Element, text_of: Callable[[Element], str]) -> Iterator[str]:
-    """The rows, their cells separated by bars."""
-    for row in table.iter():
-        if _name(row) == "tr":
-            cells = [text_of(cell) for cell in row if _name(cell) in ("td", "th")]
-            if any(cells):
-                yield " | ".join(cells)
-
-
-def _write_html(element: Element, pieces: list[str]) -> None:
-    tag = _name(element)
-    if tag in ("td", "th"):
-        spans = "".join(
-            f' {name}="{int(value)}"'
-            for name in ("colspan", "rowspan")
-            if (value := element.get(name, "")).isascii() and value.isdigit() and len(value) < 5
-        )
-        text = " ".join("".join(element.itertext()).split())
-        pieces.append(f"<{tag}{spans}>{escape(text)}</{tag}>")
-        return
-    shown = tag in _TABLE_TAGS
-    if shown:
-        pieces.append(f"<{tag}>")
-    for child in element:
-        _write_html(child, pieces)
-    if shown:
-        pieces.append(f"</{tag}>")

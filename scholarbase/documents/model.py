@@ -11,9 +11,11 @@ from typing import Any, Final, Literal, NamedTuple
 
 ParagraphKind = Literal["paragraph", "list", "formula", "caption", "table"]
 FigureKind = Literal["figure", "table"]
-DocumentSource = Literal["jats", "unarxive", "markdown", "s2orc", "text", "pdf"]
+DocumentSource = Literal["jats", "latexml", "unarxive", "markdown", "s2orc", "text", "pdf"]
 
-PRECEDENCE: Final[tuple[DocumentSource, ...]] = ("jats", "unarxive", "markdown", "s2orc", "text", "pdf")
+PRECEDENCE: Final[tuple[DocumentSource, ...]] = (
+    "jats", "latexml", "unarxive", "markdown", "s2orc", "text", "pdf",
+)  # fmt: skip
 """The sources of a text, the most faithful first. Of several texts of one version of a paper, the first is read and
 searched; page images come from the PDF all the same."""
 

@@ -14,9 +14,10 @@ from urllib.parse import unquote
 
 import orjson
 
-from scholarbase.documents import markdown, pdf
+from scholarbase.documents import latexml_tree, markdown, pdf
 from scholarbase.documents.described import Described, arxiv_version, described, read_sidecar
 from scholarbase.documents.jats import read_articles
+from scholarbase.documents.latexml import MARK, read_latexml
 from scholarbase.documents.markdown import read_markdown, read_plain
 from scholarbase.documents.model import BadDocument, DocumentSource, FullText, Metadata
 from scholarbase.documents.pdf import read_pdf
@@ -34,23 +35,34 @@ LINE_SOURCES: Final[frozenset[DocumentSource]] = frozenset({"unarxive", "s2orc"}
 """The sources with a document on each line. A file of JATS has one or several, those of the others are one each."""
 MAX_SIDECAR: Final = 1_000_000
 _START: Final = 1 << 16
+_HTML_START: Final = 1 << 20
+"""Bytes of HTML in which a class of LaTeXML is looked for: styles and scripts may come before the first."""
 _CHUNK: Final = 1 << 18
 _BY_ENDING: Final[dict[str, DocumentSource]] = {".md": "markdown", ".markdown": "markdown", ".txt": "text"}
 _LIMITS: Final[dict[DocumentSource, int]] = {
+    "latexml": latexml_tree.MAX_BYTES,
     "pdf": pdf.MAX_BYTES,
     "markdown": markdown.MAX_BYTES,
     "text": markdown.MAX_BYTES,
 }
 _READERS: Final[dict[DocumentSource, Callable[[bytes], FullText]]] = {
     "pdf": read_pdf,
+    "latexml": read_latexml,
     "markdown": read_markdown,
     "text": read_plain,
     "unarxive": read_unarxive,
     "s2orc": read_s2orc,
 }
+_HTML: Final = re.compile(rb"<html[\s>]", re.IGNORECASE)
 _ARTICLE: Final = re.compile(rb"<(?:[a-z]{1,20}:)?(?:article|pmc-articleset)[\s>]", re.IGNORECASE)
+_ENDINGS: Final = frozenset(
+    {".gz", ".xz", ".zst", ".pdf", ".md", ".markdown", ".txt", ".xml", ".nxml", ".html", ".htm", ".xhtml"}
+)
+_OLD_NUMBER: Final = re.compile(r"([a-z-]{2,8}(?:\.[A-Z]{2})?|)(\d{7}(?:v[1-9]\d{0,3})?)", re.ASCII)
+"""An old id of arXiv as in names of files, with its archive or without."""
 _FORMS: Final = (
-    "JSON lines of unarXive or S2ORC, JATS XML, PDF, Markdown (.md, .markdown) or plain text (.txt) in UTF-8"
+    "JSON lines of unarXive or S2ORC, JATS XML, HTML of LaTeXML as arXiv has it, PDF, Markdown (.md, .markdown) or plain "
+    "text (.txt) in UTF-8"
 )
 
 
@@ -182,7 +194,9 @@ def _read_file(file: DocumentFile) -> FullText | BadDocument:
         sidecar = _sidecar_of(file.path)
         if sidecar is not None:
             full = _with(full, described(read_sidecar(_whole(sidecar, MAX_SIDECAR))))
-        return full if full.ids else _with(full, _of_name(file.path))
+        named = _of_name(file.path)
+        is_same = full.version is None and set(named.ids) & set(full.ids)
+        return full if full.ids and not is_same else _with(full, named)
     except BadDocument as error:
         return error
 
@@ -203,28 +217,26 @@ def _with(full: FullText, known: Described) -> FullText:
 
 
 def _of_name(path: Path) -> Described:
-    """The id that a file's name is: ``2212.11867v2.pdf``, ``10.18653%2Fv1%2FP19-1234.pdf``, ``DOI_10.1000_x.md``."""
+    """The id that a file's name is: ``2212.11867v2.pdf``, ``10.18653%2Fv1%2FP19-1234.pdf``, ``DOI_10.1000_x.md``. Old ids
+    of arXiv may be ``hep-th9901001.html``, or have the archive as a folder, ``hep-th/pdf/9901/9901001v1.pdf``. The id of
+    ``index.html`` is its folder's name."""
     stem = path.name
-    while Path(stem).suffix.lower() in (
-        ".gz",
-        ".xz",
-        ".zst",
-        ".pdf",
-        ".md",
-        ".markdown",
-        ".txt",
-        ".xml",
-        ".nxml",
-    ):
+    while Path(stem).suffix.lower() in _ENDINGS:
         stem = Path(stem).stem
+    folders = [folder.name for folder in path.absolute().parents]
+    if stem.lower() == "index":
+        stem, folders = folders[0], folders[1:]
     name = unquote(stem, errors="strict") if "%" in stem else stem
-    for written in dict.fromkeys((name, name.replace("_", "/"), _prefixed(name))):
+    old = _OLD_NUMBER.fullmatch(name)
+    archives = ([old[1]] if old[1] else folders) if old is not None else []
+    written = [f"{archive}/{old[2]}" for archive in archives if old is not None]
+    for text in dict.fromkeys((name, *written, name.replace("_", "/"), _prefixed(name))):
         try:
-            identifier = parse(written)
+            identifier = parse(text)
         except (InvalidRequest, UnicodeDecodeError):
             continue
-        if identifier.scheme not in ("URL", "Doc") or ":" in written:
-            return Described((str(identifier),), arxiv_version(written))
+        if identifier.scheme not in ("URL", "Doc") or ":" in text:
+            return Described((str(identifier),), arxiv_version(text))
     return Described()
 
 
@@ -252,12 +264,19 @@ def _source_of(path: Path) -> DocumentSource | None:
     if b"%PDF-" in start[:1024] and (ending == ".pdf" or start.startswith(b"%PDF-")):
         source = "pdf"
     elif text.startswith(b"<"):
-        source = "jats" if _ARTICLE.search(text) else None
+        source = _markup_source(path, text)
     elif text.startswith(b"{"):
         source = _json_source(path)
     if source is None and ending in (".pdf",):
         source = "pdf"  # broken, which its reader says
     return source or _BY_ENDING.get(ending)
+
+
+def _markup_source(path: Path, start: bytes) -> Literal["jats", "latexml"] | None:
+    """The source of a file that begins with a tag."""
+    if _HTML.search(start) is None:
+        return "jats" if _ARTICLE.search(start) else None
+    return "latexml" if MARK in start or MARK in _start(path, _HTML_START) else None
 
 
 def _plain_ending(path: Path) -> str:

@@ -158,6 +158,17 @@ class Documents:
             row = connection.execute("SELECT data FROM originals WHERE document = ?", (number,)).fetchone()
             return None if row is None else bytes(row[0])
 
+    def cited(self, number: int, papers: ResolvedFilters) -> list[int | None]:
+        """The paper of each entry of a text's bibliography; None for those that the library does not hold, or that do
+        not pass the filters."""
+        condition, params = filter_sql(papers, "p")
+        sql = f"""
+            SELECT (SELECT p.id FROM papers AS p WHERE p.id = b.paper AND {condition})
+            FROM bibliography b WHERE b.document = ? ORDER BY b.place
+        """
+        with self._pool.lend(*_READING) as connection:
+            return [row[0] for row in connection.execute(sql, [*params, number])]
+
     # -- citation marks ---------------------------------------------------------------------------------
 
     def marks_of(

@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from threading import Lock
 from time import perf_counter
-from typing import Final
+from typing import Final, NamedTuple
 
 from scholarbase.documents import patterns
 from scholarbase.documents.model import Document
@@ -30,6 +30,7 @@ from scholarbase.models.document_responses import (
     TextResponse,
 )
 from scholarbase.models.paging import next_offset
+from scholarbase.models.papers import Paper
 from scholarbase.search.lookup import Lookup
 from scholarbase.search.opening import Opened, Part
 from scholarbase.timing import stages
@@ -39,6 +40,15 @@ READ_CHARACTERS: Final = 100_000
 MATCH_CHARACTERS: Final = 2_000
 """Characters of a match that are shown. A regular expression may match the whole text."""
 _SPACE: Final = re.compile(r"\s")
+
+
+class WholeText(NamedTuple):
+    """A full text with its parts. ``cited`` has the paper of each entry of the bibliography that the library holds."""
+
+    paper: Paper
+    version: int | None
+    document: Document
+    cited: tuple[Paper | None, ...]
 
 
 class Texts(Part):
@@ -168,20 +178,38 @@ class Texts(Part):
         following = next_offset(request.offset, len(results), total)
         return ContextsResponse(self._snapshot, total, following, results, request.fields)
 
+    def whole(
+        self, paper_id: str, version: int | None, as_of: str | None, fields: Sequence[str]
+    ) -> WholeText:
+        """A text as a whole, with ``fields`` of its paper and of the papers that it cites."""
+        documents, text = self.text_of(paper_id, version, as_of)
+        numbers = documents.cited(text.id, ResolvedFilters(last_day=self._lookup.day(as_of)))
+        shown_papers = list(
+            dict.fromkeys([text.paper, *(number for number in numbers if number is not None)])
+        )
+        found = self._catalog.papers(shown_papers, fields, counts=as_of is None)
+        papers: dict[int | None, Paper] = dict(zip(shown_papers, found, strict=True))
+        cited = tuple(papers.get(number) for number in numbers)
+        return WholeText(papers[text.paper], text.version, documents.document(text.id), cited)
+
+    def pdf(self, paper_id: str, version: int | None, as_of: str | None) -> tuple[bytes, int | None]:
+        """The PDF of a paper and its version."""
+        documents = self._open_documents()
+        number = self._lookup.id(paper_id, as_of)
+        texts = self._versions(documents, number, paper_id, version)
+        for text in texts:
+            if text.pages and (original := documents.original(text.id)) is not None:
+                return original, text.version
+        sources = ", ".join(sorted({text.source for text in texts}))
+        which = "" if version is None else f"version {version} of "
+        raise DocumentNotFound(
+            f"The library has no PDF of {which}{paper_id!r} (only {sources}): read its text instead."
+        )
+
     def page(self, request: PageBody) -> bytes:
         """The image of a page."""
-        documents = self._open_documents()
-        number = self._lookup.id(request.paper_id, request.as_of)
-        texts = self._versions(documents, number, request.paper_id, request.version)
-        drawn = next((text for text in texts if text.pages), None)
-        if drawn is None:
-            sources = ", ".join(sorted({text.source for text in texts}))
-            which = "" if request.version is None else f"version {request.version} of "
-            raise DocumentNotFound(
-                f"The library has no PDF of {which}{request.paper_id!r} (only {sources}): read its text instead."
-            )
-        original, start = documents.original(drawn.id), perf_counter()
-        assert original is not None
+        original, _ = self.pdf(request.paper_id, request.version, request.as_of)
+        start = perf_counter()
         with self._drawing:
             # With the first page, since it needs an extra.
             renderer = self._renderer = self._renderer or PageRenderer()

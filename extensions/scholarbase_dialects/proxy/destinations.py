@@ -22,16 +22,24 @@ def _arxiv(path: str, query: str) -> str | None:
 
 def _arxiv_pages(path: str, query: str) -> str | None:
     is_title = path.rstrip("/") == "/search" and ("searchtype", "title") in parse_qsl(query)
-    return "/arxiv-search" if is_title else _arxiv(path, query)
+    return "/arxiv-search" if is_title else _texts(path, query) or _arxiv(path, query)
+
+
+def _texts(path: str, query: str) -> str | None:
+    return "/ar5iv" + path if path.startswith(TEXTS) else None
 
 
 def _is_below(path: str, prefix: str) -> bool:
     return path == prefix or path.startswith(prefix + "/")
 
 
+TEXTS: Final = ("/html/", "/pdf/")
+"""The paths of texts at arXiv. Those that the library does not have come from their host."""
 HOSTS: Final[Mapping[str, Callable[[str, str], str | None]]] = {
     "api.semanticscholar.org": _semantic_scholar,
-    "export.arxiv.org": _arxiv,
+    "export.arxiv.org": lambda path, query: _texts(path, query) or _arxiv(path, query),
+    "ar5iv.labs.arxiv.org": _texts,
+    "ar5iv.org": _texts,
     "arxiv.org": _arxiv_pages,
     "google.serper.dev": lambda path, query: "/serper" + path,
     "api.openalex.org": lambda path, query: "/openalex" + path,
@@ -49,6 +57,11 @@ def library_target(scheme: str, host: str, port: int, target: str) -> str | None
     path, mark, query = target.partition("?")
     found = HOSTS[host](path, query)
     return None if found is None else found + mark + query
+
+
+def may_be_elsewhere(found: str) -> bool:
+    """Whether the host gets a request whose path at the library is ``found`` and that the library answers with 404."""
+    return found.startswith(tuple("/ar5iv" + path for path in TEXTS))
 
 
 def split_authority(text: str, default: int | None = None) -> tuple[str, int]:

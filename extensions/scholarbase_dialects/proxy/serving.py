@@ -28,6 +28,7 @@ from scholarbase_dialects.proxy.destinations import (
     HOSTS,
     PORTS,
     library_target,
+    may_be_elsewhere,
     split_authority,
     split_target,
 )
@@ -278,7 +279,25 @@ class Proxy:
             InvalidRequest: the target of the request is not valid.
             _Refused: the destination cannot be reached, or sends no response.
         """
-        url, is_library = self._destination(request, tunnel)
+        destinations = self._destinations(request, tunnel)
+        for url, is_library in destinations:
+            response = await self._sent(client, request, url, is_library)
+            if response.status_code != 404 or (url, is_library) == destinations[-1]:
+                break
+            await response.aclose()
+        try:
+            status, reason = response.status_code, response.extensions.get("reason_phrase", b"")
+            kept = _kept(response.headers.raw)
+            await client.send(h11.Response(status_code=status, headers=kept, reason=reason))
+            async for data in response.aiter_raw():
+                await client.send(h11.Data(data=data))
+            await client.send(h11.EndOfMessage())
+        finally:
+            await response.aclose()
+
+    async def _sent(
+        self, client: _Client, request: h11.Request, url: httpx.URL, is_library: bool
+    ) -> httpx.Response:
         headers: Headers = []
         if is_library:
             headers = [(name.encode(), value.encode()) for name, value in self._backend.headers.items()]
@@ -295,31 +314,32 @@ class Proxy:
         is_direct = is_library or self._proxy_for(url.scheme, url.host) is None
         transport = self._direct if is_direct else self._proxied[url.scheme]
         try:
-            response = await transport.handle_async_request(outgoing)
+            return await transport.handle_async_request(outgoing)
         except httpx.TransportError as error:
             server = f"The ScholarBase server at {url.host}:{url.port}" if is_library else url.host
             raise _Refused(502, f"{server} cannot be reached: {error or repr(error)}.") from error
-        try:
-            status, reason = response.status_code, response.extensions.get("reason_phrase", b"")
-            kept = _kept(response.headers.raw)
-            await client.send(h11.Response(status_code=status, headers=kept, reason=reason))
-            async for data in response.aiter_raw():
-                await client.send(h11.Data(data=data))
-            await client.send(h11.EndOfMessage())
-        finally:
-            await response.aclose()
 
-    def _destination(self, request: h11.Request, tunnel: str | None) -> tuple[httpx.URL, bool]:
-        """Where a request is sent, and whether that is the library. Raises InvalidRequest."""
+    def _destinations(self, request: h11.Request, tunnel: str | None) -> list[tuple[httpx.URL, bool]]:
+        """Where a request is sent, and whether that is the library: to the second if the first answers 404.
+
+        Raises:
+            InvalidRequest: the target is not valid.
+        """
         target = request.target.decode("ascii", "backslashreplace")
         if tunnel is None or not target.startswith("/"):
             scheme, host, port, target = split_target(target)
         if tunnel is not None:
             scheme, host, port = "https", tunnel, PORTS["https"]
         found = library_target(scheme, host, port, target)
-        if found is not None:
-            return httpx.URL(self._backend.url.rstrip("/") + found), True
-        return httpx.URL(scheme=scheme, host=host, port=port, raw_path=target.encode()), False
+        itself = (httpx.URL(scheme=scheme, host=host, port=port, raw_path=target.encode()), False)
+        if found is None:
+            return [itself]
+        library = (httpx.URL(self._backend.url.rstrip("/") + found), True)
+        return (
+            [library, itself]
+            if request.method in (b"GET", b"HEAD") and may_be_elsewhere(found)
+            else [library]
+        )
 
 
 def _kept(headers: Iterable[tuple[bytes, bytes]], dropped: Iterable[bytes] = ()) -> Headers:

@@ -1,0 +1,135 @@
+"""Parses pages of LaTeXML, such as arXiv's, to a tree without their presentation.
+
+libxml2 parses HTML in linear time, except where it looks for the begin of an element among very many that are open: a page
+with elements more than ``MAX_DEPTH`` levels deep is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+from xml.etree.ElementTree import Element, TreeBuilder
+
+from scholarbase.documents.model import BadDocument
+from scholarbase.extras import require
+
+MAX_BYTES: Final = 80_000_000
+MAX_DEPTH: Final = 250
+"""Levels of elements, formulas included: LaTeXML's own pages have less than 80."""
+MAX_ELEMENTS: Final = 500_000
+"""Elements of a page besides those of formulas in MathML."""
+_CHUNK: Final = 1 << 14
+"""Characters that are parsed at once: as many levels may be open before the depth is checked."""
+_SKIPPED: Final = frozenset(
+    {
+        "button", "footer", "form", "iframe", "nav", "noscript", "object", "script", "select", "style", "svg",
+        "template",
+    }
+)  # fmt: skip
+_SKIPPED_CLASSES: Final = frozenset(
+    {"ltx_TOC", "ltx_ERROR", "ltx_page_header", "ltx_page_footer", "ltx_pagination", "ltx_bib_cited"}
+)
+_KEPT: Final = ("alttext", "class", "colspan", "encoding", "href", "id", "rel", "rowspan")
+_TABLE_CLASSES: Final = {
+    "ltx_tabular": "table", "ltx_thead": "thead", "ltx_tbody": "tbody", "ltx_tfoot": "tfoot", "ltx_tr": "tr",
+    "ltx_td": "td",
+}  # fmt: skip
+_CHARSET: Final = re.compile(rb"charset\s{0,3}=\s{0,3}[\"']?([A-Za-z0-9_.:-]{1,40})")
+
+
+def parse_page(data: bytes) -> Element:
+    """The elements of a page. A formula is a ``math`` element with its TeX as ``alttext``, or with all its content;
+    tables have the names of HTML's, also those inside of paragraphs.
+
+    Raises:
+        BadDocument: it has more than ``MAX_ELEMENTS`` or is too deep.
+        MissingExtra: lxml is not installed.
+    """
+    etree = require("lxml.etree", "documents", "Reading HTML")
+    page = _Page()
+    parser = etree.HTMLParser(target=page)
+    text = _decoded(data)
+    try:
+        for start in range(0, len(text), _CHUNK):
+            parser.feed(text[start : start + _CHUNK])
+        parser.close()
+    except etree.LxmlError as error:
+        raise BadDocument("not-html", f"The HTML cannot be parsed: {str(error)[:200]}.") from error
+    return page.tree()
+
+
+def _decoded(data: bytes) -> str:
+    """The text in UTF-8, else in the encoding that its head names, else in that of Windows."""
+    text = data.removeprefix(b"\xef\xbb\xbf")
+    declared = _CHARSET.search(text[:2048])
+    names = ["utf-8", *([] if declared is None else [declared[1].decode()]), "cp1252"]
+    for name in names:
+        try:
+            return text.decode(name).replace("\0", "")
+        except (UnicodeError, LookupError):
+            continue
+    return text.decode("utf-8", "replace").replace("\0", "")
+
+
+class _Page:
+    """Builds the tree in the events of a parser."""
+
+    def __init__(self) -> None:
+        self._builder = TreeBuilder()
+        self._builder.start("page", {})
+        self._open: list[str] = []
+        """The names in the tree of the elements that are open."""
+        self._depth = 0
+        self._skipped_at = 0
+        """The depth of the element of which nothing is read until it ends; 0 outside of one."""
+        self._is_kept = False
+        """Whether that element itself is in the tree, as formulas are."""
+        self._elements = 0
+
+    def start(self, tag: str, attributes: dict[str, str]) -> None:
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            raise BadDocument("too-deep", f"The HTML has elements more than {MAX_DEPTH} levels deep.")
+        if self._skipped_at:
+            return
+        classes = attributes.get("class", "").split()
+        if tag in _SKIPPED or not _SKIPPED_CLASSES.isdisjoint(classes):
+            self._skipped_at, self._is_kept = self._depth, False
+            return
+        self._elements += 1
+        if self._elements > MAX_ELEMENTS:
+            raise BadDocument("too-long", f"The HTML has more than {MAX_ELEMENTS:,} elements.")
+        if tag == "span":
+            tag = next((_TABLE_CLASSES[name] for name in classes if name in _TABLE_CLASSES), tag)
+        self._builder.start(tag, {name: attributes[name] for name in _KEPT if name in attributes})
+        self._open.append(tag)
+        if tag == "math" and "alttext" in attributes:
+            self._skipped_at, self._is_kept = self._depth, True
+
+    def end(self, tag: str) -> None:
+        if self._depth == self._skipped_at:
+            self._skipped_at = 0
+            if self._is_kept:
+                self._builder.end(self._open.pop())
+        elif not self._skipped_at:
+            self._builder.end(self._open.pop())
+        self._depth -= 1
+
+    def data(self, text: str) -> None:
+        if not self._skipped_at:
+            self._builder.data(text)
+
+    def comment(self, text: str) -> None:
+        """Called by the parser for comments."""
+
+    def pi(self, target: str, text: str | None = None) -> None:
+        """Called by the parser for processing instructions."""
+
+    def close(self) -> None:
+        """Called by the parser at the end."""
+
+    def tree(self) -> Element:
+        while self._open:
+            self._builder.end(self._open.pop())
+        self._builder.end("page")
+        return self._builder.close()

@@ -1,0 +1,305 @@
+"""HTML of LaTeXML: 30 pages that it made of TeX, compared with the TeX; forms of other versions; and hostile pages."""
+
+from __future__ import annotations
+
+import re
+import tarfile
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scholarbase.documents import latexml_tree
+from scholarbase.documents.latexml import read_latexml
+from scholarbase.documents.model import BadDocument, Document, FullText
+from tests.documents.holding import check, marks
+from tests.documents.latexml.expected import Expected, compact, read_tex
+
+PAGES = Path(__file__).parent / "latexml" / "pages.tar.xz"
+ARABIC = ("{article}", "{elsarticle}", "{report}", "{acmart}")
+"""Classes with numbers such as 2.1. LaTeXML numbers sections and tables of others in its own way: appendices of llncs are
+0.A, tables of revtex have Arabic numbers."""
+BEGIN = '<!DOCTYPE html><html><body><article class="ltx_document">'
+
+
+class Pair(NamedTuple):
+    name: str
+    tex: str
+    expected: Expected
+    full: FullText
+
+
+@cache
+def pairs() -> list[Pair]:
+    with tarfile.open(PAGES) as archive:
+        files = {one.name: archive.extractfile(one).read() for one in archive if one.isfile()}  # type: ignore[union-attr]
+    made = []
+    for name in sorted(one for one in files if one.endswith(".tex")):
+        tex = files[name].decode()
+        full = read_latexml(files[name.replace(".tex", ".html")])
+        made.append(Pair(name, tex, read_tex(tex), full))
+    return made
+
+
+def compared(expected: Iterable[object], read: Iterable[object]) -> tuple[int, int, list[object]]:
+    """How many of the expected ones were read, how many are of one side at least, and those that are of one only."""
+    left, right = Counter(expected), Counter(read)
+    differing = [*(left - right).elements(), *(right - left).elements()]
+    return sum((left & right).values()), sum((left | right).values()), differing
+
+
+def sections_of(pair: Pair) -> tuple[list[object], list[object]]:
+    document = pair.full.document
+    read: list[object] = [
+        (one.number or "", compact(one.title))
+        for one in document.sections
+        if one.title not in ("Abstract", "Acknowledgements")
+    ]
+    expected: list[object] = [
+        (number, title)
+        for number, (_, title) in zip(pair.expected.numbers, pair.expected.sections, strict=True)
+    ]
+    if not any(name in pair.tex for name in ARABIC):
+        expected, read = [title for _, title in expected], [title for _, title in read]  # type: ignore[misc]
+    return list(enumerate(expected)), list(enumerate(read))
+
+
+def formulas_of(pair: Pair) -> tuple[list[object], list[object]]:
+    found = [
+        compact(one)
+        for paragraph in texts_of(pair.full.document)
+        for one in re.findall(r"\$([^$]+)\$", paragraph)
+    ]
+    return list(pair.expected.formulas.elements()), list(found)
+
+
+def texts_of(document: Document) -> Iterator[str]:
+    for paragraph in document.paragraphs:
+        yield from document.text[paragraph.start : paragraph.end].split("\n")
+    yield from (section.title for section in document.sections)
+
+
+def captions_of(pair: Pair) -> tuple[list[object], list[object]]:
+    has_numbers = any(name in pair.tex for name in ARABIC) and "{report}" not in pair.tex
+    expected: list[object] = [
+        (kind, number if has_numbers else "", text)
+        for kind, number, text in pair.expected.captions
+        if kind != "algorithm"
+    ]
+    read: list[object] = [
+        (one.kind, one.label.partition(" ")[2] if has_numbers else "", compact(one.caption))
+        for one in pair.full.document.figures
+    ]
+    return expected, read
+
+
+def footnotes_of(pair: Pair) -> tuple[list[object], list[object]]:
+    paragraphs = (pair.full.document.text[one.start : one.end] for one in pair.full.document.paragraphs)
+    read = [compact(one.partition(": ")[2]) for one in paragraphs if one.startswith("Footnote")]
+    return list(pair.expected.footnotes), list(read)
+
+
+def references_of(pair: Pair) -> tuple[list[object], list[object]]:
+    entries = pair.full.document.bibliography
+    if pair.expected.references:
+        return list(pair.expected.references), [compact(one.text) for one in entries]
+    titles = re.findall(r" title=\{([^}]*)\}", bibtex())
+    return [one.lower() for one in titles], [(one.title or "").lower() for one in entries]
+
+
+def ids_of(pair: Pair) -> tuple[list[object], list[object]]:
+    read: list[object] = [id_ for one in pair.full.document.bibliography for id_ in one.ids]
+    if pair.expected.references:
+        return [one for ids in pair.expected.ids for one in ids], read
+    return ["DOI:10.18653/v1/n19-1423", "arXiv:1706.03762"], read
+
+
+def citations_of(pair: Pair) -> tuple[list[object], list[object]]:
+    document = pair.full.document
+    keys = pair.expected.keys or [key_of(one.title or "") for one in document.bibliography]
+    return list(pair.expected.citations.elements()), [keys[one.entry] for one in document.citations]
+
+
+@cache
+def bibtex() -> str:
+    with tarfile.open(PAGES) as archive:
+        file = archive.extractfile("refs.bib")
+        assert file is not None
+        return file.read().decode()
+
+
+def key_of(title: str) -> str:
+    match = re.search(rf"\{{(k\d),[^@]*title=\{{{re.escape(title)}\}}", bibtex(), re.IGNORECASE)
+    return match[1] if match else ""
+
+
+PARTS = {
+    "sections": sections_of,
+    "formulas": formulas_of,
+    "captions": captions_of,
+    "footnotes": footnotes_of,
+    "references": references_of,
+    "ids": ids_of,
+    "citations": citations_of,
+}
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_30_pages_have_what_their_tex_has(part: str) -> None:
+    same = total = 0
+    differing: list[tuple[str, list[object]]] = []
+    for pair in pairs():
+        some, of, others = compared(*PARTS[part](pair))
+        same, total = same + some, total + of
+        differing += [(pair.name, others)] if others else []
+    assert len(pairs()) == 30
+    assert same / total >= 0.99, f"{same} of {total} {part}: {differing}"
+
+
+def test_offsets_and_parts_of_the_30_pages_agree() -> None:
+    for pair in pairs():
+        check(pair.full.document)
+
+
+def test_a_page_of_arxiv_names_its_paper_and_version() -> None:
+    page = """<!DOCTYPE html><html lang="en"><head><base href="/html/2402.08954v1/"/></head><body>
+    <header><nav><a href="#S1">1 Introduction</a></nav></header><div class="ltx_page_main">
+    <div id="target-section"><a id="license-tr">License: CC BY 4.0</a>
+    <div id="watermark-tr">arXiv:2402.08954v3 [cs.CV] 14 Feb 2024</div></div>
+    <article class="ltx_document"><h1 class="ltx_title ltx_title_document">A title</h1>
+    <div class="ltx_authors"><span class="ltx_creator ltx_role_author"><span class="ltx_personname">
+     Ada Lovelace<sup>1</sup>, Carl Gau&szlig;<sup>2</sup> and Kurt G&ouml;del<br>1 London 2 G&ouml;ttingen</span></span></div>
+    <div class="ltx_abstract"><h6 class="ltx_title ltx_title_abstract">Abstract.</h6><p class="ltx_p">Short.</p></div>
+    <div class="ltx_para" id="p1"><p class="ltx_p">No section <cite class="ltx_cite">
+    <sup class="ltx_sup"><a class="ltx_ref" href="https://arxiv.org/html/2402.08954v3#bib.bib1">1</a></sup></cite>.</p></div>
+    <section class="ltx_bibliography" id="bib"><ul class="ltx_biblist"><li class="ltx_bibitem" id="bib.bib1">
+    <span class="ltx_tag ltx_tag_bibitem">1</span><span class="ltx_bibblock">J. Doe. Ideas. 1999. hep-th/9901001</span></li>
+    </ul></section></article></div><footer>Report an issue</footer></body></html>"""
+    full = read_latexml(page.encode())
+    assert full.ids == ("arXiv:2402.08954",)
+    assert full.version == 3
+    assert full.metadata.title == "A title"
+    assert full.metadata.authors == ("Ada Lovelace", "Carl Gauß", "Kurt Gödel")
+    assert full.metadata.abstract == "Short."
+    assert full.document.text == "Abstract\n\nShort.\n\nText\n\nNo section [1]."
+    assert marks(full.document) == ["[1]"]
+    assert full.document.bibliography[0].ids == ("arXiv:hep-th/9901001",)
+    check(full.document)
+
+
+def test_a_page_of_ar5iv_has_formulas_with_annotations() -> None:
+    page = f"""<!DOCTYPE html><html><head><title>[2301.00001] A</title>
+    <link rel="canonical" href="https://ar5iv.labs.arxiv.org/html/2301.00001"></head><body>{BEGIN}
+    <section class="ltx_section"><h2 class="ltx_title ltx_title_section"><span class="ltx_tag">1 </span>A</h2>
+    <div class="ltx_para"><p class="ltx_p">So <math id="m"><semantics><mrow><mi>x</mi></mrow><annotation-xml
+    encoding="MathML-Content"><ci>x</ci></annotation-xml><annotation encoding="application/x-tex">x^{{2}}%
+    \\alpha</annotation></semantics></math> and <math><mi>y</mi><mo>=</mo><mn>1</mn></math>
+    <span class="ltx_ERROR undefined">\\badcommand</span>hold.</p></div></section></article></body></html>"""
+    full = read_latexml(page.encode())
+    assert full.ids == ("arXiv:2301.00001",)
+    assert full.document.text == "1 A\n\nSo $x^{2}\\alpha$ and $y=1$ hold."
+
+
+def test_footnotes_and_figures_inside_of_text_come_after_it() -> None:
+    page = f"""{BEGIN}<div class="ltx_para"><p class="ltx_p">One<span class="ltx_note ltx_role_footnote"><sup
+    class="ltx_note_mark">1</sup><span class="ltx_note_outer"><span class="ltx_note_content"><sup
+    class="ltx_note_mark">1</sup><span class="ltx_tag ltx_tag_note">1</span>A note.</span></span></span> two.</p>
+    <ul class="ltx_itemize"><li class="ltx_item"><span class="ltx_tag ltx_tag_item">(i)</span><div class="ltx_para"><p
+    class="ltx_p">item</p></div><figure class="ltx_figure"><figcaption class="ltx_caption"><span class="ltx_tag">Figure 1:
+    </span>A cat.</figcaption></figure></li></ul></div>"""
+    document = read_latexml(page.encode()).document
+    assert document.text == "One two.\n\nFootnote 1: A note.\n\n(i) item\n\nFigure 1: A cat."
+    assert [(one.label, one.caption) for one in document.figures] == [("Figure 1", "A cat.")]
+
+
+def test_tables_keep_spans_citations_and_tables_in_cells() -> None:
+    page = f"""{BEGIN}<figure class="ltx_table"><figcaption class="ltx_caption">No number</figcaption>
+    <span class="ltx_tabular"><span class="ltx_tbody"><span class="ltx_tr"><span class="ltx_td" rowspan="2">a &lt; b</span>
+    <span class="ltx_td"><table class="ltx_tabular"><tr><td>in</td><td>side</td></tr></table></span></span>
+    <span class="ltx_tr"><span class="ltx_td"><cite><a href="#bib.bib7">Doe</a></cite></span></span></span></span></figure>
+    <section class="ltx_bibliography"><ul><li class="ltx_bibitem" id="bib.bib7">J. Doe</li></ul></section>"""
+    document = read_latexml(page.encode()).document
+    assert document.text == "Table 1: No number\n\na < b | in side\nDoe"
+    assert document.figures[0].html == (
+        '<table><tbody><tr><td rowspan="2">a &lt; b</td><td>in side</td></tr><tr><td>Doe</td></tr></tbody></table>'
+    )
+    assert marks(document) == ["Doe"]
+
+
+def test_other_encodings_are_read() -> None:
+    page = f'<html><head><meta charset="iso-8859-2"></head>{BEGIN}<p class="ltx_p">Erdős</p></article></html>'
+    assert read_latexml(page.encode("iso-8859-2")).document.text == "Erdős"
+    assert read_latexml(page.replace("iso-8859-2", "nonsense").encode("utf-8-sig")).document.text == "Erdős"
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ("<div>" * 100_000, "too-deep"),
+        ("<div>" * 100_000 + "</span>" * 100_000, "too-deep"),
+        ("<math>" + "<mrow>" * 100_000, "too-deep"),
+        ('<math alttext="x">' + "<mrow>" * 100_000, "too-deep"),
+        ("<i></i>" * 600_000, "too-long"),
+        ('<section class="ltx_section"><h2 class="ltx_title">a</h2></section>' * 50_001, "too-many-parts"),
+    ],
+)
+def test_hostile_pages_are_refused(content: str, reason: str) -> None:
+    with pytest.raises(BadDocument) as caught:
+        read_latexml((BEGIN + content).encode())
+    assert caught.value.reason == reason
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "<script>" + "<p>text" * 10_000 + "</script>",
+        "<style>" + "p{}" * 10_000 + "</style>",
+        "<!--" + "<p>text" * 10_000,
+        '<p title="' + "x" * 1_000_000 + '"></p>',
+        "<svg>" + "<text>label</text>" * 10_000 + "</svg>",
+        "<p></p>" * 10_000 + "</section>" * 10_000,
+    ],
+)
+def test_what_is_no_text_is_skipped(content: str) -> None:
+    assert read_latexml((BEGIN + content + "</article>").encode()).document.text == ""
+
+
+def test_entities_are_only_those_of_html() -> None:
+    page = (
+        '<!DOCTYPE html [<!ENTITY a "bbbb"><!ENTITY f SYSTEM "file:///etc/passwd">]>'
+        + BEGIN
+        + "<p>&a;&f;&lt;</p>"
+    )
+    assert read_latexml(page.encode()).document.text == "&a;&f;<"
+
+
+def test_nesting_below_the_limit_is_read() -> None:
+    for tag in ("div", "section", 'figure class="ltx_figure"', 'span class="ltx_note"', "sup"):
+        page = BEGIN + f"<{tag}>" * (latexml_tree.MAX_DEPTH - 5) + "x"
+        assert "x" in read_latexml(page.encode()).document.text
+
+
+def test_other_html_is_refused() -> None:
+    with pytest.raises(BadDocument) as caught:
+        read_latexml(b"<html><body><p>A page</p></body></html>")
+    assert caught.value.reason == "not-latexml"
+
+
+PIECE = st.sampled_from(
+    ["<p>", "</p>", '<section class="ltx_section">', "</section>", '<h2 class="ltx_title">', "</h2>", "text ", "&lt;",
+     '<figure class="ltx_figure">', "</figure>", "<figcaption>", '<span class="ltx_tag">', "</span>", "<math>", "</math>",
+     '<math alttext="x">', '<cite><a href="#b">', "</a></cite>", '<li class="ltx_bibitem" id="b">', "</li>", "<sup>",
+     '<ul class="ltx_itemize">', "</ul>", '<span class="ltx_note">', '<table class="ltx_tabular">', "<tr><td>", "</table>",
+     '<div class="ltx_abstract">', "</div>", '<div class="ltx_theorem">', "<pre>a\nb</pre>", '<tr class="ltx_eqn_row">']
+)  # fmt: skip
+
+
+@given(st.lists(PIECE, max_size=30))
+@settings(max_examples=200)
+def test_any_order_of_elements_gives_a_consistent_document(pieces: list[str]) -> None:
+    check(read_latexml((BEGIN + "".join(pieces)).encode()).document)
