@@ -1,8 +1,8 @@
 """Pages and PDFs of papers as ar5iv and arXiv serve them (https://ar5iv.labs.arxiv.org, https://arxiv.org/html).
 
-A page has the elements and classes of LaTeXML that programs read: sections with their titles, paragraphs, citation marks
-that lead to the entries of the bibliography, and of each entry three blocks, as BibTeX's styles write them: authors, title,
-and the rest. It is made of the library's full text of any source.
+A page has the elements and classes of LaTeXML that programs read: sections with their titles, paragraphs, citation
+marks that lead to the entries of the bibliography, and of each entry three blocks, as BibTeX's styles write them:
+authors, title, and the rest. It is made of the library's full text of any source.
 """
 
 from __future__ import annotations

@@ -1,14 +1,13 @@
 """Reads HTML of LaTeXML, as arXiv and ar5iv have it: one page is one paper (https://math.nist.gov/~BMiller/LaTeXML).
 
-The parts of a page are told apart by their classes (``ltx_section``, ``ltx_bibitem``), as one part may be a ``div`` or a
-``span``. Formulas are the TeX that LaTeXML keeps with each of them.
+The parts of a page are told apart by their classes (``ltx_section``, ``ltx_bibitem``), as one part may be a ``div`` or
+a ``span``. Formulas are the TeX that LaTeXML keeps with each of them.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import lru_cache
 from typing import Final
 from xml.etree.ElementTree import Element
 
@@ -16,7 +15,20 @@ from scholarbase.bibliographies.ids import find_ids
 from scholarbase.bibliographies.years import years_in
 from scholarbase.documents.building import DocumentBuilder, Inline, InlineBuilder, known_ids
 from scholarbase.documents.described import arxiv_version
-from scholarbase.documents.latexml_tree import parse_page
+from scholarbase.documents.latexml_tree import (
+    BLOCKS,
+    HEADINGS,
+    SEPARATED,
+    caption_of,
+    classes_of,
+    has_class,
+    parse_page,
+    role_of,
+    table_rows,
+    tabulars_of,
+    tag_of,
+    title_of,
+)
 from scholarbase.documents.model import (
     BadDocument,
     BibliographyEntry,
@@ -30,59 +42,6 @@ from scholarbase.documents.tables import html_of
 
 MARK: Final = b"ltx_"
 """What the classes of LaTeXML begin with."""
-_ROLES: Final = {
-    **dict.fromkeys(
-        ("ltx_part", "ltx_chapter", "ltx_section", "ltx_subsection", "ltx_subsubsection", "ltx_paragraph",
-         "ltx_subparagraph", "ltx_appendix", "ltx_index", "ltx_glossary", "ltx_acknowledgements"),
-        "section",
-    ),
-    **dict.fromkeys(("ltx_figure", "ltx_table", "ltx_float"), "float"),
-    **dict.fromkeys(("ltx_equation", "ltx_equationgroup"), "equation"),
-    **dict.fromkeys(("ltx_itemize", "ltx_enumerate", "ltx_description", "ltx_inline-itemize"), "list"),
-    **dict.fromkeys(("ltx_theorem", "ltx_proof"), "theorem"),
-    **dict.fromkeys(
-        ("ltx_authors", "ltx_bibliography", "ltx_biblist", "ltx_dates", "ltx_title_document", "ltx_rule"), "skipped"
-    ),
-    **dict.fromkeys(("ltx_keywords", "ltx_classification"), "keywords"),
-    "ltx_abstract": "abstract",
-    "ltx_listing": "lines",
-    "ltx_note": "note",
-    "ltx_tabular": "tabular",
-}  # fmt: skip
-_BLOCKS: Final = frozenset(
-    {
-        "section",
-        "float",
-        "equation",
-        "list",
-        "theorem",
-        "abstract",
-        "keywords",
-        "lines",
-        "tabular",
-        "container",
-    }
-)
-_CONTAINERS: Final = frozenset(
-    {"article", "blockquote", "center", "dd", "div", "figure", "main", "p", "section"}
-)
-_CONTAINER_CLASSES: Final = frozenset({"ltx_block", "ltx_inline-block", "ltx_minipage", "ltx_p", "ltx_para"})
-_SEPARATED: Final = _CONTAINERS | {
-    "br",
-    "dt",
-    "h1",
-    "h2",
-    "h3",
-    "h4",
-    "h5",
-    "h6",
-    "li",
-    "td",
-    "th",
-    "tr",
-    "pre",
-}
-_HEADINGS: Final = frozenset({"h1", "h2", "h3", "h4", "h5", "h6"})
 _BULLETS: Final = "•◦–—-∗*⁃·∙○■▪▶►○∎"
 _ENDS: Final = "∎□■ \n"
 """What ends a proof, and is no paragraph."""
@@ -102,9 +61,9 @@ def read_latexml(data: bytes) -> FullText:
         MissingExtra: lxml is not installed.
     """
     page = parse_page(data)
-    article = next((one for one in page.iter("article") if _has(one, "ltx_document")), None)
+    article = next((one for one in page.iter("article") if has_class(one, "ltx_document")), None)
     if article is None:
-        article = next((one for one in page.iter() if _has(one, "ltx_document", "ltx_page_main")), None)
+        article = next((one for one in page.iter() if has_class(one, "ltx_document", "ltx_page_main")), None)
     if article is None:
         raise BadDocument(
             "not-latexml", "The HTML has no element of the class ltx_document, as LaTeXML writes it."
@@ -118,53 +77,12 @@ def _ids_of(page: Element) -> tuple[tuple[str, ...], int | None]:
     """The arXiv id and version of a page: of the stamp on its margin, or of the page's address in its head."""
     stamps = ["".join(one.itertext()).split() for one in page.iter("div") if one.get("id") == "watermark-tr"]
     names = [words[0] for words in stamps if words]
-    links = [one for one in page.iter("base")] + [
-        one for one in page.iter("link") if one.get("rel") == "canonical"
-    ]
+    links = list(page.iter("base")) + [one for one in page.iter("link") if one.get("rel") == "canonical"]
     names += [match[1] for one in links if (match := _PAGE_LINK.search(one.get("href", "")))]
     for name in names:
         if ids := known_ids([name if name.startswith("arXiv:") else f"arXiv:{name}"]):
             return tuple(ids), arxiv_version(name.removeprefix("arXiv:"))
     return (), None
-
-
-def _classes(element: Element) -> list[str]:
-    return element.get("class", "").split()
-
-
-def _has(element: Element, *names: str) -> bool:
-    classes = _classes(element)
-    return any(name in classes for name in names)
-
-
-def _role(element: Element) -> str:
-    return _role_of(element.tag, element.get("class", "")[:500])
-
-
-@lru_cache(1000)
-def _role_of(tag: str, names: str) -> str:
-    classes = names.split()
-    for name in classes:
-        if (role := _ROLES.get(name)) is not None:
-            return role
-    if tag == "pre":
-        return "lines"
-    if tag == "table":
-        return "tabular"
-    if tag in ("ul", "ol", "dl"):
-        return "list"
-    if tag in _HEADINGS or tag in ("figcaption", "caption"):
-        return "skipped"
-    return "container" if tag in _CONTAINERS or not _CONTAINER_CLASSES.isdisjoint(classes) else ""
-
-
-def _title_of(element: Element) -> Element | None:
-    return next((child for child in element if child.tag in _HEADINGS and _has(child, "ltx_title")), None)
-
-
-def _tag_of(element: Element | None) -> Element | None:
-    """The tag of a title, caption, item or equation: its number or label."""
-    return None if element is None else next((one for one in element.iter() if _has(one, "ltx_tag")), None)
 
 
 class _Reader:
@@ -190,10 +108,10 @@ class _Reader:
     # -- front and back -------------------------------------------------------------------------------------
 
     def _metadata(self) -> Metadata:
-        title = next((one for one in self._article.iter("h1") if _has(one, "ltx_title_document")), None)
-        abstract = next((one for one in self._article.iter() if _has(one, "ltx_abstract")), None)
-        content = [] if abstract is None else [one for one in abstract if one.tag not in _HEADINGS]
-        names = (one for one in self._article.iter() if _has(one, "ltx_personname"))
+        title = next((one for one in self._article.iter("h1") if has_class(one, "ltx_title_document")), None)
+        abstract = next((one for one in self._article.iter() if has_class(one, "ltx_abstract")), None)
+        content = [] if abstract is None else [one for one in abstract if one.tag not in HEADINGS]
+        names = (one for one in self._article.iter() if has_class(one, "ltx_personname"))
         return Metadata(
             title=self._text(title) or None,
             abstract=" ".join(filter(None, map(self._text, content))) or None,
@@ -206,7 +124,7 @@ class _Reader:
         for child in element:
             if child.tag == "br":
                 break
-            if child.tag not in ("sup", "math") and _role(child) != "note":
+            if child.tag not in ("sup", "math") and role_of(child) != "note":
                 pieces.append(self._text(child))
             pieces.append(child.tail or "")
         for name in _NAMES.split("".join(pieces).strip()):
@@ -215,23 +133,23 @@ class _Reader:
                 yield " ".join(words)
 
     def _entries(self) -> Iterator[BibliographyEntry]:
-        items = (one for one in self._article.iter("li") if _has(one, "ltx_bibitem"))
+        items = (one for one in self._article.iter("li") if has_class(one, "ltx_bibitem"))
         for place, item in enumerate(items):
             if (name := item.get("id")) is not None:
                 self._refs.setdefault(name, place)
             yield self._entry(item)
 
     def _entry(self, item: Element) -> BibliographyEntry:
-        blocks = [self._text(one) for one in item if _has(one, "ltx_bibblock")]
+        blocks = [self._text(one) for one in item if has_class(one, "ltx_bibblock")]
         if not blocks:
-            blocks = [self._text(one) for one in item if not _has(one, "ltx_tag")] or [item.text or ""]
+            blocks = [self._text(one) for one in item if not has_class(one, "ltx_tag")] or [item.text or ""]
         text = " ".join(filter(None, blocks))
-        parts = {name: one for one in item.iter() for name in _classes(one) if name.startswith("ltx_bib_")}
+        parts = {name: one for one in item.iter() for name in classes_of(one) if name.startswith("ltx_bib_")}
         title = self._text(parts.get("ltx_bib_title"))
         if not title and len(blocks) > 2:  # of BibTeX's styles: authors, title, where it was published
             title = blocks[1].strip("\u201c\u201d\"' ").rstrip(".,")
         links = [href for one in item.iter("a") if (href := one.get("href", "")).startswith("http")]
-        links += [f"arXiv:{self._text(one)}" for one in item.iter() if _has(one, "ltx_bib_external")]
+        links += [f"arXiv:{self._text(one)}" for one in item.iter() if has_class(one, "ltx_bib_external")]
         ids = [*known_ids(links), *(str(one.id) for one in find_ids(text))]
         year = years_in(self._text(parts.get("ltx_bib_year")))[0]
         return BibliographyEntry(
@@ -244,14 +162,14 @@ class _Reader:
     # -- sections and blocks --------------------------------------------------------------------------------
 
     def _section(self, element: Element, level: int, name: str = "") -> None:
-        heading = _title_of(element)
-        tag = _tag_of(heading)
+        heading = title_of(element)
+        tag = tag_of(heading)
         number = self._text(tag).rstrip(".:") if tag is not None else ""
         title = InlineBuilder()
         if heading is not None:
             self._fill_children(title, heading, skipped=tag)
         inline = title.build()
-        if name or _has(element, "ltx_acknowledgements"):
+        if name or has_class(element, "ltx_acknowledgements"):
             inline = Inline(inline.text.rstrip(".:") or name, inline.citations)
         if inline.text or number:
             self._builder.heading(inline, level=level, number=_NUMBER_WORD.sub("", number) or None)
@@ -263,8 +181,8 @@ class _Reader:
         building = InlineBuilder()
         building.add(element.text or "")
         for child in element:
-            role = "" if child in skipped else _role(child)
-            if role in _BLOCKS:
+            role = "" if child in skipped else role_of(child)
+            if role in BLOCKS:
                 self._paragraph(building.build(), level)
                 building = InlineBuilder()
                 self._block(child, role, level)
@@ -277,7 +195,7 @@ class _Reader:
         match role:
             case "section":
                 self._is_abstract_open = False
-                self._section(element, 1 if _has(element, "ltx_acknowledgements") else level)
+                self._section(element, 1 if has_class(element, "ltx_acknowledgements") else level)
             case "abstract":
                 self._section(element, 1, "Abstract")
                 self._is_abstract_open = True
@@ -319,18 +237,18 @@ class _Reader:
         while self._after:
             after, self._after = self._after, []
             for element in after:
-                if _role(element) == "float":
+                if role_of(element) == "float":
                     self._float(element, level)
                 else:
                     self._note(element)
 
     def _note(self, element: Element) -> None:
-        content = next((one for one in element.iter() if _has(one, "ltx_note_content")), element)
-        tag = _tag_of(content)
+        content = next((one for one in element.iter() if has_class(one, "ltx_note_content")), element)
+        tag = tag_of(content)
         building = InlineBuilder()
         building.add(content.text or "")
         for child in content:
-            if child is not tag and not _has(child, "ltx_note_mark", "ltx_note_type"):
+            if child is not tag and not has_class(child, "ltx_note_mark", "ltx_note_type"):
                 self._fill(building, child)
             building.add(child.tail or "")
         if (inline := building.build()).text:
@@ -340,7 +258,7 @@ class _Reader:
             )
 
     def _theorem(self, element: Element, level: int) -> None:
-        heading = _title_of(element)
+        heading = title_of(element)
         self._lead = f"{self._lead} {self._text(heading)}".strip()
         self._contents(element, level)
         if self._lead:
@@ -355,9 +273,9 @@ class _Reader:
     def _items(self, building: InlineBuilder, element: Element) -> None:
         """A line for each item, with the items of lists inside of it."""
         for item in element:
-            if item.tag in ("li", "dt") or _has(item, "ltx_item") and item.tag != "dd":
+            if item.tag in ("li", "dt") or (has_class(item, "ltx_item") and item.tag != "dd"):
                 building.line_break()
-            tag = next((one for one in item if _has(one, "ltx_tag")), None)
+            tag = next((one for one in item if has_class(one, "ltx_tag")), None)
             label = self._text(tag)
             if label.strip(_BULLETS):
                 building.add(f"{label} ")
@@ -368,10 +286,10 @@ class _Reader:
                 building.add(child.tail or "")
 
     def _item_part(self, building: InlineBuilder, element: Element) -> None:
-        if _role(element) == "list":
+        if role_of(element) == "list":
             self._items(building, element)
             building.line_break()
-        elif _role(element) == "container":
+        elif role_of(element) == "container":
             building.add(" ")
             building.add(element.text or "")
             for child in element:
@@ -383,7 +301,7 @@ class _Reader:
 
     def _lines(self, element: Element) -> Inline:
         """Code and algorithms, with a line for each of theirs."""
-        lines = [one for one in element.iter() if _has(one, "ltx_listingline")]
+        lines = [one for one in element.iter() if has_class(one, "ltx_listingline")]
         building = InlineBuilder()
         for line in lines:
             building.line_break()
@@ -396,9 +314,7 @@ class _Reader:
 
     def _equation(self, element: Element) -> Inline:
         """A line for each row: its formulas as one, and its number."""
-        rows = [one for one in element.iter("tr")] or [
-            one for one in element.iter() if _has(one, "ltx_eqn_row")
-        ]
+        rows = list(element.iter("tr")) or [one for one in element.iter() if has_class(one, "ltx_eqn_row")]
         building = InlineBuilder()
         for row in rows or [element]:
             building.line_break()
@@ -409,25 +325,25 @@ class _Reader:
         if next(row.iter("math"), None) is None:
             return self._text(row)
         tex = " ".join(filter(None, (self._tex(one) for one in row.iter("math"))))
-        return " ".join(filter(None, (f"${tex}$" if tex else "", self._text(_tag_of(row)))))
+        return " ".join(filter(None, (f"${tex}$" if tex else "", self._text(tag_of(row)))))
 
     # -- figures and tables ---------------------------------------------------------------------------------
 
     def _float(self, element: Element, level: int, outer: str = "") -> None:
         """A figure, a table or an algorithm: its caption comes first, then what it contains."""
-        caption = _caption_of(element)
-        tag = _tag_of(caption)
+        caption = caption_of(element)
+        tag = tag_of(caption)
         label = self._text(tag).rstrip(".: ")
         if label.startswith("(") and outer:
             label = f"{outer}{label}"
-        kind: FigureKind = "table" if _has(element, "ltx_table") else "figure"
+        kind: FigureKind = "table" if has_class(element, "ltx_table") else "figure"
         if caption is not None:
             self._begin_text()
             building = InlineBuilder()
             self._fill_children(building, caption, skipped=tag)
             inline = building.build()
-            if _has(element, "ltx_table", "ltx_figure"):
-                html = "".join(html_of(one, self._text) for one in _tabulars(element))
+            if has_class(element, "ltx_table", "ltx_figure"):
+                html = "".join(html_of(one, self._text) for one in tabulars_of(element))
                 self._builder.captioned(kind, label or self._builder.label(kind), inline, html or None)
             else:
                 named = Inline(f"{label}: " if label and inline.text else label, [])
@@ -439,14 +355,14 @@ class _Reader:
         building = InlineBuilder()
         building.add(element.text or "")
         for child in element:
-            role = _role(child)
+            role = role_of(child)
             if child is caption or role == "skipped":
                 pass
             elif role == "float":
                 self._float(child, level, label)
             elif role == "container":
                 self._float_contents(child, level, label, caption)
-            elif role in _BLOCKS:
+            elif role in BLOCKS:
                 self._block(child, role, level)
             else:
                 self._fill(building, child)
@@ -456,7 +372,7 @@ class _Reader:
     def _table(self, element: Element, level: int) -> None:
         """A line for each row, its cells separated by bars."""
         building = InlineBuilder()
-        for row in _rows(element):
+        for row in table_rows(element):
             cells = [cell for cell in row if cell.tag in ("td", "th")]
             if any(len(cell) or (cell.text or "").strip() for cell in cells):
                 building.line_break()
@@ -482,7 +398,7 @@ class _Reader:
             tex = self._tex(element)
             building.add(f"${tex}$" if tex else "")
             return
-        match _role(element):
+        match role_of(element):
             case "note" | "float":
                 self._after.append(element)
             case "equation":
@@ -490,7 +406,7 @@ class _Reader:
             case _ if element.tag == "a" and (place := self._cited(element)) is not None:
                 self._cite(building, element, place)
             case _:
-                space = " " if element.tag in _SEPARATED else ""
+                space = " " if element.tag in SEPARATED else ""
                 building.add(space)
                 self._fill_children(building, element)
                 building.add(space)
@@ -537,34 +453,3 @@ def _joined(first: Inline, second: Inline) -> Inline:
     size = len(first.text)
     moved = [(start + size, end + size, entry) for start, end, entry in second.citations]
     return Inline(first.text + second.text, [*first.citations, *moved])
-
-
-def _inner(element: Element) -> Iterator[Element]:
-    """The elements in a figure that are not in a figure inside of it."""
-    for child in element:
-        if _role(child) != "float":
-            yield child
-            yield from _inner(child)
-
-
-def _caption_of(element: Element) -> Element | None:
-    return next((one for one in _inner(element) if one.tag in ("figcaption", "caption")), None)
-
-
-def _rows(table: Element) -> Iterator[Element]:
-    """The rows of a table, without those of tables in its cells."""
-    for child in table:
-        if child.tag == "tr":
-            yield child
-        elif child.tag in ("thead", "tbody", "tfoot"):
-            yield from _rows(child)
-
-
-def _tabulars(element: Element) -> Iterator[Element]:
-    """The outermost tables in a figure."""
-    for child in element:
-        role = _role(child)
-        if role == "tabular":
-            yield child
-        elif role != "float":
-            yield from _tabulars(child)

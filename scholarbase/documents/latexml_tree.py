@@ -1,12 +1,14 @@
-"""Parses pages of LaTeXML, such as arXiv's, to a tree without their presentation.
+"""Parses pages of LaTeXML, such as arXiv's, to a tree without their presentation, and tells what its elements are.
 
-libxml2 parses HTML in linear time, except where it looks for the begin of an element among very many that are open: a page
-with elements more than ``MAX_DEPTH`` levels deep is refused.
+libxml2 parses HTML in linear time, except where it looks for the begin of an element among very many that are open: a
+page with elements more than ``MAX_DEPTH`` levels deep is refused.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from functools import lru_cache
 from typing import Final
 from xml.etree.ElementTree import Element, TreeBuilder
 
@@ -34,6 +36,59 @@ _TABLE_CLASSES: Final = {
     "ltx_tabular": "table", "ltx_thead": "thead", "ltx_tbody": "tbody", "ltx_tfoot": "tfoot", "ltx_tr": "tr",
     "ltx_td": "td",
 }  # fmt: skip
+_ROLES: Final = {
+    **dict.fromkeys(
+        ("ltx_part", "ltx_chapter", "ltx_section", "ltx_subsection", "ltx_subsubsection", "ltx_paragraph",
+         "ltx_subparagraph", "ltx_appendix", "ltx_index", "ltx_glossary", "ltx_acknowledgements"),
+        "section",
+    ),
+    **dict.fromkeys(("ltx_figure", "ltx_table", "ltx_float"), "float"),
+    **dict.fromkeys(("ltx_equation", "ltx_equationgroup"), "equation"),
+    **dict.fromkeys(("ltx_itemize", "ltx_enumerate", "ltx_description", "ltx_inline-itemize"), "list"),
+    **dict.fromkeys(("ltx_theorem", "ltx_proof"), "theorem"),
+    **dict.fromkeys(
+        ("ltx_authors", "ltx_bibliography", "ltx_biblist", "ltx_dates", "ltx_title_document", "ltx_rule"), "skipped"
+    ),
+    **dict.fromkeys(("ltx_keywords", "ltx_classification"), "keywords"),
+    "ltx_abstract": "abstract",
+    "ltx_listing": "lines",
+    "ltx_note": "note",
+    "ltx_tabular": "tabular",
+}  # fmt: skip
+BLOCKS: Final = frozenset(
+    {
+        "section",
+        "float",
+        "equation",
+        "list",
+        "theorem",
+        "abstract",
+        "keywords",
+        "lines",
+        "tabular",
+        "container",
+    }
+)
+_CONTAINERS: Final = frozenset(
+    {"article", "blockquote", "center", "dd", "div", "figure", "main", "p", "section"}
+)
+_CONTAINER_CLASSES: Final = frozenset({"ltx_block", "ltx_inline-block", "ltx_minipage", "ltx_p", "ltx_para"})
+SEPARATED: Final = _CONTAINERS | {
+    "br",
+    "dt",
+    "h1",
+    "h2",
+    "h3",
+    "h4",
+    "h5",
+    "h6",
+    "li",
+    "td",
+    "th",
+    "tr",
+    "pre",
+}
+HEADINGS: Final = frozenset({"h1", "h2", "h3", "h4", "h5", "h6"})
 _CHARSET: Final = re.compile(rb"charset\s{0,3}=\s{0,3}[\"']?([A-Za-z0-9_.:-]{1,40})")
 
 
@@ -133,3 +188,78 @@ class _Page:
             self._builder.end(self._open.pop())
         self._builder.end("page")
         return self._builder.close()
+
+
+# -- the elements of LaTeXML ----------------------------------------------------------------------------
+
+
+def classes_of(element: Element) -> list[str]:
+    return element.get("class", "").split()
+
+
+def has_class(element: Element, *names: str) -> bool:
+    classes = classes_of(element)
+    return any(name in classes for name in names)
+
+
+def role_of(element: Element) -> str:
+    return _role_of(element.tag, element.get("class", "")[:500])
+
+
+@lru_cache(1000)
+def _role_of(tag: str, names: str) -> str:
+    classes = names.split()
+    for name in classes:
+        if (role := _ROLES.get(name)) is not None:
+            return role
+    if tag == "pre":
+        return "lines"
+    if tag == "table":
+        return "tabular"
+    if tag in ("ul", "ol", "dl"):
+        return "list"
+    if tag in HEADINGS or tag in ("figcaption", "caption"):
+        return "skipped"
+    return "container" if tag in _CONTAINERS or not _CONTAINER_CLASSES.isdisjoint(classes) else ""
+
+
+def title_of(element: Element) -> Element | None:
+    return next((child for child in element if child.tag in HEADINGS and has_class(child, "ltx_title")), None)
+
+
+def tag_of(element: Element | None) -> Element | None:
+    """The tag of a title, caption, item or equation: its number or label."""
+    return (
+        None if element is None else next((one for one in element.iter() if has_class(one, "ltx_tag")), None)
+    )
+
+
+def _inner(element: Element) -> Iterator[Element]:
+    """The elements in a figure that are not in a figure inside of it."""
+    for child in element:
+        if role_of(child) != "float":
+            yield child
+            yield from _inner(child)
+
+
+def caption_of(element: Element) -> Element | None:
+    return next((one for one in _inner(element) if one.tag in ("figcaption", "caption")), None)
+
+
+def table_rows(table: Element) -> Iterator[Element]:
+    """The rows of a table, without those of tables in its cells."""
+    for child in table:
+        if child.tag == "tr":
+            yield child
+        elif child.tag in ("thead", "tbody", "tfoot"):
+            yield from table_rows(child)
+
+
+def tabulars_of(element: Element) -> Iterator[Element]:
+    """The outermost tables in a figure."""
+    for child in element:
+        role = role_of(child)
+        if role == "tabular":
+            yield child
+        elif role != "float":
+            yield from tabulars_of(child)

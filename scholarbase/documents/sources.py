@@ -61,8 +61,8 @@ _ENDINGS: Final = frozenset(
 _OLD_NUMBER: Final = re.compile(r"([a-z-]{2,8}(?:\.[A-Z]{2})?|)(\d{7}(?:v[1-9]\d{0,3})?)", re.ASCII)
 """An old id of arXiv as in names of files, with its archive or without."""
 _FORMS: Final = (
-    "JSON lines of unarXive or S2ORC, JATS XML, HTML of LaTeXML as arXiv has it, PDF, Markdown (.md, .markdown) or plain "
-    "text (.txt) in UTF-8"
+    "JSON lines of unarXive or S2ORC, JATS XML, HTML of LaTeXML as arXiv has it, PDF, Markdown (.md, .markdown) or "
+    "plain text (.txt) in UTF-8"
 )
 
 
@@ -217,9 +217,11 @@ def _with(full: FullText, known: Described) -> FullText:
 
 
 def _of_name(path: Path) -> Described:
-    """The id that a file's name is: ``2212.11867v2.pdf``, ``10.18653%2Fv1%2FP19-1234.pdf``, ``DOI_10.1000_x.md``. Old ids
-    of arXiv may be ``hep-th9901001.html``, or have the archive as a folder, ``hep-th/pdf/9901/9901001v1.pdf``. The id of
-    ``index.html`` is its folder's name."""
+    """The id that a file's name is: ``2212.11867v2.pdf``, ``10.18653%2Fv1%2FP19-1234.pdf``, ``DOI_10.1000_x.md``.
+
+    Old ids of arXiv may be ``hep-th9901001.html``, or have the archive as a folder, ``hep-th/pdf/9901/9901001v1.pdf``.
+    The id of ``index.html`` is its folder's name.
+    """
     stem = path.name
     while Path(stem).suffix.lower() in _ENDINGS:
         stem = Path(stem).stem

@@ -22,8 +22,8 @@ from tests.documents.latexml.expected import Expected, compact, read_tex
 
 PAGES = Path(__file__).parent / "latexml" / "pages.tar.xz"
 ARABIC = ("{article}", "{elsarticle}", "{report}", "{acmart}")
-"""Classes with numbers such as 2.1. LaTeXML numbers sections and tables of others in its own way: appendices of llncs are
-0.A, tables of revtex have Arabic numbers."""
+"""Classes with numbers such as 2.1. LaTeXML numbers sections and tables of others in its own way: appendices of llncs
+are 0.A, tables of revtex have Arabic numbers."""
 BEGIN = '<!DOCTYPE html><html><body><article class="ltx_document">'
 
 
@@ -173,13 +173,15 @@ def test_a_page_of_arxiv_names_its_paper_and_version() -> None:
     <div id="watermark-tr">arXiv:2402.08954v3 [cs.CV] 14 Feb 2024</div></div>
     <article class="ltx_document"><h1 class="ltx_title ltx_title_document">A title</h1>
     <div class="ltx_authors"><span class="ltx_creator ltx_role_author"><span class="ltx_personname">
-     Ada Lovelace<sup>1</sup>, Carl Gau&szlig;<sup>2</sup> and Kurt G&ouml;del<br>1 London 2 G&ouml;ttingen</span></span></div>
+     Ada Lovelace<sup>1</sup>, Carl Gau&szlig;<sup>2</sup> and Kurt G&ouml;del<br>1 London
+     2 G&ouml;ttingen</span></span></div>
     <div class="ltx_abstract"><h6 class="ltx_title ltx_title_abstract">Abstract.</h6><p class="ltx_p">Short.</p></div>
     <div class="ltx_para" id="p1"><p class="ltx_p">No section <cite class="ltx_cite">
-    <sup class="ltx_sup"><a class="ltx_ref" href="https://arxiv.org/html/2402.08954v3#bib.bib1">1</a></sup></cite>.</p></div>
+    <sup class="ltx_sup"><a href="https://arxiv.org/html/2402.08954v3#bib.bib1">1</a></sup></cite>.</p></div>
     <section class="ltx_bibliography" id="bib"><ul class="ltx_biblist"><li class="ltx_bibitem" id="bib.bib1">
-    <span class="ltx_tag ltx_tag_bibitem">1</span><span class="ltx_bibblock">J. Doe. Ideas. 1999. hep-th/9901001</span></li>
-    </ul></section></article></div><footer>Report an issue</footer></body></html>"""
+    <span class="ltx_tag ltx_tag_bibitem">1</span>
+    <span class="ltx_bibblock">J. Doe. Ideas. 1999. hep-th/9901001</span></li></ul></section></article></div>
+    <footer>Report an issue</footer></body></html>"""
     full = read_latexml(page.encode())
     assert full.ids == ("arXiv:2402.08954",)
     assert full.version == 3
@@ -210,7 +212,7 @@ def test_footnotes_and_figures_inside_of_text_come_after_it() -> None:
     class="ltx_note_mark">1</sup><span class="ltx_note_outer"><span class="ltx_note_content"><sup
     class="ltx_note_mark">1</sup><span class="ltx_tag ltx_tag_note">1</span>A note.</span></span></span> two.</p>
     <ul class="ltx_itemize"><li class="ltx_item"><span class="ltx_tag ltx_tag_item">(i)</span><div class="ltx_para"><p
-    class="ltx_p">item</p></div><figure class="ltx_figure"><figcaption class="ltx_caption"><span class="ltx_tag">Figure 1:
+    class="ltx_p">item</p></div><figure class="ltx_figure"><figcaption><span class="ltx_tag">Figure 1:
     </span>A cat.</figcaption></figure></li></ul></div>"""
     document = read_latexml(page.encode()).document
     assert document.text == "One two.\n\nFootnote 1: A note.\n\n(i) item\n\nFigure 1: A cat."
@@ -219,9 +221,11 @@ def test_footnotes_and_figures_inside_of_text_come_after_it() -> None:
 
 def test_tables_keep_spans_citations_and_tables_in_cells() -> None:
     page = f"""{BEGIN}<figure class="ltx_table"><figcaption class="ltx_caption">No number</figcaption>
-    <span class="ltx_tabular"><span class="ltx_tbody"><span class="ltx_tr"><span class="ltx_td" rowspan="2">a &lt; b</span>
+    <span class="ltx_tabular"><span class="ltx_tbody"><span class="ltx_tr">
+    <span class="ltx_td" rowspan="2">a &lt; b</span>
     <span class="ltx_td"><table class="ltx_tabular"><tr><td>in</td><td>side</td></tr></table></span></span>
-    <span class="ltx_tr"><span class="ltx_td"><cite><a href="#bib.bib7">Doe</a></cite></span></span></span></span></figure>
+    <span class="ltx_tr"><span class="ltx_td"><cite><a href="#bib.bib7">Doe</a></cite></span></span></span></span>
+    </figure>
     <section class="ltx_bibliography"><ul><li class="ltx_bibitem" id="bib.bib7">J. Doe</li></ul></section>"""
     document = read_latexml(page.encode()).document
     assert document.text == "Table 1: No number\n\na < b | in side\nDoe"
@@ -292,10 +296,12 @@ def test_other_html_is_refused() -> None:
 
 PIECE = st.sampled_from(
     ["<p>", "</p>", '<section class="ltx_section">', "</section>", '<h2 class="ltx_title">', "</h2>", "text ", "&lt;",
-     '<figure class="ltx_figure">', "</figure>", "<figcaption>", '<span class="ltx_tag">', "</span>", "<math>", "</math>",
-     '<math alttext="x">', '<cite><a href="#b">', "</a></cite>", '<li class="ltx_bibitem" id="b">', "</li>", "<sup>",
-     '<ul class="ltx_itemize">', "</ul>", '<span class="ltx_note">', '<table class="ltx_tabular">', "<tr><td>", "</table>",
-     '<div class="ltx_abstract">', "</div>", '<div class="ltx_theorem">', "<pre>a\nb</pre>", '<tr class="ltx_eqn_row">']
+     '<figure class="ltx_figure">', "</figure>", "<figcaption>", '<span class="ltx_tag">', "</span>", "<math>",
+     "</math>", '<math alttext="x">',
+     '<cite><a href="#b">', "</a></cite>", '<li class="ltx_bibitem" id="b">', "</li>", "<sup>",
+     '<ul class="ltx_itemize">', "</ul>", '<span class="ltx_note">', '<table class="ltx_tabular">', "<tr><td>",
+     "</table>", '<div class="ltx_abstract">',
+     "</div>", '<div class="ltx_theorem">', "<pre>a\nb</pre>", '<tr class="ltx_eqn_row">']
 )  # fmt: skip
 
 

@@ -1,7 +1,7 @@
 """Writes the 30 papers of ``pages.tar.xz``: TeX made of the pieces below, and the HTML that LaTeXML makes of it.
 
-``python make_pages.py FOLDER`` writes the TeX, runs ``latexmlc`` (Debian's package latexml) and packs both. Each class of
-documents is used by several papers, and each piece too, in other sections and with other citations.
+``python make_pages.py FOLDER`` writes the TeX, runs ``latexmlc`` (Debian's package latexml) and packs both. Each class
+of documents is used by several papers, and each piece too, in other sections and with other citations.
 """
 
 from __future__ import annotations
@@ -168,7 +168,8 @@ x^2 + y^2 = 1 \\
 hold by symmetry.""",
 )
 ENTRIES: Final = (
-    r"A. Lovelace and C. Babbage. \newblock Notes on the analytical engine. \newblock \emph{Taylor's Memoirs}, 3, 1843.",
+    r"A. Lovelace and C. Babbage. \newblock Notes on the analytical engine. \newblock "
+    r"\emph{Taylor's Memoirs}, 3, 1843.",
     r"J. Devlin, M.-W. Chang. \newblock BERT: pre-training of transformers. \newblock In \emph{NAACL}, 2019. "
     r"doi:10.18653/v1/N19-1423.",
     r"A. Vaswani et al. \newblock Attention is all you need. \newblock \emph{NeurIPS}, 2017. arXiv:1706.03762.",
