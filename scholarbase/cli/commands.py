@@ -119,7 +119,7 @@ def main(context: click.Context) -> None:
     "--documents",
     multiple=True,
     type=click.Path(path_type=Path),
-    help="Full texts: a file or folder of unarXive or S2ORC JSON lines, JATS XML, Markdown, text or PDF; may be "
+    help="Full texts: a file or folder of unarXive or S2ORC JSON lines, JATS XML, HTML of arXiv, Markdown, text or PDF; may be "
     "repeated.",
 )
 @click.option(

@@ -15,7 +15,7 @@ from scholarbase.ingest.folder import REJECTS
 from scholarbase.manifest import Manifest
 
 Row = tuple[str, str]
-_FILE_SOURCES: Final = ("jats", "markdown", "text", "pdf")
+_FILE_SOURCES: Final = ("jats", "latexml", "markdown", "text", "pdf")
 _MERGED: Final = ("arxiv_joined", "arxiv_ids_repeated", "openalex_joined", "own_joined")
 """Counts of records that an ingest merged into papers of others."""
 _KEPT: Final = ("scan", "conflict")

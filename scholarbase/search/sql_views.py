@@ -220,7 +220,7 @@ VIEWS: Final[tuple[View, ...]] = (
             _DOCUMENT,
             _PAPER,
             Column("version", "INTEGER", "The version of the paper, null if unknown.", "d.version"),
-            Column("source", "TEXT", "jats, unarxive, markdown, s2orc, text or pdf.", "d.source"),
+            Column("source", "TEXT", "jats, latexml, unarxive, markdown, s2orc, text or pdf.", "d.source"),
             Column("is_main", "INTEGER", "1 if this text is read and searched.", "d.is_main"),
             Column("characters", "INTEGER", "The length of the text.", "d.characters"),
             Column("tokens", "INTEGER", "The length of the text in tokens of the encoder.", "d.tokens"),
