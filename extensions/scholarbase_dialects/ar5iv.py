@@ -15,6 +15,8 @@ from itertools import groupby
 from typing import Final, TypeVar
 
 from scholarbase.bibliographies.facts import arxiv_id_of
+from scholarbase.bibliographies.lines import guessed_title
+from scholarbase.bibliographies.references import MAX_LINE_LENGTH
 from scholarbase.documents.described import arxiv_version
 from scholarbase.documents.model import BibliographyEntry, Document, InTextCitation, Paragraph
 from scholarbase.errors import DocumentNotFound, PaperNotFound
@@ -221,9 +223,9 @@ class _Page:
 
 
 def _blocks_of(entry: BibliographyEntry, cited: Paper | None) -> tuple[str, ...]:
-    """Authors, title and the rest of an entry; its text as one block if nobody knows its title."""
+    """Authors, title and the rest of an entry; its text as one block if its title is unknown and cannot be guessed."""
     text = " ".join(entry.text.split())
-    title = entry.title or (None if cited is None else cited.title)
+    title = entry.title or (None if cited is None else cited.title) or guessed_title(text[:MAX_LINE_LENGTH])
     if not title:
         return (text,)
     title = " ".join(title.split()).rstrip(".")

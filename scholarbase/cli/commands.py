@@ -119,8 +119,8 @@ def main(context: click.Context) -> None:
     "--documents",
     multiple=True,
     type=click.Path(path_type=Path),
-    help="Full texts: a file or folder of unarXive or S2ORC JSON lines, JATS XML, HTML of arXiv, Markdown, text or PDF; may be "
-    "repeated.",
+    help="Full texts: a file or folder of unarXive or S2ORC JSON lines, JATS XML, HTML of arXiv, Markdown, text or "
+    "PDF; may be repeated.",
 )
 @click.option(
     "--chunker",

@@ -178,7 +178,7 @@ class DocumentBuilder:
     ) -> None:
         """Add a figure or table, with its label, in its usual form, and caption as a paragraph."""
         known = find_label(label)
-        label = label if known is None else known.label
+        label = label if known is None or known.end < len(label) else known.label  # not of a part, 2(a)
         words = caption.text
         head = len(f"{label}: ")
         marks = [(start + head, end + head, entry) for start, end, entry in caption.citations]

@@ -69,6 +69,9 @@ BLOCKS: Final = frozenset(
         "container",
     }
 )
+_MARKED: Final = BLOCKS - {"container"}
+HAS_BLOCKS: Final = "has-blocks"
+"""The attribute of the tree's elements with blocks inside, such as a ``span`` of small type around a table."""
 _CONTAINERS: Final = frozenset(
     {"article", "blockquote", "center", "dd", "div", "figure", "main", "p", "section"}
 )
@@ -132,8 +135,8 @@ class _Page:
     def __init__(self) -> None:
         self._builder = TreeBuilder()
         self._builder.start("page", {})
-        self._open: list[str] = []
-        """The names in the tree of the elements that are open."""
+        self._open: list[Element] = []
+        """The elements that are open, in the tree."""
         self._depth = 0
         self._skipped_at = 0
         """The depth of the element of which nothing is read until it ends; 0 outside of one."""
@@ -156,8 +159,14 @@ class _Page:
             raise BadDocument("too-long", f"The HTML has more than {MAX_ELEMENTS:,} elements.")
         if tag == "span":
             tag = next((_TABLE_CLASSES[name] for name in classes if name in _TABLE_CLASSES), tag)
-        self._builder.start(tag, {name: attributes[name] for name in _KEPT if name in attributes})
-        self._open.append(tag)
+        kept = {name: attributes[name] for name in _KEPT if name in attributes}
+        element: Element = self._builder.start(tag, kept)
+        if role_of(element) in _MARKED:
+            for outer in reversed(self._open):
+                if HAS_BLOCKS in outer.attrib:
+                    break
+                outer.set(HAS_BLOCKS, "")
+        self._open.append(element)
         if tag == "math" and "alttext" in attributes:
             self._skipped_at, self._is_kept = self._depth, True
 
@@ -165,9 +174,9 @@ class _Page:
         if self._depth == self._skipped_at:
             self._skipped_at = 0
             if self._is_kept:
-                self._builder.end(self._open.pop())
+                self._builder.end(self._open.pop().tag)
         elif not self._skipped_at:
-            self._builder.end(self._open.pop())
+            self._builder.end(self._open.pop().tag)
         self._depth -= 1
 
     def data(self, text: str) -> None:
@@ -185,7 +194,7 @@ class _Page:
 
     def tree(self) -> Element:
         while self._open:
-            self._builder.end(self._open.pop())
+            self._builder.end(self._open.pop().tag)
         self._builder.end("page")
         return self._builder.close()
 
@@ -203,7 +212,10 @@ def has_class(element: Element, *names: str) -> bool:
 
 
 def role_of(element: Element) -> str:
-    return _role_of(element.tag, element.get("class", "")[:500])
+    """What an element is: a value of ``_ROLES``; ``tabular``, ``list`` or ``lines`` by its name; ``container`` of
+    blocks; ``skipped``; or empty for a part of running text."""
+    role = _role_of(element.tag, element.get("class", "")[:500])
+    return "container" if not role and HAS_BLOCKS in element.attrib else role
 
 
 @lru_cache(1000)
@@ -218,7 +230,7 @@ def _role_of(tag: str, names: str) -> str:
         return "tabular"
     if tag in ("ul", "ol", "dl"):
         return "list"
-    if tag in HEADINGS or tag in ("figcaption", "caption"):
+    if tag in HEADINGS or tag in ("figcaption", "caption") or "ltx_caption" in classes:
         return "skipped"
     return "container" if tag in _CONTAINERS or not _CONTAINER_CLASSES.isdisjoint(classes) else ""
 
@@ -242,8 +254,12 @@ def _inner(element: Element) -> Iterator[Element]:
             yield from _inner(child)
 
 
+def _is_caption(element: Element) -> bool:
+    return element.tag in ("figcaption", "caption") or has_class(element, "ltx_caption")
+
+
 def caption_of(element: Element) -> Element | None:
-    return next((one for one in _inner(element) if one.tag in ("figcaption", "caption")), None)
+    return next((one for one in _inner(element) if _is_caption(one)), None)
 
 
 def table_rows(table: Element) -> Iterator[Element]:

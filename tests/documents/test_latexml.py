@@ -235,6 +235,18 @@ def test_tables_keep_spans_citations_and_tables_in_cells() -> None:
     assert marks(document) == ["Doe"]
 
 
+def test_a_table_in_small_type_keeps_its_rows() -> None:
+    page = f"""{BEGIN}<figure class="ltx_table">
+    <div class="ltx_caption"><span class="ltx_tag">Table 2: </span>Small</div>
+    <div class="ltx_inline-block ltx_transformed_outer"><span class="ltx_transformed_inner"><p class="ltx_p">
+    <span class="ltx_text"><span class="ltx_tabular"><span class="ltx_tr"><span class="ltx_td">1</span>
+    <span class="ltx_td">2</span></span></span></span></p></span></div></figure>"""
+    document = read_latexml(page.encode()).document
+    assert document.text == "Table 2: Small\n\n1 | 2"
+    assert document.paragraphs[1].kind == "table"
+    assert document.figures[0].html == "<table><tr><td>1</td><td>2</td></tr></table>"
+
+
 def test_other_encodings_are_read() -> None:
     page = f'<html><head><meta charset="iso-8859-2"></head>{BEGIN}<p class="ltx_p">Erdős</p></article></html>'
     assert read_latexml(page.encode("iso-8859-2")).document.text == "Erdős"
