@@ -17,6 +17,9 @@ from scholarbase_dialects.all import DIALECTS
 from scholarbase_dialects.openalex.ids import paper_id as openalex_paper_id
 from tests.conftest import arxiv_rows, sample_rows
 
+OF_METADATA = {name: dialect for name, dialect in DIALECTS.items() if name != "ar5iv"}
+"""The dialects that the sample can answer: it has no full texts, with which ``test_ar5iv`` runs."""
+
 Shown = Callable[[httpx.Response], list[Any]]
 _ARXIV: Final = re.compile(r"(?<![\w-])([a-z-]+(?:\.[A-Z]{2})?/\d{7}|\d{4}\.\d{4,5})(?!\d)")
 QUERY: Final = "knots and Feynman diagrams"

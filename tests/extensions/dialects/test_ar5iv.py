@@ -16,6 +16,7 @@ from scholarbase.search.library import Library
 from tests.conftest import serving_in_thread
 from tests.documents.pdfs import two_pages
 from tests.documents.records import record, write
+from tests.sessions.agents import wait_recorded
 
 PAGE = """<!DOCTYPE html><html><body><article class="ltx_document">
 <h1 class="ltx_title ltx_title_document">A page of &lt;arXiv&gt;</h1>
@@ -53,7 +54,10 @@ def texts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     described = {"title": "A PDF of two pages", "authors": ["Ada Lovelace"], "abstract": "It has a picture."}
     (sources / "2001.00003.json").write_bytes(orjson.dumps(described))
     ingest([], folder / "library", documents=[sources])
-    with Library.open(folder / "library") as library, serving_in_thread(library) as url:
+    with (
+        Library.open(folder / "library") as library,
+        serving_in_thread(library, sessions=str(folder / "sessions")) as url,
+    ):
         yield url
 
 
@@ -135,3 +139,21 @@ def test_what_the_library_lacks_is_404_with_a_sentence(texts: str, path: str, se
     assert response.status_code == 404
     text = html.fromstring(response.text).text_content()
     assert sentence in re.sub(r"\s+", " ", text)
+
+
+def test_a_later_paper_is_unknown(texts: str) -> None:
+    for name, status in (("2001.00001", 200), ("2001.00002", 404)):
+        response = httpx.get(f"{texts}/ar5iv/html/{name}", headers={"X-ScholarBase-As-Of": "2020-01-02"})
+        assert response.status_code == status
+
+
+def test_a_session_records_the_paper_of_a_page(texts: str) -> None:
+    response = httpx.get(f"{texts}/ar5iv/html/2001.00001", headers={"X-ScholarBase-Session": "pages"})
+    assert response.headers["X-ScholarBase-Call"] == "1"
+    wait_recorded(texts, "pages")
+    call = orjson.loads(httpx.get(f"{texts}/v1/sessions/pages").text)
+    assert (call["tool"], call["arguments"], call["ids"]) == (
+        "read_paper",
+        {"paper_id": "2001.00001"},
+        ["arXiv:2001.00001"],
+    )

@@ -7,9 +7,18 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from scholarbase_dialects.all import DIALECTS
 from tests.conftest import arxiv_rows, sample_edges, sample_rows
-from tests.extensions.dialects.steps import EARLY, Step, Subject, about, by_doi, native, prefix_of, texts_of
+from tests.extensions.dialects.steps import (
+    EARLY,
+    OF_METADATA,
+    Step,
+    Subject,
+    about,
+    by_doi,
+    native,
+    prefix_of,
+    texts_of,
+)
 
 AS_OF = {"X-ScholarBase-As-Of": "1995-06"}
 LAST_DAY = "1995-06-30"
@@ -52,7 +61,7 @@ def later(papers: set[str], days: dict[str, str], last: str = LAST_DAY) -> set[s
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", OF_METADATA)
 def test_no_answer_names_a_later_paper(
     http: httpx.Client, dois: dict[str, str], days: dict[str, str], dialect: str
 ) -> None:
@@ -67,7 +76,7 @@ def test_no_answer_names_a_later_paper(
     assert all_later, "without the header there are later papers"
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", OF_METADATA)
 def test_a_later_paper_is_unknown(
     http: httpx.Client, dois: dict[str, str], days: dict[str, str], dialect: str
 ) -> None:

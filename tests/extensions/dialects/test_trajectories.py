@@ -12,7 +12,7 @@ import pytest
 from scholarbase.search.library import Library
 from scholarbase_dialects.all import DIALECTS
 from tests.conftest import serving_in_thread
-from tests.extensions.dialects.steps import EARLY, about, by_doi, native, prefix_of
+from tests.extensions.dialects.steps import EARLY, OF_METADATA, about, by_doi, native, prefix_of
 from tests.sessions.agents import wait_recorded
 
 STEPS = about(EARLY)
@@ -41,7 +41,7 @@ def dois() -> dict[str, str]:
 
 
 def test_every_operation_with_papers_is_asked() -> None:
-    for name, dialect in DIALECTS.items():
+    for name, dialect in OF_METADATA.items():
         recorded = {(one.method, one.path) for one in dialect.operations if one.tool is not None}
         index = {("GET", ""), ("POST", "")} if name == "searxng" else set()
         assert {(step.method, step.operation) for step in STEPS[name] if step.kind} == recorded - index
@@ -58,7 +58,7 @@ def test_look_ups_of_titles_are_matches() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", OF_METADATA)
 def test_the_trajectory_is_the_client_s_log(http: httpx.Client, dois: dict[str, str], dialect: str) -> None:
     log = []
     for step in STEPS[dialect]:
