@@ -236,11 +236,11 @@ class TestRuns:
     def test_each_question_is_searched_in_its_version(self, two_versions: Library, tmp_path: Path) -> None:
         """SciDQA asks ten questions about the first and ten about the final version."""
         file = write(
-            tmp_path / "scidqa.jsonl",
+            tmp_path / "versions.jsonl",
             *(
                 {
                     "id": f"{task}-{name}",
-                    "question": f"What is the accuracy on {task}?",
+                    "query": f"What is the accuracy on {task}?",
                     "paper": "arXiv:2401.00001",
                     "version": name,
                     "evidence": [accuracy(version, task)],

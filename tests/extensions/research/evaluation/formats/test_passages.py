@@ -27,6 +27,11 @@ def test_scidqa(tmp_path: Path) -> None:
     assert (query.text, query.category) == (QUESTION, "final")
     assert query.answers == (PassageTarget(None, "A paper", text="We use Adam."),)
     assert "Questions without evidence, which were skipped: 1" in found.notes
+    first = read(
+        tmp_path / "scidqa.jsonl",
+        {"question": QUESTION, "title": "A paper", "version": "initial", "evidence": ["We use Adam."]},
+    )
+    assert first.queries[0].answers == (PassageTarget(None, "A paper", text="We use Adam.", version=1),)
 
 
 def test_elaipbench(tmp_path: Path) -> None:
