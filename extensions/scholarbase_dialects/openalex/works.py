@@ -89,7 +89,7 @@ def _authorship(author: Author, place: int, last: int) -> dict[str, Any]:
         "author": {"id": None, "display_name": author.name, "orcid": None},
         "institutions": [],
         "countries": [],
-        "is_corresponding": None,
+        "is_corresponding": False,
         "raw_author_name": author.name,
         "raw_affiliation_strings": [],
         "affiliations": [],
@@ -190,8 +190,8 @@ FIELDS: Final[Mapping[str, _Field]] = {
     "authorships": _authorships,
     "institution_assertions": _always([]),
     "institutions": _always([]),
-    "countries_distinct_count": _always(None),
-    "institutions_distinct_count": _always(None),
+    "countries_distinct_count": _always(0),
+    "institutions_distinct_count": _always(0),
     "corresponding_author_ids": _always([]),
     "corresponding_institution_ids": _always([]),
     "apc_list": _always(None),
@@ -207,8 +207,8 @@ FIELDS: Final[Mapping[str, _Field]] = {
     "cited_by_percentile_year": _always(None),
     "biblio": lambda paper, context: _biblio(paper),
     "is_retracted": lambda paper, context: paper.status == "retracted",
-    "is_paratext": _always(None),
-    "is_xpac": _always(None),
+    "is_paratext": _always(False),
+    "is_xpac": _always(False),
     "primary_topic": lambda paper, context: next(iter(topics(paper)), None),
     "topics": lambda paper, context: topics(paper),
     "keywords": _always([]),
@@ -232,7 +232,7 @@ FIELDS: Final[Mapping[str, _Field]] = {
     "updated_date": _always(None),
     "created_date": _always(None),
 }
-"""The fields of a work in the original's order. What a library does not store is null, or an empty list."""
+"""The fields of a work in the original's order. What a library does not store is null, an empty list, 0 or false."""
 NEEDED: Final[Mapping[str, tuple[str, ...]]] = {
     "abstract_inverted_index": ("abstract",),
     "authorships": ("authors",),

@@ -71,6 +71,29 @@ def test_a_work_has_the_fields_of_the_original(server: str, sample: Library) -> 
     assert [words[place] for place in sorted(words)] == (paper.abstract or "").split()
 
 
+READ_BY_CLIENTS = {
+    **dict.fromkeys(("id", "title", "type", "publication_date"), str),
+    **dict.fromkeys(("publication_year", "institutions_distinct_count"), int),
+    **dict.fromkeys(("authorships", "locations", "topics", "keywords", "concepts", "referenced_works"), list),
+    **dict.fromkeys(("ids", "open_access", "biblio", "primary_location", "best_oa_location"), dict),
+    **dict.fromkeys(("primary_topic", "abstract_inverted_index"), dict),
+    **dict.fromkeys(("is_retracted", "is_paratext", "is_xpac", "has_fulltext"), bool),
+}
+"""Fields that SPAR, PaSa, paper-qa, GPT Researcher and pyalex read, and flags, with their types in the original."""
+
+
+def test_fields_that_clients_read_have_their_types(server: str) -> None:
+    for work in every(server, filter="has_abstract:true,open_access.is_oa:true"):
+        assert {name for name, kind in READ_BY_CLIENTS.items() if type(work[name]) is not kind} == set(), (
+            work["id"]
+        )
+        assert type(work["open_access"]["is_oa"]) is bool
+        assert type(work["open_access"]["oa_url"]) is str
+        for authorship in work["authorships"]:
+            assert type(authorship["raw_author_name"]) is type(authorship["author"]["display_name"]) is str
+            assert type(authorship["is_corresponding"]) is bool
+
+
 def test_the_referenced_works_are_works(server: str, sample: Library) -> None:
     # Of the papers that cite one paper, the most cited.
     paper = sample.citations(HOLOMORPHIC, limit=1).results[0].paper
