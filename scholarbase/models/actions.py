@@ -9,6 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from scholarbase.models.checks import check_whole
 from scholarbase.models.document_requests import PassageLimit, Question
+from scholarbase.models.limits import MAX_TOKENS, MIN_TOKENS
 from scholarbase.models.requests import ResponseOptions, Timed
 from scholarbase.models.responses import Response, Snapshot
 from scholarbase.models.values import AsOf, PaperId
@@ -22,10 +23,19 @@ def _number(value: Any) -> Any:
     return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
+Tokens = Annotated[
+    int | None,
+    AfterValidator(
+        lambda value: None if value is None else check_whole(value, "max_tokens", MIN_TOKENS, MAX_TOKENS)
+    ),
+]
+"""Checked with the other arguments, so that a number out of range is an observation."""
+
+
 class Action(ResponseOptions, Timed):
     """An action. Its observation has ``max_tokens`` tokens at most."""
 
-    max_tokens: int | None = OBSERVATION_TOKENS
+    max_tokens: Tokens = OBSERVATION_TOKENS
     as_of: AsOf = None
 
 
@@ -45,7 +55,7 @@ class QueryAction(Action):
 class ViewAction(Action):
     """An image of a page."""
 
-    max_tokens: int | None = None
+    max_tokens: Tokens = None
     paper_id: PaperId
     page_number: Annotated[int, AfterValidator(lambda value: check_whole(value, "page_number", 1, 1_000_000))]
     bounding_box: Annotated[

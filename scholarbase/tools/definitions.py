@@ -278,7 +278,8 @@ def tools_in(tool_set: ToolSet) -> Sequence[Tool]:
 
 
 def tool_named(name: str, tool_set: ToolSet = "scholarbase") -> Tool:
-    """The tool of this name in a set. In AirQA's environment an unknown name is an action whose observation says so.
+    """The tool of this name in a set. Of AirQA's actions the case does not matter, since the paper writes ``Answer``,
+    and an unknown name is an action whose observation says so.
 
     Raises:
         ToolNotFound: the set has no such tool.
@@ -286,7 +287,7 @@ def tool_named(name: str, tool_set: ToolSet = "scholarbase") -> Tool:
     """
     tools = tools_in(tool_set)
     for tool in tools:
-        if isinstance(name, str) and tool.name == name:
+        if isinstance(name, str) and tool.name == (name.lower() if tool_set == "airqa" else name):
             return tool
     reason = f"There is no tool {shown(name)}: the tools are {', '.join(one.name for one in tools)}."
     if tool_set == "airqa" and isinstance(name, str):

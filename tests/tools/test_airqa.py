@@ -164,6 +164,18 @@ class TestErrors:
             ),
             ("retrieve", {}, "invalid-request", "The argument 'query' is missing."),
             ("retrieve", {"query": "zebra", "limit": 5000}, "invalid-request", "limit is 5000"),
+            (
+                "retrieve",
+                {"query": "zebra", "max_tokens": 10**7},
+                "invalid-request",
+                "max_tokens is 10000000",
+            ),
+            (
+                "view",
+                {"paper_id": MERGING, "page_number": 1, "max_tokens": 9},
+                "invalid-request",
+                "is 9: it must",
+            ),
             ("query", {"sql": "DROP TABLE papers"}, "invalid-sql", ""),
             ("query", {"sql": "SELECT nothing FROM papers"}, "invalid-sql", "nothing"),
             ("query", {"sql": " "}, "invalid-request", "query is empty"),
@@ -267,7 +279,7 @@ class TestSessions:
             assert tools.call("unheard_of", {})["error_type"] == "tool-not-found"
             assert tools.call("answer", {})["error_type"] == "invalid-request"  # without an answer it goes on
             assert tools.call("retrieve", {"query": "zebra", "limit": 1})["results"]
-            assert tools.call("answer", {"answer": "seven"})["done"] is True
+            assert tools.call("Answer", {"answer": "seven"})["done"] is True
             sentence = "The session 'qa' ended with the answer of call 4: open another one."
             for name, arguments in (("answer", {"answer": "nine"}), ("retrieve", {"query": "zebra"})):
                 content = tools.call(name, arguments)
