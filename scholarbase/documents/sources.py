@@ -195,8 +195,10 @@ def _read_file(file: DocumentFile) -> FullText | BadDocument:
         if sidecar is not None:
             full = _with(full, described(read_sidecar(_whole(sidecar, MAX_SIDECAR))))
         named = _of_name(file.path)
+        if not full.ids:
+            return _with(full, named)
         is_same = full.version is None and set(named.ids) & set(full.ids)
-        return full if full.ids and not is_same else _with(full, named)
+        return replace(full, version=named.version) if is_same else full
     except BadDocument as error:
         return error
 
