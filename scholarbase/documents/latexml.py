@@ -19,7 +19,7 @@ from scholarbase.documents.latexml_tree import (
     BLOCKS,
     HEADINGS,
     SEPARATED,
-    caption_of,
+    captions_of,
     classes_of,
     has_class,
     parse_page,
@@ -176,17 +176,17 @@ class _Reader:
         self._contents(element, level + 1)
         self._flush(level + 1)
 
-    def _contents(self, element: Element, level: int, skipped: frozenset[Element] = frozenset()) -> None:
+    def _contents(self, element: Element, level: int) -> None:
         """The blocks in an element. Text between them is a paragraph."""
         building = InlineBuilder()
         building.add(element.text or "")
         for child in element:
-            role = "" if child in skipped else role_of(child)
+            role = role_of(child)
             if role in BLOCKS:
                 self._paragraph(building.build(), level)
                 building = InlineBuilder()
                 self._block(child, role, level)
-            elif child not in skipped and role != "skipped":
+            elif role != "skipped":
                 self._fill(building, child)
             building.add(child.tail or "")
         self._paragraph(building.build(), level)
@@ -330,41 +330,52 @@ class _Reader:
     # -- figures and tables ---------------------------------------------------------------------------------
 
     def _float(self, element: Element, level: int, outer: str = "") -> None:
-        """A figure, a table or an algorithm: its caption comes first, then what it contains."""
-        caption = caption_of(element)
+        """A figure, a table or an algorithm: its captions come first, then what it contains.
+
+        LaTeXML gives a figure of two ``minipage`` both captions, and the first one twice.
+        """
+        html = "".join(html_of(one, self._text) for one in tabulars_of(element)) or None
+        label = ""
+        seen: set[str] = set()
+        for caption in captions_of(element):
+            words = self._text(caption)
+            if words not in seen:
+                seen.add(words)
+                label = self._caption(element, caption, outer, html)
+                html = None
+        self._float_contents(element, level, label or outer)
+        self._flush(level)
+
+    def _caption(self, element: Element, caption: Element, outer: str, html: str | None) -> str:
+        """Add a caption, and return its label. Those of parts, such as ``(a)``, follow the label of the whole."""
+        self._begin_text()
         tag = tag_of(caption)
         label = self._text(tag).rstrip(".: ")
         if label.startswith("(") and outer:
             label = f"{outer}{label}"
-        kind: FigureKind = "table" if has_class(element, "ltx_table") else "figure"
-        if caption is not None:
-            self._begin_text()
-            building = InlineBuilder()
-            self._fill_children(building, caption, skipped=tag)
-            inline = building.build()
-            if has_class(element, "ltx_table", "ltx_figure"):
-                html = "".join(html_of(one, self._text) for one in tabulars_of(element))
-                self._builder.captioned(kind, label or self._builder.label(kind), inline, html or None)
-            else:
-                named = Inline(f"{label}: " if label and inline.text else label, [])
-                self._builder.paragraph(_joined(named, inline), "caption")
-        self._float_contents(element, level, label or outer, caption)
-        self._flush(level)
+        building = InlineBuilder()
+        self._fill_children(building, caption, skipped=tag)
+        inline = building.build()
+        if has_class(element, "ltx_table", "ltx_figure"):
+            kind: FigureKind = "table" if has_class(element, "ltx_table") else "figure"
+            self._builder.captioned(kind, label or self._builder.label(kind), inline, html)
+        else:
+            named = Inline(f"{label}: " if label and inline.text else label, [])
+            self._builder.paragraph(_joined(named, inline), "caption")
+        return label
 
-    def _float_contents(self, element: Element, level: int, label: str, caption: Element | None) -> None:
+    def _float_contents(self, element: Element, level: int, label: str) -> None:
         building = InlineBuilder()
         building.add(element.text or "")
         for child in element:
             role = role_of(child)
-            if child is caption or role == "skipped":
-                pass
-            elif role == "float":
+            if role == "float":
                 self._float(child, level, label)
             elif role == "container":
-                self._float_contents(child, level, label, caption)
+                self._float_contents(child, level, label)
             elif role in BLOCKS:
                 self._block(child, role, level)
-            else:
+            elif role != "skipped":
                 self._fill(building, child)
             building.add(child.tail or "")
         self._paragraph(building.build(), level)

@@ -258,8 +258,9 @@ def _is_caption(element: Element) -> bool:
     return element.tag in ("figcaption", "caption") or has_class(element, "ltx_caption")
 
 
-def caption_of(element: Element) -> Element | None:
-    return next((one for one in _inner(element) if _is_caption(one)), None)
+def captions_of(element: Element) -> Iterator[Element]:
+    """The captions of a figure, without those of figures inside of it."""
+    return (one for one in _inner(element) if _is_caption(one))
 
 
 def table_rows(table: Element) -> Iterator[Element]:

@@ -219,6 +219,20 @@ def test_footnotes_and_figures_inside_of_text_come_after_it() -> None:
     assert [(one.label, one.caption) for one in document.figures] == [("Figure 1", "A cat.")]
 
 
+def test_each_caption_of_a_figure_of_two_counts_once() -> None:
+    left, right = (
+        f'<figcaption><span class="ltx_tag">Figure {n}: </span>{side}</figcaption>'
+        for n, side in ((3, "Left"), (4, "Right"))
+    )
+    page = f'{BEGIN}<figure class="ltx_figure">{left}<div><img src="a"></div>{left}{right}</figure>'
+    document = read_latexml(page.encode()).document
+    assert document.text == "Figure 3: Left\n\nFigure 4: Right"
+    assert [(one.label, one.caption) for one in document.figures] == [
+        ("Figure 3", "Left"),
+        ("Figure 4", "Right"),
+    ]
+
+
 def test_tables_keep_spans_citations_and_tables_in_cells() -> None:
     page = f"""{BEGIN}<figure class="ltx_table"><figcaption class="ltx_caption">No number</figcaption>
     <span class="ltx_tabular"><span class="ltx_tbody"><span class="ltx_tr">

@@ -101,6 +101,50 @@ def test_a_name_that_is_an_id_says_which_paper_it_is(
     assert (full.ids, full.version, full.metadata.title) == (ids, version, None)
 
 
+PAGE = """<!DOCTYPE html><html><head>{}</head><body><article class="ltx_document">
+<h1 class="ltx_title ltx_title_document">A title</h1><p class="ltx_p">Text.</p></article></body></html>"""
+
+
+@pytest.mark.parametrize(
+    ("name", "id_", "version"),
+    [
+        ("2301.00001v2.html", "2301.00001", 2),
+        ("2301/2301.00001.html", "2301.00001", None),
+        ("2301.00001v3/index.html", "2301.00001", 3),
+        ("hep-th/9901001/index.html", "hep-th/9901001", None),
+        ("hep-th/9901001v2.html", "hep-th/9901001", 2),
+        ("9901/hep-th9901001.html", "hep-th/9901001", None),
+        ("hep-th/pdf/9901/9901001v1.html", "hep-th/9901001", 1),
+        ("math.AG/0309136.html", "math/0309136", None),
+    ],
+)
+def test_pages_in_the_layouts_of_arxiv_are_named_by_ids(
+    tmp_path: Path, name: str, id_: str, version: int | None
+) -> None:
+    path = tmp_path / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(PAGE)
+    full = only(tmp_path)
+    assert (full.source, full.ids, full.version) == ("latexml", (f"arXiv:{id_}",), version)
+    assert full.metadata.title == "A title"
+
+
+def test_the_name_of_a_page_has_the_version_that_its_address_lacks(tmp_path: Path) -> None:
+    link = '<link rel="canonical" href="https://ar5iv.labs.arxiv.org/html/2301.00001">'
+    for name, version in (("2301.00001v4.html", 4), ("2301.00002v5.html", None)):
+        path = tmp_path / name
+        path.write_text(PAGE.format(link))
+        full = only(path)
+        assert (full.ids, full.version) == (("arXiv:2301.00001",), version)
+
+
+def test_html_of_other_programs_is_no_full_text(tmp_path: Path) -> None:
+    path = tmp_path / "2301.00001.html"
+    path.write_text("<!DOCTYPE html><html><body><article><p>Text.</p></article></body></html>")
+    with pytest.raises(SourceError, match="HTML of LaTeXML"):
+        detect_documents([path])
+
+
 def test_only_a_single_article_gets_the_id_of_the_file_name(tmp_path: Path) -> None:
     path = tmp_path / "2101.00001.xml"
     article = "<article><body><p>Text.</p></body></article>"
