@@ -55,43 +55,19 @@ _ROLES: Final = {
     "ltx_note": "note",
     "ltx_tabular": "tabular",
 }  # fmt: skip
-BLOCKS: Final = frozenset(
-    {
-        "section",
-        "float",
-        "equation",
-        "list",
-        "theorem",
-        "abstract",
-        "keywords",
-        "lines",
-        "tabular",
-        "container",
-    }
+_MARKED: Final = frozenset(
+    {"abstract", "equation", "float", "keywords", "lines", "list", "section", "tabular", "theorem"}
 )
-_MARKED: Final = BLOCKS - {"container"}
+BLOCKS: Final = _MARKED | {"container"}
+"""The roles of what is not running text."""
 HAS_BLOCKS: Final = "has-blocks"
 """The attribute of the tree's elements with blocks inside, such as a ``span`` of small type around a table."""
 _CONTAINERS: Final = frozenset(
     {"article", "blockquote", "center", "dd", "div", "figure", "main", "p", "section"}
 )
 _CONTAINER_CLASSES: Final = frozenset({"ltx_block", "ltx_inline-block", "ltx_minipage", "ltx_p", "ltx_para"})
-SEPARATED: Final = _CONTAINERS | {
-    "br",
-    "dt",
-    "h1",
-    "h2",
-    "h3",
-    "h4",
-    "h5",
-    "h6",
-    "li",
-    "td",
-    "th",
-    "tr",
-    "pre",
-}
 HEADINGS: Final = frozenset({"h1", "h2", "h3", "h4", "h5", "h6"})
+SEPARATED: Final = _CONTAINERS | HEADINGS | {"br", "dt", "li", "pre", "td", "th", "tr"}
 _CHARSET: Final = re.compile(rb"charset\s{0,3}=\s{0,3}[\"']?([A-Za-z0-9_.:-]{1,40})")
 
 
