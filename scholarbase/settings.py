@@ -14,7 +14,7 @@ from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from scholarbase.errors import InvalidRequest
-from scholarbase.models.limits import MAX_GRAPH_WEIGHT, Engine, Fusion
+from scholarbase.models.limits import MAX_GRAPH_WEIGHT, MAX_RERANK_MS, Engine, Fusion
 from scholarbase.models.qdrant_addresses import read_addresses
 
 PREFIX = "SCHOLARBASE_"
@@ -304,6 +304,13 @@ class Settings(ClientSettings):
         description="The rerankers that searches may use by name, such as "
         "minilm=/path/to/cross-encoder,service=http://localhost:8080#model,colbert=BAAI/bge-m3.",
     )
+    rerank_ms: int | None = Field(
+        None,
+        ge=1,
+        le=MAX_RERANK_MS,
+        description="Milliseconds after which a reranker starts no further batch of papers; without a limit by "
+        "default. A request with rerank_ms takes precedence.",
+    )
     reranker_api_key: SecretStr | None = Field(None, description="The API key for rerankers with a URL.")
 
     qdrant_url: Annotated[tuple[str, ...] | None, NoDecode, _written(_addresses_of)] = Field(
@@ -462,7 +469,7 @@ class Settings(ClientSettings):
             "graph_weight": self.graph_weight,
             "fts5_title_weight": self.fts5_title_weight,
             "known_items": self.known_items,
-        }
+        } | ({} if self.rerank_ms is None else {"rerank_ms": self.rerank_ms})
 
 
 def load_settings(**overrides: object) -> Settings:

@@ -124,7 +124,9 @@ class Call:
         if self.tool is None and names_session(scope["headers"]):
             request = await at_date_of_session(http, request)
         library: Library = scope[HELD].library
-        if vars(request).get("partial"):
+        values = vars(request)
+        has_budget = values.get("rerank") and (values["rerank_ms"] or library.settings.rerank_ms)
+        if values.get("partial") or has_budget:
             scope[PARTIAL] = True
         recording: Recording | None = scope.get(RECORDING)
         if recording is None and not self._is_changed(request) and not _excludes_seen(request):

@@ -118,6 +118,7 @@ class SearchSettings(_Settings):
         negation: whether exclusions in queries are read.
         rerank: the name of a reranker that sorts the first results.
         rerank_depth: the number of first results that it sorts.
+        rerank_ms: its time for a query in milliseconds; None is the setting of the library or server.
 
     Raises:
         InvalidRequest: a value is invalid.
@@ -132,6 +133,7 @@ class SearchSettings(_Settings):
     negation: Negation = "auto"
     rerank: str | None = None
     rerank_depth: int = DEFAULT_RERANK_DEPTH
+    rerank_ms: int | None = None
 
     def __post_init__(self) -> None:
         self._request("a query", self.mode)
@@ -169,6 +171,7 @@ class SearchSettings(_Settings):
     def to_dict(self) -> dict[str, Any]:
         """The settings, those of the reranker and the graph only if there are some, ``negation`` only if it is off."""
         omitted = [] if self.rerank else ["rerank", "rerank_depth"]
+        omitted += ["rerank_ms"] if self.rerank_ms is None else []
         omitted += ["negation"] if self.negation == "auto" else []
         omitted += ["graph_weight"] if self.graph_weight is None else []
         omitted += ["prefer"] if self.prefer == "none" else []
@@ -197,6 +200,7 @@ class SearchSettings(_Settings):
             prefer=self.prefer,
             rerank=self.rerank,
             rerank_depth=self.rerank_depth,
+            rerank_ms=self.rerank_ms,
             fields=("id",),
             **options,
         )

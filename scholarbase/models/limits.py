@@ -50,6 +50,8 @@ DEFAULT_RERANK_DEPTH: Final = 50
 """First papers of a search that a reranker sorts, unless the request says otherwise."""
 MAX_RERANK_DEPTH: Final = 200
 """First papers of a search that a reranker sorts at most. A cross-encoder takes milliseconds for each."""
+MAX_RERANK_MS: Final = 600_000
+"""The longest time budget of a reranker in milliseconds."""
 MAX_RERANKER_NAME: Final = 64
 """Characters of a reranker's name."""
 MAX_QUERY_LENGTH: Final = 10_000

@@ -83,6 +83,7 @@ from scholarbase.models.values import (
     ReferencesPerSeed,
     Rerank,
     RerankDepth,
+    RerankMs,
     SomeStrings,
     Statuses,
     Timeout,
@@ -388,6 +389,7 @@ class SearchRequest(Filters, Ranked, _Query, Timed):
     )
     rerank: Rerank = None
     rerank_depth: RerankDepth = DEFAULT_RERANK_DEPTH
+    rerank_ms: RerankMs = None
     partial: bool = Field(
         default=False,
         description="If a leg or the reranker fails, return the results of the others and name it.",
@@ -399,6 +401,10 @@ class SearchRequest(Filters, Ranked, _Query, Timed):
         if self.rerank is None and self.rerank_depth != DEFAULT_RERANK_DEPTH:
             raise InvalidRequest(
                 f"rerank_depth {self.rerank_depth} has no effect without rerank: name a reranker, or leave it out."
+            )
+        if self.rerank is None and self.rerank_ms is not None:
+            raise InvalidRequest(
+                f"rerank_ms {self.rerank_ms} has no effect without rerank: name a reranker, or leave it out."
             )
         return self
 

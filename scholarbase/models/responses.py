@@ -48,7 +48,7 @@ Warnings = Annotated[
 ]
 NextOffset = Annotated[int | None, Meta(description="The `offset` of the next page; null on the last page.")]
 
-_OMITTED_EMPTY: Final = frozenset({"failed_legs", "warnings", "rerank", "understood"})
+_OMITTED_EMPTY: Final = frozenset({"failed_legs", "warnings", "rerank", "reranked", "understood"})
 """Keys of a response that its JSON has only with a value."""
 
 
@@ -178,6 +178,13 @@ class SearchResponse(Response, frozen=True):
     ] = ()
     warnings: Warnings = ()
     rerank: Annotated[str | None, Meta(description="The reranker, if one sorted papers of this page.")] = None
+    reranked: Annotated[
+        int | None,
+        Meta(
+            description="Present with `rerank`: the number of first papers that it scored, fewer than `rerank_depth` if "
+            "fewer match or `rerank_ms` was over."
+        ),
+    ] = None
     understood: Annotated[
         Understood | None, Meta(description="Present if `q` says what it does not want.")
     ] = None

@@ -37,6 +37,7 @@ from scholarbase.models.limits import (
     MAX_PHRASE_LENGTH,
     MAX_PHRASES,
     MAX_RERANK_DEPTH,
+    MAX_RERANK_MS,
     MAX_RERANKER_NAME,
     MAX_TIMEOUT,
     MAX_TITLE_MATCHES,
@@ -363,6 +364,18 @@ RerankDepth = Annotated[
         f"The number of first papers that `rerank` sorts: 1 to {MAX_RERANK_DEPTH}.",
         1,
         MAX_RERANK_DEPTH,
+    ),
+]
+RerankMs = Annotated[
+    int | None,
+    *whole_of(
+        "rerank_ms",
+        300,
+        "Milliseconds after which `rerank` starts no further batch of papers: those that it has not scored keep their "
+        "order, behind the others, and `reranked` in the response is the number of those that it has. By default as "
+        "the server is set, usually without a limit.",
+        1,
+        MAX_RERANK_MS,
     ),
 ]
 ExcludeSeen = Annotated[

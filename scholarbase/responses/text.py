@@ -148,7 +148,7 @@ def head(response: Mapping[str, Any], shown: int) -> str:
         what = ""
     legs = ", ".join(plain(response[key]) for key in ("mode", "engine") if response.get(key))
     if response.get("rerank"):
-        legs += f", reranked by {plain(response['rerank'])}"
+        legs += f", first {response['reranked']:,} reranked by {plain(response['rerank'])}"
     lines = [what + (f" ({legs})" if legs else "") + snapshot if what else "Nothing matched."]
     lines += [
         f"Without the leg {plain(failed['leg'])}: {plain(failed['detail'])}"

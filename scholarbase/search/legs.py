@@ -102,6 +102,8 @@ class Ranking(NamedTuple):
     failed_legs: tuple[FailedLeg, ...] = ()
     rerank: str | None = None
     """The reranker that sorted the first papers, if one did."""
+    reranked: int | None = None
+    """The number of papers that it scored."""
     pageable: int = 0
     """The number of results that paging could reach, were there no limit of depth."""
 

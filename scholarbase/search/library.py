@@ -306,6 +306,7 @@ class Library(Source):
             ranking.failed_legs,
             warnings,
             ranking.rerank,
+            ranking.reranked,
             plan.understood,
             request.fields,
         )

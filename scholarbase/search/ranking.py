@@ -107,6 +107,7 @@ class Ranker:
             explanations=explanations,
             failed_legs=tuple(failed),
             rerank=request.rerank if reranked else None,
+            reranked=len(reranked.explanations) if reranked else None,
         )
 
     def _ranked(self, plan: Plan, legs: Mapping[str, Ranking], end: int, failed: list[FailedLeg]) -> Ranking:
@@ -238,7 +239,15 @@ class Ranker:
         text = request.q
         if plan.is_syntax:  # without operators, columns and what follows NOT
             text = " ".join(term.word for term in query_syntax.terms(text, syntax=True)) or text
-        return self._reranking.rerank(request.rerank, text, hits, known, last, partial=request.partial)
+        return self._reranking.rerank(
+            request.rerank,
+            text,
+            hits,
+            known,
+            last,
+            partial=request.partial,
+            milliseconds=request.rerank_ms or self._settings.rerank_ms,
+        )
 
     def _with_terms(
         self, plan: Plan, explanations: Explanations, page: Sequence[int]

@@ -1,7 +1,7 @@
 """Reranking: the last stage of a search, which a request may ask for.
 
 A reranker scores the title and abstract of each of the first papers, and they are sorted by its scores; ties keep their
-order. The papers behind them keep their places. A score belongs to a place: the paper that comes to place k gets the
+order. The papers behind them keep their places, as do those for which a time budget is not enough. A score belongs to a place: the paper that comes to place k gets the
 score that was at place k, so that scores descend over all pages. The reranker's own score is in the explanation.
 """
 
@@ -33,6 +33,8 @@ CACHED_LISTS: Final = 512
 vary from request to request."""
 MAX_TEXT_LENGTH: Final = 32_768
 """Characters of a title and abstract that are scored: as many as BGE-M3's 8,192 tokens have."""
+BATCH_IN_BUDGET: Final = 8
+"""Papers that are scored between two looks at a time budget. A small cross-encoder takes 0.2 s for them on a CPU."""
 RESERVED_SECONDS: Final = 1.0
 """The part of a time limit that remains for the response after a reranker that took too long, half of it at most."""
 
@@ -66,10 +68,20 @@ class Reranking:
         self._scores.clear()
 
     def rerank(
-        self, name: str, text: str, hits: list[ScoredId], first: int, last: int, *, partial: bool
+        self,
+        name: str,
+        text: str,
+        hits: list[ScoredId],
+        first: int,
+        last: int,
+        *,
+        partial: bool,
+        milliseconds: int | None = None,
     ) -> Reranked | FailedLeg:
         """Sort ``hits[first:last]`` by the scores of the reranker ``name`` for ``text``, the query.
 
+        After ``milliseconds`` no further batch is scored, nor one that would end later if it took as long as the
+        longest before; the first one always is. Papers without a score stay behind those with one, in their order.
         With ``partial``, a failure is returned, and some time remains for the response.
 
         Raises:
@@ -82,7 +94,7 @@ class Reranking:
         candidates = hits[first:last]
         try:
             with time_limit(_limit() if partial else None):
-                scores = self._score(name, text, tuple(hit.id for hit in candidates))
+                scores = self._score(name, text, tuple(hit.id for hit in candidates), milliseconds)
         except (RerankerError, TimeLimit) as error:
             if not partial:
                 raise
@@ -99,18 +111,29 @@ class Reranking:
             explanations[paper_id] = LegExplanation(RERANK, place + 1, float(scores[row]), score - own)
         return Reranked(reranked, explanations)
 
-    def _score(self, name: str, text: str, ids: tuple[int, ...]) -> Scores:
+    def _score(self, name: str, text: str, ids: tuple[int, ...], milliseconds: int | None) -> Scores:
+        """The scores of the papers, of the first ones if the time budget is over before the last."""
+
         def score() -> Scores:
+            start, longest = perf_counter(), 0.0
             papers = self._catalog.papers(ids, ("title", "abstract"), counts=False)
             texts = [document_text(paper.title or "", paper.abstract)[:MAX_TEXT_LENGTH] for paper in papers]
+            size = len(texts) if milliseconds is None else BATCH_IN_BUDGET
+            scores: list[Scores] = []
             try:
-                return self._rerankers[name].score(text, texts)
+                for place in range(0, len(texts), size):
+                    batch = perf_counter()
+                    if milliseconds and scores and batch - start + longest > milliseconds / 1000:
+                        break
+                    scores.append(self._rerankers[name].score(text, texts[place : place + size]))
+                    longest = max(longest, perf_counter() - batch)
             except RerankerError as error:
                 if error.public is not None:
                     error.public = f"The reranker {name!r} failed. {error.public}"
                 raise
+            return np.concatenate(scores)
 
-        return self._scores.get((name, text, ids), score)
+        return self._scores.get((name, text, ids, milliseconds), score)
 
 
 def _limit() -> float | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from time import sleep
 from typing import Any
 
 import httpx
@@ -364,3 +365,68 @@ def test_a_run_records_its_reranker(library: Library, tmp_path: Path) -> None:
     assert plain.manifest.identity != run.manifest.identity
     with pytest.raises(InvalidRequest, match="Unknown reranker 'other'"):
         evaluate(library, tmp_path / "other", SearchSettings(mode="sparse", rerank="other"))
+
+
+# -- a time budget ---------------------------------------------------------------------------------------
+
+
+class Slow(Constant):
+    """Takes 20 ms for each text, and prefers the last ones."""
+
+    def __init__(self) -> None:
+        self.batches: list[int] = []
+        self.scored = 0
+
+    def score(self, query: str, texts: Sequence[str]) -> Scores:
+        sleep(0.02 * len(texts))
+        self.batches.append(len(texts))
+        self.scored += len(texts)
+        return np.arange(self.scored - len(texts), self.scored, dtype=np.float32)
+
+
+def test_papers_for_which_the_time_is_not_enough_keep_their_order(path: Path) -> None:
+    slow = Slow()
+    settings = Settings(device="cpu", similarity_floor=False)
+    with Library.open(path, rerankers={"slow": slow, "tiny": Constant()}, settings=settings) as library:
+        before = library.search(Q, limit=60)
+        after = library.search(Q, limit=60, rerank="slow", rerank_depth=DEPTH, rerank_ms=400, explain=True)
+        # A batch of 8 takes 160 ms: two fit, and a third would end after the budget.
+        assert (slow.batches, after.reranked, after.to_dict()["reranked"]) == ([8, 8], 16, 16)
+        assert ids(after) == [*reversed(ids(before)[:16]), *ids(before)[16:]]
+        assert scores(after) == scores(before)
+        legs = [[leg.leg for leg in hit.explain or ()] for hit in after.results]
+        assert [own[-1] == "rerank" for own in legs] == [True] * 16 + [False] * 44
+        # Other pages are of the same list, without another call.
+        page = library.search(Q, limit=5, offset=20, rerank="slow", rerank_depth=DEPTH, rerank_ms=400)
+        assert (ids(page), page.reranked, len(slow.batches)) == (ids(before)[20:25], 16, 2)
+        least = library.search(Q, rerank="slow", rerank_ms=1)
+        assert least.reranked == 8
+        whole = library.search(Q, rerank="tiny", rerank_depth=DEPTH, rerank_ms=60_000)
+        assert (whole.reranked, ids(whole)) == (DEPTH, ids(before)[:10])
+        assert library.search(Q, rerank="tiny", rerank_depth=DEPTH).reranked == DEPTH
+        assert before.reranked is None
+        assert "reranked" not in before.to_dict()
+
+
+def test_the_setting_is_a_budget_for_requests_without_one(path: Path, tmp_path: Path) -> None:
+    settings = Settings(device="cpu", similarity_floor=False, rerank_ms=1)
+    with Library.open(path, rerankers={"slow": Slow(), "constant": Constant()}, settings=settings) as library:
+        assert library.search(Q, rerank="slow").reranked == 8
+        assert library.search(Q, rerank="constant", rerank_ms=60_000).reranked == 50
+        assert library.snapshot()["ranking"]["rerank_ms"] == 1
+        run = evaluate(library, tmp_path / "run", SearchSettings(limit=20, rerank="constant", rerank_ms=9000))
+        assert run.manifest.search is not None
+        assert run.manifest.search["rerank_ms"] == 9000
+
+
+def test_a_response_within_a_budget_has_no_entity_tag(library: Library) -> None:
+    with serving_in_thread(library, sessions="none") as url:
+        for budget, has_tag in (({}, True), ({"rerank_ms": 5000}, False)):
+            parameters = {"q": Q, "rerank": "constant", **budget}
+            response = httpx.get(f"{url}/v1/search", params=parameters, timeout=120)
+            assert response.json()["reranked"] == 50
+            assert ("ETag" in response.headers) is has_tag
+        text = httpx.get(f"{url}/v1/search", params={**parameters, "format": "text"}, timeout=120).text
+        assert "first 50 reranked by constant" in text
+    with pytest.raises(InvalidRequest, match="rerank_ms 10 has no effect without rerank"):
+        SearchRequest(q=Q, rerank_ms=10)
