@@ -1,4 +1,4 @@
-"""``scholarbase encoder``: train a static encoder on a library, and describe encoders."""
+"""``scholarbase encoder``: describe encoders, and store their vectors for reranking."""
 
 from __future__ import annotations
 
@@ -42,6 +42,34 @@ def info(settings: Settings, name: str, query_encoder: str | None, device: str |
 
     query = spec.pop("query", {})
     show_facts(spec | {f"query {key}": value for key, value in query.items()})
+
+
+@encoder_group.command(short_help="Store an encoder's vectors of a library, for reranking.")
+@click.argument("library", type=click.Path(path_type=Path))
+@click.option("--encoder", "name", required=True, help="A name, path or URL as for ingest.")
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="The folder of the vectors, new.")
+@click.option(
+    "--vectors",
+    type=click.Path(path_type=Path),
+    help="Vectors that the encoder computed elsewhere (.npy with ids.txt, or Parquet).",
+)
+@setting_options("device")
+@click.pass_obj
+def store(
+    settings: Settings, library: Path, name: str, out: Path, vectors: Path | None, device: str | None
+) -> None:
+    """Store the vectors of the papers of LIBRARY, so that the encoder can rerank searches in milliseconds.
+
+    Run the same command again to resume after an interruption.
+    """
+    from scholarbase.ingest.stored import store_vectors
+    from scholarbase.progress import reporter
+
+    with open_encoders(settings, device, name, None) as (encoder, _):
+        assert encoder is not None
+        progress = reporter(settings.progress_seconds)
+        count = store_vectors(library, out, encoder, encoder_location(name), vectors, progress)
+    click.echo(f"{count:,} vectors are in {out}: use them with SCHOLARBASE_RERANKERS=NAME={out.resolve()}.")
 
 
 @contextmanager

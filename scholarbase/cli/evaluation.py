@@ -138,7 +138,9 @@ def _modes(text: str | None) -> list[Mode | None]:
 @click.argument("queries", type=A_PATH)
 @click.option("--mode", help="Search mode: hybrid, sparse or dense, or several, separated by commas.")
 @request_options(
-    SearchRequest, "engine", "fusion", "graph_weight", "exact", "negation", "prefer", "rerank", "rerank_depth", "rerank_ms"
+    SearchRequest,
+    *("engine", "fusion", "graph_weight", "exact", "negation", "prefer"),
+    *("rerank", "rerank_depth", "rerank_weight", "rerank_ms"),
 )
 @click.option(
     "--syntax",
@@ -268,7 +270,7 @@ def _searches(
     refused = {
         name: value
         for name, value in options.items()
-        if name not in (*known, "rerank_depth", "rerank_ms")
+        if name not in (*known, "rerank_depth")
         and (name, value) not in (("negation", "auto"), ("prefer", "none"))
     }
     if query_set.has_passages:

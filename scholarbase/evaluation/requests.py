@@ -118,6 +118,7 @@ class SearchSettings(_Settings):
         negation: whether exclusions in queries are read.
         rerank: the name of a reranker that sorts the first results.
         rerank_depth: the number of first results that it sorts.
+        rerank_weight: the part of its scores in the order; None is 1, or for an encoder 0.5.
         rerank_ms: its time for a query in milliseconds; None is the setting of the library or server.
 
     Raises:
@@ -133,6 +134,7 @@ class SearchSettings(_Settings):
     negation: Negation = "auto"
     rerank: str | None = None
     rerank_depth: int = DEFAULT_RERANK_DEPTH
+    rerank_weight: float | None = None
     rerank_ms: int | None = None
 
     def __post_init__(self) -> None:
@@ -171,7 +173,7 @@ class SearchSettings(_Settings):
     def to_dict(self) -> dict[str, Any]:
         """The settings, those of the reranker and the graph only if there are some, ``negation`` only if it is off."""
         omitted = [] if self.rerank else ["rerank", "rerank_depth"]
-        omitted += ["rerank_ms"] if self.rerank_ms is None else []
+        omitted += [name for name in ("rerank_weight", "rerank_ms") if getattr(self, name) is None]
         omitted += ["negation"] if self.negation == "auto" else []
         omitted += ["graph_weight"] if self.graph_weight is None else []
         omitted += ["prefer"] if self.prefer == "none" else []
@@ -200,6 +202,7 @@ class SearchSettings(_Settings):
             prefer=self.prefer,
             rerank=self.rerank,
             rerank_depth=self.rerank_depth,
+            rerank_weight=self.rerank_weight,
             rerank_ms=self.rerank_ms,
             fields=("id",),
             **options,

@@ -84,6 +84,7 @@ from scholarbase.models.values import (
     Rerank,
     RerankDepth,
     RerankMs,
+    RerankWeight,
     SomeStrings,
     Statuses,
     Timeout,
@@ -389,6 +390,7 @@ class SearchRequest(Filters, Ranked, _Query, Timed):
     )
     rerank: Rerank = None
     rerank_depth: RerankDepth = DEFAULT_RERANK_DEPTH
+    rerank_weight: RerankWeight = None
     rerank_ms: RerankMs = None
     partial: bool = Field(
         default=False,
@@ -402,10 +404,11 @@ class SearchRequest(Filters, Ranked, _Query, Timed):
             raise InvalidRequest(
                 f"rerank_depth {self.rerank_depth} has no effect without rerank: name a reranker, or leave it out."
             )
-        if self.rerank is None and self.rerank_ms is not None:
-            raise InvalidRequest(
-                f"rerank_ms {self.rerank_ms} has no effect without rerank: name a reranker, or leave it out."
-            )
+        for name in ("rerank_weight", "rerank_ms"):
+            if self.rerank is None and (value := getattr(self, name)) is not None:
+                raise InvalidRequest(
+                    f"{name} {value:g} has no effect without rerank: name a reranker, or leave it out."
+                )
         return self
 
 

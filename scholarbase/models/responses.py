@@ -181,8 +181,8 @@ class SearchResponse(Response, frozen=True):
     reranked: Annotated[
         int | None,
         Meta(
-            description="Present with `rerank`: the number of first papers that it scored, fewer than `rerank_depth` if "
-            "fewer match or `rerank_ms` was over."
+            description="Present with `rerank`: the number of first papers that it scored, fewer than `rerank_depth` "
+            "if fewer match or `rerank_ms` was over."
         ),
     ] = None
     understood: Annotated[

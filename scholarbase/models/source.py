@@ -113,6 +113,7 @@ class SearchArguments(RankingArguments, total=False):
     prefer: Prefer
     rerank: str | None
     rerank_depth: int
+    rerank_weight: float | None
     rerank_ms: int | None
     partial: bool
 

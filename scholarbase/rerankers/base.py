@@ -19,10 +19,16 @@ RERANKING: Final = ("Reranking", "use a smaller rerank_depth, or leave rerank ou
 """Activity and advice for the error at the time limit."""
 BATCH_SIZE: Final = 16
 """Texts that a model scores between two checks of the time limit."""
+MAX_TEXT_LENGTH: Final = 32_768
+"""Characters of a title and abstract that are scored: as many as BGE-M3's 8,192 tokens have."""
 
 
 class Reranker(Protocol):
-    """Scores texts for a query. Safe to call from several threads."""
+    """Scores texts for a query. Safe to call from several threads.
+
+    One with the attribute ``weight``, from 0 to 1, has this part in the order by default, as if a request had
+    ``rerank_weight``; without it, the order is that of its scores.
+    """
 
     @property
     def name(self) -> str:

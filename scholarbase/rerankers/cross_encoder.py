@@ -69,12 +69,20 @@ class CrossEncoderReranker(LocalReranker):
         self._model = None
 
 
-def _check_architecture(folder: Path) -> None:
+def has_scores(folder: Path) -> bool:
+    """Whether a model has a layer for scores, by its architecture."""
+    return str(_architecture(folder)).endswith(_SCORING)
+
+
+def _architecture(folder: Path) -> Any:
     config = read_json(folder / "config.json")
     names = config.get("architectures") if isinstance(config, dict) else None
-    name = names[0] if isinstance(names, list) and names else None
-    if not str(name).endswith(_SCORING):
+    return names[0] if isinstance(names, list) and names else None
+
+
+def _check_architecture(folder: Path) -> None:
+    if not has_scores(folder):
         raise RerankerError(
-            f"{folder} has the architecture {name}, which has no layer for scores: give the folder of a cross-encoder, "
-            "as CrossEncoder.save_pretrained writes it, or of BGE-M3."
+            f"{folder} has the architecture {_architecture(folder)}, which has no layer for scores: give the folder of "
+            "a cross-encoder, as CrossEncoder.save_pretrained writes it, of an embedding model, or of BGE-M3."
         )

@@ -15,6 +15,7 @@ def open_reranker(
 
     - ``http://host:8080#model``: a service (:mod:`.http`), with ``api_key``;
     - ``BAAI/bge-m3``, or a folder with a BGE-M3 model: its token vectors (:mod:`.bge_m3`);
+    - a folder of stored vectors, or of an embedding model of sentence-transformers: cosines (:mod:`.encoder`);
     - any other folder or hub name: a cross-encoder of sentence-transformers (:mod:`.cross_encoder`);
     - ``SCHEME:NAME``, with a scheme that an extension adds.
 
@@ -45,10 +46,14 @@ def _open(location: str, device: str | None, api_key: str | None) -> Reranker:
     from scholarbase.encoders.bge_m3 import DEFAULT_NAME, is_bge_m3
     from scholarbase.encoders.checkpoint import find_checkpoint
     from scholarbase.rerankers.bge_m3 import BgeM3Reranker
-    from scholarbase.rerankers.cross_encoder import CrossEncoderReranker
+    from scholarbase.rerankers.cross_encoder import CrossEncoderReranker, has_scores
+    from scholarbase.rerankers.encoder import FILE_NAME, EncoderReranker
 
     if location.casefold() == DEFAULT_NAME.casefold() and not Path(location).exists():
         return BgeM3Reranker(DEFAULT_NAME, device)
-    if is_bge_m3(find_checkpoint(location)):
+    folder = find_checkpoint(location)
+    if is_bge_m3(folder):
         return BgeM3Reranker(location, device)
+    if (folder / FILE_NAME).is_file() or ((folder / "modules.json").is_file() and not has_scores(folder)):
+        return EncoderReranker.open(folder, device)
     return CrossEncoderReranker(location, device)

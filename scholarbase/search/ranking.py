@@ -246,6 +246,7 @@ class Ranker:
             known,
             last,
             partial=request.partial,
+            weight=request.rerank_weight,
             milliseconds=request.rerank_ms or self._settings.rerank_ms,
         )
 

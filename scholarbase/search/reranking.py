@@ -1,8 +1,10 @@
 """Reranking: the last stage of a search, which a request may ask for.
 
-A reranker scores the title and abstract of each of the first papers, and they are sorted by its scores; ties keep their
-order. The papers behind them keep their places, as do those for which a time budget is not enough. A score belongs to a place: the paper that comes to place k gets the
-score that was at place k, so that scores descend over all pages. The reranker's own score is in the explanation.
+A reranker scores the title and abstract of each of the first papers. They are sorted by its scores, or by the sum of
+these and their scores in the search, each weighted and scaled to between 0 and 1; ties keep their order. The papers
+behind them keep their places, as do those for which a time budget is not enough. A score belongs to a place: the paper
+that comes to place k gets the score that was at place k, so that scores descend over all pages. The reranker's own
+score is in the explanation.
 """
 
 from __future__ import annotations
@@ -10,9 +12,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from time import perf_counter
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from scholarbase.deadlines import DEADLINE, time_limit
 from scholarbase.encoders import document_text
@@ -20,7 +23,7 @@ from scholarbase.errors import RerankerError, TimeLimit
 from scholarbase.indexes.catalog import Catalog
 from scholarbase.indexes.vectors.base import ScoredId
 from scholarbase.models.responses import FailedLeg, LegExplanation
-from scholarbase.rerankers.base import Reranker, Scores
+from scholarbase.rerankers.base import MAX_TEXT_LENGTH, Reranker, Scores
 from scholarbase.search.cache import Cache
 from scholarbase.timing import stages
 
@@ -31,8 +34,6 @@ RERANK: Final = "rerank"
 CACHED_LISTS: Final = 512
 """Lists whose scores are cached, 3 MB at most. All pages of a list have the same scores, even if those of a service
 vary from request to request."""
-MAX_TEXT_LENGTH: Final = 32_768
-"""Characters of a title and abstract that are scored: as many as BGE-M3's 8,192 tokens have."""
 BATCH_IN_BUDGET: Final = 8
 """Papers that are scored between two looks at a time budget. A small cross-encoder takes 0.2 s for them on a CPU."""
 RESERVED_SECONDS: Final = 1.0
@@ -76,10 +77,12 @@ class Reranking:
         last: int,
         *,
         partial: bool,
+        weight: float | None = None,
         milliseconds: int | None = None,
     ) -> Reranked | FailedLeg:
         """Sort ``hits[first:last]`` by the scores of the reranker ``name`` for ``text``, the query.
 
+        ``weight`` is the part of these scores in the order; None is the reranker's own, else 1.
         After ``milliseconds`` no further batch is scored, nor one that would end later if it took as long as the
         longest before; the first one always is. Papers without a score stay behind those with one, in their order.
         With ``partial``, a failure is returned, and some time remains for the response.
@@ -104,7 +107,13 @@ class Reranking:
             stages().append((RERANK, start, perf_counter()))
         reranked = list(hits)
         explanations = {}
-        for place, row in enumerate(np.argsort(-scores, kind="stable").tolist()):
+        if weight is None:
+            weight = getattr(self._rerankers[name], "weight", 1.0)
+        order = scores
+        if weight < 1:
+            before = np.array([hit.score for hit in candidates[: len(scores)]])
+            order = (1 - weight) * _scaled(before) + weight * _scaled(scores)
+        for place, row in enumerate(np.argsort(-order, kind="stable").tolist()):
             paper_id, own = candidates[row]
             score = candidates[place].score
             reranked[first + place] = ScoredId(paper_id, score)
@@ -134,6 +143,12 @@ class Reranking:
             return np.concatenate(scores)
 
         return self._scores.get((name, text, ids, milliseconds), score)
+
+
+def _scaled(scores: npt.NDArray[np.floating[Any]]) -> npt.NDArray[np.float64]:
+    """The scores between 0, the least, and 1, the greatest; zeros if all are equal."""
+    shares = scores.astype(np.float64) - float(scores.min())
+    return shares / (shares.max() or 1)
 
 
 def _limit() -> float | None:
