@@ -10,6 +10,13 @@
     python benchmarks/ranking.py --data ../shared/data --arxiv arxiv-library --scifact scifact-library \\
         --citations citations-library
 
+With ``--arxiv-reranker`` or ``--scifact-reranker``, the folder of a reranker, more rows have its order of the first 20,
+50 and 100 papers:
+
+    scholarbase encoder store arxiv-library --encoder MODEL --out arxiv-vectors
+    python benchmarks/ranking.py --data ../shared/data --arxiv arxiv-library --arxiv-reranker arxiv-vectors \\
+        --ways "hybrid (default)"
+
 Each figure has its difference from the first row, and the p of a paired randomisation test.
 """
 
@@ -56,6 +63,12 @@ WAYS: Final[dict[str, tuple[dict[str, Any], dict[str, Any]]]] = {
     "scholarquest": ({"profile": "scholarquest"}, {}),
 }
 """By name: settings, and arguments of the search."""
+RERANKED: Final[dict[str, dict[str, Any]]] = {
+    f"first {depth} by the reranker{name}": {"rerank": "one", "rerank_depth": depth, **weight}
+    for depth in (20, 50, 100)
+    for name, weight in {"": {}, " alone": {"rerank_weight": 1.0}}.items()
+}
+"""By name of a row: arguments of a search with the reranker."""
 RULES: Final[dict[str, tuple[Any, str, Any]]] = {
     "no first papers": (legs, "FEEDBACK_WEIGHT", 0.0),
     "no rule for results that stand out": (fusion, "STANDOUT", math.inf),
@@ -161,6 +174,7 @@ def main() -> None:
     )
     for name in ("arxiv", "scifact", "citations"):
         parser.add_argument(f"--{name}", type=Path, help=f"the library of {name}; left out if missing")
+        parser.add_argument(f"--{name}-reranker", help=f"a reranker for the library of {name}")
     parser.add_argument(
         "--ways", nargs="+", choices=[*WAYS, *RULES], default=[*WAYS, *RULES], help="only these rows"
     )
@@ -177,8 +191,12 @@ def main() -> None:
         questions = read()
         table = Table(f"{family}: {len(questions)} questions", *MEASURES, "ms")
         first: npt.NDArray[np.float64] | None = None
-        for name in options.ways:
-            if name in RULES:
+        reranker = getattr(options, f"{family}_reranker")
+        settings = {"rerankers": f"one={reranker}"} if reranker else {}
+        for name in [*options.ways, *(RERANKED if reranker else ())]:
+            if name in RERANKED:
+                values, milliseconds = run(path, questions, settings, RERANKED[name])
+            elif name in RULES:
                 module, constant, off = RULES[name]
                 with patch.object(module, constant, off):
                     values, milliseconds = run(path, questions, {}, {})
