@@ -242,6 +242,8 @@ SEARCH: dict[str, Any] = {
     "explain": st.booleans(),
     "rerank": st.sampled_from(["minilm", ""]) | ODD,
     "rerank_depth": NUMBERS,
+    "rerank_weight": NUMBERS,
+    "rerank_ms": NUMBERS,
     "partial": st.booleans(),
     **PAGE,
     **FILTERS,

@@ -85,6 +85,7 @@ ACCEPTED: Final[dict[str, set[str]]] = {
     **dict.fromkeys(
         ("mode", "engine", "fusion", "fields", "from_", "to", "within", "as_of", "sort", "rerank"), OPTIONAL
     ),
+    **dict.fromkeys(("rerank_weight", "rerank_ms"), OPTIONAL),
     **dict.fromkeys(("min_citations", "citations_per_seed", "references_per_seed"), NUMBERS | OPTIONAL),
     **dict.fromkeys(("graph_weight", "min_similarity"), NUMBERS | OPTIONAL | {"a fraction"}),
     "timeout": NUMBERS | OPTIONAL | {"a fraction"},
