@@ -371,7 +371,7 @@ RerankWeight = Annotated[
     *_number_of("rerank_weight", 1),
     Field(
         description="The part of the reranker's scores in the order of the first papers; the rest is that of their "
-        "scores in the search. By default 1 for a cross-encoder, so that its scores alone decide, and 0.5 for an "
+        "scores in the search. By default 1 for a cross-encoder, so that its scores alone decide, and 0.4 for an "
         "encoder.",
         examples=[0.5],
         json_schema_extra={"exclusiveMinimum": 0, "maximum": 1},

@@ -36,7 +36,8 @@ KEYS: Final = "keys.npy"
 ROWS: Final = "rows.npy"
 VECTORS: Final = "vectors.f16"
 FORMAT: Final = 1
-CACHED_QUERIES: Final = 512
+CACHED_QUERIES: Final = 8
+"""Queries whose vectors are cached: the batches of a search with a time budget have the same."""
 
 
 def key_of(text: str) -> int:
@@ -88,7 +89,7 @@ class EncoderReranker:
         RerankerError: the encoder has no dense vectors, or other ones than those stored.
     """
 
-    weight: Final = 0.5
+    weight: Final = 0.4
     """The part of the order that is by cosine; the rest is that of the search. A small model alone orders worse than a
     hybrid search, and both together better (docs/reranking.md)."""
 
