@@ -155,7 +155,7 @@ class Tools:
             return call_tool(library, tool, tool.canonical(arguments))
         recording = Recording(
             session=self._store.find(self.session, self._owner),
-            tool=name,
+            tool=tool.name,
             store=self._store,
             snapshot=library.snapshot_id,
             parent=parent,
