@@ -21,6 +21,7 @@ from scholarbase.bibliographies.names import surname
 from scholarbase.bibliographies.references import Reference, plain_texts
 from scholarbase.databases import finish, open_for_writing
 from scholarbase.documents.chunkers import Chunker, Passage, passages, token_counts
+from scholarbase.documents.figure_pages import find_figure_pages
 from scholarbase.documents.model import FullText, Metadata
 from scholarbase.documents.schema import open_for_building
 from scholarbase.documents.sources import LINE_SOURCES, DocumentEntry, DocumentFile, read_documents
@@ -241,6 +242,7 @@ class FullTexts:
                 tracker.advance(len(some))
             self._join_bibliographies()
             mark_main(self.db)
+            find_figure_pages(self.db)
         if rejects and not self.db.execute("SELECT 1 FROM documents LIMIT 1").fetchone():
             first = next(some[0][1].detail for some in rejects.values())
             raise SourceError(f"No document of --documents is of a paper of this library. The first: {first}")

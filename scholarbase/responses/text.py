@@ -346,8 +346,9 @@ def _document_lines(response: Mapping[str, Any]) -> list[str]:
         page = f", page {one['page']}" if one.get("page") else ""
         size = f"#{one['place']}, {one['tokens']:,} tokens, offset {one['start']}{page}"
         lines.append(f"{INDENT * one['level']}{name or '(no title)'} ({size})")
-    if response.get("sections") == [] and about["characters"] and not response.get("left_out"):
-        lines.append(f"{INDENT}The text has no sections: read it from offset 0 on.")
+    if response.get("sections") == [] and not response.get("left_out"):
+        if about["characters"]:
+            lines.append(f"{INDENT}The text has no sections: read it from offset 0 on.")
     elif response.get("sections") is not None:
         lines.append(f"{INDENT}Read a section by its number, its title or # and its place.")
     for one in response.get("figures") or ():

@@ -48,7 +48,11 @@ CREATE INDEX ids_by_id ON ids (paper_id);
 INSERT INTO pages (document, number) SELECT document, number FROM texts.pages ORDER BY document, number;
 CREATE UNIQUE INDEX pages_by_number ON pages (document, number);
 INSERT INTO figures SELECT f.document, f.place, k.page_id FROM texts.figures AS f
-    LEFT JOIN main.pages AS k ON k.document = f.document AND k.number = f.page;
+    JOIN texts.documents AS d ON d.id = f.document
+    LEFT JOIN main.pages AS k ON k.number = f.page AND k.document = iif(d.source = 'pdf', d.id, (
+        SELECT min(p.id) FROM texts.documents AS p WHERE p.paper = d.paper AND p.source = 'pdf'
+            AND coalesce(p.version, d.version, 0) = coalesce(d.version, p.version, 0)
+    ));
 CREATE INDEX figures_by_page ON figures (page_id);
 """
 """The keys of the views: a temporary database with every paper's canonical id, and the numbers of pages.

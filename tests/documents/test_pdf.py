@@ -94,3 +94,14 @@ def test_a_pdf_that_takes_too_long_is_given_up_and_others_are_read() -> None:
         read_pdf(many_pages(1900), worker, seconds=0.01)
     assert len(read_pdf(two_pages(), worker).document.pages) == 2
     worker.close()
+
+
+def test_characters_without_names_are_marked() -> None:
+    """Fonts without a ToUnicode map give codes, which no reader of PDFs can name."""
+    pdf = new_pdf()
+    pdf.set_font("helvetica", size=11)
+    pdf.add_page()
+    pdf.text(20, 30, "Named. \x01\x03\x04 Dashes \x15 and \x1cles.")
+    document = read_pdf(bytes(pdf.output())).document
+    assert document.text == "Named. \ufffd Dashes \u2013 and files."
+    assert document.is_partly_lost
