@@ -73,8 +73,8 @@ class BibliographyEntry(NamedTuple):
 class Figure(NamedTuple):
     """A figure or table. ``start`` and ``end`` are those of its caption in the text, None if it is not there.
 
-    ``page`` counts from 1, ``box`` is ``(x, y, width, height)`` in points from the page's top left corner: in a PDF that
-    of the caption.
+    ``page`` counts from 1, ``box`` is ``(x, y, width, height)`` in points from the page's top left corner: that of the
+    caption in a PDF.
     """
 
     kind: FigureKind
