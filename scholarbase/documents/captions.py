@@ -9,17 +9,20 @@ from typing import Final, NamedTuple
 from scholarbase.documents.model import FigureKind
 
 _LABEL: Final = re.compile(
-    r"(?P<before>(?:supplementa(?:ry|l)|supporting|appendix|extended\s+data)\s+)?"
-    r"(?P<word>f\s?igure|fig\.?|t\s?able|tab\.|algorithm|listing|scheme)(?P<space>\s*)"
+    r"(?P<before>(?:supplementa(?:ry|l)|supporting|appendix|extended\s{1,9}data)\s{1,9})?"
+    r"(?P<word>f\s?igure|fig\.?|t\s?able|tab\.|algorithm|listing|scheme)(?P<space>\s{0,9})"
     r"(?P<number>(?:[a-z]{1,2}[.-]?)?\d{1,3}(?:[.-]\d{1,3}){0,3}[a-z]?|[ivxl]{1,6}|[a-h])(?![^\W_])",
     re.IGNORECASE,
 )
 _SEPARATOR: Final = re.compile(
-    r"\s*(?:[:|\u2013\u2014]|\.(?!\w))\s*|\s*$|\s*[.:]?\s*(?=\(?continued)", re.IGNORECASE
+    r"\s{0,9}(?:[:|\u2013\u2014]|\.(?!\w))\s{0,9}|\s{0,9}$|\s{0,9}[.:]?\s{0,9}(?=\(?continued)", re.IGNORECASE
 )
 _CONTINUED: Final = re.compile(r"\W*cont(?:inued|'d|d|\.)", re.IGNORECASE)
 _LEADERS: Final = re.compile(r"(?:\.\s*){4,}\w*$|\s\.\s*\d+$")
 """How a line of a list of figures ends."""
+_MOST_LEADERS: Final = 200
+_MOST_JOINED: Final = 2000
+"""Characters of a line to which others are joined."""
 _ENDS: Final = tuple(".:!?)]\u201d")
 _MOST_LINES: Final = 60
 _PITCH: Final = 1.7
@@ -76,6 +79,7 @@ def _goes_on_beside(last: Line, line: Line) -> bool:
     overlap = min(last.top, line.top) - max(last.bottom, line.bottom)
     return (
         last.turns == line.turns
+        and len(last.text) < _MOST_JOINED
         and overlap > min(last.height, line.height) * 0.4
         and -1 < line.left - last.right < last.height * 0.6
     )
@@ -118,7 +122,7 @@ def starts_caption(lines: Sequence[Line], position: int) -> Label | None:
     """
     line = lines[position]
     label = find_label(line.text)
-    if label is None or _LEADERS.search(line.text):
+    if label is None or _LEADERS.search(line.text[-_MOST_LEADERS:]):
         return None
     if position and _is_continued(lines[position - 1], line):
         return None
