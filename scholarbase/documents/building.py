@@ -191,7 +191,7 @@ class DocumentBuilder:
         self._figures.append(figure)
         self._labelled.setdefault(figure.label, len(self._figures) - 1)
 
-    def place(self, label: str, page: int, box: tuple[float, float, float, float] | None) -> bool:
+    def set_page(self, label: str, page: int, box: tuple[float, float, float, float] | None) -> bool:
         """Say where the figure or table with this label is; False if there is none."""
         position = self._labelled.get(label)
         if position is not None:

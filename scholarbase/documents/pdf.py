@@ -194,7 +194,7 @@ def _add_caption(
     text = reduce(_joined, [line.text for line in [*lines, *more]], "").removesuffix("\u00ad")
     begin = find_label(text)
     caption = text if begin is None else text[begin.end :].lstrip()
-    if is_continuation(caption) or (not caption and builder.place(label.label, page, box)):
+    if is_continuation(caption) or (not caption and builder.set_page(label.label, page, box)):
         builder.paragraph(text, "caption")
     else:
         builder.captioned(label.kind, label.label, Inline(caption, []), page=page, box=box)
