@@ -371,14 +371,14 @@ def test_a_run_records_its_reranker(library: Library, tmp_path: Path) -> None:
 
 
 class Slow(Constant):
-    """Takes 20 ms for each text, and prefers the last ones."""
+    """Takes 50 ms for each text, and prefers the last ones."""
 
     def __init__(self) -> None:
         self.batches: list[int] = []
         self.scored = 0
 
     def score(self, query: str, texts: Sequence[str]) -> Scores:
-        sleep(0.02 * len(texts))
+        sleep(0.05 * len(texts))
         self.batches.append(len(texts))
         self.scored += len(texts)
         return np.arange(self.scored - len(texts), self.scored, dtype=np.float32)
@@ -389,15 +389,15 @@ def test_papers_for_which_the_time_is_not_enough_keep_their_order(path: Path) ->
     settings = Settings(device="cpu", similarity_floor=False)
     with Library.open(path, rerankers={"slow": slow, "tiny": Constant()}, settings=settings) as library:
         before = library.search(Q, limit=60)
-        after = library.search(Q, limit=60, rerank="slow", rerank_depth=DEPTH, rerank_ms=400, explain=True)
-        # A batch of 8 takes 160 ms: two fit, and a third would end after the budget.
+        after = library.search(Q, limit=60, rerank="slow", rerank_depth=DEPTH, rerank_ms=1190, explain=True)
+        # A batch of 8 takes 400 ms: two fit, and a third would end after the budget.
         assert (slow.batches, after.reranked, after.to_dict()["reranked"]) == ([8, 8], 16, 16)
         assert ids(after) == [*reversed(ids(before)[:16]), *ids(before)[16:]]
         assert scores(after) == scores(before)
         legs = [[leg.leg for leg in hit.explain or ()] for hit in after.results]
         assert [own[-1] == "rerank" for own in legs] == [True] * 16 + [False] * 44
         # Other pages are of the same list, without another call.
-        page = library.search(Q, limit=5, offset=20, rerank="slow", rerank_depth=DEPTH, rerank_ms=400)
+        page = library.search(Q, limit=5, offset=20, rerank="slow", rerank_depth=DEPTH, rerank_ms=1190)
         assert (ids(page), page.reranked, len(slow.batches)) == (ids(before)[20:25], 16, 2)
         least = library.search(Q, rerank="slow", rerank_ms=1)
         assert least.reranked == 8
