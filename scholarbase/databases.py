@@ -30,6 +30,11 @@ WATCH_SECONDS: Final = 0.02
 _DAMAGED: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
+def open_memory() -> sqlite3.Connection:
+    """An empty database in memory, to which others are attached."""
+    return sqlite3.connect(":memory:", uri=True, isolation_level=None, check_same_thread=False)
+
+
 def open_immutable(path: Path) -> sqlite3.Connection:
     """Open a database that no process writes, for reading.
 
@@ -42,9 +47,9 @@ def open_immutable(path: Path) -> sqlite3.Connection:
 
 
 def attach_immutable(connection: sqlite3.Connection, path: Path, name: str) -> None:
-    """Let a connection of :func:`open_immutable` read a second database, as the schema ``name``.
+    """Let a connection read another database, as the schema ``name``.
 
-    The connection may then create temporary tables, which ``query_only`` forbids. Both files are opened for reading.
+    A connection of :func:`open_immutable` may then create temporary tables, which ``query_only`` forbids. Both files are opened for reading.
     """
     connection.execute("PRAGMA query_only = 0")
     connection.execute(f"ATTACH ? AS {name}", (_uri(path, "mode=ro&immutable=1"),))

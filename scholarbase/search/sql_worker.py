@@ -14,13 +14,14 @@ import secrets
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
 import orjson
 
-from scholarbase.databases import attach_immutable, open_immutable
+from scholarbase.databases import attach_immutable, open_immutable, open_memory
 from scholarbase.documents.schema import add_text_function
 from scholarbase.errors import InvalidRequest, InvalidSql
 from scholarbase.identifiers import parse
@@ -78,6 +79,9 @@ FUNCTIONS: Final = frozenset({
 })
 # fmt: on
 """The functions that statements may call."""
+_DATES: Final = ("date", "datetime", "julianday", "strftime", "time", "unixepoch")
+_MACHINES: Final = frozenset({"now", "localtime", "utc"})
+"""Arguments of these functions that mean another time on another day or machine."""
 _OF_VIEWS: Final = "document_text"
 """A function that only the views may call: a statement would read texts that its ``as_of`` excludes."""
 _LISTS: Final = frozenset({"json_each", "json_tree"})
@@ -103,15 +107,15 @@ class Statements:
     def __init__(self, catalogue: Path, texts: Path, keys: Path) -> None:
         secret = secrets.token_hex(16)
         self._prefix = f"inner_{secret}"
-        # No statement can name the databases. An attached one's unqualified names come after those of the views.
-        self._schemas = {"catalogue": f"catalogue_{secret}", "texts": f"texts_{secret}", "keys": "main"}
+        # No statement can name the databases. Their unqualified names come after those of the views.
+        self._schemas = {name: f"{name}_{secret}" for name in ("catalogue", "texts", "keys")}
         self._inner = {sql_views.inner_name(self._prefix, name) for name in sql_views.NAMES}
         self._reason: str | None = None
         """Why the authorizer or a function refused the statement."""
         self._lookup = open_immutable(catalogue)
-        self._connection = connection = open_immutable(keys)
-        attach_immutable(connection, catalogue, self._schemas["catalogue"])
-        attach_immutable(connection, texts, self._schemas["texts"])
+        self._connection = connection = open_memory()
+        for name, path in (("catalogue", catalogue), ("texts", texts), ("keys", keys)):
+            attach_immutable(connection, path, self._schemas[name])
         self._tables = {(self._schemas[schema], table) for schema, table in sql_views.TABLES}
         connection.text_factory = lambda data: data.decode("utf-8", "replace")
         for pragma in (
@@ -196,10 +200,12 @@ class Statements:
         sentence = None
         if action == sqlite3.SQLITE_READ:
             if not self._may_read(first, second, schema, view):
-                sentence = f"There is no view {first!r}: the views are {', '.join(sql_views.NAMES)}."
+                sentence = _no_view(first)
         elif action == sqlite3.SQLITE_FUNCTION:
             name = second.lower()
-            if name not in FUNCTIONS and not (name == _OF_VIEWS and view in self._inner):
+            if name == sql_views.NO_VIEW and view is not None:
+                sentence = _no_view(view)
+            elif name not in FUNCTIONS and not (name == _OF_VIEWS and view in self._inner):
                 sentence = sql_dialect.refused_function(second)
         elif action == sqlite3.SQLITE_UPDATE and first == "sqlite_master":  # how SQLite opens a virtual table
             sentence = f"The statement reads what is not a view: the views are {', '.join(sql_views.NAMES)}."
@@ -216,8 +222,11 @@ class Statements:
         """Whether a statement may read a column of a table.
 
         Only the inner views, whose names it cannot know, read the columns of files: ``view`` may also be the name of a
-        WITH clause, which it can choose. A read of no column, as for ``count(*)``, is reported without the view.
+        WITH clause, which it can choose. A read of no column, as for ``count(*)``, is reported without the view; without
+        a schema it is that of a WITH clause or a view, since every table's name is that of a view too.
         """
+        if not column and schema is None:
+            return not table.lower().startswith("sqlite_")
         if table in _LISTS:
             return True
         if (view in self._inner or not column) and (schema, table) in self._tables:
@@ -239,6 +248,9 @@ class Statements:
             ("starts_with", 2, lambda text, start: _text_test(text, start, str.startswith)),
         ):
             self._connection.create_function(name, arguments, self._reporting(function), deterministic=True)
+        for name in _DATES:
+            function = self._reporting(partial(self._date, name))
+            self._connection.create_function(name, -1, function, deterministic=True)
 
     def _reporting(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """A function whose error is that of the statement: SQLite has only a general message."""
@@ -255,6 +267,20 @@ class Statements:
 
         return call
 
+    def _date(self, name: str, *values: Any) -> Any:
+        """SQLite's function of dates, without those that depend on the clock or the time zone of this machine.
+
+        SQLite reads bytes as text, and a text only up to a NUL (https://sqlite.org/lang_datefunc.html).
+        """
+        texts = [_written(value) for value in values]
+        times = texts[name == "strftime" :]
+        if not times or times[0].startswith("subsec") or not _MACHINES.isdisjoint(times):
+            raise InvalidSql(
+                f"{name} of the current time or in local time is not available, because a statement has the same result "
+                "on any day: write the date, such as '2024-01-31'."
+            )
+        return self._lookup.execute(f"SELECT {name}({', '.join('?' * len(values))})", values).fetchone()[0]
+
     def _paper_id(self, text: Any) -> str | None:
         if text is None:
             return None
@@ -267,6 +293,16 @@ class Statements:
             (number, self._day),
         ).fetchone()
         return str(identifier) if row is None else canonical_id(*row)
+
+
+def _written(value: Any) -> str:
+    """An argument as SQLite's functions of dates read it, in lower case."""
+    text = value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+    return text.partition("\0")[0].lower()
+
+
+def _no_view(name: str) -> str:
+    return f"There is no view {name!r}: the views are {', '.join(sql_views.NAMES)}."
 
 
 def _matches(text: Any, pattern: Any) -> int | None:

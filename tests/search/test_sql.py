@@ -165,9 +165,42 @@ def test_with_as_of_no_view_has_anything_later(library: Library) -> None:
         "WITH documents AS (SELECT document_text(2, NULL, NULL) AS text) SELECT text FROM documents",
         "WITH citations AS (SELECT citing FROM edges) SELECT * FROM citations",
         "WITH ids AS (SELECT paper_id FROM main.ids) SELECT * FROM ids",
+        *(f"SELECT count(*) FROM {table}" for table in ("main.ids", "keys.ids", "ids", "temp.ids", "aliases")),
+        "WITH edges AS (SELECT 1) SELECT (SELECT count(*) FROM main.edges) FROM edges",
+        "SELECT (WITH edges AS (SELECT 1) SELECT count(*) FROM edges), (SELECT count(*) FROM edges)",
+        "SELECT count(*) FROM sqlite_master",
+        "SELECT count(*) FROM pragma_database_list",
     ):
-        with pytest.raises(InvalidSql):
+        with pytest.raises(InvalidSql, match=r"no view|not a view|not available"):
             library.sql(trick, as_of=day)
+
+
+def test_rows_of_a_recursive_clause_are_counted(library: Library) -> None:
+    """An authorizer is not told that their table is that of a WITH clause."""
+    for name in ("c", "ids", "edges", "papers"):
+        clause = f"WITH RECURSIVE {name}(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM {name} WHERE x < 3)"
+        assert rows(library, f"{clause} SELECT count(*) FROM {name}") == [(3,)]
+        assert rows(library, f"{clause} SELECT x FROM {name} WHERE x > 2") == [(3,)]
+    assert rows(library, "WITH c AS MATERIALIZED (SELECT 1) SELECT count(*) FROM c, c d") == [(1,)]
+
+
+def test_a_statement_has_the_same_result_on_any_day(library: Library) -> None:
+    assert rows(
+        library,
+        "SELECT date('2024-01-31', '+1 day'), datetime('2024-01-31'), strftime('%Y', '2024-01-31'), time('12:30'), "
+        "julianday('2024-01-31'), unixepoch('2024-01-31'), date(NULL), date('no date')",
+    ) == [("2024-02-01", "2024-01-31 00:00:00", "2024", "12:30:00", 2460340.5, 1706659200, None, None)]
+    for function in ("date", "datetime", "julianday", "time", "unixepoch", "strftime"):
+        first = "'%s', " if function == "strftime" else ""
+        for time in (
+            *("'now'", "'NOW'", "'n' || 'ow'", "x'6e6f77'", "'now' || char(0) || 'x'", "'subsec'"),
+            *("'2024-01-31', 'localtime'", "'2024-01-31', 'utc'", ""),
+        ):
+            with pytest.raises(InvalidSql, match=r"has the same result on any day"):
+                library.sql(f"SELECT {function}({(first + time).removesuffix(', ')})")
+    for clock in ("current_date", "current_time", "current_timestamp", "random()", "randomblob(4)", "changes()"):
+        with pytest.raises(InvalidSql, match="not available"):
+            library.sql(f"SELECT {clock}")
 
 
 def test_the_examples_of_the_schema_run(library: Library) -> None:
