@@ -122,6 +122,12 @@ class ModelService:
         self._log = log
         self._timeout = timeout
         sent = {**_JSON, **(headers or {})}
+        parts = urlsplit(endpoint.url)
+        is_local = endpoint.socket is not None or is_loopback(parts.hostname or "")
+        if parts.scheme == "http" and not is_local and (api_key or "@" in parts.netloc):
+            raise error(
+                f"{self._name} would get its key without encryption: use an https URL, or unset {key_setting}."
+            )
         if api_key:
             if not VISIBLE_ASCII.fullmatch(api_key):
                 raise error(
@@ -132,7 +138,7 @@ class ModelService:
         self._http = httpx.Client(
             headers=sent,
             timeout=timeout,
-            trust_env=endpoint.socket is None and not is_loopback(urlsplit(endpoint.url).hostname or ""),
+            trust_env=not is_local,
             transport=None if endpoint.socket is None else httpx.HTTPTransport(uds=endpoint.socket),
         )
 

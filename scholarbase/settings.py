@@ -289,7 +289,8 @@ class Settings(ClientSettings):
 
     encoder: str | None = Field(
         None,
-        description="The query encoder: a name, path or URL; by default the one that the library was built with.",
+        description="The query encoder: a name, path or URL; by default that of the library, if it is in the "
+        "package or is BAAI/bge-m3 (docs/trust.md).",
     )
     encoder_api_key: SecretStr | None = Field(None, description="The API key for an embeddings URL.")
     model_api_key: SecretStr | None = Field(None, description="The API key for language models.")

@@ -417,9 +417,14 @@ def test_8_titles_beyond_ascii_are_matched(world: Library) -> None:
 
 
 @pytest.mark.slow
-def test_9_one_process_holds_the_model_for_all_workers(dense_library: Path, tmp_path: Path) -> None:
+def test_9_one_process_holds_the_model_for_all_workers(
+    dense_library: Path, minilm_folder: Path, tmp_path: Path
+) -> None:
     asked = {"q": "string theory", "mode": "hybrid"}
-    with serving(dense_library, "--workers", "2", SCHOLARBASE_RUNTIME_DIR=str(tmp_path)) as (url, process):
+    with serving(
+        *(dense_library, "--workers", "2", "--encoder", str(minilm_folder)),
+        SCHOLARBASE_RUNTIME_DIR=str(tmp_path),
+    ) as (url, process):
 
         def search(_: int) -> bytes:
             answer = httpx.get(f"{url}/v1/search", params=asked, timeout=120)

@@ -61,7 +61,7 @@ def update(
     from scholarbase.encoders.paired import PairedEncoder
     from scholarbase.manifest import read_manifest
     from scholarbase.progress import reporter
-    from scholarbase.updates.job import stored_encoder
+    from scholarbase.search.opening import check_trusted, stored_encoder
     from scholarbase.updates.job import update as run
 
     named = named_sources(sets)
@@ -71,11 +71,13 @@ def update(
     if encoder is not None and not has_encoder:
         raise InvalidRequest(f"The library at {old} has no encoder: leave out --encoder.")
     stored = stored_encoder(old)
-    names = (
-        (encoder or stored.get("location"), query_encoder or stored.get("query_location"))
-        if has_encoder
-        else (None, None)
-    )
+    names = [
+        named or (stored.get(key) and check_trusted(old, stored[key], option)) if has_encoder else None
+        for named, key, option in (
+            (encoder, "location", "--encoder"),
+            (query_encoder, "query_location", "--query-encoder"),
+        )
+    ]
     if has_encoder and names[0] is None:
         raise InvalidRequest(f"The library at {old} does not say where its encoder is: give --encoder.")
     with open_encoders(settings, device, *names) as (model, queries):

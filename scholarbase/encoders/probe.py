@@ -8,7 +8,7 @@ from dataclasses import fields, replace
 from typing import Any, Final
 
 from scholarbase.encoders.base import Encoder
-from scholarbase.errors import EncoderMismatch
+from scholarbase.errors import EncoderMismatch, LibraryCorrupt
 from scholarbase.models.encoders import EncoderSpec, QuerySpec
 
 PROBE_TEXT: Final = (
@@ -45,13 +45,20 @@ def check_probe(encoder: Encoder, stored: Mapping[str, Any], *, tolerance: float
     Raises:
         EncoderMismatch: the dimensions differ, or a cosine is below ``1 - tolerance``.
         EncoderError: the encoder fails.
+        LibraryCorrupt: ``stored`` has something else than vectors.
     """
     name = encoder.spec.name
     now, then = probe(encoder), stored
     for kind in ("dense", "sparse"):
         if then.get(kind) is None or now[kind] is None:  # the specs say which an encoder has
             continue
-        ours, theirs = _comparable(now[kind]), _comparable(then[kind])
+        ours = _comparable(now[kind])
+        try:
+            theirs = _comparable(then[kind])
+        except (KeyError, OverflowError, TypeError, ValueError) as error:
+            raise LibraryCorrupt(
+                f"The library's {kind} probe in encoder.json is not a vector ({error}): restore a backup."
+            ) from error
         if kind == "dense" and ours.keys() != theirs.keys():
             raise EncoderMismatch(
                 f"The encoder {name} returns {len(ours)} dimensions for the probe text, and the library's probe has "
@@ -71,9 +78,9 @@ def check_probe(encoder: Encoder, stored: Mapping[str, Any], *, tolerance: float
 
 def _comparable(vector: Mapping[str, Any] | Sequence[float]) -> dict[int, float]:
     """A dense or sparse vector by index."""
-    if isinstance(vector, Mapping):
-        return dict(zip(vector["indices"], vector["values"], strict=True))
-    return dict(enumerate(vector))
+    by_index = isinstance(vector, Mapping)
+    items = zip(vector["indices"], vector["values"], strict=True) if by_index else enumerate(vector)
+    return {int(index): float(value) for index, value in items}
 
 
 def _cosine(one: Mapping[int, float], other: Mapping[int, float]) -> float:

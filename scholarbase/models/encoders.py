@@ -8,6 +8,8 @@ from typing import Any, Final
 
 PACKAGED: Final = "arxiv-static-v1"
 """The name of the encoder in the package. An encoder with other files gets another name."""
+TRUSTED: Final = frozenset({PACKAGED, "BAAI/bge-m3"})
+"""The names that are opened where only a library has them: no code comes with these models. docs/trust.md."""
 STATIC: Final = "static"
 """The kind of encoders with a vector for each token. Texts without known tokens have the vector zero."""
 _STATIC_TITLE_WEIGHT: Final = 4

@@ -12,7 +12,7 @@ import orjson
 
 from scholarbase.encoders import Encoder, open_encoder
 from scholarbase.encoders.probe import check_probe, check_spec
-from scholarbase.errors import InvalidRequest, LibraryCorrupt, VectorIndexError
+from scholarbase.errors import EncoderError, InvalidRequest, LibraryCorrupt, VectorIndexError
 from scholarbase.extensions import added_names
 from scholarbase.extras import check_installed
 from scholarbase.indexes.catalog import FILE_NAME as CATALOG
@@ -22,6 +22,8 @@ from scholarbase.indexes.passages import FOLDER, Documents
 from scholarbase.indexes.vectors.index import EdgeIndex, VectorIndex
 from scholarbase.manifest import Manifest, read_manifest
 from scholarbase.memory import cores
+from scholarbase.models.checks import shown
+from scholarbase.models.encoders import PACKAGED, TRUSTED
 from scholarbase.rerankers import Reranker, open_reranker
 from scholarbase.search.lookup import Lookup
 from scholarbase.search.profiles import with_profile
@@ -206,7 +208,7 @@ def open_query_encoder(
     where it is another."""
     if manifest.encoder is None:
         return None
-    stored = _stored_encoder(path)
+    stored = stored_encoder(path)
     wanted = encoder or encoder_location(path, manifest, settings)
     if wanted is None or wanted == "none":
         return None
@@ -239,17 +241,55 @@ def open_rerankers(rerankers: Mapping[str, str | Reranker] | None, settings: Set
     return opened
 
 
-def _stored_encoder(path: Path) -> dict[str, Any]:
-    """The locations of the encoder's models when the library was built, and its vectors of a known text."""
+def stored_encoder(path: Path) -> dict[str, Any]:
+    """The locations of the encoder's models when the library was built, and its vectors of a known text.
+
+    Raises:
+        LibraryCorrupt: ``encoder.json`` is not such an object.
+    """
     about = path / "encoder.json"
-    stored: dict[str, Any] = orjson.loads(about.read_bytes()) if about.is_file() else {}
-    return stored
+    try:
+        stored = orjson.loads(about.read_bytes()) if about.is_file() else {}
+        for key, kind in (("location", str), ("query_location", str), ("query_probe", dict)):
+            if not isinstance(stored.get(key), kind | None):
+                raise TypeError(f"{key} is not a {kind.__name__}")
+    except (OSError, AttributeError, TypeError, ValueError) as error:
+        raise LibraryCorrupt(f"{about} cannot be read ({error}): restore it from a backup.") from error
+    found: dict[str, Any] = stored
+    return found
 
 
 def encoder_location(path: Path, manifest: Manifest, settings: Settings) -> str | None:
-    """The name, path or URL of the library's query encoder; None if it needs none."""
+    """The name, path or URL of the library's query encoder; None if it needs none.
+
+    Raises:
+        EncoderError: only the library names it, and it is not trusted.
+        LibraryCorrupt: as :func:`stored_encoder`.
+    """
     if manifest.encoder is None or settings.encoder == "none":
         return None
-    stored = _stored_encoder(path)
+    if settings.encoder:
+        return settings.encoder
+    stored = stored_encoder(path)
     location = stored.get("query_location", stored.get("location"))
-    return settings.encoder or location or manifest.encoder.for_queries.name
+    return check_trusted(
+        path,
+        location or manifest.encoder.for_queries.name,
+        "--encoder or SCHOLARBASE_ENCODER; --encoder none searches by words only",
+    )
+
+
+def check_trusted(path: Path, location: str, allowing: str) -> str:
+    """The location of an encoder that only the library names: a URL would get queries, and a model can run code.
+
+    ``allowing`` are the options by which the user can name it.
+
+    Raises:
+        EncoderError: it is neither in the package nor one of :data:`TRUSTED`.
+    """
+    if location in TRUSTED and (location == PACKAGED or not Path(location).exists()):
+        return location
+    raise EncoderError(
+        f"The library at {path} names the encoder {shown(location)}, which is used only if you name it too, since a "
+        f"library can come from anyone (docs/trust.md): if you trust it, give it by {allowing}."
+    )

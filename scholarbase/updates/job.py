@@ -26,8 +26,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
-import orjson
-
 from scholarbase.encoders import Encoder
 from scholarbase.encoders.probe import check_probe
 from scholarbase.errors import (
@@ -57,6 +55,7 @@ from scholarbase.ingest.store import RecordStore
 from scholarbase.ingest.writer import CatalogWriter
 from scholarbase.manifest import FILE_NAME, Manifest, SourceFact, read_manifest
 from scholarbase.progress import Reporter, SilentReporter
+from scholarbase.search.opening import stored_encoder
 from scholarbase.updates.applying import Applied, apply_deletes, apply_own, apply_updates
 from scholarbase.updates.changes import Step, find_steps
 from scholarbase.updates.points import PointChanges
@@ -195,13 +194,6 @@ def _datasets(manifest: Manifest) -> set[str]:
     """The datasets and added formats that a library was built from."""
     later = [file["dataset"] for each in manifest.updates for step in each["steps"] for file in step["files"]]
     return {*(source.dataset for source in manifest.sources), *later}
-
-
-def stored_encoder(library: Path) -> dict[str, Any]:
-    """The locations of the models that a library was built with, and its vectors of a known text."""
-    path = library / ENCODER
-    stored: dict[str, Any] = orjson.loads(path.read_bytes()) if path.is_file() else {}
-    return stored
 
 
 @dataclass

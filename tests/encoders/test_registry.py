@@ -129,7 +129,7 @@ def test_an_extension_opens_the_names_of_its_scheme(
     assert (encoder.spec.name, encoder.device) == ("a:z", "cpu")
 
     ingest([small_snapshot], tmp_path / "library", encoder=encoder, encoder_location="letters:a:z")
-    with Library.open(tmp_path / "library") as library:
+    with Library.open(tmp_path / "library", encoder="letters:a:z") as library:
         assert library.manifest.encoder == encoder.spec
         paper = library.search("string", limit=1).results[0].paper
         [same] = library.search(f"{paper.title}\n{paper.abstract}", mode="dense", exact=True, limit=1).results

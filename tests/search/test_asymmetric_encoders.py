@@ -75,7 +75,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory, snapshot: Path) -> tuple[Path
 
 def test_serving_opens_only_the_query_model(pair: tuple[Path, npt.NDArray[np.float32]]) -> None:
     path, cosines = pair
-    with Library.open(path) as library:
+    with Library.open(path, encoder=str(path.parent / "queries")) as library:
         found = library.search(QUERY, mode="dense", exact=True, min_similarity=-1)
         assert library.best_mode == "hybrid"
         assert _titles(found) == [TITLES[place] for place in np.argsort(-cosines)]
@@ -95,7 +95,7 @@ def test_the_library_names_both_models(pair: tuple[Path, npt.NDArray[np.float32]
     assert (len(stored["query_probe"]["dense"]), stored["query_probe"]["sparse"]) == (8, None)
     said = run_cli("info", "--library", path).stdout
     assert "documents (sentence-transformers, 8 dimensions); queries: queries (static)" in said
-    said = run_cli("doctor", "--library", path).stdout
+    said = run_cli("doctor", "--library", path, SCHOLARBASE_ENCODER=str(path.parent / "queries")).stdout
     assert "the query encoder queries (documents: documents) opens and encodes" in said
 
 
@@ -107,7 +107,7 @@ def test_a_missing_query_model_is_an_error(
     queries.rename(tmp_path / "moved")
     try:
         with pytest.raises(EncoderError, match=f"The model path {queries} does not exist: give the folder"):
-            Library.open(path)
+            Library.open(path, encoder=str(queries))
     finally:
         (tmp_path / "moved").rename(queries)
 
@@ -154,7 +154,7 @@ def learned(tmp_path_factory: pytest.TempPathFactory, snapshot: Path) -> tuple[P
 
 def test_term_weights_rank_without_dense_vectors(learned: tuple[Path, Sequence[str]]) -> None:
     path, ranking = learned
-    with Library.open(path) as library:
+    with Library.open(path, encoder=str(path.parent / "sparse-router")) as library:
         assert library.manifest.counts["dense_vectors"] == 0
         assert (library.modes, library.search(QUERY).mode) == (("sparse",), "sparse")
         assert _titles(library.search(QUERY, engine="learned")) == ranking
@@ -173,13 +173,14 @@ def test_modes_with_dense_vectors_say_why_not(learned: tuple[Path, Sequence[str]
         f"mode '{mode}' requires dense vectors, and sparse-router, the encoder of this library, has learned term "
         "weights only: use mode 'sparse', with engine 'learned'"
     )
-    with Library.open(path) as library, pytest.raises(UnsupportedMode, match=message):
+    model = str(path.parent / "sparse-router")
+    with Library.open(path, encoder=model) as library, pytest.raises(UnsupportedMode, match=message):
         library.search(QUERY, mode=mode)
 
 
 def test_workers_share_the_table_of_queries(learned: tuple[Path, Sequence[str]]) -> None:
     path, ranking = learned
-    with serving(path, "--workers", "2") as (url, _):
+    with serving(path, "--workers", "2", "--encoder", str(path.parent / "sparse-router")) as (url, _):
         found = httpx.get(f"{url}/v1/search", params={"q": QUERY, "engine": "learned"}, timeout=120).json()
         assert [hit["paper"]["title"] for hit in found["results"]] == ranking
         refused = httpx.get(f"{url}/v1/search", params={"q": QUERY, "mode": "hybrid"}, timeout=120)

@@ -48,7 +48,7 @@ def learned_library(tmp_path_factory: pytest.TempPathFactory, small_snapshot: Pa
     """A library with learned term weights, by a tiny model of BGE-M3's architecture."""
     need("FlagEmbedding")
     model = make_tiny_bge_m3(tmp_path_factory.mktemp("model") / "tiny-bge-m3")
-    path = tmp_path_factory.mktemp("libraries") / "learned"
+    path = model.parent / "learned"
     encoder = BgeM3Encoder(model, device="cpu")
     ingest([small_snapshot], path, encoder=encoder, encoder_location=str(model))
     encoder.close()
@@ -144,7 +144,8 @@ def test_both_vector_indexes_give_the_same_answers(
 
 
 def test_learned_weights_rank_by_their_dot_product(learned_library: Path) -> None:
-    with Library.open(learned_library) as library:
+    model = learned_library.parent / "tiny-bge-m3"
+    with Library.open(learned_library, encoder=str(model)) as library:
         assert library._encoder is not None
         query = library._encoder.encode_queries(["heavy quark decay"]).sparse
         assert query is not None
@@ -165,13 +166,16 @@ def test_learned_weights_rank_by_their_dot_product(learned_library: Path) -> Non
 
 
 def test_learned_weights_take_part_in_a_hybrid_search(learned_library: Path) -> None:
-    with Library.open(learned_library, settings=Settings(similarity_floor=False)) as library:
+    model = learned_library.parent / "tiny-bge-m3"
+    with Library.open(
+        learned_library, encoder=str(model), settings=Settings(similarity_floor=False)
+    ) as library:
         answer = library.search("heavy quark decay", mode="hybrid", engine="learned", explain=True, limit=5)
         legs = {leg.leg for hit in answer.results for leg in hit.explain or ()}
         assert legs == {"learned", "dense"}
         for hit in answer.results:
             assert hit.score == pytest.approx(sum(leg.share for leg in hit.explain or ()))
-    with Library.open(learned_library, settings=Settings(fusion="rrf")) as library:
+    with Library.open(learned_library, encoder=str(model), settings=Settings(fusion="rrf")) as library:
         for hit in library.search("heavy quark decay", mode="hybrid", engine="learned", explain=True).results:
             assert hit.score == pytest.approx(sum(1 / (60 + leg.rank) for leg in hit.explain or ()))
 

@@ -165,7 +165,10 @@ def test_with_as_of_no_view_has_anything_later(library: Library) -> None:
         "WITH documents AS (SELECT document_text(2, NULL, NULL) AS text) SELECT text FROM documents",
         "WITH citations AS (SELECT citing FROM edges) SELECT * FROM citations",
         "WITH ids AS (SELECT paper_id FROM main.ids) SELECT * FROM ids",
-        *(f"SELECT count(*) FROM {table}" for table in ("main.ids", "keys.ids", "ids", "temp.ids", "aliases")),
+        *(
+            f"SELECT count(*) FROM {table}"
+            for table in ("main.ids", "keys.ids", "ids", "temp.ids", "aliases")
+        ),
         "WITH edges AS (SELECT 1) SELECT (SELECT count(*) FROM main.edges) FROM edges",
         "SELECT (WITH edges AS (SELECT 1) SELECT count(*) FROM edges), (SELECT count(*) FROM edges)",
         "SELECT count(*) FROM sqlite_master",
@@ -198,7 +201,14 @@ def test_a_statement_has_the_same_result_on_any_day(library: Library) -> None:
         ):
             with pytest.raises(InvalidSql, match=r"has the same result on any day"):
                 library.sql(f"SELECT {function}({(first + time).removesuffix(', ')})")
-    for clock in ("current_date", "current_time", "current_timestamp", "random()", "randomblob(4)", "changes()"):
+    for clock in (
+        "current_date",
+        "current_time",
+        "current_timestamp",
+        "random()",
+        "randomblob(4)",
+        "changes()",
+    ):
         with pytest.raises(InvalidSql, match="not available"):
             library.sql(f"SELECT {clock}")
 

@@ -39,7 +39,7 @@ def static_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_papers_without_known_tokens_have_no_vector(static_library: Path) -> None:
-    with Library.open(static_library) as library:
+    with Library.open(static_library, encoder=str(static_library.parent / "tiny")) as library:
         assert library.manifest.counts["dense_vectors"] == 3
         found = library.search("dark matter", mode="dense", min_similarity=-1)
         assert next(hit.paper.title for hit in found.results) == "Dark matter"
@@ -48,13 +48,13 @@ def test_papers_without_known_tokens_have_no_vector(static_library: Path) -> Non
 
 
 def test_a_query_without_known_tokens_finds_nothing_by_meaning(static_library: Path) -> None:
-    with Library.open(static_library) as library:
+    with Library.open(static_library, encoder=str(static_library.parent / "tiny")) as library:
         nothing = library.search("qwxyz", mode="dense")
         assert (list(nothing.results), nothing.total, nothing.total_relation) == ([], 0, "eq")
 
 
 def test_a_query_without_known_tokens_still_finds_words(static_library: Path) -> None:
-    with Library.open(static_library) as library:
+    with Library.open(static_library, encoder=str(static_library.parent / "tiny")) as library:
         by_words = library.search("zebra", mode="hybrid")
         assert [hit.paper.title for hit in by_words.results] == ["zebra"]
         assert (by_words.total, by_words.total_relation) == (1, "eq")
