@@ -49,7 +49,8 @@ def open_immutable(path: Path) -> sqlite3.Connection:
 def attach_immutable(connection: sqlite3.Connection, path: Path, name: str) -> None:
     """Let a connection read another database, as the schema ``name``.
 
-    A connection of :func:`open_immutable` may then create temporary tables, which ``query_only`` forbids. Both files are opened for reading.
+    A connection of :func:`open_immutable` may then create temporary tables, which ``query_only`` forbids. The file is
+    opened for reading.
     """
     connection.execute("PRAGMA query_only = 0")
     connection.execute(f"ATTACH ? AS {name}", (_uri(path, "mode=ro&immutable=1"),))

@@ -7,6 +7,7 @@ standard error. The exit status is 0, or the status of the error (:mod:`scholarb
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import sys
 from collections.abc import Sequence
@@ -40,6 +41,7 @@ from scholarbase.cli.update import update
 from scholarbase.errors import InvalidRequest, ScholarBaseError, StorageError
 from scholarbase.extensions import chosen
 from scholarbase.memory import INGEST_BYTES, SERVER_BYTES, check_address_space, memory_errors, with_cores
+from scholarbase.models.checks import shown
 from scholarbase.models.document_requests import CHUNKINGS
 from scholarbase.models.encoders import PACKAGED
 from scholarbase.settings import Settings, load_settings
@@ -47,7 +49,13 @@ from scholarbase.settings import Settings, load_settings
 if TYPE_CHECKING:
     from scholarbase.cli.doctor import Finding
 
+log = logging.getLogger("scholarbase.cli")
+
 INTERRUPTED = 130
+_WRONG_PATHS = (
+    *(errno.EACCES, errno.EEXIST, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.ENODEV, errno.ENOENT),
+    *(errno.ENOTDIR, errno.ENXIO, errno.EPERM, errno.EROFS, errno.ENOTEMPTY, errno.EINVAL),
+)
 
 
 class _Main(Commands):
@@ -78,13 +86,20 @@ class _Main(Commands):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(0)
         except OSError as error:
-            if error.errno not in (errno.EMFILE, errno.ENFILE):
+            if error.errno in (errno.EMFILE, errno.ENFILE):
+                advice = (
+                    f"{error.strerror}: raise the limit with ulimit -n 1024, and run the same command again."
+                )
+            elif error.filename is not None:
+                log.debug("The command failed.", exc_info=True)
+                name = (
+                    os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else error.filename
+                )
+                advice = f"{shown(name)} cannot be used ({error.strerror}): check the path."
+            else:
                 raise
-            click.echo(
-                f"scholarbase: {error.strerror}: raise the limit with ulimit -n 1024, and run the same command again.",
-                err=True,
-            )
-            sys.exit(StorageError.exit_code)
+            click.echo(f"scholarbase: {advice}", err=True)
+            sys.exit(InvalidRequest.exit_code if error.errno in _WRONG_PATHS else StorageError.exit_code)
         sys.exit(0)
 
 

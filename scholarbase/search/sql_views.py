@@ -424,7 +424,9 @@ def create(connection: sqlite3.Connection, prefix: str, schemas: Mapping[str, st
         schemas: the names under which the databases ``catalogue``, ``texts`` and ``keys`` are attached.
     """
     for schema in schemas.values():
-        listed = connection.execute(f"SELECT name FROM {schema}.sqlite_master WHERE type IN ('table', 'view')")
+        listed = connection.execute(
+            f"SELECT name FROM {schema}.sqlite_master WHERE type IN ('table', 'view')"
+        )
         for (name,) in listed.fetchall():
             if name not in NAMES and not name.startswith("sqlite_"):
                 connection.execute(f'CREATE TEMP VIEW IF NOT EXISTS "{name}" AS SELECT {NO_VIEW}()')

@@ -222,8 +222,8 @@ class Statements:
         """Whether a statement may read a column of a table.
 
         Only the inner views, whose names it cannot know, read the columns of files: ``view`` may also be the name of a
-        WITH clause, which it can choose. A read of no column, as for ``count(*)``, is reported without the view; without
-        a schema it is that of a WITH clause or a view, since every table's name is that of a view too.
+        WITH clause, which it can choose. A read of no column, as for ``count(*)``, is reported without the view;
+        without a schema it is that of a WITH clause or a view, since every table's name is that of a view too.
         """
         if not column and schema is None:
             return not table.lower().startswith("sqlite_")
@@ -276,8 +276,8 @@ class Statements:
         times = texts[name == "strftime" :]
         if not times or times[0].startswith("subsec") or not _MACHINES.isdisjoint(times):
             raise InvalidSql(
-                f"{name} of the current time or in local time is not available, because a statement has the same result "
-                "on any day: write the date, such as '2024-01-31'."
+                f"{name} of the current time or in local time is not available, because a statement has the same "
+                "result on any day: write the date, such as '2024-01-31'."
             )
         return self._lookup.execute(f"SELECT {name}({', '.join('?' * len(values))})", values).fetchone()[0]
 
