@@ -11,6 +11,7 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
+from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -63,6 +64,8 @@ class _Main(Commands):
 
     def main(self, *args: Any, **extra: Any) -> Any:
         extra["standalone_mode"] = False
+        if isinstance(sys.stdout, TextIOWrapper):
+            sys.stdout.reconfigure(errors="backslashreplace")  # names of files need not be UTF-8
         try:
             with memory_errors(
                 "stop other programs, or raise the limit (ulimit -v), and run the same command again"
@@ -85,20 +88,22 @@ class _Main(Commands):
             # The reader of standard output closed it. Without this, Python's shutdown would report it too.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(0)
+        except RuntimeError as error:
+            if not str(error).startswith("Symlink loop"):  # as Path.resolve has it before Python 3.13
+                raise
+            click.echo(f"scholarbase: {error}: check the path.", err=True)
+            sys.exit(InvalidRequest.exit_code)
         except OSError as error:
             if error.errno in (errno.EMFILE, errno.ENFILE):
                 advice = (
-                    f"{error.strerror}: raise the limit with ulimit -n 1024, and run the same command again."
+                    f"{error.strerror}: raise the limit with ulimit -n 1024, and run the same command again"
                 )
             elif error.filename is not None:
                 log.debug("The command failed.", exc_info=True)
-                name = (
-                    os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else error.filename
-                )
-                advice = f"{shown(name)} cannot be used ({error.strerror}): check the path."
+                advice = f"{shown(error.filename)} cannot be used ({error.strerror}): check the path"
             else:
                 raise
-            click.echo(f"scholarbase: {advice}", err=True)
+            click.echo(f"scholarbase: {advice}.", err=True)
             sys.exit(InvalidRequest.exit_code if error.errno in _WRONG_PATHS else StorageError.exit_code)
         sys.exit(0)
 

@@ -9,7 +9,7 @@ from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import BinaryIO, Final
-from urllib.parse import unquote, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from scholarbase.errors import InvalidRequest, LibraryCorrupt, SourceError
 from scholarbase.settings import is_url
@@ -104,7 +104,7 @@ def _pieces(source: str | Path) -> Generator[bytes]:
 def published_hash(source: str | Path) -> str | None:
     """The hash in ``SOURCE.sha256``, None if there is no such file. Raises as :func:`open_packed`."""
     if _starts(source, _WEB):
-        if not urlsplit(str(source)).hostname:
+        if not _split(str(source)).hostname:
             raise InvalidRequest(f"{source!r} is not a valid URL: it names no host.")
         with Fetcher(PATIENCE) as fetcher:
             return hash_beside(fetcher, str(source))
@@ -125,12 +125,21 @@ def path_of(source: str | Path) -> Path:
     """The path that a path or ``file://`` URL names. Raises InvalidRequest: it is another URL."""
     if isinstance(source, Path) or not is_url(source):
         return Path(source)
-    parts = urlsplit(source)
+    parts = _split(source)
     if parts.scheme.lower() != "file" or parts.netloc not in ("", "localhost"):
         raise InvalidRequest(
             f"{source!r} is not the URL of a packed library: use http, https, s3, gs or az, or file:///path."
         )
     return Path(unquote(parts.path))
+
+
+def _split(url: str) -> SplitResult:
+    try:
+        parts = urlsplit(url)
+        _ = parts.port  # raises ValueError if it is not a number
+    except ValueError as error:
+        raise InvalidRequest(f"{url!r} is not a valid URL ({error}): correct it.") from error
+    return parts
 
 
 def _starts(source: str | Path, schemes: tuple[str, ...]) -> bool:

@@ -1,0 +1,108 @@
+"""Every command that takes a path, with paths that it cannot use: an exit status and a sentence, and no traceback."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.conftest import SAMPLE, run_cli
+
+WRONG: Final = (
+    *("file", "file/in", "empty", "folder", "folder/gone", "gone", "gone/gone", "broken", "loop", "loop/in"),
+    *("bytes", "socket", "fifo/in", "folder/", "unreadable", "unreadable/in", "read-only/in"),
+    *("/proc/x", "/proc/self/mem", "/proc/self/fd/99", "/dev/null", "/dev/null/in", "/dev/full"),
+    *(
+        " ",
+        "x" * 300,
+        "x/" * 3000,
+        "folder/" + "x" * 255,
+        "new\nline",
+        "\udcff",
+        "\udcff/in",
+        "é",
+        "*",
+        "~nobody/in",
+    ),
+    *("http://[", "http://h:port/x", "file://[", "file:///nowhere", "ftp://h/x", "s3:", "http:", "://"),
+)
+NEW: Final = "{new}"
+"""A folder or file that a command would write."""
+COMMANDS: Final = (
+    *(
+        f"{command} --library {{}}"
+        for command in ("info", "verify", "doctor", "search x", "paper x", "check file")
+    ),
+    "ingest {sample} --encoder none --library {}",
+    f"ingest {{}} --encoder none --library {NEW}",
+    f"ingest --documents {{}} --encoder none --library {NEW}",
+    f"ingest {{sample}} --vectors {{}} --library {NEW}",
+    f"ingest {{sample}} --encoder none --set mine={{}} --library {NEW}",
+    f"ingest {{sample}} --encoder {{}} --library {NEW}",
+    "search x --library {library} --encoder {}",
+    f"update {{}} folder --library {NEW}",
+    f"update {{library}} {{}} --library {NEW}",
+    f"pack {{}} {NEW}",
+    "pack {library} {}",
+    f"unpack {{}} --library {NEW}",
+    "unpack file --library {}",
+    "diff {library} {}",
+    "diff {} {library}",
+    "snapshots {}",
+    "check {} --library {library}",
+    "session list --sessions {}",
+    "session show x --sessions {}",
+    "key list --keys {}",
+    "key create ana --keys {}",
+    "eval run {} --library {library}",
+    "eval run file --library {}",
+    "eval show {} --queries file",
+    "eval report {}",
+)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wrong")
+    (folder / "file").write_text("neither a library nor a query\n")
+    (folder / "empty").touch()
+    (folder / "bytes").write_bytes(bytes(range(256)) * 20)
+    (folder / "folder").mkdir()
+    (folder / "broken").symlink_to("nowhere")
+    (folder / "loop").symlink_to("loop")
+    os.mkfifo(folder / "fifo")
+    for name, mode in (("unreadable", 0o000), ("read-only", 0o500)):
+        (folder / name).mkdir(mode=mode)
+    return folder
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_path_that_cannot_be_used_is_a_sentence(
+    command: str, folder: Path, sample_library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    with socket.socket(socket.AF_UNIX) as listener:
+        (folder / "socket").unlink(missing_ok=True)
+        listener.bind("socket")
+        for number, path in enumerate(WRONG):
+            if "{sample}" in command and command.endswith("{}") and path in ("folder", "folder/", "gone"):
+                continue  # these can become libraries
+            names = {
+                "sample": str(SAMPLE / "own" / "zotero.bib"),
+                "library": str(sample_library),
+                "new": str(tmp_path / f"new-{number}"),
+            }
+            arguments = [word.format(path, **names) for word in command.split()]
+            done = run_cli(*arguments)
+            output = done.stdout + done.stderr
+            assert "Traceback" not in output, (arguments, output)
+            if done.returncode not in (0, 1):
+                assert re.search(r"^(scholarbase: .|Error: )(.|\n)*\S\n$", done.stderr, re.M), (
+                    arguments,
+                    output,
+                )
