@@ -10,12 +10,25 @@ from typing import Final
 
 import pytest
 
+from scholarbase.models.limits import MAX_REFERENCE_BYTES
 from tests.conftest import SAMPLE, run_cli
 
 WRONG: Final = (
-    *("file", "file/in", "empty", "folder", "folder/gone", "gone", "gone/gone", "broken", "loop", "loop/in"),
+    *(
+        "file",
+        "file/in",
+        "empty",
+        "huge",
+        "folder",
+        "folder/gone",
+        "gone",
+        "gone/gone",
+        "broken",
+        "loop",
+        "loop/in",
+    ),
     *("bytes", "socket", "fifo/in", "folder/", "unreadable", "unreadable/in", "read-only/in"),
-    *("/proc/x", "/proc/self/mem", "/proc/self/fd/99", "/dev/null", "/dev/null/in", "/dev/full"),
+    *("/proc/x", "/proc/self/mem", "/proc/self/fd/99", "/dev/null", "/dev/null/in"),
     *(
         " ",
         "x" * 300,
@@ -70,6 +83,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wrong")
     (folder / "file").write_text("neither a library nor a query\n")
     (folder / "empty").touch()
+    with (folder / "huge").open("wb") as file:
+        file.truncate(2 * MAX_REFERENCE_BYTES)
     (folder / "bytes").write_bytes(bytes(range(256)) * 20)
     (folder / "folder").mkdir()
     (folder / "broken").symlink_to("nowhere")

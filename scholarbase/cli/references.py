@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,7 +13,7 @@ import click
 from scholarbase.cli.options import as_of_option, open_source, print_json, source_options
 from scholarbase.errors import InvalidRequest
 from scholarbase.files import atomic_write, storage_errors
-from scholarbase.models.limits import REFERENCE_FORMATS, REFERENCE_STATUSES
+from scholarbase.models.limits import MAX_REFERENCE_BYTES, REFERENCE_FORMATS, REFERENCE_STATUSES
 from scholarbase.settings import Settings
 
 FAILED: Final = 1
@@ -89,10 +90,15 @@ def _read(file: Path) -> str:
     """The text of a file or of standard input.
 
     Raises:
-        InvalidRequest: it cannot be read, or is not UTF-8.
+        InvalidRequest: it cannot be read, is too long, or is not UTF-8.
     """
     try:
-        content = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
+        with nullcontext(sys.stdin.buffer) if str(file) == "-" else file.open("rb") as source:
+            content = source.read(MAX_REFERENCE_BYTES + 1)  # a device may have no end
+        if len(content) > MAX_REFERENCE_BYTES:
+            raise InvalidRequest(
+                f"{file} has more than {MAX_REFERENCE_BYTES:,} bytes: check its references in several parts."
+            )
         return content.decode("utf-8-sig")
     except OSError as error:
         raise InvalidRequest(
