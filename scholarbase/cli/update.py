@@ -80,7 +80,7 @@ def update(
     ]
     if has_encoder and names[0] is None:
         raise InvalidRequest(f"The library at {old} does not say where its encoder is: give --encoder.")
-    with open_encoders(settings, device, *names) as (model, queries):
+    with open_encoders(settings, device, names[0], names[1]) as (model, queries):
         manifest = run(
             old,
             changes,

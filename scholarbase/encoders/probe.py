@@ -78,9 +78,10 @@ def check_probe(encoder: Encoder, stored: Mapping[str, Any], *, tolerance: float
 
 def _comparable(vector: Mapping[str, Any] | Sequence[float]) -> dict[int, float]:
     """A dense or sparse vector by index."""
-    by_index = isinstance(vector, Mapping)
-    items = zip(vector["indices"], vector["values"], strict=True) if by_index else enumerate(vector)
-    return {int(index): float(value) for index, value in items}
+    if isinstance(vector, Mapping):
+        pairs = zip(vector["indices"], vector["values"], strict=True)
+        return {int(index): float(value) for index, value in pairs}
+    return {index: float(value) for index, value in enumerate(vector)}
 
 
 def _cosine(one: Mapping[int, float], other: Mapping[int, float]) -> float:
