@@ -276,23 +276,6 @@ def trimmed(name: str) -> str:
     return name
 
 
-def field_ids(scheme: str, value: object) -> list[Identifier]:
-    """The ids in a field of a record for ids of one scheme, which may have a prefix, be a link, or have several DOIs.
-
-    An id of another scheme is read too, if its form shows the scheme. ``value`` is a string or a number.
-    """
-    text = str(value).strip() if isinstance(value, str | int | float) else ""
-    if scheme == "DOI" and (found := dois(text)):
-        return [*dict.fromkeys(map(_from_doi, found))]
-    if scheme == "arXiv" and (arxiv := stored_arxiv_id(value)[0]) is not None:
-        return [Identifier("arXiv", arxiv)]
-    for name in (text, f"{scheme}:{text}"):
-        identifier = stored_identifier(name)
-        if identifier is not None and identifier.scheme != "URL":
-            return [identifier]
-    return []
-
-
 def arxiv_id_from_doi(text: str) -> str | None:
     """The arXiv id in one of arXiv's own DOIs (``10.48550/arXiv.2309.06180``, in any case), or None."""
     value = _lower(text)
@@ -424,7 +407,7 @@ def _bare(name: str) -> Identifier | None:
         return Identifier("arXiv", value)
     if name[:3] == "10." or name[:1] == "<":
         value = doi(name)
-        return None if value is None else _from_doi(value)
+        return None if value is None else from_doi(value)
     if (value := sha(name)) is not None:
         return Identifier("sha", value)
     if (value := uuid(name)) is not None:
@@ -445,7 +428,7 @@ def _spaced(name: str) -> Identifier | None:
     value = read(_unstamped(rest) if scheme == "arXiv" else rest)
     if value is None:
         return None
-    return _from_doi(value) if scheme == "DOI" else Identifier(scheme, value)
+    return from_doi(value) if scheme == "DOI" else Identifier(scheme, value)
 
 
 def _unstamped(text: str) -> str:
@@ -464,13 +447,13 @@ def _prefixed(name: str) -> Identifier | None:
         if host.removeprefix("www.") in _SITES:
             return _from_link(f"https://{name}")
         value = doi(name)  # doi.acm.org/10.1145/1137627.1137631, info:doi/10.1000/182
-        return None if value is None else _from_doi(value)
+        return None if value is None else from_doi(value)
     if prefix == "url":
         return _from_link(rest if "://" in rest else f"https://{rest}")
     scheme, read, expected = _READERS[prefix]
     value = read(_unstamped(rest) if scheme == "arXiv" else rest)
     if value is not None:
-        return _from_doi(value) if scheme == "DOI" else Identifier(scheme, value)
+        return from_doi(value) if scheme == "DOI" else Identifier(scheme, value)
     if rest[:4].lower() == "http":
         linked = _from_link(rest)
         if linked.scheme == scheme or (scheme, linked.scheme) == ("DOI", "arXiv"):
@@ -480,7 +463,7 @@ def _prefixed(name: str) -> Identifier | None:
     raise InvalidRequest(f"{rest!r} in {name!r} is not a valid {scheme} id: it must be {expected}.{hint}")
 
 
-def _from_doi(value: str) -> Identifier:
+def from_doi(value: str) -> Identifier:
     """A DOI, or the arXiv id in one of arXiv's own DOIs."""
     inner = arxiv_id_from_doi(value)
     return Identifier("DOI", value) if inner is None else Identifier("arXiv", inner)
@@ -506,7 +489,7 @@ def _from_link(text: str) -> Identifier:
         if identifier is not None:
             return identifier
     if (value := doi(text)) is not None:
-        return _from_doi(value)
+        return from_doi(value)
     return Identifier("URL", f"https://{host}{port}{path}{query}")
 
 

@@ -7,6 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from scholarbase import identifiers
+from scholarbase.bibliographies.ids import field_ids
 from scholarbase.errors import InvalidRequest
 from scholarbase.identifiers import Identifier, dois, parse
 
@@ -239,7 +240,7 @@ def test_all_dois_of_a_field(text: str, dois: list[str]) -> None:
     ],
 )
 def test_fields_of_ids(scheme: str, value: object, ids: list[str]) -> None:
-    assert list(map(str, identifiers.field_ids(scheme, value))) == ids
+    assert list(map(str, field_ids(scheme, value))) == ids
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from bibtexparser.model import (
 )
 from bibtexparser.splitter import Splitter
 
-from scholarbase.bibliographies.ids import find_ids, leading_ids
+from scholarbase.bibliographies.ids import field_ids, find_ids, leading_ids
 from scholarbase.bibliographies.names import in_braces, outside_braces, split_keywords, split_names, ungrouped
 from scholarbase.bibliographies.references import (
     CHECKING,
@@ -35,7 +35,7 @@ from scholarbase.bibliographies.references import (
     with_subtitle,
 )
 from scholarbase.bibliographies.years import MONTHS, day_of_parts, first_year, whole_day
-from scholarbase.identifiers import Identifier, field_ids
+from scholarbase.identifiers import Identifier
 from scholarbase.markup import plain
 
 # Broken entries are results, not lines of a log.

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import orjson
 
-from scholarbase.bibliographies.ids import find_ids, leading_ids
+from scholarbase.bibliographies.ids import field_ids, find_ids, leading_ids
 from scholarbase.bibliographies.json_items import EXPECTED, as_item, json_items
 from scholarbase.bibliographies.names import authors_in, listed_names, name_of, split_keywords
 from scholarbase.bibliographies.references import (
@@ -20,7 +20,6 @@ from scholarbase.bibliographies.references import (
     with_subtitle,
 )
 from scholarbase.bibliographies.years import first_year, whole_day
-from scholarbase.identifiers import field_ids
 from scholarbase.markup import plain
 from scholarbase.models.checks import shown
 

@@ -1,4 +1,4 @@
-"""Ids in running text: DOIs, arXiv ids and links."""
+"""Ids in running text, and in the fields of records that are meant for them: DOIs, arXiv ids and links."""
 
 from __future__ import annotations
 
@@ -6,7 +6,16 @@ import re
 from typing import Final, NamedTuple
 
 from scholarbase.errors import InvalidRequest
-from scholarbase.identifiers import MAX_LENGTH, Identifier, parse, trimmed
+from scholarbase.identifiers import (
+    MAX_LENGTH,
+    Identifier,
+    dois,
+    from_doi,
+    parse,
+    stored_arxiv_id,
+    stored_identifier,
+    trimmed,
+)
 
 _ID: Final = re.compile(
     r"https?://(?:[^\s<>\"{}|^`]|<[\w.]*:[\w.:-]*>(?=\d\.\d))+"
@@ -63,3 +72,20 @@ def whole_id(text: str) -> Identifier | None:
         return parse(text) if len(text) <= MAX_LENGTH and not any(map(str.isspace, text.strip())) else None
     except InvalidRequest:
         return None
+
+
+def field_ids(scheme: str, value: object) -> list[Identifier]:
+    """The ids in a field of a record for ids of one scheme, which may have a prefix, be a link, or have several DOIs.
+
+    An id of another scheme is read too, if its form shows the scheme. ``value`` is a string or a number.
+    """
+    text = str(value).strip() if isinstance(value, str | int | float) else ""
+    if scheme == "DOI" and (found := dois(text)):
+        return [*dict.fromkeys(map(from_doi, found))]
+    if scheme == "arXiv" and (arxiv := stored_arxiv_id(value)[0]) is not None:
+        return [Identifier("arXiv", arxiv)]
+    for name in (text, f"{scheme}:{text}"):
+        identifier = stored_identifier(name)
+        if identifier is not None and identifier.scheme != "URL":
+            return [identifier]
+    return []

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from scholarbase.bibliographies.ids import find_ids, leading_ids
+from scholarbase.bibliographies.ids import field_ids, find_ids, leading_ids
 from scholarbase.bibliographies.references import (
     CHECKING,
     Purpose,
@@ -20,7 +20,6 @@ from scholarbase.bibliographies.references import (
     unreadable,
 )
 from scholarbase.bibliographies.years import first_year, whole_day
-from scholarbase.identifiers import field_ids
 from scholarbase.markup import plain
 from scholarbase.markup.html import decode_entities
 

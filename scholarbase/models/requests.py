@@ -400,12 +400,9 @@ class SearchRequest(Filters, Ranked, _Query, Timed):
 
     @model_validator(mode="after")
     def _check_rerank(self) -> Self:
-        if self.rerank is None and self.rerank_depth != DEFAULT_RERANK_DEPTH:
-            raise InvalidRequest(
-                f"rerank_depth {self.rerank_depth} has no effect without rerank: name a reranker, or leave it out."
-            )
-        for name in ("rerank_weight", "rerank_ms"):
-            if self.rerank is None and (value := getattr(self, name)) is not None:
+        defaults = {"rerank_depth": DEFAULT_RERANK_DEPTH, "rerank_weight": None, "rerank_ms": None}
+        for name, default in defaults.items():
+            if self.rerank is None and (value := getattr(self, name)) != default:
                 raise InvalidRequest(
                     f"{name} {value:g} has no effect without rerank: name a reranker, or leave it out."
                 )

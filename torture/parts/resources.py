@@ -18,13 +18,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-from benchmarks.memory import Peak, process_tree
+from benchmarks.memory import Peak
 from benchmarks.servers import Server, ServerError, serving
 from scholarbase.manifest import read_manifest
 from torture.judge import Judge
 from torture.libraries import SAMPLE, command, copy, environment, large, sample
 from torture.requests import request
 from torture.rows import Row, Setting, say, shown
+from torture.stopping import terminated
 
 MB: Final = 2**20
 LIMITED_SECONDS: Final = 300.0
@@ -500,7 +501,7 @@ def _signals(setting: Setting) -> list[Row]:
             if server.process.poll() is not None:
                 hung.append(f"{workers} workers: ended with status {server.process.returncode}")
                 continue
-            seconds, left, status = _terminated(server)
+            seconds, left, status = terminated(server)
             times.append(seconds)
             if seconds > TERM_SECONDS or left:
                 slow.append(f"{workers} workers: {seconds:.1f} s, {left} processes left")
@@ -517,40 +518,6 @@ def _signals(setting: Setting) -> list[Row]:
             f"{', '.join(f'{seconds:.1f} s' for seconds in times)}",
         ),
     ]
-
-
-def _terminated(server: Server) -> tuple[float, int, int | None]:
-    """Send SIGTERM while expensive requests run. Returns the seconds, the processes left, and the status."""
-    prefixes = " OR ".join(
-        f"{prefix}*" for prefix in ("th", "an", "in", "co", "re", "st", "de", "pr", "fo", "ma")
-    )
-    searches = [{"q": f"{prefixes} x{n}", "engine": "fts5", "limit": 100} for n in range(100)]
-    bodies = [("/v1/search/batch", {"searches": searches}), ("/v1/search", searches[0] | {"limit": 1000})]
-    tree = process_tree(server.process.pid)
-    with ThreadPoolExecutor(16) as pool:
-        for n in range(16):
-            path, body = bodies[n % 2]
-            pool.submit(request, server.url, "POST", path, body, timeout=30)
-        time.sleep(1)
-        began = time.monotonic()
-        server.process.send_signal(signal.SIGTERM)
-        with suppress(subprocess.TimeoutExpired):
-            server.process.wait(60)
-        seconds = time.monotonic() - began
-        deadline = time.monotonic() + 2  # the tracker of shared resources ends just after the others
-        while (left := sum(_runs(pid) for pid in tree)) and time.monotonic() < deadline:
-            time.sleep(0.05)
-        if server.process.poll() is None:
-            server.process.kill()
-            server.process.wait()
-    return seconds, left, server.process.returncode
-
-
-def _runs(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 # -- recorded calls --------------------------------------------------------------------------------------
@@ -609,14 +576,8 @@ def _refused_bodies(setting: Setting) -> list[Row]:
         size = sum(path.stat().st_size for path in Path(folder).rglob("*") if path.is_file()) / MB
     wrong = [] if size < 5 else [f"{size:.0f} MB on disk"]
     wrong += [] if statuses == {400} else [f"statuses {statuses}"]
-    return [
-        _row(
-            "A refused body is not recorded whole",
-            "20 bodies of 8 MB refused",
-            wrong,
-            f"{size:.1f} MB on disk",
-        )
-    ]
+    tested, figure = "20 bodies of 8 MB refused", f"{size:.1f} MB on disk"
+    return [_row("A refused body is not recorded whole", tested, wrong, figure)]
 
 
 PARTS: Final[tuple[Callable[[Setting], list[Row]], ...]] = (

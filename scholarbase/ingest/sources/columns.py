@@ -12,14 +12,14 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from scholarbase.bibliographies.csl import is_item, reference_of
-from scholarbase.bibliographies.ids import leading_ids, whole_id
+from scholarbase.bibliographies.ids import field_ids, leading_ids, whole_id
 from scholarbase.bibliographies.json_items import ENDS
 from scholarbase.bibliographies.names import authors_in, listed_names, name_of, split_keywords
 from scholarbase.bibliographies.references import PAPERS, Reference, plain_texts
 from scholarbase.bibliographies.years import first_year, whole_day
 from scholarbase.errors import InvalidRequest
 from scholarbase.files import MAX_LINE
-from scholarbase.identifiers import Identifier, field_ids, stored_arxiv_id
+from scholarbase.identifiers import Identifier, stored_arxiv_id
 from scholarbase.ingest.records import PaperRecord, Reject
 from scholarbase.ingest.sources import openalex
 from scholarbase.ingest.sources.cleaning import clean_paper
