@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import lzma
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -201,6 +202,7 @@ def main() -> int:
         print(f"{problem}: give --data a folder that has it, and --rounds 1 or more.", file=sys.stderr)
         return 2
     path = options.library or build(options.data, options.work, options.model)
+    os.environ.setdefault("SCHOLARBASE_ENCODER", options.model)
     if options.report:
         with Library.open(path) as library:
             report(library, options.data / QUERIES, options.work, options.report)

@@ -107,7 +107,7 @@ def main() -> int:
     for encoder, model in ((None, PACKAGED), (MINILM, options.model)):
         path = options.work / f"scifact-{encoder or PACKAGED}"
         build(scifact, path, model)
-        with Library.open(path) as library:
+        with Library.open(path, encoder=model) as library:
             judged = judge(library, queries)
             for row in ROWS:
                 if row.encoder != encoder:
