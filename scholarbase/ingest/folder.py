@@ -8,7 +8,7 @@ import os
 import shutil
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -29,6 +29,8 @@ REJECTS: Final = "rejects.jsonl.gz"
 ENCODER: Final = "encoder.json"
 MOVED: Final = (catalog.FILE_NAME, VECTORS, DOCUMENTS, PASSAGES, REJECTS, ENCODER, RECORDS)
 """The entries of a library besides its manifest and the list of its files."""
+_SPARE_FILES: Final = 8
+"""More files than an ingest closes between an error of SQLite for want of files and its report."""
 _OWN: Final = frozenset({"lock", COMMAND})
 """The entries of a folder in which nothing was built yet."""
 
@@ -168,6 +170,8 @@ def build_errors(library: Path) -> Iterator[None]:
         except sqlite3.OperationalError as error:
             if "full" in str(error) or "disk I/O error" in str(error):
                 raise OSError(errno.ENOSPC, str(error)) from error
-            # SQLite does not say that too many files are open; this does.
-            os.close(os.open(os.devnull, os.O_RDONLY))
+            # SQLite does not say that too many files are open; this does. Some were closed since.
+            with ExitStack() as opened:
+                for _ in range(_SPARE_FILES):
+                    opened.enter_context(Path(os.devnull).open("rb"))
             raise
