@@ -9,17 +9,16 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from html import escape
 from itertools import groupby
-from typing import Final, TypeVar
+from typing import Final
 
 from scholarbase.bibliographies.facts import arxiv_id_of
 from scholarbase.bibliographies.lines import guessed_title
 from scholarbase.bibliographies.references import MAX_LINE_LENGTH
-from scholarbase.documents.described import arxiv_version
 from scholarbase.documents.model import BibliographyEntry, Document, InTextCitation, Paragraph
-from scholarbase.errors import DocumentNotFound, PaperNotFound
+from scholarbase.errors import PaperNotFound
 from scholarbase.models.checks import is_id
 from scholarbase.models.papers import Paper
 from scholarbase.search.documents import WholeText
@@ -35,47 +34,24 @@ _KINDS: Final = ("section", "subsection", "subsubsection", "paragraph", "subpara
 _FORBIDDEN: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _WORD: Final = re.compile(r"\w+")
 
-Read = TypeVar("Read")
-
 
 def _page(request: DialectRequest, calls: Calls) -> Answer:
-    def read(name: str, version: int | None) -> tuple[WholeText, int | None]:
-        text = calls.library.texts.whole(name, version, calls.as_of, FIELDS)
-        return text, text.version
-
-    text = _of_version(request, read)
+    text = calls.library.texts.whole(_id_in(request), None, calls.as_of, FIELDS)
     calls.begun.append(({"paper_id": request.path["arxiv_id"]}, [text.paper.id], []))
     return Body("".join(_Page(text).lines()).encode(), MEDIA_TYPE)
 
 
 def _pdf(request: DialectRequest, calls: Calls) -> Answer:
-    def read(name: str, version: int | None) -> tuple[bytes, int | None]:
-        return calls.library.texts.pdf(name, version, calls.as_of)
-
-    return Body(_of_version(request, read), "application/pdf")
+    original, _ = calls.library.texts.pdf(_id_in(request), None, calls.as_of)
+    return Body(original, "application/pdf")
 
 
-def _of_version(request: DialectRequest, read: Callable[[str, int | None], tuple[Read, int | None]]) -> Read:
-    """What ``read`` returns for the paper and version of a request. A text whose version is unknown is that of every
-    version, as addresses of PDFs always have one.
-
-    Raises:
-        PaperNotFound: the library does not have the paper.
-        DocumentNotFound: it does not have the text.
-    """
+def _id_in(request: DialectRequest) -> str:
+    """The arXiv id in a request, with its version. Raises PaperNotFound: it is none."""
     name = request.path["arxiv_id"].removesuffix(".pdf")
     if not is_id(name):
         raise PaperNotFound(f"{name[:100]!r} is not an arXiv id.")
-    version = arxiv_version(name)
-    try:
-        return read(name, version)[0]
-    except DocumentNotFound:
-        if version is None:
-            raise
-        known, its_version = read(name, None)
-        if its_version is not None:
-            raise
-        return known
+    return name
 
 
 class _Page:

@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from scholarbase.bibliographies.facts import link_of
+from scholarbase.documents.described import arxiv_version
 from scholarbase.errors import DocumentNotFound, InvalidRequest, ToolNotFound
+from scholarbase.identifiers import parse
 from scholarbase.indexes.passages import heading
 from scholarbase.models.checks import check_text, shown
 from scholarbase.models.limits import DEFAULT_RESULTS, MAX_QUERY_LENGTH
@@ -95,12 +97,14 @@ async def _fetch(call: NativeCall, text: str, full_texts: bool) -> dict[str, Any
     if not full_texts and match is None:
         return document
     section, offset = part.get("section"), int(part.get("offset") or 0)
-    reading: dict[str, Any] = {"paper_id": document["id"], "max_tokens": FETCH_TOKENS}
+    version = arxiv_version(paper_id)
+    name = document["id"] if version is None else f"{parse(paper_id)}v{version}"
+    reading: dict[str, Any] = {"paper_id": name, "max_tokens": FETCH_TOKENS}
     reading |= {"offset": offset} if section is None else {"section": section}
     try:
         read = await call("read_paper", reading)
     except DocumentNotFound:
-        if match is not None:
+        if match is not None or (version is not None and await _has_text(call, document["id"])):
             raise
         return document
     end, following = read["end"], read["next_offset"]
@@ -108,10 +112,21 @@ async def _fetch(call: NativeCall, text: str, full_texts: bool) -> dict[str, Any
     document["metadata"]["full_text"] = (
         f"{read['start']} to {end} of {read['document']['characters']} characters"
     )
+    if read["document"].get("version") is not None:
+        document["metadata"]["version"] = str(read["document"]["version"])
     if following is not None:
-        outline = await call("read_paper", {"paper_id": document["id"]})
-        document["text"] += f"\n\n{_rest(document['id'], following, outline)}"
+        outline = await call("read_paper", {"paper_id": name})
+        document["text"] += f"\n\n{_rest(name, following, outline)}"
     return document
+
+
+async def _has_text(call: NativeCall, paper_id: str) -> bool:
+    """Whether the library has the text of any version."""
+    try:
+        await call("read_paper", {"paper_id": paper_id, "max_tokens": FETCH_TOKENS})
+    except DocumentNotFound:
+        return False
+    return True
 
 
 def _rest(paper_id: str, following: int, outline: Mapping[str, Any]) -> str:

@@ -22,7 +22,6 @@ MAX_FRONT_MATTER: Final = 1000
 _LINE: Final = re.compile(r"([A-Za-z_-]{1,40})[ \t]*:(?:[ \t]+(.*))?$")
 _DATE: Final = re.compile(r"[12]\d{3}(?:-(?:0[1-9]|1[0-2])(?:-(?:0[1-9]|[12]\d|3[01]))?)?")
 _VERSION: Final = re.compile(r"v?([1-9]\d{0,3})", re.IGNORECASE)
-_ARXIV_VERSION: Final = re.compile(r"v([1-9]\d{0,3})$", re.ASCII)
 
 
 class Described(NamedTuple):
@@ -139,12 +138,16 @@ def described(values: dict[str, Any]) -> Described:
 
 
 def arxiv_version(name: str) -> int | None:
-    """The version in an arXiv id such as ``2212.11867v2``, None for other ids."""
-    match = _ARXIV_VERSION.search(name)
+    """The version in an arXiv id of any form, such as ``2212.11867v2`` or a link, None if it names none."""
     try:
-        return int(match[1]) if match and parse(name).scheme == "arXiv" else None
+        scheme, value = parse(name)
     except InvalidRequest:
         return None
+    if scheme != "arXiv":
+        return None
+    number = re.escape(value.rpartition("/")[2])
+    match = re.search(rf"{number}v(\d{{1,4}})(?!\d)", name, re.ASCII | re.IGNORECASE)
+    return int(match[1]) if match else None
 
 
 def _parsed(name: str, key: str) -> Identifier:

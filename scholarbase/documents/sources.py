@@ -240,7 +240,7 @@ def _of_name(path: Path) -> Described:
         except (InvalidRequest, UnicodeDecodeError):
             continue
         if identifier.scheme not in ("URL", "Doc") or ":" in text:
-            return Described((str(identifier),), arxiv_version(text))
+            return Described((str(identifier),), arxiv_version(text) or None)
     return Described()
 
 

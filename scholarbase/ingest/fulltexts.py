@@ -163,7 +163,8 @@ class FullTexts:
                 elif about.title is not None and (own := _own_record(full, about)) is not None:
                     records[Dataset.JSON_LINES].append(own)
                     venues += [] if (venue := _venue_of(about)) is None else [venue]
-                    ids = (f"Doc:{entry_id(own)}", *ids)  # the paper's, if its ids are those of another one
+                    # Last: a text without other ids, of a paper of this title, has it too.
+                    ids = (*ids, f"Doc:{entry_id(own)}")
                 self._stage(file.name, entry.number, full, ids)
         packed = store.packed(lines)
         with self._checkpoint.transaction():

@@ -33,7 +33,8 @@ Version = Annotated[
     *whole_of(
         "version",
         1,
-        "The version of the paper; by default the latest one whose text the library has.",
+        "The version of the paper; by default the one that an arXiv id names (`v1`), or else the latest one whose text "
+        "the library has.",
         1,
         1_000_000,
     ),

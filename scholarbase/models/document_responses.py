@@ -147,6 +147,7 @@ class FindResponse(Response, frozen=True):
     total_relation: TotalRelation
     next_offset: NextOffset
     results: tuple[Match, ...]
+    warnings: Warnings = ()
     fields: Sequence[str] = PASSAGE_FIELDS
 
     def selected(self) -> Any:

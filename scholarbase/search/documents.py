@@ -10,6 +10,7 @@ from time import perf_counter
 from typing import Final, NamedTuple
 
 from scholarbase.documents import patterns
+from scholarbase.documents.described import arxiv_version
 from scholarbase.documents.model import Document
 from scholarbase.documents.rendering import PageRenderer
 from scholarbase.documents.sentences import sentence_spans
@@ -85,7 +86,7 @@ class Texts(Part):
                 about,
                 _outline(document, tokens),
                 _figures(document),
-                warnings=_unread(document),
+                warnings=unread(document),
             )
         else:
             response = self._part(request, document, about, paper_id, title)
@@ -120,7 +121,7 @@ class Texts(Part):
             start=first,
             end=end,
             next_offset=end if end < last else None,
-            warnings=(*warnings, *_unread(document)),
+            warnings=(*warnings, *unread(document)),
         )
 
     def find(self, request: FindBody) -> FindResponse:
@@ -139,7 +140,9 @@ class Texts(Part):
             passage = in_document(document, begin, end, text.version, at=first)
             results.append(Match(paper, passage, document.text[first:shown_end], first, last))
         following = next_offset(request.offset, len(results), total)
-        return FindResponse(self._snapshot, total, relation, following, tuple(results), request.fields)
+        return FindResponse(
+            self._snapshot, total, relation, following, tuple(results), unread(document), request.fields
+        )
 
     def contexts(self, request: ContextBody) -> ContextsResponse:
         """The sentences around citation marks."""
@@ -231,14 +234,26 @@ class Texts(Part):
         )
 
     def _versions(self, documents: Documents, number: int, paper_id: str, version: int | None) -> list[Text]:
-        """The texts of a version of a paper, or of all, the best first. Raises DocumentNotFound: there are none."""
+        """The texts of a version of a paper, or of all, the best first. An arXiv id may name the version; a text whose
+        version is unknown is that of each such id.
+
+        Raises:
+            DocumentNotFound: there are none.
+            InvalidRequest: the id names another version than ``version``.
+        """
+        named = arxiv_version(paper_id)
+        if None not in (named, version) and named != version:
+            raise InvalidRequest(
+                f"version is {version}, and {paper_id!r} names version {named}: leave one out."
+            )
         texts = documents.texts(number)
         if not texts:
             raise DocumentNotFound(
                 f"This library (snapshot {self._snapshot}) has no full text of {paper_id!r}: read its abstract."
             )
-        if version is None:
+        if version is None and (named is None or texts[0].version is None):
             return texts
+        version = named if version is None else version
         chosen = [text for text in texts if text.version == version]
         if not chosen:
             held = ", ".join(sorted({"unknown" if t.version is None else str(t.version) for t in texts}))
@@ -270,7 +285,7 @@ def _outline(document: Document, tokens: Sequence[int]) -> tuple[Section, ...]:
     return tuple(found)
 
 
-def _unread(document: Document) -> tuple[str, ...]:
+def unread(document: Document) -> tuple[str, ...]:
     """A warning if the text of a PDF is missing."""
     why = "the fonts do not say which characters they show. View its pages as images."
     if document.pages and not document.has_text:

@@ -37,7 +37,7 @@ from scholarbase.models.document_responses import (
 from scholarbase.models.limits import Mode, TotalRelation
 from scholarbase.models.paging import next_offset
 from scholarbase.search.cache import Cache
-from scholarbase.search.documents import Texts, in_document
+from scholarbase.search.documents import Texts, in_document, unread
 from scholarbase.search.fusion import fuse
 from scholarbase.search.legs import Bm25Queries
 from scholarbase.search.lookup import Lookup
@@ -237,7 +237,7 @@ class Passages(Part):
         )
         following = next_offset(request.offset, len(results), len(hits))
         return PassagesResponse(
-            self._snapshot, engine, len(hits), "eq", following, results, (), request.fields
+            self._snapshot, engine, len(hits), "eq", following, results, unread(cut.document), request.fields
         )
 
     def _cut(self, documents: Documents, text: Text, chunker: str) -> Cut:

@@ -126,6 +126,21 @@ class TestText:
         assert content["text"] == FIRST_SORTING_TEXT
         assert content["document"]["version"] == 1
 
+    def test_an_arxiv_id_names_the_version_wherever_its_text_is_read(self, get: Get) -> None:
+        first = f"{SORTING}v1"
+        assert get(first, "text", from_offset=0).json()["text"] == FIRST_SORTING_TEXT
+        assert get(f"{SORTING}v2", "text", from_offset=0).json()["text"] == SORTING_TEXT
+        assert get(first, "text", version=1).json()["document"]["version"] == 1
+        for what, q in (("find", "depth of the network"), ("passages", "depth of the network")):
+            [passage, *_] = [one["passage"] for one in get(first, what, q=q).json()["results"]]
+            assert (passage["version"], "is nine" in passage["text"]) == (1, True)
+            said = detail(get(f"{SORTING}v7", what, q=q), 404)
+            assert "no version 7 of the text" in said
+            assert "only version 1, 2" in said
+        assert "no version 7" in detail(get(f"{SORTING}v7", "text"), 404)
+        assert "names version 1: leave one out" in detail(get(first, "text", version=2), 400)
+        assert get(f"{SORTING}v7", "references").status_code == 200
+
     @pytest.mark.parametrize("tokens", [150, 400, 1000])
     def test_reading_on_with_next_offset_gives_the_text_exactly(self, get: Get, tokens: int) -> None:
         parts, offset, seen = [], 0, []

@@ -15,7 +15,7 @@ from mcp import Client
 from scholarbase.api import retrieval
 from scholarbase.search.library import Library
 from tests.conftest import serving_in_thread
-from tests.fulltexts import ABSTRACT_ONLY, GRAPHS, GRAPHS_TEXT, SORTING, SORTING_TEXT
+from tests.fulltexts import ABSTRACT_ONLY, FIRST_SORTING_TEXT, GRAPHS, GRAPHS_TEXT, SORTING, SORTING_TEXT
 from tests.sessions.agents import wait_recorded
 
 
@@ -41,6 +41,18 @@ def test_fetch_returns_the_full_text(server: str) -> None:
     assert document["text"] == f"{document['title']}\n\n{SORTING_TEXT}"
     assert document["metadata"]["authors"] == "Ada Lovelace"
     assert document["metadata"]["full_text"] == f"0 to {len(SORTING_TEXT)} of {len(SORTING_TEXT)} characters"
+
+
+def test_an_id_with_a_version_is_the_text_of_that_version(server: str) -> None:
+    first, last, failed, abstract = fetch(
+        server, f"{SORTING}v1", SORTING, f"{SORTING}v7", f"{ABSTRACT_ONLY}v7"
+    )
+    assert first.structured_content["text"].endswith(FIRST_SORTING_TEXT)
+    assert [one.structured_content["metadata"]["version"] for one in (first, last)] == ["1", "2"]
+    assert failed.is_error
+    assert "no version 7 of the text" in failed.content[0].text
+    assert "only version 1, 2" in failed.content[0].text
+    assert not abstract.is_error
 
 
 def test_a_paper_without_a_text_has_its_abstract(server: str) -> None:

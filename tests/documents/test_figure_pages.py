@@ -89,5 +89,10 @@ def test_a_scan_says_that_it_has_no_text(library: Library) -> None:
     assert len(outline.warnings) == 1
     assert outline.warnings[0].startswith("The PDF has no text: it is a scan,")
     assert library.text(SCAN, from_offset=0).warnings == outline.warnings
+    assert library.find(SCAN, "word").warnings == outline.warnings
+    assert library.passages(SCAN, "What does it say?").warnings == outline.warnings
+    assert Tools(library).call("read_paper", {"paper_id": SCAN, "find": "word"})["warnings"] == list(
+        outline.warnings
+    )
     lines = Tools(library).call_as_text("read_paper", {"paper_id": SCAN}).splitlines()
     assert lines[-1] == f"   Warning: {outline.warnings[0]}"

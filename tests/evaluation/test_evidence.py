@@ -282,6 +282,16 @@ class TestRuns:
             )
             assert runs[0].rankings[query.id][0].id.endswith(f"#{first.start}-{first.end}")
 
+    def test_an_arxiv_id_names_the_version_of_its_evidence(
+        self, two_versions: Library, tmp_path: Path
+    ) -> None:
+        query = {"id": 1, "query": "q", "paper": "2401.00001v1", "evidence": accuracy(1, "tagging")}
+        file = write(tmp_path / "q.jsonl", query)
+        [judged] = judge_passages(two_versions, read_queries(file), by_version=True).queries
+        assert (judged.version, judged.answers[0].found) == (1, "id")
+        with pytest.raises(QueryFileError, match="version is 2, and paper names version 1: leave one out"):
+            read_queries(write(tmp_path / "two.jsonl", query | {"version": 2}))
+
     def test_over_all_papers_the_main_text_is_searched(self, two_versions: Library, tmp_path: Path) -> None:
         query = {"id": 1, "query": "q", "paper": "arXiv:2401.00001", "version": 1}
         for evidence, found in ((accuracy(1, "tagging"), "absent"), (accuracy(2, "tagging"), "id")):

@@ -101,6 +101,23 @@ def test_a_text_of_no_paper_is_rejected_with_a_sentence(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_texts_of_one_title_stay_with_the_papers_that_their_names_say(tmp_path: Path) -> None:
+    texts = tmp_path / "texts"
+    texts.mkdir()
+    names = ("2302.00002v1", "2309.00009v3", "copy of gadgets")
+    for name in names:
+        (texts / f"{name}.md").write_text(
+            f"---\ntitle: Quantum gadgets for sorting lists\nauthors: [Carl Cole]\n---\n# One\n\nThis is {name}."
+        )
+    ingest([], tmp_path / "library", documents=[texts])
+    with Library.open(tmp_path / "library") as library:
+        for name in names[:2]:
+            read = library.text(name, section="One")
+            assert (read.id, read.text) == (f"arXiv:{name[:-2]}", f"One\n\nThis is {name}.")
+        assert library.manifest.counts["documents"] == 3
+
+
+@pytest.mark.slow
 def test_the_most_faithful_text_of_the_latest_version_is_read(tmp_path: Path) -> None:
     texts = tmp_path / "texts"
     texts.mkdir()

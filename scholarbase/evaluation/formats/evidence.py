@@ -14,6 +14,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
+from scholarbase.documents.described import arxiv_version
 from scholarbase.evaluation.evidence import span_of
 from scholarbase.evaluation.formats import fields
 from scholarbase.evaluation.formats.reading import Broken, Format, Reading
@@ -38,7 +39,7 @@ def _query(record: Record, reading: Reading) -> Query:
         targets(
             record.fields,
             *paper_of(record.fields, "paper", "title"),
-            version_of(record.fields.get("version")),
+            version_of(record.fields),
         ),
         intent=fields.optional_text(record.fields, "intent"),
         category=fields.optional_text(record.fields, "category"),
@@ -51,17 +52,23 @@ def paper_of(record: Mapping[str, Any], name: str, title: str) -> tuple[str | No
     return fields.paper_id(record.get(name), name), fields.title(record.get(title), title)
 
 
-def version_of(value: Any) -> int | None:
-    """The version of a paper, None for the latest: a number, ``v1``, or SciDQA's ``initial`` and ``final``. Raises
-    Broken: anything else."""
+def version_of(record: Mapping[str, Any]) -> int | None:
+    """The version of the paper that a record is about, None for the latest: a number, ``v1``, or SciDQA's ``initial``
+    and ``final``, else that of its arXiv id. Raises Broken: anything else, or not that of the id."""
+    paper, value = record.get("paper"), record.get("version")
+    named = arxiv_version(paper) if isinstance(paper, str) else None
     if value is None:
-        return None
+        return named
     written = str(value).strip().lower()
     if written in _VERSIONS:
-        return _VERSIONS[written]
-    if (match := _VERSION.fullmatch(written)) is None:
+        version = _VERSIONS[written]
+    elif (match := _VERSION.fullmatch(written)) is None:
         raise Broken(f"version is {shown(value, 40)}, and must be a number from 1 on, initial or final.")
-    return int(match[1])
+    else:
+        version = int(match[1])
+    if None not in (named, version) and named != version:
+        raise Broken(f"version is {shown(value, 40)}, and paper names version {named}: leave one out.")
+    return named if version is None else version
 
 
 def targets(

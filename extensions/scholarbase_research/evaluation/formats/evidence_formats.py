@@ -26,15 +26,18 @@ def _query(title: str, category: str, record: Record, reading: Reading) -> Query
     if category == "version" and not record.fields.get("evidence"):
         reading.count(_WITHOUT)
         return None
+    kind = record.fields.get(category)
+    if category == "version" and type(kind) is int:
+        kind = str(kind)
     return Query(
         fields.qid(record.fields.get("id"), record, reading),
         fields.query_text(record.fields, "question"),
         evidence.targets(
             record.fields,
             *evidence.paper_of(record.fields, "paper", title),
-            evidence.version_of(record.fields.get("version")),
+            evidence.version_of(record.fields),
         ),
-        category=fields.optional_text(record.fields, category),
+        category=fields.optional_text({category: kind}, category),
     )
 
 

@@ -33,6 +33,12 @@ def test_scidqa(tmp_path: Path) -> None:
     )
     assert first.queries[0].answers == (PassageTarget(None, "A paper", text="We use Adam.", version=1),)
 
+    seventh = read(
+        tmp_path / "scidqa.jsonl",
+        {"question": QUESTION, "title": "A paper", "version": 7, "evidence": ["We use Adam."]},
+    )
+    assert seventh.queries[0].answers == (PassageTarget(None, "A paper", text="We use Adam.", version=7),)
+
 
 def test_elaipbench(tmp_path: Path) -> None:
     found = read(
