@@ -120,10 +120,22 @@ class Request(BaseModel):
     ) -> Self:
         if isinstance(data, dict) and len(data) > MAX_KEYS:  # pydantic would make an error for each
             raise InvalidRequest(f"The request has {len(data):,} keys: send {MAX_KEYS} at most.")
+        kind = info.context or cls.kind
+        if kind == "parameter" and isinstance(data, dict):
+            cls._check_numbers(data)
         try:
             return validate(data)
         except ValidationError as error:
-            raise InvalidRequest(sentence(error.errors()[0], info.context or cls.kind)) from error
+            raise InvalidRequest(sentence(error.errors()[0], kind)) from error
+
+    @classmethod
+    def _check_numbers(cls, values: Mapping[str, Any]) -> None:
+        """Reject underscores in the numbers of a URL, which pydantic reads as Python does."""
+        for name, value in values.items():
+            if isinstance(value, str) and "_" in value:
+                field = cls.model_fields.get(name)
+                if field is not None and field.annotation in (int, float, int | None, float | None):
+                    raise InvalidRequest(f"{name} is {shown(value)}: write the number without underscores.")
 
     @classmethod
     def of(cls, **values: Any) -> Self:

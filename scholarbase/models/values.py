@@ -81,7 +81,8 @@ def _number_of(
     def check_kind(value: Any) -> Any:
         # pydantic would convert whatever has __float__, such as numpy's booleans. The values of a URL are strings.
         if isinstance(value, bool) or not isinstance(value, int | float | str | None):
-            raise InvalidRequest(f"{name} is {shown(value)}: {span}")
+            kind = type(value).__name__
+            raise InvalidRequest(f"{name} is {shown(value)}: it must be a number (int or float), not {kind}.")
         return value
 
     def check_size(value: float | None) -> float | None:

@@ -85,12 +85,12 @@ class Ranker:
                 total = max(total, len(hits))
             elif absent:
                 total += self._uncounted(plan, legs, own)
-        reranked = self._rerank(plan, hits, last_reranked)
-        if isinstance(reranked, Reranked):
+        outcome = self._rerank(plan, hits, last_reranked)
+        reranked = outcome if isinstance(outcome, Reranked) else None
+        if reranked:
             hits = reranked.hits
-        elif reranked is not None:
-            failed.append(reranked)
-            reranked = None
+        elif isinstance(outcome, FailedLeg):
+            failed.append(outcome)
         hits = hits[request.offset : end]
         explanations: Explanations = {}
         if request.explain:
@@ -98,6 +98,8 @@ class Ranker:
             explanations = self._with_terms(plan, explanations, [hit.id for hit in hits])
             if reranked:
                 explanations = reranked.explain(explanations)
+        if reranked and not any(hit.id in reranked.explanations for hit in hits):
+            reranked = None
         reached = request.offset + len(hits)
         return Ranking(
             hits,
@@ -232,7 +234,7 @@ class Ranker:
 
     def _rerank(self, plan: Plan, hits: list[ScoredId], last: int) -> Reranked | FailedLeg | None:
         """The hits with the first ones up to ``last`` reranked, behind the known items; None if there are none to
-        rerank."""
+        rerank, or the time was not enough for any."""
         request, known = plan.request, len(plan.known)
         if request.rerank is None or len(hits[known:last]) == 0:
             return None

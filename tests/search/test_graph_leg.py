@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from scholarbase.errors import InvalidRequest
@@ -146,6 +147,9 @@ def test_a_weight_needs_a_fusion_of_scores(library: Library) -> None:
         assert library.search("string", graph_weight=0, **way) == library.search("string", **way)  # type: ignore[arg-type]
     with pytest.raises(InvalidRequest, match=r"graph_weight is 11\.0: it must be at least 0 and at most 10"):
         library.search("x", graph_weight=11)
+    for wrong, kind in ((np.float32(1.5), "float32"), (True, "bool"), ([1], "list")):
+        with pytest.raises(InvalidRequest, match=rf"it must be a number \(int or float\), not {kind}\."):
+            library.search("x", graph_weight=wrong)  # type: ignore[arg-type]
 
 
 def test_the_setting_is_the_weight_of_requests_without_one(default_library: Path, library: Library) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from time import sleep
 from typing import Any
@@ -236,6 +236,51 @@ def test_a_reranker_that_fails_is_an_error_or_named(library: Library, service: S
     )
 
 
+class Wrong(Constant):
+    """Returns what ``scores`` makes of the texts."""
+
+    def __init__(self, scores: Callable[[Sequence[str]], Any]) -> None:
+        self._scores = scores
+
+    def score(self, query: str, texts: Sequence[str]) -> Scores:
+        scores: Scores = self._scores(texts)
+        return scores
+
+
+WRONG: dict[str, tuple[Callable[[Sequence[str]], Any], str]] = {
+    "few": (
+        lambda texts: np.zeros(len(texts) - 1),
+        r"returned scores of the shape \(\d+,\) for \d+ texts: mend it",
+    ),
+    "many": (lambda texts: np.zeros(len(texts) + 1), "returned scores of the shape"),
+    "table": (lambda texts: np.zeros((len(texts), 1)), "returned scores of the shape"),
+    "nan": (lambda texts: np.full(len(texts), np.nan), "returned the score nan for text 1 of"),
+    "inf": (lambda texts: np.full(len(texts), np.inf), "returned the score inf for text 1 of"),
+    "large": (lambda texts: [1e300] * len(texts), "returned the score inf for text 1 of"),
+    "none": (lambda texts: None, "returned scores of the shape"),
+    "words": (list, r"failed to score \d+ texts \(ValueError: "),
+    "key": (lambda texts: {}[0], r"failed to score \d+ texts \(KeyError: 0\): mend it"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_a_reranker_returns_is_checked(path: Path, name: str) -> None:
+    scores, message = WRONG[name]
+    settings = Settings(device="cpu", similarity_floor=False)
+    with Library.open(path, rerankers={name: Wrong(scores)}, settings=settings) as library:
+        before = library.search(Q)
+        options: list[dict[str, Any]] = [{}, {"rerank_ms": 1}, {"rerank_weight": 0.5}]
+        for some in options:
+            with pytest.raises(RerankerError, match=f"^The reranker '{name}' {message}"):
+                library.search(Q, rerank=name, **some)
+            partial = library.search(Q, rerank=name, partial=True, **some)
+            assert (ids(partial), partial.rerank) == (ids(before), None)
+            [failed] = partial.failed_legs
+            assert failed.leg == "rerank"
+            assert "KeyError" not in failed.detail
+            assert f"The reranker '{name}' " in failed.detail
+
+
 def test_a_slow_reranker_ends_at_the_time_limit(
     library: Library, service: ScriptedReranker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -398,7 +443,10 @@ def test_papers_for_which_the_time_is_not_enough_keep_their_order(path: Path) ->
         assert [own[-1] == "rerank" for own in legs] == [True] * 16 + [False] * 44
         # Other pages are of the same list, without another call.
         page = library.search(Q, limit=5, offset=20, rerank="slow", rerank_depth=DEPTH, rerank_ms=1190)
-        assert (ids(page), page.reranked, len(slow.batches)) == (ids(before)[20:25], 16, 2)
+        assert (ids(page), page.reranked, len(slow.batches)) == (ids(before)[20:25], None, 2)
+        assert page.rerank is None  # none of its papers has a score
+        page = library.search(Q, limit=5, offset=14, rerank="slow", rerank_depth=DEPTH, rerank_ms=1190)
+        assert (ids(page), page.reranked, len(slow.batches)) == (ids(after)[14:19], 16, 2)
         least = library.search(Q, rerank="slow", rerank_ms=1)
         assert least.reranked == 8
         whole = library.search(Q, rerank="tiny", rerank_depth=DEPTH, rerank_ms=60_000)
@@ -406,6 +454,31 @@ def test_papers_for_which_the_time_is_not_enough_keep_their_order(path: Path) ->
         assert library.search(Q, rerank="tiny", rerank_depth=DEPTH).reranked == DEPTH
         assert before.reranked is None
         assert "reranked" not in before.to_dict()
+
+
+@pytest.mark.parametrize("budget", [{}, {"rerank_ms": 1}, {"rerank_ms": 60_000}], ids=str)
+def test_a_batch_that_takes_longer_than_the_time_limit_is_not_waited_for(
+    path: Path, budget: dict[str, int]
+) -> None:
+    slow = Slow()
+    settings = Settings(device="cpu", similarity_floor=False)
+    with Library.open(path, rerankers={"slow": slow}, settings=settings) as library:
+        before = library.search(Q)
+        with serving_in_thread(library, sessions="none") as url, Client(url) as client:
+            # The first batch takes 0.4 s in a budget, and 2.5 s without.
+            partial = client.search(Q, rerank="slow", timeout=0.6, partial=True, **budget)
+            assert (ids(partial), partial.rerank) == (ids(before), None)
+            assert [leg.leg for leg in partial.failed_legs] == ["rerank"]
+            if budget:
+                whole = client.search(Q, rerank="slow", timeout=0.6, **budget)
+                assert (ids(whole), whole.rerank, whole.failed_legs) == (ids(before), None, ())
+            else:
+                with pytest.raises(TimeLimit):
+                    client.search(Q, rerank="slow", timeout=0.6)
+        if budget == {"rerank_ms": 60_000}:
+            # Two of seven batches end in time.
+            few = library.search(Q, rerank="slow", timeout=2, **budget)
+            assert few.reranked in (8, 16)
 
 
 def test_the_setting_is_a_budget_for_requests_without_one(path: Path, tmp_path: Path) -> None:
