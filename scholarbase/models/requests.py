@@ -94,12 +94,12 @@ from scholarbase.models.values import (
     Venues,
     Within,
     as_tuple,
+    check_url_numbers,
     ids_of,
     titled,
 )
 
 EXAMPLE_QUESTION: Final = "How is two-dimensional QCD related to string theory?"
-
 MAX_KEYS: Final = 100
 """Keys of a request, valid and unknown."""
 
@@ -120,22 +120,12 @@ class Request(BaseModel):
     ) -> Self:
         if isinstance(data, dict) and len(data) > MAX_KEYS:  # pydantic would make an error for each
             raise InvalidRequest(f"The request has {len(data):,} keys: send {MAX_KEYS} at most.")
-        kind = info.context or cls.kind
-        if kind == "parameter" and isinstance(data, dict):
-            cls._check_numbers(data)
+        if isinstance(data, dict) and (info.context or cls.kind) == "parameter":
+            check_url_numbers(data, cls.model_fields)
         try:
             return validate(data)
         except ValidationError as error:
-            raise InvalidRequest(sentence(error.errors()[0], kind)) from error
-
-    @classmethod
-    def _check_numbers(cls, values: Mapping[str, Any]) -> None:
-        """Reject underscores in the numbers of a URL, which pydantic reads as Python does."""
-        for name, value in values.items():
-            if isinstance(value, str) and "_" in value:
-                field = cls.model_fields.get(name)
-                if field is not None and field.annotation in (int, float, int | None, float | None):
-                    raise InvalidRequest(f"{name} is {shown(value)}: write the number without underscores.")
+            raise InvalidRequest(sentence(error.errors()[0], info.context or cls.kind)) from error
 
     @classmethod
     def of(cls, **values: Any) -> Self:
