@@ -47,7 +47,9 @@ def conversations(
     lines = list(lines)
     called = [orjson.loads(line)["tool"] for line in lines]
     listed = [tool for name in sets_of(called) for tool in tools_in(name)]
-    tools = orjson.dumps(schemas("openai", full_texts=library.has_full_texts, tools=listed)).decode()
+    tools = orjson.dumps(
+        schemas("openai", graph=library.has_graph, full_texts=library.has_full_texts, tools=listed)
+    ).decode()
     question = {"from": "human", "value": session.query}
     history: deque[list[dict[str, Any]]] = deque(maxlen=window)
     for one in replay(library, session, lines):

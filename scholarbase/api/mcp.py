@@ -224,6 +224,7 @@ def over_http(state: Any, *, max_bytes: int, offered: Offered) -> StreamableHTTP
         return schemas(
             "mcp",
             modes=library.modes,
+            graph=library.has_graph,
             full_texts=library.has_full_texts,
             in_session=SESSION in request.headers,
             tools=offered_tools(tool_set, state.settings),

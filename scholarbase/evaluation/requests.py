@@ -113,7 +113,8 @@ class SearchSettings(_Settings):
         engine: the sparse leg; None sends query syntax to FTS5 and free text to BM25.
         fusion: how hybrid searches fuse their legs; None is the setting of the library or server.
         graph_weight: the weight of the citation graph in hybrid searches; None is the setting.
-        prefer: whether recent or cited papers come higher.
+        prefer: whether recent or cited papers come higher. With ``cited`` and ``to``, searches are as of that date
+            (``as_of``), so that no later citations count.
         pool: search only in each query's candidate pool.
         negation: whether exclusions in queries are read.
         rerank: the name of a reranker that sorts the first results.
@@ -162,9 +163,14 @@ class SearchSettings(_Settings):
         """The settings as in the run's manifest, with the ranking settings and the reranker of ``about``, a snapshot.
 
         Raises:
-            InvalidRequest: the reranker is unknown.
+            InvalidRequest: the reranker is unknown, or the library lacks the citations that ``prefer`` requires.
         """
         facts = self.to_dict() | {"mode": mode}
+        if self.prefer == "cited" and self.to is not None and not about["manifest"]["counts"]["edges"]:
+            raise InvalidRequest(
+                "--prefer cited cannot be combined with --to, because this library has no citations from which to "
+                "count those of a date: leave one out."
+            )
         if self.rerank is not None:
             check_reranker(self.rerank, about.get("rerankers", {}))
             facts["reranker"] = about["rerankers"][self.rerank]
@@ -187,7 +193,10 @@ class SearchSettings(_Settings):
             )
         within = query.pool if self.pool else None
         to, limit = self._last_date(query), min(self.limit, MAX_LIMIT)
-        return None if within == () else self._request(query.text, mode, limit=limit, to=to, within=within)
+        until = {"to": to}
+        if to is not None and self.prefer == "cited":
+            until = {"as_of": to if "-" in to else f"{to}-12"}  # as_of needs a month
+        return None if within == () else self._request(query.text, mode, limit=limit, within=within, **until)
 
     def _request(self, text: str, mode: Mode | None, **options: Any) -> SearchRequest:
         return SearchRequest(

@@ -465,7 +465,7 @@ def append_scaled(kept: Sequence[ScoredId], others: Sequence[ScoredId]) -> tuple
     if not kept or not rest:
         return [*kept, *rest], 1.0
     most = kept[-1].score
-    scale = min(1.0, most / rest[0].score) if rest[0].score > 0 else 1.0
+    scale = min(1.0, most / rest[0].score) if rest[0].score > 0 and most >= 0 else 1.0
     # Rounding may put the product above the limit.
     appended = [scored_id((number, most if (s := score * scale) > most else s)) for number, score in rest]
     return [*kept, *appended], scale

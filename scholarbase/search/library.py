@@ -162,6 +162,10 @@ class Library(Source):
         """Hybrid if the library has dense vectors and an encoder for queries, else sparse."""
         self.modes: Final[tuple[Mode, ...]] = MODES if self.best_mode == "hybrid" else ("sparse",)
         """The modes of search that the library has."""
+        self.has_graph: Final = (
+            self.best_mode == "hybrid" and settings.fusion == "scores" and self._planner.graph_weight > 0
+        )
+        """Whether searches use the citation graph by default."""
         self.encodes_at_once: Final = opened.encoder is None or opened.encoder.spec.kind == STATIC
         """Whether queries need no encoder, or a static one, which takes less than a millisecond."""
         self.has_own_vectors: Final = settings.has_own_vectors

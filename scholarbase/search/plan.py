@@ -67,9 +67,9 @@ class Plan:
     known: tuple[KnownItem, ...]
     """The papers whose id or title ``q`` is, or the few that match its syntax. They come first."""
     depth: int
-    """The number of results that each leg fetches, and of those of a fusion that come from them."""
+    """The number of results that each leg fetches, and of those of a fusion or preference that come from them."""
     deepest: int
-    """The last result that a search reaches. Those of a fusion after ``depth`` come from legs of this length."""
+    """The last result that a search reaches. Those after ``depth`` come from legs of this length."""
     floor: float | None
     """The least cosine of a dense result; None without a limit, infinite where no paper can be near."""
     reranked: int
@@ -97,6 +97,10 @@ class Planner:
         self._exclusions = Exclusions(self._catalog, lookup)
         has_dense = self._manifest.vectors["dimensions"] is not None and self._encoder is not None
         self.best_mode: Final[Mode] = "hybrid" if has_dense else "sparse"
+        # With fewer edges than papers, most papers could not be reached.
+        has_edges = self._manifest.counts["edges"] >= self._manifest.counts["papers"]
+        self.graph_weight: Final = self._settings.graph_weight if has_edges else 0.0
+        """The weight of the citation graph in hybrid searches that fuse scores, by default."""
 
     def has_terms(self, q: str) -> bool:
         """Whether ``q`` has words besides stop words."""
@@ -121,6 +125,7 @@ class Planner:
         filters, is_syntax, expression, warnings = self._read(request, mode, filters)
         if is_syntax:
             engine = "fts5"
+        warnings += self._without_effect(request)
         known, absent = self._known(request, filters, expression, is_syntax=is_syntax)
         understood, lowered = None, frozenset[int]()
         if not is_syntax and request.negation == "auto" and not known:
@@ -198,9 +203,7 @@ class Planner:
             return 0.0
         if request.graph_weight is not None:
             return request.graph_weight if self._manifest.counts["edges"] else 0.0
-        # With fewer edges than papers, most papers could not be reached.
-        has_enough = self._manifest.counts["edges"] >= self._manifest.counts["papers"]
-        return self._settings.graph_weight if has_enough else 0.0
+        return self.graph_weight
 
     def _check_options(self, request: SearchRequest, mode: Mode, fusion: Fusion | None) -> None:
         """Reject an unknown reranker, and what the mode of the search has no use for."""
@@ -228,6 +231,14 @@ class Planner:
                 "use: leave it out, or use mode 'hybrid' or 'dense'."
             )
 
+    def _without_effect(self, request: SearchRequest) -> tuple[str, ...]:
+        """A warning for a preference that raises no paper of this library."""
+        if request.prefer == "recent" and self._catalog.newest_day is None:
+            return ("prefer 'recent' changes nothing, because no paper of this library has a date.",)
+        if request.prefer == "cited" and request.as_of is None and not self._catalog.has_citation_counts:
+            return ("prefer 'cited' changes nothing, because no paper of this library has a citation count.",)
+        return ()
+
     def _depths(self, request: SearchRequest, mode: Mode, fusion: Fusion | None) -> tuple[int, int]:
         """The ``depth`` and ``deepest`` of a plan."""
         end = request.offset + request.limit
@@ -239,8 +250,11 @@ class Planner:
                 f"offset {request.offset} is beyond result {deepest}, the last of a {mode} search: narrow the search "
                 "with filters" + (", or use mode 'sparse' or 'dense'." if mode == "hybrid" else ".")
             )
-        if mode == "hybrid":
-            return min(FIRST, deepest) if fusion == "scores" else deepest, deepest
+        if mode == "hybrid" and fusion != "scores":
+            return deepest, deepest
+        if mode == "hybrid" or request.prefer != "none":
+            # A preference has a new order for all results of a leg, so their number is the same for all pages.
+            return min(FIRST, deepest), deepest
         # A page that extends beyond the last result ends there.
         return next(tier for tier in TIERS if min(end, deepest) <= tier), deepest
 

@@ -1,7 +1,8 @@
 """The preference of a search for recent or for cited papers. docs/ranking.md has the measurements behind the constants.
 
 A score is multiplied by ``1 / (1 + age / YEARS)``, the age in years at ``as_of`` or ``to``, else on the snapshot's
-newest day; or by ``(1 + citations) ** CITED``, those known at ``as_of``.
+newest day (:attr:`.Catalog.newest_day`); or by ``(1 + citations) ** CITED``, those known at ``as_of``, 0 if unknown. A
+negative score is divided by it.
 """
 
 from __future__ import annotations
@@ -37,7 +38,9 @@ def preferred(
         _recent(catalog, ids, plan.filters.last_day) if name == "recent" else _cited(catalog, ids, plan.day)
     )
     scored = [
-        ScoredId(hit.id, hit.score * factor) for hit, factor in zip(hits, factors.tolist(), strict=True)
+        # A negative cosine is divided, so that a greater factor raises it too.
+        ScoredId(hit.id, hit.score * factor if hit.score > 0 else hit.score / factor)
+        for hit, factor in zip(hits, factors.tolist(), strict=True)
     ]
     explained = dict(explanations)
     if plan.request.explain:

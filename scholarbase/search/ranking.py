@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from time import perf_counter
 from typing import Final
 
@@ -114,16 +115,15 @@ class Ranker:
 
     def _ranked(self, plan: Plan, legs: Mapping[str, Ranking], end: int, failed: list[FailedLeg]) -> Ranking:
         """The ranking of the legs, up to ``end`` at least."""
-        if plan.mode != "hybrid":
-            return self._single(plan, legs)
-        first = self._fused(plan, legs, end)
+        ranked = partial(self._fused, end=end) if plan.mode == "hybrid" else self._single
+        first = ranked(plan, legs)
         if plan.depth == plan.deepest or max(end, plan.reranked) <= plan.depth:
             return first
         # The first results are those of a shorter page.
         deeper = replace(plan, depth=plan.deepest)
         legs, others = self._legs.run(deeper)
         failed += [leg for leg in others if leg not in failed]
-        whole = self._fused(deeper, legs, end)
+        whole = ranked(deeper, legs)
         hits, scale = append_scaled(first.hits[: plan.depth], whole.hits)
         explanations = {
             number: tuple(msgspec.structs.replace(leg, share=scale * leg.share) for leg in shares)

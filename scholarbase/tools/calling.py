@@ -89,6 +89,7 @@ class Tools:
         return schemas(
             form,
             modes=self._source.modes,
+            graph=self._source.has_graph,
             full_texts=self._source.has_full_texts,
             in_session=self.session is not None,
             strict=strict,

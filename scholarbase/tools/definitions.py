@@ -8,6 +8,7 @@ model reads the whole list with every question. Arguments that the operator of a
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any, Final, cast
 
 from scholarbase.errors import InvalidRequest, ToolNotFound
@@ -90,6 +91,7 @@ def _read_papers(library: Library, request: PaperBatchBody) -> PaperBatchRespons
     return PaperBatchResponse(response.snapshot, cast(tuple[Paper | None, ...], results), response.fields)
 
 
+_LEGS: Final = "by words, meaning and citations"
 _LIMIT: Final = f"default {DEFAULT_EDGES}"
 _OFFSET: Final = "next_offset"
 _FROM: Final = "YYYY[-MM[-DD]]"
@@ -109,7 +111,7 @@ _EDGE_DEFAULTS: Final = {"fields": _LISTED}
 TOOLS: Final[tuple[Tool, ...]] = (
     Tool(
         "search_papers",
-        "Search titles and abstracts by words, meaning and citations, best first; empty if nothing matched.",
+        f"Search titles and abstracts {_LEGS}, best first; empty if nothing matched.",
         SearchBody,
         Library.run,
         {
@@ -126,7 +128,7 @@ TOOLS: Final[tuple[Tool, ...]] = (
             "min_citations": "worldwide",
             "exclude": "unwanted phrases",
             "exclude_seen": "unseen only",
-            "prefer": "ranked higher",
+            "prefer": "rank recent or much cited papers higher",
             "max_tokens": _MAX_TOKENS,
         },
         {"fields": _FOUND, "syntax": "plain"},
@@ -319,6 +321,7 @@ def schemas(
     form: SchemaForm = "openai",
     *,
     modes: Sequence[Mode] = MODES,
+    graph: bool = True,
     full_texts: bool = True,
     in_session: bool = True,
     strict: bool = False,
@@ -333,6 +336,7 @@ def schemas(
             (https://ai.google.dev/gemini-api/docs/function-calling) or ``mcp``
             (https://modelcontextprotocol.io/specification).
         modes, in_session: as for :meth:`Tool.schema`.
+        graph: whether the citation graph is part of its searches (:attr:`.Library.has_graph`).
         full_texts: whether the library has some, which two of the tools need.
         strict: for OpenAI's strict mode.
         tools: those of another set.
@@ -347,8 +351,14 @@ def schemas(
         raise InvalidRequest(
             f"The format {form!r} has no strict schemas: leave strict out, or use an openai format."
         )
+    legs = "by words" if len(modes) == 1 else _LEGS if graph else "by words and meaning"
     return [
-        _in_form(tool, form, tool.schema(modes=modes, in_session=in_session, strict=strict), strict)
+        _in_form(
+            replace(tool, description=tool.description.replace(_LEGS, legs)),
+            form,
+            tool.schema(modes=modes, in_session=in_session, strict=strict),
+            strict,
+        )
         for tool in tools
         if full_texts or tool.name not in _OF_TEXTS
     ]

@@ -163,6 +163,22 @@ def test_a_hybrid_search_ends_where_its_paging_does(dense: Library, tmp_path: Pa
     assert len(run.rankings["deep"]) == dense.snapshot()["manifest"]["counts"]["papers"]
 
 
+def test_citations_are_those_of_each_querys_date(sample: Library, tmp_path: Path) -> None:
+    text = "supersymmetry breaking and string theory"
+    queries = questions(Query("early", text, (), date="1996-06"), Query("late", text, (), date="1998"))
+    settings = SearchSettings(mode="sparse", limit=20, to="query", prefer="cited")
+    run = search(sample, tmp_path / "run", settings, queries)
+    for query_id, as_of in (("early", "1996-06"), ("late", "1998-12")):
+        found = sample.search(
+            text, mode="sparse", limit=20, as_of=as_of, prefer="cited", syntax="plain", fields=["id"]
+        )
+        assert [hit.paper.id for hit in found.results] == [result.id for result in run.rankings[query_id]]
+    about = sample.snapshot()
+    about["manifest"] = about["manifest"] | {"counts": about["manifest"]["counts"] | {"edges": 0}}
+    with pytest.raises(InvalidRequest, match="--prefer cited cannot be combined with --to"):
+        settings.facts("sparse", about)
+
+
 def test_each_querys_own_date_limits_its_search(sample: Library, tmp_path: Path) -> None:
     text = "supersymmetry breaking and string theory"
     queries = questions(Query("early", text, (), date="1993-06"), Query("late", text, (), date="1994"))

@@ -53,16 +53,6 @@ def test_no_preference_changes_nothing(library: Library) -> None:
     assert library.search(Q, prefer="none") == library.search(Q)
 
 
-def test_pages_have_no_overlaps_and_no_gaps(library: Library) -> None:
-    whole = [hit.paper.id for hit in library.search(Q, limit=400, prefer="recent").results]
-    paged = [
-        hit.paper.id
-        for offset in range(0, 400, 50)
-        for hit in library.search(Q, limit=50, offset=offset, prefer="recent").results
-    ]
-    assert paged == whole
-
-
 def test_citations_of_a_day_require_citations(tmp_path: Path) -> None:
     row = {
         "corpusid": 1,
@@ -77,3 +67,59 @@ def test_citations_of_a_day_require_citations(tmp_path: Path) -> None:
         pytest.raises(InvalidRequest, match="prefer 'cited' cannot be combined with as_of '2024-06'"),
     ):
         without.search("gravity", prefer="cited", as_of="2024-06")
+
+
+@pytest.mark.parametrize("way", [{"mode": "sparse"}, {"mode": "dense"}, {}])
+def test_the_order_does_not_depend_on_the_page(library: Library, way: dict[str, Any]) -> None:
+    def ids(**page: Any) -> list[str]:
+        results = library.search(Q, prefer="recent", fields=["id"], **page, **way).results
+        scores = [hit.score for hit in results]
+        assert scores == sorted(scores, reverse=True)
+        return [hit.paper.id for hit in results]
+
+    whole = ids(limit=400)
+    assert len(set(whole)) == len(whole)
+    assert [one for offset in range(0, 400, 50) for one in ids(limit=50, offset=offset)] == whole
+    assert ids(limit=10) == ids(limit=101)[:10] == whole[:10]
+    assert ids(limit=10, offset=295) == whole[295:305]
+
+
+def test_a_preference_raises_negative_scores_too(library: Library) -> None:
+    results = library.search(
+        Q, mode="dense", min_similarity=-1, prefer="cited", explain=True, limit=1000, offset=1440
+    ).results
+    negative = [hit for hit in results if hit.score < 0]
+    factors = {(hit.explain or ())[-1].score for hit in negative}
+    assert len(factors) > 1
+    assert all((hit.explain or ())[-1].share >= 0 for hit in negative)
+
+
+def test_a_preference_without_effect_has_a_warning(library: Library, tmp_path: Path) -> None:
+    rows = [{"corpusid": 1, "title": "Gravity", "abstract": "Of waves."}]
+    ingest([snapshot_of(tmp_path / "snapshot", rows)], tmp_path / "library")
+    with Library.open(tmp_path / "library") as bare:
+        assert bare.search("gravity", prefer="recent").warnings == (
+            "prefer 'recent' changes nothing, because no paper of this library has a date.",
+        )
+        assert bare.search("gravity", prefer="cited").warnings == (
+            "prefer 'cited' changes nothing, because no paper of this library has a citation count.",
+        )
+    assert library.search(Q, prefer="recent").warnings == library.search(Q, prefer="cited").warnings == ()
+
+
+def test_one_late_paper_does_not_decide_the_newest_day(tmp_path: Path) -> None:
+    rows = [
+        {
+            "corpusid": n,
+            "title": f"Gravity {n}",
+            "abstract": "Of waves.",
+            "publicationdate": f"2003-01-{n % 28 + 1:02}",
+        }
+        for n in range(1, 101)
+    ]
+    rows[0] |= {"publicationdate": "2016-06-05"}
+    ingest([snapshot_of(tmp_path / "snapshot", rows)], tmp_path / "library")
+    with Library.open(tmp_path / "library") as opened:
+        assert opened.catalog.newest_day == 20030128
+        best = opened.search("gravity", prefer="recent", explain=True, limit=1, mode="sparse").results[0]
+        assert (best.explain or ())[-1].score == 1

@@ -148,6 +148,15 @@ def exact(kind: Any, value: Any) -> bool:
     return bool(TypeAdapter(kind).validate_python(value) == value)
 
 
+def test_search_is_described_by_what_the_library_has() -> None:
+    def about(**library: Any) -> str:
+        return str(schemas("anthropic", **library)[0]["description"])
+
+    assert about().startswith("Search titles and abstracts by words, meaning and citations, best")
+    assert about(graph=False).startswith("Search titles and abstracts by words and meaning, best")
+    assert about(modes=("sparse",), graph=False).startswith("Search titles and abstracts by words, best")
+
+
 def test_the_list_of_tools_is_short() -> None:
     for form in SCHEMA_FORMS:
         for full_texts, most in MOST_TOKENS.items():

@@ -61,6 +61,7 @@ async def list_tools(
     tools = schemas(
         parameters.format,
         modes=library.modes,
+        graph=library.has_graph,
         full_texts=library.has_full_texts,
         in_session=SESSION in request.headers,
         strict=parameters.strict,
