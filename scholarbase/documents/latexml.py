@@ -20,8 +20,10 @@ from scholarbase.documents.latexml_tree import (
     HEADINGS,
     SEPARATED,
     captions_of,
+    classed,
     classes_of,
     has_class,
+    outermost,
     parse_page,
     role_of,
     table_rows,
@@ -75,8 +77,8 @@ def read_latexml(data: bytes) -> FullText:
 
 def _ids_of(page: Element) -> tuple[tuple[str, ...], int | None]:
     """The arXiv id and version of a page: of the stamp on its margin, or of the page's address in its head."""
-    stamps = ["".join(one.itertext()).split() for one in page.iter("div") if one.get("id") == "watermark-tr"]
-    names = [words[0] for words in stamps if words]
+    stamp = next((one for one in page.iter("div") if one.get("id") == "watermark-tr"), None)
+    names = [] if stamp is None else "".join(stamp.itertext()).split()[:1]
     links = list(page.iter("base")) + [one for one in page.iter("link") if one.get("rel") == "canonical"]
     names += [match[1] for one in links if (match := _PAGE_LINK.search(one.get("href", "")))]
     for name in names:
@@ -94,6 +96,8 @@ class _Reader:
         """Footnotes and figures inside of the block that is read, which come after it."""
         self._lead = ""
         """What begins the next paragraph, such as *Theorem 1.*"""
+        self._is_in_equation = False
+        """Whether an equation is read: those inside of it are running text, so that their rows are read once."""
         self._is_abstract_open = False
         """Whether text without a section would belong to the abstract."""
         self._builder.bibliography.extend(self._entries())
@@ -111,7 +115,7 @@ class _Reader:
         title = next((one for one in self._article.iter("h1") if has_class(one, "ltx_title_document")), None)
         abstract = next((one for one in self._article.iter() if has_class(one, "ltx_abstract")), None)
         content = [] if abstract is None else [one for one in abstract if one.tag not in HEADINGS]
-        names = (one for one in self._article.iter() if has_class(one, "ltx_personname"))
+        names = classed(self._article, "ltx_personname")
         return Metadata(
             title=self._text(title) or None,
             abstract=" ".join(filter(None, map(self._text, content))) or None,
@@ -133,7 +137,7 @@ class _Reader:
                 yield " ".join(words)
 
     def _entries(self) -> Iterator[BibliographyEntry]:
-        items = (one for one in self._article.iter("li") if has_class(one, "ltx_bibitem"))
+        items = outermost(self._article, lambda one: one.tag == "li" and has_class(one, "ltx_bibitem"))
         for place, item in enumerate(items):
             if (name := item.get("id")) is not None:
                 self._refs.setdefault(name, place)
@@ -149,7 +153,7 @@ class _Reader:
         if not title and len(blocks) > 2:  # of BibTeX's styles: authors, title, where it was published
             title = blocks[1].strip("\u201c\u201d\"' ").rstrip(".,")
         links = [href for one in item.iter("a") if (href := one.get("href", "")).startswith("http")]
-        links += [f"arXiv:{self._text(one)}" for one in item.iter() if has_class(one, "ltx_bib_external")]
+        links += [f"arXiv:{self._text(one)}" for one in classed(item, "ltx_bib_external")]
         ids = [*known_ids(links), *(str(one.id) for one in find_ids(text))]
         year = years_in(self._text(parts.get("ltx_bib_year")))[0]
         return BibliographyEntry(
@@ -243,7 +247,7 @@ class _Reader:
                     self._note(element)
 
     def _note(self, element: Element) -> None:
-        content = next((one for one in element.iter() if has_class(one, "ltx_note_content")), element)
+        content = next(classed(element, "ltx_note_content", ("note",)), element)
         tag = tag_of(content)
         building = InlineBuilder()
         building.add(content.text or "")
@@ -301,7 +305,7 @@ class _Reader:
 
     def _lines(self, element: Element) -> Inline:
         """Code and algorithms, with a line for each of theirs."""
-        lines = [one for one in element.iter() if has_class(one, "ltx_listingline")]
+        lines = list(classed(element, "ltx_listingline"))
         building = InlineBuilder()
         for line in lines:
             building.line_break()
@@ -314,17 +318,21 @@ class _Reader:
 
     def _equation(self, element: Element) -> Inline:
         """A line for each row: its formulas as one, and its number."""
-        rows = list(element.iter("tr")) or [one for one in element.iter() if has_class(one, "ltx_eqn_row")]
+        self._is_in_equation = True
+        rows = list(outermost(element, lambda one: one.tag == "tr" or has_class(one, "ltx_eqn_row")))
         building = InlineBuilder()
         for row in rows or [element]:
             building.line_break()
             building.add(self._equation_row(row))
+        self._is_in_equation = False
         return building.build()
 
     def _equation_row(self, row: Element) -> str:
-        if next(row.iter("math"), None) is None:
-            return self._text(row)
-        tex = " ".join(filter(None, (self._tex(one) for one in row.iter("math"))))
+        """The formulas of a row as one and its number, or the text of a row without formulas."""
+        formulas = list(outermost(row, lambda one: one.tag == "math"))
+        if not formulas:
+            return self._text_of_children(row)
+        tex = " ".join(filter(None, map(self._tex, formulas)))
         return " ".join(filter(None, (f"${tex}$" if tex else "", self._text(tag_of(row)))))
 
     # -- figures and tables ---------------------------------------------------------------------------------
@@ -412,7 +420,7 @@ class _Reader:
         match role_of(element):
             case "note" | "float":
                 self._after.append(element)
-            case "equation":
+            case "equation" if not self._is_in_equation:
                 building.add(f" {self._equation(element).text} ")
             case _ if element.tag == "a" and (place := self._cited(element)) is not None:
                 self._cite(building, element, place)

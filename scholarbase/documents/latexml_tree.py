@@ -7,7 +7,7 @@ page with elements more than ``MAX_DEPTH`` levels deep is refused.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Final
 from xml.etree.ElementTree import Element, TreeBuilder
@@ -196,6 +196,8 @@ def role_of(element: Element) -> str:
 
 @lru_cache(1000)
 def _role_of(tag: str, names: str) -> str:
+    if tag in HEADINGS:
+        return "skipped"
     classes = names.split()
     for name in classes:
         if (role := _ROLES.get(name)) is not None:
@@ -206,7 +208,7 @@ def _role_of(tag: str, names: str) -> str:
         return "tabular"
     if tag in ("ul", "ol", "dl"):
         return "list"
-    if tag in HEADINGS or tag in ("figcaption", "caption") or "ltx_caption" in classes:
+    if tag in ("figcaption", "caption") or "ltx_caption" in classes:
         return "skipped"
     return "container" if tag in _CONTAINERS or not _CONTAINER_CLASSES.isdisjoint(classes) else ""
 
@@ -215,19 +217,32 @@ def title_of(element: Element) -> Element | None:
     return next((child for child in element if child.tag in HEADINGS and has_class(child, "ltx_title")), None)
 
 
+def outermost(
+    element: Element, is_wanted: Callable[[Element], bool], closed: tuple[str, ...] = ()
+) -> Iterator[Element]:
+    """The wanted elements in an element, without those inside of them and of elements with the roles ``closed``.
+
+    Readers that look for parts with it read each element once, however deep parts of one kind are nested.
+    """
+    levels = [iter(element)]
+    while levels:
+        child = next(levels[-1], None)
+        if child is None:
+            levels.pop()
+        elif is_wanted(child):
+            yield child
+        elif role_of(child) not in closed:
+            levels.append(iter(child))
+
+
+def classed(element: Element, name: str, closed: tuple[str, ...] = ()) -> Iterator[Element]:
+    """The outermost elements of a class in an element."""
+    return outermost(element, lambda one: has_class(one, name), closed)
+
+
 def tag_of(element: Element | None) -> Element | None:
     """The tag of a title, caption, item or equation: its number or label."""
-    return (
-        None if element is None else next((one for one in element.iter() if has_class(one, "ltx_tag")), None)
-    )
-
-
-def _inner(element: Element) -> Iterator[Element]:
-    """The elements in a figure that are not in a figure inside of it."""
-    for child in element:
-        if role_of(child) != "float":
-            yield child
-            yield from _inner(child)
+    return None if element is None else next(classed(element, "ltx_tag", ("float", "note")), None)
 
 
 def _is_caption(element: Element) -> bool:
@@ -236,7 +251,7 @@ def _is_caption(element: Element) -> bool:
 
 def captions_of(element: Element) -> Iterator[Element]:
     """The captions of a figure, without those of figures inside of it."""
-    return (one for one in _inner(element) if _is_caption(one))
+    return outermost(element, lambda one: role_of(one) != "float" and _is_caption(one), ("float",))
 
 
 def table_rows(table: Element) -> Iterator[Element]:
@@ -250,9 +265,4 @@ def table_rows(table: Element) -> Iterator[Element]:
 
 def tabulars_of(element: Element) -> Iterator[Element]:
     """The outermost tables in a figure."""
-    for child in element:
-        role = role_of(child)
-        if role == "tabular":
-            yield child
-        elif role != "float":
-            yield from tabulars_of(child)
+    return outermost(element, lambda one: role_of(one) == "tabular", ("float",))

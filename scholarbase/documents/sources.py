@@ -172,7 +172,8 @@ def _read(source: DocumentSource, data: bytes) -> FullText | BadDocument:
     except BadDocument as error:
         return error
     except RecursionError:
-        return BadDocument("too-deep", "The document is nested too deeply.")
+        log.exception("The reader of %s called itself without end.", source)
+        return BadDocument("reader-failed", f"The reader of {source} called itself without end: report it.")
 
 
 def _articles(file: DocumentFile) -> Iterator[DocumentEntry]:

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scholarbase.documents import latexml_tree
+from scholarbase.documents.building import InlineBuilder
 from scholarbase.documents.latexml import read_latexml
 from scholarbase.documents.model import BadDocument, Document, FullText
 from tests.documents.holding import check, marks
@@ -309,9 +310,56 @@ def test_entities_are_only_those_of_html() -> None:
 
 
 def test_nesting_below_the_limit_is_read() -> None:
-    for tag in ("div", "section", 'figure class="ltx_figure"', 'span class="ltx_note"', "sup"):
+    for tag in ("div", 'section class="ltx_section"', 'figure class="ltx_figure"', 'b class="ltx_note"', "sup",
+                'div class="ltx_theorem"', 'b class="ltx_equation"'):  # fmt: skip
         page = BEGIN + f"<{tag}>" * (latexml_tree.MAX_DEPTH - 5) + "x"
         assert "x" in read_latexml(page.encode()).document.text
+
+
+@pytest.mark.parametrize("row", ["{}", "<table>{}</table>", "<span>{}</span>"])
+def test_an_equation_without_mathml_is_its_text(row: str) -> None:
+    inner = (
+        '<tr class="ltx_equation ltx_eqn_row"><td><span class="ltx_text ltx_markedasmath">only words</span></td>'
+        '<td class="ltx_eqn_eqno"><span class="ltx_tag ltx_tag_equation">(1)</span></td></tr>'
+        '<tr class="ltx_equation ltx_eqn_row"><td><span class="ltx_Math"><i>x</i></span> <img class="ltx_graphics">'
+        '</td><td><span class="ltx_tag">(2)</span></td></tr><tr class="ltx_equation ltx_eqn_row"></tr>'
+    )
+    page = f'{BEGIN}<table class="ltx_equation ltx_eqn_table">{row.format(inner)}</table></article>'
+    document = read_latexml(page.encode()).document
+    assert [one.kind for one in document.paragraphs] == ["formula"]
+    assert document.text == "only words (1)\nx (2)"
+
+
+@pytest.mark.parametrize(
+    ("tag", "times"),
+    [
+        ('<table class="ltx_equation"><tr><td>x', 80),
+        ('<div class="ltx_equation"><span class="ltx_eqn_row">x', 110),
+        ('<ul><li class="ltx_bibitem">x', 110),
+        ('<span class="ltx_personname">A B ', 200),
+        ('<div class="ltx_listing"><div class="ltx_listingline">x', 100),
+        ('<div class="ltx_listingline">x', 200),
+        ('<span class="ltx_note">x', 200),
+        ('<figure class="ltx_figure"><div class="ltx_caption">x<div class="ltx_caption">y', 80),
+        ("<math>x", 200),
+        ('<li class="ltx_bibitem"><b class="ltx_bib_external">x' + '<b class="ltx_bib_external">x' * 200, 1),
+    ],
+)
+def test_each_element_is_read_a_few_times_however_deep(
+    tag: str, times: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = 0
+
+    def counted(builder: InlineBuilder, text: str) -> None:
+        nonlocal read
+        read += len(text)
+        add(builder, text)
+
+    add = InlineBuilder.add
+    monkeypatch.setattr(InlineBuilder, "add", counted)
+    page = f"{BEGIN}{tag * times}{'word ' * 2000}"
+    read_latexml(page.encode())
+    assert read < 10 * len(page)
 
 
 def test_other_html_is_refused() -> None:
