@@ -196,9 +196,7 @@ def role_of(element: Element) -> str:
 
 @lru_cache(1000)
 def _role_of(tag: str, names: str) -> str:
-    if tag in HEADINGS:
-        return "skipped"
-    classes = names.split()
+    classes = [] if tag in HEADINGS else names.split()
     for name in classes:
         if (role := _ROLES.get(name)) is not None:
             return role
@@ -208,7 +206,7 @@ def _role_of(tag: str, names: str) -> str:
         return "tabular"
     if tag in ("ul", "ol", "dl"):
         return "list"
-    if tag in ("figcaption", "caption") or "ltx_caption" in classes:
+    if tag in HEADINGS or tag in ("figcaption", "caption") or "ltx_caption" in classes:
         return "skipped"
     return "container" if tag in _CONTAINERS or not _CONTAINER_CLASSES.isdisjoint(classes) else ""
 
