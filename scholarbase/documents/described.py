@@ -89,7 +89,7 @@ def described(values: dict[str, Any]) -> Described:
     """The paper that the values describe. Unknown keys are ignored, as Markdown has many.
 
     Raises:
-        BadDocument: an id, a version or a date is invalid.
+        BadDocument: an id, a version, a title, a year or a date is invalid.
     """
     ids: list[str] = []
     version: int | None = None
@@ -111,7 +111,13 @@ def described(values: dict[str, Any]) -> Described:
             raise BadDocument("bad-metadata", f"The version {written[:40]!r} is invalid: write 1, 2, ...")
         version = int(match[1])
     year = " ".join(_strings(values.get("year")))
-    date = " ".join(_strings(values.get("date"))) or (year if _DATE.fullmatch(year) else "")
+    if year and not _DATE.fullmatch(year):
+        raise BadDocument("bad-metadata", f"The year {year[:40]!r} is invalid: write YYYY.")
+    if not isinstance(values.get("title"), str | list | None):
+        raise BadDocument(
+            "bad-metadata", f"The title {str(values['title'])[:40]} is no text: write it in quotes."
+        )
+    date = " ".join(_strings(values.get("date"))) or year
     if date and not _DATE.fullmatch(date):
         raise BadDocument(
             "bad-metadata", f"The date {date[:40]!r} is invalid: write YYYY, YYYY-MM or YYYY-MM-DD."

@@ -39,10 +39,16 @@ _MOST_NAME: Final = 100
 """Characters of an unknown action's name that are recorded."""
 _UUID: Final = re.compile(r"'[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}'", re.IGNORECASE | re.ASCII)
 _COMPARED: Final = re.compile(
-    rf"(\b(?:ref_)?paper_id\s*(?:=|==|<>|!=|\bIN\b)\s*\(?\s*)({_UUID.pattern}(?:\s*,\s*{_UUID.pattern})*)",
+    r"(\b(?:ref_)?paper_id\b[\"`\]]?\s*(?:==?|<>|!=|\bIS(?:\s+NOT)?\b|(?:\bNOT\s+)?\bIN\b)\s*\(?\s*)"
+    rf"({_UUID.pattern}(?:\s*,\s*{_UUID.pattern})*)",
     re.IGNORECASE | re.ASCII,
 )
 """A column of papers' ids that a statement compares with one UUID or a list of them."""
+_REVERSED: Final = re.compile(
+    rf"{_UUID.pattern}(?=\s*(?:==?|<>|!=)\s*(?:\w+\.)?(?:ref_)?paper_id\b(?!\s*\())", re.IGNORECASE | re.ASCII
+)
+"""A UUID that stands before the column."""
+_CALL: Final = r"paper_id(\g<0>)"
 _SERVER_ERROR: Final = 500
 """The first status of an error that is not the caller's."""
 
@@ -122,7 +128,8 @@ def _retrieve(library: Library, action: RetrieveAction) -> PassagesResponse:
 def _query(library: Library, action: QueryAction) -> SqlResponse:
     """Run a statement. AirQA's papers have UUIDs as ids: where a column of ids is compared with one, the paper's id in
     this library is meant."""
-    sql = _COMPARED.sub(lambda found: found[1] + _UUID.sub(r"paper_id(\g<0>)", found[2]), action.sql)
+    sql = _COMPARED.sub(lambda found: found[1] + _UUID.sub(_CALL, found[2]), action.sql)
+    sql = _REVERSED.sub(_CALL, sql)
     body = SqlBody.of(query=sql, limit=MOST_ROWS, as_of=action.as_of, timeout=action.timeout)
     return library.run_sql(body)
 

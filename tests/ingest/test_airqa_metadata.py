@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from scholarbase.documents.described import described as read_described
+from scholarbase.documents.model import BadDocument
 from scholarbase.ingest.job import ingest
 from scholarbase.models.requests import SearchRequest
 from scholarbase.search.library import Library
@@ -78,6 +80,18 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
         yield opened
 
 
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"title": 5}, "The title 5 is no text"),
+        ({"title": "A", "year": "soon"}, "The year 'soon' is invalid"),
+    ],
+)
+def test_a_title_or_year_of_another_form_is_refused(values: dict[str, Any], message: str) -> None:
+    with pytest.raises(BadDocument, match=message):
+        read_described(values)
+
+
 def test_a_paper_is_named_by_its_uuid(library: Library) -> None:
     paper = library.paper(ACL_2023)
     assert (paper.title, paper.year, paper.venue) == (PAPERS[0][1]["title"], 2023, "ACL")
@@ -119,6 +133,10 @@ def test_the_actions_name_papers_by_their_uuids(library: Library) -> None:
     for condition in (
         f"paper_id = '{ACL_2023}'",
         f"paper_id IN ('{ACL_2023}', '{ARXIV[:-1]}1')",
+        f"paper_id IN ('{ACL_2023}')",
+        f"'{ACL_2023}' = paper_id",
+        f"paper_id IS '{ACL_2023}'",
+        f"paper_id NOT IN ('{ACL_2024}', '{ARXIV}')",
         f"paper_id = '{paper}'",
         f"uuid = '{ACL_2023}'",
     ):
