@@ -136,4 +136,4 @@ def _full_texts(manifest: Manifest) -> Iterator[str]:
     chunker = manifest.documents["chunker"]
     yield f"{counts['documents'] - scans:,}, in {_number(counts['passages'], 'passage')} ({chunker})"
     if scans:
-        yield f"and {_number(scans, 'PDF')} without text (scans), whose pages are shown and not searched"
+        yield f"and {_number(scans, 'document')} without text, such as scans, which are shown and not searched"

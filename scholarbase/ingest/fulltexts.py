@@ -65,6 +65,7 @@ _SCAN: Final = Reject(
     "scan",
     "It has no text, so it is not searched, only shown: recognize its text with OCR, and ingest it again.",
 )
+_NO_TEXT: Final = Reject("scan", "It has no text, so it is not searched, only shown.")
 
 
 class FullTexts:
@@ -152,7 +153,7 @@ class FullTexts:
                     rejects.append((entry.number, Reject(full.reason, full.detail)))
                     continue
                 if not full.document.has_text:
-                    scans.append((entry.number, _SCAN))
+                    scans.append((entry.number, _SCAN if file.source == "pdf" else _NO_TEXT))
                 ids = full.ids
                 about = full.metadata
                 if about.arxiv is not None:

@@ -133,6 +133,7 @@ def test_a_few_broken_pdfs_do_not_end_the_job(tmp_path: Path) -> None:
     scan.add_page()
     (texts / "10.1000%2Fa.pdf").write_bytes(two_pages())
     (texts / "arXiv_2401.00004.pdf").write_bytes(bytes(scan.output()))
+    (texts / "2401.00004.html").write_text('<html><article class="ltx_document"></article></html>')
     for number in range(12):
         (texts / f"broken-{number}.pdf").write_bytes(b"%PDF-1.7 and nothing")
     source, library = release(tmp_path / "s2"), tmp_path / "library"
@@ -140,18 +141,19 @@ def test_a_few_broken_pdfs_do_not_end_the_job(tmp_path: Path) -> None:
     for _ in range(2):
         done = run_cli(*command)
         assert done.returncode == 28, done.stderr
-        assert "without 12 of 14 files of full texts that could not be read" in done.stderr
+        assert "without 12 of 15 files of full texts that could not be read" in done.stderr
         rows = table(done.stdout)
         assert rows["full texts"] == [
             "1, in 1 passage (tokens-512)",
-            "and 1 PDF without text (scans), whose pages are shown and not searched",
+            "and 2 documents without text, such as scans, which are shown and not searched",
         ]
         assert rows["rejected"][0] == "13 (12 broken-pdf, 1 no-title)"
     rejects = [
         orjson.loads(line)
         for line in gzip.decompress((library / "rejects.jsonl.gz").read_bytes()).splitlines()
     ]
-    assert [one["file"] for one in rejects if one["reason"] == "scan"] == ["arXiv_2401.00004.pdf"]
+    scans = {one["file"]: "OCR" in one["detail"] for one in rejects if one["reason"] == "scan"}
+    assert scans == {"2401.00004.html": False, "arXiv_2401.00004.pdf": True}
     assert {one["file"] for one in rejects if one["reason"] == "broken-pdf"} == {
         f"broken-{number}.pdf" for number in range(12)
     }
