@@ -24,7 +24,7 @@ from scholarbase.documents.pdf import read_pdf
 from scholarbase.documents.s2orc import read_s2orc
 from scholarbase.documents.unarxive import KEYS, read_unarxive
 from scholarbase.errors import InvalidRequest, SourceError
-from scholarbase.files import MAX_LINE, NOTES, decompress, source_errors, walk
+from scholarbase.files import DECOMPRESSION_ERRORS, MAX_LINE, NOTES, decompress, source_errors, walk
 from scholarbase.identifiers import parse
 
 Lines = Iterable[tuple[int, bytes]]
@@ -39,6 +39,12 @@ _HTML_START: Final = 1 << 20
 """Bytes of HTML in which a class of LaTeXML is looked for: styles and scripts may come before the first."""
 _CHUNK: Final = 1 << 18
 _BY_ENDING: Final[dict[str, DocumentSource]] = {".md": "markdown", ".markdown": "markdown", ".txt": "text"}
+_WHOLE: Final[dict[str, DocumentSource]] = {
+    ".html": "latexml",
+    ".htm": "latexml",
+    ".pdf": "pdf",
+    **_BY_ENDING,
+}
 _LIMITS: Final[dict[DocumentSource, int]] = {
     "latexml": latexml_tree.MAX_BYTES,
     "pdf": pdf.MAX_BYTES,
@@ -202,6 +208,10 @@ def _read_file(file: DocumentFile) -> FullText | BadDocument:
         return replace(full, version=named.version) if is_same else full
     except BadDocument as error:
         return error
+    except SourceError as error:
+        if not isinstance(error.__cause__, DECOMPRESSION_ERRORS):
+            raise
+        return BadDocument("damaged", str(error))
 
 
 def _sidecar_of(path: Path) -> Path | None:
@@ -262,9 +272,14 @@ def _source_of(path: Path) -> DocumentSource | None:
     """
     if not path.is_file():
         return None
-    start = _start(path)
-    text = start.removeprefix(b"\xef\xbb\xbf").lstrip()
     ending = _plain_ending(path)
+    try:
+        start = _start(path)
+    except SourceError as error:
+        if not isinstance(error.__cause__, DECOMPRESSION_ERRORS) or ending not in _WHOLE:
+            raise
+        return _WHOLE[ending]  # damaged, which reading it says
+    text = start.removeprefix(b"\xef\xbb\xbf").lstrip()
     source: DocumentSource | None = None
     if b"%PDF-" in start[:1024] and (ending == ".pdf" or start.startswith(b"%PDF-")):
         source = "pdf"

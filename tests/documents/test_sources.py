@@ -212,6 +212,16 @@ def test_a_pdf_that_is_none_is_an_entry(tmp_path: Path) -> None:
     assert entry.document.reason == "broken-pdf"
 
 
+@pytest.mark.parametrize("name", ["a.html.gz", "a.pdf.gz", "a.md.gz"])
+@pytest.mark.parametrize("size", [10, 1_000_000])
+def test_a_compressed_document_that_breaks_off_is_an_entry(name: str, size: int, tmp_path: Path) -> None:
+    page = b'<html><article class="ltx_document">' + os.urandom(size).hex().encode()
+    (tmp_path / name).write_bytes(gzip.compress(page)[:-20])
+    (entry,) = entries(tmp_path)
+    assert isinstance(entry.document, BadDocument)
+    assert entry.document.reason == "damaged"
+
+
 def test_paths_without_documents_are_errors(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="No file or folder at"):
         detect_documents([tmp_path / "none"])
