@@ -94,12 +94,12 @@ from scholarbase.models.values import (
     Venues,
     Within,
     as_tuple,
-    check_url_numbers,
     ids_of,
     titled,
 )
 
 EXAMPLE_QUESTION: Final = "How is two-dimensional QCD related to string theory?"
+_NUMBERS: Final = (int, float, int | None, float | None)
 MAX_KEYS: Final = 100
 """Keys of a request, valid and unknown."""
 
@@ -121,7 +121,10 @@ class Request(BaseModel):
         if isinstance(data, dict) and len(data) > MAX_KEYS:  # pydantic would make an error for each
             raise InvalidRequest(f"The request has {len(data):,} keys: send {MAX_KEYS} at most.")
         if isinstance(data, dict) and (info.context or cls.kind) == "parameter":
-            check_url_numbers(data, cls.model_fields)
+            for name, value in data.items():  # pydantic reads underscores in numbers as Python does
+                field = cls.model_fields.get(name)
+                if field and field.annotation in _NUMBERS and "_" in str(value):
+                    raise InvalidRequest(f"{name} is {shown(value)}: write the number without underscores.")
         try:
             return validate(data)
         except ValidationError as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from annotated_types import Len
@@ -101,14 +101,6 @@ def whole_of(
     return AfterValidator(
         lambda value: value if value is None else check_whole(value, name, low, high)
     ), field
-
-
-def check_url_numbers(values: Mapping[str, Any], fields: Mapping[str, Any]) -> None:
-    """Reject underscores in the numbers of a URL, which pydantic reads as Python does. ``fields`` are the model's."""
-    for name, value in values.items():
-        is_number = name in fields and fields[name].annotation in (int, float, int | None, float | None)
-        if is_number and isinstance(value, str) and "_" in value:
-            raise InvalidRequest(f"{name} is {shown(value)}: write the number without underscores.")
 
 
 def titled(title: str) -> str:
