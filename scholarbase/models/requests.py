@@ -103,8 +103,6 @@ _NUMBERS: Final = (int, float, int | None, float | None)
 MAX_KEYS: Final = 100
 """Keys of a request, valid and unknown."""
 
-# -- the base ----------------------------------------------------------------------------------------------
-
 
 class Request(BaseModel):
     """Base of all requests: immutable, without unknown names, with strict types."""
@@ -161,9 +159,8 @@ def sentence(error: Any, kind: str | None = None) -> str:
     if what == "too_short":
         return f"{name} is empty: send at least one."
     if what == "too_long":
-        return (
-            f"{name} has {error['ctx']['actual_length']} items: the maximum is {error['ctx']['max_length']}."
-        )
+        sizes = error["ctx"]
+        return f"{name} has {sizes['actual_length']} items: the maximum is {sizes['max_length']}."
     text = shown(value) if kind is None else sent(value)
     message = error["msg"].replace("tuple", "list").replace("Tuple", "List")
     return f"{name} is {text}: {message[:1].lower()}{message[1:]}."
