@@ -56,6 +56,7 @@ NOT_RUN: Final = (
     (r"(scholarbase verify --library|ln -sfn .*) ?(libraries/)?2026-07-14|ln -sfn 2026-07-14", RELEASE),
     (r".*(--encoder (MODEL|sentence-transformers/\S+)|minilm|large-model|info my-encoder)", MODEL),
     (r"scholarbase encoder train ", LONG),
+    (r"scholarbase serve .*--encoder small-model", MODEL),
     (r".*\.\./shared/data", LONG),
     (r"python benchmarks/", LONG),
     (r"scholarbase construct (audit|pools|relations|answers questions\.jsonl) ", FILES),

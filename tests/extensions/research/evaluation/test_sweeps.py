@@ -23,7 +23,7 @@ from scholarbase.identifiers import parse
 from scholarbase.models.runs import JudgedQuery
 from scholarbase.progress import SilentReporter
 from scholarbase.search.library import Library
-from scholarbase.settings import Settings
+from scholarbase.settings import Settings, load_settings
 from scholarbase_research.evaluation.grids import Point, read_sweep
 from scholarbase_research.evaluation.sweeps import SweepResult, _Rankings, _search_legs, run_sweep, split
 from tests.conftest import SAMPLE, sample_rows
@@ -85,11 +85,12 @@ dense = [0.5, 1.0]
 
 @pytest.fixture(scope="module")
 def swept(
-    tmp_path_factory: pytest.TempPathFactory, questions: Path, dense_library: Path
+    tmp_path_factory: pytest.TempPathFactory, questions: Path, dense_library: Path, minilm_folder: Path
 ) -> tuple[SweepResult, Path]:
     folder = tmp_path_factory.mktemp("swept")
     path = sweep_file(folder, GRID.format(queries=questions))
-    return run_sweep(read_sweep(path, dense_library), folder / "out"), folder / "out"
+    settings = load_settings(encoder=str(minilm_folder))
+    return run_sweep(read_sweep(path, dense_library), folder / "out", settings=settings), folder / "out"
 
 
 def settings_of(point: Point) -> Settings:
@@ -152,6 +153,7 @@ def test_fusion_with_the_librarys_settings_gives_its_hybrid_rankings(
     questions: Path,
     dense_library: Path,
     minilm: SentenceTransformersEncoder,
+    minilm_folder: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # A sweep does not depend on how hybrid searches fuse otherwise.
@@ -164,7 +166,9 @@ def test_fusion_with_the_librarys_settings_gives_its_hybrid_rankings(
     sweep = read_sweep(path, dense_library)
     assert sweep.baseline.engine == "feedback"
     queries = read_queries(questions)
-    part = _search_legs(sweep, queries, tmp_path / "out", Settings(), SilentReporter(), None)
+    part = _search_legs(
+        sweep, queries, tmp_path / "out", load_settings(encoder=str(minilm_folder)), SilentReporter(), None
+    )
     query_ids = [query.id for query in queries.queries]
     for point in sweep.points:
         fused = _Rankings(part, query_ids, sweep.limit).of(point)
@@ -201,11 +205,12 @@ def test_the_best_is_chosen_on_one_half_and_measured_on_the_other(swept: tuple[S
 
 
 @pytest.mark.slow
-def test_a_finished_sweep_is_not_searched_again(swept: tuple[SweepResult, Path]) -> None:
+def test_a_finished_sweep_is_not_searched_again(swept: tuple[SweepResult, Path], minilm_folder: Path) -> None:
     result, folder = swept
     before = {path: path.stat().st_mtime_ns for path in (folder / "legs").rglob("*.gz")}
     assert before
-    assert run_sweep(result.sweep, folder).to_dict() == result.to_dict()
+    settings = load_settings(encoder=str(minilm_folder))
+    assert run_sweep(result.sweep, folder, settings=settings).to_dict() == result.to_dict()
     assert {path: path.stat().st_mtime_ns for path in (folder / "legs").rglob("*.gz")} == before
 
 
