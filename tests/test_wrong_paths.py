@@ -13,6 +13,8 @@ import pytest
 from scholarbase.models.limits import MAX_REFERENCE_BYTES
 from tests.conftest import SAMPLE, run_cli
 
+pytestmark = pytest.mark.slow
+
 WRONG: Final = (
     *(
         "file",

@@ -21,6 +21,8 @@ from scholarbase.search.library import Library
 from scholarbase.settings import load_settings
 from tests.conftest import run_cli
 
+pytestmark = pytest.mark.slow
+
 Q = "quantum field theories of strings and gauge fields"
 
 
