@@ -31,7 +31,7 @@ _DAMAGED: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
 def open_memory() -> sqlite3.Connection:
-    """An empty database in memory, to which others are attached."""
+    """An empty database in memory. Others can be attached to it."""
     return sqlite3.connect(":memory:", uri=True, isolation_level=None, check_same_thread=False)
 
 
@@ -82,13 +82,6 @@ def finish(path: Path) -> None:
         )
         if free > pages // 5:
             db.execute("VACUUM")
-
-
-@contextmanager
-def open_in_memory() -> Iterator[sqlite3.Connection]:
-    """A temporary database without a file."""
-    with closing(sqlite3.connect(":memory:")) as connection:
-        yield connection
 
 
 def _connect(path: Path, options: str, busy_seconds: float) -> sqlite3.Connection:

@@ -8,7 +8,7 @@ import platform
 import resource
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from importlib.metadata import PackageNotFoundError, version
 from itertools import starmap
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from scholarbase import __version__
 from scholarbase.cli.groups import find_command, load_command
-from scholarbase.databases import open_in_memory
+from scholarbase.databases import open_memory
 from scholarbase.errors import AddressError, ExtensionError, ScholarBaseError
 from scholarbase.extensions import KINDS, Installed, installed, reason
 from scholarbase.extras import PACKAGES, install_command, is_installed
@@ -135,7 +135,7 @@ def _sqlite() -> str:
         least = ".".join(map(str, MIN_SQLITE))
         raise ScholarBaseError(f"{name} is too old: use a Python that is built with {least} or newer.")
     try:
-        with open_in_memory() as connection:
+        with closing(open_memory()) as connection:
             connection.execute("CREATE VIRTUAL TABLE t USING fts5(x, tokenize='porter unicode61')")
             connection.execute("SELECT json_patch('{}', '{}')")
     except sqlite3.Error as error:

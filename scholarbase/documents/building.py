@@ -39,6 +39,13 @@ class Inline(NamedTuple):
     text: str
     citations: list[tuple[int, int, int]]
 
+    def after(self, text: str) -> Inline:
+        """The block with ``text`` before it."""
+        size = len(text)
+        return Inline(
+            text + self.text, [(start + size, end + size, entry) for start, end, entry in self.citations]
+        )
+
 
 class InlineBuilder:
     """Joins pieces of text: each run of white space becomes one space, none at the ends.
@@ -180,10 +187,9 @@ class DocumentBuilder:
         known = find_label(label)
         label = label if known is None or known.end < len(label) else known.label  # not of a part, 2(a)
         words = caption.text
-        head = len(f"{label}: ")
-        marks = [(start + head, end + head, entry) for start, end, entry in caption.citations]
-        span = self.paragraph(Inline(f"{label}: {words}" if words else label, marks), "caption")
-        start, end = (span[0] + head, span[1]) if span and words else (None, None)
+        head = f"{label}: " if words else label
+        span = self.paragraph(caption.after(head), "caption")
+        start, end = (span[0] + len(head), span[1]) if span and words else (None, None)
         self.figure(Figure(kind, label, words, start, end, page, box, html))
 
     def figure(self, figure: Figure) -> None:

@@ -225,7 +225,7 @@ class _Reader:
         if inline.text.strip(_ENDS):
             self._begin_text()
             if self._lead:
-                inline = _joined(Inline(f"{self._lead} ", []), inline)
+                inline = inline.after(f"{self._lead} ")
                 self._lead = ""
             self._builder.paragraph(inline, kind)
         self._flush(level)
@@ -257,9 +257,7 @@ class _Reader:
             building.add(child.tail or "")
         if (inline := building.build()).text:
             mark = self._text(tag)
-            self._builder.paragraph(
-                _joined(Inline(f"Footnote {mark}: " if mark else "Footnote: ", []), inline)
-            )
+            self._builder.paragraph(inline.after(f"Footnote {mark}: " if mark else "Footnote: "))
 
     def _theorem(self, element: Element, level: int) -> None:
         heading = title_of(element)
@@ -368,8 +366,8 @@ class _Reader:
             kind: FigureKind = "table" if has_class(element, "ltx_table") else "figure"
             self._builder.captioned(kind, label or self._builder.label(kind), inline, html)
         else:
-            named = Inline(f"{label}: " if label and inline.text else label, [])
-            self._builder.paragraph(_joined(named, inline), "caption")
+            head = f"{label}: " if label and inline.text else label
+            self._builder.paragraph(inline.after(head), "caption")
         return label
 
     def _float_contents(self, element: Element, level: int, label: str) -> None:
@@ -466,9 +464,3 @@ class _Reader:
         if tex is None:
             return " ".join("".join(element.itertext()).split())
         return " ".join(_STYLE.sub("", _LINE_END.sub("", tex)).split())
-
-
-def _joined(first: Inline, second: Inline) -> Inline:
-    size = len(first.text)
-    moved = [(start + size, end + size, entry) for start, end, entry in second.citations]
-    return Inline(first.text + second.text, [*first.citations, *moved])
