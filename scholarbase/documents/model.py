@@ -25,7 +25,7 @@ MIN_PAGE_CHARACTERS: Final = 20
 """Characters a page, on average, of a PDF with a text: a page of print has thousands, a stamp on the first page 50."""
 
 LOST: Final = "\ufffd"
-"""What stands for characters of a PDF that are drawn but not named: their font does not say which ones they are."""
+"""The character in place of those of a PDF whose font does not say which ones they are."""
 
 
 class Section(NamedTuple):

@@ -27,7 +27,7 @@ class Reranker(Protocol):
     """Scores texts for a query. Safe to call from several threads.
 
     One with the attribute ``weight``, from 0 to 1, has this part in the order by default, as if a request had
-    ``rerank_weight``; without it, the order is that of its scores.
+    ``rerank_weight``; without it, its scores alone decide.
     """
 
     @property

@@ -1,6 +1,6 @@
 """The question that finds the target of a relation in its pool: AIM-SciQA's Retrieval QA selection (section 4.3).
 
-Of the target's questions it is the one that is most distinct from the questions of the other papers of the pool: with
+It is the target's question that differs most from the questions of the pool's other papers: with
 the highest sum of cosine distances to all of them.
 """
 

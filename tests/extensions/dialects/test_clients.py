@@ -43,7 +43,7 @@ Run = Callable[[str], Any]
 
 @pytest.fixture(scope="module")
 def run(server: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
-    """Runs a client; the result is that of its calls."""
+    """Runs a client, and returns what its calls returned."""
     folder = tmp_path_factory.mktemp("clients")
     python = interpreter(SCRIPT)
     authority = Authority(folder / "authority", HOSTS, {})
