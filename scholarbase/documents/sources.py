@@ -43,6 +43,8 @@ _WHOLE: Final[dict[str, DocumentSource]] = {
     ".html": "latexml",
     ".htm": "latexml",
     ".pdf": "pdf",
+    ".xml": "jats",
+    ".nxml": "jats",
     **_BY_ENDING,
 }
 _LIMITS: Final[dict[DocumentSource, int]] = {
@@ -156,7 +158,15 @@ def read_documents(
             if number > after:
                 yield DocumentEntry(number, len(line), _read(file.source, line))
     elif file.source == "jats":
-        yield from (entry for entry in _articles(file) if entry.number > after)
+        number = 0
+        try:
+            for number, full in enumerate(_articles(file), 1):
+                if number > after:
+                    yield DocumentEntry(
+                        number, len(full.document.text) if isinstance(full, FullText) else 0, full
+                    )
+        except SourceError as error:
+            yield DocumentEntry(number + 1, 0, _damaged(error))
     elif after < 1:
         yield DocumentEntry(1, file.size, _read_file(file))
 
@@ -182,15 +192,14 @@ def _read(source: DocumentSource, data: bytes) -> FullText | BadDocument:
         return BadDocument("reader-failed", f"The reader of {source} called itself without end: report it.")
 
 
-def _articles(file: DocumentFile) -> Iterator[DocumentEntry]:
+def _articles(file: DocumentFile) -> Iterator[FullText | BadDocument]:
     """The articles of a JATS file. Only the id of a single one may be the file's name."""
     articles = read_articles(_pieces(file.path))
     first = next(articles)
     second = next(articles, None)
     if second is None and isinstance(first, FullText) and not first.ids:
         first = _with(first, _of_name(file.path))
-    for number, full in enumerate(chain((first,), () if second is None else (second,), articles), 1):
-        yield DocumentEntry(number, len(full.document.text) if isinstance(full, FullText) else 0, full)
+    yield from chain((first,), () if second is None else (second,), articles)
 
 
 def _read_file(file: DocumentFile) -> FullText | BadDocument:
@@ -209,9 +218,14 @@ def _read_file(file: DocumentFile) -> FullText | BadDocument:
     except BadDocument as error:
         return error
     except SourceError as error:
-        if not isinstance(error.__cause__, DECOMPRESSION_ERRORS):
-            raise
-        return BadDocument("damaged", str(error))
+        return _damaged(error)
+
+
+def _damaged(error: SourceError) -> BadDocument:
+    """A damaged document, which does not end a job. Raises any other error."""
+    if not isinstance(error.__cause__, DECOMPRESSION_ERRORS):
+        raise error
+    return BadDocument("damaged", str(error))
 
 
 def _sidecar_of(path: Path) -> Path | None:

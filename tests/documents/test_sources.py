@@ -212,7 +212,7 @@ def test_a_pdf_that_is_none_is_an_entry(tmp_path: Path) -> None:
     assert entry.document.reason == "broken-pdf"
 
 
-@pytest.mark.parametrize("name", ["a.html.gz", "a.pdf.gz", "a.md.gz"])
+@pytest.mark.parametrize("name", ["a.html.gz", "a.pdf.gz", "a.md.gz", "a.xml.gz", "a.nxml.gz"])
 @pytest.mark.parametrize("size", [10, 1_000_000])
 def test_a_compressed_document_that_breaks_off_is_an_entry(name: str, size: int, tmp_path: Path) -> None:
     page = b'<html><article class="ltx_document">' + os.urandom(size).hex().encode()
