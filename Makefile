@@ -94,7 +94,7 @@ snapshots: $(VENV)/.dev
 
 lock: $(VENV)/.dev $(VENV)/.image
 	$(BIN)/python -m pip freeze --exclude-editable | sed '/ @ /d; s/+[a-z0-9.]*$$//' >$(VENV)/tested.txt
-	echo 'hatchling>=1.27' | $(LOCK) - --generate-hashes --extra server --extra mcp --extra qdrant --extra postgres --output-file docker/requirements.lock
+	echo 'hatchling>=1.27' | $(LOCK) - --generate-hashes --extra mcp --extra qdrant --extra postgres --output-file docker/requirements.lock
 	$(LOCK) --extra sentence-transformers --extra bge-m3 --output-file docker/encoders.lock
 
 sbom: $(VENV)/.image

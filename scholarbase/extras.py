@@ -10,7 +10,6 @@ from typing import Final
 from scholarbase.errors import MissingExtra
 
 PACKAGES: Final = {
-    "server": ("fastapi", "fastapi_offline", "granian", "prometheus_client"),
     "mcp": ("mcp",),
     "proxy": ("certifi", "cryptography", "h11"),
     "qdrant": ("qdrant_client",),
@@ -19,8 +18,7 @@ PACKAGES: Final = {
     "report": ("matplotlib", "jinja2"),
     "parquet": ("pyarrow",),
     "ray": ("ray", "pandas", "pyarrow"),
-    "storage": ("obstore", "zstandard"),
-    "zstd": ("zstandard",),
+    "storage": ("obstore",),
     "documents": ("pypdfium2", "lxml"),
     "training": ("sentence_transformers", "torch"),
     "tracing": ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http"),
@@ -30,7 +28,7 @@ PACKAGES: Final = {
 
 def install_command(extra: str) -> str:
     """The command that installs an extra."""
-    return f'pip install ".[{extra}]" in the checkout of ScholarBase'
+    return f'pip install "scholarbase[{extra}]"'
 
 
 def missing(package: str, extra: str, purpose: str) -> MissingExtra:

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final, Literal, Protocol
 
 from scholarbase.errors import QueryFileError, SourceError, StorageError
-from scholarbase.extras import missing
 
 Compression = Literal["gzip", "xz", "zstd"]
 
@@ -234,7 +233,7 @@ def walk(folder: Path, is_note: Callable[[Path], bool]) -> Iterator[Path]:
 
 @contextmanager
 def source_errors(path: Path, done: Callable[[], str] = str) -> Iterator[None]:
-    """Turn the errors of reading a source in the block into a SourceError, or MissingExtra of zstd.
+    """Turn the errors of reading a source in the block into a SourceError.
 
     ``done`` describes what was read before damage.
     """
@@ -248,8 +247,6 @@ def source_errors(path: Path, done: Callable[[], str] = str) -> Iterator[None]:
         raise SourceError(
             f"{path} cannot be read: {error.strerror or error}. Check that it exists and is readable."
         ) from error
-    except ImportError as error:
-        raise missing("zstandard", "zstd", f"Reading {path}, which is compressed with zstd,") from error
 
 
 def decompress(file: io.BufferedReader) -> ByteStream:
@@ -257,9 +254,6 @@ def decompress(file: io.BufferedReader) -> ByteStream:
 
     Files of several compressed streams, as ``pigz``, ``xz -T`` and ``cat`` write them, are read to their end.
     Reading raises one of :data:`DECOMPRESSION_ERRORS` where a stream is cut short or damaged.
-
-    Raises:
-        ImportError: the file is zstd, and the zstandard package is not installed.
     """
     compression = _compression(file)
     if compression == "gzip":

@@ -85,11 +85,15 @@ def test_little_memory_an_old_sqlite_and_a_missing_extra(
 ) -> None:
     monkeypatch.setattr(doctor, "_available_memory", lambda: 1000)
     monkeypatch.setattr(sqlite3, "sqlite_version_info", (3, 30, 0))
-    monkeypatch.setitem(doctor.PACKAGES, "server", ("no_such_package",))
+    monkeypatch.setitem(doctor.PACKAGES, "tracing", ("no_such_package",))
     monkeypatch.setattr(doctor, "MIN_DESCRIPTORS", 2**40)
     found = findings("--library", sample_library)
     assert "Add memory" in found["memory"]["detail"]
     assert found["sqlite"]["state"] == "failed"
-    assert 'pip install ".[server]"' in found["extra server"]["detail"]
+    assert found["extras"]["state"] == "ok", "an extra that nobody needs is not a warning"
+    assert "not installed: tracing" in found["extras"]["detail"]
+    monkeypatch.setenv("SCHOLARBASE_TRACING", "true")
+    assert findings()["extras"]["state"] == "warning"
+    assert 'pip install "scholarbase[tracing]"' in findings()["extras"]["detail"]
     assert "ulimit -n" in found["descriptors"]["detail"]
     assert os.linesep not in found["scholarbase"]["detail"]

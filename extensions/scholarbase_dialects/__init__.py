@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from scholarbase.extensions import Extension
-from scholarbase.extras import is_installed
 
 
 class Dialects(Extension):
@@ -16,8 +15,6 @@ class Dialects(Extension):
         return {"proxy": "scholarbase_dialects.proxy.command:proxy"}
 
     def dialects(self) -> Mapping[str, Any]:
-        if not is_installed("fastapi"):
-            return {}  # without the extra "server" there is nothing to add them to
         from scholarbase_dialects.all import DIALECTS
         from scholarbase_dialects.semantic_scholar import datasets
 

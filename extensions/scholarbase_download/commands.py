@@ -156,7 +156,6 @@ def library(settings: Settings, url: str, out: Path, expected: str | None) -> No
     path = download_library(url, out, expected=expected, reporter=_reporter(settings))
     click.echo(path)
     click.echo(
-        f'Its SHA-256 is the expected one. Unpack it with "scholarbase unpack {path} --library DIR", which needs the '
-        "extra zstd.",
+        f'Its SHA-256 is the expected one. Unpack it with "scholarbase unpack {path} --library DIR".',
         err=True,
     )

@@ -48,6 +48,7 @@ Errors are problem documents (RFC 9457); an empty list means that nothing matche
 def create_app(
     served: Library | Libraries,
     *,
+    on_start: Callable[[], None] | None = None,
     on_close: Callable[[], None] | None = None,
     settings: Settings | None = None,
     reload: Callable[[], Mapping[str, Any]] | None = None,
@@ -55,6 +56,7 @@ def create_app(
     """The application that serves a library, or those that a process has open.
 
     Args:
+        on_start: called before the first request.
         on_close: called on shutdown.
         settings: access, limits and the sessions folder; by default from the environment.
         reload: serves the newest library, and returns what it did.
@@ -79,6 +81,8 @@ def create_app(
             for one in running:
                 await stack.enter_async_context(one)
             app.state.admission.start()
+            if on_start is not None:
+                on_start()
             yield
         app.state.admission.close()
         app.state.readiness.close()

@@ -5,6 +5,7 @@
     served.json         the libraries that are served, the current one last, with a number that grows with every change
     workers/PID.json    the number that a worker has reached, and the error if it could not
     failure.json        why a worker cannot serve, so that the server stops
+    ready               exists once a worker answers requests
     stopping            exists when the server stops
     lock                held while a process changes what is served
     rates, *.db         rate limits and metrics over all workers
@@ -116,6 +117,14 @@ class Runtime:
             path.unlink()
             return State(content["number"], _from_json(content["error"]))
         return None
+
+    def is_ready(self) -> bool:
+        """Whether a worker has answered requests."""
+        return (self.path / "ready").exists()
+
+    def ready(self) -> None:
+        """Say that this worker answers requests from now on."""
+        (self.path / "ready").touch()
 
     # -- the end ----------------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ import socket
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from importlib import import_module
 from pathlib import Path
@@ -46,10 +46,11 @@ STOP_SECONDS: Final = 9
 """When a worker is killed that has not ended since SIGTERM, such as in a call of an index that cannot be stopped."""
 
 
-def serve(path: Path, settings: Settings) -> None:
+def serve(path: Path, settings: Settings, *, on_ready: Callable[[str], None] | None = None) -> None:
     """Serve the library at ``path`` until SIGTERM or SIGINT. On SIGHUP, serve the library that ``path`` names then.
 
     ``path`` is a library, a link to one, or a folder of libraries (:func:`scholarbase.search.snapshots.locate`).
+    ``on_ready`` is called in a thread with the server's URL when the first worker answers.
 
     Raises:
         LibraryError, EncoderError, VectorIndexError: the library cannot be served, or was changed.
@@ -75,11 +76,16 @@ def serve(path: Path, settings: Settings) -> None:
             runtime.publish((Target(folder, snapshot),))
             swaps = Swaps(path, runtime, settings, has_encoder=encoder is not None)
             url = _url(listeners[0])
-            log.info("Opening %s for %s.", path, url)
             papers = f"{manifest.counts['papers']:,} papers, {'sparse' if encoder is None else 'hybrid'}"
-            ready = _announcement(f"{path} (snapshot {snapshot}, {papers})", url, settings)
+            announcement = _announcement(f"{path} (snapshot {snapshot}, {papers})", url, settings)
+
+            def announce() -> None:
+                log.info("%s", announcement)
+                if on_ready is not None:
+                    on_ready(url)
+
             _run(
-                _Server(listeners, runtime, swaps, ready, settings),
+                _Server(listeners, runtime, swaps, announce, settings),
                 _Loader(path, encoder, settings, runtime.path),
             )
             if (failure := runtime.failure()) is not None:
@@ -117,7 +123,7 @@ class _Server(Workers):
         listeners: Sequence[socket.socket],
         runtime: Runtime,
         swaps: Swaps,
-        ready: str,
+        announce: Callable[[], None],
         settings: Settings,
     ) -> None:
         super().__init__(
@@ -127,7 +133,7 @@ class _Server(Workers):
         )
         self._runtime = runtime
         self._swaps = swaps
-        self._ready = ready
+        self._announce = announce
         self._failed_starts = 0
         self.on_startup(self._start)
 
@@ -144,11 +150,11 @@ class _Server(Workers):
         self.signal_handler_interrupt()  # type: ignore[no-untyped-call]
 
     def _announce_and_swap(self) -> None:
-        while not any(state.number != STARTING for state in self._runtime.workers().values()):
+        while not self._runtime.is_ready():
             if self._runtime.is_stopping:
                 return
             time.sleep(POLL_SECONDS / 2)
-        log.info("%s", self._ready)
+        self._announce()
         self._swaps.run()
 
     def _respawn_workers(self, workers: list[int], *arguments: Any, **delays: Any) -> None:
@@ -224,4 +230,4 @@ def _announcement(what: str, url: str, settings: Settings) -> str:
     processes = "1 process" if settings.workers == 1 else f"{settings.workers} processes"
     # A server with a dialect alone has no explorer.
     how = "Try the" if settings.dialect else f"Open {url}/ in a browser, or try the"
-    return f"Serving {what} at {url} with {processes}. {how} API at {url}/docs."
+    return f"Ready. Serving {what} at {url} with {processes}. {how} API at {url}/docs."

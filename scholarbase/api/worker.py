@@ -80,7 +80,9 @@ def _open(path: Path, encoder: str | None, settings: Settings, runtime: Runtime)
     def reload() -> Mapping[str, Any]:
         return swaps.reload().to_dict()
 
-    app = create_app(libraries, on_close=libraries.close, settings=settings, reload=reload)
+    app = create_app(
+        libraries, on_start=runtime.ready, on_close=libraries.close, settings=settings, reload=reload
+    )
 
     def stop_changed() -> None:
         _stop_server(

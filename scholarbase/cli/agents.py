@@ -88,8 +88,7 @@ def mcp(
     """
     from scholarbase.extras import check_installed
 
-    for feature in ("mcp", "server"):
-        check_installed(feature, "The Model Context Protocol")
+    check_installed("mcp", "The Model Context Protocol")
     from scholarbase.api.mcp import serve_stdio
     from scholarbase.client import Client
     from scholarbase.tools import Tools

@@ -246,16 +246,14 @@ def serve(settings: Settings, /, library: Path | None, **options: Any) -> None:
     --library may be a link to a library, or a folder of libraries. On SIGHUP the server takes the one named then.
     """
     check_address_space(with_cores(SERVER_BYTES), "A server")
-    from scholarbase.extras import check_installed
-
-    check_installed("server", "The server")
+    path = require_library(library, settings)
+    log.info("Opening %s. The server is ready when a line says so.", path)
     from scholarbase.api.extension_routes import dialect_named
     from scholarbase.api.server import serve as run
 
     dialect = options["dialect"] or settings.dialect
     if dialect is not None:
         dialect_named(dialect)
-    path = require_library(library, settings)
     run(path, load_settings(**options | {"dialect": dialect}, library=path))
 
 

@@ -34,9 +34,6 @@ SHOWN_PACKAGES: Final = (
     *("qdrant-edge-py", "pydantic", "httpx", "fastapi", "granian", "mcp", "qdrant-client"),
     *("sentence-transformers", "FlagEmbedding", "torch"),
 )
-CHECKED_EXTRAS: Final = (
-    *("server", "mcp", "proxy", "qdrant", "evaluation", "parquet", "zstd", "storage", "documents", "tracing"),
-)
 MIN_SQLITE: Final = (3, 38, 0)
 """RETURNING, and JSON functions as a part of every build (https://sqlite.org/changes.html)."""
 MIN_DESCRIPTORS: Final = 1024
@@ -70,11 +67,7 @@ def examine(settings: Settings, library: Path | None) -> Iterator[Finding]:
         "scholarbase", "ok", f"{__version__} on Python {platform.python_version()}, {platform.platform()}"
     )
     yield Finding("packages", "ok", ", ".join(_versions()))
-    for extra in CHECKED_EXTRAS:
-        missing = ", ".join(package for package in PACKAGES[extra] if not is_installed(package))
-        if missing:
-            advice = f"{missing} not installed. If needed: {install_command(extra)}."
-            yield Finding(f"extra {extra}", "warning", advice)
+    yield _finding("extras", _extras, settings)
     for extension in installed():
         yield _finding(f"extension {extension.name}", _extension, extension)
     yield _finding("sqlite", _sqlite)
@@ -91,6 +84,23 @@ def _versions() -> Iterator[str]:
     for package in SHOWN_PACKAGES:
         with suppress(PackageNotFoundError):
             yield f"{package} {version(package)}"
+
+
+def _extras(settings: Settings) -> str:
+    """The extras that are installed. Raises _Warning: the settings need another one."""
+    extras = {extra: packages for extra, packages in PACKAGES.items() if extra != "report"}
+    absent = [extra for extra, packages in extras.items() if not all(map(is_installed, packages))]
+    needed = {
+        "qdrant": settings.qdrant_url is not None,
+        "postgres": isinstance(settings.sessions_location, str),
+        "tracing": settings.tracing,
+    }
+    for extra in absent:
+        if needed.get(extra):
+            raise _Warning(f"the settings need {extra}, which is not installed: {install_command(extra)}.")
+    present = ", ".join(extra for extra in extras if extra not in absent) or "none"
+    advice = f"; not installed: {', '.join(absent)} ({install_command('NAME')} adds one)" if absent else ""
+    return present + advice
 
 
 def _extension(extension: Installed) -> str:

@@ -42,8 +42,8 @@ def fetch_library(url: str, cache: Path, *, reporter: Reporter | None = None) ->
         StorageError: the disk is full or cannot be written.
         MissingExtra: a package is not installed.
     """
-    is_stored = url.lower().startswith(STORES)
-    check_installed("storage" if is_stored else "zstd", "Fetching a library")
+    if url.lower().startswith(STORES):
+        check_installed("storage", "Fetching a library")
     source, mark, fragment = url.partition("#")
     given = _HASH.fullmatch(fragment)
     if mark and given is None:

@@ -11,7 +11,6 @@ from typing import BinaryIO, Final, NamedTuple, cast
 
 from scholarbase import manifest
 from scholarbase.errors import InvalidRequest, LibraryCorrupt, StorageError
-from scholarbase.extras import check_installed
 from scholarbase.files import atomic_write, locked_folder, storage_errors, sync_folder, temporary_files
 from scholarbase.indexes import contents
 from scholarbase.indexes.contents import BLOCK, FileFact, block_hash, changed_block, read_contents
@@ -64,9 +63,7 @@ def pack(
         InvalidRequest: ``file`` exists and ``force`` is off, or it is in the library's folder.
         LibraryNotFound, LibraryCorrupt: the library cannot be read, or a file differs from its hashes.
         StorageError: the disk is full or cannot be written, or another process writes to the folder.
-        MissingExtra: zstandard is not installed.
     """
-    check_installed("zstd", "Packing a library")
     library, file = Path(library), Path(file)
     _, snapshot = read_manifest(library)
     if file.is_dir() or (file.exists() and not force):

@@ -14,7 +14,6 @@ from typing import BinaryIO, Final, cast
 
 from scholarbase import manifest
 from scholarbase.errors import LibraryCorrupt, LibraryExists, StorageError
-from scholarbase.extras import check_installed
 from scholarbase.files import DECOMPRESSION_ERRORS, ZstdStream, free_space, sync_folder
 from scholarbase.indexes import contents
 from scholarbase.indexes.contents import BLOCK, ZEROS, ZEROS_HASH, Contents, FileFact, block_hash
@@ -56,9 +55,7 @@ def unpack(
         SourceError: the file or URL cannot be read.
         StorageError: the disk is too small, full or cannot be written.
         InvalidRequest: ``sha256`` is not a SHA-256, or the URL is invalid.
-        MissingExtra: zstandard is not installed.
     """
-    check_installed("zstd", "Unpacking a library")
     library = Path(library)
     with open_packed(source, sha256) as packed, build_errors(library):
         folder = BuildFolder(library, COMMAND)

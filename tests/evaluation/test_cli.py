@@ -169,7 +169,7 @@ def check_extra_is_missing(folder: Path, *command: str | Path) -> None:
     assert done.returncode == 16
     assert done.stderr == (
         "scholarbase: The evaluation needs the package ir_measures: "
-        'run pip install ".[evaluation]" in the checkout of ScholarBase.\n'
+        'run pip install "scholarbase[evaluation]".\n'
     )
 
 

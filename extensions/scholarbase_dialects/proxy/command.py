@@ -72,8 +72,7 @@ def proxy(
     """
     from scholarbase.extras import check_installed
 
-    for feature in ("proxy", "server"):
-        check_installed(feature, "The proxy")
+    check_installed("proxy", "The proxy")
     from scholarbase.models.checks import as_of_day
     from scholarbase.sessions.session import check_session_id
     from scholarbase_dialects.proxy.authority import Authority

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from scholarbase.errors import MissingExtra, SourceError
+from scholarbase.errors import SourceError
 from scholarbase.ingest.sources import Dataset, StoredBytes, discover, files, open_lines, sha256_of
 
 DATA = Path(__file__).parent / "data"
@@ -134,14 +134,6 @@ def test_lines_up_to_the_limit_are_whole(tmp_path: Path, monkeypatch: pytest.Mon
     assert lines[1] == b"a" * 300_000
     assert 300_000 < len(lines[2]) < 900_000
     assert (len(lines[4]), lines[5]) == (300_001, b"d")
-
-
-def test_a_missing_zstandard_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "papers.zst"
-    path.write_bytes(b"\x28\xb5\x2f\xfd....")
-    monkeypatch.setitem(sys.modules, "zstandard", None)
-    with pytest.raises(MissingExtra, match=r'pip install \"\.\[zstd\]"'):
-        list(open_lines(path))
 
 
 def test_lines_keep_their_numbers_and_lose_their_line_ends(tmp_path: Path) -> None:
