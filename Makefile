@@ -1,6 +1,6 @@
 # Each target creates a virtual environment in .venv with the packages that it needs.
 #
-#   make demo           ingest the sample, serve it, show some responses
+#   make demo           `scholarbase demo`: ingest the sample, serve it, show some responses
 #   make test           the tests without those marked slow
 #   make check          lint, types and all tests, those of the core without the extensions
 #   make core           the tests of the core, in a copy without the folder extensions
@@ -34,7 +34,7 @@ LOCK := $(BIN)/uv pip compile pyproject.toml --quiet --no-header --no-annotate -
 .PHONY: demo test lint types check core docs release workflows conformance bench bench-quality bench-evaluation torture report-scifact report-autoscholar snapshots lock sbom clean
 
 demo: $(VENV)/.demo
-	@$(BIN)/python examples/demo.py
+	@$(BIN)/scholarbase demo
 
 test: $(VENV)/.dev
 	$(PYTEST) -m "not slow"
@@ -101,7 +101,7 @@ sbom: $(VENV)/.image
 	$(BIN)/cyclonedx-py requirements docker/requirements.lock --pyproject pyproject.toml --output-reproducible --output-file sbom.json
 
 clean:
-	rm -rf $(VENV) build demo-library benchmarks/work torture/work .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) build benchmarks/work torture/work .mypy_cache .pytest_cache .ruff_cache
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

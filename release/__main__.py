@@ -30,6 +30,7 @@ CONTEXT: Final = (
     "README.md",
     "LICENSE",
     "extensions",
+    "sample",
     "scholarbase",
 )
 """What docker/Dockerfile copies, and itself."""

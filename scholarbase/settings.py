@@ -191,8 +191,13 @@ class Settings(ClientSettings):
     )
     cache_dir: Path | None = Field(
         None,
-        description="The folder for libraries that are fetched from a URL; by default one in the cache folder of the "
-        "user ($XDG_CACHE_HOME or ~/.cache).",
+        description="The folder for libraries that are fetched from a URL or by name; by default one in the cache "
+        "folder of the user ($XDG_CACHE_HOME or ~/.cache).",
+    )
+    catalogue: str | None = Field(
+        None,
+        description="The path or URL of the list of libraries that can be downloaded by name; by default the one in "
+        "the package.",
     )
 
     host: str = Field("127.0.0.1", description="The address that the server listens on.")
@@ -440,6 +445,11 @@ class Settings(ClientSettings):
         le=3600,
         description="Seconds that the server works on a request at most. What takes longer ends with status 504.",
     )
+
+    @property
+    def libraries_folder(self) -> Path:
+        """The folder for libraries that are fetched."""
+        return self.cache_dir or cache_folder() / "libraries"
 
     @property
     def has_own_vectors(self) -> bool:

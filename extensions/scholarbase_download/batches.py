@@ -13,10 +13,9 @@ import orjson
 
 from scholarbase.errors import DownloadError, StorageError
 from scholarbase.files import DECOMPRESSION_ERRORS, atomic_write, free_space, locked_folder, storage_errors
-from scholarbase.ingest.sources import sha256_of
 from scholarbase.progress import Reporter
 from scholarbase.updates.requests import Fetcher, LinkExpired
-from scholarbase_download.files import PART, Check, Damaged, bytes_in, fetch
+from scholarbase.updates.saving import PART, Check, Damaged, bytes_in, fetch
 
 _PIECE: Final = 1 << 20
 _PARQUET: Final = b"PAR1"
@@ -181,17 +180,6 @@ def check_parquet(path: Path) -> None:
         file.seek(-min(4, path.stat().st_size), 2)
         if (begins, file.read()) != (_PARQUET, _PARQUET):
             raise Damaged("not a whole Parquet file")
-
-
-def check_sha256(expected: str) -> Check:
-    """A check that compares the SHA-256 of a file with ``expected``, in hexadecimal."""
-
-    def check(path: Path) -> None:
-        found = sha256_of(path)
-        if found != expected:
-            raise Damaged(f"its SHA-256 is {found}, not {expected}")
-
-    return check
 
 
 def gigabytes(size: int) -> str:

@@ -48,8 +48,8 @@ Errors are problem documents (RFC 9457); an empty list means that nothing matche
 def create_app(
     served: Library | Libraries,
     *,
-    on_start: Callable[[], None] | None = None,
-    on_close: Callable[[], None] | None = None,
+    on_start: Callable[[], None] = lambda: None,
+    on_close: Callable[[], None] = lambda: None,
     settings: Settings | None = None,
     reload: Callable[[], Mapping[str, Any]] | None = None,
 ) -> FastAPI:
@@ -81,13 +81,11 @@ def create_app(
             for one in running:
                 await stack.enter_async_context(one)
             app.state.admission.start()
-            if on_start is not None:
-                on_start()
+            on_start()
             yield
         app.state.admission.close()
         app.state.readiness.close()
-        if on_close is not None:
-            on_close()
+        on_close()
         if sessions is not None:
             sessions.close()
         if tracer is not None:

@@ -101,6 +101,47 @@ def unpack(settings: Settings, source: str, library: Path | None, sha256: str | 
     click.echo(f"{path}: snapshot {manifest.snapshot}, {manifest.counts['papers']:,} papers.")
 
 
+@click.command("libraries", short_help="List the libraries that can be downloaded.")
+@json_option
+@click.pass_obj
+def libraries(settings: Settings, as_json: bool) -> None:
+    """List the libraries of the catalogue, SCHOLARBASE_CATALOGUE. Those with * are downloaded."""
+    import msgspec
+
+    from scholarbase.updates.catalogue import read_catalogue
+
+    entries = read_catalogue(settings)
+    if as_json:
+        print_json([msgspec.structs.asdict(entry) for entry in entries])
+        return
+    if not entries:
+        click.echo("The catalogue has no libraries.", err=True)
+    for entry in entries:
+        mark = "*" if (settings.libraries_folder / entry.name).is_dir() else " "
+        click.echo(
+            f"{mark} {entry.name}  {entry.description} {entry.papers:,} papers; {entry.packed_bytes / 1e6:,.1f} MB to "
+            f"download, {entry.bytes / 1e6:,.1f} MB on disk; {entry.licence}; snapshot {entry.snapshot}"
+        )
+
+
+@click.command("get", short_help="Download a library of the catalogue.")
+@click.argument("name")
+@click.pass_obj
+def get(settings: Settings, name: str) -> None:
+    """Download the library NAME of the catalogue, compare it with its hash and unpack it.
+
+    Other commands find it as --library NAME. Run the same command again after an interruption.
+    """
+    from scholarbase.progress import reporter
+    from scholarbase.updates.catalogue import get as run
+
+    manifest = run(name, settings, reporter=reporter(settings.progress_seconds))
+    click.echo(
+        f"{settings.libraries_folder / name}: snapshot {manifest.snapshot}, {manifest.counts['papers']:,} papers. "
+        f"Serve it with: scholarbase serve --library {name}"
+    )
+
+
 @click.command(short_help="List the libraries in a folder.")
 @click.argument("folder", type=click.Path(path_type=Path))
 @json_option

@@ -14,7 +14,7 @@ from pydantic.fields import FieldInfo
 
 from scholarbase.errors import InvalidRequest
 from scholarbase.models.limits import EXPORT_FORMATS
-from scholarbase.settings import PREFIX, Settings, cache_folder, is_url
+from scholarbase.settings import PREFIX, Settings, is_url
 
 if TYPE_CHECKING:
     from scholarbase.client import Client
@@ -112,7 +112,8 @@ def library_option(command: F) -> F:
     return click.option(
         "--library",
         type=_LibraryType(path_type=Path),
-        help="The library's folder, or the URL of a packed library. [env: SCHOLARBASE_LIBRARY]",
+        help="The library's folder, the name of one that get or demo wrote, or the URL of a packed library. "
+        "[env: SCHOLARBASE_LIBRARY]",
     )(command)
 
 
@@ -197,12 +198,17 @@ def local_library(library: Path | str | None, settings: Settings) -> Path | None
     """As :func:`require_library`, None if no library is named."""
     named = library or settings.library
     if not isinstance(named, str):
-        return named
+        return downloaded_library(named, settings) if named is not None and not named.exists() else named
     from scholarbase.progress import reporter
     from scholarbase.updates.fetching import fetch_library
 
-    folder = settings.cache_dir or cache_folder() / "libraries"
-    return fetch_library(named, folder, reporter=reporter(settings.progress_seconds))
+    return fetch_library(named, settings.libraries_folder, reporter=reporter(settings.progress_seconds))
+
+
+def downloaded_library(named: Path, settings: Settings) -> Path:
+    """The folder of the library with this name that ``get`` or ``demo`` wrote, or the path itself if there is none."""
+    folder = settings.libraries_folder / named
+    return folder if len(named.parts) == 1 and folder.is_dir() else named
 
 
 def require_target(library: Path | None, settings: Settings) -> Path:

@@ -14,6 +14,7 @@ from typing import Final
 
 from scholarbase.errors import DownloadError
 from scholarbase.files import atomic_write, storage_errors, sync_folder
+from scholarbase.ingest.sources import sha256_of
 from scholarbase.updates.requests import Fetcher, Replaced, address
 
 PART: Final = ".part"
@@ -30,6 +31,17 @@ Progress = Callable[[int, int], None]
 
 class Damaged(Exception):
     """A downloaded file fails its check; the text is the reason."""
+
+
+def check_sha256(expected: str) -> Check:
+    """A check that compares the SHA-256 of a file with ``expected``, in hexadecimal."""
+
+    def check(path: Path) -> None:
+        actual = sha256_of(path)
+        if actual != expected:
+            raise Damaged(f"its SHA-256 is {actual}, not {expected}")
+
+    return check
 
 
 def fetch(fetcher: Fetcher, url: str, path: Path, *, size: int, check: Check, progress: Progress) -> None:

@@ -1,0 +1,131 @@
+"""The catalogue: packed libraries that are downloaded by name.
+
+It is a JSON document, ``{"libraries": [...]}`` with the fields of :class:`Entry`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Final
+from urllib.parse import urljoin
+
+import msgspec
+
+from scholarbase.errors import DownloadError, InvalidRequest, SourceError
+from scholarbase.files import locked, storage_errors
+from scholarbase.manifest import Manifest
+from scholarbase.progress import Reporter
+from scholarbase.settings import Settings, is_url
+from scholarbase.updates.requests import Fetcher, LinkExpired
+from scholarbase.updates.saving import check_sha256, fetch, validator_file
+from scholarbase.updates.unpacking import unpack
+
+PACKAGED: Final = Path(__file__).with_name("catalogue.json")
+"""The default. ``make release`` writes it into the wheel."""
+_WEB: Final = ("http://", "https://")
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """A library of the catalogue.
+
+    Attributes:
+        papers: their number.
+        bytes: the size of the library's files.
+        packed_bytes: the size of the packed file.
+        url: where the packed file is, or its path; relative to the catalogue's address.
+        sha256: the hash of the packed file.
+    """
+
+    name: Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9][a-z0-9-]{0,63}$")]
+    description: str
+    licence: str
+    papers: Annotated[int, msgspec.Meta(ge=0)]
+    bytes: Annotated[int, msgspec.Meta(ge=0)]
+    packed_bytes: Annotated[int, msgspec.Meta(ge=0)]
+    snapshot: Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{32}$")]
+    url: str
+    sha256: Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}$")]
+
+
+class Catalogue(msgspec.Struct, frozen=True):
+    libraries: tuple[Entry, ...]
+
+
+def read_catalogue(settings: Settings) -> list[Entry]:
+    """The libraries of the catalogue of the settings, with whole URLs or paths.
+
+    Raises:
+        SourceError: it cannot be read, or is not a catalogue.
+    """
+    where = settings.catalogue or str(PACKAGED)
+    if where.startswith(_WEB):
+        with Fetcher() as fetcher:
+            answer = fetcher.read(where)
+        if answer.status != 200:
+            raise SourceError(f"The catalogue {where} returned status {answer.status}: check the address.")
+        data = answer.body
+    else:
+        try:
+            data = Path(where).read_bytes()
+        except OSError as error:
+            raise SourceError(
+                f"The catalogue {where} cannot be read ({error.strerror}): check SCHOLARBASE_CATALOGUE."
+            ) from error
+    try:
+        listed = msgspec.json.decode(data, type=Catalogue).libraries
+    except msgspec.DecodeError as error:
+        raise SourceError(
+            f"{where} is not a catalogue of libraries ({error}): check SCHOLARBASE_CATALOGUE."
+        ) from error
+    return [msgspec.structs.replace(entry, url=_resolved(entry.url, where)) for entry in listed]
+
+
+def _resolved(url: str, catalogue: str) -> str:
+    if is_url(url):
+        return url
+    return urljoin(catalogue, url) if is_url(catalogue) else str(Path(catalogue).parent / url)
+
+
+def get(name: str, settings: Settings, *, reporter: Reporter) -> Manifest:
+    """Download the library ``name`` of the catalogue, check it, and unpack it into the folder of libraries.
+
+    The same call continues after an interruption, and does nothing if the library is there.
+
+    Raises:
+        InvalidRequest: the catalogue has no such library.
+        SourceError, DownloadError: the catalogue or the file cannot be read, or the file has another hash.
+        LibraryCorrupt: the packed file is damaged.
+        LibraryExists: the folder has another library.
+        StorageError: the disk is full or cannot be written.
+    """
+    entries = {entry.name: entry for entry in read_catalogue(settings)}
+    if name not in entries:
+        raise InvalidRequest(
+            f"The catalogue has no library {name!r}. It has: {', '.join(sorted(entries)) or 'none'}."
+        )
+    entry, folder = entries[name], settings.libraries_folder
+    with storage_errors(folder, "free some disk space, or set SCHOLARBASE_CACHE_DIR"):
+        folder.mkdir(parents=True, exist_ok=True)
+    if not entry.url.startswith(_WEB):
+        return unpack(entry.url, folder / name, sha256=entry.sha256, reporter=reporter)
+    packed = folder / f".{name}.tar.zst"
+    with locked(folder / f".{name}.lock"):
+        _download(entry, packed, reporter)
+        manifest = unpack(packed, folder / name, sha256=entry.sha256, reporter=reporter)
+        packed.unlink()
+        validator_file(packed).unlink(missing_ok=True)
+        return manifest
+
+
+def _download(entry: Entry, packed: Path, reporter: Reporter) -> None:
+    with Fetcher() as fetcher, reporter.stage("download", "bytes", entry.packed_bytes) as tracker:
+
+        def progress(received: int, position: int) -> None:
+            tracker.advance(received)
+            tracker.at(position)
+
+        check = check_sha256(entry.sha256)
+        try:
+            fetch(fetcher, entry.url, packed, size=entry.packed_bytes, check=check, progress=progress)
+        except LinkExpired as error:
+            raise DownloadError(f"{error}: the server refuses the download.") from error
