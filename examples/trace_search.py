@@ -1,7 +1,7 @@
 """Trace one search through the package: which modules run, in which order, and which of its types they exchange.
 
     python examples/trace_search.py
-    python examples/trace_search.py --library demo-library --target "/v1/search?q=string+theory&mode=hybrid"
+    python examples/trace_search.py --library my-library --target "/v1/search?q=string+theory&mode=hybrid"
 
 Builds a library from the sample unless one is given, serves it on a free port, and prints for one GET request:
 

@@ -74,6 +74,12 @@ def test_the_wheel_holds_the_package_and_nothing_else(artefacts: tuple[list[str]
     modules = {str(path.relative_to(ROOT)) for path in (ROOT / "scholarbase").rglob("*.py")}
     modules |= {str(path.relative_to(EXTENSIONS)) for path in EXTENSIONS.rglob("*.py")}
     typed = {f"{path.name}/py.typed" for path in EXTENSIONS.iterdir()}
+    sample = {
+        f"scholarbase/{path.relative_to(ROOT)}"
+        for source in ("s2ag", "arxiv")
+        for path in (ROOT / "sample" / source).rglob("*")
+        if path.is_file()
+    }
     info = {name for name in wheel if ".dist-info/" in name}
     templates = {f"scholarbase/evaluation/report/templates/report.{end}" for end in ("css", "html.j2", "js")}
     folder = "scholarbase/encoders/packaged/arxiv-static-v1"
@@ -86,6 +92,7 @@ def test_the_wheel_holds_the_package_and_nothing_else(artefacts: tuple[list[str]
     data = {
         "scholarbase_research/construction/categories.toml",
         "scholarbase/ingest/background.txt",
+        "scholarbase/updates/catalogue.json",
         "scholarbase/py.typed",
         "scholarbase/evaluation/report/published.toml",
         *typed,
@@ -109,7 +116,7 @@ def test_the_wheel_holds_the_package_and_nothing_else(artefacts: tuple[list[str]
     )
     page = ("index.html", "style.css", "icon.svg", *(f"{name}.js" for name in names))
     explorer = {f"scholarbase/api/explorer/files/{name}" for name in page}
-    assert set(wheel) - info == {*modules, *templates, *encoder, *rubrics, *explorer, *data}
+    assert set(wheel) - info == {*modules, *templates, *encoder, *rubrics, *explorer, *data, *sample}
     assert {name.partition("/")[2] for name in info} >= {
         "METADATA",
         "RECORD",

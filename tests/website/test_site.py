@@ -82,7 +82,7 @@ def test_every_section_of_the_index_lists_pages() -> None:
 @pytest.mark.parametrize(
     ("page", "link", "expected"),
     [
-        ("docs/agents.md", "../examples/demo.py", "/blob/main/examples/demo.py)"),
+        ("docs/agents.md", "../examples/trace_search.py", "/blob/main/examples/trace_search.py)"),
         ("docs/agents.md", "../examples", "/tree/main/examples)"),
         ("docs/agents.md", "../README.md", "(index.md)"),
         ("docs/agents.md", "../CONTRIBUTING.md#tests", "(contributing.md#tests)"),

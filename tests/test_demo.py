@@ -1,0 +1,34 @@
+"""``scholarbase demo``: its library, its requests, and what it runs on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from scholarbase.cli import demo
+from tests.conftest import SAMPLE, run_process
+
+
+def test_the_demo_shows_its_responses(server: str, capsys: pytest.CaptureFixture[str]) -> None:
+    demo.show(server)
+    shown = capsys.readouterr().out
+    assert "1. Two Dimensional QCD is a String Theory" in shown
+    assert "5 of 45 papers" in shown
+
+
+def test_the_sample_is_that_of_the_checkout_or_of_the_package() -> None:
+    assert [path.name for path in demo.sample()] == ["s2ag", "arxiv"]
+    assert all(any(path.rglob("*.*")) for path in demo.sample())
+    assert SAMPLE / "s2ag" in demo.sample()
+
+
+@pytest.mark.slow
+def test_the_demo_builds_serves_and_ends(tmp_path: Path) -> None:
+    for _ in range(2):  # the second finds the library
+        done = run_process("demo", "--once", "--port", "0", SCHOLARBASE_CACHE_DIR=str(tmp_path))
+        assert done.returncode == 0, done.stderr
+        assert "1. Two Dimensional QCD is a String Theory" in done.stdout
+        assert " INFO Ready. Serving " in done.stderr
+    named = run_process("info", "--library", "demo", SCHOLARBASE_CACHE_DIR=str(tmp_path))
+    assert "7ccf7693f670d2dc4af225a09c8ae8b4" in named.stdout

@@ -1,0 +1,88 @@
+"""Libraries that are downloaded by name, from a local web server."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from scholarbase.errors import DownloadError, InvalidRequest, SourceError
+from scholarbase.progress import SilentReporter
+from scholarbase.settings import load_settings
+from scholarbase.updates.catalogue import get, read_catalogue
+from scholarbase.updates.packing import pack
+from tests.conftest import run_cli
+from tests.updates.archives import files
+from tests.updates.test_fetching import NAME, serving
+
+
+@pytest.fixture(scope="module")
+def published(sample_library: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the packed sample, and a catalogue of it."""
+    folder = tmp_path_factory.mktemp("published")
+    packed = pack(sample_library, folder / NAME)
+    entry = {
+        **{"name": "sample", "description": "The sample.", "licence": "CC0 1.0", "papers": 2440},
+        **{"bytes": packed.bytes, "packed_bytes": packed.packed_bytes, "snapshot": packed.snapshot},
+        **{"url": NAME, "sha256": packed.sha256},
+    }
+    damaged = {**entry, "name": "damaged", "sha256": "0" * 64}
+    (folder / "catalogue.json").write_text(json.dumps({"libraries": [entry, damaged]}))
+    return folder
+
+
+def test_a_library_is_downloaded_by_name_and_continues(
+    published: Path, sample_library: Path, tmp_path: Path
+) -> None:
+    part, whole = tmp_path / ".sample.tar.zst.part", (published / NAME).read_bytes()
+    with serving(published) as server:
+        environment = {
+            "SCHOLARBASE_CATALOGUE": f"{server.url}/catalogue.json",
+            "SCHOLARBASE_CACHE_DIR": str(tmp_path),
+        }
+        listed = run_cli("libraries", "--json", **environment)
+        assert [row["name"] for row in json.loads(listed.stdout)] == ["sample", "damaged"]
+        assert "2,440 papers" in run_cli("libraries", **environment).stdout
+        part.write_bytes(whole[:1000])  # of another file, since no validator says otherwise
+        done = run_cli("get", "sample", **environment)
+        assert done.returncode == 0, done.stderr
+        assert "scholarbase serve --library sample" in done.stdout
+        sent = server.requests.count(f"/{NAME}")
+        assert files(tmp_path / "sample") == files(sample_library)
+        assert not list(tmp_path.glob(".sample.tar*"))
+        assert run_cli("get", "sample", **environment).returncode == 0
+        assert server.requests.count(f"/{NAME}") == sent, "a library that is there is not downloaded again"
+        assert run_cli("libraries", **environment).stdout.startswith("* sample")
+    done = run_cli("title", "Two Dimensional QCD", "--library", "sample", SCHOLARBASE_CACHE_DIR=str(tmp_path))
+    assert "hep-th/9301068" in done.stdout
+
+
+def test_a_file_with_another_hash_is_refused(published: Path, tmp_path: Path) -> None:
+    with serving(published) as server:
+        settings = load_settings(catalogue=f"{server.url}/catalogue.json", cache_dir=tmp_path)
+        with pytest.raises(DownloadError, match=f"not {'0' * 64}"):
+            get("damaged", settings, reporter=SilentReporter())
+    assert not list(tmp_path.glob("[a-z]*"))
+
+
+def test_a_catalogue_in_a_folder_names_files_beside_it(published: Path, tmp_path: Path) -> None:
+    settings = load_settings(catalogue=str(published / "catalogue.json"), cache_dir=tmp_path)
+    manifest = get("sample", settings, reporter=SilentReporter())
+    assert manifest.counts["papers"] == 2440
+    with pytest.raises(InvalidRequest, match=r"no library 'other'. It has: damaged, sample"):
+        get("other", settings, reporter=SilentReporter())
+
+
+def test_what_is_not_a_catalogue_is_an_error(tmp_path: Path) -> None:
+    wrong = tmp_path / "wrong.json"
+    for text in ("{", '{"libraries": [{"name": "../x"}]}', "[]"):
+        wrong.write_text(text)
+        with pytest.raises(SourceError, match="is not a catalogue"):
+            read_catalogue(load_settings(catalogue=str(wrong)))
+    with pytest.raises(SourceError, match="cannot be read"):
+        read_catalogue(load_settings(catalogue=str(tmp_path / "absent.json")))
+
+
+def test_the_catalogue_in_the_package_can_be_read() -> None:
+    assert isinstance(read_catalogue(load_settings()), list)
