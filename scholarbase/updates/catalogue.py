@@ -11,9 +11,10 @@ from urllib.parse import urljoin
 
 import msgspec
 
-from scholarbase.errors import DownloadError, InvalidRequest, SourceError
+from scholarbase.errors import DownloadError, InvalidRequest, LibraryExists, SourceError
 from scholarbase.files import locked, storage_errors
-from scholarbase.manifest import Manifest
+from scholarbase.indexes import contents
+from scholarbase.manifest import Manifest, read_manifest
 from scholarbase.progress import Reporter
 from scholarbase.settings import Settings, is_url
 from scholarbase.updates.requests import Fetcher, LinkExpired
@@ -104,6 +105,13 @@ def get(name: str, settings: Settings, *, reporter: Reporter) -> Manifest:
             f"The catalogue has no library {name!r}. It has: {', '.join(sorted(entries)) or 'none'}."
         )
     entry, folder = entries[name], settings.libraries_folder
+    if (folder / name / contents.FILE_NAME).exists():
+        manifest, snapshot = read_manifest(folder / name)
+        if snapshot == entry.snapshot:
+            return manifest
+        raise LibraryExists(
+            f"{folder / name} has the snapshot {snapshot}, and the catalogue {entry.snapshot}: delete the folder first."
+        )
     with storage_errors(folder, "free some disk space, or set SCHOLARBASE_CACHE_DIR"):
         folder.mkdir(parents=True, exist_ok=True)
     if not entry.url.startswith(_WEB):

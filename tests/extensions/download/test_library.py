@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import random
 import resource
 import subprocess
@@ -14,6 +15,10 @@ from typing import Any
 import pytest
 
 from scholarbase.errors import DownloadError, InvalidRequest, StorageError
+from scholarbase.progress import SilentReporter
+from scholarbase.settings import load_settings
+from scholarbase.updates.catalogue import get
+from scholarbase.updates.packing import pack
 from scholarbase_download.library import download_library
 from tests.extensions.download.servers import QUICK, Reply, Request, Web, contents, run_killed
 
@@ -87,6 +92,33 @@ def test_a_file_with_another_hash_is_not_replaced(host: Host, tmp_path: Path) ->
 def test_an_address_of_something_else_is_refused(tmp_path: Path, url: str) -> None:
     with pytest.raises(InvalidRequest, match=r"is not the http or https address of a \.tar\.zst file"):
         download_library(url, tmp_path, patience=QUICK)
+
+
+def test_get_continues_where_it_was_cut_off(sample_library: Path, tmp_path: Path) -> None:
+    packed = pack(sample_library, tmp_path / "sample.tar.zst")
+    whole = (tmp_path / "sample.tar.zst").read_bytes()
+    entry = {
+        **{"name": "sample", "description": "The sample.", "licence": "CC0 1.0", "papers": 2440},
+        **{"bytes": packed.bytes, "packed_bytes": packed.packed_bytes, "snapshot": packed.snapshot},
+        **{"url": "sample.tar.zst", "sha256": packed.sha256},
+    }
+    listed = json.dumps({"libraries": [entry]}).encode()
+
+    def answer(request: Request) -> Reply:
+        if request.path == "/catalogue.json":
+            return Reply(listed)
+        return Reply(whole, headers={"ETag": '"one"'}, ranges=True)
+
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    (cache / ".sample.tar.zst.part").write_bytes(whole[:-1000])
+    (cache / "..sample.tar.zst.validator").write_text('"one"')
+    web = Web(answer)
+    with web.running():
+        settings = load_settings(catalogue=f"{web.url}/catalogue.json", cache_dir=cache)
+        manifest = get("sample", settings, reporter=SilentReporter())
+    assert manifest.snapshot == packed.snapshot
+    assert web.sent == 1000 + len(listed)
 
 
 def test_an_invalid_hash_is_refused(host: Host, tmp_path: Path) -> None:
