@@ -181,35 +181,20 @@ def small_snapshot(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def dense_library(
-    tmp_path_factory: pytest.TempPathFactory,
-    small_snapshot: Path,
-    minilm: SentenceTransformersEncoder,
-    minilm_folder: Path,
-) -> Path:
-    """The small snapshot with MiniLM vectors."""
-
-    def build(path: Path) -> None:
-        ingest([small_snapshot], path, encoder=minilm, encoder_location=str(minilm_folder))
-
-    return built_once(tmp_path_factory, "dense", build)
-
-
-@pytest.fixture(scope="session")
-def hybrid_library(tmp_path_factory: pytest.TempPathFactory, small_snapshot: Path) -> Path:
+def dense_library(tmp_path_factory: pytest.TempPathFactory, small_snapshot: Path) -> Path:
     """The small snapshot with the encoder in the package."""
 
     def build(path: Path) -> None:
         with closing(open_encoder(PACKAGED)) as encoder:
             ingest([small_snapshot], path, encoder=encoder, encoder_location=PACKAGED)
 
-    return built_once(tmp_path_factory, "hybrid", build)
+    return built_once(tmp_path_factory, "dense", build)
 
 
 @pytest.fixture(scope="session")
-def hybrid(hybrid_library: Path) -> Iterator[Library]:
-    """The small snapshot, open for hybrid searches without a floor of similarity, so that they rank all papers."""
-    with Library.open(hybrid_library, settings=load_settings(similarity_floor=False)) as library:
+def dense(dense_library: Path) -> Iterator[Library]:
+    """The library with dense vectors, open, without a floor of similarity, so that searches rank all papers."""
+    with Library.open(dense_library, settings=load_settings(similarity_floor=False)) as library:
         yield library
 
 
@@ -323,7 +308,7 @@ def server(sample: Library) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def dense_server(dense: Library) -> Iterator[str]:
-    """The URL of a server over the library with dense vectors, in a thread that shares the tests' model."""
+    """The URL of a server over the library with dense vectors."""
     with serving_in_thread(dense) as url:
         yield url
 
@@ -333,16 +318,6 @@ def sample(sample_library: Path) -> Iterator[Library]:
     """The sample library, open."""
     with Library.open(sample_library) as library:
         yield library
-
-
-@pytest.fixture(scope="session")
-def dense(dense_library: Path, minilm: SentenceTransformersEncoder) -> Iterator[Library]:
-    """The library with dense vectors, open with the session's own model and without a floor of similarity."""
-    library = Library.open(dense_library, encoder=minilm, settings=load_settings(similarity_floor=False))
-    yield library
-    # Not library.close(): it would close the model, which other tests go on using.
-    library._vectors.close()
-    library._catalog.close()
 
 
 def snapshot_of(folder: Path, rows: Sequence[dict[str, Any]], edges: Sequence[tuple[int, int]] = ()) -> Path:

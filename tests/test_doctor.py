@@ -35,13 +35,9 @@ def test_a_good_machine_and_library(sample_library: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.slow
-def test_the_encoder_is_opened(
-    dense_library: Path, minilm_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SCHOLARBASE_ENCODER", str(minilm_folder))
+def test_the_encoder_is_opened(dense_library: Path, tmp_path: Path) -> None:
     found = findings("--library", dense_library)
     assert found["encoder"]["state"] == "ok"
-    monkeypatch.delenv("SCHOLARBASE_ENCODER")
     moved = tmp_path / "library"
     copied(dense_library, moved)
     about = json.loads((moved / "encoder.json").read_text())

@@ -20,6 +20,7 @@ import httpx
 import pytest
 
 from scholarbase.api.app import create_app
+from scholarbase.encoders import open_encoder
 from scholarbase.encoders.http import HttpEncoder
 from scholarbase.encoders.sentence_transformers import SentenceTransformersEncoder
 from scholarbase.encoders.service import create_service
@@ -27,6 +28,7 @@ from scholarbase.errors import InvalidRequest, LibraryCorrupt, VectorIndexError
 from scholarbase.indexes.vectors.index import EdgeIndex
 from scholarbase.ingest.job import ingest
 from scholarbase.ingest.plans import IngestRules
+from scholarbase.models.encoders import PACKAGED
 from scholarbase.models.responses import SearchResponse
 from scholarbase.search.library import Library
 from scholarbase.settings import Settings
@@ -120,9 +122,7 @@ def _page(library: Library, q: str, offset: int, asked: dict[str, Any]) -> Any:
     return library.search(q, offset=offset, **asked).results
 
 
-def test_2_a_narrow_filter_loses_no_dense_or_hybrid_results(
-    dense: Library, dense_library: Path, minilm: SentenceTransformersEncoder
-) -> None:
+def test_2_a_narrow_filter_loses_no_dense_or_hybrid_results(dense: Library, dense_library: Path) -> None:
     allowed = {
         f"arXiv:{row['externalids']['ArXiv']}"
         for row in small_rows()
@@ -143,12 +143,8 @@ def test_2_a_narrow_filter_loses_no_dense_or_hybrid_results(
     for legs in ranked.values():
         for rank, paper_id in enumerate(legs, 1):
             fused[paper_id] += 1 / (60 + rank)  # type: ignore[assignment]
-    by_ranks = Library.open(
-        dense_library, encoder=minilm, settings=Settings(fusion="rrf", similarity_floor=False)
-    )
-    answer = by_ranks.search(q, mode="hybrid", limit=1000, **filters)
-    by_ranks._vectors.close()  # not close(), which would close the model too
-    by_ranks._catalog.close()
+    with Library.open(dense_library, settings=Settings(fusion="rrf", similarity_floor=False)) as by_ranks:
+        answer = by_ranks.search(q, mode="hybrid", limit=1000, **filters)
     assert {hit.paper.id: pytest.approx(hit.score) for hit in answer.results} == dict(fused)
     assert [hit.score for hit in answer.results] == sorted((h.score for h in answer.results), reverse=True)
     assert (answer.total, answer.total_relation, answer.next_offset) == (len(allowed), "eq", None)
@@ -232,9 +228,9 @@ def test_5_a_catalogue_damaged_while_it_is_served_is_an_error(sample_library: Pa
 
 
 def test_5_an_encoder_that_dies_is_an_error_or_named_in_a_partial_answer(
-    dense_library: Path, minilm: SentenceTransformersEncoder
+    dense_library: Path,
 ) -> None:
-    with running(create_service(minilm)) as service:
+    with closing(open_encoder(PACKAGED)) as model, running(create_service(model)) as service:
         encoder = HttpEncoder(service, retries=0)
         library = Library.open(dense_library, encoder=encoder)
         whole = library.search("quantum gravity", mode="hybrid")
@@ -418,11 +414,19 @@ def test_8_titles_beyond_ascii_are_matched(world: Library) -> None:
 
 @pytest.mark.slow
 def test_9_one_process_holds_the_model_for_all_workers(
-    dense_library: Path, minilm_folder: Path, tmp_path: Path
+    minilm: SentenceTransformersEncoder, minilm_folder: Path, tmp_path: Path
 ) -> None:
+    rows = [row | {"abstract": row["title"]} for row in small_rows()[:20]]
+    library = tmp_path / "library"
+    ingest(
+        [snapshot_of(tmp_path / "snapshot", rows)],
+        library,
+        encoder=minilm,
+        encoder_location=str(minilm_folder),
+    )
     asked = {"q": "string theory", "mode": "hybrid"}
     with serving(
-        *(dense_library, "--workers", "2", "--encoder", str(minilm_folder)),
+        *(library, "--workers", "2", "--encoder", str(minilm_folder)),
         SCHOLARBASE_RUNTIME_DIR=str(tmp_path),
     ) as (url, process):
 

@@ -59,14 +59,14 @@ def test_a_304_runs_no_search(server: str) -> None:
     assert "bm25" not in stages
 
 
-def test_a_tag_changes_with_the_snapshot_and_the_settings(sample: Library, hybrid: Library) -> None:
+def test_a_tag_changes_with_the_snapshot_and_the_settings(sample: Library, dense: Library) -> None:
     def tag(library: Library, **settings: str) -> str:
         with serving_in_thread(library, **settings) as url:
             found: str = httpx.get(f"{url}/v1/search?q=string+theory").headers["etag"]
             return found
 
     assert tag(sample) == tag(sample)
-    assert tag(sample) != tag(hybrid)
+    assert tag(sample) != tag(dense)
     other = sample.settings
     try:
         sample.settings = other.model_copy(update={"fusion_depth": 500})

@@ -14,9 +14,9 @@ from scholarbase.settings import load_settings
 
 
 @pytest.mark.slow
-def test_a_search_with_another_engine_than_bm25_is_not_short(hybrid_library: Path) -> None:
+def test_a_search_with_another_engine_than_bm25_is_not_short(dense_library: Path) -> None:
     for engine, expected in ((None, True), ("bm25", True), ("fts5", False), ("feedback", False)):
-        with Library.open(hybrid_library, settings=load_settings(engine=engine)) as library:
+        with Library.open(dense_library, settings=load_settings(engine=engine)) as library:
             assert is_short(library, SearchBody(q="string theory", mode="sparse")) is expected
 
 
@@ -37,7 +37,7 @@ def test_a_question_of_stop_words_is_not_short(sample: Library) -> None:
 
 
 @pytest.mark.slow
-def test_a_search_of_vectors_is_quick_and_one_that_may_take_long_is_not(hybrid_library: Path) -> None:
+def test_a_search_of_vectors_is_quick_and_one_that_may_take_long_is_not(dense_library: Path) -> None:
     """Default searches waited in one queue with long ones, for 18 s."""
     quick: list[dict[str, Any]] = [
         {},
@@ -54,11 +54,11 @@ def test_a_search_of_vectors_is_quick_and_one_that_may_take_long_is_not(hybrid_l
         {"limit": 1000, "offset": 9000},
         {"within": [f"CorpusId:{n}" for n in range(1, 200)]},
     ]
-    with Library.open(hybrid_library) as library:
+    with Library.open(dense_library) as library:
         for request, expected in (*((one, True) for one in quick), *((one, False) for one in long)):
             assert is_quick(library, SearchBody(q="string theory", **request)) is expected, request
     for settings in (load_settings(exact=True), load_settings(profile="scholarquest")):
-        with Library.open(hybrid_library, settings=settings) as library:
+        with Library.open(dense_library, settings=settings) as library:
             assert not is_quick(library, SearchBody(q="string theory"))
 
 

@@ -179,10 +179,8 @@ def test_a_path_without_raw_path_is_logged_encoded() -> None:
     assert _logged_path({"path": "/ab", "raw_path": b"/%61b\xff?"}) == "/%61b%FF?"
 
 
-def test_a_failing_part_is_503(
-    hybrid_library: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    copy = copied(hybrid_library, tmp_path / "copy")
+def test_a_failing_part_is_503(dense_library: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    copy = copied(dense_library, tmp_path / "copy")
     with closing(open_encoder(PACKAGED)) as encoder, running(create_service(encoder)) as service:
         library = Library.open(copy, encoder=HttpEncoder(service, retries=0))
     with library, running(create_app(library)) as url:

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import httpx
 import orjson
-import pytest
 
 from scholarbase.client import Client
 from scholarbase.search.library import Library
 from tests.conftest import serving_in_thread
 
-HOLOMORPHIC = "arXiv:hep-th/9302103"
 OTHER = "arXiv:hep-th/9301068"
 
 
@@ -71,72 +68,6 @@ def test_exclusions_in_questions(server: str, sample: Library) -> None:
     assert httpx.get(f"{server}/v1/search", params={"q": q, "negation": "on"}).status_code == 400
 
 
-def test_within_and_nothing_within(server: str, sample: Library) -> None:
-    some = [HOLOMORPHIC, OTHER]
-    expected = sample.search("theory", within=some).to_dict()
-    same(httpx.get(f"{server}/v1/search", params={"q": "theory", "within": some}), expected)
-    same(httpx.post(f"{server}/v1/search", json={"q": "theory", "within": some}), expected)
-    empty = httpx.post(f"{server}/v1/search", json={"q": "theory", "within": []}).json()
-    assert (empty["total"], empty["results"]) == (0, [])
-
-
-def test_search_batch(server: str, sample: Library) -> None:
-    searches = [
-        {"q": "string theory", "limit": 2},
-        {"q": "black hole", "engine": "fts5", "fields": ["title"]},
-    ]
-    response = httpx.post(f"{server}/v1/search/batch", json={"searches": searches})
-    results = [found.to_dict() for found in sample.search_batch(searches)]
-    same(response, {"snapshot": sample.snapshot_id, "results": results})
-
-
-def test_titles(server: str, sample: Library) -> None:
-    title = "Two dimensional qcd is a string theory"
-    found = sample.match_title(title)
-    assert found.results[0].paper.id == OTHER
-    same(httpx.get(f"{server}/v1/title-match", params={"title": title}), found.to_dict())
-    body = {"titles": [title, "A title that no paper has, here or anywhere"], "fields": ["year"], "limit": 2}
-    response = httpx.post(f"{server}/v1/title-match/batch", json=body)
-    results = [f.to_dict()["results"] for f in sample.match_titles(body["titles"], limit=2, fields=["year"])]  # type: ignore[arg-type]
-    assert results[1] == []
-    same(response, {"snapshot": sample.snapshot_id, "results": results})
-
-
-@pytest.mark.parametrize(
-    "name", [HOLOMORPHIC, quote(HOLOMORPHIC, safe=""), "DOI:10.1016/0550-3213(93)90548-4"]
-)
-def test_papers_and_their_edges(server: str, sample: Library, name: str) -> None:
-    whole = {"snapshot": sample.snapshot_id, **sample.paper(HOLOMORPHIC).to_dict()}
-    same(httpx.get(f"{server}/v1/papers/{name}"), whole)
-    part = {"snapshot": sample.snapshot_id, **sample.paper(HOLOMORPHIC).to_dict(["id", "title", "year"])}
-    same(httpx.get(f"{server}/v1/papers/{name}?fields=year,title"), part)
-    parameters: dict[str, Any] = {"limit": 4, "offset": 1, "sort": "date", "to": "1994", "fields": "title"}
-    for edges in ("citations", "references"):
-        arguments = {**parameters, "fields": ["title"]}
-        same(
-            httpx.get(f"{server}/v1/papers/{name}/{edges}", params=parameters),
-            getattr(sample, edges)(HOLOMORPHIC, **arguments).to_dict(),
-        )
-
-
-def test_paper_batch(server: str, sample: Library) -> None:
-    ids = [HOLOMORPHIC, "CorpusId:999", OTHER, HOLOMORPHIC]
-    found = sample.papers(ids, fields=["title"])
-    results = [None if paper is None else paper.to_dict(["id", "title"]) for paper in found]
-    response = httpx.post(f"{server}/v1/papers/batch", json={"ids": ids, "fields": ["title"]})
-    same(response, {"snapshot": sample.snapshot_id, "results": results})
-
-
-def test_expand(server: str, sample: Library) -> None:
-    body: dict[str, Any] = {
-        "seeds": [HOLOMORPHIC, OTHER], "direction": "citations", "hops": 2, "limit": 7, "offset": 3, "to": "1994",
-        "category": ["hep-th"], "min_citations": 2, "exclude": ["matrix models"],
-        "exclude_ids": ["arXiv:hep-th/9408074"], "fields": ["title"],
-    }  # fmt: skip
-    arguments = {("from_" if key == "from" else key): value for key, value in body.items()}
-    same(httpx.post(f"{server}/v1/expand", json=body), sample.expand(**arguments).to_dict())
-
-
 def test_the_routes_about_the_server(server: str, sample: Library) -> None:
     same(httpx.get(f"{server}/v1/snapshot"), sample.snapshot())
     assert orjson.loads((sample.path / "manifest.json").read_bytes()) == sample.snapshot()["manifest"]
@@ -145,16 +76,6 @@ def test_the_routes_about_the_server(server: str, sample: Library) -> None:
     assert ready == {
         "status": "ready", "snapshot": sample.snapshot_id, "catalog": "ok", "vectors": "ok", "encoder": "absent",
     }  # fmt: skip
-
-
-def test_dense_and_hybrid_searches(hybrid: Library) -> None:
-    with serving_in_thread(hybrid) as url:
-        for mode in ("dense", "hybrid", None):
-            parameters = {"q": "string theory"} | ({} if mode is None else {"mode": mode})
-            response = httpx.get(f"{url}/v1/search", params=parameters).json()
-            assert response == hybrid.search("string theory", mode=mode).to_dict()  # type: ignore[arg-type]
-        assert response["mode"] == "hybrid"
-        assert httpx.get(f"{url}/readyz").json()["encoder"] == "ok"
 
 
 def test_an_answer_counts_in_no_budget(sample: Library, tmp_path: Path) -> None:

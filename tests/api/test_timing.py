@@ -46,8 +46,8 @@ def test_every_response_has_the_times_of_its_stages(server: str) -> None:
             assert list(stages(response)) == ["total"]
 
 
-def test_a_hybrid_search_has_the_encoder_both_legs_and_the_fusion(hybrid: Library) -> None:
-    with serving_in_thread(hybrid) as url:
+def test_a_hybrid_search_has_the_encoder_both_legs_and_the_fusion(dense: Library) -> None:
+    with serving_in_thread(dense) as url:
         searched = stages(httpx.get(f"{url}/v1/search?q=gauge+theories+and+their+strings"))
     assert set(searched) == {"queue", "encode", "bm25", "dense", "fusion", "hydrate", "total"}
     assert all(milliseconds <= searched["total"] + 0.05 for milliseconds in searched.values())
@@ -143,14 +143,14 @@ def test_tracing_without_its_extra_is_an_error(sample: Library, monkeypatch: pyt
         create_app(sample, settings=load_settings(tracing=True))
 
 
-def test_a_leg_that_fails_has_a_time(hybrid: Library, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_leg_that_fails_has_a_time(dense: Library, monkeypatch: pytest.MonkeyPatch) -> None:
     from scholarbase.errors import VectorIndexError
 
     def fail(*_: object, **__: object) -> None:
         raise VectorIndexError("the index fails")
 
-    monkeypatch.setattr(hybrid._vectors, "search_dense", fail)
-    with serving_in_thread(hybrid) as url:
+    monkeypatch.setattr(dense._vectors, "search_dense", fail)
+    with serving_in_thread(dense) as url:
         failed = httpx.get(f"{url}/v1/search?q=gauge+theories&mode=dense")
         assert failed.status_code == 503
         assert {"encode", "dense"} <= set(stages(failed))

@@ -8,12 +8,11 @@ import importlib
 import json
 import shutil
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from benchmarks.parts import cluster, filters, passages, sessions
+from benchmarks.parts import filters, passages, sessions
 from benchmarks.rows import Setting
 from benchmarks.timing import BLOCK, interleaved
 from scholarbase.indexes.catalog import FILE_NAME, Catalog
@@ -91,29 +90,6 @@ class TestSessions:
             "plain": 2,
         }
 
-    def test_calls_that_were_not_recorded_are_an_error(
-        self, setting: Setting, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        for name, value in (("ROUNDS", 1), ("ROUND_CALLS", 50), ("headers", list)):
-            monkeypatch.setattr(sessions, name, value)
-        with pytest.raises(RuntimeError, match="0 calls were recorded of 60"):
-            sessions.run(setting)
-
-
-@pytest.mark.slow
-class TestCluster:
-    def test_both_sides_load_all_points_and_no_search_fails(
-        self, setting: Setting, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        (setting.data / "arxiv").symlink_to(SAMPLE / "arxiv")
-        for name, value in (("LOADS", 1), ("FAILED", 5), ("PAPERS", 50)):
-            monkeypatch.setattr(cluster, name, value)
-        loading, failing = cluster.run(setting)
-        assert loading.what.startswith("load of 400 points of 256 dimensions")
-        assert loading.ratio == pytest.approx(loading.here / loading.floor)
-        assert set(failing.notes["by failure"]) == {"hang", "stop", "404", "500", "503"}
-        assert failing.here == max(one["p99"] for one in failing.notes["by failure"].values())
-
 
 class TestPassages:
     def test_copies_are_papers_of_their_own(self, tmp_path: Path) -> None:
@@ -129,30 +105,6 @@ class TestPassages:
             False,
             True,
         ]
-
-    @pytest.mark.slow
-    def test_every_row_is_of_the_same_passages(self, setting: Setting) -> None:
-        (setting.data / "unarxive-sample").mkdir()
-        records.write(setting.data / "unarxive-sample" / "five.jsonl.gz", records.papers(5))
-        tokenizing, building, peak, search, asked, new = passages.run(replace(setting, papers=20))
-        # Each text is shorter than 512 tokens.
-        assert (tokenizing.notes["documents"], tokenizing.notes["passages"]) == (20, 20)
-        assert tokenizing.here == building.here
-        assert (peak.notes["documents"], peak.target) == ([20, 5], 1.3)
-        for row in (search, asked, new):
-            assert row.ratio == pytest.approx(row.here / row.floor)
-
-
-class TestDense:
-    @pytest.mark.slow
-    def test_both_rows_are_of_the_same_vectors(self, setting: Setting) -> None:
-        dense = pytest.importorskip("benchmarks.parts.dense")
-        recall, speed, *of_papers = dense.run(setting)
-        assert recall.what.endswith("questions: recall")
-        assert 0.9 < recall.ratio <= 1.0
-        assert speed.ratio == pytest.approx(speed.floor / speed.here)
-        assert (recall.target, speed.target) == (0.98, 50)
-        assert [row.reached for row in of_papers] == [None, None]
 
 
 def test_every_part_names_modules_that_exist() -> None:

@@ -163,6 +163,7 @@ VALID: list[tuple[Any, ...]] = [
     ("expand", [STRINGS], {"category": "hep-th", "min_citations": 5, "exclude_ids": ["hep-th/9303046"]}),
     ("expand", [STRINGS], {"exclude": ["quantum groups", "matrix model"], "hops": 2}),
     ("expand", [STRINGS], {"to": "1980", "fields": ["title"]}),
+    ("facets", "black holes", {"category": ["hep-th", "gr-qc"], "from_": "1999", "limit": 2}),
     ("snapshot",),
 ]  # fmt: skip
 
@@ -243,16 +244,16 @@ def test_library_and_clients_return_the_same(library: Library, client: Client, s
         assert over_async_client == expected, case
 
 
-def test_dense_and_hybrid_searches_return_the_same(hybrid: Library) -> None:
+def test_dense_and_hybrid_searches_return_the_same(dense: Library) -> None:
     requests = [
         {"q": QUESTION, "mode": mode, "explain": True, "limit": 5} for mode in ("hybrid", "dense", None)
     ]
-    expected = hybrid.search_batch(requests)
+    expected = dense.search_batch(requests)
     assert [response.mode for response in expected] == ["hybrid", "dense", "hybrid"]
-    with serving_in_thread(hybrid) as url, Client(url) as client:
+    with serving_in_thread(dense) as url, Client(url) as client:
         assert client.search_batch(requests) == expected
         assert [client.search(**arguments) for arguments in requests] == [
-            hybrid.search(**arguments) for arguments in requests
+            dense.search(**arguments) for arguments in requests
         ]
 
 

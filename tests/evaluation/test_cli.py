@@ -5,17 +5,16 @@ from __future__ import annotations
 import gzip
 import json
 import re
-import shutil
 from pathlib import Path
 from subprocess import CompletedProcess
 
 import pytest
 import pytrec_eval
 
-from scholarbase.encoders.sentence_transformers import SentenceTransformersEncoder
 from scholarbase.ingest.job import ingest
 from scholarbase.search.library import Library
 from tests.conftest import SAMPLE, run_cli, run_process
+from tests.libraries import copied, relist
 
 QUERIES = SAMPLE / "queries.jsonl"
 
@@ -182,14 +181,13 @@ def test_a_missing_extra_is_an_error_before_any_search(tmp_path: Path, sample_li
 
 
 @pytest.mark.slow
-def test_a_sparse_run_needs_no_encoder(tmp_path: Path, small_snapshot: Path, minilm_folder: Path) -> None:
-    """It loaded the library's model, which took longer than all searches; here the model is deleted."""
-    shutil.copytree(minilm_folder, tmp_path / "model")
-    encoder = SentenceTransformersEncoder(tmp_path / "model", device="cpu")
-    ingest([small_snapshot], tmp_path / "library", encoder=encoder, encoder_location=str(tmp_path / "model"))
-    encoder.close()
-    shutil.rmtree(tmp_path / "model")
-    with Library.open(tmp_path / "library", encoder="none") as library:
+def test_a_sparse_run_needs_no_encoder(tmp_path: Path, dense_library: Path) -> None:
+    """It loaded the library's model, which took longer than all searches; here the model is missing."""
+    moved = copied(dense_library, tmp_path / "library")
+    about = json.loads((moved / "encoder.json").read_text())
+    (moved / "encoder.json").write_text(json.dumps(about | {"location": str(tmp_path / "gone")}))
+    relist(moved)
+    with Library.open(moved, encoder="none") as library:
         paper = library.search("string theory", limit=1).results[0].paper
     (tmp_path / "queries.csv").write_text(f"query_id,query,answers\n1,{paper.title!r},{paper.id}\n")
     where = ["--library", "library", "--mode"]

@@ -281,10 +281,10 @@ def test_titles_have_weight_four_in_vectors_of_a_static_encoder(tmp_path: Path) 
 
 @pytest.mark.slow
 def test_vectors_computed_elsewhere(
-    small_snapshot: Path, hybrid_library: Path, packaged: Encoder, tmp_path: Path
+    small_snapshot: Path, dense_library: Path, packaged: Encoder, tmp_path: Path
 ) -> None:
     documents = query(
-        hybrid_library, "SELECT arxiv_id, title, abstract FROM papers JOIN abstracts ON paper_id = id"
+        dense_library, "SELECT arxiv_id, title, abstract FROM papers JOIN abstracts ON paper_id = id"
     )
     known = documents[:100]
     vectors = packaged.encode_documents([f"{title}\n{abstract}" for _, title, abstract in known]).dense

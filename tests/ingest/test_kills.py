@@ -66,9 +66,9 @@ def test_killed_while_encoding_the_library_is_the_same(small_snapshot: Path, tmp
     same(whole, broken)
 
 
-def test_a_killed_replacement_continues(default_library: Path, hybrid_library: Path, tmp_path: Path) -> None:
+def test_a_killed_replacement_continues(default_library: Path, dense_library: Path, tmp_path: Path) -> None:
     """After a kill, an ingest with --restart is continued without --restart."""
-    library = copied(hybrid_library, tmp_path / "library")
+    library = copied(dense_library, tmp_path / "library")
     process = start(SOURCES, library, "--restart")
     wait_until_started(process, library)
     catalog = library / "building" / "catalog.sqlite"

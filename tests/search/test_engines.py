@@ -13,7 +13,6 @@ import pytest
 from rank_bm25 import BM25Okapi
 
 from scholarbase.encoders.bge_m3 import BgeM3Encoder
-from scholarbase.encoders.sentence_transformers import SentenceTransformersEncoder
 from scholarbase.indexes.catalog import FILE_NAME, open_finished
 from scholarbase.indexes.vectors.index import EdgeIndex
 from scholarbase.indexes.vectors.nodes import Nodes
@@ -56,7 +55,7 @@ def learned_library(tmp_path_factory: pytest.TempPathFactory, small_snapshot: Pa
 
 
 @pytest.fixture(scope="module")
-def over_a_server(dense_library: Path, minilm: SentenceTransformersEncoder) -> Iterator[Library]:
+def over_a_server(dense_library: Path) -> Iterator[Library]:
     """The dense library with its vectors on a Qdrant server."""
     _, snapshot = read_manifest(dense_library)
     with qdrant_cluster(2) as cluster:
@@ -66,11 +65,8 @@ def over_a_server(dense_library: Path, minilm: SentenceTransformersEncoder) -> I
         ):
             fill(edge, nodes, "scholarbase", snapshot)
         settings = Settings(qdrant_url=cluster.urls, similarity_floor=False)
-        library = Library.open(dense_library, encoder=minilm, settings=settings)
-        yield library
-        # Not library.close(): it would close the model, which other tests go on using.
-        library._vectors.close()
-        library._catalog.close()
+        with Library.open(dense_library, settings=settings) as library:
+            yield library
 
 
 @pytest.mark.parametrize("filters", FILTERS, ids=["none", "category", "dates", "citations"])

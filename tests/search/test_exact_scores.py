@@ -102,4 +102,4 @@ def test_scores_are_the_same_on_a_server(libraries: list[Library], sample_librar
         fill(libraries[0]._vectors, nodes, "sample", snapshot)
         server = ServerIndex.open(nodes, "sample", snapshot)
         library = stack.enter_context(closing(opened(sample_library, server)))
-        check_equal([libraries[0], library], questions())
+        check_equal([libraries[0], library], questions()[-3:])

@@ -10,7 +10,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,7 +18,7 @@ from scholarbase.errors import TimeLimit
 from scholarbase.ingest.job import ingest
 from scholarbase.models.responses import Facet
 from scholarbase.search.library import Library
-from tests.conftest import serving_in_thread, snapshot_of
+from tests.conftest import snapshot_of
 
 
 def counts(facet: Facet) -> dict[Any, int]:
@@ -170,22 +169,6 @@ def test_all_names_of_a_venue_are_one_value(venues: Library) -> None:
 
 
 # -- HTTP, clients and commands ------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def url(sample: Library) -> Iterator[str]:
-    with serving_in_thread(sample) as address:
-        yield address
-
-
-def test_routes_return_what_the_library_does(sample: Library, url: str) -> None:
-    expected = sample.facets("black holes", category=["hep-th", "gr-qc"], from_="1999", limit=2).to_dict()
-    parameters = {"q": "black holes", "category": "hep-th,gr-qc", "from": "1999", "limit": 2}
-    response = httpx.get(f"{url}/v1/facets", params=parameters)
-    assert response.json() == expected
-    assert "ETag" in response.headers
-    body = {"q": "black holes", "category": ["hep-th", "gr-qc"], "from": "1999", "limit": 2}
-    assert httpx.post(f"{url}/v1/facets", json=body).json() == expected
 
 
 def test_counting_has_a_time_limit(sample_library: Path) -> None:

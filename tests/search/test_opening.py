@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from scholarbase.encoders.sentence_transformers import SentenceTransformersEncoder
 from scholarbase.errors import InvalidRequest
 from scholarbase.extensions import Extension
 from scholarbase.indexes.filters import ResolvedFilters
@@ -94,23 +93,15 @@ class Memory(Extension):
         return {"memory": open_index}
 
 
-@contextmanager
-def opened(path: Path, minilm: SentenceTransformersEncoder, **settings: Any) -> Iterator[Library]:
-    library = Library.open(path, encoder=minilm, settings=load_settings(**settings))
-    yield library
-    # Not library.close(): it would close the model, which other tests go on using.
-    library._vectors.close()
-    library._catalog.close()
-
-
 def test_a_library_is_searched_in_the_index_of_an_extension(
-    extension: Callable[..., None], dense: Library, dense_library: Path, minilm: Any, tmp_path: Path
+    extension: Callable[..., None], dense: Library, dense_library: Path, tmp_path: Path
 ) -> None:
     extension(Memory)
     library = tmp_path / dense.snapshot_id
     copied(dense_library, library)
     vectors = shutil.move(library / "vectors", tmp_path / "vectors")
-    with opened(library, minilm, vector_index=f"memory:{vectors}", similarity_floor=False) as other:
+    settings = load_settings(vector_index=f"memory:{vectors}", similarity_floor=False)
+    with Library.open(library, settings=settings) as other:
         for filters in ({}, {"to": "1993"}, {"from_": "1993-01", "min_citations": 3}):
             for mode in ("sparse", "dense", "hybrid"):
                 asked: dict[str, Any] = {

@@ -232,11 +232,11 @@ def test_walks_go_over_what_was_there(now: Library, then: tuple[str, Library]) -
         }
 
 
-def test_meaning_finds_what_was_there(hybrid: Library, tmp_path: Path) -> None:
+def test_meaning_finds_what_was_there(dense: Library, tmp_path: Path) -> None:
     as_of, day = "1993-06", 19930630
     rows = [row for row in sample_rows("papers") if DAY.keys() & {f"arXiv:{row['externalids']['ArXiv']}"}]
     abstracts = {row["corpusid"]: row["abstract"] for row in sample_rows("abstracts")}
-    held = {hit.paper.id for hit in hybrid.search("theory", mode="dense", exact=True, limit=1000).results}
+    held = {hit.paper.id for hit in dense.search("theory", mode="dense", exact=True, limit=1000).results}
     early = [
         {**row, "abstract": abstracts.get(row["corpusid"])}
         for row in rows
@@ -260,7 +260,7 @@ def test_meaning_finds_what_was_there(hybrid: Library, tmp_path: Path) -> None:
                 if "NOT" in q and way.get("engine") == "feedback":
                     continue
                 asked = {**way, "exact": True, "limit": 1000, "fields": ["title"]}
-                hits, expected = hybrid.search(q, as_of=as_of, **asked), earlier.search(q, **asked)
+                hits, expected = dense.search(q, as_of=as_of, **asked), earlier.search(q, **asked)
                 totals = (expected.total, expected.total_relation)
                 assert (hits.total, hits.total_relation) == totals, (q, way)
                 assert {h.paper.id for h in hits.results} == {h.paper.id for h in expected.results}

@@ -6,16 +6,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import orjson
 import pytest
 
-from scholarbase.client import Client
 from scholarbase.errors import InvalidRequest, LibraryExists, SourceError
 from scholarbase.ingest.job import ingest
 from scholarbase.search import lookup
 from scholarbase.search.library import Library
-from tests.conftest import SAMPLE, run_cli, serving_in_thread
+from tests.conftest import SAMPLE, run_cli
 
 OWN = SAMPLE / "own"
 BIB = (
@@ -106,26 +104,6 @@ def test_similar_papers_and_neighbours_within_a_set(library: Library) -> None:
 def test_a_set_of_another_list_of_ids_is_not_an_id(library: Library) -> None:
     with pytest.raises(InvalidRequest, match="'set:zotero' is not a valid paper id"):
         library.search("strings", exclude_ids=["set:zotero"])
-
-
-def test_sets_over_http(path: Path) -> None:
-    with Library.open(path) as library, serving_in_thread(library, sessions="none") as url:
-        own = library.search("strings", within=["set:shelf"])
-        get = httpx.get(f"{url}/v1/search", params={"q": "strings", "within": "set:shelf"}).json()
-        post = httpx.post(f"{url}/v1/search", json={"q": "strings", "within": ["set:shelf"]}).json()
-        tool = httpx.post(f"{url}/v1/tools/search_papers", json={"query": "strings", "within": ["set:shelf"]})
-        titles = [hit.paper.title for hit in own.results]
-        assert len(titles) == 2
-        assert [hit["paper"]["title"] for hit in get["results"]] == titles
-        assert get["results"] == post["results"]
-        assert tool.status_code == 200, tool.text
-        assert sorted(one["paper"]["title"] for one in tool.json()["results"]) == sorted(titles)
-        with Client(url) as client:
-            assert client.search("strings", within="set:shelf").results == own.results
-        unknown = httpx.get(f"{url}/v1/search", params={"q": "strings", "within": "set:nope"})
-        assert unknown.status_code == 400
-        assert "Its sets: shelf, zotero." in unknown.json()["detail"]
-        assert httpx.get(f"{url}/v1/snapshot").json()["manifest"]["sets"]["shelf"]["papers"] == 2
 
 
 def test_other_sets_are_another_library(tmp_path: Path) -> None:

@@ -21,8 +21,8 @@ from tests.libraries import copied, relist
 
 
 @pytest.fixture
-def hostile(hybrid_library: Path, tmp_path: Path) -> Path:
-    return copied(hybrid_library, tmp_path / "library")
+def hostile(dense_library: Path, tmp_path: Path) -> Path:
+    return copied(dense_library, tmp_path / "library")
 
 
 def write_encoder(library: Path, **fields: object) -> None:
@@ -31,8 +31,8 @@ def write_encoder(library: Path, **fields: object) -> None:
     relist(library)
 
 
-def test_a_library_with_the_packaged_encoder_needs_no_option(hybrid_library: Path) -> None:
-    with Library.open(hybrid_library) as library:
+def test_a_library_with_the_packaged_encoder_needs_no_option(dense_library: Path) -> None:
+    with Library.open(dense_library) as library:
         assert library.search("string theory", mode="dense").results
 
 

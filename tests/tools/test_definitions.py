@@ -91,14 +91,13 @@ def test_strict_schemas_require_every_argument_and_allow_null() -> None:
 
 @pytest.mark.slow
 def test_exclude_seen_is_shown_in_sessions_and_only_modes_of_the_library(
-    sample: Library, dense_library: Path, minilm_folder: Path
+    sample: Library, dense: Library
 ) -> None:
     def search(tools: Any) -> Any:
         return tools.schemas()[0]["function"]["parameters"]["properties"]
 
     assert "mode" not in search(Tools(sample))
-    with Library.open(dense_library, encoder=str(minilm_folder)) as library:
-        assert search(Tools(library))["mode"]["enum"] == ["hybrid", "sparse", "dense"]
+    assert search(Tools(dense))["mode"]["enum"] == ["hybrid", "sparse", "dense"]
     assert "exclude_seen" not in search(Tools(sample))
     assert "exclude_seen" in schemas()[0]["function"]["parameters"]["properties"]
 

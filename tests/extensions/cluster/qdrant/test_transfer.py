@@ -332,14 +332,14 @@ edge.close()
 
 
 @pytest.mark.slow
-def test_a_load_killed_at_ten_instants_is_complete_at_the_end(
+def test_a_load_killed_at_five_instants_is_complete_at_the_end(
     shard: Path, three: tuple[Cluster, Nodes]
 ) -> None:
     cluster, nodes = three
     command = [sys.executable, "-c", LOAD, str(shard), ",".join(cluster.urls), SNAPSHOT]
     random = np.random.default_rng(3)
     sent: list[int] = []
-    for instant in range(10):
+    for instant in range(5):
         process = subprocess.Popen(command)
         kill_at = len(cluster.upserts) + int(random.integers(0, 6)) if instant else 0
 
@@ -358,7 +358,7 @@ def test_a_load_killed_at_ten_instants_is_complete_at_the_end(
     index = ServerIndex.open(nodes, "papers", SNAPSHOT)
     assert index.count(NO_FILTERS) == 340
     assert list(index.ids()) == list(range(1, 341))
-    assert len(set(sent)) > 5  # kills at different places
+    assert len(set(sent)) > 2  # kills at different places
 
 
 @pytest.mark.slow

@@ -309,14 +309,14 @@ def killed(library: Path, folder: Path, last: int) -> subprocess.CompletedProces
 
 
 @pytest.mark.slow
-def test_killed_at_ten_instants_and_resumed(toy: Library, toy_path: Path, tmp_path: Path) -> None:
+def test_killed_at_four_instants_and_resumed(toy: Library, toy_path: Path, tmp_path: Path) -> None:
     whole = killed(toy_path, tmp_path / "whole", 0)
     assert whole.returncode == 0, whole.stderr
     transactions = int(whole.stdout)
     expected = content_of(tmp_path / "whole")
     assert len(expected["decisions"]) > 100
-    for number in range(10):
-        last = 1 + number * (transactions - 1) // 9
+    for number in range(4):
+        last = 1 + number * (transactions - 1) // 3
         folder = tmp_path / str(last)
         assert killed(toy_path, folder, last).returncode == -9
         setup = toy_setup(toy, rewrites=10, sample=4)

@@ -16,7 +16,6 @@ from typing import Any
 
 import pytest
 
-from scholarbase.encoders.sentence_transformers import SentenceTransformersEncoder
 from scholarbase.errors import EvaluationError
 from scholarbase.evaluation.formats import read_queries
 from scholarbase.identifiers import parse
@@ -85,12 +84,11 @@ dense = [0.5, 1.0]
 
 @pytest.fixture(scope="module")
 def swept(
-    tmp_path_factory: pytest.TempPathFactory, questions: Path, dense_library: Path, minilm_folder: Path
+    tmp_path_factory: pytest.TempPathFactory, questions: Path, dense_library: Path
 ) -> tuple[SweepResult, Path]:
     folder = tmp_path_factory.mktemp("swept")
     path = sweep_file(folder, GRID.format(queries=questions))
-    settings = load_settings(encoder=str(minilm_folder))
-    return run_sweep(read_sweep(path, dense_library), folder / "out", settings=settings), folder / "out"
+    return run_sweep(read_sweep(path, dense_library), folder / "out"), folder / "out"
 
 
 def settings_of(point: Point) -> Settings:
@@ -120,13 +118,12 @@ def test_a_point_is_measured_as_the_library_with_its_settings(
     swept: tuple[SweepResult, Path],
     questions: Path,
     dense_library: Path,
-    minilm: SentenceTransformersEncoder,
 ) -> None:
     result, _ = swept
     queries = {query.id: query for query in read_queries(questions).queries}
 
     def mean(point: Point, query_ids: tuple[str, ...]) -> float:
-        library = Library.open(dense_library, encoder=minilm, settings=settings_of(point))
+        library = Library.open(dense_library, settings=settings_of(point))
         values = [
             average_precision(
                 library_results(library, point, queries[i].text, 20),
@@ -134,8 +131,7 @@ def test_a_point_is_measured_as_the_library_with_its_settings(
             )
             for i in query_ids
         ]
-        library._vectors.close()  # not close(), which would close the model too
-        library._catalog.close()
+        library.close()
         return fmean(values)
 
     assert len(result.tune) == 96
@@ -152,8 +148,6 @@ def test_fusion_with_the_librarys_settings_gives_its_hybrid_rankings(
     tmp_path: Path,
     questions: Path,
     dense_library: Path,
-    minilm: SentenceTransformersEncoder,
-    minilm_folder: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # A sweep does not depend on how hybrid searches fuse otherwise.
@@ -166,19 +160,16 @@ def test_fusion_with_the_librarys_settings_gives_its_hybrid_rankings(
     sweep = read_sweep(path, dense_library)
     assert sweep.baseline.engine == "feedback"
     queries = read_queries(questions)
-    part = _search_legs(
-        sweep, queries, tmp_path / "out", load_settings(encoder=str(minilm_folder)), SilentReporter(), None
-    )
+    part = _search_legs(sweep, queries, tmp_path / "out", load_settings(), SilentReporter(), None)
     query_ids = [query.id for query in queries.queries]
     for point in sweep.points:
         fused = _Rankings(part, query_ids, sweep.limit).of(point)
-        library = Library.open(dense_library, encoder=minilm, settings=settings_of(point))
+        library = Library.open(dense_library, settings=settings_of(point))
         for query in queries.queries:
             names = library_results(library, point, query.text, 150)
             expected = library._catalog.resolve([parse(name) for name in names])
             assert list(fused[query.id]) == expected, (point.engine, query.id)
-        library._vectors.close()  # not close(), which would close the model too
-        library._catalog.close()
+        library.close()
 
 
 @pytest.mark.slow
@@ -205,12 +196,11 @@ def test_the_best_is_chosen_on_one_half_and_measured_on_the_other(swept: tuple[S
 
 
 @pytest.mark.slow
-def test_a_finished_sweep_is_not_searched_again(swept: tuple[SweepResult, Path], minilm_folder: Path) -> None:
+def test_a_finished_sweep_is_not_searched_again(swept: tuple[SweepResult, Path]) -> None:
     result, folder = swept
     before = {path: path.stat().st_mtime_ns for path in (folder / "legs").rglob("*.gz")}
     assert before
-    settings = load_settings(encoder=str(minilm_folder))
-    assert run_sweep(result.sweep, folder, settings=settings).to_dict() == result.to_dict()
+    assert run_sweep(result.sweep, folder).to_dict() == result.to_dict()
     assert {path: path.stat().st_mtime_ns for path in (folder / "legs").rglob("*.gz")} == before
 
 
