@@ -39,8 +39,6 @@ STRINGS = "arXiv:hep-th/9301068"
 QUESTION = "two dimensional QCD"
 SIZES = {"phone": (390, 844), "tablet": (800, 1000), "desktop": (1280, 900)}
 SIMILAR = "section[aria-label='Similar papers'] .result"
-LARGE_QUESTION = "neural machine translation with attention"
-"""Has answers in collections of computer science."""
 
 
 @pytest.fixture(scope="module")

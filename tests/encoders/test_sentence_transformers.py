@@ -12,7 +12,6 @@ import pytest
 from scholarbase.encoders.sentence_transformers import SentenceTransformersEncoder
 from scholarbase.errors import EncoderError, MissingExtra
 
-SHARED_DATA = Path(__file__).parents[3] / "shared" / "data"
 TEXTS = [
     "Attention is all you need",
     "We measure the mass of the top quark.",

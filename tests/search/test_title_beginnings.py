@@ -11,8 +11,6 @@ from scholarbase.search.library import Library
 from tests.conftest import arxiv_rows, sample_rows
 
 LEAST_FOUND = 0.95
-RECORDS = 20_000
-"""Records of the shared arXiv file in the library; as many others are not in it."""
 
 
 def beginnings(titles: Sequence[str]) -> list[str]:

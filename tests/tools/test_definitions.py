@@ -19,7 +19,6 @@ from scholarbase.tools import Tools
 from scholarbase.tools.airqa import ACTIONS
 from scholarbase.tools.definitions import RECORDED, TOOLS, schemas, tool_named
 
-QUESTION = "How is two-dimensional QCD related to string theory?"
 SEED = "arXiv:hep-th/9301068"
 NAMES = [
     *("search_papers", "match_titles", "check_references", "get_papers"),

@@ -112,22 +112,6 @@ def test_one_command_makes_an_export_searchable(name: str, tmp_path: Path) -> No
         assert library.paper("10.1109/CVPR.2016.90").id == "DOI:10.1109/cvpr.2016.90"
 
 
-BROKEN_BIB = r"""@article{one,
-  title = {One {\'e}},
-  year = 2001
-}
-
-@article{broken,
-  title = {No closing brace,
-  year = 2001
-
-@article{untitled, year = 2002}
-@article{two, title = {Two}, doi = {10.1000/two}}
-@article{two, title = {Another two}, doi = {10.1000/other}}
-@book without braces
-"""
-
-
 def test_items_behind_a_broken_one_are_read(tmp_path: Path) -> None:
     items = '[\n\t{\n\t\t"id": "a",\n\t\t"title": "A"\n\t},\n\t{\n\t\t"id": "b",,\n\t\t"author": [{}]\n\t},\n'
     path = written(tmp_path / "my.json", items + '\t{\n\t\t"id": "c",\n\t\t"title": "C"\n\t}\n]\n')
