@@ -14,7 +14,14 @@ from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from scholarbase.errors import InvalidRequest
-from scholarbase.models.limits import MAX_GRAPH_WEIGHT, MAX_RERANK_MS, Engine, Fusion
+from scholarbase.models.limits import (
+    MAX_GRAPH_WEIGHT,
+    MAX_RERANK_MS,
+    MAX_TOKENS,
+    MIN_TOKENS,
+    Engine,
+    Fusion,
+)
 from scholarbase.models.qdrant_addresses import read_addresses
 
 PREFIX = "SCHOLARBASE_"
@@ -438,6 +445,19 @@ class Settings(ClientSettings):
         ge=1,
         le=1_000_000,
         description="Requests that may wait in each process; more are rejected with status 503.",
+    )
+    tool_tokens: int = Field(
+        5000,
+        ge=MIN_TOKENS,
+        le=MAX_TOKENS,
+        description="The size of a tool's response in estimated tokens, unless the call has max_tokens.",
+    )
+    response_cache_mb: int = Field(
+        64,
+        ge=0,
+        le=1_000_000,
+        description="The size of the responses that each process keeps in memory for equal requests, in MB; 0 keeps "
+        "none.",
     )
     timeout: float = Field(
         5.0,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 from urllib.parse import parse_qsl
@@ -22,6 +22,7 @@ from scholarbase.api.paths import is_below
 from scholarbase.api.problems import log_failure
 from scholarbase.api.recording import RECORDING, record, record_around, start_recording
 from scholarbase.api.responding import LARGE_BODY, large_response, loads, names_session, reserve
+from scholarbase.api.response_cache import key_of
 from scholarbase.api.session_headers import session_headers
 from scholarbase.errors import InvalidRequest, ScholarBaseError
 from scholarbase.models.checks import as_of_day
@@ -113,6 +114,18 @@ class _Endpoint:
         return self._operation.recorded(DialectRequest(request.path_params, query))
 
 
+@dataclass(frozen=True, slots=True)
+class _Answered:
+    """The answer to a request, and the names of its parameters without an effect."""
+
+    whole: Body
+    ignored: tuple[str, ...]
+
+    @property
+    def body(self) -> bytes:
+        return self.whole.content
+
+
 async def _respond(operation: Operation, prefix: str, request: Request) -> HttpResponse:
     recording: Recording | None = request.scope.get(RECORDING)
     asked = await _parsed(operation, prefix, request)
@@ -128,23 +141,44 @@ async def _respond(operation: Operation, prefix: str, request: Request) -> HttpR
     body: Body
     calls = Calls(held_by(request.scope).library, as_of, request.app.state.admission.load)
 
-    def run(asked: DialectRequest) -> Body:
+    def run(asked: DialectRequest) -> _Answered:
         answer = operation.answer(asked, calls)
-        return answer if isinstance(answer, Body) else Body(orjson.dumps(answer))
+        body = answer if isinstance(answer, Body) else Body(orjson.dumps(answer))
+        return _Answered(body, tuple(asked.ignored))
 
-    def run_again() -> Body:
+    def run_again() -> _Answered:
         calls.begun.clear()  # of an attempt that took too long for the event loop
         return run(asked)
 
     admission, papers = request.app.state.admission, operation.papers
     if not isinstance(papers, int):
         papers = papers(asked)
+    seed = held_by(request.scope).seed
+
+    def key(asked: DialectRequest) -> Hashable:
+        return key_of(seed, "dialect", id(operation), as_of, request=asked)
+
+    async def share(key: Hashable, run: Callable[[], Awaitable[_Answered]]) -> _Answered:
+        # A session records the papers of native calls. An operation without a tool may describe the server.
+        if recording is not None or operation.tool is None:
+            return await run()
+        answered: _Answered = await request.app.state.responses.get(key, run)
+        return answered
+
     if operation.parts is None:
-        body = await admission.execute(run_again, http=request, short=operation.short, papers=papers)
+        one = partial(admission.execute, run_again, http=request, short=operation.short, papers=papers)
+        answers = [await share(key(asked), one)]
+        body = answers[0].whole
     else:
-        runs = [partial(run, part) for part in operation.parts.split(asked)]
-        answers = await admission.execute_parts(runs, http=request, papers=papers)
-        body = Body(operation.parts.join([answer.content for answer in answers]))
+        split = [replace(part, ignored={}) for part in operation.parts.split(asked)]
+        parts = [(key(part), partial(run, part)) for part in split]
+        known = recording is None and all(key in request.app.state.responses for key, _ in parts)
+        answers = await admission.execute_parts(
+            parts, http=request, papers=0 if known else papers, share=share
+        )
+        body = Body(operation.parts.join([answer.body for answer in answers]))
+    for answer in answers:
+        asked.ignore(*answer.ignored)
     headers = dict(body.headers)
     if recording is not None:
         headers |= await _record(recording, calls, body.content)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Coroutine, Hashable, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Hashable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from contextvars import copy_context
@@ -348,21 +348,33 @@ class Admission:
                     return await self._on_loop(work)
             return await self._in_thread(work, http, timeout or self._limit, quick=short or quick)
 
-    async def execute_parts(self, parts: Iterable[Callable[[], T]], *, http: Request, papers: int) -> list[T]:
+    async def execute_parts(
+        self,
+        parts: Iterable[tuple[Hashable, Callable[[], T]]],
+        *,
+        http: Request,
+        papers: int,
+        share: Callable[[Hashable, Callable[[], Awaitable[T]]], Awaitable[T]],
+    ) -> list[T]:
         """Run the parts of one long request in threads, one after the other.
 
         Each part is admitted by itself and has the whole time limit, so other requests run between them. The papers
         are those of all parts, from the first to the end of the response.
 
         Args:
+            parts: the work of each part, and what is equal for parts with the same result.
             http: as in :meth:`execute`.
             papers: the most papers of the response.
+            share: runs a part unless its result is known.
 
         Raises:
             TimeLimit, Busy, Cancelled: as in :meth:`execute`, of the first part that fails.
         """
         async with self._client_of(http, papers):
-            return [await self._in_thread(part, http, self._limit, quick=False) for part in parts]
+            return [
+                await share(key, partial(self._in_thread, work, http, self._limit, quick=False))
+                for key, work in parts
+            ]
 
     @asynccontextmanager
     async def _client_of(self, http: Request, papers: int) -> AsyncIterator[None]:

@@ -27,6 +27,7 @@ from scholarbase.api.holding import Holding, Libraries
 from scholarbase.api.middleware import Requests
 from scholarbase.api.paths import AIRQA_PATH, RETRIEVAL_PATH, TOOLS_PATH
 from scholarbase.api.responding import COMPRESSION
+from scholarbase.api.response_cache import ResponseCache
 from scholarbase.api.routes import about, authors, documents, papers, search
 from scholarbase.api.routes import sessions as session_routes
 from scholarbase.api.routes import tools as tool_routes
@@ -116,7 +117,7 @@ def create_app(
     # Of responses with an entity tag: a cache may store them, and asks the server before each use.
     app.state.cache_control = "private, no-cache" if settings.keys is not None else "no-cache"
     app.state.sessions, app.state.libraries = sessions, libraries
-    app.state.admission = Admission(settings)
+    app.state.admission, app.state.responses = Admission(settings), ResponseCache(settings, registry)
     app.state.readiness = about.ReadinessChecks(libraries.ready)
     # Threads that are not shared with requests.
     app.state.parsing = CapacityLimiter(1)

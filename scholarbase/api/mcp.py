@@ -39,7 +39,7 @@ from scholarbase import __version__
 from scholarbase.api.holding import held_by
 from scholarbase.api.problems import rejection
 from scholarbase.api.recording import record, record_failure, start_recording
-from scholarbase.api.responding import call_of
+from scholarbase.api.responding import call_of, loads
 from scholarbase.api.retrieval import RETRIEVAL_TOOLS, RetrievalTool, retrieval_tool
 from scholarbase.api.session_headers import SESSION, session_headers
 from scholarbase.api.tool_sets import offered as offered_tools
@@ -215,8 +215,8 @@ def over_http(state: Any, *, max_bytes: int, offered: Offered) -> StreamableHTTP
                 await record_failure(recording, arguments, error)
             raise
         if recording is not None:
-            await record(recording, [arguments], response)
-        return response.content, getattr(parsed, "offset", 0) or 0
+            await record(recording, [response.arguments(arguments)], response)
+        return loads(response.body), getattr(parsed, "offset", 0) or 0
 
     async def list_schemas(context: Any) -> list[dict[str, Any]]:
         request: Request = context.request

@@ -12,7 +12,7 @@ import re
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import blake2b
 from typing import Any, Final, TypeVar
@@ -30,11 +30,13 @@ from starlette.types import Scope
 from scholarbase.api import openapi
 from scholarbase.api.holding import HELD, Held
 from scholarbase.api.recording import RECORDING, at_date_of_session, record, respond_in_session, wait_for
+from scholarbase.api.response_cache import key_of
 from scholarbase.api.session_headers import SESSION_HEADERS
 from scholarbase.bibliographies.writing import MEDIA_TYPES
 from scholarbase.errors import InvalidRequest, StorageError
 from scholarbase.indexes import query_syntax
 from scholarbase.indexes.stop_words import STOP_WORDS
+from scholarbase.models.actions import QueryAction
 from scholarbase.models.author_requests import AuthorBatchBody, AuthorBody
 from scholarbase.models.document_requests import PassageSearchBody
 from scholarbase.models.limits import MAX_LIMIT, MAX_NEAR, MAX_REFERENCES, MIN_TITLE_SCORE
@@ -49,6 +51,7 @@ from scholarbase.models.requests import (
 )
 from scholarbase.models.responses import Response
 from scholarbase.models.sets import is_set
+from scholarbase.models.sql import SqlBody
 from scholarbase.search.exclusions import may_exclude
 from scholarbase.search.library import Library
 from scholarbase.sessions.recording import WRITE_SECONDS, Recording
@@ -95,7 +98,7 @@ class Call:
         response: what ``run`` returns; bytes if it is not JSON.
         tool: the tool as whose call a session records it; without it none is recorded.
         arguments: the arguments of each recorded call; by default those of the tool for the request.
-        compact: return each paper's authors as one string.
+        compact: return each paper's authors as one string, and cut a response to the default size of tools.
         media_type: that of the response.
         check_settings: raises an error if the server's settings do not allow the call.
     """
@@ -112,8 +115,6 @@ class Call:
     async def respond(self, http: HttpRequest, request: Any) -> HttpResponse:
         """Run a call, and record it in the session of the HTTP request.
 
-        A JSON response without a session and ``max_tokens`` is encoded as it is.
-
         Raises:
             InvalidRequest: the session or the server's limits do not allow the request.
             BudgetExhausted: a limit of the session is reached.
@@ -124,47 +125,65 @@ class Call:
         if self.tool is None and names_session(scope["headers"]):
             request = await at_date_of_session(http, request)
         library: Library = scope[HELD].library
-        values = vars(request)
-        has_budget = values.get("rerank") and (values["rerank_ms"] or library.settings.rerank_ms)
-        if values.get("partial") or has_budget:
-            scope[PARTIAL] = True
         recording: Recording | None = scope.get(RECORDING)
-        if recording is None and not self._is_changed(request) and not _excludes_seen(request):
-            body = await self._execute(http, library, request, lambda: _json(self.run(library, request)))
-            return await large_response(http, body, self.media_type)
         arguments: Sequence[Mapping[str, Any]] = ()
         if recording is not None and self.tool is not None:
             arguments = self.arguments(request) if self.arguments else [self.tool.arguments_for(request)]
             recording.set_request(arguments, request)
         response = await self.make_response(http, library, request, recording)
-        headers = await record(recording, arguments, response) if recording is not None else None
-        return await large_response(http, response.body, _MEDIA_TYPES[response.form], headers)
+        headers = None
+        if recording is not None:
+            headers = await record(recording, [response.arguments(one) for one in arguments], response)
+        media_type = _MEDIA_TYPES[response.form] if self._is_changed(request) else self.media_type
+        return await large_response(http, response.body, media_type, headers)
 
     async def make_response(
         self, http: HttpRequest, library: Library, request: Any, recording: Recording | None
     ) -> CallResponse:
-        """The response to a call in the size and format of its request, under the limits of its session. Raises as
-        :meth:`respond`."""
+        """The response to a call in the size and format of its request, under the limits of its session. Its
+        ``content`` is empty.
+
+        An equal request may have been answered before. Calls whose response depends on the session besides its date,
+        or on time, run anew. Raises as :meth:`respond`.
+        """
+        scope, values = http.scope, vars(request)
+        has_budget = values.get("rerank") and (values["rerank_ms"] or library.settings.rerank_ms)
+        if values.get("partial") or has_budget:
+            scope[PARTIAL] = True
         seen = _excludes_seen(request)
+        depends = seen or PARTIAL in scope or isinstance(request, SqlBody | QueryAction)
         if recording is not None:
-            recording.set_request([vars(request)], request)
+            recording.set_request([values], request)
             await reserve(recording, seen)
-        is_limited = recording is None or bool(recording.session.limits)
+            depends = depends or bool(recording.session.limits) or "searches" in values
+        if depends:
+            return await self._execute(
+                http, library, request, lambda: self._respond(library, request, recording)
+            )
+        request = apply_session(library, request, recording)
+        key = key_of(scope[HELD].seed, self.run, self.compact, type(request), request=vars(request))
+        response: CallResponse = await http.app.state.responses.get(
+            key, lambda: self._execute(http, library, request, lambda: self._respond(library, request, None))
+        )
+        if recording is not None and not response.returned:
+            return unchanged_response(response.body)
+        return response
 
-        def run() -> CallResponse:
-            if not (is_limited or self._is_changed(request) or seen) and "searches" not in vars(request):
-                return unchanged_response(
-                    _json(self.run(library, apply_session(library, request, recording)))
-                )
+    def _respond(self, library: Library, request: Any, recording: Recording | None) -> CallResponse:
+        """Run a call. The papers of a response that is encoded as it is are not read."""
+        if recording is None and not self._is_changed(request) and not _excludes_seen(request):
+            return CallResponse({}, _json(self.run(library, request)), "json", ())
 
-            def as_dict(changed: Any) -> dict[str, Any]:
-                response = self.run(library, changed)
-                assert isinstance(response, Response)  # images have no size or format
-                return response.to_dict()
+        def as_dict(changed: Any) -> dict[str, Any]:
+            response = self.run(library, changed)
+            assert isinstance(response, Response)  # images have no size or format
+            return response.to_dict()
 
-            return make_response(library, request, as_dict, recording, compact=self.compact)
-
-        return await self._execute(http, library, request, run)
+        tokens = library.settings.tool_tokens if self.compact else None
+        response = make_response(
+            library, request, as_dict, recording, compact=self.compact, tool_tokens=tokens
+        )
+        return replace(response, content={})
 
     def _execute(
         self, http: HttpRequest, library: Library, request: Any, work: Callable[[], T]
@@ -194,7 +213,7 @@ class Call:
 def call_of(tool: Tool, arguments: Mapping[str, Any] | None = None) -> Call:
     """A tool call by name, recorded with ``arguments``."""
     recorded = [arguments or {}]
-    return Call(tool.run, tool.request, Response, tool, lambda _: recorded, compact=True)
+    return Call(tool.run_for_model, tool.request, Response, tool, lambda _: recorded, compact=True)
 
 
 def names_session(headers: Iterable[tuple[bytes, bytes]]) -> bool:

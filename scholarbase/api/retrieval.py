@@ -27,9 +27,9 @@ FETCH_FIELDS: Final = [
     *("title", "abstract", "authors", "year", "publication_date", "venue", "categories", "citation_count"),
     *("external_ids", "url"),
 ]
-FETCH_TOKENS: Final = 10_000
-"""The size of a text in one response, about 35,000 characters."""
-MAX_SECTIONS: Final = 100
+FETCH_TOKENS: Final = 3_500
+"""The size of a text in one response, about 12,000 characters."""
+MAX_SECTIONS: Final = 50
 """Sections that the end of a cut text names."""
 _METADATA: Final = ("authors", "year", "publication_date", "venue", "citation_count")
 _TEXT: Final = {"type": "string"}

@@ -223,6 +223,6 @@ def _list(name: str, text: str) -> list[Any]:
             return [text]
     parts = [part.strip() for part in text.split(",")]
     # Phrases, titles, venues and DOIs may contain commas.
-    if name in COMMA_SEPARATED or (name in _IDS and not is_id(text) and all(map(is_id, parts))):
+    if name in COMMA_SEPARATED or (name in _IDS and not is_id(text)):
         return parts
     return [text]

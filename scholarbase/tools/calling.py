@@ -153,7 +153,7 @@ class Tools:
         if self.session is None or self._store is None:
             if parent is not None or round is not None:
                 raise InvalidRequest("A parent or a round needs a session: give one to Tools.")
-            return call_tool(library, tool, tool.canonical(arguments))
+            return call_tool(library, tool, tool.canonical(arguments), for_model=True)
         recording = Recording(
             session=self._store.find(self.session, self._owner),
             tool=tool.name,
@@ -174,11 +174,13 @@ def call_recorded(
         seen = bool(arguments.get("exclude_seen"))
         if recording.needs_budget(seen):
             recording.budget = wait_for(recording.reserve(seen), BUDGET_SECONDS)
-        response = call_tool(library, tool, arguments, recording)
+        response = call_tool(library, tool, arguments, recording, for_model=True)
     except Exception as error:
         _wait_written(recording.record_failure(_object(arguments), error), WRITE_SECONDS)
         raise
-    _wait_written(recording.record([(arguments, response.returned[0])]), recording.write_seconds)
+    _wait_written(
+        recording.record([(response.arguments(arguments), response.returned[0])]), recording.write_seconds
+    )
     return response
 
 
@@ -189,12 +191,19 @@ def call_tool(
     call: SessionCall | None = None,
     *,
     form: Callable[[dict[str, Any]], dict[str, Any]] = dict,
+    for_model: bool = False,
 ) -> CallResponse:
     """Call a tool, or what is recorded as one, with ``canonical`` arguments. ``form`` changes the response's JSON
-    before it is cut to a size. Raises as ``Tools.call``."""
+    before it is cut to a size; ``for_model`` applies the default size. Raises as ``Tools.call``."""
     request = tool.parse(arguments)
+    run = tool.run_for_model if for_model else tool.run
     return make_response(
-        library, request, lambda changed: form(tool.run(library, changed).to_dict()), call, compact=True
+        library,
+        request,
+        lambda changed: form(run(library, changed).to_dict()),
+        call,
+        compact=True,
+        tool_tokens=library.settings.tool_tokens if for_model else None,
     )
 
 

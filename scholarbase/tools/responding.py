@@ -33,7 +33,7 @@ class CallResponse:
 
     ``content`` is its JSON, empty where only the bytes were made; ``body`` is its bytes in the ``form`` of the request;
     ``returned`` has the papers of the call, or of each search of a batch; ``remaining`` is what the session's budgets
-    have left.
+    have left. ``cut_to`` is the default size that a tool's response was cut to.
     """
 
     content: dict[str, Any]
@@ -41,6 +41,11 @@ class CallResponse:
     form: str
     returned: Sequence[ReturnedPapers]
     remaining: Mapping[str, int] = field(default_factory=dict)
+    cut_to: int | None = None
+
+    def arguments(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The arguments that return the same papers whatever the default size."""
+        return arguments if self.cut_to is None else {**arguments, "max_tokens": self.cut_to}
 
 
 def apply_session(library: Library, request: BaseModel, call: SessionCall | None) -> BaseModel:
@@ -90,6 +95,7 @@ def make_response(
     call: SessionCall | None = None,
     *,
     compact: bool = False,
+    tool_tokens: int | None = None,
 ) -> CallResponse:
     """Run a request and encode its response.
 
@@ -97,6 +103,8 @@ def make_response(
         run: returns the JSON of the response to a request.
         call: the call in its session, with its budget.
         compact: join each paper's authors into one string, whatever the size; not in a bibliography.
+        tool_tokens: cut a larger response to this size if the request has no ``max_tokens``, but not a bibliography or
+            an image.
 
     Raises:
         InvalidRequest: ``max_tokens`` is too small. Whatever ``run`` raises.
@@ -113,6 +121,9 @@ def make_response(
     parts: Sequence[Any] = searches or (request,)
     offsets: list[int] = [getattr(part, "offset", 0) or 0 for part in parts]
     room = max_tokens and _room(max_tokens, len(searches), limited=limited)
+    most = None
+    if tool_tokens is not None and max_tokens is None and form not in MEDIA_TYPES:
+        most = tool_tokens - (BUDGET_TOKENS if limited else 0)
     sized: list[dict[str, Any]] = []
     content: dict[str, Any] = {}
     for step in _steps(request, call):
@@ -121,9 +132,7 @@ def make_response(
         begin, end = len(sized), len(sized) + len(results)
         try:
             done = [
-                _sized(
-                    result, offset, room, form == "text", compact, bool(getattr(part, "exclude_seen", False))
-                )
+                _sized(result, offset, room, form, compact, bool(getattr(part, "exclude_seen", False)), most)
                 for result, offset, part in zip(results, offsets[begin:end], parts[begin:end], strict=True)
             ]
         except InvalidRequest as error:
@@ -153,7 +162,8 @@ def make_response(
         body = _encoded(
             content := {**content, "budget": remaining}, form, offsets if searches else offsets[0]
         )
-    return CallResponse(content, body, form, returned, remaining)
+    cut_to = tool_tokens if most is not None and "tokens" in sized[0] else None
+    return CallResponse(content, body, form, returned, remaining, cut_to)
 
 
 def unchanged_response(body: bytes) -> CallResponse:
@@ -198,16 +208,26 @@ def _steps(request: BaseModel, call: SessionCall | None) -> list[BaseModel]:
 
 
 def _sized(
-    content: dict[str, Any], offset: int, room: int | None, is_text: bool, compact: bool, excludes_seen: bool
+    content: dict[str, Any],
+    offset: int,
+    room: int | None,
+    form: str,
+    compact: bool,
+    excludes_seen: bool,
+    most: int | None,
 ) -> dict[str, Any]:
+    """A response in ``room`` tokens, or if it has more than ``most``, in these."""
     if is_unfinished(content):
         return content
     if excludes_seen and content.get("next_offset") is not None:
         # The next call excludes the papers of this one, so its first results are at the same offset.
         content = {**content, "next_offset": offset}
-    if room is not None:
-        return fit_response(content, room, offset=offset, text=is_text, same_offset=excludes_seen)
-    return _compact(content) if compact else content
+    if room is None:
+        whole = _compact(content) if compact else content
+        if most is None or "image" in content or estimate_tokens(_encoded(whole, form, offset)) <= most:
+            return whole
+        room = most
+    return fit_response(content, room, offset=offset, text=form == "text", same_offset=excludes_seen)
 
 
 def _encoded(content: dict[str, Any], form: str, offset: int | Sequence[int]) -> bytes:

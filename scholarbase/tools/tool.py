@@ -8,9 +8,9 @@ from typing import Any, get_args
 
 from scholarbase.indexes import query_syntax
 from scholarbase.models.limits import MODES, Mode, Syntax
-from scholarbase.models.papers import PAPER_FIELDS
+from scholarbase.models.papers import PAPER_FIELDS, Paper
 from scholarbase.models.requests import Request
-from scholarbase.models.responses import Response
+from scholarbase.models.responses import PaperBatchResponse, Response
 from scholarbase.search.library import Library
 from scholarbase.tools import arguments as written
 
@@ -58,6 +58,19 @@ class Tool:
             InvalidRequest: an argument is missing or invalid.
         """
         return self.request.parse({**self.defaults, **arguments}, kind="argument")
+
+    def run_for_model(self, library: Library, request: Any) -> Response:
+        """Run a request of a model, for which a batch of ids without a paper is an error.
+
+        Raises:
+            PaperNotFound, InvalidRequest: no id is in the library. Other errors of ``run``.
+        """
+        response = self.run(library, request)
+        if isinstance(response, PaperBatchResponse) and not any(
+            isinstance(one, Paper) for one in response.results
+        ):
+            library.lookup.ids(request.ids, request.as_of)
+        return response
 
     def arguments_for(self, request: Request, **also: Any) -> dict[str, Any]:
         """The arguments of this tool that return the same papers as a native request.

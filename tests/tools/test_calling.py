@@ -14,8 +14,11 @@ from scholarbase.responses.sizing import estimate_tokens
 from scholarbase.search.library import Library
 from scholarbase.sessions.session import Limits, Session
 from scholarbase.sessions.store import SessionStore
+from scholarbase.settings import load_settings
 from scholarbase.tools import Tools
+from scholarbase.tools.definitions import TOOLS
 from tests.conftest import serving_in_thread
+from tests.fulltexts import GRAPHS
 from tests.sessions.agents import wait_recorded
 
 QUESTION = "How is two-dimensional QCD related to string theory?"
@@ -56,7 +59,15 @@ def test_a_malformed_id_of_a_batch_has_its_own_error(sample: Library, server: st
     assert missing is None
     lines = Tools(sample).call_as_text("get_papers", arguments).splitlines()
     assert any(line.startswith("2. ") and "'not an id'" in line for line in lines)
-    assert Tools(sample).call("get_papers", {"ids": ["no id"]})["results"][0]["paper_id"] == "no id"
+
+
+def test_a_batch_without_a_paper_is_an_error(sample: Library, server: str) -> None:
+    with Client(server) as client:
+        for source in (client, sample):
+            with pytest.raises(PaperNotFound, match=r"'arXiv:2001.00001', 'arXiv:2001.00002'"):
+                Tools(source).call("get_papers", {"ids": "arXiv:2001.00001, arXiv:2001.00002"})
+            with pytest.raises(InvalidRequest, match="'no id'"):
+                Tools(source).call("get_papers", {"ids": ["no id"]})
 
 
 def test_authors_are_one_line_and_fields_few(sample: Library) -> None:
@@ -71,6 +82,44 @@ def test_an_answer_keeps_its_size(sample: Library) -> None:
     for size in (300, 1000, 4000):
         content = Tools(sample).call("search_papers", {"q": QUESTION, "limit": 200, "max_tokens": size})
         assert estimate_tokens(json.dumps(content, separators=(",", ":"), ensure_ascii=False)) <= size
+
+
+def test_every_tool_has_a_default_size(sample: Library, full_text_library: Path) -> None:
+    """The largest response of each tool without ``max_tokens``."""
+    hits = sample.search("string", limit=1000).results
+    ids = [hit.paper.id for hit in hits]
+    references = "\n\n".join(hit.paper.title or "x" for hit in hits[:300])
+    largest: dict[str, list[dict[str, Any]]] = {
+        "search_papers": [{"q": "string", "limit": 1000, "fields": "all"}, {"q": "string", "limit": 1000}],
+        "match_titles": [{"titles": ["String theory"] * 100, "limit": 20, "min_score": 0.1}],
+        "check_references": [{"references": references}],
+        "get_papers": [{"ids": ids}, {"ids": ids[:20], "fields": ["abstract", "external_ids", "authors"]}],
+        "get_citations": [{"paper_id": SEED, "limit": 1000}],
+        "get_references": [{"paper_id": SEED, "limit": 1000}],
+        "expand_papers": [{"seeds": ids[:100], "limit": 1000}],
+    }
+    of_texts: dict[str, list[dict[str, Any]]] = {
+        "search_passages": [{"q": "vertices", "limit": 100}],
+        "read_paper": [
+            {"paper_id": GRAPHS, **part} for part in ({"offset": 0}, {"find": "graph"}, {"q": "colours"})
+        ],
+    }
+    assert {*largest, *of_texts} == {tool.name for tool in TOOLS}
+    small = Library.open(full_text_library, settings=load_settings(tool_tokens=900))
+    with small:
+        for library, size, calls in ((sample, 5000, largest), (small, 900, of_texts)):
+            tools = Tools(library)
+            for name, arguments in ((name, one) for name, some in calls.items() for one in some):
+                content, text = tools.call(name, arguments), tools.call_as_text(name, arguments)
+                tokens = estimate_tokens(json.dumps(content, separators=(",", ":"), ensure_ascii=False))
+                print(f"{name}: {tokens} tokens of JSON, {estimate_tokens(text)} of text")
+                assert size // 4 < tokens <= size
+                assert estimate_tokens(text) <= size
+                assert {"tokens": 0} | content == {"tokens": 0} | tools.call(
+                    name, {**arguments, "max_tokens": content.get("tokens") and size}
+                )
+                if "tokens" in content:
+                    assert "how" in content.get("left_out", {}) or content["next_offset"]
 
 
 def test_what_is_wrong_is_raised_and_kept(sample: Library, tmp_path: Path) -> None:

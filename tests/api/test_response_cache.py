@@ -1,0 +1,147 @@
+"""Equal requests: one runs, and the others have its response, whose bytes are those of a server without a cache."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import Any
+
+import httpx
+import pytest
+from prometheus_client import CollectorRegistry
+
+from scholarbase.api.response_cache import ResponseCache, key_of
+from scholarbase.errors import Busy, InvalidRequest
+from scholarbase.search.library import Library
+from scholarbase.settings import load_settings
+from scholarbase.tools.responding import CallResponse
+from tests.conftest import serving_in_thread
+
+SEED = "arXiv:hep-th/9301068"
+REQUESTS: tuple[tuple[str, str, Any], ...] = (
+    ("GET", "/v1/search?q=string+theory", None),
+    ("GET", "/v1/search?q=string+theory&format=text", None),
+    ("GET", "/v1/search?q=string+theory&format=bibtex", None),
+    ("POST", "/v1/search", {"q": "string theory", "limit": 300}),
+    ("POST", "/v1/search", {"q": "string theory", "max_tokens": 700}),
+    ("POST", "/v1/search/batch", {"searches": [{"q": "strings"}, {"q": "branes"}]}),
+    ("GET", f"/v1/papers/{SEED}", None),
+    ("GET", f"/v1/papers/{SEED}/citations", None),
+    ("POST", "/v1/tools/search_papers", {"q": "string theory", "limit": 300}),
+    ("POST", "/v1/tools/search_papers", {"q": "string theory", "format": "text"}),
+    ("POST", "/v1/tools/get_papers", {"ids": SEED}),
+    ("POST", "/v1/tools/expand_papers", {"seeds": [SEED]}),
+    ("POST", "/retrieve", {"queries": ["string theory", "branes", "string theory"], "topk": 2}),
+    ("POST", "/retrieve", {"queries": ["string theory"], "topk": 2, "return_scores": True, "other": 1}),
+)
+
+
+def counts(url: str) -> dict[str, int]:
+    text = httpx.get(f"{url}/metrics").text
+    found = re.findall(r'scholarbase_response_cache_total{result="(\w+)"} (\d+)', text)
+    return {name: int(number) for name, number in found}
+
+
+def test_kept_responses_have_the_bytes_of_others(sample: Library) -> None:
+    with (
+        serving_in_thread(sample, response_cache_mb=0) as plain,
+        serving_in_thread(sample) as caching,
+        httpx.Client() as client,
+    ):
+        for method, path, body in REQUESTS:
+            for session in ("", "a", "b"):
+                headers = {"X-ScholarBase-Session": session} if session else {}
+                expected, *others = (
+                    client.request(method, url + path, json=body, headers=headers)
+                    for url in (plain, caching, caching)
+                )
+                assert expected.status_code == 200, expected.text
+                for one in others:
+                    assert one.content == expected.content, path
+                    for name in ("etag", "content-type", "x-scholarbase-ignored"):
+                        assert one.headers.get(name) == expected.headers.get(name)
+        assert counts(plain)["hit"] == 0
+        assert counts(caching)["hit"] >= 3 * len(REQUESTS)
+        calls = [client.get(f"{url}/v1/sessions/a/trajectory").text for url in (plain, caching)]
+        ids = [re.findall(r'"ids":\[.*?\]', text) for text in calls]
+        assert ids[0] == ids[1][::2]
+        assert ids[0] == ids[1][1::2]
+
+
+def test_what_a_session_has_seen_is_not_kept(sample: Library) -> None:
+    with serving_in_thread(sample) as url, httpx.Client(headers={"X-ScholarBase-Session": "seen"}) as client:
+        pages = [
+            client.post(f"{url}/v1/search", json={"q": "string theory", "exclude_seen": True}).json()[
+                "results"
+            ]
+            for _ in range(2)
+        ]
+    first, second = ({hit["paper"]["id"] for hit in page} for page in pages)
+    assert first
+    assert not first & second
+
+
+def response(body: bytes) -> CallResponse:
+    return CallResponse({}, body, "json", ())
+
+
+def test_equal_requests_run_once_and_failures_are_shared_but_not_kept() -> None:
+    async def main() -> None:
+        cache = ResponseCache(load_settings(), CollectorRegistry())
+        runs: list[str] = []
+
+        async def run(outcome: CallResponse | Exception) -> CallResponse:
+            runs.append("run")
+            await asyncio.sleep(0.01)
+            if isinstance(outcome, Exception):
+                raise outcome
+            return outcome
+
+        async def all_of(key: str, *outcomes: CallResponse | Exception) -> list[Any]:
+            runs.clear()
+            calls = [cache.get(key, lambda one=one: run(one)) for one in outcomes]  # type: ignore[misc]
+            return await asyncio.gather(*calls, return_exceptions=True)
+
+        same = response(b"same")
+        assert await all_of("a", same, same, same) == [same] * 3
+        assert runs == ["run"]
+        assert await all_of("a", response(b"other")) == [same]
+        assert runs == []
+        invalid = InvalidRequest("no")
+        assert await all_of("b", invalid, same, same) == [invalid] * 3
+        assert await all_of("b", same) == [same]
+        # One that is refused says nothing about those of other clients.
+        full = Busy("full")
+        assert await all_of("c", full, same, same) == [full, same, same]
+        assert runs == ["run"] * 2
+        task = asyncio.create_task(cache.get("d", lambda: run(same)))
+        other = asyncio.create_task(cache.get("d", lambda: run(same)))
+        await asyncio.sleep(0)
+        task.cancel()
+        assert await other == same
+
+    asyncio.run(main())
+
+
+def test_the_size_is_bounded() -> None:
+    async def main() -> None:
+        cache = ResponseCache(load_settings(response_cache_mb=1), CollectorRegistry())
+
+        async def run(size: int) -> CallResponse:
+            return response(b"x" * size)
+
+        for number in range(100):
+            await cache.get(number, lambda: run(2**16))
+        assert [number for number in range(100) if number in cache] == list(range(85, 100))
+        await cache.get("large", lambda: run(2**21))
+        assert "large" not in cache
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("other", [{"limit": 1.0}, {"limit": True}, {"limit": "1"}, {"limit": 2}, {"l": 1}])
+def test_different_requests_have_different_keys(other: dict[str, Any]) -> None:
+    key = key_of(b"seed", "search", request={"limit": 1})
+    assert key == key_of(b"seed", "search", request={"limit": 1})
+    assert key != key_of(b"seed", "search", request=other)
+    assert key != key_of(b"seed", "other", request={"limit": 1})
