@@ -16,26 +16,13 @@ from urllib.parse import urlsplit
 
 import anyio
 from anyio import to_thread
-from mcp import MCPError
-from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
-from mcp_types import (
-    INVALID_PARAMS,
-    CallToolRequestParams,
-    CallToolResult,
-    ImageContent,
-    ListToolsResult,
-    PaginatedRequestParams,
-    TextContent,
-    ToolAnnotations,
-)
-from mcp_types import Tool as McpTool
 from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
-from scholarbase import __version__
+from scholarbase.api import mcp_sdk
 from scholarbase.api.holding import held_by
 from scholarbase.api.problems import rejection
 from scholarbase.api.recording import record, record_failure, start_recording
@@ -50,7 +37,6 @@ from scholarbase.errors import (
     InvalidRequest,
     MethodNotAllowed,
     ScholarBaseError,
-    ToolNotFound,
 )
 from scholarbase.http import is_loopback
 from scholarbase.models.limits import ToolSet
@@ -81,32 +67,21 @@ INSTRUCTIONS: Final[Mapping[Offered, str]] = {
     "retrieval": "A local library of papers. Find papers with search, then read them with fetch. An empty list means "
     "that nothing matched.",
 }
+_ANNOTATIONS: Final = {"readOnlyHint": True, "openWorldHint": False}
 SESSION_META: Final = "scholarbase/session"
 PARENT_META: Final = "scholarbase/parent"
 ROUND_META: Final = "scholarbase/round"
 
 
-def server_of(call: Call, list_schemas: ListSchemas, *, max_bytes: int, offered: Offered) -> Server[Any]:
+def server_of(call: Call, list_schemas: ListSchemas, *, max_bytes: int, offered: Offered) -> Any:
     """An MCP server of a set of tools, or of those of :mod:`scholarbase.api.retrieval`, that lists its tools with
     ``list_schemas`` and runs them with ``call``.
     """
-    retrieval = offered == "retrieval"
 
-    async def list_tools(context: Any, params: PaginatedRequestParams | None) -> ListToolsResult:
-        annotations = ToolAnnotations(read_only_hint=True, open_world_hint=False)
-        listed = [tool.schema() for tool in RETRIEVAL_TOOLS.values()]
-        return ListToolsResult(
-            tools=[
-                McpTool(
-                    name=tool["name"],
-                    description=tool["description"],
-                    input_schema=tool["inputSchema"],
-                    output_schema=tool.get("outputSchema"),
-                    annotations=annotations,
-                )
-                for tool in (listed if retrieval else await list_schemas(context))
-            ]
-        )
+    async def list_tools(context: Any) -> list[dict[str, Any]]:
+        retrieval = [tool.schema() for tool in RETRIEVAL_TOOLS.values()]
+        listed = retrieval if offered == "retrieval" else await list_schemas(context)
+        return [{**tool, "annotations": _ANNOTATIONS} for tool in listed]
 
     async def retrieve(context: Any, tool: RetrievalTool, text: str) -> dict[str, Any]:
         async def native(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -116,12 +91,8 @@ def server_of(call: Call, list_schemas: ListSchemas, *, max_bytes: int, offered:
         has_texts = any(one["name"] == "read_paper" for one in await list_schemas(context))
         return await tool.run(native, text, has_texts)
 
-    async def call_tool(context: Any, params: CallToolRequestParams) -> CallToolResult:
-        arguments = dict(params.arguments or {})
-        try:
-            tool = retrieval_tool(params.name) if offered == "retrieval" else tool_named(params.name, offered)
-        except ToolNotFound as error:
-            raise MCPError(INVALID_PARAMS, str(error)) from error
+    async def call_tool(context: Any, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        tool = retrieval_tool(name) if offered == "retrieval" else tool_named(name, offered)
         try:
             _check_size(arguments, max_bytes)
             if isinstance(tool, RetrievalTool):
@@ -132,27 +103,25 @@ def server_of(call: Call, list_schemas: ListSchemas, *, max_bytes: int, offered:
                 text = as_text(content, offset=offset)
         except ScholarBaseError as error:
             if error.public is not None:
-                log.error("%s: %s", params.name, error)
+                log.error("%s: %s", name, error)
             return _tool_error(error)
         except Exception:
-            log.exception("%s failed", params.name)
+            log.exception("%s failed", name)
             return _tool_error(
                 ScholarBaseError("An unexpected error occurred. The server's log has the details.")
             )
-        parts: list[Any] = [TextContent(type="text", text=text)]
+        parts = [_text(text)]
         if content.get("image") is not None:
-            image = ImageContent(type="image", data=content.pop("image"), mime_type=content["media_type"])
-            parts.append(image)
+            media_type = content["media_type"]
+            parts.append({"type": "image", "data": content.pop("image"), "mimeType": media_type})
         failed = content.get("error_type") is not None  # an action, whose errors are observations
-        return CallToolResult(content=parts, structured_content=content, is_error=failed)
+        return {"content": parts, "structuredContent": content, "isError": failed}
 
-    return Server(
-        "scholarbase",
-        version=__version__,
-        instructions=INSTRUCTIONS[offered],
-        on_list_tools=list_tools,
-        on_call_tool=call_tool,
-    )
+    return mcp_sdk.new_server(INSTRUCTIONS[offered], list_tools, call_tool)
+
+
+def _text(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": text}
 
 
 def _check_size(arguments: Mapping[str, Any], max_bytes: int) -> None:
@@ -170,17 +139,15 @@ def _check_format(arguments: Mapping[str, Any]) -> None:
         )
 
 
-def _tool_error(error: ScholarBaseError) -> CallToolResult:
+def _tool_error(error: ScholarBaseError) -> dict[str, Any]:
     about = {"title": error.title, "status": error.status, "detail": error.for_clients}
-    return CallToolResult(
-        content=[TextContent(type="text", text=error.for_clients)], structured_content=about, is_error=True
-    )
+    return {"content": [_text(error.for_clients)], "structuredContent": about, "isError": True}
 
 
 def over_http(state: Any, *, max_bytes: int, offered: Offered) -> StreamableHTTPSessionManager:
     """Streamable HTTP for the application with this state.
 
-    Stateless, so that every worker can handle every request. A call names its session in the headers of the native
+    A call names its session in the headers of the native
     routes, or in its ``_meta``.
     """
     tool_set = _set_of(offered)
@@ -230,12 +197,7 @@ def over_http(state: Any, *, max_bytes: int, offered: Offered) -> StreamableHTTP
             tools=offered_tools(tool_set, state.settings),
         )
 
-    return StreamableHTTPSessionManager(
-        server_of(call, list_schemas, max_bytes=max_bytes, offered=offered),
-        json_response=True,
-        stateless=True,
-        max_request_body_size=1 << 62,  # BodyLimit applies first
-    )
+    return mcp_sdk.over_http(server_of(call, list_schemas, max_bytes=max_bytes, offered=offered))
 
 
 def _set_of(offered: Offered) -> ToolSet:

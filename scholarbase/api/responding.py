@@ -161,7 +161,9 @@ class Call:
                 http, library, request, lambda: self._respond(library, request, recording)
             )
         request = apply_session(library, request, recording)
-        key = key_of(scope[HELD].seed, self.run, self.compact, type(request), request=vars(request))
+        key = key_of(
+            scope[HELD].seed, self.run, self.compact, type(request).__qualname__, request=vars(request)
+        )
         response: CallResponse = await http.app.state.responses.get(
             key, lambda: self._execute(http, library, request, lambda: self._respond(library, request, None))
         )
