@@ -160,7 +160,8 @@ class Call:
             return await self._execute(
                 http, library, request, lambda: self._respond(library, request, recording)
             )
-        request = apply_session(library, request, recording)
+        if recording is not None:
+            request = apply_session(library, request, recording)
         key = key_of(
             scope[HELD].seed, self.run, self.compact, type(request).__qualname__, request=vars(request)
         )
