@@ -29,8 +29,8 @@ def test_a_hybrid_search_enters_few_modules_and_few_classes_pass(default_library
     assert modules <= 24, done.stdout
     # The catalogue and its pool are read for titles, for the words of the query, for those of the first papers and for
     # the results. The response passes the middleware again, and threads and the event loop call admission and the
-    # function that encodes the response, which the cache keeps. Both legs search for the words of the query in their searchable form, whether
-    # it excludes something is asked twice, a long statement asks for the deadline, and the citation graph reads
-    # the catalogue and is fused last.
+    # function that encodes the response, which the cache keeps. Both legs search for the words of the query in their
+    # searchable form, whether it excludes something is asked twice, a long statement asks for the deadline, and the
+    # citation graph reads the catalogue and is fused last.
     assert again <= 12, done.stdout
     assert classes <= 13, done.stdout
