@@ -29,7 +29,10 @@ MAX_PHRASE_WORDS: Final = 4
 """Words of a common phrase. More than ten titles contain *attention is all you need*, but it names a paper."""
 COMMON_TITLES: Final = 10
 """Titles that contain a common phrase. Of 3,000 arXiv papers no title was one, of the 2,440 of the sample four were."""
-_SUBTITLE: Final = re.compile(r":\s|(?<=[^\W\d]):(?=[^\W\d])|\s(?:-{1,3}|\u2013)\s|\u2014|[?!]\s")
+_SUBTITLE: Final = re.compile(
+    r"[:?!\s\u2014](?:(?<=[:?!])(?=\s)|(?<=[^\W\d]:)(?=[^\W\d])|(?<=\s)(?:-{1,3}|\u2013)\s|(?<=\u2014))"
+)
+"""What separates a subtitle. It begins with a set of characters, which is found much faster than alternatives."""
 _CANDIDATES: Final = 100
 _MAX_MATCHES: Final = 2000
 """Titles that the rare words together may match: ranking them takes a few milliseconds."""
@@ -63,7 +66,7 @@ def normalize_title(text: str) -> str:
         :MAX_TITLE_LENGTH
     ]  # Unicode's normalization takes quadratic time for a run of combining marks
     if text.isascii() and not _MARKUP.search(text):  # most titles, ten times as fast
-        return searchable(text.translate(_STARS)).lower().translate(_ASCII_DROPPED)
+        return searchable(text.replace("*", "")).lower().translate(_ASCII_DROPPED)
     text = searchable(plain(text).translate(_STARS))
     # Case folding can undo a decomposition (U+0345), so the text is decomposed before and after.
     folded = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text).casefold())
@@ -95,15 +98,21 @@ def main_title(title: str) -> str | None:
 
     A colon, a dash between spaces, or a question or exclamation mark separates them.
     """
-    match = _SUBTITLE.search(title)
-    main = "" if match is None else title[: match.start()]
-    return main if normalize_title(main) else None
+    main, normalized = _main_title(title)
+    return main if normalized else None
 
 
 def main_title_hash(title: str) -> int | None:
     """The :func:`title_hash` of a title's part before its subtitle."""
-    main = main_title(title)
-    return None if main is None else title_hash(main)
+    _, normalized = _main_title(title)
+    return title_hash_of(normalized) if normalized else None
+
+
+def _main_title(title: str) -> tuple[str, str]:
+    """The part of a title before its subtitle, and its normalised form; both empty if it has no subtitle."""
+    match = _SUBTITLE.search(title)
+    main = "" if match is None else title[: match.start()]
+    return main, normalize_title(main) if main else ""
 
 
 class Titled(NamedTuple):

@@ -43,8 +43,9 @@ from scholarbase.progress import Reporter, Tracker
 LINES_PER_COMMIT: Final = 10_000
 WORKS_PER_COMMIT: Final = 2_000
 """Works whose citations are written at once: some have thousands."""
-BYTES_PER_COMMIT: Final = 64_000_000
-"""A transaction ends after so many bytes of lines, if not before: the lines are in memory."""
+BYTES_PER_COMMIT: Final = 4_000_000
+"""A transaction ends after so many bytes of lines, if not before: the lines and their records are in memory, and those
+of few are still in the processor's caches when they are written."""
 
 FOLDER: Final = "reading"
 """The folder of the papers while ``scholarbase encode`` encodes them."""

@@ -75,24 +75,18 @@ def date_bounds(text: str, name: str = "date") -> tuple[int, int]:
         InvalidRequest: the date has another form or does not exist.
     """
     match = _DATE.fullmatch(text) if isinstance(text, str) else None
-    invalid = InvalidRequest(
+    year, month, day = (int(part) if part else None for part in match.groups()) if match else (0, None, None)
+    if year and month is None:
+        return year * 10000 + 101, year * 10000 + 1231
+    if year and month and month <= 12:
+        before, last = year * 10000 + month * 100, calendar.monthrange(year, month)[1]
+        if day is None:
+            return before + 1, before + last
+        if 1 <= day <= last:
+            return before + day, before + day
+    raise InvalidRequest(
         f"{shown(text)} is not a valid date for {name}: use YYYY, YYYY-MM or YYYY-MM-DD, such as 2023-06."
     )
-    if match is None:
-        raise invalid
-    year, month, day = (int(part) if part else None for part in match.groups())
-    assert year is not None
-    if year == 0 or (month is not None and not 1 <= month <= 12):
-        raise invalid
-    if month is None:
-        return year * 10000 + 101, year * 10000 + 1231
-    last = calendar.monthrange(year, month)[1]
-    if day is None:
-        return year * 10000 + month * 100 + 1, year * 10000 + month * 100 + last
-    if not 1 <= day <= last:
-        raise invalid
-    exact = year * 10000 + month * 100 + day
-    return exact, exact
 
 
 def as_of_day(text: str) -> int:
