@@ -25,6 +25,7 @@ from scholarbase.api.holding import Libraries
 from scholarbase.api.runtime import POLL_SECONDS, STARTING, Runtime, State
 from scholarbase.api.swapping import OPEN_SECONDS, Follower, Models, Swaps, open_target
 from scholarbase.errors import LibraryCorrupt, LibraryError, ScholarBaseError
+from scholarbase.memory import RARE_COLLECTIONS
 from scholarbase.search.library import Library
 from scholarbase.settings import Settings
 from scholarbase.workers import end_with
@@ -34,9 +35,6 @@ log = logging.getLogger("scholarbase.api")
 SWITCH_SECONDS: Final = 0.0005
 """The interpreter's switch interval. Python's default of 5 ms is as long as a search, and a call in a thread can wait
 that long for each row from SQLite."""
-COLLECTION: Final = (20_000, 20, 20)
-"""The thresholds of Python's garbage collector. A hybrid search makes some thousands of tuples; by default, all objects
-of the process were searched for cycles every few seconds, which took 80 ms."""
 WATCH_SECONDS: Final = 1.0
 """Between two checks, each of which takes a few microseconds per file."""
 
@@ -57,7 +55,7 @@ def worker_app(
     exit_on_bus_errors()
     end_with(parent)
     sys.setswitchinterval(SWITCH_SECONDS)
-    gc.set_threshold(*COLLECTION)
+    gc.set_threshold(*RARE_COLLECTIONS)
     runtime = Runtime(runtime_path)
     runtime.report(State(STARTING))
     try:

@@ -65,6 +65,7 @@ from scholarbase.ingest.sources import UNUSED, Columns, Dataset, SourceFile, dis
 from scholarbase.ingest.text import indexing_text
 from scholarbase.ingest.vector_worker import VectorWork
 from scholarbase.manifest import FILE_NAME, Manifest, SourceFact, read_manifest
+from scholarbase.memory import rare_collections
 from scholarbase.models.encoders import STATIC
 from scholarbase.progress import Reporter, SilentReporter
 
@@ -127,7 +128,7 @@ def ingest(
     if vectors is not None and encoder is not None and (found := Encoding.read(Path(vectors))) is not None:
         found.check(encoder.spec, Path(vectors))
     library = Path(library)
-    with build_errors(library):
+    with build_errors(library), rare_collections():
         folder = BuildFolder(library)
         try:
             at = None if vectors is None else Path(vectors)

@@ -27,6 +27,7 @@ from scholarbase.ingest.checkpoint import Checkpoint, paper_counts
 from scholarbase.ingest.dense import DenseParts
 from scholarbase.ingest.folder import DENSE, VECTOR_WORK, VECTORS, BuildFolder, build_errors
 from scholarbase.ingest.vectors import index_vectors
+from scholarbase.memory import rare_collections
 from scholarbase.progress import Reporter, Tracker
 from scholarbase.workers import Message, Send, Worker, pays_off, work
 
@@ -90,6 +91,7 @@ def make(task: Task, reporter: Reporter) -> None:
     path.mkdir(exist_ok=True)
     with (
         build_errors(Path(task.library)),
+        rare_collections(),
         locked(path),  # waits for a worker of a killed build
         closing(open_for_reading(catalog)) as db,
         closing(open_for_writing(path / "state.sqlite")) as state,
