@@ -68,7 +68,7 @@ def plain(text: str, *, braces: bool = False) -> str:
     else:
         if "~" in text:
             text = _JOINING.sub(" ", text)
-        if "--" in text or "``" in text:
+        if "--" in text or "`" in text:
             text = tex.quotes(text)
     if not text.isascii():
         text = _ODD.sub(_usual, text)
