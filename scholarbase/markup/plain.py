@@ -22,6 +22,8 @@ _ODD: Final = re.compile(
     "\u2080-\u2089\u2102\u210a-\u2113\u2115\u2119-\u211d\u2124\u2128\u212a-\u212d\u212f-\u2134\u2139"
     "\ufb00-\ufb06\uff10-\uff19\uff21-\uff3a\uff41-\uff5a\U0001d400-\U0001d7ff]"
 )
+_NOT_ASCII: Final = re.compile(r"[^\x00-\x7f]+")
+"""Few characters of most texts, and a much smaller set to look for than :data:`_ODD`."""
 _JOINERS: Final = re.compile("(?<![^\x00-\u024f])[\u200c\u200d]|[\u200c\u200d](?![^\x00-\u024f])")
 """Joiners beside Latin letters. Persian and Indic scripts and emoji need theirs."""
 _COMMAND: Final = re.compile(r"\\([A-Za-z]{2,})")
@@ -29,7 +31,7 @@ _JOINING: Final = re.compile(r"~(?<=[^\W_]~|[.,)]~)(?=[^\s/~])")
 """A space that does not break, between two words."""
 _LONGEST: Final = 5_000
 _LONGEST_WORD: Final = 500
-_FORMULA: Final = re.compile(r"\$|\\[(\[]|\\(?:ce|ensuremath)\b|<(?:mml:|m:)?math\b|<(?:jats:)?tex-math\b")
+_FORMULA: Final = re.compile(r"\\[(\[]|\\(?:ce|ensuremath)\b|<(?:mml:|m:)?math\b|<(?:jats:)?tex-math\b")
 _HEADING: Final = re.compile(
     r"\s*(?:(?:<[\w:-]{1,40}(?:\s[^<>]{0,200})?>\s*){1,4}(?:abstract|summary)\s*[:.]?\s*"
     r"(?:</[\w:-]{1,40}>\s*)+(?=\s*(?-i:[^\sa-z]))"
@@ -71,7 +73,8 @@ def plain(text: str, *, braces: bool = False) -> str:
         if "--" in text or "`" in text:
             text = tex.quotes(text)
     if not text.isascii():
-        text = _ODD.sub(_usual, text)
+        if _ODD.search("".join(_NOT_ASCII.findall(text))):
+            text = _ODD.sub(_usual, text)
         if "\u200c" in text or "\u200d" in text:
             text = _JOINERS.sub("", text)
         if len(text) > _LONGEST or not unicodedata.is_normalized("NFC", text):
@@ -111,7 +114,7 @@ def _without_heading(abstract: str) -> str:
 
 def formulas_of(text: str, plain_text: str) -> str | None:
     """The text as its author wrote it, in one line, if it has formulas that the plain text writes otherwise."""
-    if not ("$" in text or "\\" in text or "math" in text) or _FORMULA.search(text) is None:
+    if "$" not in text and not (("\\" in text or "<" in text) and _FORMULA.search(text)):
         return None
     written = " ".join(text.split())
     return written if written != plain_text else None
