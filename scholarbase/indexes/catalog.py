@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property, lru_cache, wraps
 from pathlib import Path
@@ -33,8 +33,10 @@ from scholarbase.indexes.citations import Edge
 from scholarbase.indexes.facets import COUNTING
 from scholarbase.indexes.filters import VENUE_KEYS, ResolvedFilters, filter_sql, venue_key
 from scholarbase.indexes.frequencies import ANY_TERM, OF_TERMS, UNDATED, last_full_month
+from scholarbase.models.checks import as_of_day
 from scholarbase.models.limits import CitationSort, Direction
 from scholarbase.models.papers import AsWritten, Author, Journal, Paper
+from scholarbase.models.status import Notice, notices_until, status_on
 
 FILE_NAME: Final = "catalog.sqlite"
 
@@ -97,6 +99,7 @@ class Details(msgspec.Struct, frozen=True):
     comment: str | None = None
     versions: tuple[str | None, ...] = ()
     update_date: str | None = None
+    notices: Mapping[str, Notice] = {}
 
 
 _DETAILS: Final = Details.__struct_fields__
@@ -303,8 +306,8 @@ class Catalog:
         """
         return {row[0] for row in self._rows(sql, json_list(ids), *params)}
 
-    def papers(self, ids: Sequence[int], fields: Sequence[str], *, counts: bool = True) -> list[Paper]:
-        """The papers of these catalogue ids, in their order, with the requested fields; without ``counts`` those of
+    def papers(self, ids: Sequence[int], fields: Sequence[str], *, as_of: str | None = None) -> list[Paper]:
+        """The papers of these catalogue ids, in their order, with the requested fields; with ``as_of`` the counts of
         citations and references are None.
 
         Raises:
@@ -312,7 +315,7 @@ class Catalog:
         """
         if not ids:
             return []
-        columns, join, make = paper_reader(tuple(fields), counts)
+        columns, join, make = paper_reader(tuple(fields), as_of)
         # The outer loop goes through the ids, so that the rows come in their order.
         rows = self._rows(
             f"SELECT {columns} FROM json_each(?) AS wanted CROSS JOIN papers p ON p.id = wanted.value {join}",
@@ -395,11 +398,11 @@ class Catalog:
         filters: ResolvedFilters,
         *,
         fields: Sequence[str],
-        counts: bool = True,
+        as_of: str | None = None,
         at_most: int | None = None,
     ) -> list[Edge]:
         """Return a page of a paper's citations or references, with the papers (:func:`.citations.page`)."""
-        columns, join, make_paper = paper_reader(tuple(fields), counts)
+        columns, join, make_paper = paper_reader(tuple(fields), as_of)
         with self.reading(*_EDGES) as connection:
             return citations.page(
                 connection,
@@ -521,21 +524,23 @@ def canonical_id(arxiv_id: str | None, corpus_id: int | None, other: str | None 
 
 @lru_cache(maxsize=256)
 def paper_reader(
-    fields: tuple[str, ...], counts: bool = True
+    fields: tuple[str, ...], as_of: str | None = None
 ) -> tuple[str, str, Callable[[Sequence[Any]], Paper]]:
     """How papers with these fields are read: the columns of ``papers AS p``, the join that they need, and a function
     that makes a paper of a row.
 
-    The first column is the catalogue id, and ``id`` is always read. Without ``counts`` the counts of citations and
-    references are NULL, and so is what authors changed later: at a point in time nobody knew them.
+    The first column is the catalogue id, and ``id`` is always read. With ``as_of`` the counts of citations and
+    references are NULL, and so is what authors changed later: at a point in time nobody knew them. Notices have dates.
     """
+    day, counts = None if as_of is None else as_of_day(as_of), as_of is None
     names = tuple(name for name in fields if name != "id" and name not in _DETAILS)
     details = tuple(name for name in fields if name in _DETAILS and (counts or name not in _LATER))
+    dated = day is not None and "status" in names
     columns = ", ".join(
         (
             "p.id",
             *(_COLUMNS[n] if counts or n not in _LATER else "NULL" for n in ("id", *names)),
-            *(["p.details"] if details else []),
+            *(["p.details"] if details or dated else []),
         )
     )
     with_authors, categories, external_ids, written = (
@@ -544,7 +549,7 @@ def paper_reader(
 
     def make(row: Sequence[Any]) -> Paper:
         arxiv_id, corpus_id = row[1], row[2]
-        values = dict(zip(names, row[4:], strict=not details))
+        values = dict(zip(names, row[4:], strict=not (details or dated)))
         if with_authors:
             listed = orjson.loads(values["authors"]) if values["authors"] else ()
             values["authors"] = tuple([Author(*one) for one in listed])
@@ -554,12 +559,18 @@ def paper_reader(
             values["external_ids"] = _external_ids(arxiv_id, corpus_id, values["external_ids"])
         if written and values["as_written"]:
             values["as_written"] = AsWritten(*orjson.loads(values["as_written"]))
-        if details and row[-1]:
+        if "notices" in details:
+            values["notices"] = ()
+        if (details or dated) and row[-1]:
             found = _decode_details(row[-1])
             for name in details:
                 values[name] = getattr(found, name)
             if values.get("journal"):
                 values["journal"] = Journal(*values["journal"])
+            if "notices" in details:
+                values["notices"] = notices_until(found.notices.values(), day)
+            if dated:
+                values["status"] = status_on(found.notices.values(), day)
         return Paper(canonical_id(arxiv_id, corpus_id, row[3]), **values)
 
     return columns, " ".join(join for name, join in _JOINS.items() if name in names), make

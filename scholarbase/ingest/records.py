@@ -182,6 +182,17 @@ def ids_of(record: PaperRecord) -> list[Identifier]:
     ]
 
 
+def is_notice(record: PaperRecord) -> bool:
+    """Whether an entry is a notice about a paper, which makes no paper itself."""
+    return "notices" in record.details
+
+
 def _place(record: PaperRecord) -> int:
-    """Entries with ids that others know come first, and those made of full texts last."""
-    return 4 * record.is_sure + 2 * (record.arxiv_id is None) + ("DOI" not in record.external_ids)
+    """Entries with ids that others know come first, those made of full texts last, and notices
+    after all."""
+    return (
+        8 * is_notice(record)
+        + 4 * record.is_sure
+        + 2 * (record.arxiv_id is None)
+        + ("DOI" not in record.external_ids)
+    )

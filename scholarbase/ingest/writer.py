@@ -23,6 +23,7 @@ from scholarbase.indexes.filters import venue_key
 from scholarbase.indexes.titles import normalize_title, title_hash
 from scholarbase.ingest.claims import Conflict, agreed_papers, contested_ids, note_doubtful
 from scholarbase.ingest.keeping import left_out, papers_in_parts
+from scholarbase.ingest.notices import add_notice
 from scholarbase.ingest.numbering import arxiv_number, paper_number
 from scholarbase.ingest.paper_rows import (
     FILL_PAPER,
@@ -44,6 +45,7 @@ from scholarbase.ingest.records import (
     TldrRecord,
     VenueRecord,
     ids_of,
+    is_notice,
     own_rows,
     record_of,
     work_end,
@@ -311,6 +313,8 @@ class CatalogWriter:
         return [self._conflicts[name] for name in sorted(self._conflicts)]
 
     def _own_paper(self, record: PaperRecord, sets: Sequence[str], file: str) -> Counter[str]:
+        if is_notice(record):
+            return add_notice(self._db, record)
         counts: Counter[str] = Counter()
         known, conflicts = agreed_papers(self._db, record, self._contested)
         for name, title in conflicts:

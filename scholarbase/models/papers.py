@@ -11,7 +11,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from scholarbase.errors import InvalidRequest
 from scholarbase.models.checks import listed
-from scholarbase.models.status import PaperStatus
+from scholarbase.models.status import Notice, PaperStatus
 
 EXAMPLE_ID: Final = "arXiv:hep-th/9301068"
 
@@ -79,8 +79,8 @@ class Paper(msgspec.Struct, frozen=True):
     status: Annotated[
         PaperStatus | None,
         Meta(
-            description="`withdrawn` by its authors or arXiv, or `retracted` by its publisher; null for other papers, "
-            "and with `as_of`."
+            description="`withdrawn` by its authors or arXiv, or `retracted` by its publisher; null for other papers. "
+            "With `as_of`, only a retraction of a known date counts."
         ),
     ] = None
     categories: Annotated[tuple[str, ...], Meta(description="arXiv categories.")] = ()
@@ -119,6 +119,13 @@ class Paper(msgspec.Struct, frozen=True):
             "`fields` names it."
         ),
     ] = UNSET
+    notices: Annotated[
+        tuple[Notice, ...] | UnsetType,
+        Meta(
+            description="Retractions, corrections, expressions of concern and reinstatements, the earliest first; with "
+            "`as_of` those up to that day. Only where `fields` names it."
+        ),
+    ] = UNSET
 
     def to_dict(self, fields: Sequence[str] | None = None) -> dict[str, Any]:
         """The paper's JSON, with all fields or only those in ``fields``."""
@@ -136,7 +143,7 @@ class Paper(msgspec.Struct, frozen=True):
 
 
 ALL_FIELDS: Final = Paper.__struct_fields__
-PAPER_FIELDS: Final = tuple(name for name in ALL_FIELDS if name != "as_written")
+PAPER_FIELDS: Final = tuple(name for name in ALL_FIELDS if name not in {"as_written", "notices"})
 """The fields of a paper in a response to a request that names none."""
 
 

@@ -1,10 +1,13 @@
-"""The status of a paper: withdrawn or retracted; None for one that nobody took back."""
+"""The status of a paper, withdrawn, retracted or None, and the dated notices that journals published about it."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import Final, Literal, get_args
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Final, Literal, get_args
+
+import msgspec
+from msgspec import Meta
 
 PaperStatus = Literal["retracted", "withdrawn"]
 """``retracted``: by its publisher. ``withdrawn``: by its authors or by arXiv."""
@@ -31,3 +34,33 @@ def is_withdrawn(text: str | None) -> bool:
 def other_statuses(wanted: Sequence[str]) -> tuple[Status, ...]:
     """The statuses of papers that a filter leaves out: those of ``active`` papers are None."""
     return tuple(one for one in STATUSES if one not in wanted)
+
+
+NoticeKind = Literal["retraction", "correction", "expression_of_concern", "reinstatement"]
+
+
+class Notice(msgspec.Struct, frozen=True):
+    """What a journal has published about a paper. ``doi`` is that of the notice."""
+
+    kind: NoticeKind
+    date: Annotated[str | None, Meta(description="YYYY-MM-DD; null if the source has none.")] = None
+    reasons: Annotated[tuple[str, ...], Meta(description="In the words of the source.")] = ()
+    doi: Annotated[str | None, Meta(description="The DOI of the notice.")] = None
+    source: str = "Retraction Watch"
+
+
+def notices_until(notices: Iterable[Notice], day: int | None) -> tuple[Notice, ...]:
+    """The notices up to a day ``yyyymmdd``, the earliest first; with a day, those without a date are left out."""
+    known = [one for one in notices if day is None or (one.date and int(one.date.replace("-", "")) <= day)]
+    return tuple(sorted(known, key=lambda one: (one.date or "", one.kind, one.reasons, one.doi or "")))
+
+
+def last_verdict(notices: Sequence[Notice]) -> Notice | None:
+    """The last retraction or reinstatement of notices in the order of their dates."""
+    return next((one for one in reversed(notices) if one.kind in {"retraction", "reinstatement"}), None)
+
+
+def status_on(notices: Iterable[Notice], day: int | None) -> PaperStatus | None:
+    """``retracted`` if the last retraction or reinstatement up to a day is a retraction, else None."""
+    verdict = last_verdict(notices_until(notices, day))
+    return "retracted" if verdict is not None and verdict.kind == "retraction" else None

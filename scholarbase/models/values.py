@@ -146,7 +146,7 @@ FieldNames = Annotated[
     WithJsonSchema({"anyOf": [_STRINGS, {"type": "null"}], "examples": [["title", "year", "authors"]]}),
     Field(
         json_schema_extra=lambda schema: schema.pop("default", None),
-        description="The fields of each paper; by default all but `as_written`. `id` is always included. "
+        description="The fields of each paper; by default all but `as_written` and `notices`. `id` is always included. "
         f"Fields: {', '.join(ALL_FIELDS)}. In a string or a URL, separated by commas.",
     ),
 ]

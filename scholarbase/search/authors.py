@@ -62,7 +62,7 @@ class Authors(Part):
             number, request.limit, request.offset, sort, self._lookup.dates(request)
         )
         listed = perf_counter()
-        papers = self._catalog.papers(ids, request.fields, counts=request.as_of is None)
+        papers = self._catalog.papers(ids, request.fields, as_of=request.as_of)
         stages().extend((("authors", start, listed), ("hydrate", listed, perf_counter())))
         following = next_offset(request.offset, len(papers), total)
         return AuthorPapersResponse(self._snapshot, total, following, tuple(papers), request.fields)

@@ -37,7 +37,7 @@ from scholarbase.models.responses import (
     count_statuses,
     finished,
 )
-from scholarbase.models.status import is_withdrawn
+from scholarbase.models.status import Notice, is_withdrawn, last_verdict, notices_until
 from scholarbase.search.comparison import Comparison, compare, compare_line, shortened
 from scholarbase.search.lookup import Lookup
 from scholarbase.search.opening import Opened, Part
@@ -105,7 +105,7 @@ class References(Part):
         ]
         checked = perf_counter()
         numbers = {number for one in outcomes if isinstance(one, Outcome) for number in one.papers}
-        papers = self._catalog.papers(list(numbers), request.fields, counts=request.as_of is None)
+        papers = self._catalog.papers(list(numbers), request.fields, as_of=request.as_of)
         by_number = dict(zip(numbers, papers, strict=True))
         stages().extend((("references", start, checked), ("hydrate", checked, perf_counter())))
         results = tuple(
@@ -324,9 +324,15 @@ class Checking:
         return self._held(_reason(found, differences), best.number, differences)
 
     def _held(self, reason: str, number: int, differences: tuple[Difference, ...]) -> Outcome:
-        [paper] = self._catalog.papers([number], ("abstract", "comment", "status"))
-        if paper.status is None:
-            return Outcome("held", reason, number, differences)
+        [paper] = self._catalog.papers([number], ("abstract", "comment", "status", "notices"))
+        dated = paper.notices or ()
+        notices = notices_until(dated, self._day)
+        verdict = last_verdict(notices)
+        said = " ".join(map(_sentence, notices))
+        if verdict is not None and verdict.kind == "retraction":
+            return Outcome("retracted", f"{said} {reason}", number, differences)
+        if paper.status is None or (paper.status == "retracted" and last_verdict(dated) is not None):
+            return Outcome("held", f"{said} {reason}".strip(), number, differences)
         texts = (("abstract", paper.abstract), ("comment on arXiv", paper.comment))
         where = next((name for name, text in texts if is_withdrawn(text)), None)
         if paper.status == "withdrawn" and where is not None:
@@ -334,6 +340,19 @@ class Checking:
                 "withdrawn", f"Its {where} says that it has been withdrawn. {reason}", number, differences
             )
         return Outcome(paper.status, f"It has been {paper.status}. {reason}", number, differences)
+
+
+def _sentence(notice: Notice) -> str:
+    """A notice as a sentence."""
+    when = f" on {notice.date}" if notice.date else ""
+    why = f": {', '.join(notice.reasons)}" if notice.reasons else ""
+    what = {
+        "retraction": "It was retracted",
+        "reinstatement": "It was reinstated",
+        "correction": "It was corrected",
+    }
+    said = what.get(notice.kind, "An expression of concern was published")
+    return f"{said}{when} ({notice.source}{why})."
 
 
 def _checked(

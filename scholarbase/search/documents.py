@@ -132,7 +132,7 @@ class Texts(Part):
             document.text, request.q, request.syntax, request.offset, request.limit
         )
         stages().append(("find", start, perf_counter()))
-        [paper] = self._catalog.papers([text.paper], request.fields, counts=request.as_of is None)
+        [paper] = self._catalog.papers([text.paper], request.fields, as_of=request.as_of)
         results = []
         for first, last in spans:
             shown_end = min(last, first + MATCH_CHARACTERS)
@@ -163,7 +163,7 @@ class Texts(Part):
             total, marks = documents.marks_on(number, request.limit, request.offset, filters)
             papers = [mark.paper for mark in marks]
         held = list(dict.fromkeys(number for number in papers if number is not None))
-        found = self._catalog.papers(held, request.fields, counts=request.as_of is None)
+        found = self._catalog.papers(held, request.fields, as_of=request.as_of)
         by_number = dict(zip(held, found, strict=True))
         texts = {
             number: documents.document(number) for number in dict.fromkeys(mark.document for mark in marks)
@@ -190,7 +190,7 @@ class Texts(Part):
         shown_papers = list(
             dict.fromkeys([text.paper, *(number for number in numbers if number is not None)])
         )
-        found = self._catalog.papers(shown_papers, fields, counts=as_of is None)
+        found = self._catalog.papers(shown_papers, fields, as_of=as_of)
         papers: dict[int | None, Paper] = dict(zip(shown_papers, found, strict=True))
         cited = tuple(papers.get(number) for number in numbers)
         return WholeText(papers[text.paper], text.version, documents.document(text.id), cited)

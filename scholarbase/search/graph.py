@@ -46,7 +46,7 @@ class Graph(Part):
             check_sort(request.sort, request.as_of),
             filters,
             fields=request.fields,
-            counts=request.as_of is None,
+            as_of=request.as_of,
             at_most=self.few_edges(number, direction),
         )
         # A first page that is not full has all the edges.
@@ -73,9 +73,7 @@ class Graph(Part):
             most=Most(request.citations_per_seed, request.references_per_seed),
         )
         expanded = perf_counter()
-        papers = self._catalog.papers(
-            [row.paper_id for row in rows], request.fields, counts=request.as_of is None
-        )
+        papers = self._catalog.papers([row.paper_id for row in rows], request.fields, as_of=request.as_of)
         ends = (
             ("filters", start, resolved),
             ("expand", resolved, expanded),

@@ -292,7 +292,7 @@ class Library(Source):
             warnings += (_NO_MATCH,)
         hits, explanations = ranking.hits, ranking.explanations
         start = perf_counter()
-        papers = self._catalog.papers([hit.id for hit in hits], request.fields, counts=request.as_of is None)
+        papers = self._catalog.papers([hit.id for hit in hits], request.fields, as_of=request.as_of)
         stages().append(("hydrate", start, perf_counter()))
         return SearchResponse(
             self.snapshot_id,

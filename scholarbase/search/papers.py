@@ -43,7 +43,7 @@ class Papers(Part):
         start = perf_counter()
         matches = self._catalog.match_title(title, request.limit, request.min_score, filters)
         matched = perf_counter()
-        papers = self._catalog.papers([match.id for match in matches], request.fields, counts=day is None)
+        papers = self._catalog.papers([match.id for match in matches], request.fields, as_of=request.as_of)
         stages().extend((("titles", start, matched), ("hydrate", matched, perf_counter())))
         return tuple(TitleMatch(m.score, paper) for m, paper in zip(matches, papers, strict=True))
 
@@ -51,7 +51,7 @@ class Papers(Part):
         """One paper."""
         number = self._lookup.id(request.paper_id, request.as_of)
         start = perf_counter()
-        [paper] = self._catalog.papers([number], request.fields, counts=request.as_of is None)
+        [paper] = self._catalog.papers([number], request.fields, as_of=request.as_of)
         stages().append(("hydrate", start, perf_counter()))
         return PaperResponse(self._snapshot, paper, request.fields)
 
@@ -67,7 +67,7 @@ class Papers(Part):
                 if number not in held:
                     self._lookup.id(paper_id, request.as_of)  # raises
         start = perf_counter()
-        papers = self._catalog.papers(list(held), request.fields, counts=day is None)
+        papers = self._catalog.papers(list(held), request.fields, as_of=request.as_of)
         stages().append(("hydrate", start, perf_counter()))
         by_id: dict[int | None, Paper] = dict(zip(held, papers, strict=True))
         return PaperBatchResponse(self._snapshot, tuple(map(by_id.get, numbers)), request.fields)

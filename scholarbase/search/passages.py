@@ -201,7 +201,7 @@ class Passages(Part):
         start = perf_counter()
         found: list[StoredPassage] = documents.passages([hit.id for hit in hits])
         numbers = list(dict.fromkeys(one.paper for one in found))
-        papers = dict(zip(numbers, self._catalog.papers(numbers, fields, counts=as_of is None), strict=True))
+        papers = dict(zip(numbers, self._catalog.papers(numbers, fields, as_of=as_of), strict=True))
         stages().append(("hydrate", start, perf_counter()))
         return [
             PassageHit(
@@ -230,7 +230,7 @@ class Passages(Part):
         start = perf_counter()
         hits = self._rank_in_paper(cut, request.q, engine)
         stages().append((engine, start, perf_counter()))
-        [paper] = self._catalog.papers([text.paper], request.fields, counts=request.as_of is None)
+        [paper] = self._catalog.papers([text.paper], request.fields, as_of=request.as_of)
         results = tuple(
             PassageHit(hit.score, paper, in_document(cut.document, *cut.spans[hit.id], text.version))
             for hit in hits[request.offset : request.offset + request.limit]

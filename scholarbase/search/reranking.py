@@ -136,7 +136,7 @@ class Reranking:
 
         def score() -> Scores:
             start, longest = perf_counter(), 0.0
-            papers = self._catalog.papers(ids, ("title", "abstract"), counts=False)
+            papers = self._catalog.papers(ids, ("title", "abstract"))
             texts = [document_text(paper.title or "", paper.abstract)[:MAX_TEXT_LENGTH] for paper in papers]
             size = len(texts) if milliseconds is None else BATCH_IN_BUDGET
             call = self._called_in_thread if milliseconds or partial else self._called

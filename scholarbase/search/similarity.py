@@ -59,7 +59,7 @@ class Similarity(Part):
             warnings += (NOT_COMPARABLE.format(request.paper_id),)
         hits, explanations = ranking.hits, ranking.explanations
         start = perf_counter()
-        papers = self._catalog.papers([hit.id for hit in hits], request.fields, counts=request.as_of is None)
+        papers = self._catalog.papers([hit.id for hit in hits], request.fields, as_of=request.as_of)
         stages().append(("hydrate", start, perf_counter()))
         return SimilarResponse(
             self._snapshot,

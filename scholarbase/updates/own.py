@@ -24,7 +24,7 @@ from scholarbase.ingest.sources import Columns, Dataset, SourceFile, StoredBytes
 from scholarbase.ingest.store import SCHEMES, About, RecordStore, links_of
 from scholarbase.settings import KeepRule
 
-MAX_ENTRIES: Final = 50_000
+MAX_ENTRIES: Final = 100_000
 """Entries that a library may have to be updated: their papers are in memory, some kilobytes each."""
 
 
@@ -169,4 +169,6 @@ def _whole(values: Iterable[str]) -> list[int]:
 def own_counts(joined: Counter[str], store: RecordStore) -> Counter[str]:
     """Counts of a manifest."""
     entries = store.db.execute("SELECT count(*) FROM own_entries").fetchone()[0]
-    return Counter(own_entries=entries, own_joined=joined["own_joined"]) if entries else Counter()
+    names = ("own_joined", "notices_joined", "notices_without_paper")
+    found = Counter({name: joined[name] for name in names if joined[name]})
+    return Counter(own_entries=entries, own_joined=0) + found if entries else Counter()

@@ -101,7 +101,7 @@ def listed(
     if first:
         found = found.with_first(held(library, first, as_of=as_of))
     page = slice(offset, offset + limit)
-    papers = library.catalog.papers(found.ids[page].tolist(), fields, counts=as_of is None)
+    papers = library.catalog.papers(found.ids[page].tolist(), fields, as_of=as_of)
     scores = [0.0] * len(papers) if found.scores is None else found.scores[page].tolist()
     stages().extend((("list", start, end), ("hydrate", end, perf_counter())))
     return len(found.ids), [Hit(score, paper) for score, paper in zip(scores, papers, strict=True)]

@@ -23,6 +23,7 @@ from scholarbase.identifiers import Identifier, stored_arxiv_id
 from scholarbase.ingest.records import PaperRecord, Reject
 from scholarbase.ingest.sources import openalex
 from scholarbase.ingest.sources.cleaning import clean_paper
+from scholarbase.ingest.sources.retraction_watch import is_retraction_watch, notice_of
 from scholarbase.ingest.sources.s2ag import BadRecord, is_answer, load, paper_of_answer
 from scholarbase.markup import plain
 
@@ -136,7 +137,7 @@ def csv_rows(lines: Iterator[tuple[int, bytes]], chosen: Columns) -> Iterator[Ro
     if header is None:
         return
     names, delimiter = header
-    found = recognise(names, chosen)
+    found, notices = recognise(names, chosen), is_retraction_watch(names)
     before = csv.field_size_limit(2 * MAX_LINE)
     try:
         reader = csv.reader(text, delimiter=delimiter, strict=True)
@@ -153,7 +154,11 @@ def csv_rows(lines: Iterator[tuple[int, bytes]], chosen: Columns) -> Iterator[Ro
                 reason = f"The row has {len(values)} values, and the header has {len(names)} columns."
                 yield Row(begin, consumed[1], Reject("bad-row", reason))
                 continue
-            yield _row(begin, consumed[1], dict(zip(names, values, strict=True)), found)
+            row = dict(zip(names, values, strict=True))
+            if notices:
+                yield Row(begin, consumed[1], notice_of(row))
+            else:
+                yield _row(begin, consumed[1], row, found)
     finally:
         csv.field_size_limit(before)
 

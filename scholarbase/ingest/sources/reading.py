@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from scholarbase.bibliographies.references import Reference
-from scholarbase.ingest.records import PaperRecord, Record, Reject
+from scholarbase.ingest.records import PaperRecord, Record, Reject, is_notice
 from scholarbase.ingest.sources import added, arxiv, beir, oai, openalex, own, s2ag, tables
 from scholarbase.ingest.sources.cleaning import cleaning
 from scholarbase.ingest.sources.columns import Columns, Row, csv_rows, json_rows
@@ -71,7 +71,9 @@ def read_records(file: SourceFile, read: StoredBytes, columns: Columns, after: i
         if number > after:
             entry = row.content
             record = own.paper_of(entry, repaired=row.repaired) if isinstance(entry, Reference) else entry
-            if isinstance(entry, PaperRecord) and entry.arxiv_id is None and "DOI" not in entry.external_ids:
+            if isinstance(entry, PaperRecord) and not (
+                entry.arxiv_id or "DOI" in entry.external_ids or is_notice(entry)
+            ):
                 names = [name for name, _ in entry.authors]
                 entry.external_ids["Doc"] = own.own_key(entry.title, names, entry.year)
             yield Entry(number, row.line, row.size, _placed(record, file, number))

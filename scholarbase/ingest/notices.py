@@ -1,0 +1,46 @@
+"""Joins notices, such as those of Retraction Watch, to the papers that they are about."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter
+from typing import Final
+
+import msgspec
+import orjson
+
+from scholarbase.indexes.catalog import find
+from scholarbase.ingest.claims import is_same_paper, stored_record
+from scholarbase.ingest.records import PaperRecord, ids_of
+from scholarbase.models.status import Notice, is_withdrawn, last_verdict, notices_until
+
+_SCHEMES: Final = ("arXiv", "DOI", "PMID")
+_NOTICES: Final = msgspec.json.Decoder(dict[str, Notice])
+
+
+def add_notice(db: sqlite3.Connection, record: PaperRecord) -> Counter[str]:
+    """Add the notice of an entry to the paper with its DOI or PubMed id, and set the paper's status.
+
+    The titles or the first authors must agree. Returns the count of ``notices_joined`` or ``notices_without_paper``.
+    """
+    known = find(db, [name for name in ids_of(record) if name.scheme in _SCHEMES])
+    papers = (known[name] for name in ids_of(record) if name in known)
+    number = next((one for one in papers if is_same_paper(record, stored_record(db, one))), None)
+    if number is None:
+        return Counter(notices_without_paper=1)
+    added = orjson.dumps({"notices": record.details["notices"]}).decode()
+    [[stored, status, comment]] = db.execute(
+        """
+        UPDATE papers SET details = json_patch(coalesce(details, '{}'), ?) WHERE id = ?
+        RETURNING details -> '$.notices', status, details ->> '$.comment'
+        """,
+        (added, number),
+    ).fetchall()
+    verdict = last_verdict(notices_until(_NOTICES.decode(stored).values(), None))
+    if verdict is not None and verdict.kind == "retraction":
+        status = "retracted"
+    elif verdict is not None and status == "retracted":
+        row = db.execute("SELECT abstract FROM abstracts WHERE paper_id = ?", (number,)).fetchone()
+        status = "withdrawn" if is_withdrawn(comment) or (row and is_withdrawn(row[0])) else None
+    db.execute("UPDATE papers SET status = ? WHERE id = ?", (status, number))
+    return Counter(notices_joined=1)
