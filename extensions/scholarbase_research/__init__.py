@@ -26,6 +26,16 @@ class Research(Extension):
             "session export": "scholarbase_research.cli.sessions:export",
         }
 
+    def routes(self) -> Sequence[Any]:
+        from scholarbase_research.claims.routes import router
+
+        return router.routes
+
+    def tool_sets(self) -> Mapping[str, Sequence[Any]]:
+        from scholarbase_research.claims.tool import CHECK_CLAIM
+
+        return {"claims": (CHECK_CLAIM,)}
+
     def query_formats(self) -> Sequence[Any]:
         from scholarbase_research.evaluation.formats import FORMATS
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
+from collections.abc import Iterator
 from typing import Final
 
 import msgspec
@@ -11,11 +12,22 @@ import orjson
 
 from scholarbase.indexes.catalog import find
 from scholarbase.ingest.claims import is_same_paper, stored_record
-from scholarbase.ingest.records import PaperRecord, ids_of
+from scholarbase.ingest.records import NOTICES_FROM, PaperRecord, ids_of
 from scholarbase.models.status import Notice, is_withdrawn, last_verdict, notices_until
 
 _SCHEMES: Final = ("arXiv", "DOI", "PMID")
-_NOTICES: Final = msgspec.json.Decoder(dict[str, Notice])
+_NOTICES: Final = dict[str, Notice]
+
+
+def entries(db: sqlite3.Connection) -> Iterator[tuple[str, str, str]]:
+    """File, record and sets of each entry of people's own files, in the order in which they are written.
+
+    Notices are read as they are stored: sorting a million of them would take a gigabyte of memory.
+    """
+    yield from db.execute(
+        f"SELECT file, record, sets FROM own_entries WHERE place < {NOTICES_FROM} ORDER BY place, record, file"
+    )
+    yield from db.execute(f"SELECT file, record, sets FROM own_entries WHERE place >= {NOTICES_FROM}")
 
 
 def add_notice(db: sqlite3.Connection, record: PaperRecord) -> Counter[str]:
@@ -28,19 +40,20 @@ def add_notice(db: sqlite3.Connection, record: PaperRecord) -> Counter[str]:
     number = next((one for one in papers if is_same_paper(record, stored_record(db, one))), None)
     if number is None:
         return Counter(notices_without_paper=1)
-    added = orjson.dumps({"notices": record.details["notices"]}).decode()
-    [[stored, status, comment]] = db.execute(
-        """
-        UPDATE papers SET details = json_patch(coalesce(details, '{}'), ?) WHERE id = ?
-        RETURNING details -> '$.notices', status, details ->> '$.comment'
-        """,
-        (added, number),
-    ).fetchall()
-    verdict = last_verdict(notices_until(_NOTICES.decode(stored).values(), None))
+    stored, status, comment = db.execute(
+        "SELECT details -> '$.notices', status, details ->> '$.comment' FROM papers WHERE id = ?", (number,)
+    ).fetchone()
+    notices = orjson.loads(stored or "{}")
+    for name, notice in record.details["notices"].items():
+        notices[name] = max(notice, notices.get(name, notice), key=orjson.dumps)  # in any order of the rows
+    verdict = last_verdict(notices_until(msgspec.convert(notices, _NOTICES).values(), None))
     if verdict is not None and verdict.kind == "retraction":
         status = "retracted"
     elif verdict is not None and status == "retracted":
         row = db.execute("SELECT abstract FROM abstracts WHERE paper_id = ?", (number,)).fetchone()
         status = "withdrawn" if is_withdrawn(comment) or (row and is_withdrawn(row[0])) else None
-    db.execute("UPDATE papers SET status = ? WHERE id = ?", (status, number))
+    db.execute(
+        "UPDATE papers SET details = json_set(coalesce(details, '{}'), '$.notices', json(?)), status = ? WHERE id = ?",
+        (orjson.dumps(notices, option=orjson.OPT_SORT_KEYS).decode(), status, number),
+    )
     return Counter(notices_joined=1)

@@ -154,6 +154,8 @@ class Reject:
     detail: str
 
 
+NOTICES_FROM: Final = 8
+"""The place of notices, which are written after all other entries, in any order."""
 OwnRow = tuple[str, int, str, str]
 """An entry: the name of its file, its place among all entries, the record and the names of its sets (JSON)."""
 Member = tuple[str, str, str]
@@ -191,7 +193,7 @@ def _place(record: PaperRecord) -> int:
     """Entries with ids that others know come first, those made of full texts last, and notices
     after all."""
     return (
-        8 * is_notice(record)
+        NOTICES_FROM * is_notice(record)
         + 4 * record.is_sure
         + 2 * (record.arxiv_id is None)
         + ("DOI" not in record.external_ids)

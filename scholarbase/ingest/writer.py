@@ -23,7 +23,7 @@ from scholarbase.indexes.filters import venue_key
 from scholarbase.indexes.titles import normalize_title, title_hash
 from scholarbase.ingest.claims import Conflict, agreed_papers, contested_ids, note_doubtful
 from scholarbase.ingest.keeping import left_out, papers_in_parts
-from scholarbase.ingest.notices import add_notice
+from scholarbase.ingest.notices import add_notice, entries
 from scholarbase.ingest.numbering import arxiv_number, paper_number
 from scholarbase.ingest.paper_rows import (
     FILL_PAPER,
@@ -288,8 +288,7 @@ class CatalogWriter:
         self._contested = contested_ids(self._db)
         self._conflicts = dict(self._contested)
         counts: Counter[str] = Counter()
-        sql = "SELECT file, record, sets FROM own_entries ORDER BY place, record, file"
-        for file, record, sets in self._db.execute(sql):
+        for file, record, sets in entries(self._db):
             counts += self._own_paper(record_of(record), orjson.loads(sets), file)
         citation_keys.qualify(self._db)
         yield counts, {row[0] for row in self._db.execute("SELECT paper FROM own_papers")}

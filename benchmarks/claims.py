@@ -1,0 +1,110 @@
+"""How often the evidence for a claim is found, and labels are right: SciFact's claims with their evidence sentences.
+
+``python benchmarks/claims.py --data ../shared/data`` prints the figures of docs/claims.md. The settings were chosen on
+the half ``choose`` (every other claim, from the first), and ``report`` is the other half.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import random
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from time import perf_counter
+from typing import Any, Final
+
+from scholarbase_research.claims.comparison import NUMBER, Comparison, compare_claim
+
+Claim = dict[str, Any]
+CHANGED: Final = 100
+
+
+def read(data: Path) -> tuple[dict[str, str], list[Claim]]:
+    """The abstracts by id, and the claims."""
+    with gzip.open(data / "scifact" / "corpus.jsonl.gz") as file:
+        texts = {str(one["_id"]): one["text"] for one in map(json.loads, file)}
+    lines = (data / "scifact-claims" / "claims.jsonl").read_text().splitlines()
+    return texts, [json.loads(line) for line in lines]
+
+
+def has(found: Comparison, evidence: str) -> bool:
+    return any(evidence in one.text or one.text in evidence for one in found.sentences)
+
+
+def measure(texts: dict[str, str], claims: Sequence[Claim]) -> None:
+    labels: Counter[tuple[str, str]] = Counter()
+    hits = sentences = sentence_hits = above = 0
+    begin = perf_counter()
+    results = [(one, compare_claim(one["claim"], [(0, texts[one["doc_id"]])])) for one in claims]
+    milliseconds = (perf_counter() - begin) / len(claims) * 1000
+    for one, found in results:
+        evidence = [sentence for group in one["evidence"] for sentence in group]
+        shown = [has(found, sentence) for sentence in evidence]
+        hits, sentences, sentence_hits = hits + any(shown), sentences + len(shown), sentence_hits + sum(shown)
+        labels[one["label"], found.label] += 1
+    print(f"{len(claims)} claims, {milliseconds:.1f} ms each")
+    print(f"  an evidence sentence is in the first three: {hits / len(claims):.3f}")
+    print(f"  evidence sentences in the first three: {sentence_hits / sentences:.3f} of {sentences}")
+    for (truth, label), count in sorted(labels.items()):
+        print(f"  {truth}: {label} {count}")
+    for one, found in results[:200]:
+        rivals = (compare_claim(one["claim"], [(0, text)]) for key, text in _similar(one, texts, claims))
+        best = max((rival.sentences[0].score for rival in rivals if rival.sentences), default=0.0)
+        above += found.sentences[0].score > best
+    print(f"  right paper above the most similar wrong one: {above} of {len(results[:200])}")
+
+
+def _similar(claim: Claim, texts: dict[str, str], claims: Sequence[Claim]) -> list[tuple[str, str]]:
+    """The paper, of the other claims' papers, that has most of the right paper's words."""
+    right = set(texts[claim["doc_id"]].lower().split())
+    others = sorted({one["doc_id"] for one in claims} - {claim["doc_id"]})
+
+    def shared(key: str) -> float:
+        words = set(texts[key].lower().split())
+        return len(words & right) / len(words | right)
+
+    best = max(others, key=shared)
+    return [(best, texts[best])]
+
+
+def change_numbers(texts: dict[str, str], claims: Sequence[Claim]) -> None:
+    """Change the first digit of a number in sentences that the papers have."""
+    generator = random.Random(7)
+    stated = [
+        (sentence, texts[one["doc_id"]])
+        for one in claims
+        for group in one["evidence"]
+        for sentence in group
+        if NUMBER.search(sentence)
+    ]
+    generator.shuffle(stated)
+    changed: Counter[str] = Counter()
+    for sentence, text in stated[:CHANGED]:
+        number = generator.choice(list(NUMBER.finditer(sentence)))
+        place = next(n for n in range(number.start(), number.end()) if sentence[n].isdigit())
+        digit = generator.choice([one for one in "123456789" if one != sentence[place]])
+        for name, claim in (
+            ("changed", f"{sentence[:place]}{digit}{sentence[place + 1 :]}"),
+            ("unchanged", sentence),
+        ):
+            found = compare_claim(claim, [(0, text)])
+            changed[f"{name} flagged"] += bool(found.missing_numbers)
+            changed[f"{name} contradicts"] += found.label == "contradicts"
+    print(f"  numbers of {len(stated[:CHANGED])} sentences: {dict(changed)}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, required=True)
+    texts, claims = read(parser.parse_args().data)
+    for name, half in (("choose", claims[::2]), ("report", claims[1::2])):
+        print(name, end=": ")
+        measure(texts, half)
+        change_numbers(texts, half)
+
+
+if __name__ == "__main__":
+    main()

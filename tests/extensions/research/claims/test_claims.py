@@ -1,0 +1,71 @@
+"""Claims with their references: the nearest sentences, what differs, and labels only where a sentence is evidence."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+
+from scholarbase import Library
+from scholarbase.errors import InvalidRequest
+from scholarbase.tools import Tools
+from scholarbase_research.claims import check_claim
+from scholarbase_research.claims.comparison import compare_claim
+from tests.conftest import serving_in_thread
+
+PAPER = "arXiv:hep-th/9301068"
+TEXT = (
+    "BACKGROUND The role of statins is unknown. We found that statin treatment decreased mortality by 12% in 340 "
+    "patients. Treatment with aspirin was not associated with stroke."
+)
+
+
+@pytest.mark.parametrize(
+    ("claim", "label"),
+    [
+        ("Statin treatment decreased mortality by 12%.", "supported"),
+        ("Statin treatment decreased mortality by 21%.", "contradicts"),
+        ("Statin treatment increased mortality by 12% in 340 patients.", "contradicts"),
+        ("Statin treatment in patients decreased mortality of diabetes by 12%.", "not_found"),
+        ("Treatment with aspirin was associated with stroke.", "contradicts"),
+        ("Aspirin treatment was not associated with stroke.", "supported"),
+        ("Vitamins prevent scurvy.", "not_found"),
+    ],
+)
+def test_a_label_needs_a_sentence(claim: str, label: str) -> None:
+    assert compare_claim(claim, [(0, TEXT)]).label == label
+
+
+def test_what_differs_is_named() -> None:
+    found = compare_claim("Statin treatment decreased diabetic mortality by 21%.", [(100, TEXT)])
+    assert (found.missing_numbers, found.missing_words) == (("21",), ("diabetic",))
+    assert all(TEXT[one.start - 100 : one.end - 100] == one.text for one in found.sentences)
+    assert found.sentences[0].text.startswith("We found")
+
+
+def test_overlapping_parts_are_one_text() -> None:
+    found = compare_claim("aspirin and stroke", [(0, TEXT), (43, TEXT[43:])])
+    assert len({one.start for one in found.sentences}) == len(found.sentences) == 3
+
+
+def test_nothing_found_is_not_false(sample: Library) -> None:
+    found = check_claim(sample, "Dark matter consists of axions.", PAPER)
+    assert (found.label, found.reference, found.source) == ("not_found", "held", "abstract")
+    assert "may hold" in found.reason
+    abstract = sample.paper(PAPER).abstract or ""
+    assert all(abstract[one.start : one.end] == one.text for one in found.sentences)
+    absent = check_claim(sample, "Anything.", "10.1000/of.no.paper")
+    assert (absent.label, absent.reference, absent.sentences) == ("not_found", "not_in_snapshot", ())
+    for claim, reference in (("", PAPER), ("a claim", " "), ("x" * 2001, PAPER), ("a", f"{PAPER}\n{PAPER}")):
+        with pytest.raises(InvalidRequest):
+            check_claim(sample, claim, reference)
+
+
+def test_http_and_the_tool_give_the_same(sample: Library) -> None:
+    request = {"claim": "Two dimensional QCD is a string theory.", "reference": PAPER}
+    expected = check_claim(sample, **request).to_dict()
+    with serving_in_thread(sample) as url:
+        response = httpx.post(f"{url}/v1/claims/check", json=request)
+        assert response.json() == expected
+        assert httpx.post(f"{url}/v1/claims/check", json={"claim": "x"}).status_code == 400
+    assert expected["sentences"]
+    assert Tools(sample, tool_set="claims").call("check_claim", request) == expected
