@@ -169,6 +169,7 @@ def _whole(values: Iterable[str]) -> list[int]:
 def own_counts(joined: Counter[str], store: RecordStore) -> Counter[str]:
     """Counts of a manifest."""
     entries = store.db.execute("SELECT count(*) FROM own_entries").fetchone()[0]
-    names = ("own_joined", "notices_joined", "notices_without_paper")
-    found = Counter({name: joined[name] for name in names if joined[name]})
-    return Counter(own_entries=entries, own_joined=0) + found if entries else Counter()
+    if not entries:
+        return Counter()
+    found = {name: joined[name] for name in ("notices_joined", "notices_without_paper") if joined[name]}
+    return Counter(own_entries=entries, own_joined=joined["own_joined"], **found)
