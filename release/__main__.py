@@ -1,7 +1,7 @@
 """Make a release: ``python -m release`` writes it to build/release. ``make release`` runs this.
 
-It has the wheel and the sdist, tried in an empty environment; the context of the image; the sample as a packed library;
-the notes, from CHANGELOG.md; and a list of hashes.
+It has the wheel and the sdist, tried in an empty environment; the context of the image; two packed libraries and
+their catalogue; the notes, from CHANGELOG.md; and a list of hashes.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import gzip
 import hashlib
+import os
 import re
 import shutil
 import subprocess
@@ -19,14 +20,23 @@ import tomllib
 from pathlib import Path
 from typing import Final
 
-from release.changelog import ROOT, notes
+import msgspec
+
+from release.changelog import ROOT, SOURCE, notes
 from release.smoke import smoke
+from scholarbase.encoders import open_encoder
+from scholarbase.ingest.job import ingest
+from scholarbase.models.encoders import PACKAGED
+from scholarbase.updates.catalogue import PACKAGED as PACKAGED_CATALOGUE
+from scholarbase.updates.catalogue import Catalogue, Entry
+from scholarbase.updates.packing import pack
 
 CONTEXT: Final = (
     "docker/Dockerfile",
     "docker/requirements.lock",
     "docker/encoders.lock",
     "pyproject.toml",
+    "hatch_build.py",
     "README.md",
     "LICENSE",
     "extensions",
@@ -34,6 +44,15 @@ CONTEXT: Final = (
     "scholarbase",
 )
 """What docker/Dockerfile copies, and itself."""
+LIBRARIES: Final = {
+    "demo": (
+        "High-energy physics with citations, and natural language processing.",
+        "CC0 1.0, citations ODbL 1.0",
+        ("s2ag", "arxiv"),
+    ),
+    "bibliography": ("Papers of a bibliography from Zotero.", "CC0 1.0", ("own/zotero.bib",)),
+}
+"""The libraries of the catalogue: what they have, their licences, and their sources in the sample."""
 
 
 def version(tag: str | None) -> str:
@@ -65,8 +84,52 @@ def write_context(path: Path) -> None:
             tar.add(ROOT / name, name, filter=_plain)
 
 
-def try_wheel(wheel: Path, out: Path) -> None:
-    """Install the wheel by itself in an empty environment, run the README, and pack the sample's library."""
+def write_catalogue(out: Path, number: str) -> bytes:
+    """Build and pack the libraries, write ``catalogue.json``, and return it."""
+    entries = []
+    with tempfile.TemporaryDirectory(prefix="scholarbase-libraries-") as folder:
+        for name, (description, licence, sources) in LIBRARIES.items():
+            library, file = Path(folder) / name, out / f"{name}-library.tar.zst"
+            with open_encoder(PACKAGED) as encoder:
+                manifest = ingest(
+                    [ROOT / "sample" / source for source in sources],
+                    library,
+                    encoder=encoder,
+                    encoder_location=PACKAGED,
+                )
+            packed = pack(library, file)
+            entries.append(
+                Entry(
+                    name=name,
+                    description=description,
+                    licence=licence,
+                    papers=manifest.counts["papers"],
+                    bytes=packed.bytes,
+                    packed_bytes=packed.packed_bytes,
+                    snapshot=packed.snapshot,
+                    url=f"{SOURCE}/releases/download/v{number}/{file.name}",
+                    sha256=packed.sha256,
+                )
+            )
+    written = msgspec.json.format(msgspec.json.encode(Catalogue(tuple(entries))), indent=2) + b"\n"
+    (out / "catalogue.json").write_bytes(written)
+    return written
+
+
+def build(out: Path, catalogue: bytes) -> Path:
+    """Build the sdist and the wheel, with the catalogue in both. Returns the wheel."""
+    before = PACKAGED_CATALOGUE.read_bytes()
+    try:
+        PACKAGED_CATALOGUE.write_bytes(catalogue)
+        subprocess.run([sys.executable, "-m", "build", "--outdir", out / "dist", ROOT], check=True)
+    finally:
+        PACKAGED_CATALOGUE.write_bytes(before)
+    (wheel,) = (out / "dist").glob("*.whl")
+    return wheel
+
+
+def try_wheel(wheel: Path) -> None:
+    """Install the wheel by itself in an empty environment, and run the README and the demo."""
     readme = (ROOT / "README.md").read_text("utf-8")
     extras = re.search(r'pip install "\.\[([a-z,-]+)\]"', readme)
     if extras is None:
@@ -93,7 +156,8 @@ def try_wheel(wheel: Path, out: Path) -> None:
         subprocess.run([*pip, f"{wheel}[{extras[1]}]"], check=True, cwd=folder)
         for text in smoke(environment / "bin", readme):
             print(f"ok  {text.splitlines()[0]}", flush=True)
-        subprocess.run([command, "pack", library, out / "demo-library.tar.zst"], check=True)
+        cache = os.environ | {"SCHOLARBASE_CACHE_DIR": str(Path(folder) / "cache")}
+        subprocess.run([command, "demo", "--once", "--port", "0"], check=True, cwd=folder, env=cache)
 
 
 def main() -> None:
@@ -110,9 +174,7 @@ def main() -> None:
     shutil.rmtree(out, ignore_errors=True)
     (out / "dist").mkdir(parents=True)
     (out / "release-notes.md").write_text(text, "utf-8")
-    subprocess.run([sys.executable, "-m", "build", "--outdir", out / "dist", ROOT], check=True)
-    (wheel,) = (out / "dist").glob("*.whl")
-    try_wheel(wheel, out)
+    try_wheel(build(out, write_catalogue(out, number)))
     write_context(out / f"scholarbase-{number}-image-context.tar.gz")
     files = sorted(path for path in out.rglob("*") if path.is_file())
     sums = (f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.relative_to(out)}\n" for path in files)

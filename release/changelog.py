@@ -14,6 +14,8 @@ SOURCE: Final = "https://github.com/scholarbase/scholarbase"
 ROOT: Final = Path(__file__).resolve().parent.parent
 PLACES: Final = {
     "pyproject.toml": r'^(version = ")[^"]+(")$',
+    "CITATION.cff": r"^(version: )\S+()$",
+    "server.json": r'^( +"version": ")[^"]+(",)$',
     "scholarbase/__init__.py": r'^(__version__ = ")[^"]+(")$',
     "tests/snapshots/openapi.json": r'^(    "version": ")[^"]+(")$',
     "docs/cli.md": r"^(ok       scholarbase  )\S+( on Python)",
@@ -58,8 +60,8 @@ def main(version: str, date: str) -> None:
     for name, pattern in PLACES.items():
         place = ROOT / name
         text, count = re.subn(pattern, rf"\g<1>{version}\g<2>", place.read_text("utf-8"), flags=re.M)
-        if count != 1:
-            sys.exit(f"{name} has {count} lines that match {pattern}: expected one.")
+        if not count:
+            sys.exit(f"{name} has no line that matches {pattern}.")
         place.write_text(text, "utf-8")
 
 

@@ -33,7 +33,10 @@ FOLDERS = (
     "release",
     ".github",
 )
-FILES = ("Makefile", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "pyproject.toml")
+FILES = (
+    *("Makefile", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "CITATION.cff", "server.json"),
+    *("hatch_build.py", "pyproject.toml"),
+)
 
 
 @pytest.fixture(scope="module")

@@ -397,8 +397,9 @@ def _finished(library: Path, plan: dict[str, Any]) -> Manifest:
     finished = plan_of(manifest)
     if finished != plan:
         raise LibraryExists(
-            f"{library} already has a library (snapshot {snapshot}) from other {difference(finished, plan)}: give "
-            "another --library, or --restart to replace it."
+            f"{library} already has a library (snapshot {snapshot}) from other {difference(finished, plan)}: "
+            f'for sources that changed, run "scholarbase update {library} SOURCES --library NEW"; else give another '
+            "--library, or --restart to replace it."
         )
     log.info("The library at %s is already complete.", library)
     return manifest

@@ -206,7 +206,14 @@ def test_files_that_the_image_copies_exist_and_are_not_ignored() -> None:
     assert copied == kept
     assert all((ROOT / part).exists() for part in copied)
     # The build of the package reads these besides its code.
-    assert {PROJECT["readme"], *PROJECT["license-files"], "pyproject.toml", "scholarbase"} <= copied
+    assert {
+        "README.md",
+        "hatch_build.py",
+        "sample",
+        *PROJECT["license-files"],
+        "pyproject.toml",
+        "scholarbase",
+    } <= copied
 
 
 def health_check(port: int) -> int:

@@ -48,8 +48,9 @@ def test_the_notes_begin_with_a_summary() -> None:
 
 def test_every_place_names_the_same_version() -> None:
     for name, pattern in PLACES.items():
-        (line,) = re.finditer(pattern, (ROOT / name).read_text("utf-8"), re.M)
-        assert line[0] == f"{line[1]}{__version__}{line[2]}", name
+        lines = list(re.finditer(pattern, (ROOT / name).read_text("utf-8"), re.M))
+        assert lines, name
+        assert all(line[0] == f"{line[1]}{__version__}{line[2]}" for line in lines), name
 
 
 def test_a_release_has_the_tag_of_its_version() -> None:

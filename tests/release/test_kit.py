@@ -1,0 +1,86 @@
+"""What a release needs besides its packages: registries, citations, a unit of systemd, a skill, and PyPI's README."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from hatch_build import absolute
+from release.__main__ import write_catalogue
+from scholarbase import __version__
+from scholarbase.settings import Settings
+from scholarbase.updates.catalogue import Catalogue
+from tests.conftest import ROOT, run_cli
+
+yaml = pytest.importorskip("yaml")
+
+
+def test_the_mcp_registry_finds_the_package() -> None:
+    """The limits are those of the schema that server.json names; the marker shows who owns the package."""
+    server = json.loads((ROOT / "server.json").read_text("utf-8"))
+    assert re.fullmatch(r"[a-zA-Z0-9.-]+/[a-zA-Z0-9._-]+", server["name"])
+    assert f"<!-- mcp-name: {server['name']} -->" in (ROOT / "README.md").read_text("utf-8")
+    assert len(server["description"]) <= 100
+    [package] = server["packages"]
+    assert {"registryType", "identifier", "version", "transport"} <= set(package)
+    assert server["version"] == package["version"] == __version__
+    for variable in package["environmentVariables"]:
+        assert variable["name"].removeprefix("SCHOLARBASE_").lower() in Settings.model_fields
+    [argument] = package["packageArguments"]
+    assert run_cli(argument["value"], "--help").returncode == 0
+
+
+def test_the_citation_has_what_the_format_requires() -> None:
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
+    assert {"cff-version", "message", "title", "authors"} <= set(citation)
+    assert str(citation["version"]) == __version__
+    assert citation["license"] == "Apache-2.0"
+    assert all("name" in author for author in citation["authors"])
+
+
+def test_links_of_the_readme_lead_somewhere_on_pypi() -> None:
+    text = absolute((ROOT / "README.md").read_text("utf-8"), __version__)
+    links = re.findall(r"\]\(([^)\s]+)", text)
+    assert links
+    assert all(link.startswith(("https://", "#")) for link in links)
+    assert f"https://raw.githubusercontent.com/scholarbase/scholarbase/v{__version__}/docs/images/" in text
+    for name in re.findall(rf"/v{re.escape(__version__)}/([^)#\s]+)", text):
+        assert (ROOT / name).exists(), name
+
+
+def test_the_skill_has_a_name_a_description_and_commands_that_exist() -> None:
+    _, head, body = (ROOT / "examples" / "skill" / "SKILL.md").read_text("utf-8").split("---\n", 2)
+    about = yaml.safe_load(head)
+    assert re.fullmatch(r"[a-z0-9-]{1,64}", about["name"])
+    assert 0 < len(about["description"]) <= 1024
+    for command in {*re.findall(r"scholarbase ([a-z]+)", body)}:
+        assert run_cli(command, "--help").returncode == 0, command
+
+
+def test_systemd_accepts_the_unit(tmp_path: Path) -> None:
+    unit = (ROOT / "docker" / "systemd" / "scholarbase.service").read_text("utf-8")
+    for name in re.findall(r"^Environment=SCHOLARBASE_(\w+)=", unit, re.M):
+        assert name.lower() in Settings.model_fields
+    program = shutil.which("systemd-analyze")
+    if program is None:
+        pytest.skip("systemd-analyze is not installed")
+    path = tmp_path / "scholarbase.service"
+    path.write_text(unit.replace("/opt/scholarbase/bin/scholarbase", "/bin/true"))
+    done = subprocess.run([program, "verify", path], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.slow
+def test_a_release_has_two_libraries(tmp_path: Path) -> None:
+    listed = msgspec.json.decode(write_catalogue(tmp_path, "9.9.9"), type=Catalogue).libraries
+    assert [(entry.name, entry.papers) for entry in listed] == [("demo", 2440), ("bibliography", 50)]
+    for entry in listed:
+        file = tmp_path / entry.url.rpartition("/")[2]
+        assert file.stat().st_size == entry.packed_bytes
+        assert (tmp_path / f"{file.name}.sha256").read_text().startswith(entry.sha256)
