@@ -17,6 +17,7 @@ import sys
 import tarfile
 import tempfile
 import tomllib
+from contextlib import closing
 from pathlib import Path
 from typing import Final
 
@@ -90,7 +91,7 @@ def write_catalogue(out: Path, number: str) -> bytes:
     with tempfile.TemporaryDirectory(prefix="scholarbase-libraries-") as folder:
         for name, (description, licence, sources) in LIBRARIES.items():
             library, file = Path(folder) / name, out / f"{name}-library.tar.zst"
-            with open_encoder(PACKAGED) as encoder:
+            with closing(open_encoder(PACKAGED)) as encoder:
                 manifest = ingest(
                     [ROOT / "sample" / source for source in sources],
                     library,

@@ -98,7 +98,7 @@ def test_the_image_does_not_run_as_root() -> None:
     assert names.index("USER") < names.index("ENTRYPOINT")
 
 
-ALWAYS = ("server", "mcp", "qdrant", "postgres")
+ALWAYS = ("mcp", "qdrant", "postgres")
 """Extras in every image."""
 
 
@@ -206,14 +206,8 @@ def test_files_that_the_image_copies_exist_and_are_not_ignored() -> None:
     assert copied == kept
     assert all((ROOT / part).exists() for part in copied)
     # The build of the package reads these besides its code.
-    assert {
-        "README.md",
-        "hatch_build.py",
-        "sample",
-        *PROJECT["license-files"],
-        "pyproject.toml",
-        "scholarbase",
-    } <= copied
+    read = {"README.md", "hatch_build.py", "sample", "pyproject.toml", "scholarbase"}
+    assert {*read, *PROJECT["license-files"]} <= copied
 
 
 def health_check(port: int) -> int:
