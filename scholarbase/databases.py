@@ -56,12 +56,12 @@ def attach_immutable(connection: sqlite3.Connection, path: Path, name: str) -> N
     connection.execute(f"ATTACH ? AS {name}", (_uri(path, "mode=ro&immutable=1"),))
 
 
-def open_for_reading(path: Path) -> sqlite3.Connection:
+def open_for_reading(path: Path, busy_seconds: float = BUSY_SECONDS) -> sqlite3.Connection:
     """Open an existing database for reading while other connections may write it.
 
     The file itself is opened for writing: recovering a write-ahead log needs that (https://sqlite.org/wal.html).
     """
-    connection = _connect(path, "mode=rw", BUSY_SECONDS)
+    connection = _connect(path, "mode=rw", busy_seconds)
     connection.execute("PRAGMA query_only = 1")
     return connection
 

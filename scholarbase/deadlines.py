@@ -22,7 +22,7 @@ from scholarbase.errors import Cancelled, TimeLimit
 
 
 class Deadline:
-    """The end of a request's time: ``seconds`` from now, or when it is cancelled.
+    """The end of a request's time: ``end``, else ``seconds`` from now, or when it is cancelled.
 
     ``end`` is in seconds of :func:`time.monotonic`. ``running`` is what began last, an activity and advice for the
     error of a caller that waits for it. Searches of an index compare and set both without a call.
@@ -30,10 +30,10 @@ class Deadline:
 
     __slots__ = ("end", "is_cancelled", "running", "seconds")
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, end: float | None = None) -> None:
         self.is_cancelled = False
         self.running = _REQUEST
-        self.limit(seconds, monotonic() + seconds)
+        self.limit(seconds, monotonic() + seconds if end is None else end)
 
     def limit(self, seconds: float, end: float) -> None:
         """Set the end, unless it was cancelled, which another thread may do."""

@@ -284,6 +284,14 @@ class StorageError(ScholarBaseError):
     title = "Storage failed"
 
 
+class SessionsUnavailable(StorageError):
+    """The sessions of a server are locked by another process, damaged, or written too slowly."""
+
+    status = 503
+    slug = "sessions-unavailable"
+    title = "Sessions unavailable"
+
+
 class OutOfMemory(ScholarBaseError):
     """There is too little memory, or address space where it is limited."""
 
@@ -311,8 +319,11 @@ class Busy(ScholarBaseError):
 
     status = 503
     exit_code = 18
-    retry_after: ClassVar[int] = 1
-    """Seconds, of the ``Retry-After`` header."""
+
+    def __init__(self, message: str = "", retry_after: int = 1) -> None:
+        super().__init__(message)
+        self.retry_after = max(1, retry_after)
+        """Seconds, of the ``Retry-After`` header."""
 
 
 class EncoderError(ScholarBaseError):

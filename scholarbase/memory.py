@@ -8,6 +8,7 @@ caught, so the space is checked before.
 
 from __future__ import annotations
 
+import asyncio
 import ctypes
 import gc
 import os
@@ -102,7 +103,22 @@ def _megabytes(size: int) -> str:
     return f"{size / (1 << 20):,.0f}"
 
 
-_malloc_trim: Final = getattr(ctypes.CDLL(None), "malloc_trim", None)
+_libc: Final = ctypes.CDLL(None)
+_M_ARENA_MAX: Final = -8
+"""``malloc.h`` of glibc."""
+ARENAS: Final = 2
+"""Heaps that the threads of a server's process share. With one each, glibc's default, memory that some threads freed is
+not used by others: after floods of large requests a process kept 380 MB, and keeps 150 MB with two."""
+
+
+def limit_arenas() -> None:
+    """Let all threads that start from now on share few heaps (mallopt(3)). Without glibc it does nothing."""
+    mallopt = getattr(_libc, "mallopt", None)
+    if mallopt is not None:
+        mallopt(_M_ARENA_MAX, ARENAS)
+
+
+_malloc_trim: Final = getattr(_libc, "malloc_trim", None)
 
 
 def return_free_memory() -> None:
@@ -110,3 +126,23 @@ def return_free_memory() -> None:
     gc.collect()
     if _malloc_trim is not None:
         _malloc_trim(0)
+
+
+class FreeMemory:
+    """Returns free memory to the system, which glibc otherwise keeps, some seconds after it was used."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._timer: asyncio.TimerHandle | None = None
+
+    def soon(self) -> None:
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(self._seconds, self._return)
+
+    def cancel(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _return(self) -> None:
+        self._timer = None
+        asyncio.get_running_loop().run_in_executor(None, return_free_memory)

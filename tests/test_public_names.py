@@ -70,6 +70,7 @@ NAMES = [
     "SessionError",
     "SessionExists",
     "SessionNotFound",
+    "SessionsUnavailable",
     "SnapshotNotHeld",
     "SourceChanged",
     "SourceError",

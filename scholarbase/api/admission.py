@@ -2,38 +2,40 @@
 
 Short requests run on the event loop. All others run in threads, as many at once as there are connections to the
 catalogue, and with a bounded number of papers in memory. More requests wait; beyond a bounded number they are rejected
-with 503.
+with 503, and so are those that would wait longer than their time limit.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Hashable, Iterable, Iterator
+import math
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Hashable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from contextvars import copy_context
 from functools import partial
-from time import perf_counter
+from itertools import chain
+from time import monotonic, perf_counter
 from typing import Any, Final, NamedTuple, TypeVar
 
-from starlette.requests import Request
+from starlette.requests import HTTPConnection, Request
 
 from scholarbase.api.holding import WORK
-from scholarbase.deadlines import DEADLINE, Deadline, time_limit
+from scholarbase.deadlines import DEADLINE, Deadline
 from scholarbase.errors import Busy, Cancelled, InvalidRequest, TimeLimit
-from scholarbase.memory import return_free_memory
+from scholarbase.memory import FreeMemory
 from scholarbase.settings import Settings
 from scholarbase.timing import stages
 
 T = TypeVar("T")
 
-WAIT_SECONDS: Final = 30.0
-"""The longest wait. A request that waits longer returns 503, which clients retry."""
 LOOP_SECONDS: Final = 0.1
 """How long a request may block the event loop. One that takes longer starts again in a thread."""
 TURN_SECONDS: Final = 0.02
 """How long short requests together may take in one turn of the event loop. New connections come between turns."""
+AVERAGED: Final = 8
+"""About how many requests the average of their times counts."""
 GRACE: Final = 1.05
 """Work that cannot be interrupted has its response at this multiple of the time limit; it then runs on without one."""
 PAPERS_AT_ONCE: Final = 20_000
@@ -41,11 +43,14 @@ PAPERS_AT_ONCE: Final = 20_000
 GRACEFUL_SECONDS: Final = 6.0
 """How long requests may go on when the server stops; then they are refused."""
 FEW_PAPERS: Final = 100
-"""Papers of a response that needs no admission for them."""
+"""Papers of a response that needs no admission for them, and of short and quick work."""
 THREADS: Final = "scholarbase-request"
 """How the names of the threads begin."""
 KEY: Final = "scholarbase.key"
 """The key of a request's scope that holds its :class:`scholarbase.api.access.keys.Key`, if keys are required."""
+ARRIVED: Final = "scholarbase.arrived"
+"""The key of a request's scope that holds when it arrived with its whole body, in seconds of ``time.monotonic``: then
+its time limit begins."""
 SLOT: Final = "scholarbase.slot"
 """The key of the scope of a request whose response takes room for papers."""
 TRIM_SECONDS: Final = 10.0
@@ -53,163 +58,189 @@ TRIM_SECONDS: Final = 10.0
 _DISCONNECTED: Final = "The request was cancelled, because the client disconnected."
 
 
+Caller = tuple[Hashable, bool]
+"""Whose request takes or waits: the name of its key, else its address; and whether its work is quick, so that no share
+applies."""
+_ANYONE: Final[Caller] = (None, True)
+
+
 class _Wait(NamedTuple):
     units: int
     turn: asyncio.Future[None]
-    client: Hashable
-
-
-class _Queue:
-    """Requests that wait. Clients take turns; the requests of one keep their order."""
-
-    def __init__(self) -> None:
-        self._of_client: dict[Hashable, deque[_Wait]] = {}
-        """By client, the next one first."""
-        self.length = 0
-
-    def __iter__(self) -> Iterator[_Wait]:
-        for waits in self._of_client.values():
-            yield from waits
-
-    def waiting(self, client: Hashable) -> int:
-        """Requests of a client."""
-        return len(self._of_client.get(client, ()))
-
-    def busiest(self) -> Hashable:
-        """The client with the most requests, of a queue that is not empty."""
-        return max(self._of_client, key=self.waiting)
-
-    def first(self) -> _Wait:
-        return next(iter(self._of_client.values()))[0]
-
-    def append(self, wait: _Wait) -> None:
-        self._of_client.setdefault(wait.client, deque()).append(wait)
-        self.length += 1
-
-    def pop_first(self) -> None:
-        """Remove the first request. Its client is the last one now."""
-        client = next(iter(self._of_client))
-        waits = self._of_client.pop(client)
-        waits.popleft()
-        self.length -= 1
-        if waits:
-            self._of_client[client] = waits
-
-    def remove(self, wait: _Wait) -> None:
-        """Remove a request. Raises ValueError or KeyError: it is not there."""
-        waits = self._of_client[wait.client]
-        waits.remove(wait)
-        self.length -= 1
-        if not waits:
-            del self._of_client[wait.client]
-
-    def last_of(self, client: Hashable) -> _Wait:
-        return self._of_client[client][-1]
 
 
 class Capacity:
-    """A number of units. Long and quick work wait in queues of their own, which take turns, as clients do in each: one
-    that sends a thousand requests delays the request of another by one of them. For one event loop.
+    """A number of units. Callers that wait take turns, and the requests of one keep their order: one that sends a
+    thousand requests delays the request of another by one of them. For one event loop.
 
     Args:
         units: the number of units.
-        queue: the number of requests that may wait in both queues.
+        queue: the number of requests that may wait.
         what: what the units are, for the error message.
+        share: the units that long work of one caller has at most; all by default.
+        reserved: units that are only for quick work. Half of them are also for long work of a caller that has none.
     """
 
-    def __init__(self, units: int, queue: int, what: str) -> None:
+    def __init__(
+        self, units: int, queue: int, what: str, *, share: int | None = None, reserved: int = 0
+    ) -> None:
         self._units = self._free = units
         self._most = queue
         self._what = what
-        self._queues: tuple[_Queue, _Queue] = (_Queue(), _Queue())
-        """Of long work, and of quick work."""
-        self._next = 0
-        """The queue whose turn it is."""
+        self._share = units if share is None else share
+        self._reserved = reserved
+        self._long: Counter[Hashable] = Counter()
+        """Units of long work, by the name of the caller."""
+        self._queues: dict[Caller, deque[_Wait]] = {}
+        """Requests that wait, by their callers; the caller whose turn it is first."""
+        self._seconds = {True: 0.0, False: 0.0}
+        """How long quick and long work has a unit: a moving average."""
         self._is_stopping = False
 
     @property
     def waiting(self) -> int:
         """Requests that wait."""
-        return sum(queue.length for queue in self._queues)
+        return sum(map(len, self._queues.values()))
 
-    def take(self, units: int) -> bool:
+    def take(self, units: int, caller: Caller = _ANYONE) -> bool:
         """Take ``units``, at most all of them, if they are free and nobody waits."""
         units = min(units, self._units)
-        if self.waiting or units > self._free:
+        if self._queues or not self._may_take(units, caller):
             return False
-        self._free -= units
+        self._lend_to(caller, units)
         return True
 
-    async def wait(self, units: int, *, quick: bool = False, client: Hashable = None) -> None:
-        """Wait for ``units``, at most all of them, in the queue of quick work or in that of long work.
+    async def wait(self, units: int, until: float | None = None, caller: Caller = _ANYONE) -> None:
+        """Wait for ``units``, at most all of them.
+
+        Args:
+            until: when the caller needs them no longer, in seconds of :func:`time.monotonic`.
 
         Raises:
-            Busy: too many requests wait, most of them of this client; this one has waited for ``WAIT_SECONDS``; or the
-                server stops.
+            Busy: too many requests wait, most of them of this caller; the wait would last longer than ``until``, or
+                has; or the server stops.
         """
         if self._is_stopping:
             raise stopping()
         if self.waiting >= self._most:
-            self._make_room(client)
-        queue = self._queues[quick]
-        wait = _Wait(min(units, self._units), asyncio.get_running_loop().create_future(), client)
-        queue.append(wait)
+            self._make_room(caller[0])
+        loop = asyncio.get_running_loop()
+        began = monotonic()
+        wait = _Wait(min(units, self._units), loop.create_future())
+        self._queues.setdefault(caller, deque()).append(wait)
         self._lend()  # units may have become free since the caller's `take`
-        late = Busy(
-            f"The request waited for {self._what} of this server for {WAIT_SECONDS:g} seconds: retry later."
-        )
-        timer = asyncio.get_running_loop().call_later(WAIT_SECONDS, refuse, wait.turn, late)
+        timer = None
         try:
+            if until is not None and not wait.turn.done():
+                expected, ahead = self._expected(caller), self.waiting - 1
+                if ahead and expected > until - began:
+                    raise busy(ahead, self._what, expected)
+                timer = loop.call_later(until - began, self._refuse_late, wait, caller, until - began)
             await wait.turn
         except BaseException:
-            if (
-                wait.turn.done() and not wait.turn.cancelled() and wait.turn.exception() is None
-            ):  # lent just now
-                self._free += wait.units
+            if wait.turn.done() and not wait.turn.cancelled() and wait.turn.exception() is None:
+                self.release(wait.units, caller)  # lent just now
             else:
-                with suppress(ValueError, KeyError):  # _lend may have removed it
-                    queue.remove(wait)
-            self._lend()
+                self._remove(wait, caller)
+                self._lend()
             raise
         finally:
-            timer.cancel()
+            if timer is not None:
+                timer.cancel()
 
-    def release(self, units: int) -> None:
-        self._free += min(units, self._units)
+    def release(self, units: int, caller: Caller = _ANYONE, seconds: float | None = None) -> None:
+        """Return units; ``seconds`` is how long work had them."""
+        units = min(units, self._units)
+        self._free += units
+        name, is_quick = caller
+        if not is_quick:
+            self._long[name] -= units
+            if not self._long[name]:
+                del self._long[name]
+        if seconds is not None:
+            self._seconds[is_quick] += (seconds - self._seconds[is_quick]) / AVERAGED
         self._lend()
 
     def stop(self) -> None:
         """Refuse the requests that wait, and all that would have to."""
         self._is_stopping = True
-        for queue in self._queues:
-            for wait in list(queue):
-                refuse(wait.turn, stopping())
+        for wait in chain.from_iterable(self._queues.values()):
+            refuse(wait.turn, stopping())
 
-    def _make_room(self, client: Hashable) -> None:
-        """Refuse the last request of the client with the most. Raises Busy: this client has no fewer."""
-        queue = max(self._queues, key=lambda one: one.waiting(one.busiest()) if one.length else 0)
-        busiest = queue.busiest()
-        own = sum(one.waiting(client) for one in self._queues)
-        full = busy(self.waiting, self._what)
-        if queue.waiting(busiest) <= own + 1:
-            raise full
-        last = queue.last_of(busiest)
-        queue.remove(last)
-        refuse(last.turn, full)
+    def _may_take(self, units: int, caller: Caller) -> bool:
+        if units > self._free:
+            return False
+        name, is_quick = caller
+        if is_quick:
+            return True
+        own = self._long[name]
+        reserved = self._reserved if own else self._reserved // 2
+        return own + units <= self._share and self._long.total() + units <= self._units - reserved
+
+    def _lend_to(self, caller: Caller, units: int) -> None:
+        self._free -= units
+        name, is_quick = caller
+        if not is_quick:
+            self._long[name] += units
 
     def _lend(self) -> None:
-        while self.waiting:
-            queue = (
-                self._queues[self._next] if self._queues[self._next].length else self._queues[1 - self._next]
-            )
-            first = queue.first()
-            if first.units > self._free and not first.turn.done():
-                break
-            queue.pop_first()
-            if not first.turn.done():  # neither cancelled nor refused
-                self._free -= first.units
-                self._next = 1 - self._next
-                first.turn.set_result(None)
+        while self._lend_next():
+            pass
+
+    def _lend_next(self) -> bool:
+        """Lend units to the first request that may have them. A large one keeps its place: none passes it."""
+        for caller, waits in self._queues.items():
+            units, turn = waits[0]
+            if turn.done() or self._may_take(units, caller):
+                waits.popleft()
+                del self._queues[caller]
+                if waits:
+                    self._queues[caller] = waits  # the last one now
+                if not turn.done():  # neither cancelled nor refused
+                    self._lend_to(caller, units)
+                    turn.set_result(None)
+                return True
+            if units > self._free:
+                return False
+        return False
+
+    def _remove(self, wait: _Wait, caller: Caller) -> None:
+        waits = self._queues.get(caller, deque())
+        with suppress(ValueError):  # _lend may have removed it
+            waits.remove(wait)
+            if not waits:
+                del self._queues[caller]
+
+    def _expected(self, caller: Caller) -> float:
+        """Seconds until the last request that waits of a caller has its turn."""
+        is_quick = caller[1]
+        last = len(self._queues.get(caller, ()))
+        alike = [len(waits) for other, waits in self._queues.items() if other[1] == is_quick]
+        at_once = self._units
+        if not is_quick:
+            at_once = min(self._units - self._reserved, self._share * max(1, len(alike)))
+        return self._seconds[is_quick] * sum(min(one, last) for one in alike) / at_once
+
+    def _refuse_late(self, wait: _Wait, caller: Caller, seconds: float) -> None:
+        text = f"The request waited for {self._what} of this server for {seconds:.3g} seconds: retry later."
+        refuse(wait.turn, Busy(text, math.ceil(self._expected(caller))))
+
+    def _make_room(self, name: Hashable) -> None:
+        """Refuse the last request of the caller with the most. Raises Busy: this caller has no fewer."""
+        counts: Counter[Hashable] = Counter()
+        for (waiting, _), waits in self._queues.items():
+            counts[waiting] += len(waits)
+        [(busiest, most)] = counts.most_common(1)
+        longest = max((caller for caller in self._queues if caller[0] == busiest), key=self._length)
+        full = busy(self.waiting, self._what, self._expected(longest))
+        if most <= counts[name] + 1:
+            raise full
+        last = self._queues[longest][-1]
+        self._remove(last, longest)
+        refuse(last.turn, full)
+
+    def _length(self, caller: Caller) -> int:
+        return len(self._queues[caller])
 
 
 def stopping() -> Busy:
@@ -217,10 +248,12 @@ def stopping() -> Busy:
     return Busy("The server is stopping: send the request again in a moment.")
 
 
-def busy(waiting: int, what: str) -> Busy:
-    """The error of a request for which there is no place in a queue."""
+def busy(waiting: int, what: str, seconds: float) -> Busy:
+    """The error of a request for which there is no place in a queue, and not before some seconds."""
+    wait = max(1, math.ceil(seconds))
+    when = "a second" if wait == 1 else f"{wait} seconds"
     return Busy(
-        f"{waiting:,} requests wait for {what} of this server: retry in a second, or send fewer at once."
+        f"{waiting:,} requests wait for {what} of this server: retry in {when}, or send fewer at once.", wait
     )
 
 
@@ -255,15 +288,18 @@ class Admission:
 
     def __init__(self, settings: Settings) -> None:
         self._limit = settings.timeout
-        self._turns = Capacity(settings.readers, settings.queue, "a thread")
+        readers = settings.readers
+        self._turns = Capacity(
+            readers, settings.queue, "a thread", share=max(1, readers // 2), reserved=readers // 4
+        )
         self._papers = Capacity(PAPERS_AT_ONCE, settings.queue, "room for their papers")
         self._threads = ThreadPoolExecutor(settings.readers, thread_name_prefix=THREADS)
         self._running: set[Deadline] = set()
         self._free_memory = FreeMemory(TRIM_SECONDS)
+        self._short = Capacity(1, settings.queue, "the event loop")
+        """One piece of short work. A turn of the event loop that has had its share of it keeps the unit."""
         self._spent = 0.0
         """Seconds of short work in this turn of the event loop."""
-        self._short: deque[asyncio.Future[None]] = deque()
-        """Short work that waits for a turn of the event loop."""
         self._next_turn: asyncio.Handle | None = None
         self._queue = settings.queue
         self._admitted = 0
@@ -290,10 +326,8 @@ class Admission:
         assert self._loop is not None
         assert self._stopped is not None
         self._loop.call_later(GRACEFUL_SECONDS, self._stopped.set_result, None)
-        for capacity in (self._papers, self._turns):
+        for capacity in (self._papers, self._turns, self._short):
             capacity.stop()
-        for turn in self._short:
-            refuse(turn, stopping())
 
     def close(self) -> None:
         """Cancel what runs. Threads that cannot be interrupted run on."""
@@ -321,32 +355,29 @@ class Admission:
         Args:
             http: the request, whose client may disconnect.
             short: whether the work usually takes a few milliseconds.
-            quick: whether it usually takes some tens of milliseconds. Such work waits in one queue with short work.
+            quick: whether it usually takes some tens of milliseconds. Some threads run only such work and short work.
             papers: the most papers of the response.
             timeout: the request's own time limit in seconds.
 
         Raises:
             InvalidRequest: ``timeout`` exceeds the server's limit.
-            TimeLimit: the work took longer than the time limit, which starts here.
-            Busy: too many requests wait.
+            TimeLimit: the work took longer than the time limit, which starts with the arrival of the request.
+            Busy: too many requests wait, or longer than the time limit.
             Cancelled: the client disconnected.
         """
         if timeout is not None and timeout > self._limit:
             raise InvalidRequest(
                 f"timeout is {timeout:g}: this server allows {self._limit:g} seconds at most (SCHOLARBASE_TIMEOUT)."
             )
-        if short and papers <= FEW_PAPERS:
-            try:
-                return await self._on_loop(work)
-            except TimeLimit:
-                if timeout is not None and timeout <= LOOP_SECONDS:
-                    raise
-        # Quick work with few papers does not wait for large responses of others.
-        async with self._client_of(http, 0 if quick and papers <= FEW_PAPERS else papers):
-            if short and papers > FEW_PAPERS:
-                with suppress(TimeLimit):
-                    return await self._on_loop(work)
-            return await self._in_thread(work, http, timeout or self._limit, quick=short or quick)
+        seconds = timeout or self._limit
+        until = _arrival(http) + seconds
+        if papers > FEW_PAPERS:
+            short = quick = False
+        if short:
+            with suppress(TimeLimit):
+                return await self._on_loop(work, http, until)
+        async with self._client_of(http, papers, until):
+            return await self._in_thread(work, http, seconds, until, quick=short or quick)
 
     async def execute_parts(
         self,
@@ -370,20 +401,22 @@ class Admission:
         Raises:
             TimeLimit, Busy, Cancelled: as in :meth:`execute`, of the first part that fails.
         """
-        async with self._client_of(http, papers):
-            return [
-                await share(key, partial(self._in_thread, work, http, self._limit, quick=False))
-                for key, work in parts
-            ]
+        limit = self._limit
+
+        async def run(work: Callable[[], T]) -> T:
+            return await self._in_thread(work, http, limit, monotonic() + limit, quick=False)
+
+        async with self._client_of(http, papers, _arrival(http) + limit):
+            return [await share(key, partial(run, work)) for key, work in parts]
 
     @asynccontextmanager
-    async def _client_of(self, http: Request, papers: int) -> AsyncIterator[None]:
+    async def _client_of(self, http: Request, papers: int, until: float) -> AsyncIterator[None]:
         """Wait for room for the papers of a request, and watch its client while it runs."""
         release(http)  # of an earlier attempt
         client = _Client(http, partial(self._release_papers, papers))
         try:
-            if papers and not self._papers.take(papers):
-                waiting = self._papers.wait(papers, client=client.name)
+            if papers > FEW_PAPERS and not self._papers.take(papers):
+                waiting = self._papers.wait(papers, until, (client.name, True))
                 await client.unless_gone(waiting, partial(self._papers.release, papers))
             http.scope[SLOT] = client
             yield
@@ -391,63 +424,68 @@ class Admission:
             client.forget()
 
     @asynccontextmanager
-    async def thread(self) -> AsyncIterator[None]:
+    async def thread(self, http: Request) -> AsyncIterator[None]:
         """Admit an endpoint that runs in a thread of its own choice.
 
         Raises:
-            Busy: too many requests wait.
+            Busy: too many requests wait, or longer than the time limit.
         """
-        if not self._turns.take(1):
-            await self._turns.wait(1)
+        until, caller = _arrival(http) + self._limit, (name_of(http), False)
+        if not self._turns.take(1, caller):
+            await self._turns.wait(1, until, caller)
+        began, token = perf_counter(), DEADLINE.set(Deadline(self._limit, until))
         try:
-            with time_limit(self._limit):
-                yield
+            yield
         finally:
-            self._turns.release(1)
+            DEADLINE.reset(token)
+            self._turns.release(1, caller, perf_counter() - began)
 
     def _release_papers(self, papers: int) -> None:
-        self._papers.release(papers)
         if papers > FEW_PAPERS:
+            self._papers.release(papers)
             self._free_memory.soon()
 
-    async def _on_loop(self, work: Callable[[], T]) -> T:
-        """Run short work on the event loop, unless this turn of the loop has had its share of it."""
-        loop = asyncio.get_running_loop()
-        if self._short or self._spent > TURN_SECONDS:
-            if len(self._short) >= self._queue:
-                raise busy(len(self._short), "the event loop")
-            self._short.append(turn := loop.create_future())
-            await turn
+    async def _on_loop(self, work: Callable[[], T], http: Request, until: float) -> T:
+        """Run short work on the event loop, unless this turn of the loop has had its share of it.
+
+        Raises:
+            TimeLimit: it took too long for the event loop, or reached its deadline.
+        """
+        caller = (name_of(http), True)
+        if not self._short.take(1, caller):
+            await self._short.wait(1, until, caller)
         start = perf_counter()
         if not self._next_turn:
-            self._next_turn = loop.call_soon(self._begin_turn)
-        token = DEADLINE.set(Deadline(LOOP_SECONDS))
+            self._next_turn = asyncio.get_running_loop().call_soon(self._begin_turn)
+        token = DEADLINE.set(Deadline(min(LOOP_SECONDS, until - monotonic())))
         try:
             return work()
         finally:
             DEADLINE.reset(token)
-            self._spent += perf_counter() - start
+            seconds = perf_counter() - start
+            self._spent += seconds
+            if self._spent <= TURN_SECONDS:
+                self._short.release(1, caller, seconds)
 
     def _begin_turn(self) -> None:
         """Begin a turn of the event loop, in which one request that waits is run."""
-        self._spent = 0.0
-        self._next_turn = None
-        while self._short:
-            if not (turn := self._short.popleft()).done():  # its client may have gone
-                turn.set_result(None)
-                break
-        if self._short:
-            self._next_turn = asyncio.get_running_loop().call_soon(self._begin_turn)
+        spent, self._spent, self._next_turn = self._spent, 0.0, None
+        if spent > TURN_SECONDS:
+            self._short.release(1)
 
-    async def _in_thread(self, work: Callable[[], T], http: Request, seconds: float, *, quick: bool) -> T:
+    async def _in_thread(
+        self, work: Callable[[], T], http: Request, seconds: float, until: float, *, quick: bool
+    ) -> T:
         """Wait for a thread, and run work in it."""
         client: _Client = http.scope[SLOT]
+        caller = (client.name, quick)
         queued = perf_counter()
-        if not self._turns.take(1):
-            waiting = self._turns.wait(1, quick=quick, client=client.name)
-            await client.unless_gone(waiting, partial(self._turns.release, 1))
-        stages().append(("queue", queued, perf_counter()))
-        deadline = Deadline(seconds)
+        if not self._turns.take(1, caller):
+            waiting = self._turns.wait(1, until, caller)
+            await client.unless_gone(waiting, partial(self._turns.release, 1, caller))
+        began = perf_counter()
+        stages().append(("queue", queued, began))
+        deadline = Deadline(seconds, until)
         context = copy_context()
         context.run(DEADLINE.set, deadline)
         self._running.add(deadline)
@@ -459,7 +497,7 @@ class Admission:
             if not result.cancelled():
                 result.exception()  # which nobody may await any more
             self._running.discard(deadline)
-            self._turns.release(1)
+            self._turns.release(1, caller, perf_counter() - began)
             client.release()
 
         result.add_done_callback(ended)
@@ -468,7 +506,8 @@ class Admission:
             ends: set[asyncio.Future[Any]] = {result, client.watch()}
             if self._stopped is not None:
                 ends.add(self._stopped)
-            await asyncio.wait(ends, timeout=seconds * GRACE, return_when=asyncio.FIRST_COMPLETED)
+            left = until + (GRACE - 1) * seconds - monotonic()
+            await asyncio.wait(ends, timeout=max(0.0, left), return_when=asyncio.FIRST_COMPLETED)
             if result.done():
                 return result.result()
             if client.is_gone:
@@ -491,17 +530,10 @@ class _Client:
 
     def __init__(self, http: Request, return_papers: Callable[[], None]) -> None:
         self._http = http
+        self.name = name_of(http)
         self._gone: asyncio.Task[None] | None = None
         self._return_papers = return_papers
         self._users = 1
-
-    @property
-    def name(self) -> str | None:
-        """The name of its key, else its address."""
-        key = self._http.scope.get(KEY)
-        if key is not None:
-            return str(key.name)
-        return self._http.client.host if self._http.client else None
 
     @property
     def is_gone(self) -> bool:
@@ -542,24 +574,17 @@ class _Client:
             self._return_papers()
 
 
-class FreeMemory:
-    """Returns free memory to the system, which glibc otherwise keeps, some seconds after it was used."""
+def name_of(http: HTTPConnection) -> str | None:
+    """The name of a request's key, else its address."""
+    key = http.scope.get(KEY)
+    if key is not None:
+        return str(key.name)
+    return http.client.host if http.client else None
 
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-        self._timer: asyncio.TimerHandle | None = None
 
-    def soon(self) -> None:
-        if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(self._seconds, self._return)
-
-    def cancel(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-
-    def _return(self) -> None:
-        self._timer = None
-        asyncio.get_running_loop().run_in_executor(None, return_free_memory)
+def _arrival(http: Request) -> float:
+    arrival: float = http.scope.get(ARRIVED, monotonic())
+    return arrival
 
 
 def release(http: Request) -> None:

@@ -150,6 +150,8 @@ def create_app(
         Requests,
         libraries=libraries,
         registry=registry,
+        timeout=settings.timeout,
+        queue=settings.max_connections,
         slow_ms=settings.slow_ms,
         tracer=tracer,
     )

@@ -9,7 +9,6 @@ import os
 import re
 import string
 import time
-from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import lru_cache
@@ -19,11 +18,11 @@ from urllib.parse import quote
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 from starlette.datastructures import Headers
-from starlette.requests import ClientDisconnect
+from starlette.requests import ClientDisconnect, HTTPConnection
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from scholarbase.api.admission import KEY, SLOT, Capacity, FreeMemory
+from scholarbase.api.admission import ARRIVED, KEY, SLOT, Caller, Capacity, name_of
 from scholarbase.api.holding import HELD, SNAPSHOT_KEY, Libraries
 from scholarbase.api.paths import NATIVE, OPEN_PATHS, TOOLS_PATH, is_below
 from scholarbase.api.problems import rejection, unexpected
@@ -38,6 +37,7 @@ from scholarbase.errors import (
     ScholarBaseError,
 )
 from scholarbase.http import is_loopback
+from scholarbase.memory import FreeMemory
 from scholarbase.settings import Settings
 from scholarbase.timing import STAGES, Stage
 
@@ -89,41 +89,31 @@ MAX_TOOL_MARKS: Final = 100_000
 
 
 class Turns:
-    """Lets a bounded number of requests start in each turn of the event loop, in their order.
+    """Lets a bounded number of requests start in each turn of the event loop, in turns of their addresses.
 
     Thousands of requests that come at once would otherwise be parsed and held in memory before the first is answered,
     and health requests would wait for all of them.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, queue: int) -> None:
+        self._starts = Capacity(STARTED_AT_ONCE, queue, "their start")
         self._started = 0
         """Requests that started in this turn. Above 0, the next turn is scheduled."""
-        self._waiting: deque[asyncio.Future[None]] = deque()
         self._free_memory = FreeMemory(RETURN_SECONDS)
 
-    async def wait(self) -> None:
-        """Wait for a turn in which the request may start."""
-        loop = asyncio.get_running_loop()
+    async def wait(self, scope: Scope, until: float) -> None:
+        """Wait for a turn in which the request may start. Raises Busy: too many wait, or until then."""
+        if not self._starts.take(1):
+            await self._starts.wait(1, until, (name_of(HTTPConnection(scope)), True))
         if not self._started:
-            loop.call_soon(self._begin)
-        if self._started < STARTED_AT_ONCE:
-            self._started += 1
-            return
-        turn = loop.create_future()
-        self._waiting.append(turn)
-        await turn
+            asyncio.get_running_loop().call_soon(self._begin)
+        self._started += 1
 
     def _begin(self) -> None:
-        self._started = 0
-        loop = asyncio.get_running_loop()
-        if len(self._waiting) > MANY_WAITING:
+        started, self._started = self._started, 0
+        if self._starts.waiting > MANY_WAITING:
             self._free_memory.soon()
-        while self._waiting and self._started < STARTED_AT_ONCE:
-            if not (turn := self._waiting.popleft()).done():  # its client may have gone
-                turn.set_result(None)
-                self._started += 1
-        if self._started:
-            loop.call_soon(self._begin)
+        self._starts.release(started)
 
 
 class Requests:
@@ -133,6 +123,8 @@ class Requests:
     (https://www.w3.org/TR/server-timing/) has the milliseconds of each stage up to the start of the response.
 
     Args:
+        timeout: seconds that a request may wait for its start.
+        queue: the number of requests that may wait for it.
         slow_ms: requests that take longer are logged with their stages; None logs none.
         tracer: sends a trace of each request.
     """
@@ -143,6 +135,8 @@ class Requests:
         *,
         libraries: Libraries,
         registry: CollectorRegistry,
+        timeout: float,
+        queue: int,
         slow_ms: float | None = None,
         tracer: Tracer | None = None,
     ) -> None:
@@ -151,7 +145,8 @@ class Requests:
         self._tracer = tracer
         self._libraries = libraries
         self._large = LargeResponses()
-        self._turns = Turns()
+        self._timeout = timeout
+        self._turns = Turns(queue)
         labels = ("method", "route", "status")
         self._requests = Counter("scholarbase_requests", "Handled requests.", labels, registry=registry)
         self._seconds = Histogram(
@@ -170,8 +165,6 @@ class Requests:
             await self._app(scope, receive, send)
             return
         start = time.perf_counter()
-        if scope["path"] not in OPEN_PATHS:
-            await self._turns.wait()
         sent = Headers(scope=scope).get(REQUEST_ID, "")
         request_id = sent if _VALID_ID.fullmatch(sent) else os.urandom(16).hex()
         path = _logged_path(scope)
@@ -179,7 +172,7 @@ class Requests:
         STAGES.set(stages)
         status = 0
         is_native = scope["path"].startswith(NATIVE)
-        inner: Scope = {**scope, "request_id": request_id, "logged_path": path}
+        inner: Scope = {**scope, "request_id": request_id, "logged_path": path, ARRIVED: time.monotonic()}
         if scope["method"] == "HEAD":
             inner["method"] = "GET"
             inner["scholarbase.head"] = True
@@ -212,7 +205,7 @@ class Requests:
                 client.release()
 
         try:
-            await self._app(inner, receive, send_with_headers)
+            await self._respond(inner, receive, send_with_headers)
         except ClientDisconnect:
             if not status:
                 # Its body ended early, or was malformed; then the client still reads.
@@ -236,6 +229,16 @@ class Requests:
                 key=getattr(inner.get(KEY), "id", ""),
                 request_id=request_id,
             )
+
+    async def _respond(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Respond when it is the request's turn."""
+        app = self._app
+        try:
+            if scope["path"] not in OPEN_PATHS:
+                await self._turns.wait(scope, scope[ARRIVED] + self._timeout)
+        except Busy as error:
+            app = await rejection(error, scope)
+        await app(scope, receive, send)
 
     def _report(
         self,
@@ -393,11 +396,13 @@ class BodyLimit:
 
     Args:
         queue: the number of bodies that may wait.
+        timeout: seconds for which a complete one may wait.
     """
 
-    def __init__(self, app: ASGIApp, *, limit: int, queue: int) -> None:
+    def __init__(self, app: ASGIApp, *, limit: int, queue: int, timeout: float) -> None:
         self._app = app
         self._limit = limit
+        self._timeout = timeout
         self._receiving = Capacity(BODIES * limit, queue, "room to receive its body")
         self._bodies = Capacity(BODIES * limit, queue, "room for its body")
 
@@ -415,11 +420,13 @@ class BodyLimit:
         try:
             if length is not None and length > limit:
                 raise _too_large(f"{length:,}", limit)
-            await self._receive(body, limit if length is None else length)
+            caller: Caller = (name_of(HTTPConnection(scope)), True)
+            await self._receive(body, limit if length is None else length, caller)
+            scope[ARRIVED] = time.monotonic()
             if body.size > SMALL_BODY:
                 _check_marks(body.content, MAX_TOOL_MARKS if is_tool else MAX_MARKS)
                 if not self._bodies.take(body.size):
-                    await self._bodies.wait(body.size)
+                    await self._bodies.wait(body.size, scope[ARRIVED] + self._timeout, caller)
                 room = body.size
         except (BodyTooLarge, Busy, RequestIncomplete) as error:
             response = await rejection(error, scope)
@@ -436,7 +443,7 @@ class BodyLimit:
             if room:
                 self._bodies.release(room)
 
-    async def _receive(self, body: _Body, size: int) -> None:
+    async def _receive(self, body: _Body, size: int, caller: Caller) -> None:
         """Receive a body of at most ``size`` bytes. Raises as :meth:`_Body.read`, and Busy: too many wait.
 
         Room is taken once more than ``SMALL_BODY`` bytes have come, so that clients that send less keep none.
@@ -448,7 +455,7 @@ class BodyLimit:
         if not has_room:
             with suppress(TimeoutError):
                 async with asyncio.timeout(PATIENCE_SECONDS):
-                    await self._receiving.wait(size)
+                    await self._receiving.wait(size, caller=caller)
                     has_room = True
         try:
             await body.read(size)

@@ -25,7 +25,7 @@ from scholarbase.api.holding import Libraries
 from scholarbase.api.runtime import POLL_SECONDS, STARTING, Runtime, State
 from scholarbase.api.swapping import OPEN_SECONDS, Follower, Models, Swaps, open_target
 from scholarbase.errors import LibraryCorrupt, LibraryError, ScholarBaseError
-from scholarbase.memory import RARE_COLLECTIONS
+from scholarbase.memory import RARE_COLLECTIONS, limit_arenas
 from scholarbase.search.library import Library
 from scholarbase.settings import Settings
 from scholarbase.workers import end_with
@@ -56,6 +56,7 @@ def worker_app(
     end_with(parent)
     sys.setswitchinterval(SWITCH_SECONDS)
     gc.set_threshold(*RARE_COLLECTIONS)
+    limit_arenas()
     runtime = Runtime(runtime_path)
     runtime.report(State(STARTING))
     try:

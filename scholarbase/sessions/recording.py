@@ -26,7 +26,7 @@ UNANSWERED: Final = (
 )
 WRITE_SECONDS: Final = 0.25
 """How long a response waits for its call to be written. A call that takes longer is written later."""
-BUDGET_SECONDS: Final = 30.0
+BUDGET_SECONDS: Final = 4.0
 """How long a call waits for the state of its budgets, without which it must not run."""
 
 
@@ -247,9 +247,11 @@ class Recording(SessionCall):
 
     @property
     def write_seconds(self) -> float:
-        """How long a response waits for its call to be written: with limits, as long as for the budgets, which would
-        otherwise lose what it returned if the server is killed."""
-        return BUDGET_SECONDS if self.session.limits else WRITE_SECONDS
+        """How long a response waits for its call to be written: with limits, until ``BUDGET_SECONDS`` after its start,
+        since they would otherwise lose what it returned if the server is killed."""
+        if not self.session.limits:
+            return WRITE_SECONDS
+        return max(WRITE_SECONDS, BUDGET_SECONDS - (clock.perf_counter() - self.began))
 
     def _call(self, index: int, arguments: Mapping[str, Any], **result: Any) -> CallRecord:
         """One of the request's calls. Its arguments are recorded without nulls, and with the session's ``as_of``."""

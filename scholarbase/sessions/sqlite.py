@@ -13,9 +13,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from scholarbase.databases import BUSY_SECONDS, open_for_reading, open_for_writing
+from scholarbase.databases import open_for_reading, open_for_writing
 from scholarbase.deadlines import DEADLINE
-from scholarbase.errors import StorageError
+from scholarbase.errors import SessionsUnavailable, StorageError
 from scholarbase.sessions.storage import Connection
 
 FILE_NAME: Final = "sessions.sqlite"
@@ -44,6 +44,8 @@ STEPS: Final = 10_000
 """SQLite's instructions between two looks at the clock."""
 _READING: Final = ("Reading sessions", "read fewer calls, or retry later")
 """Activity and advice for the error at the time limit."""
+READ_SECONDS: Final = 0.1
+"""How long reading waits for a process that locks the file even for readers, since it may block an event loop."""
 IDLE_CONNECTIONS: Final = 4
 """Connections for reading that are kept."""
 
@@ -83,7 +85,7 @@ class SqliteStorage:
 
     @contextmanager
     def transaction(self, names: Sequence[str], seconds: float) -> Iterator[Connection]:
-        connection = self._connected()
+        connection = self._connected(seconds)
         try:
             if seconds != self._seconds:
                 connection.execute(f"PRAGMA busy_timeout = {seconds * 1000:.0f}")
@@ -119,11 +121,11 @@ class SqliteStorage:
             self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
             self._connection.execute(f"PRAGMA user_version = {VERSION}")  # a small transaction
 
-    def _connected(self) -> sqlite3.Connection:
+    def _connected(self, seconds: float) -> sqlite3.Connection:
         """The connection, a new one if the file at the path was deleted or replaced."""
         if self._connection is None or self._file != _identity(self.path):
             self._disconnect()
-            self._connection = _connect(self.path)
+            self._connection = _connect(self.path, seconds)
             self._file, self._seconds = _identity(self.path), None
         return self._connection
 
@@ -171,7 +173,7 @@ class SqliteStorage:
                 if known == file:
                     return connection
                 connection.close()
-        connection = open_for_reading(self.path)
+        connection = open_for_reading(self.path, READ_SECONDS)
         try:
             if connection.execute("PRAGMA user_version").fetchone() == (VERSION,):
                 return connection
@@ -182,10 +184,14 @@ class SqliteStorage:
         return None
 
     def error(self, error: Exception | None) -> StorageError:
-        return StorageError(
-            f"{self.path} cannot be read or written ({error}): free disk space, or set SCHOLARBASE_SESSIONS to another "
-            "folder."
-        )
+        kind: type[StorageError] = SessionsUnavailable
+        if _is_busy(error):
+            advice = "another process locks it, so retry when that has ended"
+        elif _code(error) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+            advice = "it is damaged, so replace it by a backup, or move it away with its -wal and -shm files"
+        else:
+            kind, advice = StorageError, "free disk space, or set SCHOLARBASE_SESSIONS to another folder"
+        return kind(f"{self.path} cannot be read or written ({error}): {advice}.")
 
     def local_time(self, microseconds: int) -> int:
         return microseconds
@@ -212,21 +218,27 @@ def _identity(path: Path) -> _File | None:
     return status.st_dev, status.st_ino
 
 
-def _is_busy(error: sqlite3.Error) -> bool:
+def _code(error: Exception | None) -> int:
+    """SQLite's primary result code of an error; 0 for another error."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF
+
+
+def _is_busy(error: Exception | None) -> bool:
     """Whether another process holds a lock."""
-    return getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+    return _code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
-def _connect(path: Path) -> sqlite3.Connection:
+def _connect(path: Path, seconds: float) -> sqlite3.Connection:
+    """Open the file for writing; ``seconds`` is how long that waits for other processes."""
     path.parent.mkdir(parents=True, exist_ok=True)
     # Only the user may read what agents asked; SQLite gives the files beside this one the same mode. An existing file
     # must not be opened here: closing it would release the locks of this process's connections, and another process
     # could then delete the write-ahead log (https://sqlite.org/howtocorrupt.html, 2.2).
     with suppress(FileExistsError):
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-    connection = open_for_writing(path)
+    connection = open_for_writing(path, busy_seconds=seconds)
     try:
-        _begin_log(connection)
+        _begin_log(connection, seconds)
         # What is committed survives the process; a power failure may lose the last commits
         # (https://sqlite.org/pragma.html#pragma_synchronous).
         connection.execute("PRAGMA synchronous = NORMAL")
@@ -243,9 +255,9 @@ def _connect(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def _begin_log(connection: sqlite3.Connection) -> None:
+def _begin_log(connection: sqlite3.Connection, seconds: float) -> None:
     """Turn the write-ahead log on. SQLite waits for no other process that does so at the same time."""
-    deadline = time.monotonic() + BUSY_SECONDS
+    deadline = time.monotonic() + seconds
     while True:
         try:
             connection.execute("PRAGMA journal_mode = WAL")

@@ -95,7 +95,8 @@ class SessionStore:
         self._progress: dict[str, Progress] = {}
         self._known: dict[str, _Known] = {}
         self._read_at = 0.0
-        """When a database that could not be read is read again for a known session."""
+        """When a database that could not be read is read again for a call."""
+        self._read_error: StorageError | None = None
         self._size = 0
         self._measured = 0.0
         self._writer = Writer(
@@ -160,15 +161,18 @@ class SessionStore:
             StorageError: the database cannot be read, and this process has not met the session, which may have a date.
         """
         known = self._known.get(session_id)
-        if known is None or (not self._is_current(known) and time.monotonic() >= self._read_at):
+        if self._read_error is not None and time.monotonic() < self._read_at:
+            if known is None:
+                raise self._read_error
+        elif known is None or not self._is_current(known):
             try:
                 with self._storage.reading(FIND_SECONDS) as connection:
                     read = None if connection is None else self._read_known(connection, session_id, owner)
                 if read is None:
                     return Session(session_id, owner=owner)
-                known = read
-            except StorageError:
-                self._read_at = time.monotonic() + RETRY_SECONDS
+                known, self._read_error = read, None
+            except StorageError as error:
+                self._read_at, self._read_error = time.monotonic() + RETRY_SECONDS, error
                 if known is None:
                     raise
         _check_owner(known.session, owner)

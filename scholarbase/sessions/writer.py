@@ -17,14 +17,15 @@ from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
-from scholarbase.databases import BUSY_SECONDS
-from scholarbase.errors import InvalidRequest, ScholarBaseError, StorageError
+from scholarbase.errors import InvalidRequest, ScholarBaseError, SessionsUnavailable, StorageError
 from scholarbase.sessions.storage import Connection, Storage
 
 log = logging.getLogger("scholarbase.sessions")
 
 WAITING_CALLS: Final = 100_000
 """Recorded requests that wait in memory while the database cannot be written. Later ones are dropped and counted."""
+LOCK_SECONDS: Final = 2.0
+"""How long a transaction of the thread waits for other processes. Then operations that are not retried fail."""
 RETRY_SECONDS: Final = 1.0
 CLOSE_SECONDS: Final = 5.0
 """How long a closed writer keeps trying to write the calls that wait."""
@@ -76,7 +77,7 @@ def wait_for(future: Future[T], seconds: float) -> T:
 
 
 def write_timeout(seconds: float) -> StorageError:
-    return StorageError(f"Sessions could not be written within {seconds:g} seconds: try again later.")
+    return SessionsUnavailable(f"Sessions could not be written within {seconds:g} seconds: try again later.")
 
 
 class Writer:
@@ -177,7 +178,7 @@ class Writer:
         while not self._closed.is_set():
             self._wake.wait(self._until_sweep())
             self._wake.clear()
-            self._write(BUSY_SECONDS)
+            self._write(LOCK_SECONDS)
             if self._error is not None:
                 self._closed.wait(RETRY_SECONDS)
                 self._wake.set()

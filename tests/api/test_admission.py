@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import threading
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack, asynccontextmanager, suppress
 from pathlib import Path
@@ -17,7 +18,7 @@ import pytest
 from starlette.requests import Request
 
 from scholarbase.api import admission as admission_module
-from scholarbase.api.admission import PAPERS_AT_ONCE, TURN_SECONDS, Admission, Capacity, release
+from scholarbase.api.admission import ARRIVED, PAPERS_AT_ONCE, TURN_SECONDS, Admission, Capacity, release
 from scholarbase.api.routes import about
 from scholarbase.api.routes.about import VALID_SECONDS, ReadinessChecks
 from scholarbase.deadlines import DEADLINE, check, time_limit
@@ -106,16 +107,14 @@ def test_a_turn_cancelled_before_it_was_lent_raised_a_value_error() -> None:
     run(main())
 
 
-def test_a_request_waited_for_room_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(admission_module, "WAIT_SECONDS", 0.01)
-
+def test_a_request_waited_for_room_without_end() -> None:
     async def main() -> None:
         units = Capacity(2, 10, "room")
         assert units.take(1)
         with pytest.raises(
-            Busy, match=r"The request waited for room of this server for 0\.01 seconds: retry later"
+            Busy, match=r"The request waited for room of this server for 0\.0[01]\d* seconds: retry later"
         ):
-            await units.wait(2)
+            await units.wait(2, time.monotonic() + 0.01)
         assert units.take(1)  # nobody waits any more
 
     run(main())
@@ -153,9 +152,9 @@ def test_quick_work_waits_for_one_long_request_not_for_all() -> None:
         order: list[str] = []
 
         async def borrow(name: str, quick: bool) -> None:
-            await units.wait(1, quick=quick)
+            await units.wait(1, None, (None, quick))
             order.append(name)
-            units.release(1)
+            units.release(1, (None, quick))
 
         assert units.take(1)
         names = ["long 1", "long 2", "long 3", "quick 1", "quick 2"]
@@ -177,7 +176,7 @@ def test_a_client_waits_for_one_request_of_another_not_for_all() -> None:
         order: list[str] = []
 
         async def borrow(name: str) -> None:
-            await units.wait(1, client=name[0])
+            await units.wait(1, None, (name[0], True))
             order.append(name)
             units.release(1)
 
@@ -198,22 +197,102 @@ def test_a_full_queue_has_room_for_a_client_with_few_requests() -> None:
         units = Capacity(1, 4, "units")
         assert units.take(1)
 
-        def send(client: str, *, quick: bool = False) -> asyncio.Task[None]:
-            return asyncio.create_task(units.wait(1, quick=quick, client=client))
+        def send(client: str, *, quick: bool = True) -> asyncio.Task[None]:
+            return asyncio.create_task(units.wait(1, None, (client, quick)))
 
         many = [send("many", quick=place > 0) for place in range(4)]
         await asyncio.sleep(0)
         with pytest.raises(Busy, match="4 requests wait for units of this server"):
-            await units.wait(1, client="many")
+            await units.wait(1, None, ("many", True))
         few = send("few")
         with pytest.raises(Busy, match="4 requests wait"):  # the last of the client with the most
             await many.pop()
         second = send("few")
-        with pytest.raises(Busy, match="4 requests wait"):  # which has two, as many as the other
-            await second
-        for _ in range(4):
-            units.release(1)
-        await asyncio.gather(few, *many)
+        with pytest.raises(Busy, match="4 requests wait"):
+            await many.pop()
+        third = send("few")
+        with pytest.raises(Busy, match="4 requests wait"):  # which would have more than the other
+            await third
+        for caller in ((None, True), ("many", False), ("many", True), ("few", True)):
+            units.release(1, caller)
+        await asyncio.gather(few, second, *many)
+
+    run(main())
+
+
+def test_one_caller_had_every_thread_for_five_seconds() -> None:
+    """A caller with ten long requests let the quick ones of another wait for 4.6 s, and the long ones too."""
+    units = Capacity(8, 10, "threads", share=4, reserved=2)
+    many, other, third = ((name, False) for name in ("many", "other", "third"))
+    assert [units.take(1, many) for _ in range(5)] == [True] * 4 + [False]
+    assert [units.take(1, other) for _ in range(3)] == [True, True, False]
+    assert [units.take(1, third) for _ in range(2)] == [True, False]  # its first
+    assert [units.take(1, ("many", True)) for _ in range(2)] == [True, False]  # quick work has the rest
+    units.release(1, ("many", True))
+    assert not units.take(1, third)
+    units.release(1, many)
+    assert not units.take(1, third)
+    assert units.take(1, ("third", True))
+
+
+def test_requests_of_a_caller_with_its_share_do_not_hold_up_those_of_others() -> None:
+    async def main() -> None:
+        units = Capacity(4, 10, "threads", share=2, reserved=1)
+        many, other = ("many", False), ("other", False)
+        waiting = [asyncio.create_task(units.wait(1, None, many)) for _ in range(4)]
+        await asyncio.sleep(0)
+        await asyncio.wait_for(units.wait(1, None, other), SECONDS)
+        await asyncio.wait_for(units.wait(1, None, ("many", True)), SECONDS)
+        assert [task.done() for task in waiting] == [True, True, False, False]
+        units.release(1, many)
+        await waiting[2]
+        waiting[3].cancel()
+
+    run(main())
+
+
+def test_a_queue_longer_than_the_deadline_refuses_at_once_and_says_when_it_is_not() -> None:
+    """Requests waited for 20 s and were then stopped at the limit of 5 s."""
+
+    async def main() -> None:
+        units = Capacity(2, 100, "a thread")
+        for _ in range(100):  # each has a unit for 3 s
+            assert units.take(1)
+            units.release(1, seconds=3.0)
+        assert units.take(2)
+        waiting = [asyncio.create_task(units.wait(1, time.monotonic() + SECONDS)) for _ in range(5)]
+        await asyncio.sleep(0)
+        with pytest.raises(Busy, match="5 requests wait for a thread of this server: retry in 9 sec") as full:
+            await units.wait(1, time.monotonic() + 8)  # six requests of 3 s, two at once
+        assert full.value.retry_after == 9
+        assert units.waiting == 5
+        later = asyncio.create_task(units.wait(1, time.monotonic() + SECONDS))
+        for task in (*waiting, later):
+            task.cancel()
+
+    run(main())
+
+
+def test_the_time_limit_counted_from_the_end_of_the_wait() -> None:
+    """A request that waited for 4 s had its response after 9 s, of a limit of 5 s."""
+
+    async def main() -> None:
+        async with admission(readers=1) as admitted:
+            http = Client().request()
+            http.scope[ARRIVED] = time.monotonic() - 599
+            with pytest.raises(TimeLimit, match="was stopped at the time limit of 600 s: work less"):
+                await admitted.execute(until_deadline, http=http, short=False, papers=1)
+            go = threading.Event()
+            running = asyncio.create_task(
+                admitted.execute(lambda: go.wait(SECONDS), http=Client().request(), short=False, papers=1)
+            )
+            await asyncio.sleep(0)
+            late = Client().request()
+            late.scope[ARRIVED] = time.monotonic() - 599.9
+            with pytest.raises(Busy, match="The request waited for a thread of this server for"):
+                await admitted.execute(lambda: None, http=late, short=False, papers=1)
+            go.set()
+            await running
 
     run(main())
 
@@ -387,11 +466,9 @@ def test_short_work_that_takes_long_moves_to_a_thread() -> None:
                 assert deadline is not None
                 return deadline.seconds
 
-            for papers in (1, 1000):
-                threads.clear()
-                seconds = await admitted.execute(work, http=Client().request(), short=True, papers=papers)
-                assert threads[0] == loop != threads[1]
-                assert seconds == load_settings().timeout == 600
+            seconds = await admitted.execute(work, http=Client().request(), short=True, papers=100)
+            assert threads[0] == loop != threads[1]
+            assert seconds == load_settings().timeout == 600
 
     run(main())
 

@@ -144,7 +144,7 @@ def test_requests_of_sessions_are_admitted(
     admitted: list[str] = []
 
     @asynccontextmanager
-    async def thread() -> AsyncIterator[None]:
+    async def thread(http: Any) -> AsyncIterator[None]:
         admitted.append("in")
         yield
         admitted.append("out")

@@ -9,11 +9,12 @@ import sys
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from scholarbase.databases import open_for_reading
-from scholarbase.errors import StorageError
+from scholarbase.errors import SessionsUnavailable, StorageError
 from scholarbase.sessions import sqlite
 from scholarbase.sessions import writer as module
 from scholarbase.sessions.session import Limits, Session
@@ -91,9 +92,9 @@ def small_disk(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     """A file limited to so many pages, as on a disk of that size: change ``pages`` to make room."""
     room = {"pages": 40}
 
-    def limited(connect: Callable[[Path], sqlite3.Connection]) -> Callable[[Path], sqlite3.Connection]:
-        def connected(path: Path) -> sqlite3.Connection:
-            connection = connect(path)
+    def limited(connect: Callable[[Path, float], sqlite3.Connection]) -> Any:
+        def connected(path: Path, seconds: float) -> sqlite3.Connection:
+            connection = connect(path, seconds)
             connection.execute(f"PRAGMA max_page_count = {room['pages']}")
             return connection
 
@@ -275,3 +276,48 @@ def test_a_long_question_is_not_stored_with_each_call(file_store: SessionStore) 
     with closing(open_for_reading(Path(file_store.name))) as db:
         assert db.execute("SELECT max(length(line)) FROM calls").fetchone()[0] < 10_000
     assert {line["query"] for line in lines(file_store)} == {session.query}
+
+
+def test_a_locked_file_said_to_free_disk_space_after_thirty_seconds(
+    file_store: SessionStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "LOCK_SECONDS", 0.05)
+    session = opened(file_store)
+    kept(file_store, session, a_call())
+    with closing(sqlite3.connect(Path(file_store.name), isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        refused = file_store.open(Session("another")).exception(SOON)
+        assert isinstance(refused, SessionsUnavailable)
+        assert str(refused).endswith(
+            "sessions.sqlite cannot be read or written (database is locked): another process locks it, so retry when "
+            "that has ended."
+        )
+        later = file_store.record(session, [a_call()])
+        other.execute("COMMIT")
+    assert later.result(SOON) == [2]
+    wait_until(lambda: file_store._writer._error is None)
+    assert file_store.open(Session("another")).result(SOON).id == "another"
+
+
+def test_a_file_locked_for_readers_blocked_the_event_loop_for_thirty_seconds(tmp_path: Path) -> None:
+    with SessionStore(tmp_path) as store:
+        store.open(Session("s")).result(SOON)
+    with closing(sqlite3.connect(tmp_path / "sessions.sqlite", isolation_level=None)) as other:
+        other.execute("PRAGMA locking_mode = EXCLUSIVE")
+        other.execute("BEGIN IMMEDIATE")
+        with SessionStore(tmp_path) as store:
+            with pytest.raises(SessionsUnavailable, match="another process locks it") as first:
+                store.find("s", "")
+            with pytest.raises(SessionsUnavailable) as second:
+                store.find("s", "")
+            assert second.value is first.value, "it read the file again at once"
+
+
+def test_a_damaged_file_said_to_free_disk_space(tmp_path: Path) -> None:
+    (tmp_path / "sessions.sqlite").write_bytes(b"no database " * 1000)
+    with SessionStore(tmp_path) as store:
+        refused = store.open(Session("s")).exception(SOON)
+        assert isinstance(refused, SessionsUnavailable)
+        assert "(file is not a database): it is damaged, so replace it by a backup" in str(refused)
+        with pytest.raises(SessionsUnavailable, match="it is damaged"):
+            store.find("s", "")

@@ -93,7 +93,9 @@ def install(app: FastAPI, settings: Settings) -> None:
     Browsers send preflight requests without a key, and pages can read an error only with CORS headers. Cookies are not
     used.
     """
-    app.add_middleware(BodyLimit, limit=settings.max_body_bytes, queue=settings.queue)
+    app.add_middleware(
+        BodyLimit, limit=settings.max_body_bytes, queue=settings.queue, timeout=settings.timeout
+    )
     if settings.keys is not None:
         app.add_middleware(Guard, keys=settings.keys, settings=settings)
     app.add_middleware(

@@ -32,7 +32,7 @@ MAX_READ: Final = 32_000_000
 
 async def _admitted(request: Request) -> AsyncIterator[None]:
     """Admit a request, which FastAPI runs in a thread of its own, as one of those that run at once."""
-    async with request.app.state.admission.thread():
+    async with request.app.state.admission.thread(request):
         yield
 
 
