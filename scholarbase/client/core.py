@@ -75,6 +75,11 @@ class BaseClient:
         )
         check_type(api_key, (str, NoneType), "api_key", "a text")
         key = _checked_key(api_key) if api_key else None
+        if (key or url.userinfo) and url.scheme == "http" and not is_loopback(url.host):
+            raise InvalidRequest(
+                f"{self.base_url} would get the key or password without encryption: use an https address, or a tunnel "
+                "to this machine, or unset SCHOLARBASE_API_KEY."
+            )
         if key and not url.userinfo:  # both would use the Authorization header
             all_headers["Authorization"] = f"Bearer {key}"
         try:

@@ -7,8 +7,10 @@ from pathlib import Path
 import orjson
 import pytest
 
+from scholarbase.client import Client
 from scholarbase.encoders.http import HttpEncoder
-from scholarbase.errors import EncoderError, LibraryCorrupt, RerankerError
+from scholarbase.errors import EncoderError, InvalidRequest, LibraryCorrupt, RerankerError, VectorIndexError
+from scholarbase.indexes.vectors.nodes import Nodes
 from scholarbase.manifest import read_manifest
 from scholarbase.models.encoders import PACKAGED
 from scholarbase.rerankers.http import HttpReranker
@@ -116,3 +118,12 @@ def test_keys_are_not_sent_over_plain_http() -> None:
             HttpEncoder(url, api_key=key)
         with pytest.raises(RerankerError, match="without encryption"):
             HttpReranker(url, api_key=key)
+    for url, key in (("http://192.0.2.1", "key"), ("http://me:key@192.0.2.1", None)):
+        with pytest.raises(InvalidRequest, match=r"http://192\.0\.2\.1 .* without encryption: use an https"):
+            Client(url, api_key=key)
+    with pytest.raises(
+        VectorIndexError, match=r"http://192\.0\.2\.1:6333 .* without encryption: use an https"
+    ):
+        Nodes(
+            ["http://localhost", "http://[::1]:7000", "https://192.0.2.1", "http://192.0.2.1"], api_key="key"
+        )

@@ -25,6 +25,7 @@ from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedR
 
 from scholarbase.deadlines import DEADLINE
 from scholarbase.errors import VectorIndexError
+from scholarbase.http import is_loopback
 from scholarbase.models.qdrant_addresses import Address
 
 log = logging.getLogger("scholarbase.qdrant")
@@ -62,7 +63,7 @@ class Nodes:
         read_seconds: the time limit for a response, if no other node answers before.
 
     Raises:
-        VectorIndexError: an address is not valid.
+        VectorIndexError: an address is not valid, or would get the key without encryption.
     """
 
     def __init__(
@@ -78,6 +79,12 @@ class Nodes:
             self.addresses = tuple(map(Address.parse, addresses))
         except ValueError as error:
             raise VectorIndexError(f"{error}.") from error
+        for one in self.addresses if api_key else ():
+            if not one.tls and not is_loopback(one.host.strip("[]")):
+                raise VectorIndexError(
+                    f"{one.url} would get the key without encryption: use an https address, or unset "
+                    "SCHOLARBASE_QDRANT_API_KEY."
+                )
         self.api_key = api_key
         self.connect_seconds = connect_seconds
         self.read_seconds = read_seconds
