@@ -9,6 +9,7 @@ PARTS: Final = (
     "contract",
     "parsers",
     "expensive",
+    "sharing",
     "clients",
     "health",
     "flips",

@@ -280,8 +280,8 @@ def _tiny_chunks(url: str, setting: Setting, seconds: float) -> list[str]:
 
 
 def _abandoned(url: str, setting: Setting, seconds: float) -> list[str]:
-    """Abandon chunked bodies after 30 kB, in three waves. The watch compares the memory with the server's when idle."""
-    for _ in range(3):
+    """Abandon chunked bodies after 30 kB, in six waves. The watch compares the memory with the server's when idle."""
+    for _ in range(6):
         for number in range(setting.count(8000, 200)):
             with suppress(OSError), connect(url, _address(number), timeout=seconds) as connection:
                 connection.sendall(CHUNKED + b"10000\r\n" + b" " * 30_000)
@@ -534,7 +534,7 @@ ATTACKS: Final = (
     Attack("expensive batches, disconnected at once", _disconnecting, is_cancelled=True),
     Attack("5,000 pipelined requests, 8 connections", _pipelining),
     Attack("bodies in chunks of one byte, 32 clients", _tiny_chunks),
-    Attack("3 times 8,000 abandoned chunked bodies", _abandoned),
+    Attack("6 times 8,000 abandoned chunked bodies", _abandoned),
     Attack("1,200 searches at once", _at_once(1200, {200})),
     Attack("5,000 searches at once", _at_once(5000, {200, 503})),
     Attack("a header of 200 MB", _large_header),
