@@ -100,12 +100,6 @@ class TestSample:
                 assert agent.own_figures(question, log)["recall"] > 0.5
 
     @pytest.mark.slow
-    def test_the_script_says_that_all_is_the_same(self, sample_library: Path) -> None:
-        done = run_script("--library", sample_library, "--form", "all", "--limit", "1")
-        assert done.returncode == 0, done.stderr
-        assert done.stdout.splitlines()[1].endswith("the same")
-
-    @pytest.mark.slow
     def test_a_difference_is_told(self, agent: ModuleType, sample_library: Path, tmp_path: Path) -> None:
         question = agent.SAMPLE_QUESTIONS[0]
         with agent.opened(("http", "python"), sample_library, tmp_path) as forms:
@@ -131,17 +125,6 @@ class TestSample:
                 said.add(str(refused.value))
                 assert form.report(())["failed_calls"] == 1
         assert len(said) == 1
-
-    @pytest.mark.slow
-    def test_a_model_is_told_of_the_tools_that_the_agent_calls(
-        self, agent: ModuleType, sample_library: Path, tmp_path: Path
-    ) -> None:
-        with agent.opened(("http",), sample_library, tmp_path) as forms:
-            forms["http"].open("q", "A question")
-            schemas = {s["function"]["name"]: s["function"]["parameters"] for s in forms["http"].schemas()}
-            for called in agent.run_agent(forms["http"], agent.SAMPLE_QUESTIONS[0]):
-                assert called.arguments.keys() <= schemas[called.tool]["properties"].keys()
-                assert set(schemas[called.tool]["required"]) <= called.arguments.keys()
 
     @pytest.mark.slow
     def test_the_command_on_standard_input_and_output_gives_the_same(
