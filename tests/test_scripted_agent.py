@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -72,17 +71,6 @@ def seen_twice(log: Sequence[Any]) -> set[str]:
         again |= ids & seen if called.arguments.get("exclude_seen") else set()
         seen |= ids
     return again
-
-
-def run_script(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    """The example, run as its own first lines say."""
-    return subprocess.run(
-        [sys.executable, str(ROOT / "examples" / "scripted_agent.py"), *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
 
 
 class TestSample:
