@@ -103,5 +103,6 @@ main(sys.argv[1:])
     other = run_cli("ingest", SAMPLE / "s2ag", "--library", library)
     assert other.returncode == 3
     assert "from other sources" in other.stderr
+    assert "scholarbase update" in other.stderr
     # The sealed library is complete and published.
     assert run_cli(*arguments).returncode == 0
