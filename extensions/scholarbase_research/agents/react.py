@@ -7,6 +7,7 @@ The last turn ends the question, answered or not.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -130,7 +131,7 @@ class ReactPolicy:
         """Run an action. Returns what was observed, and its text."""
         arguments, problem = _arguments(call)
         if problem is None and call.name == "answer":
-            ids, problem = _answered(arguments)
+            ids, problem = answer_ids(arguments)
             if problem is None:
                 trace.answer(ids, number, **more)
                 return Observed({}, ids, None), ""
@@ -175,7 +176,7 @@ def _arguments(call: ToolCall) -> tuple[dict[str, Any], str | None]:
     return arguments, None
 
 
-def _answered(arguments: dict[str, Any]) -> tuple[tuple[str, ...], str | None]:
+def answer_ids(arguments: Mapping[str, Any]) -> tuple[tuple[str, ...], str | None]:
     """The ids of an answer in canonical form, and what is wrong with them."""
     ids = arguments.get("ids")
     if not isinstance(ids, list) or not all(isinstance(one, str) for one in ids) or len(ids) > MAX_LIMIT:
