@@ -34,7 +34,7 @@ from scholarbase.sessions.session import CallRecord, Limits, Session
 from scholarbase.sessions.store import SessionStore
 from scholarbase.settings import load_settings
 from scholarbase.tools import Tools
-from scholarbase.trajectories.calls import raw_call
+from scholarbase.trajectories.calls import RawCall, raw_call
 from scholarbase_research.agents.react import ANSWER_TOOL, answer_ids
 from scholarbase_research.evaluation.trajectories import Ranking, read_calls
 
@@ -232,14 +232,26 @@ class Episodes:
     def reward(self, name: str, task: str) -> float:
         """The measure of a session's trajectory, minus the cost of its calls. A call that failed costs too; one that
         the budget refused does not."""
+        calls = self.calls(name)
+        counted = sum(call.kind != "answer" and call.error_type != BudgetExhausted.slug for call in calls)
+        return self.measured(calls, task) - self.rules.cost * counted
+
+    def calls(self, name: str) -> list[RawCall]:
+        """The calls of a session."""
+        return [raw_call(line, name, {}) for line in self.lines(name)]
+
+    def measured(self, calls: Sequence[RawCall], task: str) -> float:
+        """The measure of calls, as ``scholarbase eval trajectory`` computes it."""
         queries = replace(self.queries, queries=(self._tasks[task],))
         judged = (self._judged[task],)
-        calls = [raw_call(line, name, {}) for line in self.lines(name)]
         run = read_calls(calls, self.source, queries, judged, ranking=self.rules.ranking)
-        manifest = run_manifest(self._about, queries, self._counts, run.kind, name, "", run.search)
+        manifest = run_manifest(self._about, queries, self._counts, run.kind, task, "", run.search)
         measured = evaluate(Run(manifest, judged, run.rankings), [self.rules.measure])
-        counted = sum(call.kind != "answer" and call.error_type != BudgetExhausted.slug for call in calls)
-        return measured.values(self.rules.measure)[task] - self.rules.cost * counted
+        return measured.values(self.rules.measure)[task]
+
+    def held_answers(self, task: str) -> list[str]:
+        """The relevant papers of a task that the library holds."""
+        return [answer.paper_id for answer in self._judged[task].relevant if answer.held]
 
     def lines(self, name: str) -> list[dict[str, Any]]:
         """The trajectory of an episode (docs/trajectories.md)."""

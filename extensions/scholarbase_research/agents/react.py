@@ -25,7 +25,7 @@ from scholarbase_research.llm.base import LanguageModel, Message, ModelRequest, 
 
 ANSWERED, TURNS = "answered", "turn limit"
 MAX_TURNS: Final = 1000
-_SYSTEM: Final = (
+SYSTEM: Final = (
     "You find the papers that answer a question, with the tools of a scholarly library. In each turn write one short "
     "thought and call one tool. Search in several ways, expand from papers that fit, and call answer with the ids of "
     "all papers that fit, best first, when further calls would find nothing new."
@@ -123,7 +123,7 @@ class ReactPolicy:
     def _prompt(self, question: str, number: int) -> tuple[Message, Message]:
         left = self._turns - number + 1
         said = "This is the last turn: call answer." if left == 1 else f"{left} turns are left."
-        return Message("system", f"{_SYSTEM}\n{said}"), Message("user", question)
+        return Message("system", f"{SYSTEM}\n{said}"), Message("user", question)
 
     def _act(
         self, tools: Tools, trace: Trace, call: ToolCall, number: int, to: str | None, more: dict[str, Any]
