@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from scholarbase.extensions import Extension
@@ -19,3 +19,10 @@ class Dialects(Extension):
         from scholarbase_dialects.semantic_scholar import datasets
 
         return {one.name: one.served() for one in (*DIALECTS.values(), datasets.DIALECT)}
+
+    def tool_sets(self) -> Mapping[str, Sequence[Any]]:
+        if not is_installed("fastapi"):
+            return {}
+        from scholarbase_dialects.asta import ASTA
+
+        return {"asta": ASTA}

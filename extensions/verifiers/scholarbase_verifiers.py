@@ -16,6 +16,7 @@ from typing import Annotated, Any
 
 import verifiers.v1 as vf
 from pydantic import BaseModel, ConfigDict, Field
+
 from scholarbase_research.agents.react import SYSTEM
 from scholarbase_research.episodes import Episode, Episodes, Rules
 
@@ -179,3 +180,7 @@ def load_environment(library: str, queries: str, **settings: Any) -> vf.Env:
     """The environment on a library's folder or a server's URL. ``settings`` are those of :class:`PapersSettings`."""
     taskset = {"id": __name__, "library": library, "queries": queries, **settings}
     return vf.load_environment(vf.resolve_env_config({"taskset": taskset}))
+
+
+if __name__ == "__main__":  # verifiers starts a server of tools as the module of its class
+    PapersToolset.run()

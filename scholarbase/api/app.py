@@ -132,6 +132,7 @@ def create_app(
             (TOOLS_PATH, "scholarbase"),
             (RETRIEVAL_PATH, "retrieval"),
             (AIRQA_PATH, "airqa"),
+            (TOOLS_PATH + "/{set}", ""),
         ):
             mcp, context = _mcp(app, settings, offered)
             running.append(context)

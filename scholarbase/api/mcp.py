@@ -4,14 +4,14 @@ output.
 A result has the JSON of the native API as structured content, and the same as readable text. An invalid call is a tool
 error, whose message tells the model what to change. At ``/mcp/retrieval`` the tools are those of
 :mod:`scholarbase.api.retrieval`, whose text is the JSON, as their clients expect. At ``/mcp/airqa`` they are those of
-:mod:`scholarbase.tools.airqa`.
+:mod:`scholarbase.tools.airqa`, and at ``/mcp/NAME`` those of the set NAME of an extension.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final, Literal
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 import anyio
@@ -37,10 +37,10 @@ from scholarbase.errors import (
     InvalidRequest,
     MethodNotAllowed,
     ScholarBaseError,
+    ToolNotFound,
 )
 from scholarbase.http import is_loopback
 from scholarbase.models.limits import ToolSet
-from scholarbase.responses.text import as_text
 from scholarbase.search.library import Library
 from scholarbase.sessions.progress import dumps
 from scholarbase.settings import Settings
@@ -56,8 +56,8 @@ its first result."""
 ListSchemas = Callable[[Any], Awaitable[list[dict[str, Any]]]]
 """Lists the tools: the request's context to schemas in the form ``mcp``."""
 
-Offered = Literal["scholarbase", "airqa", "retrieval"]
-"""A set of tools, or those of :mod:`scholarbase.api.retrieval`."""
+Offered = str
+"""A set of tools, or ``retrieval`` for those of :mod:`scholarbase.api.retrieval`; empty for the set in the path."""
 INSTRUCTIONS: Final[Mapping[Offered, str]] = {
     "scholarbase": "A local library of papers. Every response names its snapshot, and an empty list means that nothing "
     "matched. Search with search_papers, then follow citations with expand_papers. Set max_tokens to limit the size of "
@@ -92,15 +92,19 @@ def server_of(call: Call, list_schemas: ListSchemas, *, max_bytes: int, offered:
         return await tool.run(native, text, has_texts)
 
     async def call_tool(context: Any, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        tool = retrieval_tool(name) if offered == "retrieval" else tool_named(name, offered)
+        try:
+            tool_set = offered or context.request.path_params["set"]
+            tool = retrieval_tool(name) if retrieval else tool_named(name, tool_set)
+        except InvalidRequest as error:  # there is no such set
+            raise ToolNotFound(str(error)) from error
         try:
             _check_size(arguments, max_bytes)
             if isinstance(tool, RetrievalTool):
                 content = await retrieve(context, tool, tool.text_in(arguments))
-                text = dumps(content).decode()
+                texts = [dumps(content).decode()]
             else:
                 content, offset = await call(context, tool.name, arguments)
-                text = as_text(content, offset=offset)
+                texts = tool.texts(content, offset)
         except ScholarBaseError as error:
             if error.public is not None:
                 log.error("%s: %s", name, error)
@@ -110,14 +114,14 @@ def server_of(call: Call, list_schemas: ListSchemas, *, max_bytes: int, offered:
             return _tool_error(
                 ScholarBaseError("An unexpected error occurred. The server's log has the details.")
             )
-        parts = [_text(text)]
+        parts = [_text(text) for text in texts]
         if content.get("image") is not None:
             media_type = content["media_type"]
             parts.append({"type": "image", "data": content.pop("image"), "mimeType": media_type})
         failed = content.get("error_type") is not None  # an action, whose errors are observations
         return {"content": parts, "structuredContent": content, "isError": failed}
 
-    return mcp_sdk.new_server(INSTRUCTIONS[offered], list_tools, call_tool)
+    return mcp_sdk.new_server(INSTRUCTIONS.get(offered, "A local library of papers."), list_tools, call_tool)
 
 
 def _text(text: str) -> dict[str, Any]:
@@ -150,11 +154,10 @@ def over_http(state: Any, *, max_bytes: int, offered: Offered) -> StreamableHTTP
     A call names its session in the headers of the native
     routes, or in its ``_meta``.
     """
-    tool_set = _set_of(offered)
 
     async def call(context: Any, name: str, arguments: dict[str, Any]) -> tuple[dict[str, Any], int]:
         request: Request = context.request
-        tool = tool_named(name, tool_set)
+        tool = tool_named(name, _set_of(offered, request))
         # The call may run on after its request.
         held = held_by(request.scope)
         held.share()
@@ -194,15 +197,15 @@ def over_http(state: Any, *, max_bytes: int, offered: Offered) -> StreamableHTTP
             graph=library.has_graph,
             full_texts=library.has_full_texts,
             in_session=SESSION in request.headers,
-            tools=offered_tools(tool_set, state.settings),
+            tools=offered_tools(_set_of(offered, request), state.settings),
         )
 
     return mcp_sdk.over_http(server_of(call, list_schemas, max_bytes=max_bytes, offered=offered))
 
 
-def _set_of(offered: Offered) -> ToolSet:
-    """The set whose tools run the calls."""
-    return "scholarbase" if offered == "retrieval" else offered
+def _set_of(offered: Offered, request: Request) -> ToolSet:
+    """The set whose tools run the calls of a request."""
+    return "scholarbase" if offered == "retrieval" else offered or request.path_params["set"]
 
 
 class McpApp:

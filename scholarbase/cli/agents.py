@@ -61,10 +61,10 @@ def opened_sessions(settings: Settings, sessions: str | None) -> Iterator[Sessio
 @click.option(
     "--tools",
     "tool_set",
-    type=click.Choice(["scholarbase", "airqa", "retrieval"]),
     default="scholarbase",
     show_default=True,
-    help="The nine tools of ScholarBase, the actions of AirQA, or search and fetch as chat products expect them.",
+    help="The nine tools of ScholarBase; airqa, the actions of AirQA; retrieval, search and fetch as chat products "
+    "expect them; or a set of an extension, such as asta, the tools of Asta.",
 )
 @click.option("--session", "name", help="Record the calls under this name.")
 @click.option("--query", help="The question of the session.")

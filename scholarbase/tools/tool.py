@@ -11,6 +11,7 @@ from scholarbase.models.limits import MODES, Mode, Syntax
 from scholarbase.models.papers import PAPER_FIELDS, Paper
 from scholarbase.models.requests import Request
 from scholarbase.models.responses import PaperBatchResponse, Response
+from scholarbase.responses.text import as_text
 from scholarbase.search.library import Library
 from scholarbase.tools import arguments as written
 
@@ -71,6 +72,10 @@ class Tool:
         ):
             library.lookup.ids(request.ids, request.as_of)
         return response
+
+    def texts(self, content: Mapping[str, Any], offset: int) -> list[str]:
+        """The JSON of a response as the texts that a model reads over MCP."""
+        return [as_text(content, offset=offset)]
 
     def arguments_for(self, request: Request, **also: Any) -> dict[str, Any]:
         """The arguments of this tool that return the same papers as a native request.

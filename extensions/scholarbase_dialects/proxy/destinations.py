@@ -44,6 +44,7 @@ HOSTS: Final[Mapping[str, Callable[[str, str], str | None]]] = {
     "google.serper.dev": lambda path, query: "/serper" + path,
     "api.openalex.org": lambda path, query: "/openalex" + path,
     "api.crossref.org": lambda path, query: "/crossref" + path,
+    "asta-tools.allen.ai": lambda path, query: "/mcp/asta" if path.rstrip("/") == "/mcp/v1" else None,
 }
 """The hosts whose requests are read. Each maps a path and a query to the path of a dialect, which has its own 404 for
 unknown paths, or to None: such requests go to the host itself."""

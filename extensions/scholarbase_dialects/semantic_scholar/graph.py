@@ -58,7 +58,7 @@ def read_papers(calls: Calls, ids: Sequence[str], fields: Sequence[str]) -> list
     return [paper for paper in found if paper is not None]
 
 
-def _search(request: DialectRequest, calls: Calls) -> Answer:
+def search(request: DialectRequest, calls: Calls) -> Answer:
     fields, filters = paper_fields(requested(request)), filters_of(request)
     limit = number(request, "limit", MAX_SEARCH, 1, MAX_SEARCH)
     offset = number(request, "offset", 0, 0, 2**63 - 1)
@@ -75,7 +75,7 @@ def _search(request: DialectRequest, calls: Calls) -> Answer:
     return {**answer, "data": Writer(calls).papers(papers, fields)}
 
 
-def _paper(request: DialectRequest, calls: Calls) -> Answer:
+def paper(request: DialectRequest, calls: Calls) -> Answer:
     fields = paper_fields(requested(request))
     return Writer(calls).paper(paper_of(request, calls, fields.native()), fields)
 
@@ -103,7 +103,10 @@ def _edges(request: DialectRequest, calls: Calls, *, are_citations: bool) -> Ans
     return {**answer, "data": [writer.citation(one, name, fields) for one in response.results]}
 
 
-def _batch(request: DialectRequest, calls: Calls) -> Answer:
+citations: Final = partial(_edges, are_citations=True)
+
+
+def batch(request: DialectRequest, calls: Calls) -> Answer:
     fields = paper_fields(requested(request))
     ids = ids_of(request, MAX_IDS)
     papers = calls.papers(ids, fields=fields.native()) if ids else ()
@@ -129,13 +132,13 @@ DIALECT: Final = Dialect(
     "/graph/v1",
     "Semantic Scholar's Academic Graph",
     (
-        Operation("GET", "/paper/search", _search, parameters=_PAGE | PARAMETERS | {"query"}),
+        Operation("GET", "/paper/search", search, parameters=_PAGE | PARAMETERS | {"query"}),
         Operation("GET", "/paper/search/bulk", bulk.search, parameters=bulk.PARAMETERS, papers=MAX_LIMIT),
         Operation("GET", "/paper/search/match", titles.match, "match_titles", PARAMETERS | {"query", "fields"}),
         Operation("GET", "/paper/autocomplete", titles.autocomplete, parameters=frozenset(("query",))),
         Operation("GET", "/snippet/search", snippets.search, parameters=snippets.PARAMETERS, papers=MAX_LIMIT),
-        Operation("POST", "/paper/batch", _batch, "get_papers", _FIELDS, papers=MAX_IDS),
-        Operation("GET", "/paper/{paper_id:path}/citations", partial(_edges, are_citations=True), "get_citations",
+        Operation("POST", "/paper/batch", batch, "get_papers", _FIELDS, papers=MAX_IDS),
+        Operation("GET", "/paper/{paper_id:path}/citations", citations, "get_citations",
                   _EDGE_PAGE, papers=MAX_LIMIT),
         Operation("GET", "/paper/{paper_id:path}/references", partial(_edges, are_citations=False), "get_references",
                   _EDGE_PAGE, papers=MAX_LIMIT),
@@ -144,7 +147,7 @@ DIALECT: Final = Dialect(
         _authors("POST", "/author/batch", authors.batch, _FIELDS),
         Operation("GET", "/author/{author_id:path}/papers", authors.papers, parameters=_EDGE_PAGE, papers=MAX_LIMIT),
         _authors("GET", "/author/{author_id:path}", authors.author, _FIELDS),
-        Operation("GET", "/paper/{paper_id:path}", _paper, "get_papers", _FIELDS, papers=MAX_LIMIT),
+        Operation("GET", "/paper/{paper_id:path}", paper, "get_papers", _FIELDS, papers=MAX_LIMIT),
     ),
     parameters.error,
     parameters.STATUSES,
