@@ -94,9 +94,7 @@ class Episode:
             self.done = self.refused > 1
             return str(error)
         except ScholarBaseError as error:
-            if error.status >= 500:
-                raise
-            return str(error)
+            return _observed(error)
 
     def answer(self, ids: Sequence[str]) -> str:
         """Record the answer, best first, which ends the episode."""
@@ -213,6 +211,13 @@ class Episodes:
             )
         return Episode(self, query, name, self._tools(session))
 
+    def call(self, tool: str, arguments: Mapping[str, Any]) -> str:
+        """Call a tool outside of episodes, without a record. Raises ScholarBaseError as :meth:`Episode.call`."""
+        try:
+            return Tools(self.source).call_as_text(tool, arguments)
+        except ScholarBaseError as error:
+            return _observed(error)
+
     def resume(self, name: str, task: str) -> Episode:
         """The episode of a session that another process may have opened."""
         return Episode(self, self._tasks[task], name, self._tools(name))
@@ -290,3 +295,10 @@ class Episodes:
 
     def _date(self, query: Query) -> str | None:
         return last_date(query) if self.rules.as_of == QUERY_DATE else self.rules.as_of
+
+
+def _observed(error: ScholarBaseError) -> str:
+    """The text of a failed call. Raises the error if it is one of the library or its server."""
+    if error.status >= 500:
+        raise error
+    return str(error)

@@ -2,8 +2,8 @@
 
     vf-eval scholarbase-verifiers --env.taskset.library papers --env.taskset.queries queries.jsonl
 
-A task is a query of a query set, a rollout is an episode of :mod:`scholarbase_research.episodes`, recorded as a session.
-One process serves the tools of all rollouts.
+A task is a query of a query set, and a rollout an episode of :mod:`scholarbase_research.episodes`, recorded as a
+session. One process serves the tools of all rollouts.
 """
 
 from __future__ import annotations
