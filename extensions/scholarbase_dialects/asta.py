@@ -184,7 +184,7 @@ def _items(answer: Answerer) -> Answerer:
 
 def _known(request: DialectRequest, calls: Calls) -> Answer:
     """The papers of a batch that the library has."""
-    return [paper for paper in graph.batch(request, calls) if paper is not None]
+    return [paper for paper in _content(graph.batch(request, calls)) if paper is not None]
 
 
 _FIELDS: Final = (

@@ -143,10 +143,13 @@ class Episodes:
             source = open_source(
                 settings, None if is_url else Path(location), str(location) if is_url else None, encoder
             )
-            self.source = stack.enter_context(source)
+            self.source: Library | Client = source
+            stack.enter_context(source)
             self._store = None
             if isinstance(source, Library):
-                self._store = stack.enter_context(opened_sessions(settings, sessions and str(sessions)))
+                self._store = stack.enter_context(
+                    opened_sessions(settings, None if sessions is None else str(sessions))
+                )
             judged = judge(source, query_set)
             self._counts = judged.counts
             self._judged = {query.id: query for query in judged.queries if query.relevant}

@@ -33,15 +33,24 @@ def environment() -> PapersEnvironment:
     return PapersEnvironment(_first().episodes)
 
 
-app: FastAPI = create_app(
-    environment,
-    CallToolAction,
-    CallToolObservation,
-    env_name="scholarbase",
-    max_concurrent_envs=MOST_SESSIONS,
-    state_cls=PapersState,
-    reset_observation_cls=PapersObservation,
-)
+@cache
+def application() -> FastAPI:
+    """The ASGI application. It opens the library."""
+    return create_app(
+        environment,
+        CallToolAction,
+        CallToolObservation,
+        env_name="scholarbase",
+        max_concurrent_envs=MOST_SESSIONS,
+        state_cls=PapersState,
+        reset_observation_cls=PapersObservation,
+    )
+
+
+def __getattr__(name: str) -> Any:
+    if name == "app":
+        return application()
+    raise AttributeError(name)
 
 
 @click.command()
@@ -59,7 +68,7 @@ app: FastAPI = create_app(
 def main(host: str, port: int, **arguments: Any) -> None:
     """Serve the environment of a LIBRARY, a folder or the URL of a server, with the tasks of QUERIES."""
     os.environ[ARGUMENTS] = json.dumps(arguments)
-    uvicorn.run(app, host=host, port=port)
+    uvicorn.run(application(), host=host, port=port)
 
 
 if __name__ == "__main__":
