@@ -4,8 +4,8 @@
     python examples/episodes.py papers queries.jsonl
     python examples/episodes.py papers queries.jsonl --model http://localhost:8090/v1#my-model
 
-The first argument is the folder of a library, or the URL of a server. ``scholarbase eval trajectory`` measures the files
-that are written.
+The first argument is the folder of a library, or the URL of a server. ``scholarbase eval trajectory`` measures the
+files that are written.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The server of the environment: ``server papers queries.jsonl``, or an ASGI application.
 
 The application reads the arguments of :func:`scholarbase_openenv.load_environment` as JSON from
-``SCHOLARBASE_OPENENV``, such as ``{"library": "papers", "queries": "queries.jsonl", "calls": 20}``.
+``OPENENV_SCHOLARBASE``, such as ``{"library": "papers", "queries": "queries.jsonl", "calls": 20}``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from openenv.core.env_server.mcp_types import CallToolAction, CallToolObservatio
 
 from scholarbase_openenv import PapersEnvironment, PapersObservation, PapersState, load_environment
 
-ARGUMENTS: Final = "SCHOLARBASE_OPENENV"
+ARGUMENTS: Final = "OPENENV_SCHOLARBASE"
 MOST_SESSIONS: Final = 1_000
 
 
