@@ -36,7 +36,10 @@ def tool_set(episode: Episode) -> list[ToolDef]:
             return await asyncio.to_thread(episode.call, about["name"], given)
 
         schema = about["parameters"]
-        properties = {name: {"type": "string", **kind} for name, kind in schema["properties"].items()}
+        properties = {
+            name: {"type": "string", "description": name, **kind}
+            for name, kind in schema["properties"].items()
+        }
         parameters = ToolParams(properties=properties, required=schema["required"])
         return ToolDef(call, about["name"], about["description"], parameters)
 
