@@ -75,8 +75,8 @@ def test_each_file_is_there_once(artefacts: tuple[list[str], list[str]]) -> None
 def test_the_wheel_holds_the_package_and_nothing_else(artefacts: tuple[list[str], list[str]]) -> None:
     wheel, _ = artefacts
     modules = {str(path.relative_to(ROOT)) for path in (ROOT / "scholarbase").rglob("*.py")}
-    modules |= {str(path.relative_to(EXTENSIONS)) for path in EXTENSIONS.rglob("*.py")}
-    typed = {f"{path.name}/py.typed" for path in EXTENSIONS.iterdir()}
+    modules |= {str(path.relative_to(EXTENSIONS)) for path in EXTENSIONS.glob("scholarbase_*/**/*.py")}
+    typed = {f"{path.name}/py.typed" for path in EXTENSIONS.glob("scholarbase_*")}
     sample = {
         f"scholarbase/{path.relative_to(ROOT)}"
         for source in ("s2ag", "arxiv")

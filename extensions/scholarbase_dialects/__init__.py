@@ -21,8 +21,6 @@ class Dialects(Extension):
         return {one.name: one.served() for one in (*DIALECTS.values(), datasets.DIALECT)}
 
     def tool_sets(self) -> Mapping[str, Sequence[Any]]:
-        if not is_installed("fastapi"):
-            return {}
         from scholarbase_dialects.asta import ASTA
 
         return {"asta": ASTA}

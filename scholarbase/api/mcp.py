@@ -94,7 +94,7 @@ def server_of(call: Call, list_schemas: ListSchemas, *, max_bytes: int, offered:
     async def call_tool(context: Any, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
         try:
             tool_set = offered or context.request.path_params["set"]
-            tool = retrieval_tool(name) if retrieval else tool_named(name, tool_set)
+            tool = retrieval_tool(name) if offered == "retrieval" else tool_named(name, tool_set)
         except InvalidRequest as error:  # there is no such set
             raise ToolNotFound(str(error)) from error
         try:
