@@ -207,6 +207,10 @@ def _steps(request: BaseModel, call: SessionCall | None) -> list[BaseModel]:
     return [request.model_copy(update={"searches": (search,)}) for search in searches]
 
 
+_UNCUT: Final = frozenset(("image", "answer"))
+"""Keys of responses that are never cut: an image, and what a tool of another service answers."""
+
+
 def _sized(
     content: dict[str, Any],
     offset: int,
@@ -224,7 +228,11 @@ def _sized(
         content = {**content, "next_offset": offset}
     if room is None:
         whole = _compact(content) if compact else content
-        if most is None or "image" in content or estimate_tokens(_encoded(whole, form, offset)) <= most:
+        if (
+            most is None
+            or not _UNCUT.isdisjoint(content)
+            or estimate_tokens(_encoded(whole, form, offset)) <= most
+        ):
             return whole
         room = most
     return fit_response(content, room, offset=offset, text=form == "text", same_offset=excludes_seen)

@@ -100,3 +100,9 @@ def test_the_client_of_astabench(server: str, sample: Library, tmp_path: Path) -
     assert all(error.startswith("ToolError: ") for error in found["bad"].values()), found["bad"]
     assert found["dates"]
     assert max(found["dates"]) < BEFORE
+
+
+def test_a_large_answer_is_whole(sample: Library) -> None:
+    arguments = {"keyword": "string theory", "limit": 50, "fields": "title,abstract"}
+    response = Tools(sample, tool_set="asta").call("search_papers_by_relevance", arguments)
+    assert len(response["answer"]) == len(response["results"]) == 50
