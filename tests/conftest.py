@@ -293,8 +293,9 @@ def serving(
 
 @contextmanager
 def serving_in_thread(library: Library | Libraries, **settings: Any) -> Iterator[str]:
-    """The URL of a server in a thread of this process, which saves the imports of a new one (:func:`serving`)."""
-    loaded = load_settings(**settings)
+    """The URL of a server in a thread of this process, which saves the imports of a new one (:func:`serving`). Each
+    request runs, whatever tests before have sent."""
+    loaded = load_settings(**{"response_cache_mb": 0, **settings})
     with running(create_app(library, settings=loaded), settings=loaded) as url:
         yield url.removesuffix("/v1")
 

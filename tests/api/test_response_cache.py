@@ -44,8 +44,8 @@ def counts(url: str) -> dict[str, int]:
 
 def test_kept_responses_have_the_bytes_of_others(sample: Library) -> None:
     with (
-        serving_in_thread(sample, response_cache_mb=0) as plain,
-        serving_in_thread(sample) as caching,
+        serving_in_thread(sample) as plain,
+        serving_in_thread(sample, response_cache_mb=64) as caching,
         httpx.Client() as client,
     ):
         for method, path, body in REQUESTS:
@@ -69,7 +69,10 @@ def test_kept_responses_have_the_bytes_of_others(sample: Library) -> None:
 
 
 def test_what_a_session_has_seen_is_not_kept(sample: Library) -> None:
-    with serving_in_thread(sample) as url, httpx.Client(headers={"X-ScholarBase-Session": "seen"}) as client:
+    with (
+        serving_in_thread(sample, response_cache_mb=64) as url,
+        httpx.Client(headers={"X-ScholarBase-Session": "seen"}) as client,
+    ):
         pages = [
             client.post(f"{url}/v1/search", json={"q": "string theory", "exclude_seen": True}).json()[
                 "results"
