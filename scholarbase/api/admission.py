@@ -289,9 +289,9 @@ class Admission:
     def __init__(self, settings: Settings) -> None:
         self._limit = settings.timeout
         readers = settings.readers
-        self._turns = Capacity(
-            readers, settings.queue, "a thread", share=max(1, readers // 2), reserved=readers // 4
-        )
+        half, queue = readers // 2, settings.queue
+        share = max(1, min(2, half), half // settings.workers)
+        self._turns = Capacity(readers, queue, "a thread", share=share, reserved=readers // 4)
         self._papers = Capacity(PAPERS_AT_ONCE, settings.queue, "room for their papers")
         self._threads = ThreadPoolExecutor(settings.readers, thread_name_prefix=THREADS)
         self._running: set[Deadline] = set()
@@ -576,15 +576,13 @@ class _Client:
 
 def name_of(http: HTTPConnection) -> str | None:
     """The name of a request's key, else its address."""
-    key = http.scope.get(KEY)
-    if key is not None:
+    if (key := http.scope.get(KEY)) is not None:
         return str(key.name)
     return http.client.host if http.client else None
 
 
 def _arrival(http: Request) -> float:
-    arrival: float = http.scope.get(ARRIVED, monotonic())
-    return arrival
+    return http.scope.get(ARRIVED, monotonic())  # type: ignore[no-any-return]
 
 
 def release(http: Request) -> None:
