@@ -16,7 +16,7 @@ from scholarbase.ingest.job import ingest
 from scholarbase.models.encoders import PACKAGED
 from tests.conftest import SAMPLE, sample_rows
 
-PAPERS = 12_000
+PAPERS = 20_000
 MOST_UNITS = 10_000
 """Units of work between two updates of a stage."""
 UNCOUNTED = {
