@@ -26,7 +26,7 @@ def test_a_hybrid_search_enters_few_modules_and_few_classes_pass(default_library
     modules, again, classes = (
         int(number) for number in re.findall(r"^(\d+) (?:modules|classes)", done.stdout, re.MULTILINE)
     )
-    assert modules <= 24, done.stdout
+    assert modules <= 25, done.stdout
     # The catalogue and its pool are read for titles, for the words of the query, for those of the first papers and for
     # the results. The response passes the middleware again, and threads and the event loop call admission and the
     # function that encodes the response, which the cache keeps. Both legs search for the words of the query in their
