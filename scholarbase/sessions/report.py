@@ -14,7 +14,7 @@ import orjson
 from scholarbase.errors import NothingLeft
 from scholarbase.identifiers import parse
 from scholarbase.models.checks import check_ids
-from scholarbase.models.runs import CALL_KINDS, Call
+from scholarbase.models.runs import Call
 from scholarbase.sessions.session import Session
 from scholarbase.trajectories.figures import figures, recall_after_each
 
@@ -57,8 +57,9 @@ def held_answers(library: Library, answers: Sequence[str], as_of: str | None = N
 def report(
     session: Session, lines: Iterable[bytes], answers: Mapping[str, str | None] | None = None
 ) -> dict[str, Any]:
-    """The report of a recorded trajectory, with the figures of a query of an evaluation. ``recall_after`` is the recall
-    over all answers after each call, None without answers; ``answers_absent`` are those that the library lacks.
+    """The report of a recorded trajectory, with the figures of a query of an evaluation. ``calls`` are the lines of the
+    trajectory, as in a list and a replay. ``recall_after`` is the recall over all answers after each call, None without
+    answers; ``answers_absent`` are those that the library lacks.
 
     Args:
         answers: each answer's canonical id, to the library's id of it, None where the library lacks it. Such an answer
@@ -70,7 +71,7 @@ def report(
     del named["query_id"]
     return {
         **session.to_dict(),
-        "calls": sum(named[f"{kind}_calls"] or 0 for kind in CALL_KINDS[:-1]),
+        "calls": len(calls),
         **named,
         "recall_after": recall_after_each(calls, relevant) if relevant else None,
         "answers": len(relevant),

@@ -64,7 +64,7 @@ def test_the_cost_of_a_session(walked: tuple[Agent, list[list[str]]]) -> None:
     assert content == {
         "session": agent.name,
         "query_id": "q1",
-        "calls": 5,
+        "calls": 6,
         "rounds": 5,  # two searches side by side, then one each
         "search_calls": 3,
         "match_calls": 0,
@@ -82,6 +82,14 @@ def test_the_cost_of_a_session(walked: tuple[Agent, list[list[str]]]) -> None:
         "answers_absent": [],
     }
     assert len(lines) == 6
+
+
+def test_report_list_and_replay_give_one_number_of_calls(walked: tuple[Agent, list[list[str]]]) -> None:
+    agent, _ = walked
+    content = report(agent)
+    [listed] = [s for s in agent.http.get("/v1/sessions").json()["results"] if s["session"] == agent.name]
+    replayed = agent.http.post(f"/v1/sessions/{agent.name}/replay").json()
+    assert content["calls"] == listed["calls"] == replayed["calls"] == len(agent.lines()) == 6
 
 
 def test_the_recall_of_a_session(walked: tuple[Agent, list[list[str]]]) -> None:
