@@ -10,10 +10,13 @@ import orjson
 
 from scholarbase.settings import KeepRule
 
+_IN_COLLECTION: Final = "EXISTS (SELECT 1 FROM aliases WHERE paper_id = papers.id AND scheme = 'Doc')"
+"""A document of a test collection, which is searched as a whole."""
 _WITHOUT_ABSTRACT: Final = "id NOT IN (SELECT paper_id FROM abstracts)"
 _LEFT_OUT: Final[Mapping[KeepRule, Mapping[str, str]]] = {
     "text": {
-        "papers_without_text": f"{_WITHOUT_ABSTRACT} AND id NOT IN (SELECT paper FROM papers_with_text)"
+        "papers_without_text": f"{_WITHOUT_ABSTRACT} AND id NOT IN (SELECT paper FROM papers_with_text) "
+        f"AND NOT {_IN_COLLECTION}"
     },
     "arxiv": {
         "papers_without_arxiv_id": "arxiv_id IS NULL",

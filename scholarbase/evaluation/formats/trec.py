@@ -6,7 +6,8 @@
     qrels     301 0 arXiv:2309.06180 1
 
 The text of a query is its title, else its query, else the topic's whole text. Document ids are of any form that a
-library accepts. Formats: https://trec.nist.gov/data/topics_eng/, https://trec.nist.gov/data/qrels_eng/.
+library accepts; if none of them has one, they are those of a collection's documents, as in runs. Formats:
+https://trec.nist.gov/data/topics_eng/, https://trec.nist.gov/data/qrels_eng/.
 """
 
 from __future__ import annotations
@@ -14,14 +15,16 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Final, Literal, get_args
 
-from scholarbase.errors import QueryFileError
+from scholarbase.errors import InvalidRequest, QueryFileError
 from scholarbase.evaluation.formats import fields
 from scholarbase.evaluation.formats.reading import Broken, Reading, join
 from scholarbase.evaluation.formats.streams import start_of
 from scholarbase.files import read_whole
+from scholarbase.identifiers import parse
 from scholarbase.models.queries import Answer
 
 Kind = Literal["topics", "qrels"]
@@ -33,6 +36,7 @@ _NUM: Final = re.compile(r"<num>\s*(?:Number\s*:)?\s*([^<\s]+)", re.IGNORECASE)
 _PARTS: Final = tuple(
     re.compile(rf"<{name}\s*>\s*(?:Topic\s*:)?\s*([^<]*)", re.IGNORECASE) for name in ("title", "query")
 )
+_DOCUMENTS: Final = "Ids without a scheme in the qrels, read as those of documents (Doc:)"
 _QRELS_LINE: Final = re.compile(r"\S+\s+\S+\s+\S+\s+-?\d+", re.ASCII)
 
 
@@ -91,9 +95,21 @@ def _only(found: list[Path], kind: Kind, folder: Path) -> Path:
 
 def read(topics: Path, qrels: Path, reading: Reading) -> None:
     """Read both files into ``reading``. Raises QueryFileError: one of them is unreadable."""
-    lines = enumerate(_text(qrels).splitlines(), 1)
-    judgements = ((f"{qrels.name}, line {number}", line) for number, line in lines if line.strip())
-    join(reading, _topics(topics), _query, judgements, _judgement)
+    lines = [(number, line) for number, line in enumerate(_text(qrels).splitlines(), 1) if line.strip()]
+    schemes = {_scheme(line) for _, line in lines}
+    documents = None in schemes and schemes <= {None, "Doc"}
+    if documents:
+        reading.count(_DOCUMENTS, sum(_scheme(line) is None for _, line in lines))
+    judgements = ((f"{qrels.name}, line {number}", line) for number, line in lines)
+    join(reading, _topics(topics), _query, judgements, partial(_judgement, documents))
+
+
+def _scheme(line: str) -> str | None:
+    """The scheme of a judgement's document id, None where the id has no known form."""
+    try:
+        return parse(line.split()[2]).scheme
+    except (IndexError, InvalidRequest):
+        return None
 
 
 def _query(topic: tuple[str, str]) -> tuple[str, str]:
@@ -128,12 +144,13 @@ def _topics(path: Path) -> Iterator[tuple[str, tuple[str, str]]]:
         yield where, (found[1] if found else "", " ".join(html.unescape(query).split()))
 
 
-def _judgement(line: str) -> tuple[str, Answer]:
+def _judgement(documents: bool, line: str) -> tuple[str, Answer]:
     cells = line.split()
     if len(cells) != 4:
         raise Broken(f"it has {len(cells)} columns, and must have four: qid 0 docid grade.")
+    is_bare = documents and _scheme(line) is None
     try:
-        paper_id = fields.paper_id(cells[2], "docid")
+        paper_id = fields.paper_id(f"Doc:{cells[2]}" if is_bare else cells[2], "docid")
     except Broken as problem:
         raise Broken(f"{problem} A document of the collection itself is Doc:{cells[2]}.") from problem
     return cells[0], Answer(paper_id, None, fields.grade(cells[3], "grade"))

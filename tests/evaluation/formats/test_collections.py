@@ -134,6 +134,15 @@ def test_invalid_topics_are_an_error(tmp_path: Path) -> None:
             read_queries(tmp_path)
 
 
+def test_bare_ids_in_qrels_are_documents_as_in_runs(tmp_path: Path) -> None:
+    (tmp_path / "topics").write_text(TOPICS)
+    (tmp_path / "qrels").write_text("301 0 FBIS3-10082 1\n301 0 Doc:FT911-3 0\n302 0 4983 1\n")
+    queries = read_queries(tmp_path)
+    answers = [answer.id for query in queries.queries for answer in query.answers]
+    assert answers == ["Doc:FBIS3-10082", "Doc:FT911-3", "Doc:4983"]
+    assert queries.notes == ("Ids without a scheme in the qrels, read as those of documents (Doc:): 2",)
+
+
 def test_two_qrels_files_are_an_error(tmp_path: Path) -> None:
     (tmp_path / "topics").write_text(TOPICS)
     (tmp_path / "qrels1").write_text(QRELS)
