@@ -21,7 +21,7 @@ from scholarbase.deadlines import DEADLINE
 from scholarbase.errors import InvalidRequest, StorageError
 from scholarbase.extras import require
 from scholarbase.sessions.session import unix_time
-from scholarbase.sessions.storage import Connection
+from scholarbase.sessions.storage import OWNERS_IN_KEYS, Connection
 
 psycopg = require("psycopg", "postgres", "SCHOLARBASE_SESSIONS in PostgreSQL")
 
@@ -72,9 +72,9 @@ BEGIN
 END $$;
 CREATE OR REPLACE TRIGGER call_recorded AFTER INSERT OR UPDATE ON calls FOR EACH ROW EXECUTE FUNCTION add_bytes();
 CREATE TABLE IF NOT EXISTS schema_version (version BIGINT NOT NULL);
-INSERT INTO schema_version SELECT 1 WHERE NOT EXISTS (SELECT FROM schema_version);
+INSERT INTO schema_version SELECT 2 WHERE NOT EXISTS (SELECT FROM schema_version);
 """
-VERSION: Final = 1
+VERSION: Final = 2
 
 
 class _Connection:
@@ -201,12 +201,15 @@ class PostgresStorage:
 
     def _create(self, connection: _Connection) -> None:
         [exists] = connection.execute("SELECT to_regclass('schema_version') IS NOT NULL").fetchone()
-        if not exists:
+        if not exists or _version(connection) == 1:
             connection.execute("BEGIN")
             connection.execute("SELECT pg_advisory_xact_lock(?, ?)", (_LOCKS, _EVERY))
             connection.execute(SCHEMA)
+            if _version(connection) == 1:
+                for statement in (*OWNERS_IN_KEYS, "UPDATE schema_version SET version = 2"):
+                    connection.execute(statement)
             connection.execute("COMMIT")
-        [version] = connection.execute("SELECT max(version) FROM schema_version").fetchone()
+        version = _version(connection)
         if version != VERSION:
             raise psycopg.OperationalError(
                 f"its tables are of version {version}, and this ScholarBase has {VERSION}: use the newer one"
@@ -290,6 +293,10 @@ class PostgresStorage:
         self._disconnect()
         while self._idle:
             self._idle.pop().close()
+
+
+def _version(connection: Connection) -> int:
+    return int(connection.execute("SELECT max(version) FROM schema_version").fetchone()[0])
 
 
 def _clock_offset(connection: Connection) -> int:

@@ -43,7 +43,7 @@ async def find_session(state: Any, scope: Scope, name: object) -> Session:
     """The session of a call.
 
     Raises:
-        InvalidRequest: the name is invalid, or the session belongs to another key.
+        InvalidRequest: the name is invalid.
         QuotaExceeded, StorageError: as :meth:`SessionStore.find`.
     """
     store, session_id, owner = store_of(state), check_session_id(name), owner_of(scope)

@@ -156,7 +156,7 @@ def list_sessions(settings: Settings, sessions: str | None, as_json: bool) -> No
         return
     for facts in stored:
         as_of = facts.session.as_of and f"as of {facts.session.as_of}"
-        columns = (facts.session.id, f"{facts.calls} calls", facts.used, as_of, facts.session.query)
+        columns = (facts.session.key, f"{facts.calls} calls", facts.used, as_of, facts.session.query)
         click.echo("  ".join(filter(None, columns)))
 
 
@@ -167,7 +167,7 @@ def list_sessions(settings: Settings, sessions: str | None, as_json: bool) -> No
 def show(settings: Settings, name: str, sessions: str | None) -> None:
     """Print the trajectory of the session NAME, one JSON object per call."""
     with opened_sessions(settings, sessions) as store:
-        for line in store.lines(name):
+        for line in store.lines(store.session(name, of_any_owner=True).session.key):
             click.echo(line)
 
 
@@ -193,8 +193,8 @@ def report(
         with Library.open(path, encoder="none", rerankers={}, settings=settings) as opened:
             held = held_answers(opened, answers)
     with opened_sessions(settings, sessions) as store:
-        facts = store.session(name)
-        content = made(facts.session, store.lines(name), held)
+        recorded = store.session(name, of_any_owner=True).session
+        content = made(recorded, store.lines(recorded.key), held)
     print_json(content)
 
 
@@ -220,7 +220,8 @@ def replay(
             recorded, lines, skipped = read_recorded(Path(name))
         else:
             with opened_sessions(settings, sessions) as store:
-                recorded, lines, skipped = store.session(name).session, list(store.lines(name)), 0
+                recorded = store.session(name, of_any_owner=True).session
+                lines, skipped = list(store.lines(recorded.key)), 0
         found: list[Difference] = []
         snapshots: set[str] = set()
         ran = 0
@@ -248,5 +249,4 @@ def replay(
 def delete(settings: Settings, name: str, sessions: str | None) -> None:
     """Delete the session NAME and its calls."""
     with opened_sessions(settings, sessions) as store:
-        store.session(name)
-        store.delete(name).result(SESSION_SECONDS)
+        store.delete(store.session(name, of_any_owner=True).session.key).result(SESSION_SECONDS)

@@ -33,6 +33,11 @@ def check_session_id(value: object) -> str:
     return value
 
 
+def session_key(name: str, owner: str) -> str:
+    """What identifies a session in a store: its owner and its name, which has no slash."""
+    return f"{owner}/{name}" if owner else name
+
+
 def check_number(value: object, name: str) -> int | None:
     """A number of a call or a round, from a header or an argument; None where it is missing.
 
@@ -103,7 +108,8 @@ class Session:
     """What is fixed when a session opens.
 
     ``query_id`` and ``query`` are the question of a query set that it is for; ``as_of`` is the day after which no paper
-    exists for it; ``owner`` is the id of the API key that opened it, empty on a server without keys.
+    exists for it; ``owner`` is the id of the API key that opened it, empty on a server without keys. Sessions of
+    different owners may have the same ``id``.
 
     Raises:
         InvalidRequest: a value is invalid.
@@ -130,6 +136,10 @@ class Session:
             as_of_day(self.as_of)
         object.__setattr__(self, "query_id", self.query_id or self.id)
         object.__setattr__(self, "opened", self.opened or now())
+
+    @property
+    def key(self) -> str:
+        return session_key(self.id, self.owner)
 
     def date_of_call(self, requested: str | None) -> str | None:
         """The ``as_of`` of a call that requests this one, or none.

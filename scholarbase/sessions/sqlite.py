@@ -16,10 +16,10 @@ from typing import Final
 from scholarbase.databases import open_for_reading, open_for_writing
 from scholarbase.deadlines import DEADLINE
 from scholarbase.errors import SessionsUnavailable, StorageError
-from scholarbase.sessions.storage import Connection
+from scholarbase.sessions.storage import OWNERS_IN_KEYS, Connection
 
 FILE_NAME: Final = "sessions.sqlite"
-VERSION: Final = 1
+VERSION: Final = 2
 """Of the tables, in the file's ``user_version``."""
 SCHEMA: Final = (
     """
@@ -37,7 +37,8 @@ SCHEMA: Final = (
     """,
     "CREATE UNIQUE INDEX calls_by_key ON calls (session, key) WHERE key IS NOT NULL",
 )
-"""A row of ``sessions`` is what is fixed when one opens, and the number of its calls that were dropped. A row of
+"""A row of ``sessions`` is what is fixed when one opens, and the number of its calls that were dropped; its ``id`` is
+:attr:`~scholarbase.sessions.session.Session.key`, as is ``session`` of its calls. A row of
 ``calls`` is a line of the trajectory, with the client's key; ``is_open`` until its response is ready. ``opened_at`` and
 ``ended`` are in microseconds since 1970."""
 STEPS: Final = 10_000
@@ -175,7 +176,10 @@ class SqliteStorage:
                 connection.close()
         connection = open_for_reading(self.path, READ_SECONDS)
         try:
-            if connection.execute("PRAGMA user_version").fetchone() == (VERSION,):
+            [version] = connection.execute("PRAGMA user_version").fetchone()
+            if version == 1:
+                _connect(self.path, READ_SECONDS).close()
+            if version:
                 return connection
         except BaseException:
             connection.close()
@@ -244,8 +248,9 @@ def _connect(path: Path, seconds: float) -> sqlite3.Connection:
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute("PRAGMA wal_autocheckpoint = 0")
         connection.execute("BEGIN IMMEDIATE")
-        if connection.execute("PRAGMA user_version").fetchone() != (VERSION,):
-            for statement in SCHEMA:
+        [version] = connection.execute("PRAGMA user_version").fetchone()
+        if version < VERSION:
+            for statement in SCHEMA if version == 0 else OWNERS_IN_KEYS:
                 connection.execute(statement)
             connection.execute(f"PRAGMA user_version = {VERSION}")
         connection.execute("COMMIT")

@@ -19,6 +19,16 @@ _CONNECTION_STRING: Final = re.compile(r"\s*(host|hostaddr|port|dbname|user|pass
 """The start of libpq's other form, ``host=localhost dbname=sessions``."""
 
 
+OWNERS_IN_KEYS: Final = (
+    """
+    UPDATE calls SET session = (SELECT owner FROM sessions WHERE id = calls.session) || '/' || session
+    WHERE session IN (SELECT id FROM sessions WHERE owner <> '')
+    """,
+    "UPDATE sessions SET id = owner || '/' || id WHERE owner <> ''",
+)
+"""Statements that bring tables of version 1, in which a name was the session of one owner, to version 2."""
+
+
 class Connection(Protocol):
     """A connection to a database, with ``?`` for the parameters of a statement. It returns a cursor of Python's
     database API (PEP 249)."""
@@ -49,7 +59,7 @@ class Storage(Protocol):
         creates the tables.
 
         Args:
-            names: the sessions that it changes: no other process changes them meanwhile. ``*`` is all.
+            names: the keys of the sessions that it changes: no other process changes them meanwhile. ``*`` is all.
             seconds: how long it waits for other processes.
         """
 

@@ -23,7 +23,16 @@ import orjson
 
 from scholarbase.errors import InvalidRequest, QuotaExceeded, SessionExists, SessionNotFound, StorageError
 from scholarbase.sessions.progress import BudgetState, Progress, TrajectoryReader, check_budgets, stored_line
-from scholarbase.sessions.session import CallRecord, Limits, Quotas, Session, now, rfc3339, unix_time
+from scholarbase.sessions.session import (
+    CallRecord,
+    Limits,
+    Quotas,
+    Session,
+    now,
+    rfc3339,
+    session_key,
+    unix_time,
+)
 from scholarbase.sessions.storage import Connection, open_storage
 from scholarbase.sessions.writer import RETRY_SECONDS, Writer
 
@@ -44,7 +53,7 @@ _LAST: Final = "(SELECT coalesce(max(number), 0) FROM calls WHERE session = sess
 _USED: Final = (
     "coalesce((SELECT ended FROM calls WHERE session = sessions.id ORDER BY number DESC LIMIT 1), opened_at)"
 )
-_OF_SESSION: Final = "FROM sessions WHERE id = ? AND opened = ? AND owner = ?"
+_OF_SESSION: Final = "FROM sessions WHERE id = ? AND opened = ?"
 """The row of a session, unless it was deleted, and perhaps opened again, since it was read."""
 
 
@@ -139,7 +148,7 @@ class SessionStore:
             raise InvalidRequest("The query or query_id of the session has the character NUL: leave it out.")
 
         def run(connection: Connection) -> Session:
-            if _read(connection, session.id) is not None:
+            if _read(connection, session.key) is not None:
                 raise SessionExists(
                     f"The session {session.id!r} exists already: use another name, or continue it with the header "
                     "X-ScholarBase-Session."
@@ -148,19 +157,18 @@ class SessionStore:
             _insert(connection, session)
             return session
 
-        return self._writer.submit(run, session.id)
+        return self._writer.submit(run, session.key)
 
     def find(self, session_id: str, owner: str) -> Session:
-        """The session of a call that is about to run. Where there is none of this name, one without limits, which opens
-        when the call is recorded. While the database cannot be read, the session as it was last read.
+        """The owner's session of a call that is about to run. Where there is none of this name, one without limits,
+        which opens when the call is recorded. While the database cannot be read, the session as it was last read.
 
         Raises:
-            InvalidRequest: the session belongs to another key.
             QuotaExceeded: the session has as many calls as are allowed, the key has as many sessions, or all are as
                 large. Calls that run at the same time may exceed that, and one call of each process.
             StorageError: the database cannot be read, and this process has not met the session, which may have a date.
         """
-        known = self._known.get(session_id)
+        known = self._known.get(session_key(session_id, owner))
         if self._read_error is not None and time.monotonic() < self._read_at:
             if known is None:
                 raise self._read_error
@@ -175,7 +183,6 @@ class SessionStore:
                 self._read_at, self._read_error = time.monotonic() + RETRY_SECONDS, error
                 if known is None:
                     raise
-        _check_owner(known.session, owner)
         self._check_size()
         limit = self._quotas.calls
         if limit is not None and known.calls >= limit:
@@ -194,7 +201,7 @@ class SessionStore:
         """Raises QuotaExceeded: there is none of this name, and none may open."""
         deletions = self._storage.deletions()  # before the row is read
         row = connection.execute(
-            f"SELECT {_COLUMNS}, {_LAST} FROM sessions WHERE id = ?", (session_id,)
+            f"SELECT {_COLUMNS}, {_LAST} FROM sessions WHERE id = ?", (session_key(session_id, owner),)
         ).fetchone()
         self._measure(connection)
         if row is None:
@@ -205,17 +212,17 @@ class SessionStore:
     def _remember(self, session: Session, calls: int, deletions: object) -> _Known:
         if len(self._known) >= KNOWN_SESSIONS:
             self._known.clear()
-        known = self._known[session.id] = _Known(session, calls, deletions)
+        known = self._known[session.key] = _Known(session, calls, deletions)
         return known
 
-    def delete(self, session_id: str) -> Future[None]:
-        """Delete a session and its calls. The future raises SessionNotFound."""
+    def delete(self, key: str) -> Future[None]:
+        """Delete a session (by ``Session.key``) and its calls. The future raises SessionNotFound."""
 
         def run(connection: Connection) -> None:
-            if not self._delete(connection, session_id):
-                raise not_found(session_id)
+            if not self._delete(connection, key):
+                raise not_found(key)
 
-        return self._writer.submit(run, session_id)
+        return self._writer.submit(run, key)
 
     def _delete_unused(self, connection: Connection) -> None:
         assert self._keep_days is not None
@@ -225,14 +232,14 @@ class SessionStore:
             return
         at = int(before.timestamp() * 1_000_000)
         old = connection.execute(f"SELECT id FROM sessions WHERE {_USED} < ?", (at,)).fetchall()
-        for [session_id] in old:
-            self._delete(connection, session_id)
+        for [key] in old:
+            self._delete(connection, key)
         if old:
             log.info("Deleted %d sessions that were not used for %g days.", len(old), self._keep_days)
 
-    def _delete(self, connection: Connection, session_id: str) -> int:
-        connection.execute("DELETE FROM calls WHERE session = ?", (session_id,))
-        deleted = connection.execute("DELETE FROM sessions WHERE id = ?", (session_id,)).rowcount
+    def _delete(self, connection: Connection, key: str) -> int:
+        connection.execute("DELETE FROM calls WHERE session = ?", (key,))
+        deleted = connection.execute("DELETE FROM sessions WHERE id = ?", (key,)).rowcount
         if deleted:
             self._storage.note_deletion()
         return int(deleted)
@@ -288,10 +295,10 @@ class SessionStore:
             if session.limits:
                 current = _ensure(connection, session)
             else:
-                current = _read(connection, session.id) or replace(session, opened="")
+                current = _read(connection, session.key) or replace(session, opened="")
             limits = current.limits if session.limits else Limits()
             progress = self._read_progress(connection, current)
-            recorded = _number_of_key(connection, session.id, calls[0].key)
+            recorded = _number_of_key(connection, session.key, calls[0].key)
             if parent is not None and recorded is None and parent > progress.last:
                 raise InvalidRequest(
                     f"parent is {parent}, and the last call of the session {session.id!r} is {progress.last}: name an "
@@ -309,22 +316,22 @@ class SessionStore:
             remaining = {name: rest - counted.get(name, 0) for name, rest in state.remaining.items()}
             return replace(state, remaining=remaining, numbers=tuple(filter(None, numbers)))
 
-        return self._writer.submit(run, session.id)
+        return self._writer.submit(run, session.key)
 
     def _read_progress(self, connection: Connection, session: Session) -> Progress:
         """The progress of a session, with the calls recorded by other processes."""
-        progress = self._progress.pop(session.id, None)
+        progress = self._progress.pop(session.key, None)
         if progress is None or progress.opened != session.opened:
             progress = Progress(session.opened)
-        self._progress[session.id] = progress
+        self._progress[session.key] = progress
         if len(self._progress) > FOLLOWED_SESSIONS:
             del self._progress[next(iter(self._progress))]  # the one that was used least recently
         read = "SELECT number, line, is_open FROM calls WHERE session = ? AND number"
         rows = []
         if progress.open:
             numbers = ", ".join(map(str, progress.open))
-            rows += connection.execute(f"{read} IN ({numbers})", (session.id,)).fetchall()
-        rows += connection.execute(f"{read} > ? ORDER BY number", (session.id, progress.last)).fetchall()
+            rows += connection.execute(f"{read} IN ({numbers})", (session.key,)).fetchall()
+        rows += connection.execute(f"{read} > ? ORDER BY number", (session.key, progress.last)).fetchall()
         for number, line, is_open in rows:
             progress.add(number, line, is_open=bool(is_open))
         return progress
@@ -343,16 +350,15 @@ class SessionStore:
                 number = self._write(connection, current, call, line)
                 if number is None:
                     current = _ensure(connection, session)
-                    _check_owner(current, session.owner)
                     self._remember(current, 0, self._storage.deletions())
                     number = self._write(connection, current, replace(call, number=None), line)
                 assert number is not None
                 numbers.append(number)
-            if (known := self._known.get(session.id)) is not None:
+            if (known := self._known.get(session.key)) is not None:
                 known.calls = max(known.calls, *numbers)
             return numbers
 
-        return self._writer.submit(run, session.id, recorded=session.id)
+        return self._writer.submit(run, session.key, recorded=session.key)
 
     def _write(self, connection: Connection, session: Session, call: CallRecord, line: bytes) -> int | None:
         """Complete a call that is open, or append it where it is not recorded; its number. None: the session is new, or
@@ -360,7 +366,7 @@ class SessionStore:
         number = call.number
         if number is not None and self._complete(connection, session, call, number, line):
             return number
-        number = _number_of_key(connection, session.id, call.key)
+        number = _number_of_key(connection, session.key, call.key)
         if number is None:
             return self._append(connection, session, call, line)
         self._complete(connection, session, call, number, line)
@@ -375,7 +381,7 @@ class SessionStore:
             UPDATE calls SET line = ?, ended = ?, key = ?, is_open = 0
             WHERE session = ? AND number = ? AND is_open = 1 AND EXISTS (SELECT 1 {_OF_SESSION})
             """,
-            (line, ended, call.key, session.id, number, session.id, session.opened, session.owner),
+            (line, ended, call.key, session.key, number, session.key, session.opened),
         ).rowcount
         return bool(changed)
 
@@ -394,22 +400,33 @@ class SessionStore:
             INSERT INTO calls (session, number, ended, is_open, key, line)
             SELECT id, {_LAST} + 1, ?, ?, ?, ? {_OF_SESSION} RETURNING number
             """,
-            (ended, int(is_open), call.key, line, session.id, session.opened, session.owner),
+            (ended, int(is_open), call.key, line, session.key, session.opened),
         ).fetchall()
         return int(rows[0][0]) if rows else None
 
     # -- reading ----------------------------------------------------------------------------------------
 
-    def session(self, session_id: str) -> SessionFacts:
-        """A session as a list shows it.
+    def session(self, key: str, *, of_any_owner: bool = False) -> SessionFacts:
+        """A session as a list shows it, by its ``Session.key``.
+
+        Args:
+            of_any_owner: where there is none, ``key`` may be the name of any owner's session.
 
         Raises:
-            SessionNotFound: no session has this name.
+            SessionNotFound: no session has this key or name.
+            InvalidRequest: several owners have a session of this name.
         """
         with self._storage.reading() as connection:
-            facts = [] if connection is None else _facts(connection, "WHERE id = ?", session_id)
+            facts = [] if connection is None else _facts(connection, "WHERE id = ?", key)
+            if connection is not None and of_any_owner and not facts:
+                facts = _facts(connection, "WHERE id = owner || '/' || ? ORDER BY id", key)
         if not facts:
-            raise not_found(session_id)
+            raise not_found(key)
+        if len(facts) > 1:
+            raise InvalidRequest(
+                f"{len(facts)} keys have a session {key!r}: name one with its key on the command line, as in "
+                f'"scholarbase session show {facts[0].session.key}".'
+            )
         return facts[0]
 
     def sessions(
@@ -424,22 +441,22 @@ class SessionStore:
             page = f"ORDER BY {_USED} DESC, id LIMIT {_ALL if limit is None else int(limit)} OFFSET {int(offset)}"
             return int(total), _facts(connection, f"{of_owner} {page}", *params)
 
-    def lines(self, session_id: str) -> Iterator[bytes]:
-        """The session's trajectory, one JSON object a call, without line ends, in the order in which the calls ended.
-        It has the calls that are recorded when the first line is read.
+    def lines(self, key: str) -> Iterator[bytes]:
+        """The trajectory of a session (by ``Session.key``), one JSON object a call, without line ends, in the order in
+        which the calls ended. It has the calls that are recorded when the first line is read.
 
         Raises:
-            SessionNotFound: no session has this name.
+            SessionNotFound: no session has this key.
         """
-        reader = TrajectoryReader(self.session(session_id).session)
+        reader = TrajectoryReader(self.session(key).session)
         ordered = "SELECT number FROM calls WHERE session = ? ORDER BY ended, number"
-        numbers = [number for [number] in self._select(ordered, session_id)]
+        numbers = [number for [number] in self._select(ordered, key)]
         # Page by page: a slow reader, which may use several threads in turn, holds no connection open.
         for start in range(0, len(numbers), PAGE):
             page = numbers[start : start + PAGE]
             listed = ", ".join(map(str, page))
             read = f"SELECT number, ended, line FROM calls WHERE session = ? AND number IN ({listed})"
-            rows = {number: (ended, line) for number, ended, line in self._select(read, session_id)}
+            rows = {number: (ended, line) for number, ended, line in self._select(read, key)}
             yield from (reader.line(number, *rows[number]) for number in page if number in rows)
 
     def _select(self, statement: str, *params: Any) -> list[Any]:
@@ -452,13 +469,15 @@ class SessionStore:
 
 @lru_cache(KNOWN_SESSIONS)
 def _session_of(
-    id: str, query_id: str, query: str | None, as_of: str | None, limits: str, owner: str, opened: str
+    key: str, query_id: str, query: str | None, as_of: str | None, limits: str, owner: str, opened: str
 ) -> Session:
-    return Session(id, query_id, query, as_of, Limits(**orjson.loads(limits)), owner, opened)
+    return Session(
+        key.rpartition("/")[2], query_id, query, as_of, Limits(**orjson.loads(limits)), owner, opened
+    )
 
 
-def _read(connection: Connection, session_id: str) -> Session | None:
-    row = connection.execute(f"SELECT {_COLUMNS} FROM sessions WHERE id = ?", (session_id,)).fetchone()
+def _read(connection: Connection, key: str) -> Session | None:
+    row = connection.execute(f"SELECT {_COLUMNS} FROM sessions WHERE id = ?", (key,)).fetchone()
     return None if row is None else _session_of(*row)
 
 
@@ -468,7 +487,7 @@ def _insert(connection: Connection, session: Session) -> None:
         f"INSERT INTO sessions ({_COLUMNS}, opened_at) VALUES (?,?,?,?,?,?,?,?)",
         (
             *(
-                session.id,
+                session.key,
                 session.query_id,
                 session.query,
                 session.as_of,
@@ -483,7 +502,7 @@ def _insert(connection: Connection, session: Session) -> None:
 
 def _ensure(connection: Connection, session: Session) -> Session:
     """The session as it is recorded; inserted where it is new, or was deleted."""
-    current = _read(connection, session.id)
+    current = _read(connection, session.key)
     if current is None:
         # Its calls are numbered from 1, so it is another session to every process that knew one of this name.
         current = replace(session, opened=now())
@@ -491,8 +510,8 @@ def _ensure(connection: Connection, session: Session) -> Session:
     return current
 
 
-def _count_lost(connection: Connection, session_id: str, calls: int) -> None:
-    connection.execute("UPDATE sessions SET lost = lost + ? WHERE id = ?", (calls, session_id))
+def _count_lost(connection: Connection, key: str, calls: int) -> None:
+    connection.execute("UPDATE sessions SET lost = lost + ? WHERE id = ?", (calls, key))
 
 
 def _facts(connection: Connection, rest: str, *params: str) -> list[SessionFacts]:
@@ -503,19 +522,14 @@ def _facts(connection: Connection, rest: str, *params: str) -> list[SessionFacts
     return [SessionFacts(_session_of(*row[:7]), row[7], rfc3339(row[8]), row[9]) for row in rows]
 
 
-def _number_of_key(connection: Connection, session_id: str, key: str | None) -> int | None:
+def _number_of_key(connection: Connection, session: str, key: str | None) -> int | None:
     """The number of the call recorded with this key."""
     if key is None:
         return None
     row = connection.execute(
-        "SELECT number FROM calls WHERE session = ? AND key = ?", (session_id, key)
+        "SELECT number FROM calls WHERE session = ? AND key = ?", (session, key)
     ).fetchone()
     return None if row is None else int(row[0])
-
-
-def _check_owner(session: Session, owner: str) -> None:
-    if session.owner != owner:
-        raise InvalidRequest(f"The session {session.id!r} belongs to another key: use another name.")
 
 
 def not_found(session_id: str) -> SessionNotFound:

@@ -321,3 +321,17 @@ def test_a_damaged_file_said_to_free_disk_space(tmp_path: Path) -> None:
         assert "(file is not a database): it is damaged, so replace it by a backup" in str(refused)
         with pytest.raises(SessionsUnavailable, match="it is damaged"):
             store.find("s", "")
+
+
+def test_sessions_of_version_1_stay(tmp_path: Path) -> None:
+    with SessionStore(tmp_path) as store:
+        for session in (Session("s", owner="k1"), Session("t")):
+            store.record(session, [a_call()]).result(SOON)
+    with closing(sqlite3.connect(tmp_path / "sessions.sqlite")) as file, file:
+        file.execute("UPDATE sessions SET id = 's' WHERE id = 'k1/s'")
+        file.execute("UPDATE calls SET session = 's' WHERE session = 'k1/s'")
+        file.execute("PRAGMA user_version = 1")
+    with SessionStore(tmp_path) as store:
+        assert sorted(facts.session.key for facts in store.sessions()[1]) == ["k1/s", "t"]
+        assert store.record(store.find("s", "k1"), [a_call()]).result(SOON) == [2]
+        assert len(list(store.lines("k1/s"))) == 2

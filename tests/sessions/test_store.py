@@ -110,20 +110,23 @@ def test_a_session_of_a_new_name_opens_with_its_first_call(store: SessionStore) 
     assert store.find("t", "") == store.session("t").session
 
 
-def test_a_session_belongs_to_the_key_that_opened_it(store: SessionStore) -> None:
-    opened(store, "s", owner="k1")
-    opened(store, "t", owner="k2")
-    with pytest.raises(InvalidRequest, match="another key"):
-        store.find("s", "k2")
-    assert [one.session.id for one in store.sessions("k1")[1]] == ["s"]
-    assert sorted(one.session.id for one in store.sessions()[1]) == ["s", "t"]
-
-
-def test_no_call_is_recorded_in_another_keys_session(store: SessionStore) -> None:
-    opened(store, "s", owner="k1")
-    with pytest.raises(InvalidRequest, match="another key"):
-        kept(store, Session("s", owner="k2"), a_call())
-    assert lines(store) == []
+def test_keys_have_sessions_of_one_name(store: SessionStore) -> None:
+    one, two = (opened(store, "s", owner=owner, query=owner) for owner in ("k1", "k2"))
+    assert (store.find("s", "k1"), store.find("s", "k2")) == (one, two)
+    with pytest.raises(SessionExists):
+        opened(store, "s", owner="k1")
+    assert store.find("s", "k3").query is None, "a name of another key is as unknown as any"
+    assert kept(store, one, a_call(), a_call()) == [1, 2]
+    assert kept(store, Session("s", owner="k2"), a_call()) == [1]
+    assert [len(lines(store, session.key)) for session in (one, two)] == [2, 1]
+    assert {line["session"] for line in lines(store, two.key)} == {"s"}
+    assert [facts.session.key for facts in store.sessions("k1")[1]] == ["k1/s"]
+    with pytest.raises(InvalidRequest, match=r"2 keys have a session 's'.* session show k1/s"):
+        store.session("s", of_any_owner=True)
+    store.delete(one.key).result(SOON)
+    assert store.session("s", of_any_owner=True).session == two
+    with pytest.raises(SessionNotFound):
+        store.session("s")
 
 
 def test_an_unknown_session_is_not_found(store: SessionStore) -> None:
@@ -540,7 +543,7 @@ def test_a_key_has_at_most_its_sessions(location: Path | str) -> None:
             with pytest.raises(QuotaExceeded, match="SCHOLARBASE_SESSIONS_PER_KEY"):
                 opened(store, "c", owner="k1")
         opened(one, "c", owner="k2")
-        two.delete("a").result(SOON)
+        two.delete("k1/a").result(SOON)
         opened(one, "d", owner="k1")
 
 

@@ -53,10 +53,10 @@ def export(
         opened_sessions(settings, sessions) as store,
         _output(output) as file,
     ):
-        chosen = names or [one.session.id for one in store.sessions()[1] if one.session.query is not None]
+        chosen = names or [one.session.key for one in store.sessions()[1] if one.session.query is not None]
         for name in chosen:
-            recorded = store.session(name).session
-            for sample in conversations(opened, recorded, store.lines(name), window=window):
+            recorded = store.session(name, of_any_owner=True).session
+            for sample in conversations(opened, recorded, store.lines(recorded.key), window=window):
                 file.write(orjson.dumps(sample, option=orjson.OPT_APPEND_NEWLINE))
 
 

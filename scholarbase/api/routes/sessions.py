@@ -22,7 +22,7 @@ from scholarbase.models.session_requests import ReportBody, SessionAnswerBody, S
 from scholarbase.search.library import Library
 from scholarbase.sessions.progress import MAX_RECORDED
 from scholarbase.sessions.report import held_answers, report
-from scholarbase.sessions.session import CallRecord, Limits, Session, now
+from scholarbase.sessions.session import CallRecord, Limits, Session, now, session_key
 from scholarbase.sessions.store import SessionFacts, SessionStore, not_found
 from scholarbase.tools.replay import Difference, differences, replay
 
@@ -161,10 +161,10 @@ def list_sessions(request: Request, parameters: Annotated[SessionsParameters, Qu
 )
 def trajectory(request: Request, name: SessionName) -> Response:
     """Every call of the session, in the form that evaluation reads (docs/trajectories.md)."""
-    store, _ = _visible(request, name)
+    store, facts = _visible(request, name)
 
     def lines() -> Iterator[bytes]:
-        for line in store.lines(name):
+        for line in store.lines(facts.session.key):
             yield line + b"\n"
 
     return StreamingResponse(lines(), media_type="application/jsonl")
@@ -202,7 +202,7 @@ def replay_session(request: Request, library: OpenLibrary, name: SessionName) ->
     """Each call of the session runs again in its order, and its ids and scores are compared with the recorded ones.
     Nothing is recorded. Name the session's snapshot in `X-ScholarBase-Snapshot`, if the server still holds it."""
     store, facts = _visible(request, name)
-    lines = list(_some_lines(store, name, "replay"))
+    lines = list(_some_lines(store, facts.session, "replay"))
     ran = 0
     recorded_on: dict[str, None] = {}
     found: list[Difference] = []
@@ -257,8 +257,8 @@ async def record_answer(
 @router.delete("/{name}", response_model=None, status_code=204, responses=UNKNOWN, summary="Delete a session")
 async def delete_session(request: Request, name: SessionName) -> Response:
     """Delete the session and its calls."""
-    store, _ = await run_in_threadpool(_visible, request, name)
-    await wait_for(store.delete(name))
+    store, facts = await run_in_threadpool(_visible, request, name)
+    await wait_for(store.delete(facts.session.key))
     return Response(status_code=204)
 
 
@@ -268,26 +268,33 @@ def _sees_all(request: Request) -> bool:
 
 
 def _visible(request: Request, name: str) -> tuple[SessionStore, SessionFacts]:
-    """Raises SessionNotFound: no session has this name, or it belongs to another key."""
+    """The session of this name of the request's key; for an admin, else the only one of other keys.
+
+    Raises:
+        SessionNotFound: there is none.
+        InvalidRequest: an admin's key has none, and several others have.
+    """
     store = store_of(request.app.state)
-    facts = store.session(name)
-    if not _sees_all(request) and facts.session.owner != owner_of(request.scope):
-        raise not_found(name)
-    return store, facts
+    try:
+        return store, store.session(session_key(name, owner_of(request.scope)))
+    except SessionNotFound:
+        if not _sees_all(request):
+            raise not_found(name) from None
+    return store, store.session(name, of_any_owner=True)
 
 
 def _reported(request: Request, library: Library, name: str, answers: Sequence[str] | None) -> Response:
     store, facts = _visible(request, name)
-    lines = list(_some_lines(store, name, "report"))
+    lines = list(_some_lines(store, facts.session, "report"))
     held = None if answers is None else held_answers(library, answers, facts.session.as_of)
     return json_response(report(facts.session, lines, held))
 
 
-def _some_lines(store: SessionStore, name: str, what: str) -> Iterator[bytes]:
+def _some_lines(store: SessionStore, session: Session, what: str) -> Iterator[bytes]:
     """The lines of a session whose calls fit into memory. Raises InvalidRequest: they do not."""
-    size = 0
+    size, name = 0, session.id
     _check_time(name, what)
-    for line in store.lines(name):
+    for line in store.lines(session.key):
         size += len(line)
         if size > MAX_READ:
             raise InvalidRequest(

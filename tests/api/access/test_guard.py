@@ -539,3 +539,28 @@ def test_a_file_without_keys_is_rejected(sample_library: Path, tmp_path: Path) -
 
 def test_a_limit_without_keys_is_rejected(sample_library: Path) -> None:
     assert "a rate limit needs keys" in serve_error(sample_library, SCHOLARBASE_RATE_LIMIT="10")
+
+
+def test_a_session_name_of_another_key_cannot_be_probed(sample: Library, tmp_path: Path) -> None:
+    keys = tmp_path / "keys.json"
+    (ana, _), (bob, _), (admin, _) = (
+        create_key(keys, name, role=role)
+        for name, role in (("ana", "read"), ("bob", "read"), ("root", "admin"))
+    )
+    with serving_in_thread(sample, keys=str(keys), sessions=str(tmp_path)) as url:
+
+        def status(key: str, method: str = "GET", path: str = "/s", **rest: Any) -> int:
+            return httpx.request(method, f"{url}/v1/sessions{path}", headers=bearer(key), **rest).status_code
+
+        body = {"session": "s", "limits": {"calls": 5}}
+        assert status(ana, "POST", "", json=body) == 201
+        assert (status(bob), status(bob, "DELETE"), status(admin)) == (404, 404, 200)
+        assert (
+            httpx.get(url + SEARCH, headers=bearer(bob) | {"X-ScholarBase-Session": "s"}).status_code == 200
+        )
+        assert status(bob, "DELETE") == 204
+        assert status(bob, "POST", "", json=body) == 201
+        assert status(ana, "POST", "", json=body) == 409
+        assert status(admin) == 400, "two keys have one"
+        assert status(bob, "DELETE") == 204
+        assert status(ana) == 200

@@ -120,6 +120,21 @@ def test_the_character_nul_is_no_failure_of_the_database(url: str) -> None:
             store.session("a\0b")
 
 
+def test_sessions_of_version_1_stay(url: str) -> None:
+    import psycopg
+
+    with SessionStore(url) as store:
+        assert result(store.record(Session("s", owner="k1"), [a_call()])) == [1]
+    with psycopg.connect(url) as database:
+        database.execute("UPDATE calls SET session = 's'")
+        database.execute("UPDATE sessions SET id = 's'")
+        database.execute("UPDATE schema_version SET version = 1")
+    with SessionStore(url) as store:
+        assert result(store.record(Session("s", owner="k1"), [a_call()])) == [2]
+        assert [facts.session.key for facts in store.sessions()[1]] == ["k1/s"]
+        assert len(list(store.lines("k1/s"))) == 2
+
+
 # -- servers that share a database ------------------------------------------------------------------------
 
 
