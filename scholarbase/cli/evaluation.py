@@ -17,6 +17,7 @@ from scholarbase.cli.options import (
     open_source,
     print_json,
     request_options,
+    require_library,
     source_options,
 )
 from scholarbase.errors import InvalidRequest
@@ -26,6 +27,7 @@ from scholarbase.models.requests import SearchRequest
 from scholarbase.settings import Settings
 
 if TYPE_CHECKING:
+    from scholarbase.encoders import Encoder
     from scholarbase.evaluation.requests import PassageSettings, SearchSettings
     from scholarbase.models.queries import QuerySet
     from scholarbase.models.runs import Run
@@ -153,6 +155,14 @@ def _modes(text: str | None) -> list[Mode | None]:
 @click.option("--to", help="The latest date of a paper: YYYY[-MM[-DD]], or query for each query's own date.")
 @click.option("--pool", is_flag=True, help="Search within each query's candidate pool.")
 @click.option(
+    "--exclude-self", is_flag=True, help="Leave out documents that have the query's id, as BEIR does."
+)
+@click.option(
+    "--query-vectors",
+    type=A_PATH,
+    help="The queries' vectors instead of an encoder: a .npy file with ids.txt beside it, or a Parquet file.",
+)
+@click.option(
     "--in-paper", is_flag=True, help="Search for passages in the paper that has the query's evidence."
 )
 @click.option(
@@ -185,6 +195,7 @@ def run(
     library: Path | None,
     url: str | None,
     encoder: str | None,
+    query_vectors: Path | None,
     **options: Any,
 ) -> None:
     """Search for every query of QUERIES and measure the results.
@@ -210,12 +221,24 @@ def run(
                 f"{measure.cutoff}, or use a lower cutoff."
             )
     query_set = read_query_set(queries, metadata, skip_broken)
-    searches = _searches(query_set, modes, report, {**options, "limit": limit})
     # Loading the library's model can take longer than all searches.
     lexical = options["engine"] != "learned" and all(m == "sparse" for m in modes)
     default = "none" if lexical else None
+    given: str | Encoder | None = encoder
+    digest = None
+    if query_vectors is not None:
+        from scholarbase.evaluation.query_vectors import read_query_vectors
+
+        if url is not None or encoder is not None or lexical or options["syntax"] != "plain":
+            raise InvalidRequest(
+                "--query-vectors is for dense and hybrid searches of a local library for queries as they are: leave "
+                "out --url, --encoder, --syntax and --mode sparse."
+            )
+        options["negation"] = "off"  # the vector is of the whole query
+        given, digest = read_query_vectors(query_vectors, query_set, require_library(library, settings))
+    searches = _searches(query_set, modes, report, {**options, "limit": limit, "query_vectors": digest})
     rerank = options["rerank"]
-    with open_source(settings, library, url, encoder, default_encoder=default, rerank=rerank) as source:
+    with open_source(settings, library, url, given, default_encoder=default, rerank=rerank) as source:
         used_modes = [search.check_mode(source) for search in searches]
         if query_set.has_passages:
             judged = judge_passages(source, query_set, by_version=options["in_paper"])

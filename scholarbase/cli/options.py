@@ -18,6 +18,7 @@ from scholarbase.settings import PREFIX, Settings, is_url
 
 if TYPE_CHECKING:
     from scholarbase.client import Client
+    from scholarbase.encoders import Encoder
     from scholarbase.search.library import Library
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -225,7 +226,7 @@ def open_source(
     settings: Settings,
     library: Path | None,
     url: str | None,
-    encoder: str | None,
+    encoder: str | Encoder | None,
     *,
     default_encoder: str | None = None,
     rerank: str | None = None,

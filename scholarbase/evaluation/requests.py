@@ -41,6 +41,8 @@ MAX_DEPTH: Final = 10_000
 """Results of a query: the limit of paging."""
 QUERY_DATE: Final = "query"
 """Value of ``to``: each query's own date."""
+CHECKED: Final = "search"
+"""The query of the search that finds out the mode of a run."""
 _ENGINES: Final[dict[Mode, InPaperEngine]] = {"sparse": "bm25", "dense": "dense", "hybrid": "hybrid"}
 
 
@@ -121,6 +123,9 @@ class SearchSettings(_Settings):
         rerank_depth: the number of first results that it sorts.
         rerank_weight: the part of its scores in the order; None is 1, or for an encoder 0.5.
         rerank_ms: its time for a query in milliseconds; None is the setting of the library or server.
+        exclude_self: leave out documents that have the id of the query, as BEIR's evaluation does
+            (``ignore_identical_ids`` of https://github.com/beir-cellar/beir).
+        query_vectors: the SHA-256 of the queries' vectors, where they were computed elsewhere.
 
     Raises:
         InvalidRequest: a value is invalid.
@@ -137,6 +142,8 @@ class SearchSettings(_Settings):
     rerank_depth: int = DEFAULT_RERANK_DEPTH
     rerank_weight: float | None = None
     rerank_ms: int | None = None
+    exclude_self: bool = False
+    query_vectors: str | None = None
 
     def __post_init__(self) -> None:
         self._request("a query", self.mode)
@@ -149,7 +156,7 @@ class SearchSettings(_Settings):
             UnsupportedMode: the library lacks the mode. Other errors of a search are raised too.
         """
         response = source.search(
-            "search",
+            CHECKED,
             mode=self.mode,
             engine=self.engine,
             fusion=self.fusion,
@@ -177,12 +184,14 @@ class SearchSettings(_Settings):
         return facts | ({"ranking": about["ranking"]} if "ranking" in about else {})
 
     def to_dict(self) -> dict[str, Any]:
-        """The settings, those of the reranker and the graph only if there are some, ``negation`` only if it is off."""
+        """The settings, those of the reranker and the graph only if there are some, ``negation`` only if it is off, and
+        the last two only if they are used."""
         omitted = [] if self.rerank else ["rerank", "rerank_depth"]
         omitted += [name for name in ("rerank_weight", "rerank_ms") if getattr(self, name) is None]
         omitted += ["negation"] if self.negation == "auto" else []
         omitted += ["graph_weight"] if self.graph_weight is None else []
         omitted += ["prefer"] if self.prefer == "none" else []
+        omitted += [name for name in ("exclude_self", "query_vectors") if not getattr(self, name)]
         return {name: value for name, value in asdict(self).items() if name not in omitted}
 
     def _request_of(self, query: JudgedQuery, mode: Mode) -> SearchRequest | None:
@@ -253,7 +262,7 @@ class PassageSettings(_Settings):
 
     def check_mode(self, source: Source) -> Mode:
         """Search the passages once. Returns the mode used. Raises as a search of passages."""
-        used = source.search_passages("search", mode=self.mode, limit=1, fields=["id"]).mode
+        used = source.search_passages(CHECKED, mode=self.mode, limit=1, fields=["id"]).mode
         return next(known for known in MODES if known == used)
 
     def facts(self, mode: Mode, about: Mapping[str, Any]) -> dict[str, Any]:

@@ -249,7 +249,8 @@ def _search_batch(
         with naming(query_id):
             scores = {}
             if request is not None:
-                scores = _ranking(source, request, next(responses), manifest.search["limit"], manifest)
+                excluded = (query_id, f"Doc:{query_id}") if manifest.search.get("exclude_self") else ()
+                scores = _ranking(source, request, next(responses), manifest, excluded)
         rankings.append(tuple(RankedId(intern(name), score) for name, score in scores.items()))
     seconds = (time.perf_counter() - began) / len(batch)
     return [
@@ -280,15 +281,18 @@ def _run(source: Source, request: Request) -> Response:
 
 
 def _ranking(
-    source: Source, request: Request, response: Response, limit: int, manifest: RunManifest
+    source: Source, request: Request, response: Response, manifest: RunManifest, excluded: Sequence[str]
 ) -> dict[str, float]:
-    """The ids and scores of all pages up to the limit, best first, each id once: pages of an approximate search may
-    overlap."""
+    """The ids and scores of all pages up to the limit, best first, each id once, without those that are excluded: pages
+    of an approximate search may overlap."""
+    assert manifest.search is not None
+    limit = manifest.search["limit"]
     scores: dict[str, float] = {}
     while True:
         _check_unchanged(str(response.snapshot), manifest)
         for hit in response.results:
-            scores.setdefault(_id_of(hit), hit.score)
+            if (name := _id_of(hit)) not in excluded:
+                scores.setdefault(name, hit.score)
         if len(scores) >= limit or response.next_offset is None:
             return scores
         size = min(request.limit, limit - len(scores))

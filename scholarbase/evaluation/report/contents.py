@@ -111,7 +111,7 @@ def results(measured: Measured, over: Over, *, tested: bool = True) -> Table:
     if len(measured.runs) > 1:
         notes += [NOTE_BEST, *([NOTE_TEST] if tested else [])]
     notes += _depths(measured) + [note for e in measured.evaluations for note in e.notes]
-    notes += _left_out(measured, over)
+    notes += _left_out(measured, over) + _without_self(measured)
     what = "evidence" if all(run.manifest.kind == "passages" for run in measured.runs) else "answers"
     return Table.of(
         f"results-{over}",
@@ -151,6 +151,13 @@ def depths(measured: Measured) -> str:
     """A note on the depth of R@All in each run."""
     each = (f"{label} {run.depth:,}" for label, run in zip(measured.labels, measured.runs, strict=True))
     return f"R@All is over whole rankings, with these depths: {', '.join(each)}."
+
+
+def _without_self(measured: Measured) -> list[str]:
+    """A note on the runs without documents that have the id of their query."""
+    pairs = zip(measured.labels, measured.runs, strict=True)
+    labels = [label for label, run in pairs if (run.manifest.search or {}).get("exclude_self")]
+    return [f"Without documents that have the id of their query: {', '.join(labels)}."] if labels else []
 
 
 def _left_out(measured: Measured, over: Over) -> list[str]:

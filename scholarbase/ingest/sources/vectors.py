@@ -74,7 +74,7 @@ def _checked(path: Path, batches: Iterable[tuple[list[str], npt.NDArray[Any]]]) 
             if name in seen or not name:
                 fault = "is repeated" if name else "is empty"
                 raise SourceError(
-                    f"{path}: the id {name!r} in row {position} {fault}. Each paper needs one row."
+                    f"{path}: the id {name!r} in row {position} {fault}. Each id needs one row."
                 )
             seen.add(name)
         row += len(ids)
@@ -100,7 +100,7 @@ def _from_numpy(path: Path, batch: int) -> Iterator[tuple[list[str], npt.NDArray
     file = _numpy_file(path)
     ids_file = file.with_name("ids.txt")
     if not ids_file.is_file():
-        raise SourceError(f"No ids.txt beside {file}: it must have the paper id of each row, one per line.")
+        raise SourceError(f"No ids.txt beside {file}: it must have the id of each row, one per line.")
     try:
         array = np.load(file, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
