@@ -22,7 +22,7 @@ from scholarbase.identifiers import Identifier, arxiv_id_from_doi
 from scholarbase.indexes.agreement import NAMING_LETTERS, is_same_work
 from scholarbase.indexes.catalog import find
 from scholarbase.indexes.titles import normalize_title, title_hash_of
-from scholarbase.ingest.records import PaperRecord, Reject, ids_of, is_notice, record_of
+from scholarbase.ingest.records import NOTICES_FROM, PaperRecord, Reject, ids_of, record_of
 from scholarbase.ingest.sources.own import own_key
 
 _DOUBTFUL: Final = "doubtful_ids"
@@ -228,9 +228,10 @@ def contested_ids(db: sqlite3.Connection) -> dict[Identifier, Conflict]:
 
 
 def _claims(db: sqlite3.Connection) -> Iterator[tuple[str, str, int, int]]:
-    for entry, stored in db.execute("SELECT rowid, record FROM own_entries"):
+    sql = "SELECT rowid, record FROM own_entries WHERE place < ?"
+    for entry, stored in db.execute(sql, (NOTICES_FROM,)):
         record = record_of(stored)
-        if record.is_sure or is_notice(record):
+        if record.is_sure:
             continue
         title = normalize_title(record.title)
         if len(title) < NAMING_LETTERS:

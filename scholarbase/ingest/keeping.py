@@ -46,3 +46,15 @@ def papers_in_parts(db: sqlite3.Connection, size: int) -> Iterator[list[int]]:
     while some := [row[0] for row in db.execute(sql, (last, size))]:
         last = some[-1]
         yield some
+
+
+def drop_table(db: sqlite3.Connection, table: str, at_once: int) -> None:
+    """Drop a table, whose rows are deleted in parts.
+
+    One statement would keep all of its pages in memory, to be able to undo itself, where SQLite is compiled to
+    overwrite what is deleted (https://sqlite.org/pragma.html#pragma_secure_delete).
+    """
+    some = f"DELETE FROM {table} WHERE rowid IN (SELECT rowid FROM {table} LIMIT ?)"
+    while db.execute(some, (at_once,)).rowcount:
+        pass
+    db.execute(f"DROP TABLE {table}")

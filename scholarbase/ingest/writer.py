@@ -22,7 +22,7 @@ from scholarbase.indexes.citations import EdgeRow
 from scholarbase.indexes.filters import venue_key
 from scholarbase.indexes.titles import normalize_title, title_hash
 from scholarbase.ingest.claims import Conflict, agreed_papers, contested_ids, note_doubtful
-from scholarbase.ingest.keeping import left_out, papers_in_parts
+from scholarbase.ingest.keeping import drop_table, left_out, papers_in_parts
 from scholarbase.ingest.notices import add_notice, entries
 from scholarbase.ingest.numbering import arxiv_number, paper_number
 from scholarbase.ingest.paper_rows import (
@@ -293,7 +293,7 @@ class CatalogWriter:
         citation_keys.qualify(self._db)
         yield counts, {row[0] for row in self._db.execute("SELECT paper FROM own_papers")}
         for table in _WORKING_TABLES:
-            self._db.execute(f"DROP TABLE {table}")
+            drop_table(self._db, table, _AT_ONCE)
 
     def _write_sets(self) -> None:
         last = 0
