@@ -74,9 +74,12 @@ def kind_of(paper: Paper) -> str:
 
 
 def note_of(paper: Paper) -> str:
-    """The status of a paper that should not be cited unseen, and the id of one without an arXiv id and a DOI."""
+    """The status of a paper that should not be cited unseen, with the day of a retraction, and the id of one without an
+    arXiv id and a DOI."""
     own = "" if doi_of(paper) else paper.id
-    return ". ".join(filter(None, (own, (paper.status or "").capitalize())))
+    day = paper.retraction_date
+    status = f"{(paper.status or '').capitalize()}{f' on {day}' if day else ''}"
+    return ". ".join(filter(None, (own, status)))
 
 
 def authors_of(paper: Paper) -> list[NameParts]:

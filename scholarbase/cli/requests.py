@@ -140,7 +140,7 @@ def _run(
                 )
     default = None if _needs_encoder(settings, about, argument, options) else "none"
     requested = {name: value for name, value in options.items() if value is not None and value != ()}
-    if form == "bibtex" and "fields" not in requested:
+    if form is not None and "fields" not in requested:
         requested["fields"] = ALL_FIELDS
     with open_source(settings, **source, default_encoder=default, rerank=options.get("rerank")) as opened:
         response = getattr(opened, about.method)(argument, **requested)

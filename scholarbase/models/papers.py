@@ -127,6 +127,13 @@ class Paper(msgspec.Struct, frozen=True):
         ),
     ] = UNSET
 
+    @property
+    def retraction_date(self) -> str | None:
+        """The day of a retracted paper's last retraction, ``YYYY-MM-DD``; None if ``notices`` have none."""
+        if self.status != "retracted" or isinstance(self.notices, UnsetType):
+            return None
+        return next((one.date for one in reversed(self.notices) if one.kind == "retraction"), None)
+
     def to_dict(self, fields: Sequence[str] | None = None) -> dict[str, Any]:
         """The paper's JSON, with all fields or only those in ``fields``."""
         content: dict[str, Any] = orjson.loads(msgspec.json.encode(self))

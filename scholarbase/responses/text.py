@@ -265,13 +265,20 @@ def paper_line(paper: Mapping[str, Any]) -> str:
     """A paper on one line."""
     parts = (
         plain(paper.get("title")),
-        (paper.get("status") or "").upper(),
+        _status(paper),
         plain(compact_authors(paper.get("authors"))),
         plain(paper.get("year")),
         plain(paper.get("venue")),
         plain(paper["id"]),
     )
     return "; ".join(part for part in parts if part)
+
+
+def _status(paper: Mapping[str, Any]) -> str:
+    """The status, with the day of the last retraction if ``notices`` have it; empty without a status."""
+    status = (paper.get("status") or "").upper()
+    dates = [one["date"] for one in paper.get("notices") or () if one["kind"] == "retraction"]
+    return f"{status} on {dates[-1]}" if status == "RETRACTED" and dates and dates[-1] else status
 
 
 def counts_line(counts: Mapping[str, int]) -> str:
@@ -366,8 +373,8 @@ def _document_lines(response: Mapping[str, Any]) -> list[str]:
 
 
 def _about(paper: Mapping[str, Any]) -> Iterator[str]:
-    if paper.get("status"):
-        yield paper["status"].upper()
+    if status := _status(paper):
+        yield status
     if paper.get("authors"):
         yield plain(compact_authors(paper["authors"]))
     if date := paper.get("publication_date") or paper.get("year"):

@@ -154,7 +154,7 @@ TOOLS: Final[tuple[Tool, ...]] = (
         "Read papers: abstract, authors, date, venue, counts; null if not held.",
         PaperBatchBody,
         _read_papers,
-        {"ids": _ID, "fields": "e.g. external_ids", "max_tokens": _MAX_TOKENS},
+        {"ids": _ID, "fields": "e.g. external_ids, notices (dated retractions)", "max_tokens": _MAX_TOKENS},
         {"fields": _READ},
     ),
     Tool(

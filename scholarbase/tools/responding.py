@@ -111,7 +111,7 @@ def make_response(
     """
     max_tokens: int | None = getattr(request, "max_tokens", None)
     form: str = getattr(request, "format", "json")
-    if form == "bibtex" and getattr(request, "fields", None) == PAPER_FIELDS:
+    if form in MEDIA_TYPES and getattr(request, "fields", None) == PAPER_FIELDS:
         request = request.model_copy(update={"fields": ALL_FIELDS})
     if max_tokens is not None:
         check_max_tokens(max_tokens)

@@ -31,6 +31,7 @@ from scholarbase.ingest.job import ingest
 from scholarbase.ingest.sources.columns import FIELDS, recognise
 from scholarbase.markup import plain
 from scholarbase.models.papers import Author, Journal, Paper
+from scholarbase.models.status import Notice
 from scholarbase.search.library import Library
 
 GROSS: Final = Paper(
@@ -294,6 +295,20 @@ def test_own_keys_stay_and_made_keys_give_way() -> None:
     assert citation_keys([VASWANI, *own]) == [
         *("Vaswani2017AttentionIAa", "Vaswani2017AttentionIA", "B", "b", "Ba")
     ]
+
+
+def test_the_note_has_the_day_of_a_retraction() -> None:
+    """Of the last one; a later correction is not one. Without a known day the note has only the status."""
+    notices = (
+        Notice("retraction", "2010-01-02"),
+        Notice("retraction", "2012-03-15"),
+        Notice("correction", "2013-01-01"),
+    )
+    paper = structs.replace(ONLY_S2, notices=notices)
+    assert "note = {CorpusId:7. Retracted on 2012-03-15}" in write_papers([paper])
+    assert "\nN1  - CorpusId:7. Retracted on 2012-03-15\n" in write_papers([paper], "ris")
+    assert json.loads(write_papers([paper], "csl"))[0]["note"] == "CorpusId:7. Retracted on 2012-03-15"
+    assert "note = {CorpusId:7. Retracted}" in write_papers([structs.replace(ONLY_S2, notices=())])
 
 
 def test_nothing_is_an_empty_bibliography() -> None:

@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+import httpx
 import pytest
 
 from scholarbase import Library
@@ -14,7 +15,10 @@ from scholarbase.ingest.job import ingest
 from scholarbase.ingest.plans import IngestRules
 from scholarbase.ingest.records import PaperRecord, Reject
 from scholarbase.ingest.sources.retraction_watch import notice_of
+from scholarbase.responses.text import as_text
+from scholarbase.tools import Tools
 from scholarbase.updates.job import update
+from tests.conftest import run_cli, serving_in_thread
 
 COLUMNS = [
     "Record ID", "Title", "Subject", "Institution", "Journal", "Publisher", "Country", "Author", "URLS", "ArticleType",
@@ -119,6 +123,21 @@ def test_notices_have_kind_date_and_reasons(library: Library) -> None:
     }
     assert library.paper("CorpusId:7", fields=["notices"]).notices == ()
     assert "notices" not in library.paper("CorpusId:7").to_dict()
+
+
+def test_exports_and_texts_have_the_day(library: Library) -> None:
+    path = str(library.path)
+    for form in ("bibtex", "ris", "csl"):
+        assert (
+            "Retracted on 2012-03-15"
+            in run_cli("paper", "CorpusId:1", "--format", form, "--library", path).stdout
+        )
+    with serving_in_thread(library) as url:
+        for form in ("bibtex", "ris", "csl"):
+            found = httpx.get(f"{url}/v1/search", params={"q": "photon", "mode": "sparse", "format": form})
+            assert "Retracted on 2012-03-15" in found.text
+    request = {"ids": ["CorpusId:1"], "fields": ["title", "status", "notices"]}
+    assert "RETRACTED on 2012-03-15" in as_text(Tools(library).call("get_papers", request))
 
 
 def test_a_cited_retraction_is_a_verdict_as_of_the_draft(library: Library) -> None:

@@ -75,7 +75,7 @@ export function open(main, params) {
       return;
     }
     const search = (side) => get("v1/search", { q, mode: params.get(`${side}_mode`), engine: params.get(`${side}_engine`),
-      ...filtersOf(params), limit: DEPTH, fields: "title,authors,year,venue,status,categories,citation_count" }, { signal, snapshot: snapshotOf(side) })
+      ...filtersOf(params), limit: DEPTH, fields: "title,authors,year,venue,status,notices,categories,citation_count" }, { signal, snapshot: snapshotOf(side) })
       .catch((error) => error);
     const sides = await Promise.all(SIDES.map(search));
     if (signal.aborted) return;

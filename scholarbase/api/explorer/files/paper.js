@@ -9,7 +9,7 @@ import { facts, legs, line, paperLink, status, title } from "./papers.js";
 const PAGE = 10;
 const SORTS = [["-citation_count", "most cited first"], ["citation_count", "least cited first"], ["-date", "newest first"],
   ["date", "oldest first"]];
-const LISTED = "title,authors,year,venue,status,categories,citation_count,as_written";
+const LISTED = "title,authors,year,venue,status,notices,categories,citation_count,as_written";
 const SHOWN = `${LISTED},abstract,tldr,comment,external_ids,url,publication_date,publication_types,fields_of_study,reference_count`;
 
 export function open(main, params) {

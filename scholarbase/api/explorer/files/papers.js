@@ -4,7 +4,7 @@ import { h, highlighted, link, number, pinned, plural, replace, svg } from "./do
 import { drawn } from "./formulas.js";
 
 const SHOWN = 220; // characters of an abstract that are shown at first
-export const FIELDS = "title,abstract,authors,year,venue,status,categories,citation_count,as_written";
+export const FIELDS = "title,abstract,authors,year,venue,status,notices,categories,citation_count,as_written";
 
 export function authors(paper, most = 6) {
   const names = (paper.authors ?? []).map((one) => one.name);
@@ -23,7 +23,12 @@ export const line = (paper, most = 3) => [authors(paper, most), facts(paper)].fi
 export const title = (paper, terms = []) =>
   drawn(paper.as_written?.title, terms) ?? highlighted(paper.title ?? paper.id, terms);
 
-export const status = (paper) => paper.status && h("strong", { class: "bad" }, ` ${paper.status}`);
+// The status, with the day of the last retraction if a notice has one; notices are in the order of their dates.
+export function status(paper) {
+  if (!paper.status) return null;
+  const last = paper.status === "retracted" && paper.notices?.findLast((one) => one.kind === "retraction");
+  return h("strong", { class: "bad" }, ` ${paper.status}${last?.date ? ` on ${last.date}` : ""}`);
+}
 
 export function paperLink(paper, terms = [], snapshot = pinned) {
   return h("a", { href: link("paper", { id: paper.id, snapshot }) }, title(paper, terms));

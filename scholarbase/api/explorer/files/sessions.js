@@ -6,7 +6,7 @@ import { bar, line } from "./papers.js";
 
 const PAGE = 25;
 const STEP = 50; // papers of a call that are shown
-const FIELDS = ["id", "title", "authors", "year", "venue", "status", "categories", "citation_count"];
+const FIELDS = ["id", "title", "authors", "year", "venue", "status", "notices", "categories", "citation_count"];
 const FINDING = ["search", "match", "expand"]; // kinds of calls whose papers are candidates
 // Arguments of a search that the search view has too.
 const SEARCHED = ["q", "mode", "engine", "syntax", "negation", "from", "to", "min_citations", "status", "as_of", "category", "venue",

@@ -11,6 +11,7 @@ from scholarbase.tools import Tools
 from scholarbase_research.claims import check_claim
 from scholarbase_research.claims.comparison import compare_claim
 from tests.conftest import serving_in_thread
+from tests.fulltexts import ABSTRACT_ONLY, SORTING, SORTING_TEXT
 
 PAPER = "arXiv:hep-th/9301068"
 TEXT = (
@@ -58,6 +59,18 @@ def test_nothing_found_is_not_false(sample: Library) -> None:
     for claim, reference in (("", PAPER), ("a claim", " "), ("x" * 2001, PAPER), ("a", f"{PAPER}\n{PAPER}")):
         with pytest.raises(InvalidRequest):
             check_claim(sample, claim, reference)
+
+
+def test_a_full_text_is_compared_in_place_of_the_abstract(full_texts: Library) -> None:
+    """Offsets are those of the full text, also of the version of a day; a paper without one has its abstract."""
+    claim = "The depth of the network is seven."
+    found = check_claim(full_texts, claim, SORTING)
+    assert (found.label, found.source, found.missing_numbers) == ("supported", "full text", ())
+    assert found.sentences[0].text == claim
+    assert all(SORTING_TEXT[one.start : one.end] == one.text for one in found.sentences)
+    changed = check_claim(full_texts, claim.replace("seven", "eight"), SORTING)
+    assert (changed.label, changed.missing_numbers) == ("contradicts", ("eight",))
+    assert check_claim(full_texts, claim, ABSTRACT_ONLY).source == "abstract"
 
 
 def test_http_and_the_tool_give_the_same(sample: Library) -> None:
