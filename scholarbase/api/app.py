@@ -23,6 +23,7 @@ from scholarbase.api import explorer, openapi, problems
 from scholarbase.api.access import guard
 from scholarbase.api.admission import Admission
 from scholarbase.api.extension_routes import ExtensionRoutes
+from scholarbase.api.gauges import ServerGauges
 from scholarbase.api.holding import Holding, Libraries
 from scholarbase.api.middleware import Requests
 from scholarbase.api.paths import AIRQA_PATH, RETRIEVAL_PATH, TOOLS_PATH
@@ -120,8 +121,7 @@ def create_app(
     app.state.admission, app.state.responses = Admission(settings), ResponseCache(settings, registry)
     app.state.readiness = about.ReadinessChecks(libraries.ready)
     # Threads that are not shared with requests.
-    app.state.parsing = CapacityLimiter(1)
-    app.state.reporting = CapacityLimiter(1)
+    app.state.parsing, app.state.reporting = CapacityLimiter(1), CapacityLimiter(1)
     app.state.compressing = CapacityLimiter(2)
     app.state.reloading = CapacityLimiter(4)
     # Alone, a dialect has the routes of its original, and the server only those about itself.
@@ -138,7 +138,8 @@ def create_app(
             running.append(context)
             app.router.routes += [Route(one, mcp, include_in_schema=False) for one in (path, path + "/")]
         app.router.routes += explorer.routes()
-    app.state.metrics = _metrics(registry)
+    app.state.gauges = ServerGauges(libraries, app.state.admission, sessions, registry)
+    app.state.metrics = _metrics(registry, app.state.gauges)
     openapi_json = Route("/openapi.json", _openapi, include_in_schema=False)
     app.router.routes[:0] = [*_routes(alone=bool(alone)), openapi_json]
     app.state.extension_routes = ExtensionRoutes(app.router.routes, alone)
@@ -184,10 +185,10 @@ def _mcp(app: FastAPI, settings: Settings, offered: Any) -> tuple[ASGIApp, Abstr
     return McpApp(tools, settings), tools.run()
 
 
-def _metrics(registry: CollectorRegistry) -> CollectorRegistry:
+def _metrics(registry: CollectorRegistry, gauges: ServerGauges) -> CollectorRegistry:
     """The registry of this process, or the registry of all workers."""
-    if "PROMETHEUS_MULTIPROC_DIR" not in os.environ:
-        return registry
-    shared = CollectorRegistry()
-    MultiProcessCollector(shared)  # type: ignore[no-untyped-call]
-    return shared
+    if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
+        registry = CollectorRegistry()
+        MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
+    registry.register(gauges)
+    return registry

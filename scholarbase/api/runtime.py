@@ -8,6 +8,7 @@
     ready               exists once a worker answers requests
     stopping            exists when the server stops
     lock                held while a process changes what is served
+    restarts            a byte for each worker that was replaced
     rates, *.db         rate limits and metrics over all workers
     encoder.sock        where the encoder listens that the workers share
 
@@ -109,8 +110,17 @@ class Runtime:
                     states[pid] = State(content["number"], _from_json(content["error"]))
         return states
 
+    @property
+    def restarts(self) -> int:
+        """How many workers ended and were replaced."""
+        with suppress(FileNotFoundError):
+            return (self.path / "restarts").stat().st_size
+        return 0
+
     def forget(self, pid: int) -> State | None:
         """Remove what a worker that ended has reported, and return it."""
+        with (self.path / "restarts").open("ab") as file:
+            file.write(b".")
         path = self._workers / f"{pid}.json"
         with suppress(FileNotFoundError):
             content = orjson.loads(path.read_bytes())

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from fastapi import FastAPI
-from prometheus_client import values
+from prometheus_client import multiprocess, values
 
 from scholarbase.api.access.guard import check_access
 from scholarbase.api.access.rates import FILE_NAME, make_file
@@ -165,6 +165,8 @@ class _Server(Workers):
                 "Worker %s ended with status %s: another one replaces it.", process.pid, process.exitcode
             )
             state = self._runtime.forget(process.pid)
+            if METRICS_FOLDER in os.environ:
+                multiprocess.mark_process_dead(process.pid)
             has_opened = state is not None and state.number != STARTING
             self._failed_starts = 0 if has_opened else self._failed_starts + 1
         if self._failed_starts >= MAX_FAILED_STARTS:

@@ -21,6 +21,7 @@ from fastapi import FastAPI
 
 from scholarbase import logs
 from scholarbase.api.app import create_app
+from scholarbase.api.gauges import ServerGauges
 from scholarbase.api.holding import Libraries
 from scholarbase.api.runtime import POLL_SECONDS, STARTING, Runtime, State
 from scholarbase.api.swapping import OPEN_SECONDS, Follower, Models, Swaps, open_target
@@ -83,12 +84,14 @@ def _open(path: Path, encoder: str | None, settings: Settings, runtime: Runtime)
         libraries, on_start=runtime.ready, on_close=libraries.close, settings=settings, reload=reload
     )
 
+    app.state.gauges.workers, app.state.gauges.restarts = runtime.workers, lambda: runtime.restarts
+
     def stop_changed() -> None:
         _stop_server(
             runtime, LibraryError("The library was changed, so the server stopped: see the message above.")
         )
 
-    _in_thread("follow", partial(_follow, follower, runtime, app.state.admission.stop))
+    _in_thread("follow", partial(_follow, follower, runtime, app.state.gauges, app.state.admission.stop))
     ended = threading.Event()  # never: the thread ends with the process
     _in_thread("watch-library", partial(watch, libraries.check_files, stop_changed, ended))
     return app
@@ -116,11 +119,12 @@ def _open_served(models: Models, settings: Settings, runtime: Runtime) -> Librar
                 time.sleep(POLL_SECONDS)
 
 
-def _follow(follower: Follower, runtime: Runtime, stop: Callable[[], None]) -> None:
+def _follow(follower: Follower, runtime: Runtime, gauges: ServerGauges, stop: Callable[[], None]) -> None:
     """Follow what is served until the server stops."""
     while not runtime.is_stopping:
         try:
             follower.follow()
+            gauges.set_queue()
         except OSError as error:  # the folder is gone, or its disk is full
             log.error("A worker cannot follow its server: %s", error)
         time.sleep(POLL_SECONDS)

@@ -20,7 +20,7 @@ from scholarbase.http import listen
 from scholarbase.search.library import Library
 from tests.api.raw import connected
 from tests.api.test_attacks import workers_of
-from tests.conftest import ROOT, run_cli, serving
+from tests.conftest import ROOT, run_cli, serving, serving_in_thread
 from tests.sessions.agents import wait_until
 
 
@@ -85,6 +85,24 @@ def test_metrics_count_requests_by_route(server: str) -> None:
     assert after[found] - before.get(found, 0) == 3
     missing = found.replace('"200"', '"404"')
     assert after[missing] - before.get(missing, 0) == 1
+
+
+def test_metrics_show_snapshot_queue_memory_files_restarts_and_sessions(
+    sample: Library, tmp_path: Path
+) -> None:
+    with serving_in_thread(sample, sessions=str(tmp_path)) as url:
+        httpx.get(
+            f"{url}/v1/papers/hep-th/9302103", headers={"X-ScholarBase-Session": "s"}
+        ).raise_for_status()
+        httpx.get(f"{url}/v1/sessions").raise_for_status()
+        text = httpx.get(f"{url}/metrics").text
+    assert f'scholarbase_snapshot_info{{snapshot="{sample.snapshot_id}"}} 1.0' in text
+    values = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
+    assert float(values["scholarbase_queue_requests"]) == 0
+    assert float(values["scholarbase_worker_restarts_total"]) == 0
+    assert float(values["scholarbase_sessions_bytes"]) >= 512
+    assert float(values[f'scholarbase_memory_bytes{{pid="{os.getpid()}"}}']) > 10_000_000
+    assert float(values[f'scholarbase_open_files{{pid="{os.getpid()}"}}']) > 5
 
 
 def test_unknown_methods_share_one_metrics_series(server: str) -> None:

@@ -172,6 +172,7 @@ async def metrics(request: Request) -> Response:
     """The number and duration of requests by route, over all workers."""
     # In a thread of its own, so that it does not wait for requests.
     state = request.app.state
+    state.gauges.set_queue()
     content = await to_thread.run_sync(generate_latest, state.metrics, limiter=state.reporting)
     return Response(content, media_type=CONTENT_TYPE_LATEST)
 
