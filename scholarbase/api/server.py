@@ -166,7 +166,7 @@ class _Server(Workers):
             )
             state = self._runtime.forget(process.pid)
             if METRICS_FOLDER in os.environ:
-                multiprocess.mark_process_dead(process.pid)
+                multiprocess.mark_process_dead(process.pid)  # type: ignore[no-untyped-call]
             has_opened = state is not None and state.number != STARTING
             self._failed_starts = 0 if has_opened else self._failed_starts + 1
         if self._failed_starts >= MAX_FAILED_STARTS:

@@ -45,8 +45,8 @@ def check_space(path: Path, needed: int) -> None:
     if free < needed:
         raise StorageError(
             f"The vector index at {path} needs about {_megabytes(needed)} MB, but the disk has {_megabytes(free)} MB "
-            f"free: free some space, or build the library on another disk. Of the space, {_megabytes(RESERVE_BYTES)} MB "
-            "are for files that grow in large steps; they are free again afterwards."
+            f"free: free some space, or build the library on another disk. {_megabytes(RESERVE_BYTES)} MB of it are a "
+            "reserve, because files grow in large steps: a finished index of few papers is far smaller."
         )
 
 

@@ -24,6 +24,8 @@ def test_too_little_space_is_an_error_with_both_sizes(tmp_path: Path) -> None:
     free = shutil.disk_usage(tmp_path).free
     with pytest.raises(StorageError, match=r"needs about [\d,]+ MB, but the disk has [\d,]+ MB free"):
         check_space(tmp_path / "not" / "yet" / "vectors", free * 2)
+    with pytest.raises(StorageError, match=r"67 MB of it are a reserve"):  # 12 MB of papers "need 79 MB"
+        check_space(tmp_path / "vectors", free * 2)
     check_space(tmp_path / "vectors", 1)
 
 
