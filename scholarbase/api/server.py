@@ -27,6 +27,7 @@ from scholarbase.api.access.guard import check_access
 from scholarbase.api.access.rates import FILE_NAME, make_file
 from scholarbase.api.encoder_process import shared_encoder
 from scholarbase.api.runtime import POLL_SECONDS, STARTING, Runtime, Target
+from scholarbase.api.session_folder import session_folder
 from scholarbase.api.swapping import Swaps
 from scholarbase.asgi import Workers, options
 from scholarbase.errors import LibraryError
@@ -70,6 +71,7 @@ def serve(path: Path, settings: Settings, *, on_ready: Callable[[str], None] | N
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         with (
+            session_folder(settings, path) as of_workers,
             _runtime_folder(settings) as runtime,
             shared_encoder(folder, manifest, settings, runtime) as encoder,
         ):
@@ -86,7 +88,7 @@ def serve(path: Path, settings: Settings, *, on_ready: Callable[[str], None] | N
 
             _run(
                 _Server(listeners, runtime, swaps, announce, settings),
-                _Loader(path, encoder, settings, runtime.path),
+                _Loader(path, encoder, of_workers, runtime.path),
             )
             if (failure := runtime.failure()) is not None:
                 raise failure
