@@ -169,7 +169,8 @@ function facts(report) {
 }
 
 function budgets(report) {
-  const used = { calls: report.calls, expansions: report.expand_calls, candidates: report.candidates, tokens: report.tokens };
+  const counted = report.search_calls + report.match_calls + report.expand_calls + report.inspect_calls; // no answers
+  const used = { calls: counted, expansions: report.expand_calls, candidates: report.candidates, tokens: report.tokens };
   const rows = Object.entries(report.limits ?? {}).map(([name, most]) => {
     const spent = used[name] ?? null;
     return h("tr", null, h("th", { scope: "row" }, name), h("td", null, `${number(spent)} of ${number(most)}`),
