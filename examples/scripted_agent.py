@@ -147,8 +147,8 @@ def own_figures(question: Question, log: Sequence[Called]) -> dict[str, Any]:
     recall_100 = len(relevant.intersection(ranking[:100])) / len(relevant)
     return {
         "query_id": question.id,
-        "calls": len(log),
-        "rounds": len({called.round for called in log}) + 1,  # the answer is a round
+        "calls": len(log) + 1,  # the answer is a call, and a round
+        "rounds": len({called.round for called in log}) + 1,
         **{f"{kind}_calls": sum(kinds[c.tool] == kind for c in log) for kind in kinds.values()},
         "failed_calls": 0,
         "candidates": len(candidates),

@@ -66,6 +66,10 @@ NOT_RUN: Final = (
     (r"kill -HUP|SCHOLARBASE_RATE_LIMIT=600 .* --host 0\.0\.0\.0", MACHINE),
     (r"sqlite3 ", PROGRAM),
     (r"export OPENAI_API_KEY|uv run ", EXCERPT),
+    (
+        r"vf-(validate|eval) |openenv |server papers ",
+        "needs verifiers or openenv in an environment of its own",
+    ),
     (r"scholarbase session report langchain-", "needs the session of an agent with a model"),
     (r"scholarbase demo", "serves until Ctrl-C; tests/test_demo.py runs it"),
     (r"scholarbase doctor ", "reports the machine, which may lack something; its tests compare the report"),

@@ -139,7 +139,9 @@ def test_tracing_without_its_extra_is_an_error(sample: Library, monkeypatch: pyt
 
     monkeypatch.setitem(PACKAGES, "tracing", ("no_such_package",))
     assert PACKAGES["tracing"] == ("no_such_package",)
-    with pytest.raises(MissingExtra, match=r'SCHOLARBASE_TRACING needs .*: run pip install "\.\[tracing\]"'):
+    with pytest.raises(
+        MissingExtra, match=r'SCHOLARBASE_TRACING needs .*: run pip install "scholarbase\[tracing\]"'
+    ):
         create_app(sample, settings=load_settings(tracing=True))
 
 

@@ -127,7 +127,7 @@ def test_a_missing_device_is_refused(minilm_folder: Path) -> None:
 
 def test_without_the_extra_the_error_names_it(minilm_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)  # as if not installed
-    with pytest.raises(MissingExtra, match=r'pip install \"\.\[sentence-transformers\]"'):
+    with pytest.raises(MissingExtra, match=r'pip install \"scholarbase\[sentence-transformers\]"'):
         SentenceTransformersEncoder(minilm_folder)
 
 

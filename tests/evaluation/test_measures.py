@@ -392,7 +392,7 @@ def test_ties_that_providers_break_each_in_its_own_way_are_measured_as_ranked() 
 
 def test_a_missing_package_is_named_with_the_way_to_install_it() -> None:
     with pytest.raises(
-        MissingExtra, match=r'needs the package no_such_package: run pip install "\.\[evaluation\]"'
+        MissingExtra, match=r'needs the package no_such_package: run pip install "scholarbase\[evaluation\]"'
     ):
         require("no_such_package.part", "evaluation", "The evaluation")
 

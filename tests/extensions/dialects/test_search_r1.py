@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 from scholarbase.search.library import Library
+from tests.api.test_response_cache import check_bytes
 
 QUERIES = ["black hole entropy", "string theory", "lattice gauge theory"]
 
@@ -68,3 +69,9 @@ def test_malformed_requests(server: str, body: Any, kind: str, loc: list[Any]) -
     assert (error["type"], error["loc"]) == (kind, loc)
     assert set(error) == {"type", "loc", "msg", "input"}
     assert len(response.content) < 1000
+
+
+def test_kept_responses_have_the_bytes_of_others(sample: Library) -> None:
+    body = {"queries": ["string theory", "branes", "string theory"], "topk": 2}
+    one = {"queries": ["string theory"], "topk": 2, "return_scores": True, "other": 1}
+    check_bytes(sample, [("POST", "/retrieve", body), ("POST", "/retrieve", one)])

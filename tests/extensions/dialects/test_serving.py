@@ -148,23 +148,6 @@ with Library.open({str(sample_library)!r}) as library:
 
 
 @pytest.mark.slow
-def test_the_extension_loads_without_the_packages_of_a_server() -> None:
-    """``scholarbase doctor`` lists what every extension adds."""
-    script = """
-import sys
-sys.modules["fastapi"] = sys.modules["starlette"] = None
-import importlib.util
-find = importlib.util.find_spec
-importlib.util.find_spec = lambda name, *rest: None if name == "fastapi" else find(name, *rest)
-from scholarbase_dialects import Dialects
-print(dict(Dialects().dialects()))
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=True
-    )
-    assert done.stdout == "{}\n"
-
-
 @pytest.mark.slow
 def test_an_unknown_dialect_is_an_error_before_the_server_starts(sample_library: Path) -> None:
     done = run_process("serve", "--dialect", "bing", "--library", sample_library)

@@ -246,7 +246,9 @@ export function open(main, params) {
         [name, ["min_citations", "offset"].includes(name) ? Number(value) : value]));
       const texts = { curl: () => curl("v1/search", sent()), Python: () => python(values.q, typed()),
         // Neither of these can name a snapshot.
-        ...pinned ? {} : { "Command line": () => command(values.q, sent()), "MCP call": () => mcp(typed()) } };
+        ...pinned ? {} : { "Command line": () => command(values.q, sent()),
+          // The first results of a sorted page are more than a tool's default size.
+          "MCP call": () => mcp(values.sort ? { ...typed(), max_tokens: 50000 } : typed()) } };
       const exported = (format) => (values.sort
         ? postForText("v1/papers/batch", { ids: results.map((hit) => hit.paper.id), as_of: values.as_of, format })
         : text("v1/search", { ...sent(), format }));
