@@ -66,6 +66,10 @@ _DOWN: Final = re.compile(
 )
 
 
+_PARAGRAPH: Final = re.compile(r"\S.*?(?=\n\n|\Z)", re.DOTALL)
+"""A heading is a paragraph of a full text, and no part of the sentence after it."""
+
+
 class Sentence(NamedTuple):
     """A sentence of the text: its offsets in characters, and its score from 0 to 1."""
 
@@ -97,9 +101,10 @@ class Comparison(NamedTuple):
 def compare_claim(claim: str, parts: Iterable[tuple[int, str]], shown: int = SHOWN) -> Comparison:
     """Compare a claim with a text, of which ``parts`` are the offsets and the characters; they may overlap."""
     found = {
-        (offset + start, offset + end): text[start:end]
+        (offset + paragraph.start() + start, offset + paragraph.start() + end): paragraph[0][start:end]
         for offset, text in parts
-        for start, end in sentence_spans(text)
+        for paragraph in _PARAGRAPH.finditer(text)
+        for start, end in sentence_spans(paragraph[0])
     }
     sentences = sorted(found.items())
     last = max((end for _, end in found), default=1)
