@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import socket
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -79,6 +80,12 @@ COMMANDS: Final = (
     "eval run file --library {}",
     "eval show {} --queries file",
     "eval report {}",
+    "mcp --library {}",
+    "mcp --url {}",
+    "serve --library {} --port 0",
+    "serve --library {library} --port 0 --dialect {}",
+    "similar x --library {}",
+    "title x --url {}",
 )
 
 
@@ -103,12 +110,23 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_path_that_cannot_be_used_is_a_sentence(
     command: str, folder: Path, sample_library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    check(command, COMMANDS, folder, sample_library, tmp_path, monkeypatch)
+
+
+def check(
+    command: str,
+    commands: Sequence[str],
+    folder: Path,
+    sample_library: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.chdir(folder)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     with socket.socket(socket.AF_UNIX) as listener:
         (folder / "socket").unlink(missing_ok=True)
         listener.bind("socket")
-        for number, path in enumerate(WRONG[COMMANDS.index(command) % EVERY :: EVERY]):
+        for number, path in enumerate(WRONG[commands.index(command) % EVERY :: EVERY]):
             if "{sample}" in command and command.endswith("{}") and path in ("folder", "folder/", "gone"):
                 continue  # these can become libraries
             names = {
