@@ -1,0 +1,43 @@
+"""``scholarbase-openenv`` in an environment of its own: its rewards are those of an evaluation."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from scholarbase.evaluation.measures import evaluate
+from scholarbase.evaluation.runs import read_run
+from scholarbase_research.episodes import Episodes
+from tests.conftest import ROOT, run_cli
+from tests.examples.test_frameworks import interpreter
+
+QUERIES = ROOT / "sample" / "queries.jsonl"
+COSTS = 2 * 0.25
+"""Of a search and a failed call."""
+
+
+@pytest.mark.slow
+def test_rewards_are_those_of_an_evaluation(sample_library: Path, tmp_path: Path) -> None:
+    script = Path(__file__).parent / "openenv_client.py"
+    sessions, out = tmp_path / "sessions", tmp_path / "out.json"
+    done = subprocess.run(
+        [interpreter(script), script, sample_library, QUERIES, "5", sessions, out],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(out.read_text("utf-8"))
+    with Episodes(sample_library, QUERIES, sessions=sessions) as episodes:
+        [path] = episodes.export([row["session"] for row in rows], tmp_path / "export")
+    runs = tmp_path / "runs"
+    options = ("--library", sample_library, "--ranking", "answer-only", "--out", runs, "--name", "run")
+    run_cli("eval", "trajectory", path, QUERIES, *options)
+    measured = evaluate(read_run(runs / "run"), ["R@5"]).values("R@5")
+    rewards = {row["task"]: row["reward"] for row in rows}
+    assert rewards == {task: measured[task] - COSTS for task in rewards}
+    assert len(set(rewards.values())) > 1
