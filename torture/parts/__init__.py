@@ -13,6 +13,7 @@ PARTS: Final = (
     "clients",
     "health",
     "flips",
+    "hostile",
     "kills",
     "crashes",
     "resources",
