@@ -46,7 +46,7 @@ def _is_names(value: object) -> bool:
 
 
 class _Call(Timed):
-    """Arguments of all tools. ``as_of`` is that of the session."""
+    """Arguments of all tools. The session sets ``as_of``."""
 
     fields: Text = ""
     as_of: AsOf = None
@@ -158,7 +158,7 @@ def _answer(library: Library, answer: Answerer, call: Any) -> AstaAnswer:
 
 
 def _content(answer: Answer) -> Any:
-    """The JSON of an answer. Raises PaperNotFound: it is an error of the original, that of a title without match."""
+    """The JSON of an answer. Raises PaperNotFound, InvalidRequest: the original returns an error."""
     if isinstance(answer, Body):
         message = orjson.loads(answer.content)["error"]
         raise PaperNotFound(message) if answer.status == NOT_FOUND else InvalidRequest(message)

@@ -115,7 +115,7 @@ class Episodes:
         location: the folder of a library, or the URL of a server.
         queries: a file or folder of any query set that ``scholarbase eval`` reads.
         rules: budgets, dates and the reward.
-        sessions: the folder of the sessions of a library, by default that of the settings. A server has its own.
+        sessions: the folder of a library's sessions; by default the settings name it. A server has its own.
         encoder: the query encoder of a library, by default its own.
 
     Raises:
@@ -188,7 +188,7 @@ class Episodes:
         Args:
             task: the id of a query or its place among :attr:`tasks`; by default ``seed`` chooses.
             seed: the same seed chooses the same task.
-            name: that of the session, by default a new one.
+            name: the session's name, by default a new one.
 
         Raises:
             InvalidRequest: no task has this id or place.

@@ -33,7 +33,7 @@ class PapersSettings(BaseModel):
     queries: str = ""
     """A file or folder of a query set that `scholarbase eval` reads."""
     sessions: str | None = None
-    """The folder of the sessions of a library, by default that of the settings."""
+    """The folder of a library's sessions; by default the settings name it."""
     measure: str = "R@100"
     ranking: str = "answer-only"
     """What the reward measures: `answer-only`, `observed` or `answer`."""
@@ -117,7 +117,7 @@ class PapersData(vf.TaskData):
 
 
 class PapersTask(vf.Task[PapersData, PapersState]):
-    """A query. Its reward is that of the session."""
+    """A query, with the reward of its session."""
 
     async def setup(self, trace: vf.Trace, runtime: vf.Runtime) -> None:
         episode = await asyncio.to_thread(self._episodes.start, self._query)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable
 from hashlib import blake2b
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar, cast
 
 from prometheus_client import CollectorRegistry, Counter
 
@@ -54,7 +54,7 @@ class ResponseCache:
 
         Raises what ``run`` raises, here or for the equal request. Where that was refused or cancelled, this one runs.
         """
-        while key not in self._cache:
+        while (kept := self._cache.find(key, None)) is None:
             running = self._running.get(key)
             if running is None:
                 self._misses.inc()
@@ -66,8 +66,7 @@ class ResponseCache:
             self._shared.inc()
             return value
         self._hits.inc()
-        kept: Any = self._cache.get(key, lambda: _missing(key))
-        return kept  # type: ignore[no-any-return]
+        return cast(K, kept)
 
     async def _run(self, key: Hashable, run: Callable[[], Awaitable[K]]) -> K:
         running = self._running[key] = asyncio.get_running_loop().create_future()
@@ -91,7 +90,3 @@ def key_of(seed: bytes, *parts: Hashable, request: object) -> Hashable:
     """The key of a response: ``seed`` is :attr:`.Held.seed`, and ``parts`` are what runs the request."""
     text = repr(request).encode("utf-8", "backslashreplace")
     return seed, *parts, blake2b(text, digest_size=_KEY_BYTES).digest()
-
-
-def _missing(key: Hashable) -> Any:
-    raise KeyError(key)

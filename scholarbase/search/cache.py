@@ -5,9 +5,17 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from threading import Lock
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 V = TypeVar("V")
+D = TypeVar("D")
+
+
+class _Missing:
+    """No value, since a value may be None."""
+
+
+_MISSING: Final = _Missing()
 
 
 class Cache(Generic[V]):
@@ -33,12 +41,19 @@ class Cache(Generic[V]):
             self._values.clear()
             self._total = 0
 
+    def find(self, key: Hashable, default: D) -> V | D:
+        """The cached value, else ``default``."""
+        with self._lock:
+            if key not in self._values:
+                return default
+            self._values.move_to_end(key)
+            return self._values[key]
+
     def get(self, key: Hashable, compute: Callable[[], V]) -> V:
         """The cached value, else a computed one. Errors are not cached."""
-        with self._lock:
-            if key in self._values:
-                self._values.move_to_end(key)
-                return self._values[key]
+        cached = self.find(key, _MISSING)
+        if not isinstance(cached, _Missing):
+            return cached
         value = compute()
         weight = self._weight(value)
         with self._lock:

@@ -17,13 +17,13 @@ from scholarbase.indexes import contents
 from scholarbase.manifest import Manifest, read_manifest
 from scholarbase.progress import Reporter
 from scholarbase.settings import Settings, is_url
+from scholarbase.updates.opening import WEB
 from scholarbase.updates.requests import Fetcher, LinkExpired
 from scholarbase.updates.saving import check_sha256, fetch, validator_file
 from scholarbase.updates.unpacking import unpack
 
 PACKAGED: Final = Path(__file__).with_name("catalogue.json")
 """The default. ``make release`` writes it into the wheel."""
-_WEB: Final = ("http://", "https://")
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,7 +59,7 @@ def read_catalogue(settings: Settings) -> list[Entry]:
         SourceError: it cannot be read, or is not a catalogue.
     """
     where = settings.catalogue or str(PACKAGED)
-    if where.startswith(_WEB):
+    if where.startswith(WEB):
         with Fetcher() as fetcher:
             answer = fetcher.read(where)
         if answer.status != 200:
@@ -114,7 +114,7 @@ def get(name: str, settings: Settings, *, reporter: Reporter) -> Manifest:
         )
     with storage_errors(folder, "free some disk space, or set SCHOLARBASE_CACHE_DIR"):
         folder.mkdir(parents=True, exist_ok=True)
-    if not entry.url.startswith(_WEB):
+    if not entry.url.startswith(WEB):
         return unpack(entry.url, folder / name, sha256=entry.sha256, reporter=reporter)
     packed = folder / f".{name}.tar.zst"
     with locked(folder / f".{name}.lock"):

@@ -30,7 +30,7 @@ log = logging.getLogger("scholarbase.updates")
 
 PATIENCE: Final = Patience(retries=5, timeout=60.0)
 _BUFFER: Final = 1 << 16
-_WEB: Final = ("http://", "https://")
+WEB: Final = ("http://", "https://")
 MAX_HASH_FILE: Final = 4096
 """Bytes of a file with one hash and a name."""
 
@@ -83,7 +83,7 @@ def open_packed(source: str | Path, sha256: str | None) -> Iterator[PackedFile]:
 
 
 def _pieces(source: str | Path) -> Generator[bytes]:
-    if _starts(source, _WEB):
+    if _starts(source, WEB):
         with Fetcher(PATIENCE) as fetcher:
             try:
                 yield from fetcher.stream(str(source))
@@ -103,7 +103,7 @@ def _pieces(source: str | Path) -> Generator[bytes]:
 
 def published_hash(source: str | Path) -> str | None:
     """The hash in ``SOURCE.sha256``, None if there is no such file. Raises as :func:`open_packed`."""
-    if _starts(source, _WEB):
+    if _starts(source, WEB):
         if not _split(str(source)).hostname:
             raise InvalidRequest(f"{source!r} is not a valid URL: it names no host.")
         with Fetcher(PATIENCE) as fetcher:

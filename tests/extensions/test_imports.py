@@ -67,7 +67,7 @@ def test_no_public_name_begins_with_an_underscore() -> None:
 
 
 PACKAGES = {"verifiers": "scholarbase_verifiers", "openenv": "scholarbase_openenv"}
-"""Packages of their own, which need that of the core: their episodes are those of ``scholarbase_research``."""
+"""Packages of their own, which need the core's package and take their episodes from ``scholarbase_research``."""
 
 
 def test_no_extension_imports_another() -> None:

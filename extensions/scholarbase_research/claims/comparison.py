@@ -64,8 +64,6 @@ _DOWN: Final = re.compile(
     r"|\b(?:lower?|fewer|less|shorter|worse|loss|negative(?:ly)?)\b",
     re.IGNORECASE,
 )
-
-
 _PARAGRAPH: Final = re.compile(r"\S.*?(?=\n\n|\Z)", re.DOTALL)
 """A heading is a paragraph of a full text, and no part of the sentence after it."""
 
@@ -184,7 +182,8 @@ def _judge(claim: str, sentences: Sequence[Sentence], missing_numbers: Sequence[
         return "not_found", "No sentence of the text says this. The claim may hold all the same."
     best = sentences[0]
     if missing_numbers:
-        others = [written for written in _numbers(best.text) if written not in _numbers(claim)]
+        stated = _numbers(claim)
+        others = [written for written in _numbers(best.text) if written not in stated]
         missing = ", ".join(missing_numbers)
         if others and best.score >= JUDGED:
             return "contradicts", f"The sentence has {', '.join(others[:5])}, and not {missing}."
