@@ -1,4 +1,4 @@
-"""Write the results in benchmarks/results/ to docs/performance.md: a table and plots between its two markers.
+"""Draw the plots of the results in benchmarks/results/, and write docs/measurements.md.
 
 python benchmarks/page.py
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from textwrap import fill
 from typing import Any, Final
@@ -21,13 +21,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
-from benchmarks.parts import PARTS
-from benchmarks.speed import RESULTS, Result, number, read
+from benchmarks.measurements import PAGE, page, read_all, records_of
+from benchmarks.speed import RESULTS, Result, number
 
-ROOT: Final = Path(__file__).resolve().parent.parent
-PAGE: Final = ROOT / "docs" / "performance.md"
-BEGIN: Final = "<!-- results: written by benchmarks/page.py -->"
-END: Final = "<!-- end of results -->"
 BAD_USE: Final = 2
 
 REACHED, SHORT, NEUTRAL, INK = "#1a7f5a", "#c0392b", "#7a8288", "#24292f"
@@ -47,88 +43,21 @@ STYLE: Final[dict[Any, Any]] = {
 }
 
 
-def rows_of(results: Iterable[Result]) -> list[dict[str, Any]]:
-    return [row for result in results for row in result.rows]
-
-
-# -- the table ------------------------------------------------------------------------------------------
-
-
-def section(results: Sequence[Result], images: Sequence[tuple[str, str]]) -> str:
-    """The text between the markers: size and machine, table, plots. ``images`` are links and descriptions."""
-    papers = " and ".join(sorted({f"{result.papers:,}" for result in results}))
-    rows = rows_of(results)
-    short = sum(row["reached"] is False for row in rows)
-    judged = sum(row["reached"] is not None for row in rows)
-    head = f"{papers} arXiv records. {judged - short} of {judged} targets reached.\n\n" + machines(results)
-    pictures = "".join(f"\n![{shows}]({link})\n" for link, shows in images)
-    return f"{head}\n{table(rows)}{pictures}"
-
-
-def machines(results: Sequence[Result]) -> str:
-    """One line for each machine and set of versions."""
-    lines: dict[str, list[str]] = {}
-    for result in results:
-        facts = result.machine
-        versions = ", ".join(f"{name} {version}" for name, version in facts["versions"].items() if version)
-        line = (
-            f"{facts['cores']} cores ({facts['cpu']}), {facts['memory_gb']:g} GB, {facts['system']}, "
-            f"Python {facts['python']}, {versions}"
-        )
-        lines.setdefault(line, []).append(f"{result.part} ({result.began})")
-    return "".join(f"- {line}: {', '.join(parts)}\n" for line, parts in lines.items())
-
-
-def table(rows: Sequence[dict[str, Any]]) -> str:
-    lines = ["| what | beside | here | floor | ratio | reach | state |", "|---|---|---|---|---|---|---|"]
-    for row in rows:
-        state = {None: "", True: "reached", False: "**short**"}[row["reached"]]
-        reach = f"{row['bound']} {row['target']:g}" if row["bound"] else ""
-        here, floor = (f"{number(row[side])} {row['unit']}".strip() for side in ("here", "floor"))
-        cells = [row["what"], row["beside"], here, floor, number(row["ratio"]), reach, state]
-        lines.append(f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |".replace("  ", " "))
-    return "\n".join(lines) + "\n"
-
-
-def rewrite(page: Path, text: str) -> None:
-    """Put the text between the page's markers.
-
-    Raises:
-        ValueError: the page lacks a marker.
-    """
-    whole = page.read_text(encoding="utf-8")
-    before, begin, rest = whole.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise ValueError(f"{page.name} lacks the lines {BEGIN!r} and {END!r}: add them where the results go.")
-    page.write_text(f"{before}{BEGIN}\n\n{text}\n{END}{after}", encoding="utf-8")
-
-
 # -- the plots ------------------------------------------------------------------------------------------
 
 
-def plots(results: Sequence[Result], folder: Path) -> list[tuple[str, str]]:
-    """Draw the plots. Returns each plot's link from the page and its description."""
+def plots(results: Sequence[Result], folder: Path) -> None:
+    """Draw the plots."""
     folder.mkdir(parents=True, exist_ok=True)
-    rows = rows_of(results)
-    drawn = []
+    rows = records_of(results)
     judged = [row for row in rows if row["reached"] is not None]
     if judged:
         save(ratios(judged), folder / "ratios.svg")
-        drawn.append(
-            (
-                "ratios.svg",
-                "Each row's ratio compared with its target, on a logarithmic scale: right of 1 is reached",
-            )
-        )
     for row in rows:
         if "floor_parts" in row["notes"]:
             save(ingest_stages(row), folder / "ingest.svg")
-            drawn.append(("ingest.svg", "The stages of an ingest, and below them the parts of the bare sum"))
         if "timeline" in row["notes"]:
             save(latencies(row), folder / "latency.svg")
-            drawn.append(("latency.svg", "Latency percentiles under load, and latency and memory over time"))
-    return [(f"{folder.name}/{name}", shows) for name, shows in drawn]
 
 
 def save(figure: Figure, path: Path) -> None:
@@ -235,12 +164,14 @@ def latencies(row: dict[str, Any]) -> Figure:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description="Write the results to the documentation.")
-    parser.add_argument("--results", type=Path, default=RESULTS, help="a folder of results")
-    parser.add_argument("--page", type=Path, default=PAGE, help="the page with the two markers")
+    parser = argparse.ArgumentParser(description="Draw the plots, and write the page of measurements.")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="a folder of results of `make bench`")
+    parser.add_argument(
+        "--page", type=Path, default=PAGE, help="the page to write, and beside it the folder of plots"
+    )
     options = parser.parse_args(arguments)
     try:
-        found = [result for part in PARTS if (result := read(options.results, part)) is not None]
+        found = read_all(options.results)
     except (json.JSONDecodeError, KeyError) as error:
         print(
             f"The results in {options.results} cannot be read ({error!r}): run them again.", file=sys.stderr
@@ -250,8 +181,8 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"No results in {options.results}: run `make bench` first, or give --results.", file=sys.stderr)
         return BAD_USE
     with matplotlib.rc_context(STYLE):
-        images = plots(found, options.page.with_suffix(""))
-    rewrite(options.page, section(found, images))
+        plots(found, options.page.with_suffix(""))
+    options.page.write_text(page(found), encoding="utf-8")
     return 0
 
 

@@ -1,7 +1,7 @@
 """Attacks on a server and on libraries, run by `make torture`: each promise, how it is tested, and whether it is kept.
 
 Each part runs in its own process and writes its rows to the results folder as it ends. With all parts, or with
-``--page``, the table of docs/reliability.md is rewritten.
+``--page``, docs/measurements.md is written again.
 
     python torture/run.py --parts access flips
 
@@ -29,15 +29,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.servers import ROOT
+from benchmarks.measurements import write
 from scholarbase.files import atomic_write
 from torture.parts import PARTS
 from torture.rows import Setting
 
 HERE: Final = Path(__file__).resolve().parent
-PAGE: Final = ROOT / "docs" / "reliability.md"
-BEGIN: Final = "<!-- results: written by torture/run.py -->"
-END: Final = "<!-- end of results -->"
 BROKEN, BAD_USE = 1, 2
 MOST_SECONDS: Final = 3600.0
 """A part that takes longer is stopped, and counts as failed."""
@@ -113,30 +110,6 @@ def _cells(row: dict[str, Any]) -> list[str]:
     return [row["part"], row["promise"], row["tested"], row["figure"], STATES[row["kept"]]]
 
 
-def section(results: list[dict[str, Any]]) -> str:
-    """The text between the markers of the page."""
-    lines = ["| part | promise | how it is tested | figure | state |", "|---|---|---|---|---|"]
-    for result in results:
-        for row in result["rows"]:
-            cells = _cells(row)
-            cells[-1] = "**broken**" if row["kept"] is False else cells[-1]
-            lines.append(
-                "| " + " | ".join(cell.replace("|", "/").replace("<", "&lt;") for cell in cells) + " |"
-            )
-    days = sorted({result["began"] for result in results})
-    return f"Measured on {' and '.join(days)}.\n\n" + "\n".join(lines) + "\n"
-
-
-def rewrite(page: Path, text: str) -> None:
-    """Put the text between the page's markers. Raises ValueError: the page lacks one."""
-    whole = page.read_text(encoding="utf-8")
-    before, begin, rest = whole.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise ValueError(f"{page.name} lacks the lines {BEGIN!r} and {END!r}: add them where the results go.")
-    page.write_text(f"{before}{BEGIN}\n\n{text}\n{END}{after}", encoding="utf-8")
-
-
 def options_of(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Attack a server and libraries, and check each promise.")
     parser.add_argument(
@@ -149,7 +122,7 @@ def options_of(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--page",
         action="store_true",
-        help="rewrite the table of docs/reliability.md; with --parts alone from earlier results",
+        help="write docs/measurements.md; with --parts alone from earlier results",
     )
     parser.add_argument("--alone", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
@@ -186,7 +159,7 @@ def main(arguments: list[str] | None = None) -> int:
     console = Console(width=None if sys.stdout.isatty() else WIDTH)
     broken = show(asked, failed, console)
     if options.page or (not options.slice and set(options.parts) == set(PARTS)):
-        rewrite(PAGE, section(found))
+        write()
     return BROKEN if broken else 0
 
 

@@ -144,17 +144,13 @@ def test_the_page_holds_the_table_and_every_plot(tmp_path: Path) -> None:
         row("dense", 2.0),
         row("soak", 1.0, percentiles={"p50": 9.0, "p99": 30.0}, timeline=timeline),
     )
-    text = tmp_path / "performance.md"
-    text.write_text(f"# Before\n\n{page.BEGIN}\n\nold\n\n{page.END}\n\nAfter\n")
+    text = tmp_path / "measurements.md"
     arguments = ["--results", str(tmp_path), "--page", str(text)]
     assert page.main(arguments) == 0
     written = text.read_text()
-    assert written.startswith("# Before\n")
-    assert written.endswith("\nAfter\n")
-    assert "old" not in written
-    assert "| what dense is | its floor | 26 ms | 13 ms | 2 | at most 1.3 | **short** |" in written
+    assert "| what dense is | its floor | 26 ms | 13 ms | **2 (at most 1.3)** |" in written
     links = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", written)
-    assert links == [f"performance/{name}.svg" for name in ("ratios", "ingest", "latency")]
+    assert links == [f"measurements/{name}.svg" for name in ("ratios", "ingest", "latency")]
     drawn = {link: (tmp_path / link).read_bytes() for link in links}
     assert page.main(arguments) == 0
     assert text.read_text() == written
