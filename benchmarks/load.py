@@ -24,6 +24,7 @@ import numpy.typing as npt
 PERCENTILES: Final = {"p50": 50.0, "p90": 90.0, "p99": 99.0, "p999": 99.9, "max": 100.0}
 TIMEOUT: Final = 60.0
 _LENGTH: Final = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
+_RETRY_AFTER: Final = re.compile(rb"\r\nretry-after: *(\d+)", re.IGNORECASE)
 _SHOWN: Final = 500
 """Bytes of an error's body in its message."""
 
@@ -49,6 +50,8 @@ class Load:
     """Bytes of each response's body."""
     cpu_seconds: float
     """Processor time of the generator."""
+    retries: int = 0
+    """Responses that asked to retry later, and were retried then."""
 
     @property
     def throughput(self) -> float:
@@ -95,6 +98,7 @@ def load(
     opening: bytes | None = None,
     headers: Sequence[bytes] = (),
     timeout: float = TIMEOUT,
+    retrying: bool = False,
 ) -> Load:
     """Send ``requests`` repeatedly over ``clients`` keep-alive connections, from a process of their own.
 
@@ -106,6 +110,7 @@ def load(
         opening: the request that opens a connection; the first one by default.
         headers: a header line for each client, without line end, sent with all its requests.
         timeout: seconds until a response must end.
+        retrying: send a request again after the seconds of a response's ``Retry-After``; its latency is that of all.
 
     Raises:
         LoadError: the server cannot be reached, or a response is incomplete, has no length or a status other than 200.
@@ -123,7 +128,7 @@ def load(
     at = (address.hostname, address.port)
     # Spawned: a fork would share the parent's threads and open files.
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
-        plan = _Plan(list(requests), opening or requests[0], count, seconds, list(headers))
+        plan = _Plan(list(requests), opening or requests[0], count, seconds, list(headers), retrying)
         return pool.submit(_load, at, plan, clients, timeout).result()
 
 
@@ -136,6 +141,7 @@ class _Plan:
     count: int | None
     seconds: float | None
     headers: list[bytes]
+    retrying: bool
 
     def header(self, client: int) -> bytes:
         return self.headers[client] + b"\r\n" if self.headers else b""
@@ -165,7 +171,7 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 async def _run(at: tuple[str, int], plan: _Plan, clients: int, timeout: float) -> Load:
     loop = asyncio.get_running_loop()
-    state = _State([*plan.requests, plan.opening], loop)
+    state = _State([*plan.requests, plan.opening], loop, plan.retrying)
     connections: list[_Connection] = []
     watch = loop.create_task(_watch(state, connections, timeout))
     try:
@@ -211,8 +217,11 @@ async def _watch(state: _State, connections: Sequence[_Connection], timeout: flo
 class _State:
     """State shared by the connections of one load."""
 
-    def __init__(self, requests: Sequence[bytes], loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self, requests: Sequence[bytes], loop: asyncio.AbstractEventLoop, retrying: bool = False
+    ) -> None:
         self.requests = requests
+        self.retrying = retrying
         self.loop = loop
         self.indices: Iterator[int] = iter(())
         self.until: float | None = None
@@ -224,6 +233,7 @@ class _State:
     def reset(self) -> None:
         self.latencies, self.ended = array("d"), array("d")
         self.requested, self.sizes = array("q"), array("q")
+        self.retries = 0
 
     def next_index(self, now: float) -> int | None:
         if self.until is not None and now >= self.until:
@@ -248,6 +258,7 @@ class _State:
             np.array(self.requested),
             np.array(self.sizes),
             cpu_seconds,
+            self.retries,
         )
 
 
@@ -270,6 +281,8 @@ class _Connection(asyncio.Protocol):
         self._size = 0
         self._error_status = b""
         """The status line of a response other than 200."""
+        self._retry_after: int | None = None
+        """Seconds after which a response other than 200 asks to retry."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # A cast without a check: uvloop's transports are not a subclass of asyncio's.
@@ -290,7 +303,10 @@ class _Connection(asyncio.Protocol):
         self._index = index
         self.waiting = True
         self.sent = now
-        request = self._state.requests[index]
+        self._write()
+
+    def _write(self) -> None:
+        request = self._state.requests[self._index]
         if self._header:
             line, end, rest = request.partition(b"\r\n")
             request = line + end + self._header + rest
@@ -322,9 +338,16 @@ class _Connection(asyncio.Protocol):
         self._received = b""
         self._left = self._size = int(length[1])
         self._error_status = b"" if head.startswith(b"HTTP/1.1 200 ") else head.split(b"\r\n", 1)[0]
+        seconds = _RETRY_AFTER.search(head) if self._error_status else None
+        self._retry_after = int(seconds[1]) if seconds else None
         return body
 
     def _completed(self) -> None:
+        if self._retry_after is not None and self._state.retrying:
+            self._state.retries += 1
+            self._received = b""
+            self._state.loop.call_later(self._retry_after, self._write)
+            return
         if self._error_status:
             shown = self._received[:_SHOWN].decode(errors="replace")
             self._state.fail(f"{self.request()} failed with {self._error_status.decode()}: {shown}")

@@ -16,11 +16,12 @@ PARTS: Final = (
     "nodes",
     "cluster",
     "dialects",
+    "rollouts",
     "passages",
     "soak",
     "plan",
 )
 """Their modules, in the order in which they run."""
-OWN_LIBRARIES: Final = frozenset({"ingest", "hybrid", "cluster", "passages", "plan"})
+OWN_LIBRARIES: Final = frozenset({"ingest", "hybrid", "cluster", "rollouts", "passages", "plan"})
 """Parts that build their libraries. The others read the one of the part ``ingest``, which is built for them if it is
 missing."""

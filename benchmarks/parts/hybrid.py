@@ -63,7 +63,7 @@ def run(setting: Setting) -> list[Row]:
     with_model = build(setting.data, setting.work, str(get_model_path()))
     return [
         _row(
-            _default_library(setting),
+            default_library(setting),
             questions,
             None,
             "hybrid search over HTTP by default, one client: 10 results with all fields",
@@ -80,7 +80,7 @@ def run(setting: Setting) -> list[Row]:
     ]
 
 
-def _default_library(setting: Setting) -> Path:
+def default_library(setting: Setting) -> Path:
     """The library of the whole arXiv file with the encoder in the package, built unless it is complete."""
     library, encoder = setting.work / "arxiv-default", open_encoder(PACKAGED)
     try:

@@ -93,6 +93,17 @@ def test_each_client_sends_its_own_header() -> None:
         load(url, [get("/")], clients=2, headers=[b"X-Of: one"])
 
 
+def test_a_refused_request_is_sent_again_when_asked_to() -> None:
+    refused = whole(b"later", "429 Too Many Requests").replace(b"\r\n\r\n", b"\r\nRetry-After: 0\r\n\r\n", 1)
+    responses = iter([whole(b"open"), refused, refused, whole(b"done")])
+    with responding(lambda _: next(responses)) as (url, targets):
+        sent = load(url, [get("/")], clients=1, retrying=True)
+    assert len(targets) == 4
+    assert (len(sent.latencies), sent.retries, list(sent.sizes)) == (1, 2, [4])
+    with responding(lambda _: refused) as (url, _), pytest.raises(LoadError, match="429 Too Many Requests"):
+        load(url, [get("/")], clients=1)
+
+
 def test_a_server_that_is_not_there_fails_the_load() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
