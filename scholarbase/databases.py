@@ -251,7 +251,7 @@ class ReadPool:
                 if (deadline := reader.deadline) is None:
                     continue
                 self._limited.set()
-                if deadline.remaining <= 0:
+                if deadline.end <= monotonic():
                     with reader.lock, suppress(sqlite3.ProgrammingError):  # closed meanwhile
                         if reader.deadline is deadline:
                             reader.connection.interrupt()

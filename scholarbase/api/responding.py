@@ -12,7 +12,7 @@ import re
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
 from typing import Any, Final, TypeVar
@@ -52,8 +52,8 @@ from scholarbase.models.requests import (
 from scholarbase.models.responses import Response
 from scholarbase.models.sets import is_set
 from scholarbase.models.sql import SqlBody
-from scholarbase.search.exclusions import may_exclude
 from scholarbase.search.library import Library
+from scholarbase.search.negations import may_exclude
 from scholarbase.sessions.recording import WRITE_SECONDS, Recording
 from scholarbase.settings import Settings
 from scholarbase.tools.arguments import COMMA_SEPARATED
@@ -186,7 +186,7 @@ class Call:
         response = make_response(
             library, request, as_dict, recording, compact=self.compact, tool_tokens=tokens
         )
-        return replace(response, content={})
+        return msgspec.structs.replace(response, content={})
 
     def _execute(
         self, http: HttpRequest, library: Library, request: Any, work: Callable[[], T]

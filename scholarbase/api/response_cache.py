@@ -54,7 +54,7 @@ class ResponseCache:
 
         Raises what ``run`` raises, here or for the equal request. Where that was refused or cancelled, this one runs.
         """
-        while (kept := self._cache.find(key, None)) is None:
+        while (kept := self._cache.find(key)) is None:
             running = self._running.get(key)
             if running is None:
                 self._misses.inc()
@@ -79,7 +79,7 @@ class ResponseCache:
             raise
         else:
             if len(value.body) <= MAX_BYTES:
-                self._cache.get(key, lambda: value)
+                self._cache.put(key, value)
             running.set_result(value)
             return value
         finally:

@@ -5,17 +5,9 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from threading import Lock
-from typing import Final, Generic, TypeVar
+from typing import Generic, TypeVar
 
 V = TypeVar("V")
-D = TypeVar("D")
-
-
-class _Missing:
-    """No value, since a value may be None."""
-
-
-_MISSING: Final = _Missing()
 
 
 class Cache(Generic[V]):
@@ -41,20 +33,24 @@ class Cache(Generic[V]):
             self._values.clear()
             self._total = 0
 
-    def find(self, key: Hashable, default: D) -> V | D:
-        """The cached value, else ``default``."""
+    def find(self, key: Hashable) -> V | None:
+        """The cached value, if there is one."""
         with self._lock:
-            if key not in self._values:
-                return default
-            self._values.move_to_end(key)
-            return self._values[key]
+            if key in self._values:
+                self._values.move_to_end(key)
+            return self._values.get(key)
 
     def get(self, key: Hashable, compute: Callable[[], V]) -> V:
-        """The cached value, else a computed one. Errors are not cached."""
-        cached = self.find(key, _MISSING)
-        if not isinstance(cached, _Missing):
+        """The cached value, else a computed one. Errors and None are not cached."""
+        cached = self.find(key)
+        if cached is not None:
             return cached
         value = compute()
+        self.put(key, value)
+        return value
+
+    def put(self, key: Hashable, value: V) -> None:
+        """Cache a value, unless there is one for the key."""
         weight = self._weight(value)
         with self._lock:
             if weight <= self._size and key not in self._values:
@@ -63,4 +59,3 @@ class Cache(Generic[V]):
                 while self._total > self._size:
                     _, oldest = self._values.popitem(last=False)
                     self._total -= self._weight(oldest)
-        return value

@@ -148,15 +148,10 @@ class Exclusions:
         )
 
 
-def may_exclude(q: str) -> bool:
-    """Whether a text has a word of an exclusion. Most questions have none, and need no reading."""
-    return negations.CUE_WORD.search(q.lower()) is not None
-
-
 def excludes_quoted(q: str) -> bool:
     """Whether a text without operators excludes a phrase in quotation marks: it is a question, no query."""
     return (
-        may_exclude(q)
+        negations.may_exclude(q) is not None
         and negations.OPERATOR.search(q) is None
         and any(
             q[cue.end :].lstrip()[:1] in ('"', "\u201c", "\u201d") for cue in _cues(q) if cue.kind != "non"
@@ -166,7 +161,12 @@ def excludes_quoted(q: str) -> bool:
 
 def read(q: str, count: Count = lambda expression: 0) -> Understood | None:
     """Read what a question wants, excludes and avoids; None if it is to be searched for as it is."""
-    if len(q) > MAX_LENGTH or not may_exclude(q) or negations.DOCUMENT.search(q) or len(words(q)) > MAX_WORDS:
+    if (
+        len(q) > MAX_LENGTH
+        or not negations.may_exclude(q)
+        or negations.DOCUMENT.search(q)
+        or len(words(q)) > MAX_WORDS
+    ):
         return None
     q = negations.BEFORE_COLON.sub(", excluding ", negations.LATER.sub(r"\1 excluding \2", q))
     excluded: list[str] = []

@@ -13,10 +13,12 @@ RELATED: Final = {
 }
 """Other words for what questions avoid most. Papers that name only a kind of it (*R-CNN*) come last too."""
 
-CUE_WORD: Final = re.compile(
+may_exclude: Final = re.compile(
     r"\b(?:not?|non|with(?:out|\s+no)|w/o|rather|other|exclu\w+|except\w*|omit\w*|skip\w*|ignor\w+|leav\w+|apart|"
-    r"aside|opposed|instead|filter|free|besides|avoiding|anything\s+but)\b|n['\u2019]t\b"
-)
+    r"aside|opposed|instead|filter|free|besides|avoiding|anything\s+but)\b|n['\u2019]t\b",
+    re.IGNORECASE,
+).search
+"""Finds a word of an exclusion in a text. Most questions have none, and need no reading."""
 
 
 def _any(phrases: str) -> str:

@@ -29,6 +29,7 @@ from scholarbase.search.exclusions import Exclusions, excludes_quoted
 from scholarbase.search.fusion import FIRST
 from scholarbase.search.known_items import MAY_BE_ID, MOST_SHARING, KnownItem, KnownItems
 from scholarbase.search.lookup import MAX_SYNTAX_MATCHES, Lookup
+from scholarbase.search.negations import may_exclude
 from scholarbase.search.opening import Opened
 
 Q = TypeVar("Q", SearchRequest, PassageSearch, PaperPassagesBody)
@@ -128,7 +129,7 @@ class Planner:
         warnings += self._without_effect(request)
         known, absent = self._known(request, filters, expression, is_syntax=is_syntax)
         understood, lowered = None, frozenset[int]()
-        if not is_syntax and request.negation == "auto" and not known:
+        if not is_syntax and request.negation == "auto" and not known and may_exclude(request.q):
             understood, filters, lowered, others = self._exclusions.read(request.q, filters, day)
             warnings += others
             if understood is not None:

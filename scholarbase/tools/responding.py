@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
+import msgspec
 import orjson
 from pydantic import BaseModel
 
@@ -27,8 +27,7 @@ SEARCH_TOKENS: Final = 8
 """Tokens of a batch besides its responses, and of each response besides its own content."""
 
 
-@dataclass(frozen=True, slots=True)
-class CallResponse:
+class CallResponse(msgspec.Struct, frozen=True):
     """The response to a call.
 
     ``content`` is its JSON, empty where only the bytes were made; ``body`` is its bytes in the ``form`` of the request;
@@ -40,7 +39,7 @@ class CallResponse:
     body: bytes
     form: str
     returned: Sequence[ReturnedPapers]
-    remaining: Mapping[str, int] = field(default_factory=dict)
+    remaining: Mapping[str, int] = {}
     cut_to: int | None = None
 
     def arguments(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:

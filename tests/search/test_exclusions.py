@@ -16,8 +16,9 @@ from scholarbase.ingest.job import ingest
 from scholarbase.models.encoders import PACKAGED
 from scholarbase.models.facet_requests import FacetsParameters
 from scholarbase.models.responses import Understood
-from scholarbase.search.exclusions import may_exclude, read
+from scholarbase.search.exclusions import read
 from scholarbase.search.library import Library
+from scholarbase.search.negations import may_exclude
 from tests.conftest import snapshot_of
 
 Reading = tuple[str, list[str], list[str]]
