@@ -76,6 +76,9 @@ def fit_response(
         fitted = _text(response, room, form)
     elif text_format.has_rows(response):
         fitted = _rows(response, lambda one: _size(one, 0, form), max_tokens)
+    elif text_format.is_record(response):
+        fitted = _record(response, lambda one: form.whole(one, 0) <= room)
+        _check_room(room, form.whole(fitted, 0), form)
     elif "results" in response and text_format.is_search_batch(response):
         fitted = _batch(response, room, offset, form)
     else:
@@ -175,6 +178,28 @@ def _observation(response: dict[str, Any], fits: Callable[[dict[str, Any]], bool
     length = greatest(len(text), lambda kept: fits(cut(kept)))
     line = text.rfind("\n", length // 2, length)
     return cut(line if line > 0 else length)
+
+
+def _record(response: dict[str, Any], fits: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+    """A response with fields of its own, its lists and then its texts cut until it ``fits``. With lists empty and texts
+    of :data:`SHORTEST` characters, it may still not fit."""
+    if fits(response):
+        return response
+    lists = {key: value for key, value in response.items() if isinstance(value, list)}
+    longest = max((len(value) for value in response.values() if isinstance(value, str)), default=0)
+
+    def cut(items: int, characters: int) -> dict[str, Any]:
+        left = {key: len(value) - items for key, value in lists.items() if len(value) > items}
+        if characters < longest:
+            left["characters"] = longest - characters
+        shorter = {key: _shortened(value, characters) for key, value in response.items()}
+        shorter |= {key: value[:items] for key, value in lists.items()}
+        return {**shorter, "left_out": {**left, "how": "Ask again with more tokens for all of it."}}
+
+    items = greatest(max(map(len, lists.values()), default=0), lambda count: fits(cut(count, longest)))
+    if items or fits(cut(0, longest)):
+        return cut(items, longest)
+    return cut(0, max(SHORTEST, greatest(longest, lambda characters: fits(cut(0, characters)))))
 
 
 def _outline(response: dict[str, Any], fits: Callable[[dict[str, Any]], bool], tokens: int) -> dict[str, Any]:

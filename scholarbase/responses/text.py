@@ -31,6 +31,9 @@ MAX_REFERENCE: Final = 300
 """Characters of an entry of a bibliography."""
 COUNTED: Final = ("passages", "matches", "citation_marks")
 """What ``left_out`` counts of results with passages."""
+_NO_RECORD: Final = frozenset(("results", "observation", "document", "columns", "id"))
+_AFTER_RECORD: Final = frozenset(("left_out", "next_offset", "budget", "tokens"))
+"""Keys that :func:`tail` shows, or that no text has."""
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
 
 
@@ -54,10 +57,8 @@ def as_text(response: Mapping[str, Any], *, offset: int | Sequence[int] = 0) -> 
         return "\n".join(filter(None, (response["observation"], _budget(response))))
     if "document" in response:
         return "\n".join(_document_lines(response))
-    if has_rows(response):
-        return GAP.join(filter(None, (head(response, 1), rows_as_text(response), tail(response))))
     if "results" not in response:
-        return GAP.join(filter(None, (head(response, 1), block(response), tail(response))))
+        return GAP.join(filter(None, (*_parts(response), tail(response))))
     results = response["results"]
     parts = [head(response, len(results))]
     if is_search_batch(response):
@@ -74,6 +75,49 @@ def as_text(response: Mapping[str, Any], *, offset: int | Sequence[int] = 0) -> 
             else:
                 parts.append(block(item, offset + place))
     return GAP.join(filter(None, (*parts, tail(response))))
+
+
+def _parts(response: Mapping[str, Any]) -> Iterator[str]:
+    """The parts before the tail of a response without results."""
+    if is_record(response):
+        yield "\n".join(_record_lines(response))
+        return
+    yield head(response, 1)
+    yield rows_as_text(response) if has_rows(response) else block(response)
+
+
+def is_record(response: Mapping[str, Any]) -> bool:
+    """Whether a response is neither a paper nor a list of results, but has fields of its own."""
+    return not response.keys() & _NO_RECORD
+
+
+def _record_lines(record: Mapping[str, Any]) -> Iterator[str]:
+    """A line for each field that is not empty, and one for each item of a list of objects."""
+    for key, value in record.items():
+        if key in _AFTER_RECORD or value in (None, "", [], {}):
+            continue
+        label = plain(key).replace("_", " ")
+        if isinstance(value, list) and isinstance(value[0], Mapping):
+            yield f"{label}:"
+            yield from (f"{INDENT}{number}. {_on_a_line(item)}" for number, item in enumerate(value, 1))
+        else:
+            yield f"{label}: {_on_a_line(value)}"
+
+
+def _on_a_line(value: Any) -> str:
+    """A value of a record on one line: a paper as in lists, an object as ``key value; key value``."""
+    if isinstance(value, Mapping):
+        if "id" in value and "title" in value:
+            return paper_line(value)
+        parts = (
+            f"{plain(key).replace('_', ' ')} {_on_a_line(one)}"
+            for key, one in value.items()
+            if one is not None
+        )
+        return "; ".join(parts)
+    if isinstance(value, list):
+        return ", ".join(map(_on_a_line, value))
+    return f"{value:.4g}" if isinstance(value, float) else plain(value)
 
 
 def is_unfinished(item: Any) -> bool:

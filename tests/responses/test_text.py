@@ -281,3 +281,37 @@ def test_rows_of_a_table_in_a_passage_stay_lines() -> None:
     passage = {"start": 0, "end": 40, "text": "Table 1\n\nlight | angle\nred | 41\n\n  \nThe end."}
     lines = list(passage_lines({"paper": {"id": "arXiv:2301.00001"}, "passage": passage}, "1. "))
     assert lines[2:] == ["   Table 1", "   light | angle", "   red | 41", "   The end."]
+
+
+def test_a_response_with_fields_of_its_own() -> None:
+    record = {
+        "snapshot": "s1",
+        "label": "supported",
+        "paper": {"id": "x:1", "title": "A\ntitle", "status": None},
+        "source": None,
+        "missing_words": ["one", "two"],
+        "best_sentences": [
+            {"start": 0, "text": "First\nline.", "score": 0.98765},
+            {"start": 7, "text": "Next."},
+        ],
+    }
+    lines = [
+        "snapshot: s1",
+        "label: supported",
+        "paper: A title; x:1",
+        "missing words: one, two",
+        "best sentences:",
+        "   1. start 0; text First line.; score 0.9877",
+        "   2. start 7; text Next.",
+    ]
+    assert as_text(record) == "\n".join(lines)
+    record["best_sentences"] *= 40
+    cut = fit_response(record, 100, text=True)
+    assert as_text(cut).startswith("\n".join(lines))
+    assert 2 <= len(cut["best_sentences"]) < 10
+    assert cut["left_out"]["best_sentences"] == 80 - len(cut["best_sentences"])
+    assert as_text(cut).endswith("Ask again with more tokens for all of it.")
+    short = fit_response({"label": "supported", "reason": "x" * 1000}, 100)
+    assert short["label"] == "supported"
+    assert 20 <= len(short["reason"]) < 500
+    assert short["left_out"]["characters"] > 500

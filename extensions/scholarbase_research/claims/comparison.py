@@ -41,7 +41,7 @@ _SCOPE: Final = 5
 """Words after a negation that it may be about."""
 _STEM: Final = 7
 NUMBER: Final = re.compile(
-    r"(?<![\w.,-])[-−]?\d+(?:,\d{3})*(?:\.\d+)?(?:[·]\d+)?|(?<=[a-z(=<>~≈-])\d+(?:\.\d+)?(?=%|-fold)",
+    r"(?<![\w.,-])[-−]?\d+(?:,\d{3})*(?:[.·]\d+)?|(?<=[a-z(=<>~≈-])\d+(?:\.\d+)?(?=%|-fold)",
     re.ASCII,
 )
 _WORDS: Final = {

@@ -30,6 +30,7 @@ TEXT = (
         ("Treatment with aspirin was associated with stroke.", "contradicts"),
         ("Aspirin treatment was not associated with stroke.", "supported"),
         ("Vitamins prevent scurvy.", "not_found"),
+        ("Statin treatment decreased mortality by 12·5 to 1.2·3%.", "contradicts"),
     ],
 )
 def test_a_label_needs_a_sentence(claim: str, label: str) -> None:
@@ -80,5 +81,12 @@ def test_http_and_the_tool_give_the_same(sample: Library) -> None:
         response = httpx.post(f"{url}/v1/claims/check", json=request)
         assert response.json() == expected
         assert httpx.post(f"{url}/v1/claims/check", json={"claim": "x"}).status_code == 400
+        text = httpx.post(f"{url}/v1/claims/check", json=request | {"format": "text"}).text
+        assert f"label: {expected['label']}\n" in text
+        unknown = request | {"reference": "10.1000/of.no.paper", "max_tokens": 200}
+        for form in ("json", "text"):
+            response = httpx.post(f"{url}/v1/claims/check", json=unknown | {"format": form})
+            assert response.status_code == 200
+            assert "not_in_snapshot" in response.text
     assert expected["sentences"]
     assert Tools(sample, tool_set="claims").call("check_claim", request) == expected
