@@ -573,6 +573,6 @@ def test_any_text_is_no_other_error(library: Library, text: str) -> None:
 def test_every_view_and_column_is_documented() -> None:
     page = (ROOT / "docs" / "sql.md").read_text(encoding="utf-8")
     documented: dict[str, tuple[str, ...]] = {}
-    for heading, table in re.findall(r"^### `(\w+)`\n\n.*?\n\n(\|.*?)\n\n", page + "\n\n", re.S | re.M):
-        documented[heading] = tuple(re.findall(r"^\| `(\w+)` \|", table, re.M))
+    for heading, columns in re.findall(r"^### `(\w+)`\n\n.*?\n\n(`.*?)\n\n", page + "\n\n", re.S | re.M):
+        documented[heading] = tuple(re.findall(r"`(\w+)`", columns))
     assert documented == COLUMNS
