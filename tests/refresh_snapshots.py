@@ -65,12 +65,9 @@ def _helps(command: click.Command, context: click.Context) -> Iterator[str]:
 
 PUBLIC_NAMES = """# Public names
 
-What [extensions](extending.md) may import of ScholarBase, by module: the names that those in this repository use, and
-some for others. A test compares the table with them. A change of one is an entry in the
+What [extensions](extending.md) may import of ScholarBase, by module. A change of one is an entry in the
 [changelog](../CHANGELOG.md). Names that are not here may change at any time.
 
-| module | names |
-|---|---|
 """
 
 
@@ -79,7 +76,7 @@ def public_names() -> bytes:
     from tests.extensions.test_imports import used
 
     rows = (
-        f"| `{module}` | {', '.join(f'`{name}`' for name in sorted(names))} |"
+        f"- `{module}`: {', '.join(f'`{name}`' for name in sorted(names))}"
         for module, names in used().items()
     )
     return (PUBLIC_NAMES + "\n".join(sorted(rows)) + "\n").encode()

@@ -50,7 +50,7 @@ def used() -> dict[str, set[str]]:
 
 
 def test_the_page_of_public_names_has_what_extensions_import() -> None:
-    rows = re.findall(r"^\| `([\w.]+)` \| (.*) \|$", PAGE.read_text(), re.MULTILINE)
+    rows = re.findall(r"^- `([\w.]+)`: (.+)$", PAGE.read_text(), re.M)
     listed = {module: set(re.findall(r"`(\w+)`", names)) for module, names in rows}
     assert listed == used(), "run python -m tests.refresh_snapshots, and review the difference"
 

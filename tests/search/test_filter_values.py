@@ -18,9 +18,11 @@ from scholarbase.tools import Tools
 from scholarbase.updates.job import update
 from tests.conftest import serving_in_thread, snapshot_of
 
-DOCS = Path(__file__).parents[2] / "docs" / "filter-values.md"
-ROWS = re.findall(r"^\| `(\{.*?\})` \| (.*) \|$", DOCS.read_text(), re.MULTILINE)
-"""The filters of the table in the documentation, and what is understood or the warning."""
+PAGES = [Path(__file__).parents[2] / folder / "filter-values.md" for folder in ("docs", "tests/data")]
+ROWS = [
+    row for page in PAGES for row in re.findall(r"^\| `(\{.*?\})` \| (.*) \|$", page.read_text(), re.MULTILINE)
+]
+"""The filters of the table in the documentation, and more, and what is understood or the warning."""
 PAPERS: list[tuple[str, str, str, list[str], str, str, int]] = [
     ("1706.00001", "cs.CL cs.LG", "Neural Information Processing Systems", ["Conference"], "Ashish Vaswani",
      "2017-06-12", 900),

@@ -243,10 +243,13 @@ def test_invalid_arguments_raise_invalid_request() -> None:
 
 SPELLINGS = re.findall(
     r"^\| `(\w+)` \| `(.*?)` \| (.*) \|$",
-    (Path(__file__).parents[2] / "docs" / "tool-arguments.md").read_text(),
+    "\n".join(
+        (Path(__file__).parents[2] / folder / "tool-arguments.md").read_text()
+        for folder in ("docs", "tests/data")
+    ),
     re.MULTILINE,
 )
-"""Tool, arguments, and what is understood or the message: the rows of the documentation."""
+"""Tool, arguments, and what is understood or the message: the rows of the documentation, and more."""
 
 
 def test_arguments_are_understood_as_documented() -> None:
