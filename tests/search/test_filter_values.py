@@ -20,7 +20,9 @@ from tests.conftest import serving_in_thread, snapshot_of
 
 PAGES = [Path(__file__).parents[2] / folder / "filter-values.md" for folder in ("docs", "tests/data")]
 ROWS = [
-    row for page in PAGES for row in re.findall(r"^\| `(\{.*?\})` \| (.*) \|$", page.read_text(), re.MULTILINE)
+    row
+    for page in PAGES
+    for row in re.findall(r"^\| `(\{.*?\})` \| (.*) \|$", page.read_text(), re.MULTILINE)
 ]
 """The filters of the table in the documentation, and more, and what is understood or the warning."""
 PAPERS: list[tuple[str, str, str, list[str], str, str, int]] = [
