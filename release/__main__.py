@@ -1,7 +1,8 @@
 """Make a release: ``python -m release`` writes it to build/release. ``make release`` runs this.
 
-It has the wheel and the sdist, tried in an empty environment; the context of the image; two packed libraries and
-their catalogue; the notes, from CHANGELOG.md; and a list of hashes.
+It has the wheel and the sdist, checked with twine and tried in an empty environment; the context of the image; two
+packed libraries and their catalogue; a bundle for MCP clients; a conda recipe; the notes, from CHANGELOG.md; and a list
+of hashes.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from typing import Final
 import msgspec
 
 from release.changelog import ROOT, SOURCE, notes
+from release.kit import recipe, write_bundle
 from release.smoke import smoke
 from scholarbase.encoders import open_encoder
 from scholarbase.ingest.job import ingest
@@ -118,14 +120,18 @@ def write_catalogue(out: Path, number: str) -> bytes:
 
 
 def build(out: Path, catalogue: bytes) -> Path:
-    """Build the sdist and the wheel, with the catalogue in both. Returns the wheel."""
+    """Build and check the sdist and the wheel, with the catalogue in both, and the recipe. Returns the wheel."""
     before = PACKAGED_CATALOGUE.read_bytes()
     try:
         PACKAGED_CATALOGUE.write_bytes(catalogue)
         subprocess.run([sys.executable, "-m", "build", "--outdir", out / "dist", ROOT], check=True)
     finally:
         PACKAGED_CATALOGUE.write_bytes(before)
-    (wheel,) = (out / "dist").glob("*.whl")
+    (wheel,), (sdist,) = (out / "dist").glob("*.whl"), (out / "dist").glob("*.tar.gz")
+    subprocess.run([sys.executable, "-m", "twine", "check", "--strict", wheel, sdist], check=True)
+    (out / "recipe.yaml").write_text(
+        recipe(version(None), hashlib.sha256(sdist.read_bytes()).hexdigest()), "utf-8"
+    )
     return wheel
 
 
@@ -177,6 +183,7 @@ def main() -> None:
     (out / "release-notes.md").write_text(text, "utf-8")
     try_wheel(build(out, write_catalogue(out, number)))
     write_context(out / f"scholarbase-{number}-image-context.tar.gz")
+    write_bundle(out / "scholarbase.mcpb", number)
     files = sorted(path for path in out.rglob("*") if path.is_file())
     sums = (f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.relative_to(out)}\n" for path in files)
     (out / "SHA256SUMS").write_text("".join(sums), "utf-8")

@@ -67,6 +67,13 @@ def artefacts(built: Path) -> tuple[list[str], list[str]]:
         return archive.namelist(), [member.name for member in packed.getmembers() if not member.isdir()]
 
 
+def test_pypi_accepts_the_readme(built: Path) -> None:
+    pytest.importorskip("twine")
+    command = [sys.executable, "-m", "twine", "check", "--strict", *built.glob("scholarbase-*")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_each_file_is_there_once(artefacts: tuple[list[str], list[str]]) -> None:
     for names in artefacts:
         assert sorted(set(names)) == sorted(names)

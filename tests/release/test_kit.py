@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import shutil
 import subprocess
+import tomllib
+import zipfile
 from pathlib import Path
 
 import msgspec
@@ -13,6 +16,7 @@ import pytest
 
 from hatch_build import absolute
 from release.__main__ import write_catalogue
+from release.kit import manifest, recipe, write_bundle
 from scholarbase import __version__
 from scholarbase.settings import Settings
 from scholarbase.updates.catalogue import Catalogue
@@ -74,6 +78,40 @@ def test_systemd_accepts_the_unit(tmp_path: Path) -> None:
     path.write_text(unit.replace("/opt/scholarbase/bin/scholarbase", "/bin/true"))
     done = subprocess.run([program, "verify", path], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_bundle_has_a_manifest_of_the_published_schema(tmp_path: Path) -> None:
+    """The schema is that of the npm package @anthropic-ai/mcpb 2.1.2; its ``mcpb validate`` accepts the manifest, too."""
+    jsonschema = pytest.importorskip("jsonschema")
+    schema = json.loads((ROOT / "tests" / "data" / "mcpb-manifest-v0.3.schema.json").read_text("utf-8"))
+    path, again = tmp_path / "one.mcpb", tmp_path / "two.mcpb"
+    write_bundle(path, __version__)
+    write_bundle(again, __version__)
+    assert path.read_bytes() == again.read_bytes()
+    with zipfile.ZipFile(path) as bundle:
+        written = json.loads(bundle.read("manifest.json"))
+        assert written["server"]["entry_point"] in bundle.namelist()
+    jsonschema.validate(written, schema)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(manifest(__version__) | {"servers": {}}, schema)
+    assert len(written["tools"]) == 9
+    assert written["server"]["mcp_config"]["args"][-1] == "mcp"
+    assert run_cli("mcp", "--help").returncode == 0
+
+
+def test_the_conda_recipe_names_every_dependency() -> None:
+    """The keys that version 1 of the format requires, and the packages of pyproject.toml."""
+    sha256 = hashlib.sha256(b"an sdist").hexdigest()
+    written = yaml.safe_load(recipe(__version__, sha256))
+    assert written["schema_version"] == 1
+    assert written["context"]["version"] == __version__
+    assert {"package", "source", "build", "requirements", "tests", "about"} <= set(written)
+    assert written["source"]["sha256"] == sha256
+    assert written["build"]["python"]["entry_points"] == ["scholarbase = scholarbase.cli:main"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    named = {re.split(r"[ <>=!~]", one)[0] for one in written["requirements"]["run"]} - {"python"}
+    assert named == {re.split(r"[ \[<>=!~;]", one)[0] for one in project["dependencies"]}
+    assert all(re.fullmatch(r"[a-z0-9-]+( [<>=!~].*)?", one) for one in written["requirements"]["run"])
 
 
 @pytest.mark.slow
