@@ -81,7 +81,7 @@ def test_systemd_accepts_the_unit(tmp_path: Path) -> None:
 
 
 def test_the_bundle_has_a_manifest_of_the_published_schema(tmp_path: Path) -> None:
-    """The schema is that of the npm package @anthropic-ai/mcpb 2.1.2; its ``mcpb validate`` accepts the manifest, too."""
+    """The schema is that of the npm package @anthropic-ai/mcpb 2.1.2; ``mcpb validate`` accepts the manifest too."""
     jsonschema = pytest.importorskip("jsonschema")
     schema = json.loads((ROOT / "tests" / "data" / "mcpb-manifest-v0.3.schema.json").read_text("utf-8"))
     path, again = tmp_path / "one.mcpb", tmp_path / "two.mcpb"
