@@ -1,4 +1,4 @@
-"""Checking references: the confusion tables of docs/references.md.
+"""Checking references: the confusion tables of docs/measurements.md.
 
 - made: references written from the library's own papers in five styles; altered (another year, another author, words of
   the title exchanged); and invented, with titles put together from words of real ones;

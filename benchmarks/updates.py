@@ -1,4 +1,4 @@
-"""An update beside full builds, on real data. Run by hand; docs/updates.md has its figures.
+"""An update beside full builds, on real data. Run by hand; docs/measurements.md has its figures.
 
     python -m benchmarks.updates --data DATA --work FOLDER
 

@@ -26,7 +26,7 @@ class Ranked(NamedTuple):
 def rank_passages(texts: Sequence[str], query: str, k1: float = K1, b: float = B) -> list[Ranked]:
     """The passages that have a word of the query, best first; equal ones in their order.
 
-    Words are in lower case, neither stemmed nor are any left out (``docs/passages.md`` has the measurement).
+    Words are in lower case, neither stemmed nor are any left out (``docs/measurements.md`` has the figures).
 
     A word in half of the passages has the weight 0 in rank-bm25, and one in more of them a small share of the mean
     weight, which is below 0 where most words are in most passages, as in a paper of two. Here every word has a weight

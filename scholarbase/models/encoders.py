@@ -14,7 +14,7 @@ STATIC: Final = "static"
 """The kind of encoders with a vector for each token. Texts without known tokens have the vector zero."""
 _STATIC_TITLE_WEIGHT: Final = 4
 """A static encoder's vector is the mean of the tokens, of which an abstract has ten times as many as its title, but a
-question is more like a title. docs/ranking.md has the measurements."""
+question is more like a title. docs/measurements.md has the figures."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,7 +91,7 @@ class EncoderReranker:
 
     weight: Final = 0.4
     """The part of the order that is by cosine; the rest is that of the search. A small model alone orders worse than a
-    hybrid search, and both together better (docs/reranking.md)."""
+    hybrid search, and both together better (docs/measurements.md)."""
 
     def __init__(self, encoder: Encoder, stored: StoredVectors | None = None) -> None:
         self._encoder = encoder

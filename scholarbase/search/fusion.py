@@ -3,7 +3,7 @@
 Fusion of scores is the weighted sum of the legs' scores, each scaled to between 0 and 1: the convex combination of
 Bruch, Gai and Ingber, "An Analysis of Fusion Functions for Hybrid Retrieval", TOIS 2023,
 https://arxiv.org/abs/2210.11934. Ranks alone say nothing about how far the first result of BM25 is ahead of the others.
-docs/ranking.md has the measurements behind the constants.
+docs/measurements.md has the figures behind the constants.
 
 In reciprocal rank fusion a paper's score is the sum of ``weight / (k + rank)``, ranks counted from one, over the lists
 that contain it (Cormack, Clarke and Büttcher, "Reciprocal rank fusion outperforms Condorcet and individual rank

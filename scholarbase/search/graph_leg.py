@@ -3,7 +3,7 @@
 An answer may have none of a question's words, and be cited by half of the papers that have them. The leg is one step of
 a random walk with restart (Tong, Faloutsos and Pan, "Fast Random Walk with Restart and Its Applications", ICDM 2006,
 https://doi.org/10.1109/ICDM.2006.70) from the first results of the fused text legs, the *seeds*: of the weight of all
-seeds, the part that is linked with a paper, which for a seed includes its own. docs/ranking.md has the measurements
+seeds, the part that is linked with a paper, which for a seed includes its own. docs/measurements.md has the figures
 behind the constants.
 """
 

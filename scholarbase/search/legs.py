@@ -6,7 +6,7 @@ Feedback expands a query with terms of the first papers it finds, and searches a
 few words, and relevant papers may use others. Most of BM25's first papers are about the topic: terms that several of
 them share and few other papers have are added to the query with a small weight. This is the idea of Rocchio (1971) and
 of relevance models (Lavrenko and Croft, SIGIR 2001); the weights are tuned on one half of AutoScholarQuery
-(docs/vectors.md has the results on the other). The first :data:`KEPT` papers of the original query keep their ranks:
+(docs/measurements.md has the results on the other). The first :data:`KEPT` papers of the original query keep their ranks:
 added terms drift off the topic, and lower the rank of a single right result.
 """
 
@@ -247,7 +247,7 @@ class Legs:
 
         They are mostly about the topic, and closer to its other papers than a short question is. This is Rocchio's
         method (1971) with dense vectors: Li et al., "Pseudo Relevance Feedback with Deep Language Models and Dense
-        Retrievers", TOIS 2023, https://arxiv.org/abs/2108.11044. docs/ranking.md has the measurements.
+        Retrievers", TOIS 2023, https://arxiv.org/abs/2108.11044. docs/measurements.md has the figures.
         """
         nearest = self._search_dense(vector, CONSIDERED, plan)
         papers = list(self._vectors.dense_vectors(first_papers(near, nearest)).values())

@@ -1,4 +1,4 @@
-"""The preference of a search for recent or for cited papers. docs/ranking.md has the measurements behind the constants.
+"""The preference of a search for recent or for cited papers. docs/measurements.md has the figures behind the constants.
 
 A score is multiplied by ``1 / (1 + age / YEARS)``, the age in years at ``as_of`` or ``to``, else on the snapshot's
 newest day (:attr:`.Catalog.newest_day`); or by ``(1 + citations) ** CITED``, those known at ``as_of``, 0 if unknown. A

@@ -1,6 +1,6 @@
 """Profiles: named sets of settings that decide rankings.
 
-``default`` is what measured best (docs/ranking.md). ``scholarquest`` is the baseline of the ScholarQuest paper: BM25 of
+``default`` is what measured best (docs/measurements.md). ``scholarquest`` is the baseline of the ScholarQuest paper: BM25 of
 SQLite with the words of titles and abstracts counted alike, dense search without approximation, and reciprocal rank
 fusion with k = 60, without further stages.
 """

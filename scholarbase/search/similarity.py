@@ -27,7 +27,7 @@ NOT_COMPARABLE: Final = "{!r} has no similar papers: it has no dense vector and 
 
 
 PAPER_WEIGHT: Final = 10
-"""The weight of the paper as a seed of the graph, of which the paper nearest to it has 1 (docs/ranking.md)."""
+"""The weight of the paper as a seed of the graph, of which the paper nearest to it has 1 (docs/measurements.md)."""
 
 
 class _Leg(NamedTuple):

@@ -26,7 +26,7 @@ def sentences(text: str) -> list[str]:
     ("part", "bounds", "precision", "recall"), [("rules", 169, 0.97, 1.0), ("held", 57, 0.98, 0.98)]
 )
 def test_bounds_marked_by_hand(part: str, bounds: int, precision: float, recall: float) -> None:
-    """The figures of docs/passages.md."""
+    """The figures of docs/measurements.md."""
     found = right = marked = 0
     for name, _, text in MARKED:
         if name == part:

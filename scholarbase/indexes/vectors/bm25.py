@@ -40,7 +40,7 @@ from scholarbase.markup import searchable
 AVERAGE_LENGTH: Final = 109.0
 """Terms of an abstract and of a title counted twice, on average over 334,917 arXiv papers. A constant of the format:
 with a library's own average every weight would change with every update. Other values rank about as well
-(``docs/vectors.md``)."""
+(``docs/measurements.md``)."""
 
 DOCUMENT_STEP: Final = 2.0**-8
 
@@ -62,7 +62,7 @@ class Bm25Parameters:
     """The parameters of documents' and queries' vectors, as recorded in the manifest.
 
     ``average_length`` is in terms, without stop words. ``title_weight`` is how many times a title counts: 2 measured
-    best (``docs/vectors.md``).
+    best (``docs/measurements.md``).
 
     Raises:
         LibraryCorrupt: a value outside BM25's domain.
