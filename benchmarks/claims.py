@@ -1,7 +1,7 @@
 """How often the evidence for a claim is found, and labels are right: SciFact's claims with their evidence sentences.
 
-``python benchmarks/claims.py --data ../shared/data`` prints the figures of docs/measurements.md. The settings were chosen on
-the half ``choose`` (every other claim, from the first), and ``report`` is the other half.
+``python benchmarks/claims.py --data ../shared/data`` prints the figures of docs/measurements.md. The settings
+were chosen on the half ``choose`` (every other claim, from the first), and ``report`` is the other half.
 """
 
 from __future__ import annotations

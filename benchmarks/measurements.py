@@ -2,7 +2,7 @@
 
 The rows of `make bench` are in ``benchmarks/results/*.json``, those of `make torture` in ``torture/results/*.json``,
 and figures of other programs in ``benchmarks/results/*.toml``: a table with its command and the day on which it was
-recorded. Tables with ``shown = false`` are of variants that were not taken.
+recorded. Tables with ``shown = false`` are not on the page.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ All figures in one place, written by `python benchmarks/measurements.py` from re
 Each table has its command and the day it was recorded. Times were measured on two cores, mostly beside other work:
 compare them within a table only. R@20 is the share of the right papers among the first 20.
 
-`benchmarks/results/*.toml` also have {hidden} tables of variants that were tried and not taken (`shown = false`).
+`benchmarks/results/*.toml` have {hidden} more tables (`shown = false`), most of them of variants that were not taken.
 """
 SPEED: Final = """## Overhead over the engines
 

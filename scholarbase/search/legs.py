@@ -6,8 +6,8 @@ Feedback expands a query with terms of the first papers it finds, and searches a
 few words, and relevant papers may use others. Most of BM25's first papers are about the topic: terms that several of
 them share and few other papers have are added to the query with a small weight. This is the idea of Rocchio (1971) and
 of relevance models (Lavrenko and Croft, SIGIR 2001); the weights are tuned on one half of AutoScholarQuery
-(docs/measurements.md has the results on the other). The first :data:`KEPT` papers of the original query keep their ranks:
-added terms drift off the topic, and lower the rank of a single right result.
+(docs/measurements.md has the results on the other). The first :data:`KEPT` papers of the original query keep their
+ranks: added terms drift off the topic, and lower the rank of a single right result.
 """
 
 from __future__ import annotations

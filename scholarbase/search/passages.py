@@ -51,8 +51,8 @@ FIRST_DEPTH: Final = 100
 """The passages that a search by words or by meaning alone ranks for its first pages."""
 WORDS_WEIGHT: Final = 2.0
 """The weight of BM25 in the fusion, where dense vectors have 1. Sentences of full texts are found in the first five
-passages for 95% of 500 questions, with equal weights for 91% (`docs/measurements.md`); the sentences of 49 abstracts find
-passages of their papers as well with both."""
+passages for 95% of 500 questions, with equal weights for 91% (`docs/measurements.md`); the sentences of 49 abstracts
+find passages of their papers as well with both."""
 ENCODED_AT_ONCE: Final = 32
 """Passages that are encoded between checks of the time limit, where a chunking is not the library's own."""
 CACHED_CHARACTERS: Final = 8 << 20

@@ -2,8 +2,44 @@
 
 from __future__ import annotations
 
+import re
+from typing import Final
+
+import pytest
+
 from benchmarks.measurements import PAGE, RESULTS, page, read_all
+from tests.conftest import ROOT
+
+pytestmark = pytest.mark.whole
+
+MEASURED: Final = re.compile(
+    r"\bon (?:two|2) cores\b"
+    r"|\b\d[\d,]* papers (?:a|per) second\b"
+    r"|(?:R@\d+|nDCG@\d+)[^.|\n]{0,40}\b0\.\d{2,}"
+    r"|\b\d[\d,.]* (?:ms|milliseconds)\b"
+    r"|\b[Tt]akes? \d[\d.,]* (?:s|seconds|minutes|MB|GB)\b"
+)
+"""Figures that a program has measured."""
+PROMISED: Final = ("take at most 250 ms",)
+"""Promises of docs/reliability.md, which are limits."""
 
 
 def test_the_page_is_what_the_result_files_say() -> None:
     assert PAGE.read_text("utf-8") == page(read_all(RESULTS)), "run `python benchmarks/measurements.py`"
+
+
+def test_other_pages_have_no_measured_figures() -> None:
+    for path in sorted(ROOT.glob("docs/*.md")):
+        prose = re.sub(r"^ *```.*?^ *```", "", path.read_text("utf-8"), flags=re.S | re.M)
+        for promise in PROMISED:
+            prose = prose.replace(promise, "")
+        figures = [] if path == PAGE else MEASURED.findall(prose)
+        assert not figures, f"docs/{path.name}: put {figures} into a result file, and link to measurements.md"
+
+
+def test_the_costs_of_the_readme_are_measured() -> None:
+    text = (ROOT / "README.md").read_text("utf-8").partition("## What it costs")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| (\w.*) \|$", text, re.M)
+    assert len(rows) >= 5
+    written = PAGE.read_text("utf-8")
+    assert all(f"| {row} |" in written for row in rows)
