@@ -1,8 +1,8 @@
 """Profiles: named sets of settings that decide rankings.
 
 ``default`` is what measured best (docs/measurements.md). ``scholarquest`` is the baseline of the ScholarQuest paper:
-BM25 of SQLite with the words of titles and abstracts counted alike, dense search without approximation, and reciprocal rank
-fusion with k = 60, without further stages.
+BM25 of SQLite with the words of titles and abstracts counted alike, dense search without approximation, and reciprocal
+rank fusion with k = 60, without further stages.
 """
 
 from __future__ import annotations
