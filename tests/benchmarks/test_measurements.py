@@ -17,7 +17,7 @@ MEASURED: Final = re.compile(
     r"|\b\d[\d,]* papers (?:a|per) second\b"
     r"|(?:R@\d+|nDCG@\d+)[^.|\n]{0,40}\b0\.\d{2,}"
     r"|\b\d[\d,.]* (?:ms|milliseconds)\b"
-    r"|\b[Tt]akes? \d[\d.,]* (?:s|seconds|minutes|MB|GB)\b"
+    r"|\b[Tt]akes? \d[\d.,]* (?:MB|GB)\b"
 )
 """Figures that a program has measured."""
 PROMISED: Final = ("take at most 250 ms",)
