@@ -76,24 +76,20 @@ def records_of(results: Iterable[Result]) -> list[dict[str, Any]]:
 
 
 def machines(results: Sequence[Result]) -> str:
-    """One line for each machine and set of versions."""
-    lines: dict[str, list[str]] = {}
+    """One line for each kind of machine."""
+    lines: dict[str, set[str]] = {}
     for result in results:
         facts = result.machine
-        versions = ", ".join(f"{name} {version}" for name, version in facts["versions"].items() if version)
-        line = (
-            f"{facts['cores']} cores ({facts['cpu']}), {facts['memory_gb']:g} GB, {facts['system']}, "
-            f"Python {facts['python']}, {versions}"
-        )
-        lines.setdefault(line, []).append(f"{result.part} ({result.began})")
-    return "".join(f"- {line}: {', '.join(parts)}\n" for line, parts in lines.items())
+        line = f"{facts['cores']} cores ({facts['cpu']}), {facts['memory_gb']:g} GB, Python {facts['python']}"
+        lines.setdefault(line, set()).add(result.began)
+    return "".join(f"- {line}: {', '.join(sorted(days))}\n" for line, days in lines.items())
 
 
 def speed_table(rows: Sequence[dict[str, Any]]) -> str:
-    """The rows of `make bench`; a ratio that misses its target is bold."""
+    """The rows of `make bench` that have a target; a ratio that misses it is bold."""
     lines = []
-    for row in rows:
-        target = f" ({row['bound']} {row['target']:g})" if row["bound"] else ""
+    for row in (one for one in rows if one["bound"]):
+        target = f" ({row['bound']} {row['target']:g})"
         ratio = f"{number(row['ratio'])}{target}"
         here, floor = (f"{number(row[side])} {row['unit']}".strip() for side in ("here", "floor"))
         lines.append(
