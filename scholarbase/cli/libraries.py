@@ -108,6 +108,7 @@ def libraries(settings: Settings, as_json: bool) -> None:
     """List the libraries of the catalogue, SCHOLARBASE_CATALOGUE. Those with * are downloaded."""
     import msgspec
 
+    from scholarbase.responses.text import plain
     from scholarbase.updates.catalogue import read_catalogue
 
     entries = read_catalogue(settings)
@@ -119,8 +120,8 @@ def libraries(settings: Settings, as_json: bool) -> None:
     for entry in entries:
         mark = "*" if (settings.libraries_folder / entry.name).is_dir() else " "
         click.echo(
-            f"{mark} {entry.name}  {entry.description} {entry.papers:,} papers; {entry.packed_bytes / 1e6:,.1f} MB to "
-            f"download, {entry.bytes / 1e6:,.1f} MB on disk; {entry.licence}; snapshot {entry.snapshot}"
+            f"{mark} {entry.name}  {plain(entry.description)} {entry.papers:,} papers; {entry.packed_bytes / 1e6:,.1f} "
+            f"MB to download, {entry.bytes / 1e6:,.1f} MB on disk; {plain(entry.licence)}; snapshot {entry.snapshot}"
         )
 
 

@@ -26,6 +26,9 @@ PACKAGED: Final = Path(__file__).with_name("catalogue.json")
 """The default. ``make release`` writes it into the wheel."""
 
 
+Count = Annotated[int, msgspec.Meta(ge=0, lt=2**60)]
+
+
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """A library of the catalogue.
 
@@ -40,9 +43,9 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     name: Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9][a-z0-9-]{0,63}$")]
     description: str
     licence: str
-    papers: Annotated[int, msgspec.Meta(ge=0)]
-    bytes: Annotated[int, msgspec.Meta(ge=0)]
-    packed_bytes: Annotated[int, msgspec.Meta(ge=0)]
+    papers: Count
+    bytes: Count
+    packed_bytes: Count
     snapshot: Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{32}$")]
     url: str
     sha256: Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}$")]

@@ -202,9 +202,9 @@ class Fetcher:
                                 f"{address(url)} has {total:,} bytes, but {size:,} were listed: it has changed at the "
                                 "server. Start again in another folder."
                             )
-                        validator, size = tag, total
+                        validator, size = tag, size if total is None else total
                         started(validator)
-                    elif not is_same or total not in ({None, size} if is_part else {size}):
+                    elif not is_same or total not in {None, size}:
                         raise Replaced(
                             f"{address(url)} was replaced while it was read: run the same command again."
                         )
@@ -221,6 +221,10 @@ class Fetcher:
                         skip -= len(chunk) - len(rest)
                         if rest:
                             position += len(rest)
+                            if size is not None and position > size:
+                                raise SourceChanged(
+                                    f"{address(url)} sends more than its {size:,} bytes: use another server."
+                                )
                             yield rest
                 if size is None or position >= size:
                     return
@@ -340,9 +344,10 @@ def _origin(url: httpx.URL) -> tuple[str, str, int | None]:
 
 
 def _validator(response: httpx.Response) -> str:
-    """A strong ETag, else Last-Modified; a weak ETag does not identify bytes."""
+    """A strong ETag, else Last-Modified, if a request can send it; a weak ETag does not identify bytes."""
     etag = str(response.headers.get("ETag", ""))
-    return etag if etag.startswith('"') else str(response.headers.get("Last-Modified", ""))
+    validator = etag if etag.startswith('"') else str(response.headers.get("Last-Modified", ""))
+    return validator if validator.isascii() else ""
 
 
 def _total(response: httpx.Response) -> int | None:

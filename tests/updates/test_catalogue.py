@@ -23,7 +23,7 @@ def published(sample_library: Path, tmp_path_factory: pytest.TempPathFactory) ->
     folder = tmp_path_factory.mktemp("published")
     packed = pack(sample_library, folder / NAME)
     entry = {
-        **{"name": "sample", "description": "The sample.", "licence": "CC0 1.0", "papers": 2440},
+        **{"name": "sample", "description": "The\x1b[2J\nsample.", "licence": "CC0 1.0", "papers": 2440},
         **{"bytes": packed.bytes, "packed_bytes": packed.packed_bytes, "snapshot": packed.snapshot},
         **{"url": NAME, "sha256": packed.sha256},
     }
@@ -53,7 +53,8 @@ def test_a_library_is_downloaded_by_name_and_continues(
         assert not list(tmp_path.glob(".sample.tar*"))
         assert run_cli("get", "sample", **environment).returncode == 0
         assert server.requests.count(f"/{NAME}") == sent, "a library that is there is not downloaded again"
-        assert run_cli("libraries", **environment).stdout.startswith("* sample")
+        listed = run_cli("libraries", **environment)
+        assert listed.stdout.startswith("* sample  The [2J sample. 2,440")
     # Elsewhere, since the checkout has a folder of this name.
     done = run_cli(
         "title",
@@ -84,7 +85,12 @@ def test_a_catalogue_in_a_folder_names_files_beside_it(published: Path, tmp_path
 
 def test_what_is_not_a_catalogue_is_an_error(tmp_path: Path) -> None:
     wrong = tmp_path / "wrong.json"
-    for text in ("{", '{"libraries": [{"name": "../x"}]}', "[]"):
+    entry = {
+        **{"name": "x", "description": "", "licence": "", "papers": 10**400, "bytes": 1, "packed_bytes": 1},
+        **{"snapshot": "0" * 32, "url": "x", "sha256": "0" * 64},
+    }
+    listed = json.dumps({"libraries": [entry]})  # ended in a traceback
+    for text in ("{", '{"libraries": [{"name": "../x"}]}', "[]", listed):
         wrong.write_text(text)
         with pytest.raises(SourceError, match="is not a catalogue"):
             read_catalogue(load_settings(catalogue=str(wrong)))

@@ -33,7 +33,7 @@ class Reply:
     headers: dict[str, str] = field(default_factory=dict)
     ranges: bool = False
     length: int | None = None
-    """The length that the server claims, if it is not that of the body."""
+    """The length that the server claims, if it is not that of the body; -1: none, the body ends with the connection."""
 
 
 @dataclass
@@ -124,8 +124,12 @@ class Web:
                 status, extra["Content-Range"] = 206, f"bytes {begin}-{end}/{total}"
         elif reply.length is not None:
             extra["Content-Length"] = str(reply.length)
+        if reply.length == -1:
+            extra = {**reply.headers, "Connection": "close"}
+        else:
+            extra = {"Content-Length": str(len(body))} | extra
         handler.send_response(status)
-        for name, value in ({"Content-Length": str(len(body))} | extra).items():
+        for name, value in extra.items():
             handler.send_header(name, value)
         handler.end_headers()
         self._send(handler, body)

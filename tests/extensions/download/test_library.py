@@ -14,11 +14,13 @@ from typing import Any
 
 import pytest
 
-from scholarbase.errors import DownloadError, InvalidRequest, StorageError
+from scholarbase.errors import DownloadError, InvalidRequest, SourceChanged, StorageError
 from scholarbase.progress import SilentReporter
 from scholarbase.settings import load_settings
 from scholarbase.updates.catalogue import get
 from scholarbase.updates.packing import pack
+from scholarbase.updates.requests import Fetcher
+from scholarbase.updates.saving import fetch
 from scholarbase_download.library import download_library
 from tests.extensions.download.servers import QUICK, Reply, Request, Web, contents, run_killed
 
@@ -160,6 +162,26 @@ def test_a_file_that_changed_is_not_joined_with_the_old_one(host: Host, tmp_path
     sent = host.web.sent
     assert host.download(tmp_path).read_bytes() == host.body
     assert host.web.sent - sent < 60_200  # downloaded once
+
+
+def test_a_body_without_an_end_filled_the_disk(host: Host, tmp_path: Path) -> None:
+    host.body = BODY * 2
+    host.claimed = -1
+    with pytest.raises(SourceChanged, match="sends more than its 60,000 bytes"):
+        fetch(
+            Fetcher(QUICK),
+            host.url,
+            tmp_path / "file",
+            size=len(BODY),
+            check=lambda path: None,
+            progress=lambda received, position: None,
+        )
+
+
+def test_a_validator_that_no_request_can_send(host: Host, tmp_path: Path) -> None:
+    host.headers = {"ETag": '"\xe9"'}
+    host.web.stops = [30_000]
+    assert host.download(tmp_path).read_bytes() == BODY
 
 
 def test_only_one_download_writes_to_a_folder(host: Host, tmp_path: Path) -> None:
