@@ -16,6 +16,7 @@ from typing import Final
 from scholarbase.databases import open_for_reading, open_for_writing
 from scholarbase.deadlines import DEADLINE
 from scholarbase.errors import SessionsUnavailable, StorageError
+from scholarbase.files import DISK_FULL
 from scholarbase.sessions.storage import OWNERS_IN_KEYS, Connection
 
 FILE_NAME: Final = "sessions.sqlite"
@@ -194,7 +195,9 @@ class SqliteStorage:
         elif _code(error) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
             advice = "it is damaged, so replace it by a backup, or move it away with its -wal and -shm files"
         else:
-            kind, advice = StorageError, "free disk space, or set SCHOLARBASE_SESSIONS to another folder"
+            kind, advice = StorageError, "set SCHOLARBASE_SESSIONS to another folder"
+            if _code(error) == sqlite3.SQLITE_FULL or getattr(error, "errno", None) in DISK_FULL:
+                advice = f"free disk space, or {advice}"
         return kind(f"{self.path} cannot be read or written ({error}): {advice}.")
 
     def local_time(self, microseconds: int) -> int:
