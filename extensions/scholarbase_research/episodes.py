@@ -8,6 +8,7 @@ of other packages. An episode is a session of the library or its server, so that
 from __future__ import annotations
 
 import json
+import math
 import random
 import secrets
 from collections import defaultdict
@@ -27,6 +28,7 @@ from scholarbase.evaluation.formats import read_queries
 from scholarbase.evaluation.measures import evaluate, parse_measure
 from scholarbase.evaluation.requests import QUERY_DATE, last_date
 from scholarbase.evaluation.runs import run_manifest
+from scholarbase.models.checks import as_of_day
 from scholarbase.models.queries import Query
 from scholarbase.models.runs import Run
 from scholarbase.search.library import Library
@@ -36,7 +38,7 @@ from scholarbase.settings import load_settings
 from scholarbase.tools import Tools
 from scholarbase.trajectories.calls import RawCall, raw_call
 from scholarbase_research.agents.react import ANSWER_TOOL, answer_ids
-from scholarbase_research.evaluation.trajectories import Ranking, read_calls
+from scholarbase_research.evaluation.trajectories import RANKINGS, Ranking, read_calls
 
 WRITE_SECONDS: Final = 30.0
 ANSWERED: Final = "The answer is recorded."
@@ -61,6 +63,16 @@ class Rules:
     calls: int | None = 20
     tokens: int | None = None
     as_of: str | None = None
+
+    def __post_init__(self) -> None:
+        """Check the rules. Raises InvalidRequest."""
+        parse_measure(self.measure)
+        if self.ranking not in RANKINGS:
+            raise InvalidRequest(f"There is no ranking {self.ranking!r}: use one of {', '.join(RANKINGS)}.")
+        if not math.isfinite(self.cost):
+            raise InvalidRequest(f"The cost of a call is {self.cost}: give a finite number.")
+        if self.as_of not in (None, QUERY_DATE):
+            as_of_day(self.as_of)
 
 
 @dataclass
@@ -135,7 +147,6 @@ class Episodes:
     ) -> None:
         self.rules = rules or Rules()
         self._limits = Limits(calls=self.rules.calls, tokens=self.rules.tokens)
-        parse_measure(self.rules.measure)
         settings = load_settings()
         is_url = str(location).startswith(("http://", "https://"))
         query_set = read_queries(Path(queries))

@@ -12,6 +12,7 @@ import asyncio
 import inspect
 from collections.abc import Callable, Iterator
 from functools import cache, partial
+from pathlib import Path
 from typing import Annotated, Any
 
 import verifiers.v1 as vf
@@ -173,7 +174,16 @@ class PapersTaskset(vf.Taskset[PapersTask, PapersConfig]):
 
 
 def _settings(config: PapersConfig) -> PapersSettings:
-    return PapersSettings(**{name: getattr(config, name) for name in PapersSettings.model_fields})
+    settings = {name: getattr(config, name) for name in PapersSettings.model_fields}
+    # Verifiers runs the tools in a process with another working directory. A library may have a name instead.
+    for name in ("library", "queries", "sessions"):
+        if (
+            settings[name]
+            and "://" not in settings[name]
+            and (name != "library" or Path(settings[name]).exists())
+        ):
+            settings[name] = str(Path(settings[name]).absolute())
+    return PapersSettings(**settings)
 
 
 def load_environment(library: str, queries: str, **settings: Any) -> vf.Env:

@@ -64,11 +64,15 @@ def __getattr__(name: str) -> Any:
 @click.option("--tokens", type=int, help="The most tokens of all responses.")
 @click.option("--as-of", help="A date, or query for the date of each query.")
 @click.option("--host", default="127.0.0.1", show_default=True)
-@click.option("--port", default=8000, show_default=True)
+@click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True)
 def main(host: str, port: int, **arguments: Any) -> None:
     """Serve the environment of a LIBRARY, a folder or the URL of a server, with the tasks of QUERIES."""
     os.environ[ARGUMENTS] = json.dumps(arguments)
-    uvicorn.run(application(), host=host, port=port)
+    try:
+        app = application()
+    except Exception as error:  # of the arguments, in a sentence
+        raise click.ClickException(str(error)) from error
+    uvicorn.run(app, host=host, port=port)
 
 
 if __name__ == "__main__":

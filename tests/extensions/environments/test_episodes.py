@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -65,6 +66,15 @@ def test_a_second_call_without_budget_ends_the_episode(server: str) -> None:
         assert episode.reward == -0.25
         with pytest.raises(InvalidRequest, match="has ended"):
             episode.call("search_papers", {"q": "QCD"})
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [{"measure": "no"}, {"ranking": "no"}, {"as_of": "no"}, {"as_of": "1993"}, {"cost": float("nan")}],
+)
+def test_a_wrong_rule_is_an_error_before_the_first_episode(rule: dict[str, Any]) -> None:
+    with pytest.raises(InvalidRequest):
+        Rules(**rule)
 
 
 def test_a_date_of_each_query_holds_for_its_episode(sample_library: Path, tmp_path: Path) -> None:

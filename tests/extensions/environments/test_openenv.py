@@ -41,3 +41,12 @@ def test_rewards_are_those_of_an_evaluation(sample_library: Path, tmp_path: Path
     rewards = {row["task"]: row["reward"] for row in rows}
     assert rewards == {task: measured[task] - COSTS for task in rewards}
     assert len(set(rewards.values())) > 1
+    server = Path(interpreter(script)).with_name("server")
+    done = subprocess.run(
+        [server, sample_library, QUERIES, "--calls", "0"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.stderr.startswith("Error: The limit of calls is 0")
