@@ -60,6 +60,7 @@ SHA = "649def34f8be52c8b66281af98ae884c09aef38b"
         # Semantic Scholar
         (f"https://www.semanticscholar.org/reader/{SHA}", f"sha:{SHA}"),
         ("CorpusId 13756489", "CorpusId:13756489"),
+        ("CorpusId:999999999999999999", "CorpusId:999999999999999999"),
         ("CorpusId:13756489", "CorpusId:13756489"),
         ("CorpusID:013756489", "CorpusId:13756489"),
         ("corpusid: 13756489", "CorpusId:13756489"),
@@ -251,6 +252,7 @@ def test_fields_of_ids(scheme: str, value: object, ids: list[str]) -> None:
         ("13756489", "CorpusId:13756489, PMID:13756489 or MAG:13756489"),
         ("٢٣٠٩.٠٦١٨٠", "not a valid paper id"),
         ("CorpusId:١٢٣", "positive whole number"),
+        ("CorpusId:1000000000000000000", "positive whole number"),
         ("CorpusId:0", "positive whole number"),
         ("CorpusId:-5", "positive whole number"),
         ("CorpusId:1234567890123456789", "positive whole number"),

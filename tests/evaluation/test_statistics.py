@@ -73,6 +73,14 @@ def test_equal_runs_do_not_differ() -> None:
     assert paired_test([0.5, 0.2, 0.9], [0.5, 0.2, 0.9]) == (0.0, 0.0, 0.0, 1.0, "exact", 3)
 
 
+@pytest.mark.parametrize(("resamples", "test"), [(8, "exact"), (7, "random")])
+def test_sign_flips_are_all_counted_if_they_are_no_more_than_the_samples(resamples: int, test: str) -> None:
+    tested = paired_test([0.0, 0.0, 0.0], [1.0, 1.0, 1.0], resamples=resamples)
+    assert tested.test == test
+    if test == "exact":
+        assert tested.p == 0.25  # two of eight: all positive, all negative
+
+
 def test_one_query_proves_nothing() -> None:
     assert paired_test([0.0], [1.0]) == (1.0, 1.0, 1.0, 1.0, "exact", 1)
 
