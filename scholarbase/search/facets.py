@@ -12,6 +12,7 @@ from scholarbase.indexes.facets import COUNTING, Counts
 from scholarbase.models.facet_requests import FacetsParameters
 from scholarbase.models.limits import Counted, TotalRelation
 from scholarbase.models.responses import Facet, FacetsResponse, FacetValue
+from scholarbase.search.browsing import ALL
 from scholarbase.search.cache import Cache
 from scholarbase.search.legs import MAX_CACHED_IDS
 from scholarbase.search.lookup import Lookup
@@ -42,7 +43,7 @@ class Facets(Part):
         counted: Counted = "filters"
         relation: TotalRelation = "eq"
         stages().append(("filters", start, perf_counter()))
-        if request.q is None:
+        if request.q is None or request.q.strip() == ALL:
             count = partial(self._catalog.count_values, filters)
             is_cached = len(filters.within or ()) + len(filters.exclude) <= MAX_CACHED_IDS
             counts = self._timed(lambda: self._counts.get(filters, count) if is_cached else count())

@@ -93,6 +93,7 @@ from scholarbase.models.source import Source
 from scholarbase.models.sql import SqlBody
 from scholarbase.rerankers import Reranker
 from scholarbase.search.authors import Authors
+from scholarbase.search.browsing import ALL, Browsing
 from scholarbase.search.checking import References
 from scholarbase.search.documents import Texts
 from scholarbase.search.facets import Facets
@@ -154,6 +155,7 @@ class Library(Source):
         self.similarity: Final = Similarity(opened, lookup)
         self.author_index: Final = Authors(opened, lookup)
         self.counts: Final = Facets(opened, lookup, self._planner, self._ranker)
+        self._browsing = Browsing(opened, lookup)
         self.bibliography: Final = References(opened, lookup, self._planner, self._ranker)
         self.texts: Final = Texts(opened, lookup)
         self.passage_index: Final = Passages(opened, lookup, self.texts)
@@ -251,10 +253,14 @@ class Library(Source):
             check_request(request, SearchRequest)
         if self._closed:
             self._check_open()  # raises
+        run = self._browsing.all if request.q.strip() == ALL else self._searched
         if request.timeout is None:
-            return self._respond(*self._plan(request))
+            return run(request)
         with time_limit(request.timeout):
-            return self._respond(*self._plan(request))
+            return run(request)
+
+    def _searched(self, request: SearchRequest) -> SearchResponse:
+        return self._respond(*self._plan(request))
 
     def _run_batch(self, request: SearchBatchBody) -> SearchBatchResponse:
         results = [finished(partial(self.run, search), "search", search.q) for search in request.searches]

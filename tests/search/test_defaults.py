@@ -75,7 +75,7 @@ def test_nonsense_finds_nothing(library: Library, way: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("way", [*WAYS, {"mode": "dense", "min_similarity": -1}])
-@pytest.mark.parametrize("q", ["!!!!", "...", "-----", "%", '"', "*", "« »", "😀", "¿?", "\u0301"])
+@pytest.mark.parametrize("q", ["!!!!", "...", "-----", "%", '"', "« »", "😀", "¿?", "\u0301"])
 def test_a_query_without_a_letter_or_digit_found_a_thousand_papers(
     library: Library, q: str, way: dict[str, Any]
 ) -> None:

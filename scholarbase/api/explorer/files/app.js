@@ -1,6 +1,6 @@
 // The views of the explorer, by the part of the address behind #.
 
-import { h, notice, pin, pinned, replace } from "./dom.js";
+import { explain, h, pin, pinned, replace } from "./dom.js";
 import { FILTERS, open as openSearch, PARAMETERS, SORTS } from "./search.js";
 
 const VIEWS = {
@@ -10,10 +10,12 @@ const VIEWS = {
   author: () => import("./author.js"),
   sessions: () => import("./sessions.js"),
   session: () => import("./sessions.js").then((module) => ({ open: module.openOne })),
+  references: () => import("./references.js"),
   library: () => import("./library.js"),
 };
 
-// What each view reads from its address, besides `snapshot`.
+// What each view reads from its address, besides what all of them read.
+const ALL = ["snapshot", "explain"];
 const READ = {
   search: PARAMETERS,
   compare: ["q", ...FILTERS, ...["a", "b"].flatMap((side) => ["mode", "engine", "snapshot"].map((one) => `${side}_${one}`))],
@@ -21,6 +23,7 @@ const READ = {
   author: ["name", "id"],
   sessions: ["offset"],
   session: ["name", "call"],
+  references: [],
   library: [],
 };
 const LONGEST = 300; // characters of ignored parameters that are shown
@@ -30,9 +33,14 @@ let current = { name: null, update: null };
 
 async function route(event) {
   const [name, found] = (event?.detail || location.hash).replace(/^#\/?/, "").split(/\?(.*)/s);
-  const view = name || "search";
   const params = new URLSearchParams(found ?? "");
+  let view = name || "search";
+  if (!Object.hasOwn(VIEWS, view)) { // #/hep-th/9301068 is the paper with this id
+    params.set("id", decoded(view));
+    view = "paper";
+  }
   pin(params.get("snapshot"));
+  explain(params.has("explain"));
   showPinned(view, params);
   showIgnored(view, params);
   if (current.name === view && current.update) {
@@ -47,16 +55,20 @@ async function route(event) {
   }
   const isFirst = current.name === null;
   current = { name: view, update: null };
-  if (!Object.hasOwn(VIEWS, view)) {
-    replace(main, h("h1", null, "Not found"), notice(`There is no view ${view}.`, "error"));
-    return;
-  }
   const { open } = await VIEWS[view]();
   if (current.name !== view) return;
   document.title = "ScholarBase";
   current.update = open(main, params)?.update ?? null;
   if (!isFirst) main.focus({ preventScroll: true });
   window.scrollTo(0, 0);
+}
+
+function decoded(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
 }
 
 function showPinned(view, params) {
@@ -69,7 +81,7 @@ function showPinned(view, params) {
 
 // Names the parameters of the address that the view does not know, and an order that it does not have.
 function showIgnored(view, params) {
-  const known = Object.hasOwn(READ, view) ? [...READ[view], "snapshot"] : [...params.keys()];
+  const known = [...READ[view], ...ALL];
   const ignored = [...params].filter(([name, value]) => !known.includes(name)
     || (name === "sort" && value && !SORTS.some(([sort]) => sort === value)));
   const text = ignored.map(([name, value]) => `${name}=${value}`).join(", ");

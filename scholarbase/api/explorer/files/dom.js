@@ -46,9 +46,15 @@ export function pin(snapshot) {
   pinned = snapshot || null;
 }
 
+// Whether the page shows how results were found: modes and engines, and what each leg adds. Links keep it.
+export let explaining = false;
+export function explain(on) {
+  explaining = on;
+}
+
 // A view's address: #/paper?id=...
 export function link(view, values = {}) {
-  const text = query({ ...values, snapshot: "snapshot" in values ? values.snapshot : pinned });
+  const text = query({ ...values, snapshot: "snapshot" in values ? values.snapshot : pinned, explain: explaining && "1" });
   return `#/${view}${text ? "?" + text : ""}`;
 }
 
@@ -120,7 +126,7 @@ export function download(name, type, text) {
   setTimeout(() => URL.revokeObjectURL(address), 10000);
 }
 
-// Copies a text, also where the page has no permission for the clipboard: it is then selected.
+// Copies the text of an area, also where the page has no permission for the clipboard: it is then selected.
 export async function copy(area) {
   try {
     await navigator.clipboard.writeText(area.value);
@@ -132,4 +138,25 @@ export async function copy(area) {
     say("Selected: copy it with the keyboard.");
     return false;
   }
+}
+
+// A button that copies a text, which is shown below it where the clipboard cannot be written.
+export function copyButton(label, text) {
+  const button = h("button", { type: "button", class: "plain", onclick: async () => {
+    const area = h("textarea", { readonly: true, rows: 8, "aria-label": label });
+    try {
+      area.value = await text();
+    } catch (error) {
+      say(error.message);
+      button.textContent = error.message;
+      return;
+    }
+    button.parentElement.parentElement.querySelector(":scope > textarea")?.remove();
+    button.parentElement.after(area);
+    if (!await copy(area)) return;
+    area.remove();
+    button.textContent = "Copied";
+    setTimeout(() => { button.textContent = label; }, 2000);
+  } }, label);
+  return button;
 }

@@ -1,10 +1,10 @@
 // A paper: its abstract, ids and links, citations and references, its surroundings, and similar papers.
 
 import { get, paperPath, text } from "./api.js";
-import { choice, copy, h, link, notice, number, plural, replace, say } from "./dom.js";
+import { add, choice, copyButton, explaining, h, link, notice, number, replace, say } from "./dom.js";
 import { drawn } from "./formulas.js";
 import { drawGraph } from "./graph.js";
-import { facts, legs, line, paperLink, status, title } from "./papers.js";
+import { citationKey, facts, legs, line, paperLink, status, title } from "./papers.js";
 
 const PAGE = 10;
 const SORTS = [["-citation_count", "most cited first"], ["citation_count", "least cited first"], ["-date", "newest first"],
@@ -28,14 +28,17 @@ export function open(main, params) {
       return;
     }
     document.title = `${paper.title} - ScholarBase`;
-    replace(main, head(paper), ids(paper), bibtex(paper), fullText(paper), paged(`${paperPath(paper.id)}/citations`, "Cited by"),
-      paged(`${paperPath(paper.id)}/references`, "References"), surroundings(paper), similar(paper));
+    replace(main, h("div", { class: "paper" }, h("div", { class: "body" }, head(paper), fullText(paper)), ids(paper)),
+      surroundings(paper), h("div", { class: "lists" }, paged(`${paperPath(paper.id)}/citations`, "Cited by"),
+        paged(`${paperPath(paper.id)}/references`, "References")), similar(paper));
     say(paper.title ?? paper.id);
   }
 
   update(params);
   return { update };
 }
+
+const KINDS = { retraction: "Retracted", correction: "Corrected", expression_of_concern: "Expression of concern", reinstatement: "Reinstated" };
 
 function head(paper) {
   return [
@@ -44,7 +47,9 @@ function head(paper) {
       { href: link("author", { name: one.name, id: one.author_id }) }, one.name)])),
     h("p", { class: "meta" }, facts(paper)),
     paper.comment && h("p", { class: "meta" }, paper.comment),
-    h("h2", null, "Abstract"),
+    (paper.notices ?? []).map((one) => h("p", { class: "notice error" }, [[KINDS[one.kind], one.date && `on ${one.date}`].filter(Boolean).join(" "),
+      one.reasons.join("; "), one.source].filter(Boolean).join(". "))),
+    h("h2", { class: "hidden" }, "Abstract"),
     h("p", { class: "text" }, drawn(paper.as_written?.abstract) ?? paper.abstract ?? "The library has no abstract of this paper."),
     paper.tldr && h("p", { class: "text" }, h("strong", null, "In short: "), paper.tldr),
   ];
@@ -61,30 +66,29 @@ function pages(paper) {
   return found;
 }
 
+// What leads out of the library: links, the citation, ids.
 function ids(paper) {
   const rows = [["Id", paper.id], ...Object.entries(paper.external_ids), ["Published", paper.publication_date],
     ["Types", paper.publication_types.join(", ")], ["Fields", paper.fields_of_study.join(", ")],
     ["Cited worldwide", paper.citation_count], ["References worldwide", paper.reference_count]];
-  return [
+  const cite = h("p", { class: "row" });
+  const area = h("textarea", { readonly: true, rows: 9, spellcheck: "false", "aria-label": "BibTeX" });
+  const key = h("span", { class: "dim" }, citationKey(paper));
+  const entry = text(paperPath(paper.id), { format: "bibtex" }).then((found) => {
+    area.value = found;
+    if (!key.childElementCount) replace(key, h("code", { class: "key", title: "Citation key" }, /^@\w+\{([^,]*)/.exec(found)?.[1] ?? ""));
+    return found;
+  });
+  entry.catch((error) => { area.value = error.message; });
+  add(cite, copyButton("Copy BibTeX", () => entry), key);
+  return h("aside", { class: "facts-of-paper", "aria-label": "Links and ids" },
     h("p", { class: "row" }, pages(paper).map(([name, href]) =>
       h("a", { href, rel: "noopener noreferrer", target: "_blank" }, name))),
+    h("div", null, cite), h("details", null, h("summary", null, "BibTeX"), area),
     h("details", null, h("summary", null, "Ids and numbers"), h("table", null, h("tbody", null,
       rows.filter(([, value]) => value !== null && value !== "").map(([name, value]) =>
         h("tr", null, h("th", { scope: "row" }, name),
-          h("td", null, typeof value === "number" ? number(value) : value)))))),
-  ];
-}
-
-function bibtex(paper) {
-  const area = h("textarea", { readonly: true, rows: 10, spellcheck: "false", "aria-label": "BibTeX" });
-  const details = h("details", null, h("summary", null, "BibTeX"), area,
-    h("p", null, h("button", { type: "button", onclick: () => copy(area) }, "Copy")));
-  details.addEventListener("toggle", async () => {
-    if (details.open && !area.value) {
-      area.value = await text(paperPath(paper.id), { format: "bibtex" }).catch((error) => error.message);
-    }
-  });
-  return details;
+          h("td", null, typeof value === "number" ? number(value) : value)))))));
 }
 
 // A list of papers, or of citations with theirs, page by page in a chosen order.
@@ -144,15 +148,34 @@ function surroundings(paper) {
   return details;
 }
 
+// Whether a paper is nearer than most papers are to each other, or is linked with the paper by citations.
+const isSimilar = (hit, floor) => (hit.explain ?? []).some((leg) => leg.leg !== "dense" || leg.score >= floor);
+
+// The similar papers, page by page, up to the library's floor of similarity.
 function similar(paper) {
-  const list = h("div", { class: "results" }, "Loading.");
-  get(`${paperPath(paper.id)}/similar`, { limit: PAGE, explain: true, fields: LISTED }).then(({ results, warnings }) => {
-    const best = Math.max(0, ...results.flatMap((hit) => hit.explain ?? []).map((leg) => leg.share));
-    replace(list, (warnings ?? []).map((one) => notice(one)), results.length
-      ? h("ol", null, results.map((hit) => h("li", { class: "result" }, h("article", null,
+  const list = h("ol");
+  const place = h("div", { class: "results", "aria-busy": "true" });
+  let offset = 0;
+  async function load() {
+    try {
+      const [page, { manifest }] = await Promise.all([get(`${paperPath(paper.id)}/similar`, { limit: PAGE, offset, explain: true, fields: LISTED }),
+        get("v1/snapshot")]);
+      const random = manifest.vectors?.random_similarity;
+      const results = page.results.filter((hit) => isSimilar(hit, random?.p75 ?? random?.p95 ?? -1));
+      const best = Math.max(0, ...results.flatMap((hit) => hit.explain ?? []).map((leg) => leg.share));
+      add(list, results.map((hit) => h("li", { class: "result" }, h("article", null,
         h("h3", null, paperLink(hit.paper), status(hit.paper)),
-        h("p", { class: "meta" }, line(hit.paper)), legs(hit.explain, best)))))
-      : h("p", { class: "dim" }, "None."));
-  }).catch((error) => replace(list, notice(error.message, "error")));
-  return h("section", { "aria-label": "Similar papers" }, h("h2", null, "Similar papers"), list);
+        h("p", { class: "meta" }, line(hit.paper)), explaining && legs(hit.explain, best)))));
+      const isLast = page.next_offset === null || results.length < page.results.length;
+      offset = page.next_offset;
+      replace(place, (page.warnings ?? []).map((one) => notice(one)), list, isLast
+        ? h("p", { class: "dim" }, list.childElementCount ? "The other papers are no more similar than any two." : "None.")
+        : h("p", null, h("button", { type: "button", onclick: load }, "More similar papers")));
+    } catch (error) {
+      replace(place, notice(error.message, "error"));
+    }
+    place.removeAttribute("aria-busy");
+  }
+  load();
+  return h("section", { "aria-label": "Similar papers" }, h("h2", null, "Similar papers"), place);
 }

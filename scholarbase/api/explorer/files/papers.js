@@ -1,10 +1,11 @@
 // Parts that show papers: a line of facts, legs as bars, years as a histogram.
 
-import { h, highlighted, link, number, pinned, plural, replace, svg } from "./dom.js";
+import { paperPath, text } from "./api.js";
+import { copyButton, explaining, h, highlighted, link, number, pinned, plural, svg } from "./dom.js";
 import { drawn } from "./formulas.js";
 
-const SHOWN = 220; // characters of an abstract that are shown at first
-export const FIELDS = "title,abstract,authors,year,venue,status,notices,categories,citation_count,as_written";
+const SHORT = 300; // characters of an abstract that is shown whole
+export const FIELDS = "title,abstract,authors,year,venue,status,notices,categories,citation_count,as_written,external_ids";
 
 export function authors(paper, most = 6) {
   const names = (paper.authors ?? []).map((one) => one.name);
@@ -60,25 +61,33 @@ export function legs(explain, best) {
     linked("cited by", leg.cited_by), linked("cites", leg.cites))));
 }
 
+// The key of an entry in a bibliography that the library was built from.
+export const citationKey = (paper) => paper.external_ids?.Key && h("code", { class: "key", title: "Citation key" }, paper.external_ids.Key);
+
+export const copyBibtex = (paper) => copyButton("Copy BibTeX", () => text(paperPath(paper.id), { format: "bibtex" }));
+
 export function result(hit, best) {
   const { paper, explain } = hit;
   const terms = [...new Set((explain ?? []).flatMap((leg) => leg.terms ?? []))];
+  const whole = paper.abstract && h("p", { class: "abstract" }, drawn(paper.as_written?.abstract, terms)
+    ?? highlighted(paper.abstract, terms));
   return h("li", { class: "result" }, h("article", null,
     h("h3", null, paperLink(paper, terms), status(paper)),
-    h("p", { class: "meta" }, authors(paper)),
-    h("p", { class: "meta" }, facts(paper)),
-    paper.abstract && abstract(paper.abstract, paper.as_written?.abstract, terms),
-    legs(explain, best)));
+    h("p", { class: "meta" }, line(paper)),
+    whole,
+    explaining && legs(explain, best),
+    h("p", { class: "actions" }, whole && paper.abstract.length > SHORT && more(whole), copyBibtex(paper), citationKey(paper))));
 }
 
-// The beginning of an abstract, and the whole of it once it is opened.
-function abstract(text, written, terms) {
-  const whole = h("p");
-  const begin = text.length > SHOWN ? `${text.slice(0, SHOWN)}\u2026` : text;
-  return h("details", { class: "abstract", ontoggle: () => {
-    if (!whole.textContent) replace(whole, drawn(written, terms) ?? highlighted(text, terms));
-  } }, h("summary", null, h("span", { class: "begin" }, highlighted(begin, terms)),
-    h("span", { class: "less" }, "Less")), whole);
+// Shows the first lines of an abstract, and with the button all of it.
+function more(whole) {
+  whole.classList.add("clamped");
+  const button = h("button", { type: "button", class: "plain", "aria-expanded": "false", onclick: () => {
+    const isShort = whole.classList.toggle("clamped");
+    button.setAttribute("aria-expanded", String(!isShort));
+    button.textContent = isShort ? "Whole abstract" : "Less";
+  } }, "Whole abstract");
+  return button;
 }
 
 // A histogram of years. Bars can be clicked; the fields for years do the same from the keyboard.

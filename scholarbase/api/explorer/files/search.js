@@ -1,7 +1,7 @@
 // The search view: one box, filters with counts, results with their legs.
 
 import { get, postForText, text } from "./api.js";
-import { choice, field, go, h, link, notice, number, pinned, plural, replace, say } from "./dom.js";
+import { choice, explain, explaining, field, go, h, link, notice, number, pinned, plural, replace, say } from "./dom.js";
 import { FIELDS, histogram, result } from "./papers.js";
 
 export const MODES = [["", "best mode"], ["hybrid", "words and meaning"], ["sparse", "words"], ["dense", "meaning"]];
@@ -14,11 +14,14 @@ const LISTS = ["category", "venue", "type", "author", "exclude"];
 const SINGLE = ["q", "mode", "engine", "syntax", "negation", "from", "to", "min_citations", "status", "as_of", "sort",
   "offset"];
 export const FILTERS = ["syntax", "negation", "from", "to", "min_citations", "status", "as_of", ...LISTS];
+const OF_QUERIES = ["mode", "engine", "syntax", "negation"]; // without effect where there is no question
+const OF_PAPERS = FILTERS.filter((name) => !OF_QUERIES.includes(name));
 const OF_FACETS = ["q", "mode", "engine", ...FILTERS];
 export const PARAMETERS = [...SINGLE, ...LISTS];
 const PAGE = 10;
-const EXAMPLES = ["How is two-dimensional QCD related to string theory?", "machine translation",
-  '"black hole" AND entropy', "graph neural networks"];
+const ALL = "*"; // the question that every paper matches, in the order of dates or citations
+const VALUES = 8; // categories and venues that are counted
+const LONGEST_EXAMPLE = 70; // characters of a title
 
 // The parameters of a view's address as those of the API.
 export function parametersOf(params) {
@@ -26,18 +29,21 @@ export function parametersOf(params) {
   for (const name of SINGLE) if (params.get(name)) values[name] = params.get(name);
   for (const name of LISTS) if (params.getAll(name).length) values[name] = params.getAll(name);
   if (!SORTS.some(([sort]) => sort === values.sort)) delete values.sort;
+  if (values.q === ALL) delete values.q;
   return values;
 }
 
-// The same for the API, which has no other order: the first results are sorted here.
+// The same for the API. Without a question it lists all papers; with one it has no other order than the best first, so the
+// first results are sorted here.
 function sentOf({ sort, offset, ...values }) {
-  if (sort) return { ...values, limit: SORTED };
-  return offset ? { ...values, offset, limit: PAGE } : { ...values, limit: PAGE };
+  const page = offset ? { offset, limit: PAGE } : { limit: PAGE };
+  if (!values.q) return { q: ALL, ...sort === "-citation_count" && { prefer: "cited" }, ...only(values, OF_PAPERS), ...page };
+  return sort ? { ...values, limit: SORTED } : { ...values, ...page };
 }
 
 // The API checks the offset of a search, but pages in another order are cut here.
-function problemOf({ sort, offset = "0" }) {
-  return sort && !/^\d+$/.test(offset)
+function problemOf({ q, sort, offset = "0" }) {
+  return q && sort && !/^\d+$/.test(offset)
     ? Promise.reject(new Error(`offset is '${offset}': it must be a whole number of 0 or more.`)) : null;
 }
 
@@ -61,30 +67,35 @@ export const filtersOf = (params) => only(parametersOf(params), FILTERS);
 export function open(main, params) {
   let values = parametersOf(params);
   let running = new AbortController();
+  let examples = []; // titles of papers that are shown
 
-  const box = field("Search for", "q", values.q, { type: "search", autocomplete: "off", maxlength: 10000,
-    placeholder: "A question, words, a title or an id", autofocus: true });
-  const options = h("div", { class: "row", onchange: submit }, choice("Mode", "mode", MODES), choice("Engine", "engine", ENGINES),
-    choice("Read as", "syntax", SYNTAXES), choice("Order", "sort", SORTS));
+  const box = h("input", { name: "q", type: "search", autocomplete: "off", maxlength: 10000, autofocus: true,
+    "aria-label": "Search for", placeholder: "A question, words, a title or an id" });
+  const details = h("input", { type: "checkbox", name: "explain", role: "switch" });
+  const [mode, engine, syntax] = [choice("Find by", "mode", MODES), choice("Engine", "engine", ENGINES),
+    choice("Read as", "syntax", SYNTAXES)];
+  const sort = choice("Order", "sort", SORTS);
   const form = h("form", { class: "search", role: "search", onsubmit: submit },
-    h("div", { class: "row" }, box, h("button", { class: "primary" }, "Search")), options);
-  const facets = h("div");
-  const filters = h("form", { class: "filters", "aria-label": "Filters", onsubmit: submit, onchange: submit },
+    h("div", { class: "box" }, box, h("button", { class: "primary" }, "Search")),
+    h("div", { class: "options", onchange: submit }, sort, mode, engine, syntax,
+      h("label", { class: "switch" }, details, "How results were found")));
+  const facets = h("div", { class: "facets" });
+  const filters = h("form", { class: "filters", "aria-label": "Filters", onsubmit: submit, onchange: submit }, facets,
     h("div", { class: "row" }, field("From", "from", "", { placeholder: "1993", size: 8 }),
       field("To", "to", "", { placeholder: "2003-06", size: 8 })),
-    field("Cited at least", "min_citations", "", { inputmode: "numeric", size: 8 }),
-    field("Type", "type", "", { placeholder: "Review or -Review" }),
     field("Author", "author", "", { placeholder: "a name or an id" }),
+    h("div", { class: "row" }, field("Cited at least", "min_citations", "", { inputmode: "numeric", size: 8 }),
+      choice("Status", "status", [["", "any"], "active", "withdrawn", "retracted"])),
+    field("Type", "type", "", { placeholder: "Review or -Review" }),
     field("Not about", "exclude", "", { placeholder: "a phrase" }),
-    choice("Status", "status", [["", "any"], "active", "withdrawn", "retracted"]),
     field("As of", "as_of", "", { placeholder: "2003-06", size: 8 }),
-    h("button", null, "Apply"), facets);
+    h("button", null, "Apply"));
   const wide = matchMedia("(min-width: 800px)");
   const aside = h("details", { class: "aside", open: wide.matches }, h("summary", null, "Filters"), filters);
   wide.onchange = () => { aside.open = wide.matches; };
   const summary = h("div", { class: "summary" });
   const list = h("div", { class: "results" });
-  replace(main, h("h1", null, "Search"), form, h("div", { class: "columns" }, aside,
+  replace(main, h("h1", { class: "hidden" }, "Search"), form, h("div", { class: "columns" }, aside,
     h("section", { "aria-label": "Results" }, summary, list)));
 
   // Draws parts of the page anew, and returns the focus to the field that had it.
@@ -100,6 +111,7 @@ export function open(main, params) {
     const found = {};
     for (const one of [form, filters]) {
       for (const [name, value] of new FormData(one)) {
+        if (name === "explain") continue;
         if (LISTS.includes(name)) {
           if (value.trim()) (found[name] ??= []).push(value.trim());
         } else found[name] = String(value).trim();
@@ -108,32 +120,46 @@ export function open(main, params) {
     for (const name of ["type", "author", "exclude"]) { // of an address, which may have more than the field shows
       if (values[name]?.length > 1 && found[name]) found[name].push(...values[name].slice(1));
     }
+    explain(details.checked);
     go(link("search", found));
   }
 
-  // Sets the fields to the address's values, without drawing them anew.
+  // Sets the fields to the address's values, without drawing them anew. The options of a search are one line: what only
+  // explains it is there where it is wanted or used.
   function setFields() {
     for (const one of main.querySelectorAll("form input:not([type=checkbox]), form select")) {
       const [value] = [values[one.name] ?? ""].flat();
       if (one.value !== value) one.value = value;
     }
     for (const one of facets.querySelectorAll("input")) one.checked = (values[one.name] ?? []).includes(one.value);
+    details.checked = explaining;
+    sort.hidden = !values.q;
+    for (const one of [mode, engine, syntax]) one.hidden = !values.q || !(explaining || values[one.querySelector("select").name]);
+  }
+
+  // What limits the search, each with a link to the search without it.
+  function chosen() {
+    const chips = OF_PAPERS.flatMap((name) => [values[name] ?? []].flat().map((value) => {
+      const rest = Array.isArray(values[name]) ? values[name].filter((one) => one !== value) : "";
+      const words = { category: "", venue: "", status: "", type: "", from: "from ", to: "to ", min_citations: "cited at least ",
+        as_of: "as of ", author: "by ", exclude: "not about " }[name] + value;
+      return [h("a", { class: "chip", "aria-label": `Remove ${words}`, href: link("search", { ...values, offset: "", [name]: rest }) },
+        `${words} \u00d7`), " "];
+    }));
+    return chips.length > 0 && h("p", { class: "chosen" }, chips);
   }
 
   function drawFacets(found) {
-    if (!values.q) {
-      const filtered = OF_FACETS.some((name) => name in values);
-      replace(summary, h("p", null, `${plural(found.total, "paper")} ${filtered ? "with these filters" : "in this library"}.`));
-    }
-    if (values.q && !found.total) {
+    if (!values.q && !found.total) {
       replace(facets);
       return;
     }
-    const scope = { filters: "all papers", results: `the first ${plural(found.total, "result")}`, matches: "all matches" };
-    replace(facets, h("h2", null, "Years"),
+    const scope = { results: `Counted: the first ${plural(found.total, "result")}.`, matches: "Counted: all matches." };
+    replace(facets, found.total > 0 && [h("h2", null, "Years"),
       histogram(found.year.values, (year) => go(link("search", { ...values, offset: "", from: year, to: year }))),
       group("Categories", "category", found.category), group("Venues", "venue", found.venue),
-      h("p", { class: "dim" }, `Counted: ${scope[found.counted] ?? found.counted}.`));
+      found.counted in scope && h("p", { class: "dim" }, scope[found.counted])]);
+    if (!values.q && !summary.querySelector(".examples")) drawExamples(found);
   }
 
   function group(label, name, facet) {
@@ -149,10 +175,23 @@ export function open(main, params) {
     facet.distinct > shown.length && h("p", { class: "dim" }, `and ${number(facet.distinct - shown.length)} more`));
   }
 
-  function intro() {
-    replace(summary);
-    replace(list, h("p", null, "Search titles and abstracts by words and by meaning. For example:"),
-      h("ul", null, EXAMPLES.map((q) => h("li", null, h("a", { href: link("search", { q }) }, q)))));
+  // Where to begin without a question: titles of papers that are shown, and the greatest categories or venues.
+  function drawExamples({ category, venue }) {
+    if (FILTERS.some((name) => name in values) || values.offset) return;
+    const titles = examples.filter((one) => one.length <= LONGEST_EXAMPLE).slice(0, 2);
+    const [name, groups] = category.values.length ? ["category", category.values] : ["venue", venue.values];
+    summary.prepend(h("div", { class: "examples" },
+      titles.length > 0 && h("p", null, h("span", { class: "dim" }, "Try "), titles.map((q, place) => [place ? ", " : "",
+        h("a", { href: link("search", { q }) }, q)])),
+      groups.length > 0 && h("p", { class: "dim" }, h("span", null, "Browse "), groups.slice(0, 6).map(({ value }) =>
+        [h("a", { class: "chip", href: link("search", { [name]: value }) }, value), " "]))));
+  }
+
+  // The two orders of all papers.
+  function orders() {
+    return h("nav", { class: "orders", "aria-label": "Order" }, [["", "Newest"], ["-citation_count", "Most cited"]].map(([sort, words]) =>
+      h("a", { href: link("search", { ...values, sort, offset: "" }),
+        "aria-current": (values.sort === "-citation_count") === Boolean(sort) ? "true" : null }, words)));
   }
 
   async function drawResults(sent, signal) {
@@ -168,24 +207,27 @@ export function open(main, params) {
     }
     if (signal.aborted) return;
     const offset = Number(values.offset ?? 0);
-    const all = values.sort ? sorted(response.results, values.sort) : response.results;
-    const results = values.sort ? all.slice(offset, offset + PAGE) : all;
-    const next = !values.sort ? response.next_offset : offset + PAGE < all.length ? offset + PAGE : null;
+    const isSorted = values.q && values.sort;
+    const all = isSorted ? sorted(response.results, values.sort) : response.results;
+    const results = isSorted ? all.slice(offset, offset + PAGE) : all;
+    const next = !isSorted ? response.next_offset : offset + PAGE < all.length ? offset + PAGE : null;
+    if (!values.q) examples = results.map((hit) => hit.paper.title).filter(Boolean);
     const best = Math.max(0, ...results.flatMap((hit) => hit.explain ?? []).map((leg) => leg.share));
     const least = response.total_relation === "gte" ? "at least " : "";
     const how = [response.mode, response.engine, response.rerank].filter(Boolean).join(", ");
     const counted = `${least}${plural(response.total, "paper")}`;
     replace(list, results.length
       ? h("ol", { start: offset + 1 }, results.map((hit) => result(hit, best)))
-      : offset && response.total ? pastTheEnd(offset, values.sort && all.length) : nothing(),
+      : offset && response.total ? pastTheEnd(offset, isSorted && all.length) : nothing(),
     results.length > 0 && paging(offset, next),
-    best > 0 && h("p", { class: "dim" }, "Bars: what the words and the meaning of a paper add to its score, beside the best of ",
+    explaining && best > 0 && values.q && h("p", { class: "dim" }, "Bars: what the words and the meaning of a paper add to its score, beside the best of ",
       "this page. Rank and score are those of the leg alone."));
     list.removeAttribute("aria-busy");
-    replace(summary, h("p", null, counted, h("span", { class: "dim" }, ` (${how})`),
-      values.sort && all.length < response.total && h("span", { class: "dim" }, `, of which the first ${all.length} are sorted`)),
-      response.understood && exclusions(response.understood),
-      (response.warnings ?? []).map((one) => notice(one)), tools(response, results));
+    replace(summary, chosen(), h("div", { class: "head" },
+      h("p", null, counted, explaining && values.q && h("span", { class: "dim" }, ` (${how})`),
+        isSorted && all.length < response.total && h("span", { class: "dim" }, `, of which the first ${all.length} are sorted`)),
+      !values.q && orders(), tools(response, results)),
+    response.understood && exclusions(response.understood), (response.warnings ?? []).map((one) => notice(one)));
     say(`${counted} found.`);
   }
 
@@ -238,21 +280,22 @@ export function open(main, params) {
 
   function tools(response, results) {
     const holder = h("div", { class: "row tools" },
-      h("a", { href: sideBySide(response) }, "Side by side"),
-      h("button", { type: "button", onclick: copyLink }, "Copy link"));
+      values.q && explaining && h("a", { href: sideBySide(response) }, "Side by side"),
+      h("button", { type: "button", class: "plain", onclick: copyLink }, "Copy link"));
     import("./copyas.js").then(({ command, copyAs, curl, mcp, python }) => {
       const sent = () => sentOf(values);
       const typed = () => Object.fromEntries(Object.entries(sent()).map(([name, value]) =>
         [name, ["min_citations", "offset"].includes(name) ? Number(value) : value]));
-      const texts = { curl: () => curl("v1/search", sent()), Python: () => python(values.q, typed()),
+      const isSorted = values.q && values.sort;
+      const texts = { curl: () => curl("v1/search", sent()), Python: () => python(sent().q, typed()),
         // Neither of these can name a snapshot.
-        ...pinned ? {} : { "Command line": () => command(values.q, sent()),
+        ...pinned ? {} : { "Command line": () => command(sent().q, sent()),
           // The first results of a sorted page are more than a tool's default size.
-          "MCP call": () => mcp(values.sort ? { ...typed(), max_tokens: 50000 } : typed()) } };
-      const exported = (format) => (values.sort
+          "MCP call": () => mcp(isSorted ? { ...typed(), max_tokens: 50000 } : typed()) } };
+      const exported = (format) => (isSorted
         ? postForText("v1/papers/batch", { ids: results.map((hit) => hit.paper.id), as_of: values.as_of, format })
         : text("v1/search", { ...sent(), format }));
-      const note = values.sort && `${Object.keys(texts).join(", ")}: the first ${SORTED} results, best first, since the API has no `
+      const note = isSorted && `${Object.keys(texts).join(", ")}: the first ${SORTED} results, best first, since the API has no `
         + "other order. BibTeX, RIS, CSL-JSON and CSV: the papers of this page in its order.";
       holder.append(copyAs(texts, exported, note));
     });
@@ -266,17 +309,15 @@ export function open(main, params) {
     running = new AbortController();
     const { signal } = running;
     // Sent first, and the rest is drawn while the server works.
-    const sent = values.q && (problemOf(values) ?? get("v1/search", { ...sentOf(values), explain: true,
-      fields: values.sort ? `${FIELDS},publication_date` : FIELDS }, { signal }));
-    if (sent) list.setAttribute("aria-busy", "true");
+    const sent = problemOf(values) ?? get("v1/search", { ...sentOf(values), explain: Boolean(values.q),
+      fields: values.q && values.sort ? `${FIELDS},publication_date` : FIELDS }, { signal });
+    list.setAttribute("aria-busy", "true");
     setFields();
-    if (sent) await drawResults(sent, signal);
-    else intro();
+    await drawResults(sent, signal);
     if (signal.aborted) return;
     document.title = values.q ? `${values.q} - ScholarBase` : "ScholarBase"; // takes the browser milliseconds
     try { // after the results, so that counting does not delay them
-      const counts = await get("v1/facets", { ...only(values, OF_FACETS.filter((name) => values.q
-        || !["mode", "engine", "syntax", "negation"].includes(name))), limit: 12 }, { signal });
+      const counts = await get("v1/facets", { ...only(values, values.q ? OF_FACETS : OF_PAPERS), limit: VALUES }, { signal });
       keepFocus(() => drawFacets(counts));
     } catch (error) {
       if (!signal.aborted) replace(facets, h("p", { class: "dim" }, `No counts: ${error.message}`));
