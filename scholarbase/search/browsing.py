@@ -84,7 +84,9 @@ class Browsing(Part):
         without the value come last with the score 0, equal ones in the order of the ingest. A date of which only the
         year is known comes after the other days of the year, as in lists of citations."""
         condition, params = filter_sql(filters, "p")
-        first, second = ("p.citation_count", "p.citation_count") if by_citations else ("p.first_day", "p.last_day")
+        first, second = (
+            ("p.citation_count", "p.citation_count") if by_citations else ("p.first_day", "p.last_day")
+        )
         order = f"ORDER BY {first} DESC NULLS LAST, {second} DESC, p.id LIMIT {MAX_DEPTH}"
         with self._catalog.reading(*LISTING) as connection:
             rows = connection.execute(

@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unicodedata import normalize
 from urllib.parse import quote
 
 import httpx
@@ -90,7 +91,7 @@ def page(browser: Any, url: str) -> Page:  # noqa: F811
 
 VIEWS = {
     "start": ("", "fieldset"),
-    "search": (f"#/search?q={quote(QUESTION)}&sort=-date", "fieldset"),
+    "search": (f"#/search?q={quote(QUESTION)}&sort=-date&explain=1", "fieldset"),
     "words": (f"#/search?q={quote(QUESTION)}&mode=sparse&engine=fts5&category=hep-th&from=1993", "fieldset"),
     "nothing": ("#/search?q=zzyzxq&mode=sparse", "fieldset, .dim"),
     "compare": (
@@ -102,6 +103,7 @@ VIEWS = {
     "text": (f"#/paper?id={MERGING}&snapshot=TEXTS", ".fulltext"),
     "sessions": ("#/sessions", "tbody tr"),
     "session": ("#/session?name=agent-1&call=3", "section[aria-label=Call] .result"),
+    "references": ("#/references", ".drop"),
     "library": ("#/library", ".categories"),
 }
 REACHED = """
@@ -122,6 +124,9 @@ window.getSelection().removeAllRanges();
 def open_all(page: Page) -> None:
     """Open what is folded, and wait for what is loaded then."""
     page.driver.execute_script("document.querySelectorAll('details').forEach(one => { one.open = true; })")
+    if page.all(".drop"):
+        page.wait("button", "Show me an example").click()
+        page.wait(".reference table")
     if page.all("select[name=hops]"):
         page.wait(".around .dim")
     if page.all(".fulltext"):
@@ -165,8 +170,8 @@ def shown_titles(page: Page, css: str) -> list[str]:
 
 
 def without_marks(text: str) -> str:
-    """The text without the marks of indices. Formulas with unknown commands are shown with them."""
-    return text.replace("_", "").replace("^", "")
+    """The text without the marks of indices, and with plain letters."""
+    return normalize("NFKC", text).replace("_", "").replace("^", "").replace("\u2212", "-")
 
 
 @pytest.mark.parametrize("name", VIEWS)
@@ -190,6 +195,13 @@ def test_a_search_shows_what_the_api_returns(page: Page, library: Library) -> No
     expected = library.search(QUESTION, explain=True)
     assert shown_titles(page, ".result h3") == [drawn(hit.paper) for hit in expected.results]
     least = "at least " if expected.total_relation == "gte" else ""
+    assert page.texts(".summary p")[0] == f"{least}{expected.total:,} papers"
+    # How they were found is behind a switch.
+    assert page.all(".legs") == []
+    assert not page.wait("select[name=mode]").is_displayed()
+    page.wait(".switch", "How results were found").click()
+    page.wait(".legs")
+    assert page.wait("select[name=mode]").is_displayed()
     assert page.texts(".summary p")[0] == f"{least}{expected.total:,} papers (hybrid, bm25)"
     first = expected.results[0].explain or ()
     named = {"bm25": "words (bm25)", "dense": "meaning (dense)", "graph": "citations (graph)"}
@@ -238,7 +250,7 @@ def test_what_a_question_excludes_is_removed_by_its_chip(page: Page, library: Li
     assert page.texts(".chip") == ["not strings \u00d7", "last: entropy \u00d7"]
     page.wait(".chip", "not strings").click()
     expected = library.search("black holes", exclude=["entropy"])
-    WebDriverWait(page.driver, SECONDS).until(lambda _: not page.all(".chip"))
+    WebDriverWait(page.driver, SECONDS).until(lambda _: page.texts(".chip") == ["not about entropy \u00d7"])
     assert shown_titles(page, ".result h3") == [drawn(hit.paper) for hit in expected.results]
     page.open(f"#/search?q={quote('black holes but not strings')}", shows=".chip")
     page.wait(".summary a", "Search for all words").click()
@@ -313,6 +325,30 @@ def test_copies_for_other_programs_return_the_same_results(page: Page, url: str,
             == write_papers(with_formulas(library, [hit.paper for hit in expected.results]))
         )
     )
+
+
+def test_all_papers_are_browsed_without_a_question(page: Page, library: Library) -> None:
+    page.open(shows=".examples .chip")
+    newest = library.search("*").results
+    assert shown_titles(page, ".result h3") == [drawn(hit.paper) for hit in newest]
+    assert page.texts(".head p") == [f"{library.facets().total:,} papers"]
+    titles = [hit.paper.title for hit in library.search("*", prefer="cited", limit=20).results]
+    assert set(page.texts(".examples a:not(.chip)")) < set(titles)
+    page.wait(".orders a", "Most cited").click()
+    most_cited = library.search("*", prefer="cited").results
+    page.wait(".result:first-child h3", drawn(most_cited[0].paper))
+    assert shown_titles(page, ".result h3") == [drawn(hit.paper) for hit in most_cited]
+    value = library.facets().category.values[0].value
+    page.wait(".examples .chip", value).click()
+    page.wait(".chosen .chip", f"{value} \u00d7")
+    of_category = library.search("*", category=[value]).results
+    page.wait(".result:first-child h3", drawn(of_category[0].paper))
+    assert shown_titles(page, ".result h3") == [drawn(hit.paper) for hit in of_category]
+    page.wait(".chosen .chip").click()
+    page.wait(".examples .chip")
+    # An id alone is the address of a paper.
+    page.open("#/hep-th/9301068", shows="h1")
+    page.wait("h1", "Two Dimensional QCD is a String Theory")
 
 
 # -- other views ---------------------------------------------------------------------------------------------
@@ -398,6 +434,54 @@ def test_a_full_text_is_read_by_sections_searched_and_shown_as_pages(page: Page,
     page.driver.get_log("browser")  # which names the response 404
 
 
+def test_references_are_checked_and_saved_corrected(page: Page, library: Library, tmp_path: Path) -> None:
+    paper = library.paper(STRINGS)
+    bibliography = """% My references
+@article{gross93, author = {D. J. Gross and W. Taylor},
+  title = "Two {D}imensional QCD is a Strng Theory", journal = {Nucl. Phys. B}, year = 1992}
+
+@misc{none, title = {Nothing like this was ever written by anyone}, year = 2001}
+"""
+    page.open("#/references", shows=".drop")
+    page.wait("textarea").send_keys("arXiv:hep-th/9301068")
+    page.wait("button", "Check").click()
+    page.wait(".reference h3 a", paper.title or "")
+    (tmp_path / "mine.bib").write_text(bibliography)
+    page.wait("input[type=file]").send_keys(str(tmp_path / "mine.bib"))
+    page.wait(".reference", "gross93")
+    checked = library.check_references(bibliography).results
+    assert page.texts(".verdict") == ["Differs", "Not in this library"]
+    differences = [(one.field, one.reference, one.library) for one in checked[0].differences]
+    cells = page.texts(".reference th[scope=row], .reference tbody td:not(:last-child)")
+    assert cells == [cell for one in differences for cell in one]
+    marked = "document.querySelectorAll('.reference input')"
+    assert page.run(f"[...{marked}].map(e => [e.ariaLabel.split(' ')[3], e.checked])") == [
+        ["title", True],
+        ["year", True],
+    ]
+    page.wait(".chips button", "Not in this library 1").click()
+    assert [row.is_displayed() for row in page.all(".reference")] == [False, True]
+    folder = str(tmp_path)
+    page.driver.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": folder})
+    page.wait("button", "Download the corrected .bib").click()
+    saved = tmp_path / "corrected.bib"
+    WebDriverWait(page.driver, SECONDS).until(lambda _: saved.exists() and saved.stat().st_size)
+    expected = bibliography.replace('"Two {D}imensional QCD is a Strng Theory"', f"{{{paper.title}}}")
+    expected = expected.replace("year = 1992", f"year = {{{paper.year}}}")
+    remark = f"% Not in this library: {checked[1].reason}\n@misc"
+    assert saved.read_text() == expected.replace("@misc", remark)
+    # The library now has no other difference than what was not taken.
+    again = library.check_references(saved.read_text()).results
+    assert {one.field for one in again[0].differences} == {one[0] for one in differences} - {"title", "year"}
+    # The check remains while its papers are looked at.
+    page.wait(".chips button", "All").click()
+    page.wait(".reference h3 a").click()
+    page.wait("h1", paper.title or "")
+    page.driver.back()
+    page.wait(".reference", "gross93")
+    page.check()
+
+
 def test_a_paper_has_its_citations_paged_and_sorted_and_its_graph(page: Page, library: Library) -> None:
     page.open(f"#/paper?id={STRINGS}", shows="section[aria-label='Similar papers'] .result")
     assert page.texts("h1") == ["Two Dimensional QCD is a String Theory"]
@@ -412,7 +496,6 @@ def test_a_paper_has_its_citations_paged_and_sorted_and_its_graph(page: Page, li
     page.wait("section[aria-label='Cited by'] .result:first-child h3", drawn(oldest[0].paper))
     page.wait("section[aria-label='Cited by'] button", "Next").click()
     page.wait("section[aria-label='Cited by'] ol[start='11']")
-    page.wait("summary", "BibTeX").click()
     entry = write_papers(with_formulas(library, [library.paper(STRINGS)]))
     WebDriverWait(page.driver, SECONDS).until(
         lambda _: entry == page.run("document.querySelector('textarea').value")

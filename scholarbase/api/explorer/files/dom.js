@@ -101,21 +101,39 @@ export function field(label, name, value, properties = {}) {
 // The text with the words marked that a query shares with it. Words are compared by their beginnings, as endings differ.
 export function highlighted(text, terms) {
   if (!terms.length || !text) return [text ?? ""];
+  const { words, isMarked } = marking(terms);
   const parts = [];
   let last = 0;
-  const symbols = terms.filter((term) => /[^\p{L}\p{N}]/u.test(term)).map((term) => term.replace(/[$()*+.?[\]\\^{|}/]/g, "\\$&"));
-  for (const match of text.matchAll(new RegExp([...symbols, "[\\p{L}\\p{N}]+"].join("|"), "giu"))) {
-    const word = match[0].toLowerCase();
-    if (!terms.some((term) => isForm(word, term))) continue;
+  for (const match of text.matchAll(words)) {
+    if (!isMarked(match[0])) continue;
     parts.push(text.slice(last, match.index), h("mark", null, match[0]));
     last = match.index + match[0].length;
   }
   return [...parts, text.slice(last)];
 }
 
+const LEAST = 4; // letters that two forms of a word have in common
+const markings = new WeakMap();
+
+// What to look for in texts, made once for the terms of a result.
+function marking(terms) {
+  if (markings.has(terms)) return markings.get(terms);
+  const isWord = (term) => !/[^\p{L}\p{N}]/u.test(term);
+  const symbols = terms.filter((term) => !isWord(term)).map((term) => term.replace(/[$()*+.?[\]\\^{|}/]/g, "\\$&"));
+  const plain = terms.filter(isWord);
+  const begins = [...new Set(plain.map((term) => term.slice(0, LEAST)))]; // of the words that may be forms
+  const words = begins.length ? [`(?<![\\p{L}\\p{N}])(?:${begins.join("|")})[\\p{L}\\p{N}]*`] : [];
+  const made = { words: new RegExp([...symbols, ...words].join("|"), "giu"), isMarked: (found) => {
+    const word = found.toLowerCase();
+    return terms.some((term) => isForm(word, term));
+  } };
+  markings.set(terms, made);
+  return made;
+}
+
 function isForm(word, term) {
   if (word === term) return true;
-  const least = Math.max(4, Math.min(word.length, term.length) - 2);
+  const least = Math.max(LEAST, Math.min(word.length, term.length) - 2);
   return word.length >= least && term.length >= least && Math.abs(word.length - term.length) <= 4
     && word.slice(0, least) === term.slice(0, least);
 }

@@ -200,6 +200,7 @@ function inAlphabet(letter, [capital, small, digit, others]) {
 
 // What TeX's commands between formulas mean, without emphasis.
 function read(text) {
+  if (!/[\\{}$<&~`'-]/.test(text)) return text;
   if (MARKUP.test(text)) throw new Unknown();
   const found = text.replace(/\\(?:cite[a-z]*|ref|label|footnote)\*?(?:\[[^\]]*\])?\{[^{}]*\}/g, "")
     .replace(/\\href\{[^{}]*\}/g, "")

@@ -81,7 +81,7 @@ function ids(paper) {
   });
   entry.catch((error) => { area.value = error.message; });
   add(cite, copyButton("Copy BibTeX", () => entry), key);
-  return h("aside", { class: "facts-of-paper", "aria-label": "Links and ids" },
+  return h("section", { class: "facts-of-paper", "aria-label": "Links and ids" },
     h("p", { class: "row" }, pages(paper).map(([name, href]) =>
       h("a", { href, rel: "noopener noreferrer", target: "_blank" }, name))),
     h("div", null, cite), h("details", null, h("summary", null, "BibTeX"), area),
@@ -119,7 +119,7 @@ export function paged(path, label) {
       page.next_offset !== null && withText(move(page.next_offset), "Next")));
   }
   load();
-  return h("section", { "aria-label": label }, h("h2", null, label, count), sort, list);
+  return h("section", { "aria-label": label }, h("div", { class: "titled" }, h("h2", null, label, count), sort), list);
 }
 
 // Shown where the library has full texts. Whether it has that of this paper is known once it is opened.

@@ -1,10 +1,10 @@
 // Parts that show papers: a line of facts, legs as bars, years as a histogram.
 
 import { paperPath, text } from "./api.js";
-import { copyButton, explaining, h, highlighted, link, number, pinned, plural, svg } from "./dom.js";
+import { copyButton, explaining, h, highlighted, link, number, pinned, plural, replace, svg } from "./dom.js";
 import { drawn } from "./formulas.js";
 
-const SHORT = 300; // characters of an abstract that is shown whole
+const SHORT = 280; // characters of an abstract that are shown at first
 export const FIELDS = "title,abstract,authors,year,venue,status,notices,categories,citation_count,as_written,external_ids";
 
 export function authors(paper, most = 6) {
@@ -16,13 +16,16 @@ export function authors(paper, most = 6) {
 export function facts(paper) {
   const cited = paper.citation_count;
   return [paper.year, paper.venue, (paper.categories ?? []).slice(0, 4).join(" "),
-    cited === null || cited === undefined ? null : `cited ${number(cited)}\u00d7`].filter(Boolean).join(" \u00b7 ");
+    cited === null || cited === undefined ? null : `cited\u00a0${number(cited)}\u00d7`].filter(Boolean).join(" \u00b7 ");
 }
 
 export const line = (paper, most = 3) => [authors(paper, most), facts(paper)].filter(Boolean).join(" \u00b7 ");
 
-export const title = (paper, terms = []) =>
-  drawn(paper.as_written?.title, terms) ?? highlighted(paper.title ?? paper.id, terms);
+// A title with a formula that cannot be drawn is shown as the server reads it.
+export function title(paper, terms = []) {
+  const parts = drawn(paper.as_written?.title, terms);
+  return parts && !parts.some((one) => one.className === "tex") ? parts : highlighted(paper.title ?? paper.id, terms);
+}
 
 // The status, with the day of the last retraction if a notice has one; notices are in the order of their dates.
 export function status(paper) {
@@ -48,7 +51,7 @@ const LEGS = { bm25: "words", feedback: "words", fts5: "words", learned: "words"
 const legName = (leg) => (LEGS[leg] ? `${LEGS[leg]} (${leg})` : leg);
 
 // The first results that a paper is linked with, by their ids.
-const linked = (how, ids) => ids?.length > 0 && h("span", { class: "dim" }, `; ${how} `,
+const linked = (how, ids) => ids?.length > 0 && h("span", { class: "dim linked" }, `${how} `,
   ids.flatMap((id, place) => [place ? ", " : "", h("a", { href: link("paper", { id, snapshot: pinned }) }, id)]));
 
 // What each leg contributed to a result: its rank, its score, and the share of the best result as a bar.
@@ -69,23 +72,36 @@ export const copyBibtex = (paper) => copyButton("Copy BibTeX", () => text(paperP
 export function result(hit, best) {
   const { paper, explain } = hit;
   const terms = [...new Set((explain ?? []).flatMap((leg) => leg.terms ?? []))];
-  const whole = paper.abstract && h("p", { class: "abstract" }, drawn(paper.as_written?.abstract, terms)
-    ?? highlighted(paper.abstract, terms));
+  const text = paper.abstract && h("p", { class: "abstract" });
+  const written = paper.as_written?.abstract;
+  const isLong = text && paper.abstract.length > SHORT + 40;
+  const whole = () => drawn(written, terms) ?? highlighted(paper.abstract, terms);
+  if (isLong) replace(text, (written ? drawn(beginning(written), terms) : null) ?? highlighted(beginning(paper.abstract), terms));
+  else if (text) replace(text, whole());
   return h("li", { class: "result" }, h("article", null,
     h("h3", null, paperLink(paper, terms), status(paper)),
     h("p", { class: "meta" }, line(paper)),
-    whole,
+    text,
     explaining && legs(explain, best),
-    h("p", { class: "actions" }, whole && paper.abstract.length > SHORT && more(whole), copyBibtex(paper), citationKey(paper))));
+    h("p", { class: "actions" }, isLong && more(text, whole), copyBibtex(paper), citationKey(paper))));
 }
 
-// Shows the first lines of an abstract, and with the button all of it.
-function more(whole) {
-  whole.classList.add("clamped");
+// The first lines of an abstract, up to the end of a word or of a formula.
+function beginning(text) {
+  let end = text.indexOf(" ", SHORT);
+  if (text.slice(0, end).split("$").length % 2 === 0) end = text.indexOf("$", end) + 1;
+  return end > 0 ? `${text.slice(0, end)} \u2026` : text;
+}
+
+// A button that shows the whole of an abstract, and its first lines again.
+function more(text, whole) {
+  const begin = [...text.childNodes];
+  text.classList.add("clamped");
   const button = h("button", { type: "button", class: "plain", "aria-expanded": "false", onclick: () => {
-    const isShort = whole.classList.toggle("clamped");
-    button.setAttribute("aria-expanded", String(!isShort));
-    button.textContent = isShort ? "Whole abstract" : "Less";
+    const isOpened = !text.classList.toggle("clamped");
+    replace(text, isOpened ? whole() : begin);
+    button.setAttribute("aria-expanded", String(isOpened));
+    button.textContent = isOpened ? "Less" : "Whole abstract";
   } }, "Whole abstract");
   return button;
 }

@@ -87,10 +87,10 @@ export function open(main) {
       for (const other of event.target.parentElement.children) other.setAttribute("aria-pressed", String(other === event.target));
       for (const row of list.children) row.hidden = name !== "" && row.dataset.verdict !== name;
     } }, name ? `${VERDICTS[name]} ${number(counts.get(name))}` : `All ${number(results.length)}`);
-    replace(result, h("div", { class: "head" },
+    replace(result, h("h2", { class: "hidden" }, "Verdicts"), h("div", { class: "head" },
       h("div", { class: "chips", role: "group", "aria-label": "Verdicts" }, show(""), [...counts].filter(([, count]) => count).map(([name]) => show(name))),
       h("div", { class: "row tools" }, h("button", { type: "button", onclick: save }, "Download the corrected .bib"),
-        h("span", null, copyButton("Copy it", corrected)))),
+        h("span", null, copyButton("Copy", corrected)))),
     list);
     say(`${plural(results.length, "reference")} checked: ${[...counts].filter(([, count]) => count).map(([name, count]) => `${count} ${VERDICTS[name]}`).join(", ")}.`);
   }
@@ -102,12 +102,28 @@ export function open(main) {
     }
     return h("li", { class: "reference", "data-verdict": name }, h("article", null,
       h("div", null, h("p", null, h("strong", { class: `verdict ${name}` }, VERDICTS[name]), " ", one.key && h("code", { class: "key" }, one.key)),
-        h("p", { class: "written" }, one.text)),
+        h("p", { class: "written" }, written(one))),
       h("div", null, one.paper && [h("h3", null, paperLink(one.paper), status(one.paper)), h("p", { class: "meta" }, line(one.paper))],
         (name !== "held") && h("p", { class: "dim" }, one.reason),
         one.differences?.length > 0 && differences(one),
         one.matches?.length > 0 && h("ul", { class: "matches" }, one.matches.map(({ paper, score }) => h("li", null, paperLink(paper), status(paper),
           h("span", { class: "dim" }, ` ${[line(paper), `${Math.round(score * 100)} % alike`].join(" \u00b7 ")}`)))))));
+  }
+
+  // The text of an entry of BibTeX, to the beginning of the next one.
+  function entryOf(one) {
+    const { results } = checked.response;
+    const next = results[results.indexOf(one) + 1];
+    return checked.source.split("\n").slice(one.line - 1, next ? next.line - 1 : undefined).join("\n");
+  }
+
+  // An entry of BibTeX as a line, and other references as they are.
+  function written(one) {
+    if (checked.response.input_format !== "bibtex") return one.text;
+    const entry = entryOf(one);
+    const fields = ["author", "title", "journal", "booktitle", "year", "date", "doi", "eprint"].map((name) => fieldOf(entry, name))
+      .map((value) => value?.replace(/[{}]|^"|"$/g, "").replace(/\s+/g, " ")).filter(Boolean);
+    return fields.length ? `${fields.join(". ")}.` : one.text;
   }
 
   function differences(one) {
@@ -139,17 +155,16 @@ export function open(main) {
     if (!isBibtex) {
       return `${response.results.map((one) => remark(one) + (one.paper ? entries.get(one.paper.id) : `% ${(one.text ?? "").replaceAll("@", "")}`)).join("\n\n")}\n`;
     }
-    const lines = source.split("\n");
-    const starts = response.results.map((one) => one.line - 1);
-    const parts = response.results.map((one, place) => {
-      let entry = lines.slice(starts[place], starts[place + 1]).join("\n");
+    const parts = response.results.map((one) => {
+      let entry = entryOf(one);
       for (const { field } of one.differences ?? []) {
         const value = taken.has(`${one.position} ${field}`) && fieldOf(entries.get(one.paper.id), FIELD[field]);
         if (value) entry = withField(entry, FIELD[field], value);
       }
       return remark(one) + entry;
     });
-    return [...(starts[0] > 0 ? [lines.slice(0, starts[0]).join("\n")] : []), ...parts].join("\n");
+    const before = source.split("\n").slice(0, response.results[0].line - 1);
+    return [...before, ...parts].join("\n");
   }
 
   async function save() {

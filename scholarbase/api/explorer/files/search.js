@@ -16,6 +16,7 @@ const SINGLE = ["q", "mode", "engine", "syntax", "negation", "from", "to", "min_
 export const FILTERS = ["syntax", "negation", "from", "to", "min_citations", "status", "as_of", ...LISTS];
 const OF_QUERIES = ["mode", "engine", "syntax", "negation"]; // without effect where there is no question
 const OF_PAPERS = FILTERS.filter((name) => !OF_QUERIES.includes(name));
+const OTHERS = ["author", "min_citations", "status", "type", "exclude", "as_of"]; // filters that are folded
 const OF_FACETS = ["q", "mode", "engine", ...FILTERS];
 export const PARAMETERS = [...SINGLE, ...LISTS];
 const PAGE = 10;
@@ -67,7 +68,6 @@ export const filtersOf = (params) => only(parametersOf(params), FILTERS);
 export function open(main, params) {
   let values = parametersOf(params);
   let running = new AbortController();
-  let examples = []; // titles of papers that are shown
 
   const box = h("input", { name: "q", type: "search", autocomplete: "off", maxlength: 10000, autofocus: true,
     "aria-label": "Search for", placeholder: "A question, words, a title or an id" });
@@ -79,17 +79,17 @@ export function open(main, params) {
     h("div", { class: "box" }, box, h("button", { class: "primary" }, "Search")),
     h("div", { class: "options", onchange: submit }, sort, mode, engine, syntax,
       h("label", { class: "switch" }, details, "How results were found")));
-  const facets = h("div", { class: "facets" });
-  const filters = h("form", { class: "filters", "aria-label": "Filters", onsubmit: submit, onchange: submit }, facets,
-    h("div", { class: "row" }, field("From", "from", "", { placeholder: "1993", size: 8 }),
-      field("To", "to", "", { placeholder: "2003-06", size: 8 })),
+  const years = h("div", { class: "facets" }), facets = h("div", { class: "facets" });
+  const others = h("details", null, h("summary", null, "More filters"), h("div", null,
     field("Author", "author", "", { placeholder: "a name or an id" }),
     h("div", { class: "row" }, field("Cited at least", "min_citations", "", { inputmode: "numeric", size: 8 }),
       choice("Status", "status", [["", "any"], "active", "withdrawn", "retracted"])),
     field("Type", "type", "", { placeholder: "Review or -Review" }),
     field("Not about", "exclude", "", { placeholder: "a phrase" }),
-    field("As of", "as_of", "", { placeholder: "2003-06", size: 8 }),
-    h("button", null, "Apply"));
+    field("As of", "as_of", "", { placeholder: "2003-06", size: 8 })));
+  const filters = h("form", { class: "filters", "aria-label": "Filters", onsubmit: submit, onchange: submit }, years,
+    h("div", { class: "row" }, field("From", "from", "", { placeholder: "1993", size: 8 }),
+      field("To", "to", "", { placeholder: "2003-06", size: 8 })), facets, others, h("button", null, "Apply"));
   const wide = matchMedia("(min-width: 800px)");
   const aside = h("details", { class: "aside", open: wide.matches }, h("summary", null, "Filters"), filters);
   wide.onchange = () => { aside.open = wide.matches; };
@@ -133,7 +133,8 @@ export function open(main, params) {
     }
     for (const one of facets.querySelectorAll("input")) one.checked = (values[one.name] ?? []).includes(one.value);
     details.checked = explaining;
-    sort.hidden = !values.q;
+    if (OTHERS.some((name) => name in values)) others.open = true;
+    form.lastElementChild.hidden = !values.q;
     for (const one of [mode, engine, syntax]) one.hidden = !values.q || !(explaining || values[one.querySelector("select").name]);
   }
 
@@ -150,16 +151,11 @@ export function open(main, params) {
   }
 
   function drawFacets(found) {
-    if (!values.q && !found.total) {
-      replace(facets);
-      return;
-    }
     const scope = { results: `Counted: the first ${plural(found.total, "result")}.`, matches: "Counted: all matches." };
-    replace(facets, found.total > 0 && [h("h2", null, "Years"),
-      histogram(found.year.values, (year) => go(link("search", { ...values, offset: "", from: year, to: year }))),
-      group("Categories", "category", found.category), group("Venues", "venue", found.venue),
+    replace(years, found.total > 0 && [h("h2", null, "Years"),
+      histogram(found.year.values, (year) => go(link("search", { ...values, offset: "", from: year, to: year })))]);
+    replace(facets, found.total > 0 && [group("Categories", "category", found.category), group("Venues", "venue", found.venue),
       found.counted in scope && h("p", { class: "dim" }, scope[found.counted])]);
-    if (!values.q && !summary.querySelector(".examples")) drawExamples(found);
   }
 
   function group(label, name, facet) {
@@ -175,16 +171,20 @@ export function open(main, params) {
     facet.distinct > shown.length && h("p", { class: "dim" }, `and ${number(facet.distinct - shown.length)} more`));
   }
 
-  // Where to begin without a question: titles of papers that are shown, and the greatest categories or venues.
-  function drawExamples({ category, venue }) {
-    if (FILTERS.some((name) => name in values) || values.offset) return;
-    const titles = examples.filter((one) => one.length <= LONGEST_EXAMPLE).slice(0, 2);
+  const isStart = () => !values.q && !values.offset && !FILTERS.some((name) => name in values);
+
+  // Where to begin without a question: titles of this library, and its greatest categories or venues.
+  async function drawExamples({ category, venue }, signal) {
+    const place = summary.querySelector(".examples");
+    if (!place) return;
+    const { results } = await get("v1/search", { q: ALL, prefer: "cited", limit: 20, fields: "title,as_written" }, { signal });
+    const titles = results.map((hit) => hit.paper).filter(({ title, as_written: written }) => !written && title && title.length <= LONGEST_EXAMPLE);
     const [name, groups] = category.values.length ? ["category", category.values] : ["venue", venue.values];
-    summary.prepend(h("div", { class: "examples" },
-      titles.length > 0 && h("p", null, h("span", { class: "dim" }, "Try "), titles.map((q, place) => [place ? ", " : "",
-        h("a", { href: link("search", { q }) }, q)])),
-      groups.length > 0 && h("p", { class: "dim" }, h("span", null, "Browse "), groups.slice(0, 6).map(({ value }) =>
-        [h("a", { class: "chip", href: link("search", { [name]: value }) }, value), " "]))));
+    replace(place,
+      titles.length > 0 && h("p", null, h("span", { class: "dim" }, "For example "), titles.slice(0, 2).map(({ title: q }) =>
+        [h("a", { href: link("search", { q }) }, q), " "])),
+      groups.length > 0 && h("p", null, h("span", { class: "dim" }, "Browse "), groups.slice(0, 6).map(({ value }) =>
+        [h("a", { class: "chip", href: link("search", { [name]: value }) }, value), " "])));
   }
 
   // The two orders of all papers.
@@ -211,7 +211,6 @@ export function open(main, params) {
     const all = isSorted ? sorted(response.results, values.sort) : response.results;
     const results = isSorted ? all.slice(offset, offset + PAGE) : all;
     const next = !isSorted ? response.next_offset : offset + PAGE < all.length ? offset + PAGE : null;
-    if (!values.q) examples = results.map((hit) => hit.paper.title).filter(Boolean);
     const best = Math.max(0, ...results.flatMap((hit) => hit.explain ?? []).map((leg) => leg.share));
     const least = response.total_relation === "gte" ? "at least " : "";
     const how = [response.mode, response.engine, response.rerank].filter(Boolean).join(", ");
@@ -223,7 +222,7 @@ export function open(main, params) {
     explaining && best > 0 && values.q && h("p", { class: "dim" }, "Bars: what the words and the meaning of a paper add to its score, beside the best of ",
       "this page. Rank and score are those of the leg alone."));
     list.removeAttribute("aria-busy");
-    replace(summary, chosen(), h("div", { class: "head" },
+    replace(summary, isStart() && h("div", { class: "examples" }), chosen(), h("div", { class: "head" },
       h("p", null, counted, explaining && values.q && h("span", { class: "dim" }, ` (${how})`),
         isSorted && all.length < response.total && h("span", { class: "dim" }, `, of which the first ${all.length} are sorted`)),
       !values.q && orders(), tools(response, results)),
@@ -319,6 +318,7 @@ export function open(main, params) {
     try { // after the results, so that counting does not delay them
       const counts = await get("v1/facets", { ...only(values, values.q ? OF_FACETS : OF_PAPERS), limit: VALUES }, { signal });
       keepFocus(() => drawFacets(counts));
+      await drawExamples(counts, signal);
     } catch (error) {
       if (!signal.aborted) replace(facets, h("p", { class: "dim" }, `No counts: ${error.message}`));
     }
