@@ -15,7 +15,6 @@ import httpx
 import pytest
 
 from scholarbase import Client, write_papers
-from scholarbase.api.access.keys import create_key
 from scholarbase.api.holding import Libraries
 from scholarbase.ingest.job import ingest
 from scholarbase.models.papers import Paper
@@ -580,38 +579,3 @@ def test_a_session_is_stepped_through_and_replayed(page: Page, url: str, small: 
     assert page.texts("[role=status] li") == [one["message"] for one in found["differences"]] != []
     page.wait("[role=status] .notice", f"Recorded on snapshot {small.snapshot_id[:8]}")
     assert page.wait(".timeline a", "theory").get_attribute("href").endswith(f"snapshot={small.snapshot_id}")
-
-
-# -- keyboard ------------------------------------------------------------------------------------------------
-
-
-# -- keys ----------------------------------------------------------------------------------------------------
-
-
-def test_the_page_asks_for_a_key_and_keeps_it_in_memory(
-    browser: Any,  # noqa: F811
-    library: Library,
-    tmp_path: Path,
-) -> None:
-    secret, _ = create_key(tmp_path / "keys.json", "reader")
-    with serving_in_thread(library, keys=str(tmp_path / "keys.json")) as url:
-        page = Page(browser, url)
-        page.open(f"#/search?q={quote(QUESTION)}", shows="dialog[open]")
-        page.wait("#key-value").send_keys("wrong", Keys.ENTER)
-        page.wait("#key-problem", "The key is unknown")
-        page.wait("#key-value").send_keys(secret, Keys.ENTER)
-        page.wait(".result")
-        page.wait("fieldset")
-        kept = page.run(
-            "JSON.stringify([{...localStorage}, {...sessionStorage}, document.cookie, location.href])"
-        )
-        assert secret not in kept
-        assert json.loads(kept)[:3] == [{}, {}, ""]
-        assert secret not in page.run("document.documentElement.outerHTML")
-        page.wait(".copy summary").click()
-        page.wait(".copy button", "curl").click()
-        assert "$SCHOLARBASE_API_KEY" in page.run("document.querySelector('.copy textarea').value")
-        page.open(f"#/search?q={quote(QUESTION)}", shows="dialog[open]")
-        page.wait("dialog button", "Cancel").click()
-        page.wait(".notice.error", "requires a key")
-        page.driver.get_log("browser")  # which names the responses without a key

@@ -1,4 +1,4 @@
-"""Markup in papers, queries and sessions is text in the explorer, in a real browser."""
+"""Markup in papers, queries and sessions is text in the explorer, and keys stay in its memory, in a real browser."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from urllib.parse import quote
 import pytest
 
 from scholarbase import Client
+from scholarbase.api.access.keys import create_key
 from scholarbase.ingest.job import ingest
 from scholarbase.search.library import Library
 from tests import fulltexts
@@ -17,6 +18,8 @@ from tests.conftest import serving_in_thread, snapshot_of
 from tests.evaluation.test_report_in_browser import browser  # noqa: F401
 
 pytest.importorskip("selenium.webdriver", reason="needs selenium")
+from selenium.webdriver.common.keys import Keys
+
 from tests.api.browser_page import Page
 
 pytestmark = pytest.mark.slow
@@ -96,3 +99,32 @@ def test_markup_of_papers_queries_and_sessions_is_text(
                 page.wait(".facet span:nth-child(2)", f"{NASTY} venue")
             assert page.run("window.hurt") is None
             assert page.all("main script, main img, main iframe") == []
+
+
+def test_the_page_asks_for_a_key_and_keeps_it_in_memory(
+    browser: Any,  # noqa: F811
+    sample: Library,
+    tmp_path: Path,
+) -> None:
+    secret, _ = create_key(tmp_path / "keys.json", "reader")
+    with serving_in_thread(sample, keys=str(tmp_path / "keys.json")) as url:
+        page = Page(browser, url)
+        page.open(f"#/search?q={quote('two dimensional QCD')}", shows="dialog[open]")
+        page.wait("#key-value").send_keys("wrong", Keys.ENTER)
+        page.wait("#key-problem", "The key is unknown")
+        page.wait("#key-value").send_keys(secret, Keys.ENTER)
+        page.wait(".result")
+        page.wait("fieldset")
+        kept = page.run(
+            "JSON.stringify([{...localStorage}, {...sessionStorage}, document.cookie, location.href])"
+        )
+        assert secret not in kept
+        assert json.loads(kept)[:3] == [{}, {}, ""]
+        assert secret not in page.run("document.documentElement.outerHTML")
+        page.wait(".copy summary").click()
+        page.wait(".copy button", "curl").click()
+        assert "$SCHOLARBASE_API_KEY" in page.run("document.querySelector('.copy textarea').value")
+        page.open(f"#/search?q={quote('two dimensional QCD')}", shows="dialog[open]")
+        page.wait("dialog button", "Cancel").click()
+        page.wait(".notice.error", "requires a key")
+        page.driver.get_log("browser")  # which names the responses without a key
