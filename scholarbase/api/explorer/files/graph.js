@@ -104,8 +104,10 @@ function picture(papers, edges, centre) {
       svg("circle", { cx: x, cy: y, r: radius(one), class: `node hop${one.hops}` }),
       svg("text", { x, y: y + radius(one) + 11, "text-anchor": "middle" }, short(one)));
   });
-  const axis = years.map(({ x, text }) => svg("text", { x, y: HEIGHT - 6, "text-anchor": "middle", class: "axis" }, text));
-  return svg("svg", { class: "graph", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "group",
+  const heights = [...found.values()].map(({ y }) => y);
+  const [top, bottom] = [Math.min(...heights) - 24, Math.max(...heights) + 60]; // no more than the circles and the years need
+  const axis = years.map(({ x, text }) => svg("text", { x, y: bottom - 6, "text-anchor": "middle", class: "axis" }, text));
+  return svg("svg", { class: "graph", viewBox: `0 ${top} ${WIDTH} ${bottom - top}`, role: "group",
     "aria-label": "Citation graph" }, lines, nodes, axis);
 }
 

@@ -28,8 +28,8 @@ export function open(main, params) {
       return;
     }
     document.title = `${paper.title} - ScholarBase`;
-    replace(main, h("div", { class: "paper" }, h("div", { class: "body" }, head(paper), fullText(paper)), ids(paper)),
-      surroundings(paper), h("div", { class: "lists" }, paged(`${paperPath(paper.id)}/citations`, "Cited by"),
+    replace(main, h("div", { class: "paper" }, h("div", { class: "body" }, head(paper), fullText(paper), surroundings(paper)), ids(paper)),
+      h("div", { class: "lists" }, paged(`${paperPath(paper.id)}/citations`, "Cited by"),
         paged(`${paperPath(paper.id)}/references`, "References")), similar(paper));
     say(paper.title ?? paper.id);
   }
