@@ -330,7 +330,7 @@ def test_all_papers_are_browsed_without_a_question(page: Page, library: Library)
     page.open(shows=".examples .chip")
     newest = library.search("*").results
     assert shown_titles(page, ".result h3") == [drawn(hit.paper) for hit in newest]
-    assert page.texts(".head p") == [f"{library.facets().total:,} papers"]
+    assert page.texts(".head > p") == [f"{library.facets().total:,} papers"]
     titles = [hit.paper.title for hit in library.search("*", prefer="cited", limit=20).results]
     assert set(page.texts(".examples a:not(.chip)")) < set(titles)
     page.wait(".orders a", "Most cited").click()

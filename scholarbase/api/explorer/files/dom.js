@@ -98,37 +98,24 @@ export function field(label, name, value, properties = {}) {
   return h("label", { class: "field" }, label, h("input", { name, value: value ?? "", ...properties }));
 }
 
+const LEAST = 4; // letters that two forms of a word have in common
+const LETTER = /[\p{L}\p{N}]/u, LETTERS = /[\p{L}\p{N}]*/uy;
+
 // The text with the words marked that a query shares with it. Words are compared by their beginnings, as endings differ.
 export function highlighted(text, terms) {
   if (!terms.length || !text) return [text ?? ""];
-  const { words, isMarked } = marking(terms);
+  const begins = terms.map((term) => (/[^\p{L}\p{N}]/u.test(term) ? term : term.slice(0, LEAST)).replace(/[$()*+.?[\]\\^{|}/]/g, "\\$&"));
   const parts = [];
   let last = 0;
-  for (const match of text.matchAll(words)) {
-    if (!isMarked(match[0])) continue;
-    parts.push(text.slice(last, match.index), h("mark", null, match[0]));
-    last = match.index + match[0].length;
+  for (const { 0: begin, index } of text.matchAll(new RegExp(begins.join("|"), "giu"))) {
+    if (index < last || (LETTER.test(begin[0]) && LETTER.test(text[index - 1] ?? ""))) continue;
+    LETTERS.lastIndex = index + begin.length;
+    const word = terms.includes(begin.toLowerCase()) && !LETTER.test(begin.at(-1)) ? begin : begin + LETTERS.exec(text)[0];
+    if (!terms.some((term) => isForm(word.toLowerCase(), term))) continue;
+    parts.push(text.slice(last, index), h("mark", null, word));
+    last = index + word.length;
   }
   return [...parts, text.slice(last)];
-}
-
-const LEAST = 4; // letters that two forms of a word have in common
-const markings = new WeakMap();
-
-// What to look for in texts, made once for the terms of a result.
-function marking(terms) {
-  if (markings.has(terms)) return markings.get(terms);
-  const isWord = (term) => !/[^\p{L}\p{N}]/u.test(term);
-  const symbols = terms.filter((term) => !isWord(term)).map((term) => term.replace(/[$()*+.?[\]\\^{|}/]/g, "\\$&"));
-  const plain = terms.filter(isWord);
-  const begins = [...new Set(plain.map((term) => term.slice(0, LEAST)))]; // of the words that may be forms
-  const words = begins.length ? [`(?<![\\p{L}\\p{N}])(?:${begins.join("|")})[\\p{L}\\p{N}]*`] : [];
-  const made = { words: new RegExp([...symbols, ...words].join("|"), "giu"), isMarked: (found) => {
-    const word = found.toLowerCase();
-    return terms.some((term) => isForm(word, term));
-  } };
-  markings.set(terms, made);
-  return made;
 }
 
 function isForm(word, term) {
