@@ -102,7 +102,8 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A table in Markdown."""
     lines = [f"| {' | '.join(columns)} |".replace("  ", " "), f"|{'---|' * len(columns)}"]
     lines += [
-        f"| {' | '.join(cell.replace('<', '&lt;') for cell in row)} |".replace("  ", " ") for row in rows
+        f"| {' | '.join(cell.replace('<', '&lt;').replace(' / ', ', ') for cell in row)} |".replace("  ", " ")
+        for row in rows
     ]
     return "\n".join(lines) + "\n"
 
