@@ -157,8 +157,8 @@ def test_every_error_has_its_section() -> None:
     page = text("docs/errors.md")
     for error in error_classes():
         assert f"## {error.slug}\n" in page
-        row = f"| [{error.slug}](#{error.slug}) | `{error.__name__}` | {error.status} | {error.exit_code} |"
-        assert row in page, f"docs/errors.md lacks the row {row}"
+        line = f"- [{error.slug}](#{error.slug}): `{error.__name__}`, {error.status}, {error.exit_code}\n"
+        assert line in page, f"docs/errors.md lacks the line {line}"
 
 
 def test_every_problem_of_http_itself_has_its_section() -> None:
@@ -171,9 +171,9 @@ def test_every_problem_of_http_itself_has_its_section() -> None:
         assert f"## {slug}\n" in text("docs/errors.md"), f"docs/errors.md has no section {slug}"
 
 
-def test_every_setting_has_its_row() -> None:
+def test_every_setting_has_its_line() -> None:
     rows = dict(
-        re.findall(r"^\| `(SCHOLARBASE_\w+)` \| (?:`([^`]*)`|unset) \| ", text("docs/settings.md"), re.M)
+        re.findall(r"^- `(SCHOLARBASE_\w+)` \((?:`([^`]*)`|unset)\): ", text("docs/settings.md"), re.M)
     )
     defaults = {
         PREFIX + name.upper(): "" if field.default is None else str(field.default)
