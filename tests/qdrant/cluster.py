@@ -89,9 +89,19 @@ class Node:
 class Cluster:
     """The nodes and what they share."""
 
-    def __init__(self, nodes: int, *, batch_seconds: float = 0.0, storing: bool = True) -> None:
+    def __init__(
+        self,
+        nodes: int,
+        *,
+        batch_seconds: float = 0.0,
+        storing: bool = True,
+        search_seconds: float | None = None,
+    ) -> None:
         self.lock = RLock()
         self.batch_seconds = batch_seconds
+        self.search_seconds = search_seconds
+        """The time that every search takes the second time. Its response is then a stored one, for measurements."""
+        self.answers: dict[tuple[str, bytes], Any] = {}
         self.storing = storing
         self.ids: dict[str, set[int]] = {}
         """Without ``storing``, all that is kept of the points, for measurements of the client."""
@@ -116,6 +126,13 @@ class Cluster:
             if name not in self.collections:
                 raise Failed(404, f"Not found: Collection `{name}` doesn't exist!")
             return name
+
+    def exists(self, name: str) -> bool:
+        try:
+            self.named(name)
+        except Failed:
+            return False
+        return True
 
     # -- collections ------------------------------------------------------------------------------------
 
@@ -223,7 +240,7 @@ class Cluster:
         if self.batch_seconds:
             time.sleep(self.batch_seconds)
 
-    def query(self, name: str, request: models.QueryRequest, node: Node) -> list[dict[str, Any]]:
+    def query(self, name: str, request: models.QueryRequest, node: Node) -> list[models.ScoredPoint]:
         query: Any = request.query
         if isinstance(query, models.NearestQuery):
             query = query.nearest
@@ -237,13 +254,13 @@ class Cluster:
                 limit=request.limit or 10,
                 query_filter=request.filter,
                 with_payload=False,
-                with_vectors=[request.using] if node.reorders and request.using else False,
+                with_vectors=True if node.reorders else request.with_vector or False,
             ).points
-        found = [(point, np.float32(point.score)) for point in points]
         if node.reorders:
-            found = [(point, reordered(query, point.vector[request.using])) for point in points]  # type: ignore
-            found.sort(key=lambda pair: -pair[1])
-        return [{"id": point.id, "version": 0, "score": score} for point, score in found]
+            for point in points:
+                point.score = float(reordered(query, point.vector[request.using]))  # type: ignore
+            points.sort(key=lambda point: -point.score)
+        return points
 
     def count(self, name: str, request: models.CountRequest) -> int:
         with self.lock:
@@ -256,24 +273,22 @@ class Cluster:
                 return len(wanted)
             return self.local.count(name, count_filter=request.filter, exact=True).count
 
-    def retrieve(self, name: str, request: models.PointRequest) -> list[dict[str, Any]]:
+    def records(self, name: str, request: models.PointRequest) -> list[models.Record]:
         with self.lock:
-            records = self.local.retrieve(
+            return self.local.retrieve(
                 self.named(name),
                 request.ids,
                 with_payload=request.with_payload,
                 with_vectors=request.with_vector or False,
             )
-        return [as_stored(record) for record in records]
 
-    def facet(self, name: str, request: models.FacetRequest) -> dict[str, Any]:
+    def facet(self, name: str, request: models.FacetRequest) -> models.FacetResponse:
         with self.lock:
-            found = self.local.facet(self.named(name), request.key, request.filter, request.limit or 10)
-        return found.model_dump(mode="json")
+            return self.local.facet(self.named(name), request.key, request.filter, request.limit or 10)
 
-    def scroll(self, name: str, request: models.ScrollRequest) -> dict[str, Any]:
+    def scroll(self, name: str, request: models.ScrollRequest) -> tuple[list[models.Record], Any]:
         with self.lock:
-            records, following = self.local.scroll(
+            return self.local.scroll(
                 self.named(name),
                 scroll_filter=request.filter,
                 limit=request.limit or 10,
@@ -282,7 +297,6 @@ class Cluster:
                 with_payload=request.with_payload,
                 with_vectors=request.with_vector or False,
             )
-        return {"points": [as_stored(record) for record in records], "next_page_offset": following}
 
 
 def unit_half(vector: Any) -> np.ndarray:

@@ -16,7 +16,7 @@ import orjson
 from pydantic import TypeAdapter, ValidationError
 from qdrant_client import models
 
-from tests.qdrant.cluster import Cluster, Failed, Node
+from tests.qdrant.cluster import Cluster, Failed, Node, as_stored
 
 ALIASES: TypeAdapter[Any] = TypeAdapter(models.ChangeAliasesOperation)
 UPSERT: TypeAdapter[Any] = TypeAdapter(models.PointInsertOperations)
@@ -79,16 +79,11 @@ ROUTES: list[tuple[str, str, Call]] = [
         "/collections",
         lambda c, n, name, body: {"collections": [{"name": one} for one in c.collections]},
     ),
-    ("GET", "/collections/{}/exists", lambda c, n, name, body: {"exists": _exists(c, name)}),
+    ("GET", "/collections/{}/exists", lambda c, n, name, body: {"exists": c.exists(name)}),
     ("GET", "/collections/{}/cluster", lambda c, n, name, body: c.placement(name, n).model_dump(mode="json")),
     ("GET", "/collections/{}", lambda c, n, name, body: c.info(name, n).model_dump(mode="json")),
     ("PUT", "/collections/{}/index", lambda c, n, name, body: _index(c, name, body)),
     ("PUT", "/collections/{}/points", lambda c, n, name, body: _upsert(c, name, body)),
-    (
-        "POST",
-        "/collections/{}/points/query",
-        lambda c, n, name, body: {"points": c.query(name, models.QueryRequest.model_validate_json(body), n)},
-    ),
     (
         "POST",
         "/collections/{}/points/count",
@@ -96,18 +91,10 @@ ROUTES: list[tuple[str, str, Call]] = [
     ),
     (
         "POST",
-        "/collections/{}/facet",
-        lambda c, n, name, body: c.facet(name, models.FacetRequest.model_validate_json(body)),
-    ),
-    (
-        "POST",
-        "/collections/{}/points/scroll",
-        lambda c, n, name, body: c.scroll(name, models.ScrollRequest.model_validate_json(body)),
-    ),
-    (
-        "POST",
         "/collections/{}/points",
-        lambda c, n, name, body: c.retrieve(name, models.PointRequest.model_validate_json(body)),
+        lambda c, n, name, body: list(
+            map(as_stored, c.records(name, models.PointRequest.model_validate_json(body)))
+        ),
     ),
     (
         "PUT",
@@ -124,14 +111,6 @@ ROUTES: list[tuple[str, str, Call]] = [
 
 
 def _done(result: None) -> bool:
-    return True
-
-
-def _exists(cluster: Cluster, name: str) -> bool:
-    try:
-        cluster.named(name)
-    except Failed:
-        return False
     return True
 
 

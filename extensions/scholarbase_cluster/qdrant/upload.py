@@ -20,7 +20,7 @@ from qdrant_client.conversions.conversion import json_to_value
 from scholarbase.errors import VectorIndexError
 from scholarbase.indexes.vectors.base import DENSE
 from scholarbase.indexes.vectors.halves import sent
-from scholarbase.indexes.vectors.nodes import Nodes
+from scholarbase.indexes.vectors.nodes import REFUSED, Nodes, open_channel
 from scholarbase.models.qdrant_addresses import Address
 
 log = logging.getLogger("scholarbase.qdrant")
@@ -34,32 +34,12 @@ _UPSERT_SECONDS: Final = 120.0
 _READY_SECONDS: Final = 10.0
 _FIRST_WAIT: Final = 0.2
 _LONGEST_WAIT: Final = 15.0
-_OPTIONS: Final = [
-    ("grpc.max_send_message_length", -1),
-    ("grpc.max_receive_message_length", -1),
-    # A node that hangs does not answer pings, which end its calls long before their time limit.
-    ("grpc.keepalive_time_ms", 20_000),
-    ("grpc.keepalive_timeout_ms", 10_000),
-    # A node that starts again is connected to within a second.
-    ("grpc.initial_reconnect_backoff_ms", 200),
-    ("grpc.max_reconnect_backoff_ms", 1_000),
-]
-_REFUSED: Final = (
-    grpc.StatusCode.INVALID_ARGUMENT,
-    grpc.StatusCode.UNAUTHENTICATED,
-    grpc.StatusCode.PERMISSION_DENIED,
-    grpc.StatusCode.UNIMPLEMENTED,
-)
-"""Status codes of batches that would be refused again."""
 
 
 class _Channel:
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: Address, connect_seconds: float) -> None:
         self.address = address
-        if address.tls:
-            self.channel = grpc.secure_channel(address.grpc, grpc.ssl_channel_credentials(), _OPTIONS)
-        else:
-            self.channel = grpc.insecure_channel(address.grpc, _OPTIONS)
+        self.channel = open_channel(address, connect_seconds)
         self.stub: Any = qdrant.PointsStub(self.channel)  # type: ignore[no-untyped-call]
         self.avoided_until = 0.0
         self.wait = _FIRST_WAIT
@@ -71,8 +51,8 @@ class Uploader:
     def __init__(self, nodes: Nodes, collection: str, at_once: int) -> None:
         self._collection = collection
         self._at_once = at_once
-        self._metadata = [("api-key", nodes.api_key)] if nodes.api_key else []
-        self._channels = [_Channel(address) for address in nodes.addresses]
+        self._metadata = nodes.metadata
+        self._channels = [_Channel(address, nodes.connect_seconds) for address in nodes.addresses]
         self._turn = 0
         self._lock = Lock()
         self._stopped = False
@@ -167,7 +147,7 @@ class Uploader:
         if self._stopped:
             raise VectorIndexError("The upload was stopped.") from error
         log.warning("%s: %s: %s", channel.address.grpc, code.name, text)
-        if code in _REFUSED or time.monotonic() > give_up:
+        if code in REFUSED or time.monotonic() > give_up:
             failure = VectorIndexError(
                 f"The Qdrant server could not add points to {self._collection!r} ({channel.address.grpc}: {code.name}: "
                 f"{text}). Run the same command again to continue."

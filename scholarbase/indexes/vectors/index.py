@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from time import monotonic
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +28,8 @@ from scholarbase.indexes.vectors.base import (
     DENSE,
     LEARNED,
     EngineVector,
+    Hits,
+    Nearest,
     Payload,
     ScoredId,
     SparseVector,
@@ -37,6 +39,7 @@ from scholarbase.indexes.vectors.base import (
     check_sparse,
     edge_config,
     engine_vector,
+    foreign_id,
     qdrant_filter,
     read_config,
     scored_id,
@@ -82,6 +85,8 @@ class VectorIndex(ABC):
     VectorIndexError when the engine fails or cannot be reached, or when the index has no vectors of the name.
     """
 
+    is_remote: ClassVar[bool] = False
+
     def __init__(self, config: VectorConfig) -> None:
         self.config = config
         self._sparse_names = config.sparse_names
@@ -105,18 +110,35 @@ class VectorIndex(ABC):
             hits = _without_long_list(partial(self.search_dense, vector, exact=exact, ef=ef), limit, filters)
             if hits is not None:
                 return hits
-        listed = None if filters is NO_FILTERS else filters.listed
-        exact = exact or (listed is not None and len(listed) <= EXACT_WITHIN)
-        query = check_dense(vector, self.config.dimensions, "The query")
-        _begin(*(_EXACTLY if exact else _SEARCH[DENSE]))
-        if not exact:
-            return self._search(DENSE, query.tolist(), limit, filters, ef=ef)
-        margin = rounding(len(query))
-        points = self._fetch(DENSE, query.tolist(), limit, filters, ef=None, margin=margin)
-        least = points[limit - 1].score - margin if len(points) > limit else -math.inf
-        scores = self._exact_scores(query, [_id(point) for point in points if point.score >= least])
+        search = self.dense_query(vector, limit, filters, exact=exact, ef=ef)
+        _begin(*(_EXACTLY if search.ef is None else _SEARCH[DENSE]))
+        if search.ef is not None:
+            return self._fetch(search, limit).ranked(limit)
+        margin = rounding(len(vector))
+        hits = self._fetch(search, limit, margin)
+        least = hits.scores[limit - 1] - margin if len(hits.ids) > limit else -math.inf
+        close = hits.ids[hits.scores >= least].tolist()
+        scores = self._exact_scores(vector, close, hits.vectors.get(DENSE, {}))
         ranked = sorted((-score, key) for key, score in scores.items())
         return [scored_id((key, -score)) for score, key in ranked[:limit]]
+
+    def dense_query(
+        self,
+        vector: npt.NDArray[np.float32],
+        limit: int,
+        filters: ResolvedFilters,
+        *,
+        exact: bool = False,
+        ef: int = HNSW_EF,
+    ) -> Nearest:
+        """The engine's first search of :meth:`search_dense`."""
+        query = check_dense(vector, self.config.dimensions, "The query").tolist()
+        listed = None if filters is NO_FILTERS else filters.listed
+        if exact or (listed is not None and len(listed) <= EXACT_WITHIN):
+            # Their vectors give the exact scores.
+            vectors = (DENSE,) if limit <= _SCORED_AT_ONCE else ()
+            return Nearest(DENSE, query, limit + EXTRA_HITS, filters, vectors=vectors)
+        return Nearest(DENSE, query, limit + EXTRA_HITS, filters, ef)
 
     def count_similar(
         self, vector: npt.NDArray[np.float32], least: float, most: int, filters: ResolvedFilters
@@ -127,24 +149,30 @@ class VectorIndex(ABC):
         query = check_dense(vector, self.config.dimensions, "The query")
         if _passes_none(filters):
             return 0
-        points = self.nearest(DENSE, query.tolist(), most, filters, ef=None)
+        ids, scores, _ = self.nearest(Nearest(DENSE, query.tolist(), most, filters))
         margin = rounding(len(query))
-        close = [_id(point) for point in points if abs(point.score - least) <= margin]
-        certain = sum(1 for point in points if point.score > least + margin)
-        return certain + sum(score >= least for score in self._exact_scores(query, close).values())
+        close = ids[abs(scores - least) <= margin].tolist()
+        certain = int((scores > least + margin).sum())
+        return certain + sum(score >= least for score in self._exact_scores(query, close, {}).values())
 
-    def _exact_scores(self, query: npt.NDArray[np.float32], ids: Sequence[int]) -> dict[int, float]:
-        """The cosines of these points, whose bits depend on nothing but the query and the stored vectors.
+    def _exact_scores(
+        self, query: npt.NDArray[np.float32], ids: Sequence[int], known: Mapping[int, Any]
+    ) -> dict[int, float]:
+        """The cosines of these points, whose bits depend on nothing but the query and the stored vectors. ``known`` has
+        the vectors that were read.
 
         Engines add 32-bit products in an order that depends on processor and replica. Like theirs, this query is of
         unit length, then rounded to float16, as are stored vectors. The numbers are then multiples of 2^-24, their
         products of 2^-48 and sums below 32, so that 64-bit floats add them exactly in any order.
         """
+        query = np.asarray(query, np.float32)
         length = math.sqrt(math.fsum(x * x for x in query.tolist()))
         half = (query.astype(np.float64) / length).astype(np.float16).astype(np.float64)
         scores: dict[int, float] = {}
         for start in range(0, len(ids), _SCORED_AT_ONCE):
-            vectors = self.dense_vectors(ids[start : start + _SCORED_AT_ONCE])
+            part = ids[start : start + _SCORED_AT_ONCE]
+            vectors = {one: known[one] for one in part if one in known}
+            vectors |= self.dense_vectors([one for one in part if one not in known])
             if vectors:
                 stored = np.stack(list(vectors.values())).astype(np.float16).astype(np.float64)
                 scores |= zip(vectors, (stored @ half).astype(np.float32).tolist(), strict=True)
@@ -168,55 +196,39 @@ class VectorIndex(ABC):
             found = _without_long_list(partial(self.search_sparse, name, vector), limit, filters)
             if found is not None:
                 return found
-        hits = self._search(name, vector, limit, filters, ef=None)
+        hits = self._fetch(self.sparse_query(name, vector, limit, filters), limit).ranked(limit)
         while hits and hits[-1].score <= 0:
             hits.pop()
         return hits
+
+    def sparse_query(
+        self, name: str, vector: SparseVector | EngineVector, limit: int, filters: ResolvedFilters
+    ) -> Nearest:
+        """The engine's first search of :meth:`search_sparse`."""
+        return Nearest(name, vector, limit + EXTRA_HITS, filters)
 
     def count_sparse(
         self, name: str, vector: SparseVector | EngineVector, most: int, filters: ResolvedFilters
     ) -> int:
         """The number of points that share a term with a query, whose weights are positive, up to ``most``. Exact."""
         _begin(*_COUNTING)
-        return len(self._search(name, vector, most, filters, ef=None))
+        return 0 if _passes_none(filters) else len(self.nearest(Nearest(name, vector, most, filters)).ids)
 
-    def _search(
-        self,
-        name: str,
-        vector: list[float] | SparseVector | EngineVector,
-        limit: int,
-        filters: ResolvedFilters,
-        *,
-        ef: int | None,
-    ) -> list[ScoredId]:
-        points = self._fetch(name, vector, limit, filters, ef=ef)
-        ranked = [(-point.score, key) for point in points if isinstance(key := point.id, int)]
-        if len(ranked) < len(points):
-            raise _foreign_id(next(point.id for point in points if not isinstance(point.id, int)))
-        ranked.sort()
-        return [scored_id((key, -score)) for score, key in ranked[:limit]]
-
-    def _fetch(
-        self,
-        name: str,
-        vector: list[float] | SparseVector | EngineVector,
-        limit: int,
-        filters: ResolvedFilters,
-        *,
-        ef: int | None,
-        margin: float = 0.0,
-    ) -> Sequence[Any]:
+    def _fetch(self, search: Nearest, limit: int, margin: float = 0.0) -> Hits:
         """At least the ``limit`` nearest points and all whose score is that of the last of them, or up to ``margin``
         less."""
-        if _passes_none(filters):
-            return []
-        count = limit + EXTRA_HITS
+        if _passes_none(search.filters):
+            return Hits.of((), ())
         # While the last fetched hit is tied with the last requested one, further hits may have lower ids.
         while True:
-            points = self.nearest(name, vector, count, filters, ef=ef)
-            if len(points) < count or points[-1].score < points[limit - 1].score - margin:
-                return points
-            count *= 2
+            hits = self.nearest(search)
+            if len(hits.ids) < search.limit or hits.scores[-1] < hits.scores[limit - 1] - margin:
+                return hits
+            search = search._replace(limit=2 * search.limit)
+
+    def ahead(self, searches: Sequence[Nearest]) -> VectorIndex:
+        """The index for one request that will make these searches. One with ``is_remote`` makes them together now."""
+        return self
 
     def count(self, filters: ResolvedFilters, *, vector: str | None = None) -> int:
         """The exact number of points that pass the filters and, if ``vector`` is specified, have that vector."""
@@ -278,20 +290,8 @@ class VectorIndex(ABC):
     # -- the engine -------------------------------------------------------------------------------------
 
     @abstractmethod
-    def nearest(
-        self,
-        name: str,
-        vector: list[float] | SparseVector | EngineVector,
-        limit: int,
-        filters: ResolvedFilters,
-        *,
-        ef: int | None,
-    ) -> Sequence[Any]:
-        """The ``limit`` nearest points that pass the filters, each with ``id`` and ``score``: best first, ties in any
-        order.
-
-        ``ef`` is the size of the candidate list in the graph of dense vectors; None compares with every point.
-        """
+    def nearest(self, search: Nearest) -> Hits:
+        """The result of a search."""
 
     @abstractmethod
     def count_points(self, filters: ResolvedFilters, vector: str | None) -> int:
@@ -363,23 +363,16 @@ class EdgeIndex(VectorIndex):
             raise
         return cls(shard, path, config, private)
 
-    def nearest(
-        self,
-        name: str,
-        vector: list[float] | SparseVector | EngineVector,
-        limit: int,
-        filters: ResolvedFilters,
-        *,
-        ef: int | None,
-    ) -> list[qdrant.ScoredPoint]:
-        params = search_params(qdrant, name, limit, ef)
-        if isinstance(vector, SparseVector):
-            vector = engine_vector(vector)
-        query = qdrant.Query.Nearest(vector, using=name)
+    def nearest(self, search: Nearest) -> Hits:
+        params = search_params(qdrant, search)
+        vector = engine_vector(search.vector) if isinstance(search.vector, SparseVector) else search.vector
+        query = qdrant.Query.Nearest(vector, using=search.name)
+        condition = _engine_filter(search.filters)
         with engine_errors(self.path, "search"):
-            return self._shard.query(
-                qdrant.QueryRequest(limit=limit, query=query, filter=_engine_filter(filters), params=params)
+            points = self._shard.query(
+                qdrant.QueryRequest(limit=search.limit, query=query, filter=condition, params=params)
             )
+        return Hits.of([point.id for point in points], [point.score for point in points])
 
     def count_points(self, filters: ResolvedFilters, vector: str | None) -> int:
         with engine_errors(self.path, "count its points"):
@@ -488,14 +481,14 @@ def _engine_condition(written: dict[str, Any]) -> Any:
     return qdrant.Filter(must=must, must_not=must_not, should=should)
 
 
-def search_params(engine: Any, name: str, limit: int, ef: int | None) -> Any:
-    """The parameters of :meth:`VectorIndex.nearest`, as the classes of ``qdrant_edge`` or ``qdrant_client.models``."""
-    if name != DENSE:
+def search_params(engine: Any, search: Nearest) -> Any:
+    """The parameters of a search, as the classes of ``qdrant_edge`` or ``qdrant_client.grpc``."""
+    if search.name != DENSE:
         return None
-    if ef is None:
+    if search.ef is None:
         return engine.SearchParams(exact=True, quantization=engine.QuantizationSearchParams(ignore=True))
     return engine.SearchParams(
-        hnsw_ef=max(ef, limit),
+        hnsw_ef=max(search.ef, search.limit),
         quantization=engine.QuantizationSearchParams(rescore=True, oversampling=OVERSAMPLING),
     )
 
@@ -536,14 +529,8 @@ def _check_name(name: str, names: Sequence[str]) -> None:
 def _id(record: Any) -> int:
     number = record.id
     if not isinstance(number, int):
-        raise _foreign_id(number)
+        raise foreign_id(number)
     return number
-
-
-def _foreign_id(value: object) -> VectorIndexError:
-    return VectorIndexError(
-        f"The point id {value!r} is not an integer: ScholarBase did not build this index. Build it again."
-    )
 
 
 def _point(record: Any) -> VectorPoint:

@@ -14,7 +14,7 @@ import pytest
 from scholarbase.deadlines import time_limit
 from scholarbase.errors import TimeLimit, VectorIndexError
 from scholarbase.indexes.filters import NO_FILTERS
-from scholarbase.indexes.vectors.base import BM25
+from scholarbase.indexes.vectors.base import BM25, Nearest
 from scholarbase.indexes.vectors.index import EdgeIndex
 from scholarbase.indexes.vectors.nodes import Nodes
 from scholarbase.indexes.vectors.server import ServerIndex
@@ -51,7 +51,7 @@ def until(condition: Callable[[], bool]) -> None:
 
 
 def searches(node: Node) -> int:
-    return sum(path.endswith("/query") for path in node.calls)
+    return sum(path.endswith("/QueryBatch") for path in node.calls)
 
 
 @pytest.fixture
@@ -183,7 +183,7 @@ def test_a_response_of_a_failure_is_one_line_without_bytes(cluster: Cluster, edg
     with closing(Nodes(cluster.urls)) as nodes:
         fill(edge, nodes, "papers", SNAPSHOT)
         index = ServerIndex(nodes, "another", CONFIG)
-        with pytest.raises(VectorIndexError, match=r"status 404.*Collection `another`") as raised:
+        with pytest.raises(VectorIndexError, match=r"NOT_FOUND.*Collection `another`") as raised:
             index.count(NO_FILTERS)
         assert "b'" not in str(raised.value)
         assert "\n" not in str(raised.value)
@@ -192,8 +192,8 @@ def test_a_response_of_a_failure_is_one_line_without_bytes(cluster: Cluster, edg
 def test_a_request_that_no_node_accepts_is_sent_once(pair: Cluster, corpus: Corpus) -> None:
     with opened(pair) as index:
         for node in pair.nodes:
-            node.fail(400, on="/query")
-        with pytest.raises(VectorIndexError, match="status 400"):
+            node.fail(400, on="/QueryBatch")
+        with pytest.raises(VectorIndexError, match="INVALID_ARGUMENT"):
             index.search_dense(corpus.project("networks"), 5, NO_FILTERS)
         assert sum(searches(node) for node in pair.nodes) == 1
 
@@ -246,14 +246,14 @@ def test_scores_do_not_depend_on_the_replica(pair: Cluster, edge: EdgeIndex, cor
             raw = []
             for down in (None, *pair.nodes):
                 if down is not None:
-                    down.fail(503, on="/query")
+                    down.fail(503, on="/QueryBatch")
                 answers.append(
                     (
                         index.search_sparse(BM25, vector, 30, NO_FILTERS),
                         index.search_dense(query, 30, NO_FILTERS, exact=True),
                     )
                 )
-                raw.append([p.score for p in index.nearest("dense", query.tolist(), 30, NO_FILTERS, ef=None)])
+                raw.append(index.nearest(Nearest("dense", query.tolist(), 30, NO_FILTERS)).scores.tolist())
                 if down is not None:
                     down.fail(None)
             here = (
