@@ -107,9 +107,9 @@ class VectorIndex(ABC):
         """
         _check_limit(limit)
         if len(filters.exclude) > LONG_EXCLUSION:
-            hits = _without_long_list(partial(self.search_dense, vector, exact=exact, ef=ef), limit, filters)
-            if hits is not None:
-                return hits
+            kept = _without_long_list(partial(self.search_dense, vector, exact=exact, ef=ef), limit, filters)
+            if kept is not None:
+                return kept
         search = self.dense_query(vector, limit, filters, exact=exact, ef=ef)
         _begin(*(_EXACTLY if search.ef is None else _SEARCH[DENSE]))
         if search.ef is not None:
@@ -372,7 +372,8 @@ class EdgeIndex(VectorIndex):
             points = self._shard.query(
                 qdrant.QueryRequest(limit=search.limit, query=query, filter=condition, params=params)
             )
-        return Hits.of([point.id for point in points], [point.score for point in points])
+        ids: list[Any] = [point.id for point in points]
+        return Hits.of(ids, [point.score for point in points])
 
     def count_points(self, filters: ResolvedFilters, vector: str | None) -> int:
         with engine_errors(self.path, "count its points"):

@@ -224,7 +224,8 @@ def _filter(filters: ResolvedFilters, vector: str | None = None) -> Any:
 
 
 def _clauses(written: dict[str, Any]) -> Any:
-    return grpc.Filter(**{name: map(_condition, conditions) for name, conditions in written.items()})
+    clauses: dict[str, Any] = {name: map(_condition, conditions) for name, conditions in written.items()}
+    return grpc.Filter(**clauses)
 
 
 def _condition(written: dict[str, Any]) -> Any:
