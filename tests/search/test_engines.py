@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,7 +25,7 @@ from scholarbase.settings import Settings
 from tests.conftest import SAMPLE
 from tests.encoders.tiny_bge_m3 import make_tiny_bge_m3
 from tests.packages import need
-from tests.qdrant.cluster import qdrant_cluster
+from tests.qdrant.cluster import Cluster, qdrant_cluster
 from tests.qdrant.loading import fill
 
 pytestmark = pytest.mark.slow
@@ -55,8 +56,8 @@ def learned_library(tmp_path_factory: pytest.TempPathFactory, small_snapshot: Pa
 
 
 @pytest.fixture(scope="module")
-def over_a_server(dense_library: Path) -> Iterator[Library]:
-    """The dense library with its vectors on a Qdrant server."""
+def cluster(dense_library: Path) -> Iterator[Cluster]:
+    """A Qdrant server with the vectors of the dense library."""
     _, snapshot = read_manifest(dense_library)
     with qdrant_cluster(2) as cluster:
         with (
@@ -64,9 +65,15 @@ def over_a_server(dense_library: Path) -> Iterator[Library]:
             closing(EdgeIndex.open(dense_library / "vectors")) as edge,
         ):
             fill(edge, nodes, "scholarbase", snapshot)
-        settings = Settings(qdrant_url=cluster.urls, similarity_floor=False)
-        with Library.open(dense_library, settings=settings) as library:
-            yield library
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def over_a_server(dense_library: Path, cluster: Cluster) -> Iterator[Library]:
+    """The dense library with its vectors on a Qdrant server."""
+    settings = Settings(qdrant_url=cluster.urls, similarity_floor=False)
+    with Library.open(dense_library, settings=settings) as library:
+        yield library
 
 
 @pytest.mark.parametrize("filters", FILTERS, ids=["none", "category", "dates", "citations"])
@@ -137,6 +144,30 @@ def test_both_vector_indexes_give_the_same_answers(
             assert [(h.paper.id, h.score) for h in here.results] == [
                 (h.paper.id, h.score) for h in there.results
             ]
+
+
+@pytest.mark.parametrize(
+    ("options", "requests"),
+    [
+        ({"mode": "sparse"}, 1),
+        ({"mode": "sparse", "engine": "feedback"}, 2),
+        ({"mode": "dense"}, 1),
+        ({"mode": "hybrid", "fusion": "rrf"}, 1),
+        ({"mode": "hybrid"}, 2),
+        ({"mode": "dense", "exact": True}, 1),
+        ({"mode": "hybrid", "engine": "feedback"}, 3),
+    ],
+    ids=str,
+)
+def test_a_search_sends_few_requests_to_a_server(
+    over_a_server: Library, cluster: Cluster, options: dict[str, Any], requests: int
+) -> None:
+    for question in ("string theory and two-dimensional QCD", "supersymmetry at the electroweak scale"):
+        before = [len(node.calls) for node in cluster.nodes]
+        assert over_a_server.search(question, limit=20, **options).results
+        made = [node.calls[was:] for node, was in zip(cluster.nodes, before, strict=True)]
+        searches = [path for calls in made for path in calls if "HealthCheck" not in path]
+        assert searches == ["/qdrant.Points/QueryBatch"] * requests
 
 
 def test_learned_weights_rank_by_their_dot_product(learned_library: Path) -> None:

@@ -76,6 +76,7 @@ _COUNTING: Final = ("Counting the matches", "use fewer words, filters and ids, o
 """Activities and advice for the error at the time limit."""
 _IDS_PER_BATCH: Final = 10_000
 _SCORED_AT_ONCE: Final = 1_000
+_READ_WITH_HITS: Final = 2_000
 
 
 class VectorIndex(ABC):
@@ -135,8 +136,7 @@ class VectorIndex(ABC):
         query = check_dense(vector, self.config.dimensions, "The query").tolist()
         listed = None if filters is NO_FILTERS else filters.listed
         if exact or (listed is not None and len(listed) <= EXACT_WITHIN):
-            # Their vectors give the exact scores.
-            vectors = (DENSE,) if limit <= _SCORED_AT_ONCE else ()
+            vectors = (DENSE,) if limit <= _READ_WITH_HITS else ()  # for their exact scores
             return Nearest(DENSE, query, limit + EXTRA_HITS, filters, vectors=vectors)
         return Nearest(DENSE, query, limit + EXTRA_HITS, filters, ef)
 

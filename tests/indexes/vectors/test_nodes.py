@@ -4,6 +4,8 @@ that do not fail over are noticed by their time."""
 from __future__ import annotations
 
 import logging
+import re
+import socket
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +18,7 @@ from scholarbase.errors import TimeLimit, VectorIndexError
 from scholarbase.indexes.filters import NO_FILTERS
 from scholarbase.indexes.vectors.base import BM25, Nearest
 from scholarbase.indexes.vectors.index import EdgeIndex
-from scholarbase.indexes.vectors.nodes import Nodes
+from scholarbase.indexes.vectors.nodes import HEDGE_SECONDS, Nodes
 from scholarbase.indexes.vectors.server import ServerIndex
 from tests.indexes.vectors.conftest import CONFIG, SNAPSHOT, Corpus
 from tests.qdrant.cluster import HANG, Cluster, Node, qdrant_cluster
@@ -230,6 +232,46 @@ def test_a_connection_that_was_cut_is_made_again(cluster: Cluster, edge: EdgeInd
             cluster.nodes[0].stop()
             cluster.nodes[0].start()
             assert index.count(NO_FILTERS) == 340
+
+
+def test_a_search_that_takes_long_is_sent_once_while_its_node_answers_health_checks(
+    pair: Cluster, corpus: Corpus
+) -> None:
+    """A great answer would take as long elsewhere."""
+    with opened(pair, read_seconds=600) as index:
+        pair.search_seconds = 3 * HEDGE_SECONDS
+        assert index.search_sparse(BM25, corpus.queries.vector("networks"), 5, NO_FILTERS)
+        assert sum(map(searches, pair.nodes)) == 1
+        assert all("/qdrant.Qdrant/HealthCheck" in node.calls for node in pair.nodes if searches(node))
+
+
+def test_no_request_asks_for_compression() -> None:
+    """Qdrant sends compressed responses in small pieces, each of which may wait 40 ms for an acknowledgement."""
+    with socket.socket() as rest, socket.socket() as grpc:
+        for listening in (rest, grpc):
+            listening.bind(("127.0.0.1", 0))
+            listening.listen()
+        address = f"http://127.0.0.1:{rest.getsockname()[1]}?grpc_port={grpc.getsockname()[1]}"
+        with closing(Nodes([address], read_seconds=1)) as nodes, ThreadPoolExecutor(2) as pool:
+            for listening, ask in (
+                (rest, lambda: nodes.read("be read", lambda client: client.get_collections())),
+                (grpc, lambda: ServerIndex(nodes, "papers", CONFIG).count(NO_FILTERS)),
+            ):
+                asked = pool.submit(ask)
+                connection, _ = listening.accept()
+                sent = b""
+                with connection:
+                    if listening is grpc:
+                        connection.sendall(
+                            b"\0\0\0\4\0\0\0\0\0"
+                        )  # an empty SETTINGS frame, which it waits for
+                    while not re.search(rb"accept-encoding\W+identity", sent, re.IGNORECASE):
+                        received = connection.recv(65536)
+                        assert received, sent
+                        sent += received
+                assert not re.search(rb"gzip|deflate|br\b", sent)
+                with pytest.raises(VectorIndexError):
+                    asked.result(60)
 
 
 @pytest.mark.slow
