@@ -36,13 +36,12 @@ from scholarbase.indexes.vectors.base import (
     DENSE,
     LEARNED,
     EngineVector,
-    Nearest,
     ScoredId,
+    Search,
     SparseVector,
     scored_id,
 )
 from scholarbase.indexes.vectors.bm25 import DOCUMENT_STEP, Bm25Text
-from scholarbase.indexes.vectors.index import VectorIndex
 from scholarbase.models.encoders import STATIC
 from scholarbase.models.limits import TotalRelation
 from scholarbase.models.responses import FailedLeg, LegExplanation
@@ -136,21 +135,26 @@ class Legs:
         names = [name for name in (plan.engine, DENSE if plan.mode != "sparse" else None) if name is not None]
         if plan.matches_nothing:
             return {name: Ranking([], 0, "eq") for name in names}, []
-        vectors = self._ahead(plan)
+        if self._vectors.is_remote and plan.engine is not None:
+            with self._vectors.ahead(self._first_searches(plan)):
+                return self._run_all(plan)
+        return self._run_all(plan)
+
+    def _run_all(self, plan: Plan) -> tuple[dict[str, Ranking], list[FailedLeg]]:
         if plan.engine is None:
-            return self._run({DENSE: partial(self._dense, plan, None, vectors)}, plan)
-        sparse = partial(self._sparse, plan, vectors)
+            return self._run({DENSE: partial(self._dense, plan, None)}, plan)
+        sparse = partial(self._sparse, plan)
         if plan.mode == "sparse":
             return self._run({plan.engine: sparse}, plan)
-        if plan.engine == "learned" or self._is_static or vectors.is_remote:
+        if plan.engine == "learned" or self._is_static or self._vectors.is_remote:
             run = _once(sparse)
-            return self._run({DENSE: partial(self._dense, plan, run, vectors), plan.engine: run}, plan)
+            return self._run({DENSE: partial(self._dense, plan, run), plan.engine: run}, plan)
         # Run the sparse leg in a thread while the model encodes the query. Not the encoder in a thread: Qdrant Edge
         # holds Python's lock while it searches, so the thread could not send the query to the model. The learned leg
         # needs the model itself.
         started = self._threads.submit(copy_context().run, sparse)
         try:
-            dense = partial(self._dense, plan, started.result, vectors)
+            dense = partial(self._dense, plan, started.result)
             return self._run({DENSE: dense, plan.engine: started.result}, plan)
         finally:
             # A request that failed must not leave its search behind: only so many may run at once.
@@ -176,30 +180,24 @@ class Legs:
             raise last
         return dict(reversed(rankings.items())), failed[::-1]
 
-    def _ahead(self, plan: Plan) -> VectorIndex:
-        """The index of vectors. A remote one has the first searches of a plan made together."""
-        vectors = self._vectors
-        has_one = plan.engine is None or (plan.mode == "sparse" and plan.engine != FEEDBACK)
-        if not vectors.is_remote or has_one:
-            return vectors
-        searches: list[Nearest] = []
+    def _first_searches(self, plan: Plan) -> list[Search]:
+        """The first searches of both legs."""
         adds = plan.fusion == "scores"
+        searches: list[Search] = []
         try:
             if plan.mode != "sparse":
                 vector = self._encoded(plan).dense[0]
                 if vector.any() and plan.floor != math.inf:
                     depth = CONSIDERED if adds else plan.depth + 1
-                    search = vectors.dense_query(vector, depth, plan.filters, exact=self._is_exact(plan))
-                    searches.append(search._replace(vectors=(DENSE,)) if adds else search)
-            if plan.engine == "learned" or plan.terms:
-                learned = self._learned(plan) if plan.engine == "learned" else None
-                searches += self._words.first_searches(plan, learned, adds=adds)
+                    read = (DENSE,) if adds else ()
+                    searches.append(Search(DENSE, vector, depth, plan.filters, self._is_exact(plan), read))
+            learned = self._learned(plan) if plan.engine == "learned" else None
         except EncoderError:
-            return vectors  # the leg that needs the encoder raises or reports it
-        return vectors.ahead(searches)
+            return []  # the leg that needs the encoder raises or reports it
+        return searches + self._words.first_searches(plan, learned, adds=adds)
 
-    def _sparse(self, plan: Plan, vectors: VectorIndex) -> Ranking:
-        return self._words.rank(plan, vectors, self._learned(plan) if plan.engine == "learned" else None)
+    def _sparse(self, plan: Plan) -> Ranking:
+        return self._words.rank(plan, self._learned(plan) if plan.engine == "learned" else None)
 
     def _learned(self, plan: Plan) -> SparseVector:
         weights = self._encoded(plan).sparse
@@ -209,7 +207,7 @@ class Legs:
             )
         return SparseVector(weights[0].indices.tolist(), weights[0].values.tolist())
 
-    def _dense(self, plan: Plan, sparse: Callable[[], Ranking] | None, vectors: VectorIndex) -> Ranking:
+    def _dense(self, plan: Plan, sparse: Callable[[], Ranking] | None) -> Ranking:
         """Search by meaning. A hybrid search that fuses scores adds the vectors of the first papers to the query's."""
         vector = self._encoded(plan).dense[0]
         if not vector.any() or plan.floor == math.inf:
@@ -218,8 +216,7 @@ class Legs:
         near = self._first_sparse(sparse) if sparse is not None and plan.fusion == "scores" else []
 
         def search() -> Ranking:
-            expanded = self._expanded(vector, near, plan, vectors) if near else vector
-            return self._nearest(expanded, plan, vectors)
+            return self._nearest(self._expanded(vector, near, plan) if near else vector, plan)
 
         return _timed(DENSE, search)
 
@@ -230,20 +227,19 @@ class Legs:
         except (EncoderError, VectorIndexError, LibraryCorrupt):
             return []  # the sparse leg itself raises or reports it
 
-    def _nearest(self, vector: npt.NDArray[np.float32], plan: Plan, vectors: VectorIndex) -> Ranking:
+    def _nearest(self, vector: npt.NDArray[np.float32], plan: Plan) -> Ranking:
         """The papers nearest to a vector, above the floor of similarity."""
         floor, depth = plan.floor, plan.depth
         # One more, to see whether more are above the floor.
-        exact = self._is_exact(plan)
-        hits = vectors.search_dense(vector, depth + 1, plan.filters, exact=exact)
+        hits = self._search_dense(vector, depth + 1, plan)
         if floor is None:
             return Ranking(hits[:depth], self._count_dense(plan.filters), "eq")
         above = _above(hits, floor)
-        if not above and hits and not exact:
+        if not above and hits and not self._is_exact(plan):
             # So that no results means that there are none.
-            above = _above(vectors.search_dense(vector, 1, plan.filters, exact=True), floor)
+            above = _above(self._search_dense(vector, 1, plan, exact=True), floor)
         if len(above) <= depth:
-            complete = exact or not above
+            complete = self._is_exact(plan) or not above
             return Ranking(above, len(above), "eq" if complete else "gte")
         above = above[:depth]
         if not plan.request.exact:
@@ -256,6 +252,11 @@ class Legs:
         )
         return Ranking(above, total, "gte" if total == MOST_COUNTED else "eq")
 
+    def _search_dense(
+        self, vector: npt.NDArray[np.float32], limit: int, plan: Plan, *, exact: bool = False
+    ) -> list[ScoredId]:
+        return self._vectors.search_dense(vector, limit, plan.filters, exact=exact or self._is_exact(plan))
+
     def _is_exact(self, plan: Plan) -> bool:
         # Comparing few papers with the query takes no longer than searching the graph, and misses none.
         within = None if plan.filters is NO_FILTERS else plan.filters.listed
@@ -263,7 +264,7 @@ class Legs:
         return few or plan.request.exact or self._settings.exact
 
     def _expanded(
-        self, vector: npt.NDArray[np.float32], near: Sequence[ScoredId], plan: Plan, vectors: VectorIndex
+        self, vector: npt.NDArray[np.float32], near: Sequence[ScoredId], plan: Plan
     ) -> npt.NDArray[np.float32]:
         """The query's vector with those of the first papers of both legs.
 
@@ -271,8 +272,8 @@ class Legs:
         method (1971) with dense vectors: Li et al., "Pseudo Relevance Feedback with Deep Language Models and Dense
         Retrievers", TOIS 2023, https://arxiv.org/abs/2108.11044. docs/measurements.md has the figures.
         """
-        nearest = vectors.search_dense(vector, CONSIDERED, plan.filters, exact=self._is_exact(plan))
-        papers = list(vectors.dense_vectors(first_papers(near, nearest)).values())
+        nearest = self._search_dense(vector, CONSIDERED, plan)
+        papers = list(self._vectors.dense_vectors(first_papers(near, nearest)).values())
         if plan.floor is not None and plan.request.min_similarity is None:
             # The nearest papers of a small library may be about something else.
             papers = [paper for paper in papers if paper @ vector >= plan.floor]
@@ -311,35 +312,35 @@ class Words:
         self._bm25 = Bm25Queries(bm25, opened.catalog.document_frequencies)
         self._counts: Cache[int] = Cache(CACHED_COUNTS)
 
-    def first_searches(self, plan: Plan, learned: SparseVector | None, *, adds: bool) -> list[Nearest]:
-        """The first searches of vectors of :meth:`rank`. ``adds``: vectors of the first papers are added to a query,
-        and read with them."""
-        if plan.engine == "fts5":
-            return []
-        vectors, filters = self._vectors, plan.filters
-        name = LEARNED if learned is not None else BM25
-        query = learned if learned is not None else self._bm25.weighted(tuple(plan.terms), plan.frequencies)
-        also = (DENSE,) if adds else ()
-        if plan.engine == FEEDBACK:
-            search = vectors.sparse_query(name, query, PAPERS + 1, filters)
-            return [search._replace(vectors=(BM25, *also))]
-        # Of the papers of one leg alone only the first few can be added (first_papers).
-        few = vectors.sparse_query(name, query, FEEDBACK_PAPERS, filters)._replace(vectors=also)
-        return [vectors.sparse_query(name, query, plan.depth + 1, filters), *([few] if adds else ())]
+    def first_searches(self, plan: Plan, learned: SparseVector | None, *, adds: bool) -> list[Search]:
+        """The first searches of vectors of :meth:`rank`. ``adds``: vectors of the first papers are added to a query."""
+        filters = plan.filters
+        added = (DENSE,) if adds else ()
+        if learned is None:
+            if plan.engine == "fts5" or not plan.terms:
+                return []
+            vector = self._bm25.weighted(tuple(plan.terms), plan.frequencies)
+            if plan.engine == FEEDBACK:
+                return [Search(BM25, vector, PAPERS + 1, filters, vectors=(BM25, *added))]
+            searches = [Search(BM25, vector, plan.depth + 1, filters)]
+        else:
+            searches = [Search(LEARNED, learned, plan.depth + 1, filters)]
+        if adds:
+            # Of the papers that only this leg has, no others can be added (first_papers).
+            searches.append(searches[0]._replace(limit=FEEDBACK_PAPERS, vectors=added))
+        return searches
 
-    def rank(self, plan: Plan, vectors: VectorIndex, learned: SparseVector | None) -> Ranking:
+    def rank(self, plan: Plan, learned: SparseVector | None) -> Ranking:
         """Run the engine of a plan; ``learned`` is the query's vector for the engine of this name."""
         engine = plan.engine
         start = perf_counter()
         try:
             if learned is not None:
-                return self._sparse(plan, LEARNED, learned, vectors)
+                return self._sparse(plan, LEARNED, learned)
             if engine == "fts5" or not plan.terms:
                 return self._fts5(plan)
             vector = self._bm25.weighted(tuple(plan.terms), plan.frequencies)
-            if engine == FEEDBACK:
-                return self._repeated(plan, vector, vectors)
-            return self._sparse(plan, BM25, vector, vectors)
+            return self._repeated(plan, vector) if engine == FEEDBACK else self._sparse(plan, BM25, vector)
         finally:
             stages().append((str(engine), start, perf_counter()))
 
@@ -354,24 +355,22 @@ class Words:
             total = self.counted(key, filters, lambda: self._catalog.count_text(expression, filters))
         return Ranking(hits, total, "eq")
 
-    def _repeated(self, plan: Plan, vector: EngineVector, vectors: VectorIndex) -> Ranking:
+    def _repeated(self, plan: Plan, vector: EngineVector) -> Ranking:
         """BM25, repeated with words of its first results. A query with at most ``PAPERS`` matches is not repeated."""
-        first = vectors.search_sparse(BM25, vector, PAPERS + 1, plan.filters)
+        first = self._vectors.search_sparse(BM25, vector, PAPERS + 1, plan.filters)
         if len(first) <= PAPERS:
             return Ranking(first, len(first), "eq")
-        papers = vectors.sparse_vectors(BM25, [hit.id for hit in first[:PAPERS]])
+        papers = self._vectors.sparse_vectors(BM25, [hit.id for hit in first[:PAPERS]])
         expanded = self._bm25.expand(plan.terms, papers.values(), plan.day)
         if expanded is None:
-            return self._sparse(plan, BM25, vector, vectors)
-        second = self._sparse(plan, BM25, expanded, vectors)
+            return self._sparse(plan, BM25, vector)
+        second = self._sparse(plan, BM25, expanded)
         hits = append_scaled(first[:KEPT], second.hits)[0]
         return Ranking(hits[: plan.depth], max(second.total, len(hits)), second.relation)
 
-    def _sparse(
-        self, plan: Plan, name: str, vector: SparseVector | EngineVector, vectors: VectorIndex
-    ) -> Ranking:
+    def _sparse(self, plan: Plan, name: str, vector: SparseVector | EngineVector) -> Ranking:
         # Fetch one more, to see whether more match.
-        hits = vectors.search_sparse(name, vector, plan.depth + 1, plan.filters)
+        hits = self._vectors.search_sparse(name, vector, plan.depth + 1, plan.filters)
         if len(hits) <= plan.depth:
             return Ranking(hits, len(hits), "eq")
         if not plan.request.exact:

@@ -15,7 +15,7 @@ import pytest
 from scholarbase.errors import InvalidRequest
 from scholarbase.extensions import Extension
 from scholarbase.indexes.filters import ResolvedFilters
-from scholarbase.indexes.vectors.base import DENSE, Hits, Nearest, VectorConfig, VectorPoint
+from scholarbase.indexes.vectors.base import DENSE, VectorConfig, VectorPoint
 from scholarbase.indexes.vectors.index import EdgeIndex, VectorIndex
 from scholarbase.search.library import Library
 from scholarbase.settings import Settings, load_settings
@@ -34,15 +34,15 @@ class MemoryIndex(VectorIndex):
         points = [one for one in self._points.values() if passes(one.id, one.payload, filters)]
         return [one for one in points if name is None or _vector(one, name) is not None]
 
-    def nearest(self, search: Nearest) -> Hits:
-        name, vector, limit, filters, _, _ = search
+    def nearest(
+        self, name: str, vector: Any, limit: int, filters: ResolvedFilters, *, ef: int | None
+    ) -> list[Any]:
         found = []
         for point in self._passing(filters, name):
             stored = _vector(point, name)
             if name == DENSE:
                 score = float(stored @ np.array(vector, np.float32))
             else:
-                assert not isinstance(vector, list)
                 weights = dict(zip(stored.indices, stored.values, strict=True))
                 terms = [term for term in vector.indices if term in weights]
                 wanted = dict(zip(vector.indices, vector.values, strict=True))
@@ -50,8 +50,7 @@ class MemoryIndex(VectorIndex):
                     continue
                 score = float(np.float32(sum(wanted[term] * weights[term] for term in sorted(terms))))
             found.append(SimpleNamespace(id=point.id, score=score))
-        first = sorted(found, key=lambda one: -one.score)[:limit]
-        return Hits.of([one.id for one in first], [one.score for one in first])
+        return sorted(found, key=lambda one: -one.score)[:limit]
 
     def count_points(self, filters: ResolvedFilters, vector: str | None) -> int:
         return len(self._passing(filters, vector))

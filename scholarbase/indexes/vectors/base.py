@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -56,41 +55,15 @@ scored_id: Callable[[tuple[int, float]], ScoredId] = partial(tuple.__new__, Scor
 """A :class:`ScoredId` of a pair, in half the time of its constructor: a search makes some thousands."""
 
 
-class Nearest(NamedTuple):
-    """A search of an engine: the ``limit`` points nearest to a vector of the name that pass the filters.
-
-    ``ef`` is the size of the candidate list in the graph of dense vectors; None compares with every point. ``vectors``
-    are the names of vectors that are read with the hits where that saves a request.
-    """
+class Search(NamedTuple):
+    """A search of one leg. ``vectors`` are the names of vectors that will be read of its results."""
 
     name: str
-    vector: list[float] | SparseVector | EngineVector
+    vector: npt.NDArray[np.float32] | SparseVector | EngineVector
     limit: int
     filters: ResolvedFilters
-    ef: int | None = None
+    exact: bool = False
     vectors: tuple[str, ...] = ()
-
-
-class Hits(NamedTuple):
-    """What an engine found, best first, ties in any order: ids, scores, and by name the vectors that were read, by id;
-    None for a point without."""
-
-    ids: npt.NDArray[np.int64]
-    scores: npt.NDArray[np.float64]
-    vectors: Mapping[str, Mapping[int, Any]] = MappingProxyType({})
-
-    @classmethod
-    def of(cls, ids: Sequence[int], scores: Sequence[float]) -> Hits:
-        """Raises VectorIndexError for an id that is not an integer."""
-        for number in ids:
-            if not isinstance(number, int):
-                raise foreign_id(number)
-        return cls(np.array(ids, np.int64), np.array(scores, np.float64))
-
-    def ranked(self, limit: int) -> list[ScoredId]:
-        """The ``limit`` best, ties by id."""
-        order = np.lexsort((self.ids, -self.scores))[:limit]
-        return list(map(scored_id, zip(self.ids[order].tolist(), self.scores[order].tolist(), strict=True)))
 
 
 def foreign_id(value: object) -> VectorIndexError:

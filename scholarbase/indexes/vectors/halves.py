@@ -52,3 +52,13 @@ def sent(stored: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
     for row in np.flatnonzero(np.abs(1 / lengths - 1) > _SAME):
         stored[row] = restored(stored[row])
     return stored
+
+
+def rounding(dimensions: int) -> float:
+    """An upper bound of the error of a score that an engine computes.
+
+    A sum of n 32-bit products of unit vectors, added in four or more lanes, is at most about n/4 * 2^-24 from the exact
+    one (Higham, *Accuracy and Stability of Numerical Algorithms*, 2002, section 3.1). The last term is for numbers of
+    the query that another processor rounds to the next float16.
+    """
+    return (dimensions + 32) * 2.0**-24 + 2.0**-16

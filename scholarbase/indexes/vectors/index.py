@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -28,10 +28,9 @@ from scholarbase.indexes.vectors.base import (
     DENSE,
     LEARNED,
     EngineVector,
-    Hits,
-    Nearest,
     Payload,
     ScoredId,
+    Search,
     SparseVector,
     VectorConfig,
     VectorPoint,
@@ -44,6 +43,7 @@ from scholarbase.indexes.vectors.base import (
     read_config,
     scored_id,
 )
+from scholarbase.indexes.vectors.halves import rounding
 from scholarbase.indexes.vectors.shard_view import ShardView
 from scholarbase.indexes.vectors.space import check_engine_memory
 
@@ -76,7 +76,6 @@ _COUNTING: Final = ("Counting the matches", "use fewer words, filters and ids, o
 """Activities and advice for the error at the time limit."""
 _IDS_PER_BATCH: Final = 10_000
 _SCORED_AT_ONCE: Final = 1_000
-_READ_WITH_HITS: Final = 2_000
 
 
 class VectorIndex(ABC):
@@ -87,6 +86,7 @@ class VectorIndex(ABC):
     """
 
     is_remote: ClassVar[bool] = False
+    """Whether searches are requests, several of which are sent together (:meth:`ahead`)."""
 
     def __init__(self, config: VectorConfig) -> None:
         self.config = config
@@ -108,37 +108,20 @@ class VectorIndex(ABC):
         """
         _check_limit(limit)
         if len(filters.exclude) > LONG_EXCLUSION:
-            kept = _without_long_list(partial(self.search_dense, vector, exact=exact, ef=ef), limit, filters)
-            if kept is not None:
-                return kept
-        search = self.dense_query(vector, limit, filters, exact=exact, ef=ef)
-        _begin(*(_EXACTLY if search.ef is None else _SEARCH[DENSE]))
-        if search.ef is not None:
-            return self._fetch(search, limit).ranked(limit)
-        margin = rounding(len(vector))
-        hits = self._fetch(search, limit, margin)
-        least = hits.scores[limit - 1] - margin if len(hits.ids) > limit else -math.inf
-        close = hits.ids[hits.scores >= least].tolist()
-        scores = self._exact_scores(vector, close, hits.vectors.get(DENSE, {}))
+            hits = _without_long_list(partial(self.search_dense, vector, exact=exact, ef=ef), limit, filters)
+            if hits is not None:
+                return hits
+        exact = exact or has_few(filters)
+        query = check_dense(vector, self.config.dimensions, "The query")
+        _begin(*(_EXACTLY if exact else _SEARCH[DENSE]))
+        if not exact:
+            return self._search(DENSE, query.tolist(), limit, filters, ef=ef)
+        margin = rounding(len(query))
+        points = self._fetch(DENSE, query.tolist(), limit, filters, ef=None, margin=margin)
+        least = points[limit - 1].score - margin if len(points) > limit else -math.inf
+        scores = self._exact_scores(query, [_id(point) for point in points if point.score >= least])
         ranked = sorted((-score, key) for key, score in scores.items())
         return [scored_id((key, -score)) for score, key in ranked[:limit]]
-
-    def dense_query(
-        self,
-        vector: npt.NDArray[np.float32],
-        limit: int,
-        filters: ResolvedFilters,
-        *,
-        exact: bool = False,
-        ef: int = HNSW_EF,
-    ) -> Nearest:
-        """The engine's first search of :meth:`search_dense`."""
-        query = check_dense(vector, self.config.dimensions, "The query").tolist()
-        listed = None if filters is NO_FILTERS else filters.listed
-        if exact or (listed is not None and len(listed) <= EXACT_WITHIN):
-            vectors = (DENSE,) if limit <= _READ_WITH_HITS else ()  # for their exact scores
-            return Nearest(DENSE, query, limit + EXTRA_HITS, filters, vectors=vectors)
-        return Nearest(DENSE, query, limit + EXTRA_HITS, filters, ef)
 
     def count_similar(
         self, vector: npt.NDArray[np.float32], least: float, most: int, filters: ResolvedFilters
@@ -149,30 +132,24 @@ class VectorIndex(ABC):
         query = check_dense(vector, self.config.dimensions, "The query")
         if _passes_none(filters):
             return 0
-        ids, scores, _ = self.nearest(Nearest(DENSE, query.tolist(), most, filters))
+        points = self.nearest(DENSE, query.tolist(), most, filters, ef=None)
         margin = rounding(len(query))
-        close = ids[abs(scores - least) <= margin].tolist()
-        certain = int((scores > least + margin).sum())
-        return certain + sum(score >= least for score in self._exact_scores(query, close, {}).values())
+        close = [_id(point) for point in points if abs(point.score - least) <= margin]
+        certain = sum(1 for point in points if point.score > least + margin)
+        return certain + sum(score >= least for score in self._exact_scores(query, close).values())
 
-    def _exact_scores(
-        self, query: npt.NDArray[np.float32], ids: Sequence[int], known: Mapping[int, Any]
-    ) -> dict[int, float]:
-        """The cosines of these points, whose bits depend on nothing but the query and the stored vectors. ``known`` has
-        the vectors that were read.
+    def _exact_scores(self, query: npt.NDArray[np.float32], ids: Sequence[int]) -> dict[int, float]:
+        """The cosines of these points, whose bits depend on nothing but the query and the stored vectors.
 
         Engines add 32-bit products in an order that depends on processor and replica. Like theirs, this query is of
         unit length, then rounded to float16, as are stored vectors. The numbers are then multiples of 2^-24, their
         products of 2^-48 and sums below 32, so that 64-bit floats add them exactly in any order.
         """
-        query = np.asarray(query, np.float32)
         length = math.sqrt(math.fsum(x * x for x in query.tolist()))
         half = (query.astype(np.float64) / length).astype(np.float16).astype(np.float64)
         scores: dict[int, float] = {}
         for start in range(0, len(ids), _SCORED_AT_ONCE):
-            part = ids[start : start + _SCORED_AT_ONCE]
-            vectors = {one: known[one] for one in part if one in known}
-            vectors |= self.dense_vectors([one for one in part if one not in known])
+            vectors = self.dense_vectors(ids[start : start + _SCORED_AT_ONCE])
             if vectors:
                 stored = np.stack(list(vectors.values())).astype(np.float16).astype(np.float64)
                 scores |= zip(vectors, (stored @ half).astype(np.float32).tolist(), strict=True)
@@ -196,39 +173,55 @@ class VectorIndex(ABC):
             found = _without_long_list(partial(self.search_sparse, name, vector), limit, filters)
             if found is not None:
                 return found
-        hits = self._fetch(self.sparse_query(name, vector, limit, filters), limit).ranked(limit)
+        hits = self._search(name, vector, limit, filters, ef=None)
         while hits and hits[-1].score <= 0:
             hits.pop()
         return hits
-
-    def sparse_query(
-        self, name: str, vector: SparseVector | EngineVector, limit: int, filters: ResolvedFilters
-    ) -> Nearest:
-        """The engine's first search of :meth:`search_sparse`."""
-        return Nearest(name, vector, limit + EXTRA_HITS, filters)
 
     def count_sparse(
         self, name: str, vector: SparseVector | EngineVector, most: int, filters: ResolvedFilters
     ) -> int:
         """The number of points that share a term with a query, whose weights are positive, up to ``most``. Exact."""
         _begin(*_COUNTING)
-        return 0 if _passes_none(filters) else len(self.nearest(Nearest(name, vector, most, filters)).ids)
+        return len(self._fetch(name, vector, most, filters, ef=None)[:most])
 
-    def _fetch(self, search: Nearest, limit: int, margin: float = 0.0) -> Hits:
+    def _search(
+        self,
+        name: str,
+        vector: list[float] | SparseVector | EngineVector,
+        limit: int,
+        filters: ResolvedFilters,
+        *,
+        ef: int | None,
+    ) -> list[ScoredId]:
+        points = self._fetch(name, vector, limit, filters, ef=ef)
+        ranked = [(-point.score, key) for point in points if isinstance(key := point.id, int)]
+        if len(ranked) < len(points):
+            raise foreign_id(next(point.id for point in points if not isinstance(point.id, int)))
+        ranked.sort()
+        return [scored_id((key, -score)) for score, key in ranked[:limit]]
+
+    def _fetch(
+        self,
+        name: str,
+        vector: list[float] | SparseVector | EngineVector,
+        limit: int,
+        filters: ResolvedFilters,
+        *,
+        ef: int | None,
+        margin: float = 0.0,
+    ) -> Sequence[Any]:
         """At least the ``limit`` nearest points and all whose score is that of the last of them, or up to ``margin``
         less."""
-        if _passes_none(search.filters):
-            return Hits.of((), ())
+        if _passes_none(filters):
+            return []
+        count = limit + EXTRA_HITS
         # While the last fetched hit is tied with the last requested one, further hits may have lower ids.
         while True:
-            hits = self.nearest(search)
-            if len(hits.ids) < search.limit or hits.scores[-1] < hits.scores[limit - 1] - margin:
-                return hits
-            search = search._replace(limit=2 * search.limit)
-
-    def ahead(self, searches: Sequence[Nearest]) -> VectorIndex:
-        """The index for one request that will make these searches. One with ``is_remote`` makes them together now."""
-        return self
+            points = self.nearest(name, vector, count, filters, ef=ef)
+            if len(points) < count or points[-1].score < points[limit - 1].score - margin:
+                return points
+            count *= 2
 
     def count(self, filters: ResolvedFilters, *, vector: str | None = None) -> int:
         """The exact number of points that pass the filters and, if ``vector`` is specified, have that vector."""
@@ -287,11 +280,28 @@ class VectorIndex(ABC):
             if records:
                 yield records
 
+    @contextmanager
+    def ahead(self, searches: Sequence[Search]) -> Iterator[None]:
+        """Make these searches of a request together, for a block that makes each of them."""
+        yield
+
     # -- the engine -------------------------------------------------------------------------------------
 
     @abstractmethod
-    def nearest(self, search: Nearest) -> Hits:
-        """The result of a search."""
+    def nearest(
+        self,
+        name: str,
+        vector: list[float] | SparseVector | EngineVector,
+        limit: int,
+        filters: ResolvedFilters,
+        *,
+        ef: int | None,
+    ) -> Sequence[Any]:
+        """The ``limit`` nearest points that pass the filters, each with ``id`` and ``score``: best first, ties in any
+        order.
+
+        ``ef`` is the size of the candidate list in the graph of dense vectors; None compares with every point.
+        """
 
     @abstractmethod
     def count_points(self, filters: ResolvedFilters, vector: str | None) -> int:
@@ -363,17 +373,23 @@ class EdgeIndex(VectorIndex):
             raise
         return cls(shard, path, config, private)
 
-    def nearest(self, search: Nearest) -> Hits:
-        params = search_params(qdrant, search)
-        vector = engine_vector(search.vector) if isinstance(search.vector, SparseVector) else search.vector
-        query = qdrant.Query.Nearest(vector, using=search.name)
-        condition = _engine_filter(search.filters)
+    def nearest(
+        self,
+        name: str,
+        vector: list[float] | SparseVector | EngineVector,
+        limit: int,
+        filters: ResolvedFilters,
+        *,
+        ef: int | None,
+    ) -> list[qdrant.ScoredPoint]:
+        params = search_params(qdrant, name, limit, ef)
+        if isinstance(vector, SparseVector):
+            vector = engine_vector(vector)
+        query = qdrant.Query.Nearest(vector, using=name)
         with engine_errors(self.path, "search"):
-            points = self._shard.query(
-                qdrant.QueryRequest(limit=search.limit, query=query, filter=condition, params=params)
+            return self._shard.query(
+                qdrant.QueryRequest(limit=limit, query=query, filter=_engine_filter(filters), params=params)
             )
-        ids: list[Any] = [point.id for point in points]
-        return Hits.of(ids, [point.score for point in points])
 
     def count_points(self, filters: ResolvedFilters, vector: str | None) -> int:
         with engine_errors(self.path, "count its points"):
@@ -482,26 +498,22 @@ def _engine_condition(written: dict[str, Any]) -> Any:
     return qdrant.Filter(must=must, must_not=must_not, should=should)
 
 
-def search_params(engine: Any, search: Nearest) -> Any:
-    """The parameters of a search, as the classes of ``qdrant_edge`` or ``qdrant_client.grpc``."""
-    if search.name != DENSE:
+def search_params(engine: Any, name: str, limit: int, ef: int | None) -> Any:
+    """The parameters of :meth:`VectorIndex.nearest`, as the classes of ``qdrant_edge`` or ``qdrant_client.models``."""
+    if name != DENSE:
         return None
-    if search.ef is None:
+    if ef is None:
         return engine.SearchParams(exact=True, quantization=engine.QuantizationSearchParams(ignore=True))
     return engine.SearchParams(
-        hnsw_ef=max(search.ef, search.limit),
+        hnsw_ef=max(ef, limit),
         quantization=engine.QuantizationSearchParams(rescore=True, oversampling=OVERSAMPLING),
     )
 
 
-def rounding(dimensions: int) -> float:
-    """An upper bound of the error of a score that an engine computes.
-
-    A sum of n 32-bit products of unit vectors, added in four or more lanes, is at most about n/4 * 2^-24 from the exact
-    one (Higham, *Accuracy and Stability of Numerical Algorithms*, 2002, section 3.1). The last term is for numbers of
-    the query that another processor rounds to the next float16.
-    """
-    return (dimensions + 32) * 2.0**-24 + 2.0**-16
+def has_few(filters: ResolvedFilters) -> bool:
+    """Whether so few ids are listed that a query is compared with all of them."""
+    listed = None if filters is NO_FILTERS else filters.listed
+    return listed is not None and len(listed) <= EXACT_WITHIN
 
 
 def _passes_none(filters: ResolvedFilters) -> bool:

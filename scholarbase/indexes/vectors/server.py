@@ -8,9 +8,11 @@ the same scores. Requests use gRPC, and responses are read without objects of qd
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from types import SimpleNamespace
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,14 +24,22 @@ from scholarbase.indexes.filters import ResolvedFilters
 from scholarbase.indexes.vectors.base import (
     DENSE,
     EngineVector,
-    Hits,
-    Nearest,
+    ScoredId,
+    Search,
     SparseVector,
     VectorConfig,
     foreign_id,
     qdrant_filter,
+    scored_id,
 )
-from scholarbase.indexes.vectors.index import LONG_EXCLUSION, VectorIndex, search_params
+from scholarbase.indexes.vectors.index import (
+    EXTRA_HITS,
+    HNSW_EF,
+    LONG_EXCLUSION,
+    VectorIndex,
+    has_few,
+    search_params,
+)
 from scholarbase.indexes.vectors.nodes import Nodes
 
 SNAPSHOT: Final = "snapshot"
@@ -38,6 +48,21 @@ LAYOUT: Final = "layout"
 """The keys of a collection's metadata: its snapshot, whether all points are loaded, and its :class:`VectorConfig`."""
 SNAPSHOT_DIGITS: Final = 16
 """Digits of the snapshot's id in the name of its collection."""
+
+
+_READ_WITH_HITS: Final = 2_000
+"""Hits of an exact search whose vectors are in its response."""
+
+
+class _Known(NamedTuple):
+    """What a request has read: hits, or the error, by the serialized query; and all vectors that a point was read with,
+    by name and id."""
+
+    hits: dict[bytes, list[ScoredId] | VectorIndexError]
+    vectors: dict[str, dict[int, Any]]
+
+
+_KNOWN: Final[ContextVar[_Known | None]] = ContextVar("scholarbase-qdrant-known", default=None)
 
 
 def collection_name(alias: str, snapshot: str) -> str:
@@ -87,29 +112,99 @@ class ServerIndex(VectorIndex):
             )
         return cls(nodes, collection_name(alias, snapshot), VectorConfig.from_dict(metadata[LAYOUT]))
 
-    def nearest(self, search: Nearest) -> Hits:
-        [hits] = self._nearest([search], [self._query(search)])
-        return hits
+    def search_dense(
+        self,
+        vector: npt.NDArray[np.float32],
+        limit: int,
+        filters: ResolvedFilters,
+        *,
+        exact: bool = False,
+        ef: int = HNSW_EF,
+    ) -> list[ScoredId]:
+        with self._known():
+            return super().search_dense(vector, limit, filters, exact=exact, ef=ef)
 
-    def ahead(self, searches: Sequence[Nearest]) -> VectorIndex:
-        return _Ahead(self, searches)
+    def nearest(
+        self,
+        name: str,
+        vector: list[float] | SparseVector | EngineVector,
+        limit: int,
+        filters: ResolvedFilters,
+        *,
+        ef: int | None,
+    ) -> Sequence[ScoredId]:
+        query = self._query(name, vector, limit, filters, ef)
+        known = _KNOWN.get()
+        hits = None if known is None else known.hits.get(query.SerializeToString(deterministic=True))
+        if isinstance(hits, VectorIndexError):
+            raise hits
+        if hits is not None:
+            return hits
+        if known is not None and (names := _for_exact_scores(query)):
+            query.with_vectors.CopyFrom(_named(names))
+        [points] = self._nearest([query], _key(vector))
+        if known is not None:
+            _keep(known, points, query.with_vectors.include.names)
+        return _hits(points)
 
-    def _nearest(self, searches: Sequence[Nearest], queries: Sequence[Any]) -> list[Hits]:
-        """The results of searches that are sent together, as these messages."""
+    @contextmanager
+    def _known(self) -> Iterator[_Known]:
+        """What a block has read; that of the block around it, if there is one."""
+        known = _KNOWN.get()
+        if known is not None:
+            yield known
+            return
+        token = _KNOWN.set(known := _Known({}, {}))
+        try:
+            yield known
+        finally:
+            _KNOWN.reset(token)
+
+    @contextmanager
+    def ahead(self, searches: Sequence[Search]) -> Iterator[None]:
+        """As :meth:`.VectorIndex.ahead`. An error is raised by each of the searches."""
+        made = [one for one in searches if len(one.filters.exclude) <= LONG_EXCLUSION]
+        vectors = [one.vector.tolist() if isinstance(one.vector, np.ndarray) else one.vector for one in made]
+        queries = [
+            self._query(
+                one.name,
+                vector,
+                one.limit + EXTRA_HITS,
+                one.filters,
+                HNSW_EF if one.name == DENSE and not (one.exact or has_few(one.filters)) else None,
+            )
+            for one, vector in zip(made, vectors, strict=True)
+        ]
+        keys = [query.SerializeToString(deterministic=True) for query in queries]
+        with self._known() as known:
+            for query, one in zip(queries, made, strict=True):
+                if names := one.vectors or _for_exact_scores(query):
+                    query.with_vectors.CopyFrom(_named(names))
+            try:
+                results = self._nearest(queries, _key(vectors[0])) if queries else []
+                for key, points, query in zip(keys, results, queries, strict=True):
+                    known.hits[key] = _hits(points)
+                    _keep(known, points, query.with_vectors.include.names)
+            except VectorIndexError as error:
+                known.hits.update(dict.fromkeys(keys, error))
+            yield
+
+    def _nearest(self, queries: Sequence[Any], key: int) -> list[Any]:
+        """The points of each query."""
         request = grpc.QueryBatchPoints(collection_name=self.collection, query_points=queries)
-        # Replicas have graphs of their own, which may miss other papers: the same query goes to the same node.
-        vector = next((one.vector for one in searches if one.name == DENSE), searches[0].vector)
-        key = zlib.crc32(np.array(vector if isinstance(vector, list) else sorted(vector.indices)).tobytes())
         action = f"search {self.collection!r}"
         response = self._nodes.ask(action, lambda node: node.points.QueryBatch, request, key)
-        return [
-            _hits(found.result, search.vectors)
-            for found, search in zip(response.result, searches, strict=True)
-        ]
+        return [one.result for one in response.result]
 
-    def _query(self, search: Nearest) -> Any:
+    def _query(
+        self,
+        name: str,
+        vector: list[float] | SparseVector | EngineVector,
+        limit: int,
+        filters: ResolvedFilters,
+        ef: int | None,
+    ) -> Any:
         """A search as the message of gRPC, the same bytes for the same search."""
-        vector = search.vector
         if isinstance(vector, list):
             near = grpc.VectorInput(dense=grpc.DenseVector(data=vector))
         else:
@@ -120,12 +215,11 @@ class ServerIndex(VectorIndex):
         return grpc.QueryPoints(
             collection_name=self.collection,
             query=grpc.Query(nearest=near),
-            using=search.name,
-            limit=search.limit,
-            filter=_filter(search.filters),
-            params=search_params(grpc, search),
+            using=name,
+            limit=limit,
+            filter=_filter(filters),
+            params=search_params(grpc, name, limit, ef),
             with_payload=_selected(False),
-            with_vectors=_named(search.vectors) if search.vectors else None,
         )
 
     def count_points(self, filters: ResolvedFilters, vector: str | None) -> int:
@@ -142,14 +236,21 @@ class ServerIndex(VectorIndex):
         return {hit.value.string_value: hit.count for hit in hits}
 
     def retrieve(self, name: str, ids: Sequence[int]) -> list[Any]:
+        known = _KNOWN.get()
+        read = {} if known is None else known.vectors.get(name, {})
+        records = [SimpleNamespace(id=one, vector=read[one]) for one in ids if one in read]
+        unknown = [one for one in ids if one not in read]
+        if not unknown:
+            return records
         request = grpc.GetPoints(
             collection_name=self.collection,
-            ids=_points(ids),
+            ids=_points(unknown),
             with_payload=_selected(False),
             with_vectors=_named((name,)),
         )
         action = f"read vectors of {self.collection!r}"
-        return list(map(_record, self._nodes.ask(action, lambda node: node.points.Get, request).result))
+        found = self._nodes.ask(action, lambda node: node.points.Get, request).result
+        return records + list(map(_record, found))
 
     def first(self, filters: ResolvedFilters, order: tuple[str, bool] | None = None) -> dict[str, Any] | None:
         by = None
@@ -176,43 +277,6 @@ class ServerIndex(VectorIndex):
     def close(self) -> None:
         """Close the connections."""
         self._nodes.close()
-
-
-class _Ahead(ServerIndex):
-    """A collection, with the results of some searches of one request. An error of those is raised where they are
-    needed."""
-
-    def __init__(self, index: ServerIndex, searches: Sequence[Nearest]) -> None:
-        super().__init__(index._nodes, index.collection, index.config)
-        searches = [one for one in searches if len(one.filters.exclude) <= LONG_EXCLUSION]
-        queries = [self._query(search) for search in searches]
-        self._made: dict[bytes, Hits | VectorIndexError] = {}
-        self._read: dict[tuple[str, int], Any] = {}
-        if not searches:
-            return
-        try:
-            found: Sequence[Hits | VectorIndexError] = self._nearest(searches, queries)
-        except VectorIndexError as error:
-            found = [error] * len(searches)
-        for query, hits in zip(queries, found, strict=True):
-            query.ClearField("with_vectors")
-            self._made[query.SerializeToString(deterministic=True)] = hits
-            if isinstance(hits, Hits):
-                for name, vectors in hits.vectors.items():
-                    self._read |= {(name, number): vector for number, vector in vectors.items()}
-
-    def nearest(self, search: Nearest) -> Hits:
-        query = self._query(search._replace(vectors=()))
-        made = self._made.get(query.SerializeToString(deterministic=True))
-        if isinstance(made, VectorIndexError):
-            raise made
-        return super().nearest(search) if made is None else made
-
-    def retrieve(self, name: str, ids: Sequence[int]) -> list[Any]:
-        known = [(one, self._read[name, one]) for one in ids if (name, one) in self._read]
-        unknown = [one for one in ids if (name, one) not in self._read]
-        records = [SimpleNamespace(id=one, vector={name: it}) for one, it in known if it is not None]
-        return records + (super().retrieve(name, unknown) if unknown else [])
 
 
 # -- messages -------------------------------------------------------------------------------------------
@@ -255,20 +319,32 @@ def _named(names: Sequence[str]) -> Any:
     return grpc.WithVectorsSelector(include=grpc.VectorsSelector(names=names))
 
 
-def _hits(points: Any, names: Sequence[str]) -> Hits:
-    ids = np.fromiter((point.id.num for point in points), np.int64, len(points))
-    scores = np.fromiter((point.score for point in points), np.float64, len(points))
-    for position in np.flatnonzero(ids == 0).tolist():
-        _number(points[position])
-    if not names:
-        return Hits(ids, scores)
-    found = [_vectors(point) for point in points]
-    numbers = ids.tolist()
-    return Hits(
-        ids,
-        scores,
-        {name: {one: it.get(name) for one, it in zip(numbers, found, strict=True)} for name in names},
-    )
+def _key(vector: list[float] | SparseVector | EngineVector) -> int:
+    """A number of a query. Replicas have graphs of their own, which may miss other papers: the same query goes to the
+    same node."""
+    numbers = vector if isinstance(vector, list) else sorted(vector.indices)
+    return zlib.crc32(np.array(numbers).tobytes())
+
+
+def _hits(points: Any) -> list[ScoredId]:
+    hits = [scored_id((point.id.num, point.score)) for point in points]
+    for number, hit in enumerate(hits):
+        if hit.id == 0:
+            _number(points[number])
+    return hits
+
+
+def _for_exact_scores(query: Any) -> tuple[str, ...]:
+    """The vectors that give the exact scores of an exact search, unless they are too many for one response."""
+    return (DENSE,) if query.params.exact and query.limit <= _READ_WITH_HITS else ()
+
+
+def _keep(known: _Known, points: Any, names: Sequence[str]) -> None:
+    """Keep the vectors of these names; a point without is kept as such."""
+    for point in points if names else ():
+        vectors = _vectors(point)
+        for name in names:
+            known.vectors.setdefault(name, {})[point.id.num] = vectors
 
 
 def _record(point: Any) -> Any:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from scholarbase.errors import VectorIndexError
 from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters
-from scholarbase.indexes.vectors.base import BM25, Hits, Nearest, ScoredId, SparseVector, VectorConfig
+from scholarbase.indexes.vectors.base import BM25, ScoredId, SparseVector, VectorConfig
 from scholarbase.indexes.vectors.index import VectorIndex
 
 QUERY = SparseVector([1], [1.0])
@@ -25,9 +25,10 @@ class Ranked(VectorIndex):
         super().__init__(VectorConfig())
         self.ranked = points
 
-    def nearest(self, search: Nearest) -> Hits:
-        first = self.ranked[: search.limit]
-        return Hits.of([point.id for point in first], [point.score for point in first])
+    def nearest(
+        self, name: str, vector: Any, limit: int, filters: ResolvedFilters, *, ef: int | None
+    ) -> Sequence[Any]:
+        return self.ranked[:limit]
 
     def count_points(self, filters: ResolvedFilters, vector: str | None) -> int:
         raise NotImplementedError

@@ -16,7 +16,7 @@ import pytest
 from scholarbase.deadlines import time_limit
 from scholarbase.errors import TimeLimit, VectorIndexError
 from scholarbase.indexes.filters import NO_FILTERS
-from scholarbase.indexes.vectors.base import BM25, Nearest
+from scholarbase.indexes.vectors.base import BM25
 from scholarbase.indexes.vectors.index import EdgeIndex
 from scholarbase.indexes.vectors.nodes import HEDGE_SECONDS, Nodes
 from scholarbase.indexes.vectors.server import ServerIndex
@@ -295,7 +295,9 @@ def test_scores_do_not_depend_on_the_replica(pair: Cluster, edge: EdgeIndex, cor
                         index.search_dense(query, 30, NO_FILTERS, exact=True),
                     )
                 )
-                raw.append(index.nearest(Nearest("dense", query.tolist(), 30, NO_FILTERS)).scores.tolist())
+                raw.append(
+                    [hit.score for hit in index.nearest("dense", query.tolist(), 30, NO_FILTERS, ef=None)]
+                )
                 if down is not None:
                     down.fail(None)
             here = (
