@@ -58,7 +58,6 @@ NOT_RUN: Final = (
     (r"scholarbase encoder train ", LONG),
     (r"scholarbase serve .*--encoder small-model", MODEL),
     (r".*\.\./shared/data", LONG),
-    (r"python benchmarks/", LONG),
     (r"scholarbase construct (audit|pools|relations|answers questions\.jsonl) ", FILES),
     (r"cli\.md: scholarbase session replay", "needs the session that the page for agents records"),
     (r"scholarbase eval (qa|trajectory calls|show runs/(my-agent|react-)|import|sweep) ?", FILES),
