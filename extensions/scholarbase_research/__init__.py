@@ -23,18 +23,21 @@ class Research(Extension):
             "eval sweep": "scholarbase_research.cli.evaluation:sweep",
             "eval trajectory": "scholarbase_research.cli.imports:trajectory",
             "export": "scholarbase_research.cli.exports:export_files",
+            "session completeness": "scholarbase_research.cli.sessions:completeness",
             "session export": "scholarbase_research.cli.sessions:export",
         }
 
     def routes(self) -> Sequence[Any]:
-        from scholarbase_research.claims.routes import router
+        from scholarbase_research.claims import routes as claims
+        from scholarbase_research.completeness import routes as completeness
 
-        return router.routes
+        return [*claims.router.routes, *completeness.router.routes]
 
     def tool_sets(self) -> Mapping[str, Sequence[Any]]:
         from scholarbase_research.claims.tool import CHECK_CLAIM
+        from scholarbase_research.completeness.tool import ESTIMATE_RECALL
 
-        return {"claims": (CHECK_CLAIM,)}
+        return {"claims": (CHECK_CLAIM,), "completeness": (ESTIMATE_RECALL,)}
 
     def query_formats(self) -> Sequence[Any]:
         from scholarbase_research.evaluation.formats import FORMATS

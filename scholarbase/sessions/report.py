@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from scholarbase.search.library import Library
 
 
-def _call(row: Mapping[str, Any]) -> Call:
+def call_of(row: Mapping[str, Any]) -> Call:
     return Call(
         query_id=row["query_id"],
         call=row["call"],
@@ -65,7 +65,7 @@ def report(
         answers: each answer's canonical id, to the library's id of it, None where the library lacks it. Such an answer
             counts as one that was not found.
     """
-    calls = [_call(orjson.loads(line)) for line in lines]
+    calls = [call_of(orjson.loads(line)) for line in lines]
     relevant = frozenset(held or answer for answer, held in (answers or {}).items())
     named = asdict(figures(session.query_id, calls, relevant))
     del named["query_id"]

@@ -1,4 +1,4 @@
-"""Training conversations: ``scholarbase session export``."""
+"""``scholarbase session export`` and ``completeness``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import click
 import orjson
 
 from scholarbase.cli.agents import opened_sessions, sessions_option
-from scholarbase.cli.options import encoder_option, library_option, require_library
+from scholarbase.cli.options import encoder_option, json_option, library_option, print_json, require_library
 from scholarbase.errors import InvalidRequest
 from scholarbase.files import atomic_write, storage_errors
 from scholarbase.settings import Settings
@@ -68,3 +68,43 @@ def _output(output: Path | None) -> Iterator[BinaryIO]:
         return
     with storage_errors(output, "choose another file"), atomic_write(output) as file:
         yield file
+
+
+@click.command("completeness", short_help="Estimate how many relevant papers were not seen.")
+@click.argument("name")
+@click.option("--relevant", multiple=True, help="A paper that was judged relevant; may be repeated.")
+@click.option(
+    "--known", multiple=True, help="A relevant paper that is known from elsewhere; may be repeated."
+)
+@library_option
+@encoder_option
+@sessions_option
+@json_option
+@click.pass_obj
+def completeness(
+    settings: Settings,
+    name: str,
+    relevant: Sequence[str],
+    known: Sequence[str],
+    library: Path | None,
+    encoder: str | None,
+    sessions: str | None,
+    as_json: bool,
+) -> None:
+    """Estimate how many relevant papers the session NAME has not seen, from its calls.
+
+    Without --relevant and --known the papers of its last answer are taken as the relevant ones.
+    """
+    from scholarbase.search.library import Library
+    from scholarbase_research.completeness.sessions import session_recall
+
+    with (
+        Library.open(require_library(library, settings), encoder=encoder, settings=settings) as opened,
+        opened_sessions(settings, sessions) as store,
+    ):
+        recorded = store.session(name, of_any_owner=True).session
+        found = session_recall(opened, recorded, store.lines(recorded.key), relevant, known)
+        if as_json:
+            print_json(found.to_dict())
+        else:
+            click.echo(found.observation)

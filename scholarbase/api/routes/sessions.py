@@ -161,7 +161,7 @@ def list_sessions(request: Request, parameters: Annotated[SessionsParameters, Qu
 )
 def trajectory(request: Request, name: SessionName) -> Response:
     """Every call of the session, in the form that evaluation reads (docs/trajectories.md)."""
-    store, facts = _visible(request, name)
+    store, facts = visible_session(request, name)
 
     def lines() -> Iterator[bytes]:
         for line in store.lines(facts.session.key):
@@ -201,8 +201,8 @@ def judged_report(request: Request, library: OpenLibrary, name: SessionName, bod
 def replay_session(request: Request, library: OpenLibrary, name: SessionName) -> Response:
     """Each call of the session runs again in its order, and its ids and scores are compared with the recorded ones.
     Nothing is recorded. Name the session's snapshot in `X-ScholarBase-Snapshot`, if the server still holds it."""
-    store, facts = _visible(request, name)
-    lines = list(_some_lines(store, facts.session, "replay"))
+    store, facts = visible_session(request, name)
+    lines = list(session_lines(store, facts.session, "replay"))
     ran = 0
     recorded_on: dict[str, None] = {}
     found: list[Difference] = []
@@ -236,7 +236,7 @@ async def record_answer(
     request: Request, library: OpenLibrary, name: SessionName, body: SessionAnswerBody
 ) -> Response:
     """The agent's final answer; it ranks before the papers of its calls."""
-    store, facts = await run_in_threadpool(_visible, request, name)
+    store, facts = await run_in_threadpool(visible_session, request, name)
     listed = check_ids(body.ids, "ids")
     papers = await run_in_threadpool(library.papers, listed, fields=("id",))
     ids = tuple(
@@ -257,7 +257,7 @@ async def record_answer(
 @router.delete("/{name}", response_model=None, status_code=204, responses=UNKNOWN, summary="Delete a session")
 async def delete_session(request: Request, name: SessionName) -> Response:
     """Delete the session and its calls."""
-    store, facts = await run_in_threadpool(_visible, request, name)
+    store, facts = await run_in_threadpool(visible_session, request, name)
     await wait_for(store.delete(facts.session.key))
     return Response(status_code=204)
 
@@ -267,7 +267,7 @@ def _sees_all(request: Request) -> bool:
     return key is None or key.role == "admin"
 
 
-def _visible(request: Request, name: str) -> tuple[SessionStore, SessionFacts]:
+def visible_session(request: Request, name: str) -> tuple[SessionStore, SessionFacts]:
     """The session of this name of the request's key; for an admin, else the only one of other keys.
 
     Raises:
@@ -284,13 +284,13 @@ def _visible(request: Request, name: str) -> tuple[SessionStore, SessionFacts]:
 
 
 def _reported(request: Request, library: Library, name: str, answers: Sequence[str] | None) -> Response:
-    store, facts = _visible(request, name)
-    lines = list(_some_lines(store, facts.session, "report"))
+    store, facts = visible_session(request, name)
+    lines = list(session_lines(store, facts.session, "report"))
     held = None if answers is None else held_answers(library, answers, facts.session.as_of)
     return json_response(report(facts.session, lines, held))
 
 
-def _some_lines(store: SessionStore, session: Session, what: str) -> Iterator[bytes]:
+def session_lines(store: SessionStore, session: Session, what: str) -> Iterator[bytes]:
     """The lines of a session whose calls fit into memory. Raises InvalidRequest: they do not."""
     size, name = 0, session.id
     _check_time(name, what)

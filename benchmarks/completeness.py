@@ -1,0 +1,152 @@
+"""How often the intervals of docs/completeness.md hold: questions with known answers, half of them hidden.
+
+A random half of the answers is the list that is known; the other answers count as seen if a search returns them. The
+prior was chosen on the half ``choose`` (every other question, from the first), and ``report`` is the other half.
+*Only searches* has no known papers: a question counts if the searches returned three answers. With ``--references`` the
+questions are titles of papers of a library with citations, and their references the answers (``benchmarks/graph.py``).
+
+    python benchmarks/completeness.py --library my-library --queries ../shared/data/autoscholar/queries.jsonl
+    python benchmarks/completeness.py --library citations-library --references
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+from statistics import fmean
+from time import perf_counter
+from typing import Final, NamedTuple
+
+# The folder above this script's is not on the path.
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from scholarbase.evaluation.answers import judge
+from scholarbase.evaluation.formats import read_queries
+from scholarbase.search.library import Library
+from scholarbase.settings import load_settings
+from scholarbase_research.completeness import estimates
+from scholarbase_research.completeness.checking import RecallBody, linked_papers, search_samples
+from scholarbase_research.completeness.samples import FEWEST, Sample, Unseen, new_by_rank
+from scholarbase_research.completeness.samples import estimates as estimates_of
+
+HALVINGS: Final = 5
+"""Random halves of the answers of each question, over which the figures are means."""
+GROUPS: Final = (3, 4, 6, 11, 21, 1000)
+
+
+class Question(NamedTuple):
+    id: str
+    text: str
+    answers: tuple[str, ...]
+
+
+class Outcome(NamedTuple):
+    """An estimate for a question with ``answers``, of which ``unseen`` were not seen."""
+
+    half: str
+    answers: int
+    estimate: Unseen
+    unseen: int
+
+    @property
+    def holds(self) -> bool:
+        return self.estimate.low <= self.unseen <= self.estimate.high
+
+
+def read(library: Library, queries: Path | None) -> list[Question]:
+    """The questions of a file, with those of their answers that the library has, or of the references of papers."""
+    if queries is not None:
+        judged = judge(library, read_queries(queries)).queries
+        return [
+            Question(one.id, one.text, tuple(answer.paper_id for answer in one.relevant if answer.held))
+            for one in judged
+        ]
+    from benchmarks.graph import Graph
+
+    graph = Graph(library.path)
+    return [
+        Question(str(number), one.text, tuple(graph.papers[paper].id for paper in sorted(one.answers)))
+        for number, one in enumerate(graph.questions(lambda paper: graph.references[paper])[:200])
+    ]
+
+
+def outcomes(library: Library, question: Question, depth: int, half: str) -> Iterator[tuple[str, Outcome]]:
+    answers = frozenset(question.answers)
+    request = RecallBody.of(q=question.text, relevant=[*answers], depth=depth)
+    samples = search_samples(library, request)
+    returned = answers.intersection(*[frozenset(paper for one in samples for paper in one.ids)])
+    for halving in range(HALVINGS):
+        generator = random.Random(f"{halving} {question.id}")
+        known = frozenset(generator.sample(sorted(answers), len(answers) // 2))
+        yield from _outcomes(library, samples, answers, known, returned | known, half)
+    yield from _outcomes(library, samples, answers, frozenset(), returned, half)
+
+
+def _outcomes(
+    library: Library,
+    samples: Sequence[Sample],
+    answers: frozenset[str],
+    known: frozenset[str],
+    seen: frozenset[str],
+    half: str,
+) -> Iterator[tuple[str, Outcome]]:
+    linked = (
+        () if known else dict.fromkeys(i for ids in linked_papers(library, seen, None).values() for i in ids)
+    )
+    every = [*samples, Sample("citations", "", tuple(linked))]
+    for one in estimates_of(every, seen, known, new_by_rank(samples, seen)):
+        if (one.method == "known") == bool(known):
+            method = "half is known" if known else f"only searches: {one.method}, {one.samples}"
+            yield method, Outcome(half, len(answers), one, len(answers - seen))
+
+
+def show(method: str, rows: Sequence[Outcome], halvings: int) -> None:
+    for half in ("choose", "report"):
+        for low, high in (GROUPS[0], GROUPS[-1]), *pairwise(GROUPS):
+            some = [one for one in rows if one.half == half and low <= one.answers < high]
+            if some:
+                print(
+                    f"{method:50} {half} {low:3} to {high - 1:3} answers: {len(some) / halvings:5.1f} questions, "
+                    f"holds {fmean(one.holds for one in some):.2f}, low end holds "
+                    f"{fmean(one.estimate.low <= one.unseen for one in some):.2f}, unseen "
+                    f"{fmean(one.unseen for one in some):4.1f}, "
+                    f"estimate {fmean(one.estimate.unseen for one in some):4.1f}, interval "
+                    f"{fmean(one.estimate.low for one in some):.1f} to "
+                    f"{fmean(one.estimate.high for one in some):.1f}"
+                )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Measure how often estimates of unseen papers hold.")
+    parser.add_argument("--library", type=Path, required=True)
+    parser.add_argument("--queries", type=Path, help="questions with answers; else the references of papers")
+    parser.add_argument("--references", action="store_true")
+    parser.add_argument("--depth", type=int, default=100)
+    parser.add_argument("--prior", type=float, default=estimates.PRIOR)
+    options = parser.parse_args()
+    estimates.PRIOR = options.prior  # type: ignore[misc]
+    rows: defaultdict[str, list[Outcome]] = defaultdict(list)
+    seconds = []
+    with Library.open(options.library, settings=load_settings(timeout=60)) as library:
+        every = read(library, None if options.references else options.queries)
+        questions = [one for one in every if len(one.answers) >= FEWEST]
+        print(f"{len(every)} questions, {len(questions)} with at least {FEWEST} answers in the library")
+        for number, question in enumerate(questions):
+            begin = perf_counter()
+            for method, outcome in outcomes(
+                library, question, options.depth, ("choose", "report")[number % 2]
+            ):
+                rows[method].append(outcome)
+            seconds.append(perf_counter() - begin)
+    for method, some in rows.items():
+        show(method, some, HALVINGS if method == "half is known" else 1)
+    print(f"{1000 * fmean(seconds):.0f} ms a question")
+
+
+if __name__ == "__main__":
+    main()
