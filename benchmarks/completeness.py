@@ -2,7 +2,7 @@
 
 A random half of the answers is the list that is known; the other answers count as seen if a search returns them. The
 prior was chosen on the half ``choose`` (every other question, from the first), and ``report`` is the other half.
-*Only searches* has no known papers: a question counts if the searches returned three answers. With ``--references`` the
+*Only searches* has no known papers: what they returned and what that cites counts as seen. With ``--references`` the
 questions are titles of papers of a library with citations, and their references the answers (``benchmarks/graph.py``).
 
     python benchmarks/completeness.py --library my-library --queries ../shared/data/autoscholar/queries.jsonl
@@ -95,11 +95,14 @@ def _outcomes(
     seen: frozenset[str],
     half: str,
 ) -> Iterator[tuple[str, Outcome]]:
-    linked = (
-        () if known else dict.fromkeys(i for ids in linked_papers(library, seen, None).values() for i in ids)
-    )
-    every = [*samples, Sample("citations", "", tuple(linked))]
-    for one in estimates_of(every, seen, known, new_by_rank(samples, seen)):
+    samples, steps = [*samples], new_by_rank(samples, seen)
+    if not known:
+        linked = linked_papers(library, seen, None).values()
+        samples.append(
+            Sample("citations", "", tuple(dict.fromkeys(paper for ids in linked for paper in ids)))
+        )
+        seen |= answers.intersection(samples[-1].ids)
+    for one in estimates_of(samples, seen, known, steps):
         if (one.method == "known") == bool(known):
             method = "half is known" if known else f"only searches: {one.method}, {one.samples}"
             yield method, Outcome(half, len(answers), one, len(answers - seen))

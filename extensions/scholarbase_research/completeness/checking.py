@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, Final, NamedTuple, Self
 
 import msgspec
@@ -172,8 +172,8 @@ def search_samples(library: Library, request: RecallBody) -> list[Sample]:
 class Papers(NamedTuple):
     """Relevant papers of the library, those of them that were known before, and how many it lacks."""
 
-    relevant: Set[str]
-    known: Set[str]
+    relevant: frozenset[str]
+    known: frozenset[str]
     absent: int
 
     @classmethod
@@ -213,12 +213,12 @@ def recall(
     part = len(returned & named)
     low, high = share(part, len(named))
     found = estimates(samples, papers.relevant, papers.known, new)
-    searches = {f"{one.leg}: {one.text}": one.ids for one in samples if one.leg != "citations" or one.text}
+    texts = {f"{one.leg}: {one.text}": one.ids for one in samples if one.leg != "citations" or one.text}
     years: dict[str, list[str]] = {}
     for paper in library.papers([*returned][:MAX_IDS], fields=("id", "year")):
         if paper is not None and paper.year is not None:
             years.setdefault(str(paper.year), []).append(paper.id)
-    best = [yields(groups, papers.relevant) for groups in (searches, linked, years)]
+    best = [yields(groups, papers.relevant) for groups in (texts, linked, years)]
     return Recall(
         library.snapshot_id,
         "\n".join(_sentences(papers, part, len(named), found, best, risk)),
@@ -226,8 +226,10 @@ def recall(
         Share(len(named), part, round(low, 3), round(high, 3)),
         found,
         tuple(new),
-        *best,
-        risk,
+        searches=best[0],
+        seeds=best[1],
+        years=best[2],
+        risk=risk,
     )
 
 
@@ -261,9 +263,9 @@ def _sentences(
     risk: float | None,
 ) -> Iterator[str]:
     """The result as lines."""
-    absent = f", {papers.absent} more are not in the library" if papers.absent else ""
-    which = "known" if papers.known else "relevant"
-    yield f"{len(papers.relevant)} relevant papers{absent}. The searches returned {part} of the {named} {which} ones."
+    absent = f", and {papers.absent} that the library lacks" if papers.absent else ""
+    which = "known from elsewhere" if papers.known else "relevant"
+    yield f"Relevant: {len(papers.relevant)}{absent}. The searches returned {part} of the {named} that are {which}."
     if not found:
         few = len(papers.relevant) < FEWEST
         yield (

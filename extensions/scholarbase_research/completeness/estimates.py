@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 LEVEL: Final = 0.8
 """The probability with which an interval should contain the total."""
-PRIOR: Final = 1.5
-"""The exponent of the prior of the total: of half of AutoScholarQuery's questions, about 2^-1.5 times as many have two
-answers as have one, and intervals with it hold most nearly as often as they say (``benchmarks/completeness.py``)."""
+PRIOR: Final = 1.0
+"""The exponent of the prior of the total, N^-1. Larger ones make intervals shorter, which hold less often
+(``benchmarks/completeness.py --prior``)."""
 MOST: Final = 10_000
 """The largest total that a posterior distribution considers, or 50 times the papers seen."""
 _SHIFT: Final = 8

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import ceil, floor
 from typing import Annotated, Final, Literal, NamedTuple, get_args
 
@@ -58,7 +58,7 @@ class Yield(msgspec.Struct, frozen=True):
 
 
 def estimates(
-    samples: Sequence[Sample], relevant: Set[str], known: Set[str], new: Sequence[int]
+    samples: Sequence[Sample], relevant: frozenset[str], known: frozenset[str], new: Sequence[int]
 ) -> tuple[Unseen, ...]:
     """Every estimate that the samples allow; none with fewer than :data:`FEWEST` relevant papers.
 
@@ -73,10 +73,10 @@ def estimates(
 
 
 def _estimates(
-    samples: Sequence[Sample], relevant: Set[str], known: Set[str], new: Sequence[int]
+    samples: Sequence[Sample], relevant: frozenset[str], known: frozenset[str], new: Sequence[int]
 ) -> Iterator[Unseen]:
-    by_leg: dict[Leg, Set[str]] = {leg: frozenset() for leg in get_args(Leg)}
-    by_text: dict[str, Set[str]] = {}
+    by_leg: dict[Leg, frozenset[str]] = {leg: frozenset() for leg in get_args(Leg)}
+    by_text: dict[str, frozenset[str]] = {}
     for one in samples:
         of = relevant.intersection(one.ids)
         by_leg[one.leg] |= of
@@ -119,12 +119,12 @@ def samples_of(calls: Iterable[Call]) -> list[Sample]:
     return samples
 
 
-def new_by_sample(samples: Iterable[Sample], relevant: Set[str]) -> list[int]:
+def new_by_sample(samples: Iterable[Sample], relevant: frozenset[str]) -> list[int]:
     """How many relevant papers each sample returned that none before it had."""
     return _new((one.ids for one in samples), relevant)
 
 
-def new_by_rank(samples: Sequence[Sample], relevant: Set[str]) -> list[int]:
+def new_by_rank(samples: Sequence[Sample], relevant: frozenset[str]) -> list[int]:
     """The same of :data:`STEPS` steps of reading: the first fifth of all results, the second, and so on."""
     parts = [
         [
@@ -137,7 +137,7 @@ def new_by_rank(samples: Sequence[Sample], relevant: Set[str]) -> list[int]:
     return _new(parts, relevant)
 
 
-def _new(parts: Iterable[Iterable[str]], relevant: Set[str]) -> list[int]:
+def _new(parts: Iterable[Iterable[str]], relevant: frozenset[str]) -> list[int]:
     seen: set[str] = set()
     counts = []
     for part in parts:
@@ -147,7 +147,7 @@ def _new(parts: Iterable[Iterable[str]], relevant: Set[str]) -> list[int]:
     return counts
 
 
-def yields(groups: Mapping[str, Iterable[str]], relevant: Set[str]) -> tuple[Yield, ...]:
+def yields(groups: Mapping[str, Iterable[str]], relevant: frozenset[str]) -> tuple[Yield, ...]:
     """What each group of papers has of the relevant ones: first those with most that no other has, then by share."""
     sets = {name: frozenset(ids) for name, ids in groups.items()}
     times = Counter(paper for ids in sets.values() for paper in ids & relevant)
