@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 LEVEL: Final = 0.8
 """The probability with which an interval should contain the total."""
-PRIOR: Final = 1.0
-"""The exponent of the prior of the total, N^-1. Larger ones make intervals shorter, which hold less often
-(``benchmarks/completeness.py --prior``)."""
+PRIOR: Final = 1.5
+"""The exponent of the prior of the total, N^-1.5, as of the numbers of answers of AutoScholarQuery's questions. Larger
+ones make intervals shorter, and they hold less often (``benchmarks/completeness.py --prior``)."""
 MOST: Final = 10_000
 """The largest total that a posterior distribution considers, or 50 times the papers seen."""
 _SHIFT: Final = 8
