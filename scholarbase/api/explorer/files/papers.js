@@ -4,6 +4,7 @@ import { paperPath, text } from "./api.js";
 import { copyButton, explaining, h, highlighted, link, number, pinned, plural, replace, svg } from "./dom.js";
 import { drawn } from "./formulas.js";
 
+const LINKED = 3; // results that a paper is linked with
 const SHORT = 280; // characters of an abstract that are shown at first
 export const FIELDS = "title,abstract,authors,year,venue,status,notices,categories,citation_count,as_written,external_ids";
 
@@ -52,7 +53,8 @@ const legName = (leg) => (LEGS[leg] ? `${LEGS[leg]} (${leg})` : leg);
 
 // The first results that a paper is linked with, by their ids.
 const linked = (how, ids) => ids?.length > 0 && h("span", { class: "dim linked" }, `${how} `,
-  ids.flatMap((id, place) => [place ? ", " : "", h("a", { href: link("paper", { id, snapshot: pinned }) }, id)]));
+  ids.slice(0, LINKED).flatMap((id, place) => [place ? ", " : "", h("a", { href: link("paper", { id, snapshot: pinned }) }, id)]),
+  ids.length > LINKED && ` and ${ids.length - LINKED} more`);
 
 // What each leg contributed to a result: its rank, its score, and the share of the best result as a bar.
 export function legs(explain, best) {

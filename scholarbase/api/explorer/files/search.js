@@ -86,10 +86,10 @@ export function open(main, params) {
       choice("Status", "status", [["", "any"], "active", "withdrawn", "retracted"])),
     field("Type", "type", "", { placeholder: "Review or -Review" }),
     field("Not about", "exclude", "", { placeholder: "a phrase" }),
-    field("As of", "as_of", "", { placeholder: "2003-06", size: 8 })));
+    field("As of", "as_of", "", { placeholder: "2003-06", size: 8 }), h("button", null, "Apply")));
   const filters = h("form", { class: "filters", "aria-label": "Filters", onsubmit: submit, onchange: submit }, years,
     h("div", { class: "row" }, field("From", "from", "", { placeholder: "1993", size: 8 }),
-      field("To", "to", "", { placeholder: "2003-06", size: 8 })), facets, others, h("button", null, "Apply"));
+      field("To", "to", "", { placeholder: "2003-06", size: 8 })), facets, others);
   const wide = matchMedia("(min-width: 800px)");
   const aside = h("details", { class: "aside", open: wide.matches }, h("summary", null, "Filters"), filters);
   wide.onchange = () => { aside.open = wide.matches; };
