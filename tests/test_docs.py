@@ -250,7 +250,7 @@ def test_every_parameter_is_documented(openapi: dict[str, Any]) -> None:
 
 def test_every_key_of_a_paper_is_documented(openapi: dict[str, Any]) -> None:
     section = text("docs/api.md").partition("## A paper\n")[2].partition("\n## ")[0]
-    rows = set(re.findall(r"`([a-z_]+)`", "".join(re.findall(r"^\| (.+?) \|", section, re.M))))
+    rows = set(re.findall(r"`([a-z_]+)`", "".join(re.findall(r"^- (.+?):", section, re.M))))
     assert rows == set(openapi["components"]["schemas"]["Paper"]["properties"])
 
 

@@ -74,3 +74,4 @@ def test_the_page_is_small(server: str) -> None:
             with http.stream("GET", address) as response:
                 sizes[address] = sum(map(len, response.iter_raw()))
     assert sum(sizes.values()) < 60_000, sizes
+    assert sum((FILES / name).stat().st_size for name in NAMES) < 150_000
