@@ -305,6 +305,11 @@ class Settings(ClientSettings):
         "package or is BAAI/bge-m3 (docs/trust.md).",
     )
     encoder_api_key: SecretStr | None = Field(None, description="The API key for an embeddings URL.")
+    model: str | None = Field(
+        None,
+        description="The language model that may judge claims, as its URL and name: https://host/v1#model-name.",
+        repr=False,
+    )
     model_api_key: SecretStr | None = Field(None, description="The API key for language models.")
     device: str | None = Field(
         None, description="The device of models, such as cpu or cuda:0; chosen automatically by default."

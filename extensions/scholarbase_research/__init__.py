@@ -13,6 +13,7 @@ class Research(Extension):
 
     def commands(self) -> Mapping[str, str]:
         return {
+            "check-draft": "scholarbase_research.cli.drafts:check_draft",
             "agent": "scholarbase_research.cli.baselines:agent",
             "construct": "scholarbase_research.cli.construction:construction",
             "encoder train": "scholarbase_research.cli.training:train",
@@ -34,10 +35,10 @@ class Research(Extension):
         return [*claims.router.routes, *completeness.router.routes]
 
     def tool_sets(self) -> Mapping[str, Sequence[Any]]:
-        from scholarbase_research.claims.tool import CHECK_CLAIM
+        from scholarbase_research.claims.tool import CHECK_CLAIM, CHECK_DRAFT
         from scholarbase_research.completeness.tool import ESTIMATE_RECALL
 
-        return {"claims": (CHECK_CLAIM,), "completeness": (ESTIMATE_RECALL,)}
+        return {"claims": (CHECK_CLAIM, CHECK_DRAFT), "completeness": (ESTIMATE_RECALL,)}
 
     def query_formats(self) -> Sequence[Any]:
         from scholarbase_research.evaluation.formats import FORMATS

@@ -61,7 +61,7 @@ def check(
     failing = _statuses(fail_on)
     if report is not None and report.suffix.lower() != ".md":
         raise InvalidRequest(f"--report {report} is not a .md file: use this ending.")
-    text = _read(file)
+    text = read_text(file, MAX_REFERENCE_BYTES)
     with open_source(settings, library, url, encoder, default_encoder="none") as source:
         response = source.check_references(text, fields=_FIELDS.split(","), **options)
     if report is not None:
@@ -86,24 +86,20 @@ def _statuses(text: str) -> Sequence[str]:
     return found
 
 
-def _read(file: Path) -> str:
-    """The text of a file or of standard input.
+def read_text(file: Path, most: int) -> str:
+    """The text of a file or of standard input, of at most ``most`` bytes.
 
     Raises:
         InvalidRequest: it cannot be read, is too long, or is not UTF-8.
     """
     try:
         with nullcontext(sys.stdin.buffer) if str(file) == "-" else file.open("rb") as source:
-            content = source.read(MAX_REFERENCE_BYTES + 1)  # a device may have no end
-        if len(content) > MAX_REFERENCE_BYTES:
-            raise InvalidRequest(
-                f"{file} has more than {MAX_REFERENCE_BYTES:,} bytes: check its references in several parts."
-            )
+            content = source.read(most + 1)  # a device may have no end
+        if len(content) > most:
+            raise InvalidRequest(f"{file} has more than {most:,} bytes: check it in several parts.")
         return content.decode("utf-8-sig")
     except OSError as error:
-        raise InvalidRequest(
-            f"{file} cannot be read ({error.strerror}): give a file of references."
-        ) from error
+        raise InvalidRequest(f"{file} cannot be read ({error.strerror}): give another file.") from error
     except UnicodeDecodeError as error:
         raise InvalidRequest(
             f"{file} is not UTF-8 (byte {error.start + 1:,}): convert it, such as by iconv -f latin1 -t utf-8."

@@ -137,6 +137,8 @@ class AsyncClient(BaseClient):
     delete_session = _awaitable(Client.delete_session)
     sql = _awaitable(Client.sql)
     sql_schema = _awaitable(Client.sql_schema)
+    check_claim = _awaitable(Client.check_claim)
+    check_draft = _awaitable(Client.check_draft)
     snapshot = _awaitable(Client.snapshot)
     snapshots = _awaitable(Client.snapshots)
 

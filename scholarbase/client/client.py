@@ -244,6 +244,45 @@ class Client(BaseClient, Source):
         """Delete a session and its calls."""
         return self._send(endpoints.delete_session(session))
 
+    def check_claim(
+        self, claim: str, reference: str, *, as_of: str | None = None, judge: str | None = None
+    ) -> dict[str, Any]:
+        """Compare a claim with the text of the paper that a reference means (docs/claims.md).
+
+        Args:
+            judge: ``model``, or the name of a reranker of the server.
+        """
+        return self._send(endpoints.check_claim(claim, reference, as_of=as_of, judge=judge))
+
+    def check_draft(
+        self,
+        draft: str,
+        bibliography: str | None = None,
+        *,
+        draft_format: str | None = None,
+        date: str | None = None,
+        as_of: str | None = None,
+        judge: str | None = None,
+    ) -> dict[str, Any]:
+        """Compare each sentence of a draft in LaTeX or Markdown that cites with the papers that it cites.
+
+        Args:
+            bibliography: the entries, such as the text of the ``.bib`` file.
+            draft_format: ``latex`` or ``markdown``; by default the one that the content shows.
+            date: the day of the draft, to which retractions are compared.
+            judge: ``model``, or the name of a reranker of the server.
+        """
+        return self._send(
+            endpoints.check_draft(
+                draft,
+                bibliography=bibliography,
+                draft_format=draft_format,
+                date=date,
+                as_of=as_of,
+                judge=judge,
+            )
+        )
+
     def snapshot(self) -> dict[str, Any]:
         """The snapshot id, the settings that affect ranking, and the manifest."""
         return self._send(endpoints.snapshot())

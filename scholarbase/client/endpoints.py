@@ -483,6 +483,24 @@ def _session_path(session: str) -> str:
     return f"/v1/sessions/{_segment('session', session)}"
 
 
+# -- claims, with the extension scholarbase_research -------------------------------------------------------------
+
+
+def check_claim(claim: str, reference: str, **options: Any) -> Request[dict[str, Any]]:
+    """``POST /v1/claims/check``."""
+    return _with_claims("check", claim=claim, reference=reference, **options)
+
+
+def check_draft(draft: str, **options: Any) -> Request[dict[str, Any]]:
+    """``POST /v1/claims/draft``."""
+    return _with_claims("draft", draft=draft, **options)
+
+
+def _with_claims(name: str, **content: Any) -> Request[dict[str, Any]]:
+    body = _json({name: value for name, value in content.items() if value is not None})
+    return Request("POST", f"/v1/claims/{name}", dict, body=body)
+
+
 # -- about the server ----------------------------------------------------------------------------------------
 
 SQL_SCHEMA: Final = Request("GET", "/v1/sql/schema", dict[str, Any])

@@ -414,6 +414,11 @@ class Library(Source):
         """Whether ``q`` has words besides stop words, so that BM25 vectors can rank it."""
         return self._planner.has_terms(q)
 
+    @property
+    def rerankers(self) -> Mapping[str, Reranker]:
+        """The open rerankers, by their names in requests."""
+        return self._opened.rerankers
+
     def snapshot(self) -> dict[str, Any]:
         """The snapshot id, the settings that decide rankings, the rerankers, and the manifest."""
         content: dict[str, Any] = orjson.loads(self.manifest.to_bytes())

@@ -81,7 +81,7 @@ def test_the_client_has_all_public_methods_of_the_library() -> None:
         "forget_queries", "run_text", "run_find", "run_read",
         "run_paper_passages", "run_passage_search", "run_contexts", "run_page",
     }  # fmt: skip
-    of_extensions = {"catalog", "lookup"}
+    of_extensions = {"catalog", "lookup", "rerankers"}
     public = {name for name in dir(Library) if not name.startswith("_")}
     assert public - of_the_process - of_requests - of_extensions == set(METHODS)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Final, Self
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 from pydantic import Field, model_validator
 
 from scholarbase.errors import DocumentNotFound, InvalidRequest
@@ -16,12 +16,25 @@ from scholarbase.models.responses import CheckedReference, Response, Snapshot
 from scholarbase.models.values import AsOf
 from scholarbase.search.library import Library
 from scholarbase_research.claims.comparison import Label, Sentence, compare_claim
+from scholarbase_research.claims.judging import Judgement, Judging, open_judge
 
 MAX_CLAIM: Final = 2_000
 """Characters of a claim, and of its reference."""
 PASSAGES: Final = 10
 """Passages of a full text whose sentences are compared."""
-_FIELDS: Final = ("id", "title", "abstract", "status")
+FIELDS: Final = ("id", "title", "abstract", "status", "notices", "versions")
+"""Fields of a cited paper that are compared and shown."""
+
+
+Judge = Annotated[
+    str | None,
+    Field(
+        description="Who gives the label: `model`, the language model of the server (`SCHOLARBASE_MODEL`), or a "
+        "reranker of the server that scores from 0 to 1 whether a sentence supports a claim. By default words are "
+        "compared.",
+        examples=["model"],
+    ),
+]
 
 
 class ClaimBody(ResponseOptions, Timed):
@@ -38,6 +51,7 @@ class ClaimBody(ResponseOptions, Timed):
         json_schema_extra={"minLength": 1, "maxLength": MAX_CLAIM},
     )
     as_of: AsOf = None
+    judge: Judge = None
 
     @model_validator(mode="after")
     def _check_texts(self) -> Self:
@@ -60,16 +74,15 @@ class Evidence(msgspec.Struct, frozen=True):
     score: Annotated[float, Meta(description="The share of the claim's words that it has, from 0 to 1.")]
 
 
-class ClaimResponse(Response, frozen=True):
-    """What the cited paper says about a claim."""
+class CheckedClaim(Response, frozen=True):
+    """A claim, compared with the text of the paper that it cites."""
 
-    snapshot: Snapshot
     label: Annotated[
         Label,
         Meta(
             description="supported: a sentence has all words, numbers and the direction of the claim; contradicts: one "
             "has other numbers, a negation or the opposite direction; not_found: neither, which says nothing about "
-            "the claim."
+            "the claim. With `judge`, its label."
         ),
     ]
     reason: Annotated[str, Meta(description="Why, as a sentence.")]
@@ -86,56 +99,93 @@ class ClaimResponse(Response, frozen=True):
     missing_numbers: Annotated[
         tuple[str, ...], Meta(description="Numbers of the claim that none of the sentences has.")
     ] = ()
+    judged: Annotated[
+        Judgement | UnsetType, Meta(description="What the judge said; present with `judge`.")
+    ] = UNSET
 
     def selected(self) -> Any:
-        content = msgspec.structs.asdict(self)
+        content = {name: value for name, value in msgspec.structs.asdict(self).items() if value is not UNSET}
         if self.paper is not None:
             content["paper"] = {name: getattr(self.paper, name) for name in ("id", "title", "status")}
         return content
 
 
-def check_claim(library: Library, claim: str, reference: str, *, as_of: str | None = None) -> ClaimResponse:
+class ClaimResponse(CheckedClaim, frozen=True, kw_only=True):
+    """What the cited paper says about a claim."""
+
+    snapshot: Snapshot
+
+    def selected(self) -> Any:
+        return {"snapshot": self.snapshot, **super().selected()}
+
+
+def check_claim(
+    library: Library, claim: str, reference: str, *, as_of: str | None = None, judge: str | None = None
+) -> ClaimResponse:
     """Compare a claim with the text of the paper that a reference means.
 
+    Args:
+        judge: ``model``, the language model of the library's settings, or the name of one of its rerankers.
+
     Raises:
-        InvalidRequest: the claim or the reference is empty or too long, or ``reference`` has several ones.
+        InvalidRequest: the claim or the reference is empty or too long, ``reference`` has several ones, or the library
+            has no such judge.
+        ModelError, RerankerError: the judge fails.
     """
-    return run_claim(library, ClaimBody.of(claim=claim, reference=reference, as_of=as_of))
+    return run_claim(library, ClaimBody.of(claim=claim, reference=reference, as_of=as_of, judge=judge))
 
 
 def run_claim(library: Library, request: ClaimBody) -> ClaimResponse:
     """:func:`check_claim` for a request."""
-    checked = library.check_references(request.reference, as_of=request.as_of, fields=_FIELDS).results
-    if len(checked) != 1 or not isinstance(checked[0], CheckedReference):
-        raise InvalidRequest(f"reference has {len(checked)} references: send one.")
-    cited = checked[0]
-    about: dict[str, Any] = {"reference": cited.status, "reference_reason": cited.reason}
+    with open_judge(library, request.judge) as judge:
+        checked = library.check_references(request.reference, as_of=request.as_of, fields=FIELDS).results
+        if len(checked) != 1 or not isinstance(checked[0], CheckedReference):
+            raise InvalidRequest(f"reference has {len(checked)} references: send one.")
+        values = compare_with(library, request.claim, checked[0], request.as_of, judge)
+    return ClaimResponse(snapshot=library.snapshot_id, **values)
+
+
+def compare_with(
+    library: Library, claim: str, cited: CheckedReference, as_of: str | None, judge: Judging | None
+) -> dict[str, Any]:
+    """The fields of :class:`CheckedClaim` for a claim and a reference that was checked with ``FIELDS``."""
+    values: dict[str, Any] = {
+        "label": "not_found",
+        "reference": cited.status,
+        "reference_reason": cited.reason,
+        "paper": cited.paper,
+    }
     if cited.paper is None:
-        reason = "The cited paper is not in this library, so that the claim was not compared."
-        return ClaimResponse(library.snapshot_id, "not_found", reason, **about)
-    about["paper"] = cited.paper
-    source, parts = _text(library, cited.paper, request)
+        what = "is not certain" if cited.status == "near" else "is not in this library"
+        return {**values, "reason": f"The cited paper {what}, so that the claim was not compared."}
+    source, parts = _text(library, cited.paper, claim, as_of)
     if source is None:
         reason = "The library has no text of the cited paper, so that the claim was not compared."
-        return ClaimResponse(library.snapshot_id, "not_found", reason, **about)
-    found = compare_claim(request.claim, parts)
-    return ClaimResponse(
-        library.snapshot_id,
-        found.label,
-        found.reason,
-        **about,
-        source=source,
-        sentences=tuple(map(_evidence, found.sentences)),
-        missing_words=found.missing_words,
-        missing_numbers=found.missing_numbers,
-    )
+        return {**values, "reason": reason}
+    found = compare_claim(claim, parts)
+    values |= {
+        "label": found.label,
+        "reason": found.reason,
+        "source": source,
+        "sentences": tuple(map(_evidence, found.sentences)),
+        "missing_words": found.missing_words,
+        "missing_numbers": found.missing_numbers,
+    }
+    if judge is not None:
+        judged = judge(claim, cited.paper.title or "", found)
+        values["judged"] = judged
+        if judged.label is not None:
+            values |= {"label": judged.label, "reason": judged.reason}
+    return values
 
 
-def _text(library: Library, paper: Paper, request: ClaimBody) -> tuple[str | None, list[tuple[int, str]]]:
+def _text(
+    library: Library, paper: Paper, claim: str, as_of: str | None
+) -> tuple[str | None, list[tuple[int, str]]]:
     """The text to compare, in parts with their offsets: passages of the full text, else the abstract."""
     if library.has_full_texts:
         try:
-            found = library.passages(paper.id, request.claim, limit=PASSAGES, as_of=request.as_of)
+            found = library.passages(paper.id, claim, limit=PASSAGES, as_of=as_of)
         except DocumentNotFound:
             pass
         else:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple, get_args
 
 from scholarbase.documents.sentences import sentence_spans
 from scholarbase.indexes.query_syntax import words
 from scholarbase.indexes.stop_words import STOP_WORDS
 
 Label = Literal["supported", "not_found", "contradicts"]
+LABELS: Final[tuple[Label, ...]] = get_args(Label)
 
 SHOWN: Final = 3
 """Sentences that a result shows."""

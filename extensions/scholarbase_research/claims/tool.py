@@ -1,4 +1,4 @@
-"""The tool ``check_claim``."""
+"""The tools ``check_claim`` and ``check_draft``."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Final
 
 from scholarbase.tools.tool import Tool
 from scholarbase_research.claims.checking import ClaimBody, run_claim
+from scholarbase_research.claims.draft_checking import DraftBody, run_draft
 
 CHECK_CLAIM: Final = Tool(
     "check_claim",
@@ -14,4 +15,18 @@ CHECK_CLAIM: Final = Tool(
     ClaimBody,
     run_claim,
     {"claim": "one sentence", "reference": "id, DOI or reference"},
+)
+
+CHECK_DRAFT: Final = Tool(
+    "check_draft",
+    "Compare each sentence of a draft that cites with the papers that it cites: retracted, wrong or other version of "
+    "the reference; supported, contradicts, or not_found, which does not mean false.",
+    DraftBody,
+    run_draft,
+    {
+        "draft": "LaTeX or Markdown with citations",
+        "bibliography": "BibTeX entries, if the draft has none",
+        "date": "day of the draft, YYYY-MM-DD",
+        "max_tokens": "maximum size of the response",
+    },
 )
