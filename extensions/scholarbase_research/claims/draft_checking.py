@@ -127,7 +127,7 @@ class CitedClaim(CheckedClaim, frozen=True, kw_only=True):
             for one in self.matches
         ]
         first = {name: content.pop(name) for name in ("line", "key", "claim")}
-        return {**first, **content}
+        return first | {name: value for name, value in content.items() if value or name == "paper"}
 
 
 class DraftResponse(Response, frozen=True, kw_only=True):

@@ -105,7 +105,7 @@ def _lines(one: Mapping[str, Any]) -> Iterator[str]:
     yield f"line {one['line']}, {one['key']}: {_words(one['label'])}, {_words(one['reference'])}"
     yield f"   {one['claim']}"
     yield f"   {one['reason']}"
-    for sentence in one["sentences"]:
+    for sentence in one.get("sentences", ()):
         yield f"   Nearest sentence ({sentence['score']:.2f}): {sentence['text']}"
     if one["paper"] is not None:
         yield f"   Paper: {one['paper']['title']} ({one['paper']['id']})"
