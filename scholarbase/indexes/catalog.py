@@ -31,7 +31,7 @@ from scholarbase.indexes import (
 from scholarbase.indexes import authors as author_rows
 from scholarbase.indexes.citations import Edge
 from scholarbase.indexes.facets import COUNTING
-from scholarbase.indexes.filters import VENUE_KEYS, ResolvedFilters, filter_sql, venue_key
+from scholarbase.indexes.filters import VENUE_KEYS, WITH_STATUS, ResolvedFilters, filter_sql, venue_key
 from scholarbase.indexes.frequencies import ANY_TERM, OF_TERMS, UNDATED, last_full_month
 from scholarbase.models.checks import as_of_day
 from scholarbase.models.limits import CitationSort, Direction
@@ -332,6 +332,18 @@ class Catalog:
     def set_papers(self, name: str) -> frozenset[int]:
         """Return the ids of the papers of a set."""
         return frozenset(row[0] for row in self._rows("SELECT paper FROM sets WHERE name = ?", name))
+
+    def with_notices(self, statuses: Sequence[str]) -> frozenset[int]:
+        """Return the ids of the papers with one of these statuses, or a notice of one of these kinds."""
+        sql = f"""
+            SELECT id FROM papers WHERE {WITH_STATUS} AND (
+                status IN (SELECT value FROM json_each(?)) OR EXISTS (
+                    SELECT 1 FROM json_each(details, '$.notices') AS notice
+                    WHERE notice.value ->> '$.kind' IN (SELECT value FROM json_each(?))
+                )
+            )
+        """
+        return frozenset(row[0] for row in self._rows(sql, *[json_list(statuses)] * 2))
 
     def in_sets(self, ids: Iterable[int], names: Sequence[str]) -> frozenset[int]:
         """Return those of the papers that are in one of the sets."""

@@ -77,6 +77,8 @@ VENUE_KEYS: Final = """
     )
 """
 """The keys in a list, and those of all other names of the venues that have one of them."""
+WITH_STATUS: Final = "(status IS NOT NULL OR instr(details, '\"notices\":'))"
+"""The condition of the papers with a status or a notice, which have an index of their own."""
 _OF_TYPE: Final = """
     SELECT 1 FROM json_each({}.details, '$.publication_types') AS one
     WHERE one.value IN (SELECT value FROM json_each(?))

@@ -26,6 +26,7 @@ from sqlite_utils import Database
 
 from scholarbase.databases import open_for_writing
 from scholarbase.indexes import author_index, frequencies, fulltext
+from scholarbase.indexes.filters import WITH_STATUS
 
 COUNTED_TABLES: Final = ("papers", "abstracts", "aliases", "authors", "venues", "edges")
 """The tables whose row counts are in the manifest."""
@@ -65,7 +66,8 @@ _TABLES: Final[dict[str, tuple[str, dict[str, type]]]] = {
     "meta": ("key", {"key": str, "value": str}),
 }  # fmt: skip
 """The primary key and the columns of each table that SQLite numbers by rows, or that is small."""
-_SCHEMA: Final = """
+_SCHEMA: Final = f"""
+CREATE INDEX IF NOT EXISTS papers_with_status ON papers (status) WHERE {WITH_STATUS};
 CREATE UNIQUE INDEX IF NOT EXISTS papers_by_corpus_id ON papers (corpus_id);
 CREATE UNIQUE INDEX IF NOT EXISTS papers_by_arxiv_id ON papers (arxiv_id);
 CREATE INDEX IF NOT EXISTS papers_by_title ON papers (title_hash);

@@ -24,7 +24,7 @@ from scholarbase.models.limits import (
     MAX_TITLE_LENGTH,
     CitationSort,
 )
-from scholarbase.models.status import STATUSES
+from scholarbase.models.status import ACTIVE, EVERY_PAPER, STATUSES
 
 _DATE: Final = re.compile(r"(\d{4})(?:-(\d{2})(?:-(\d{2}))?)?", re.ASCII)
 _CATEGORY: Final = re.compile(r"""(?!.*[,;][a-z])(?!.* .*\.|.*\..* )[^'"\[\]]{1,50}""")
@@ -221,6 +221,11 @@ def check_statuses(values: Any) -> tuple[str, ...]:
     for one in found:
         if one not in STATUSES:
             raise InvalidRequest(f"status is {shown(one)}: use {', '.join(STATUSES)}.")
+        if ACTIVE in found and one not in EVERY_PAPER:
+            raise InvalidRequest(
+                f"status {ACTIVE!r} cannot be combined with {one!r}, which papers have that are active too: leave one "
+                "of them out."
+            )
     return found
 
 

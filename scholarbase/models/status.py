@@ -11,10 +11,12 @@ from msgspec import Meta
 
 PaperStatus = Literal["retracted", "withdrawn"]
 """``retracted``: by its publisher. ``withdrawn``: by its authors or by arXiv."""
-Status = Literal["active", "withdrawn", "retracted"]
-"""A value of the filter: ``active`` is a paper without a status."""
+Status = Literal["active", "withdrawn", "retracted", "correction", "expression_of_concern", "reinstatement"]
+"""A value of the filter: ``active`` is a paper without a status; the last three are kinds of notices."""
 STATUSES: Final[tuple[Status, ...]] = get_args(Status)
 ACTIVE: Final = "active"
+EVERY_PAPER: Final = frozenset(("active", "withdrawn", "retracted"))
+"""The statuses of which each paper has one."""
 
 _PAPER: Final = r"(?:paper|article|submission|manuscript|preprint|work|note|version)"
 _WITHDRAWN: Final = re.compile(

@@ -279,7 +279,8 @@ Statuses = Annotated[
     BeforeValidator(check_statuses),
     Field(
         description="Only papers with one of these statuses: `active` (neither withdrawn nor retracted), `withdrawn` "
-        "or `retracted`. In a string or a URL, separated by commas.",
+        "or `retracted`, or with a notice `correction`, `expression_of_concern` or `reinstatement`. In a string or a "
+        "URL, separated by commas.",
         examples=[["active"]],
     ),
 ]

@@ -20,7 +20,7 @@ from scholarbase.models.checks import as_of_day, date_bounds, shown
 from scholarbase.models.limits import MAX_IDS
 from scholarbase.models.requests import EdgeBody, Filters
 from scholarbase.models.sets import PREFIX, is_set
-from scholarbase.models.status import STATUSES
+from scholarbase.models.status import EVERY_PAPER, STATUSES
 from scholarbase.search.cache import Cache
 from scholarbase.search.filter_values import FilterValues, check_kept, listed
 
@@ -64,6 +64,7 @@ class Lookup:
         self._values = FilterValues(papers, vectors, snapshot)
         self._sizes = sets
         self._sets: Cache[frozenset[int]] = Cache(CACHED_SETS)
+        self._noticed: Cache[frozenset[int]] = Cache(len(STATUSES))
         self._numbers: Cache[int] = Cache(CACHED_IDS)
         self._excluded: Cache[frozenset[int]] = Cache(CACHED_EXCLUSIONS)
         self._earliest: tuple[int, bool] = (_LAST_DAY + 1, False)
@@ -79,6 +80,8 @@ class Lookup:
         """
         by, unknown = self._papers_by(request.author)
         dates = self.dates(request)
+        if dates.within is not None:
+            by = dates.within if by is None else by & dates.within
         if isinstance(request, EdgeBody):
             return replace(dates, within=by), unknown + self._values.numbers(dates, None)
         as_of, day = request.as_of, self.day(request.as_of)
@@ -137,8 +140,13 @@ class Lookup:
         to = None if request.to is None else date_bounds(request.to, "to")[1]
         days = [limit for limit in (to, self.day(request.as_of)) if limit is not None]
         first = None if request.from_ is None else date_bounds(request.from_, "from")[0]
-        statuses = () if set(request.status) == set(STATUSES) else tuple(sorted(request.status))
-        return ResolvedFilters(first_day=first, last_day=min(days, default=None), statuses=statuses)
+        statuses = () if set(request.status) == EVERY_PAPER else tuple(sorted(request.status))
+        noticed = None
+        if not EVERY_PAPER.issuperset(statuses):
+            noticed, statuses = self._noticed.get(statuses, partial(self._catalog.with_notices, statuses)), ()
+        return ResolvedFilters(
+            first_day=first, last_day=min(days, default=None), statuses=statuses, within=noticed
+        )
 
     def _papers_by(self, authors: Sequence[str]) -> tuple[frozenset[int] | None, tuple[str, ...]]:
         """The papers by any of the authors, None without authors, and a warning about unknown ones.

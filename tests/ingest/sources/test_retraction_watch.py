@@ -11,6 +11,8 @@ import httpx
 import pytest
 
 from scholarbase import Library
+from scholarbase.errors import InvalidRequest
+from scholarbase.indexes.filters import WITH_STATUS
 from scholarbase.ingest.job import ingest
 from scholarbase.ingest.plans import IngestRules
 from scholarbase.ingest.records import PaperRecord, Reject
@@ -189,3 +191,29 @@ def test_odd_values() -> None:
     assert "date" not in undated.details["notices"]["1"]
     for broken in (row(1, "Praise", "1/1/2021 0:00"), row(1, "Retraction", "", Title="")):
         assert isinstance(notice_of(broken), Reject)
+
+
+def test_notices_are_a_filter(library: Library) -> None:
+    """A correction is no status, and the filter finds it all the same, by words and among the neighbours of a paper."""
+
+    def found(*statuses: str) -> list[str]:
+        hits = library.search("photon", mode="sparse", status=statuses, limit=20).results
+        return sorted(hit.paper.id for hit in hits)
+
+    ids = [paper.id if paper else "" for paper in library.papers([f"CorpusId:{n}" for n in range(1, 8)])]
+    assert found("correction") == [ids[2]]
+    assert found("expression_of_concern", "reinstatement") == [ids[3], ids[4]]
+    assert found("correction", "retracted") == sorted(ids[n] for n in (0, 1, 2, 3, 5))
+    assert found("correction") == sorted(
+        hit.paper.id
+        for hit in library.search("photon", engine="fts5", mode="sparse", status="correction").results
+    )
+    assert library.search("photon", mode="sparse", status="correction", within=ids[:2]).results == ()
+    with pytest.raises(InvalidRequest, match="cannot be combined with 'correction'"):
+        found("active", "correction")
+
+
+def test_papers_with_a_status_have_an_index(library: Library) -> None:
+    """Finding them reads no other paper."""
+    plan = library.catalog._rows(f"EXPLAIN QUERY PLAN SELECT id FROM papers WHERE {WITH_STATUS}")
+    assert "papers_with_status" in str([tuple(row) for row in plan])
