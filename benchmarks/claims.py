@@ -1,7 +1,9 @@
 """How often the evidence for a claim is found, and labels are right: SciFact's claims with their evidence sentences.
 
 ``python benchmarks/claims.py --data ../shared/data`` prints the figures of docs/measurements.md. The settings
-were chosen on the half ``choose`` (every other claim, from the first), and ``report`` is the other half.
+were chosen on the half ``choose`` (every other claim, from the first), and ``report`` is the other half. With
+``--library``, one of arXiv's papers, the sentences of unarXive's papers that cite a paper of the library are compared with
+its abstract, and with that of the most similar other paper.
 """
 
 from __future__ import annotations
@@ -10,16 +12,23 @@ import argparse
 import gzip
 import json
 import random
+import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from time import perf_counter
 from typing import Any, Final
 
+from scholarbase import Library
+from scholarbase.documents.sentences import sentence_spans
+from scholarbase.models.responses import CheckedReference
 from scholarbase_research.claims.comparison import NUMBER, Comparison, compare_claim
 
 Claim = dict[str, Any]
 CHANGED: Final = 100
+PAIRS: Final = 200
+_CITATION: Final = re.compile(r"\{\{cite:([0-9a-f]+)\}\}")
+_OTHER: Final = re.compile(r"\{\{\w+:[^{}]*\}\}")
 
 
 def read(data: Path) -> tuple[dict[str, str], list[Claim]]:
@@ -96,10 +105,58 @@ def change_numbers(texts: dict[str, str], claims: Sequence[Claim]) -> None:
     print(f"  numbers of {len(stated[:CHANGED])} sentences: {dict(changed)}")
 
 
+def citing_sentences(data: Path) -> Iterator[tuple[str, str]]:
+    """The sentences of unarXive's papers that cite one paper, without marks, each with the cited entry."""
+    with gzip.open(data / "unarxive-sample" / "arXiv_src_2212_086.jsonl.gz") as file:
+        papers = [json.loads(line) for line in file]
+    for paper in papers:
+        for text in (one["text"] for one in paper["body_text"] if "{{cite:" in one["text"]):
+            marks = _CITATION.findall(text)
+            marked = _OTHER.sub("X", _CITATION.sub("\ue000", text))
+            for start, end in sentence_spans(marked):
+                first = marked[:start].count("\ue000")
+                sentence = marked[start:end]
+                cited = set(marks[first : first + sentence.count("\ue000")])
+                if len(cited) == 1 and (entry := paper["bib_entries"].get(cited.pop())):
+                    claim = " ".join(sentence.replace("\ue000", " ").split())
+                    if len(claim.split()) >= 8:
+                        yield claim, " ".join(entry["bib_entry_raw"].split())
+
+
+def contexts(library: Library, data: Path) -> None:
+    """Compare citing sentences with the cited paper, and with the most similar other one."""
+    held: dict[str, str | None] = {}
+    found: Counter[str] = Counter()
+    for claim, entry in citing_sentences(data):
+        found["sentences"] += 1
+        if entry not in held:
+            [checked] = library.check_references(entry, input_format="text", fields=["id"]).results
+            paper = checked.paper if isinstance(checked, CheckedReference) else None
+            held[entry] = paper.id if paper else None
+        if (right := held[entry]) is None or found["pairs"] == PAIRS:
+            continue
+        similar = library.similar(right, limit=1, fields=["id", "abstract"]).results
+        texts = (library.paper(right, fields=["abstract"]).abstract, similar[0].paper.abstract)
+        both = [compare_claim(claim, [(0, text or "")]) for text in texts]
+        scores = [one.sentences[0].score if one.sentences else 0.0 for one in both]
+        found["pairs"] += 1
+        found["above"] += scores[0] > scores[1]
+        found["equal"] += scores[0] == scores[1]
+        found[f"right paper: {both[0].label}"] += 1
+        found[f"other paper: {both[1].label}"] += 1
+    print(f"unarXive: {dict(found)}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True)
-    texts, claims = read(parser.parse_args().data)
+    parser.add_argument("--library", type=Path)
+    options = parser.parse_args()
+    if options.library is not None:
+        with Library.open(options.library, encoder="none") as library:
+            contexts(library, options.data)
+        return
+    texts, claims = read(options.data)
     for name, half in (("choose", claims[::2]), ("report", claims[1::2])):
         print(name, end=": ")
         measure(texts, half)
