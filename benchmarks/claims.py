@@ -2,8 +2,8 @@
 
 ``python benchmarks/claims.py --data ../shared/data`` prints the figures of docs/measurements.md. The settings
 were chosen on the half ``choose`` (every other claim, from the first), and ``report`` is the other half. With
-``--library``, one of arXiv's papers, the sentences of unarXive's papers that cite a paper of the library are compared with
-its abstract, and with that of the most similar other paper.
+``--library``, one of arXiv's papers, the sentences of unarXive's papers that cite a paper of the library are compared
+with its abstract, and with that of the most similar other paper.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 import { post, postForText, text } from "./api.js";
 import { entriesOf, fieldOf, withField } from "./bibtex.js";
+import { draftBox } from "./draft.js";
 import { add, copyButton, download, h, notice, number, plural, replace, say } from "./dom.js";
 import { FIELDS, line, paperLink, status } from "./papers.js";
 
@@ -34,7 +35,7 @@ export function open(main) {
     h("button", { type: "button", class: "plain", onclick: example }, "Show me an example")));
   const result = h("div", { class: "checked" });
   replace(main, h("h1", null, "Check references"), h("p", { class: "text dim" }, "Paste a bibliography, or drop a file on the box. Each reference is ",
-    "compared with the papers of this library: which it means, where the two differ, and whether it has been retracted."), form, result);
+    "compared with the papers of this library: which it means, where the two differ, and whether it has been retracted."), form, result, draftBox(() => area.value));
   if (checked) {
     area.value = checked.source;
     draw();
