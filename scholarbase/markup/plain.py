@@ -79,7 +79,13 @@ def plain(text: str, *, braces: bool = False) -> str:
             text = _JOINERS.sub("", text)
         if len(text) > _LONGEST or not unicodedata.is_normalized("NFC", text):
             return " ".join(map(_composed, text.split()))
-    if text.isprintable() and "  " not in text:
+    return one_line(text)
+
+
+def one_line(text: str) -> str:
+    """The text with one space for white space, and none at its ends."""
+    if "  " not in text and text.isprintable():
+        # The common case. Line breaks and tabs are not printable.
         return text.strip(" ")
     return " ".join(text.split())
 
@@ -116,7 +122,7 @@ def formulas_of(text: str, plain_text: str) -> str | None:
     """The text as its author wrote it, in one line, if it has formulas that the plain text writes otherwise."""
     if "$" not in text and not (("\\" in text or "<" in text) and _FORMULA.search(text)):
         return None
-    written = " ".join(text.split())
+    written = one_line(text)
     return written if written != plain_text else None
 
 

@@ -30,6 +30,7 @@ from scholarbase.markup.symbols import (
 
 MARKS: Final = ("\\", "$", "{", "}", "~", "``", "''")
 """A text without these has no TeX."""
+_SPECIAL: Final = "\\{}$^_~"
 _TOKEN: Final = re.compile(r"\\[A-Za-z]+\*?|\\.|\\|[{}$^_~]|[^\\{}$^_~]+", re.DOTALL)
 _GREEK_NAMES: Final = frozenset(GREEK.values())
 _DEPTH: Final = 40
@@ -80,13 +81,14 @@ def decode(text: str, *, braces: bool = False) -> str:
     if len(parts) % 2 == 0 or len(parts) == 1 or not _are_whole(text, parts):
         return _Reader(_TOKEN.findall(text), braces).read()
     out = _Text()
+    has_marks, has_quotes = _MARK.search("".join(parts[::2])), "--" in text or "``" in text or "''" in text
     for number, part in enumerate(parts):
         if number % 2:
             out.add_formula(_short_formula(part) if len(part) <= _SHORT else _formula_text(part))
-        elif _MARK.search(part):
+        elif has_marks and _MARK.search(part):
             _Reader(_TOKEN.findall(part), braces, "$" if number < len(parts) - 1 else " ").read(out)
         else:
-            out.add(quotes(part))
+            out.add(quotes(part) if has_quotes else part)
     return out.joined()
 
 
@@ -198,6 +200,9 @@ class _Reader:
         close = self._closing.get(self._at - 1, end)
         if close >= end:
             return None
+        if close - self._at == 1 and (token := self._tokens[self._at])[0] not in _SPECIAL:
+            self._at = close + 1
+            return token if math else quotes(token)
         if depth < _DEPTH:
             content = self._text(close, depth + 1, math=math)
         else:
