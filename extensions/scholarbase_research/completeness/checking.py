@@ -79,7 +79,12 @@ class RecallBody(ResponseOptions, Timed):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        for name, most in (("relevant", MAX_PAPERS), ("known", MAX_PAPERS), ("rewrites", MAX_TEXTS)):
+        for name, most in (
+            ("relevant", MAX_PAPERS),
+            ("known", MAX_PAPERS),
+            ("rewrites", MAX_TEXTS),
+            ("read", MAX_IDS),
+        ):
             if (size := len(getattr(self, name))) > most:
                 raise InvalidRequest(f"{name} has {size:,} elements: the maximum is {most:,}.")
         if not self.relevant and not self.known:

@@ -7,7 +7,7 @@ the total number of relevant papers, seen and unseen, with an interval.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import comb, exp, floor, log, sqrt
+from math import exp, floor, log, sqrt
 from statistics import NormalDist
 from typing import Final, NamedTuple
 
@@ -121,8 +121,14 @@ def _hypergeometric(most: int, population: int, marked: int, draws: int) -> floa
     """The probability that at most ``most`` of ``draws`` papers are marked."""
     if marked > population:
         return 0.0
-    ways = sum(comb(marked, k) * comb(population - marked, draws - k) for k in range(most + 1))
-    return ways / comb(population, draws)
+    counts = np.arange(max(0, draws + marked - population), min(most, marked) + 1, dtype=np.float64)
+    logs = _log_choose(marked, counts) + _log_choose(population - marked, draws - counts)
+    return float(np.exp(logs - _log_choose(population, np.float64(draws))).sum())
+
+
+def _log_choose(whole: int, parts: NDArray[np.float64] | np.float64) -> NDArray[np.float64]:
+    every, rest = np.float64(whole + 1), whole + 1 - parts
+    return _log_gamma(every) - _log_gamma(parts + 1) - _log_gamma(rest)
 
 
 def _normal(level: float) -> float:
@@ -141,7 +147,7 @@ def _interval(totals: NDArray[np.float64], logs: NDArray[np.float64], level: flo
     return float(chosen.min()), float(chosen.max())
 
 
-def _log_gamma(values: NDArray[np.float64]) -> NDArray[np.float64]:
+def _log_gamma(values: NDArray[np.float64] | np.float64) -> NDArray[np.float64]:
     """By Stirling's series of ``values`` + 8; the error is below 1e-7 for values of 1 and more."""
     y = values + _SHIFT
     series = (y - 0.5) * np.log(y) - y + log(2 * np.pi) / 2 + 1 / (12 * y) - 1 / (360 * y**3)
