@@ -5,6 +5,9 @@ import { copyButton, explaining, h, highlighted, link, number, pinned, plural, r
 import { drawn } from "./formulas.js";
 
 const LINKED = 3; // results that a paper is linked with
+const MARKED = 50; // words of a question
+const STOP = new Set(`a an and are as at be by can do does for from how in into is it its not of on or than that the their these this to
+  was we were what when which why with`.split(/\s+/));
 const SHORT = 280; // characters of an abstract that are shown at first
 export const FIELDS = "title,abstract,authors,year,venue,status,notices,categories,citation_count,as_written,external_ids";
 
@@ -71,9 +74,12 @@ export const citationKey = (paper) => paper.external_ids?.Key && h("code", { cla
 
 export const copyBibtex = (paper) => copyButton("Copy BibTeX", () => text(paperPath(paper.id), { format: "bibtex" }));
 
-export function result(hit, best) {
-  const { paper, explain } = hit;
-  const terms = [...new Set((explain ?? []).flatMap((leg) => leg.terms ?? []))];
+// The words of a question that are marked in results, without those of query syntax.
+export const termsOf = (q) => [...new Set(q.replace(/\bNOT\s+\S+|\b(title|abstract):|\b(AND|OR)\b/g, " ").toLowerCase()
+  .match(/[\p{L}\p{N}]+[+#]*/gu) ?? [])].filter((word) => !STOP.has(word)).slice(0, MARKED);
+
+// A result; `terms` are the words that are marked in it.
+export function result({ paper, explain }, best, terms) {
   const text = paper.abstract && h("p", { class: "abstract" });
   const written = paper.as_written?.abstract;
   const isLong = text && paper.abstract.length > SHORT + 40;

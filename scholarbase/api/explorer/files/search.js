@@ -2,7 +2,7 @@
 
 import { get, postForText, text } from "./api.js";
 import { choice, explain, explaining, field, go, h, link, notice, number, pinned, plural, replace, say } from "./dom.js";
-import { FIELDS, histogram, result } from "./papers.js";
+import { FIELDS, histogram, result, termsOf } from "./papers.js";
 
 export const MODES = [["", "best mode"], ["hybrid", "words and meaning"], ["sparse", "words"], ["dense", "meaning"]];
 export const ENGINES = [["", "default engine"], "bm25", "feedback", "fts5", "learned"];
@@ -211,12 +211,13 @@ export function open(main, params) {
     const all = isSorted ? sorted(response.results, values.sort) : response.results;
     const results = isSorted ? all.slice(offset, offset + PAGE) : all;
     const next = !isSorted ? response.next_offset : offset + PAGE < all.length ? offset + PAGE : null;
+    const terms = values.q ? termsOf(response.understood?.wanted ?? values.q) : [];
     const best = Math.max(0, ...results.flatMap((hit) => hit.explain ?? []).map((leg) => leg.share));
     const least = response.total_relation === "gte" ? "at least " : "";
     const how = [response.mode, response.engine, response.rerank].filter(Boolean).join(", ");
     const counted = `${least}${plural(response.total, "paper")}`;
     replace(list, results.length
-      ? h("ol", { start: offset + 1 }, results.map((hit) => result(hit, best)))
+      ? h("ol", { start: offset + 1 }, results.map((hit) => result(hit, best, terms)))
       : offset && response.total ? pastTheEnd(offset, isSorted && all.length) : nothing(),
     results.length > 0 && paging(offset, next),
     explaining && best > 0 && values.q && h("p", { class: "dim" }, "Bars: what the words and the meaning of a paper add to its score, beside the best of ",
@@ -308,7 +309,7 @@ export function open(main, params) {
     running = new AbortController();
     const { signal } = running;
     // Sent first, and the rest is drawn while the server works.
-    const sent = problemOf(values) ?? get("v1/search", { ...sentOf(values), explain: Boolean(values.q),
+    const sent = problemOf(values) ?? get("v1/search", { ...sentOf(values), explain: explaining && Boolean(values.q),
       fields: values.q && values.sort ? `${FIELDS},publication_date` : FIELDS }, { signal });
     list.setAttribute("aria-busy", "true");
     setFields();
