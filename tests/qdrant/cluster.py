@@ -12,13 +12,16 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from threading import Event, RLock
 from typing import Any
 
 import numpy as np
 from qdrant_client import QdrantClient, models
 
-from scholarbase.indexes.vectors.base import DENSE
+from scholarbase.indexes.vectors.base import DENSE, VectorConfig
+from scholarbase.indexes.vectors.server import LAYOUT
+from tests.qdrant.shards import RestoredShard
 
 HANG = "hang"
 """The failure of a request that is accepted and never answered."""
@@ -44,6 +47,8 @@ class Collection:
     lost: dict[tuple[int, int], int] = field(default_factory=dict)
     """Points that a replica lacks."""
     changes: list[models.UpdateCollection] = field(default_factory=list)
+    restored: RestoredShard | None = None
+    """The shard of a snapshot, instead of points in the local mode."""
 
 
 class Node:
@@ -57,6 +62,11 @@ class Node:
         self.fails: Callable[[str], bool] = lambda path: True
         self.calls: list[str] = []
         self.status = models.CollectionStatus.GREEN
+        self.version = "1.18.3"
+        self.queued: list[str] = []
+        """Optimizers that would run at the next change."""
+        self.has_other_graph = False
+        """Whether approximate searches of this node miss the best hit."""
         self.reorders = False
         """Whether this node adds the products of a score in another order, as a replica on another processor may."""
         self.stop: Callable[[], None] = lambda: None
@@ -112,6 +122,12 @@ class Cluster:
         self.upserts: list[list[int]] = []
         self.on_upsert: Callable[[int], None] = lambda count: None
         """Called before each batch with the number of batches so far."""
+        self.on_upload: Callable[[Node, int], None] = lambda node, received: None
+        """Called with the node that receives a snapshot and the number of bytes so far."""
+        self.on_copy: Callable[[Node], None] = lambda node: None
+        """Called when a node begins to copy a restored shard."""
+        self.uploads: list[int] = []
+        """The peers that have restored a snapshot."""
 
     @property
     def urls(self) -> tuple[str, ...]:
@@ -176,7 +192,9 @@ class Cluster:
 
     def delete(self, name: str) -> None:
         with self.lock:
-            self.collections.pop(name, None)
+            known = self.collections.pop(name, None)
+            if known is not None and known.restored is not None:
+                known.restored.close()
             self.local.delete_collection(name)
 
     def info(self, name: str, node: Node) -> models.CollectionInfo:
@@ -185,6 +203,8 @@ class Cluster:
             info = self.local.get_collection(name)
             known = self.collections[name]
             info.status = node.status
+            if node.queued and info.status == models.CollectionStatus.GREEN:
+                info.status = models.CollectionStatus.GREY
             info.config.params.shard_number = known.shards
             info.config.params.replication_factor = known.replication
             info.config.params.write_consistency_factor = known.created.write_consistency_factor
@@ -195,6 +215,8 @@ class Cluster:
         with self.lock:
             name = self.named(name)
             known = self.collections[name]
+            if known.restored is not None:
+                self._copy(known, node)
             counts = [0] * known.shards
             for number in self._all_ids(name):
                 counts[number % known.shards] += 1
@@ -221,7 +243,41 @@ class Cluster:
     def _all_ids(self, name: str) -> list[int]:
         if not self.storing:
             return list(self.ids[name])
-        return [int(record.id) for record in self.local.scroll(name, limit=10**9, with_payload=False)[0]]
+        return [
+            int(record.id) for record in self._points(name).scroll(name, limit=10**9, with_payload=False)[0]
+        ]
+
+    def _points(self, name: str) -> Any:
+        """What has the points of a collection: the local mode, or the shard that was restored."""
+        return self.collections[self.named(name)].restored or self.local
+
+    def restore(self, name: str, snapshot: Path, node: Node) -> None:
+        """Serve the shard of a snapshot. Only ``node`` has it, the others copy it from there."""
+        created = self.collections[self.named(name)].created
+        try:
+            restored = RestoredShard(snapshot, VectorConfig.from_dict((created.metadata or {})[LAYOUT]))
+        except Exception as error:
+            raise Failed(500, f"Service internal error: {error}") from error
+        with self.lock:
+            known = self.collections[self.named(name)]
+            if known.restored is not None:
+                known.restored.close()
+            known.restored = restored
+            self.uploads.append(node.peer)
+            for shard, peer in known.states:
+                is_here = peer == node.peer
+                known.states[shard, peer] = (
+                    models.ReplicaState.ACTIVE if is_here else models.ReplicaState.DEAD
+                )
+
+    def _copy(self, known: Collection, node: Node) -> None:
+        """A step of copying to this node, if it runs and no other one copies."""
+        state = known.states.get((0, node.peer))
+        if state == models.ReplicaState.PARTIAL:
+            known.states[0, node.peer] = models.ReplicaState.ACTIVE
+        elif state == models.ReplicaState.DEAD and models.ReplicaState.PARTIAL not in known.states.values():
+            known.states[0, node.peer] = models.ReplicaState.PARTIAL
+            self.on_copy(node)
 
     # -- points -----------------------------------------------------------------------------------------
 
@@ -247,15 +303,22 @@ class Cluster:
         if isinstance(query, list):
             query = unit_half(query).tolist()  # as Qdrant does, whose vectors are float16
         with self.lock:
-            points = self.local.query_points(
-                self.named(name),
-                query=query,
-                using=request.using,
-                limit=request.limit or 10,
-                query_filter=request.filter,
-                with_payload=False,
-                with_vectors=True if node.reorders else request.with_vector or False,
-            ).points
+            points = (
+                self._points(name)
+                .query_points(
+                    self.named(name),
+                    query=query,
+                    using=request.using,
+                    limit=request.limit or 10,
+                    query_filter=request.filter,
+                    search_params=request.params,
+                    with_payload=False,
+                    with_vectors=True if node.reorders else request.with_vector or False,
+                )
+                .points
+            )
+        if node.has_other_graph and request.params is not None and request.params.hnsw_ef:
+            points = points[1:]
         if node.reorders:
             for point in points:
                 point.score = float(reordered(query, point.vector[request.using]))  # type: ignore
@@ -271,11 +334,11 @@ class Cluster:
                     [condition] = request.filter.must  # type: ignore
                     wanted = wanted & set(condition.has_id)  # type: ignore
                 return len(wanted)
-            return self.local.count(name, count_filter=request.filter, exact=True).count
+            return self._points(name).count(name, count_filter=request.filter, exact=True).count
 
     def records(self, name: str, request: models.PointRequest) -> list[models.Record]:
         with self.lock:
-            return self.local.retrieve(
+            return self._points(name).retrieve(
                 self.named(name),
                 request.ids,
                 with_payload=request.with_payload,
@@ -284,11 +347,11 @@ class Cluster:
 
     def facet(self, name: str, request: models.FacetRequest) -> models.FacetResponse:
         with self.lock:
-            return self.local.facet(self.named(name), request.key, request.filter, request.limit or 10)
+            return self._points(name).facet(self.named(name), request.key, request.filter, request.limit or 10)
 
     def scroll(self, name: str, request: models.ScrollRequest) -> tuple[list[models.Record], Any]:
         with self.lock:
-            return self.local.scroll(
+            return self._points(name).scroll(
                 self.named(name),
                 scroll_filter=request.filter,
                 limit=request.limit or 10,
@@ -362,4 +425,6 @@ def qdrant_cluster(nodes: int = 1, **options: Any) -> Iterator[Cluster]:
     finally:
         for node in cluster.nodes:
             node.stop()
+        for name in list(cluster.collections):
+            cluster.delete(name)
         cluster.local.close()

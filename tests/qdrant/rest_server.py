@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 import socket
+import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from mmap import mmap
+from pathlib import Path
 from threading import Lock, Thread
 from types import SimpleNamespace
 from typing import Any
@@ -17,6 +20,7 @@ from pydantic import TypeAdapter, ValidationError
 from qdrant_client import models
 
 from tests.qdrant.cluster import Cluster, Failed, Node, as_stored
+from tests.qdrant.shards import empty_snapshot
 
 ALIASES: TypeAdapter[Any] = TypeAdapter(models.ChangeAliasesOperation)
 UPSERT: TypeAdapter[Any] = TypeAdapter(models.PointInsertOperations)
@@ -70,7 +74,20 @@ def _aliases(cluster: Cluster, body: bytes) -> Any:
     return True
 
 
+def _queue(cluster: Cluster, node: Node, name: str) -> Any:
+    cluster.named(name)
+    queued = [{"optimizer": one, "segments": []} for one in node.queued]
+    summary = {
+        "queued_optimizations": len(queued),
+        "queued_segments": 0,
+        "queued_points": 0,
+        "idle_segments": 2,
+    }
+    return {"summary": summary, "running": [], "queued": queued}
+
+
 ROUTES: list[tuple[str, str, Call]] = [
+    ("GET", "/collections/{}/optimizations", lambda c, n, name, body: _queue(c, n, name)),
     ("GET", "/cluster", lambda c, n, name, body: _status(c, n)),
     ("GET", "/aliases", lambda c, n, name, body: c.local.get_aliases().model_dump(mode="json")),
     ("POST", "/collections/aliases", lambda c, n, name, body: _aliases(c, body)),
@@ -112,6 +129,19 @@ ROUTES: list[tuple[str, str, Call]] = [
 
 def _done(result: None) -> bool:
     return True
+
+
+def _unwrap(form: Path) -> None:
+    """Leave of a form with one file that file."""
+    with form.open("r+b") as file, mmap(file.fileno(), 0) as body:
+        begin = body.find(b"\r\n\r\n") + 4
+        boundary = body[: body.find(b"\r\n")]
+        end = body.rfind(b"\r\n" + boundary + b"--")
+        assert b'name="snapshot"' in body[:begin]
+        assert end > begin
+        body.move(0, begin, end - begin)
+    with form.open("r+b") as file:
+        file.truncate(end - begin)
 
 
 class RestServer:
@@ -183,11 +213,15 @@ class _Handler(BaseHTTPRequestHandler):
     node: Node
 
     def _handle(self) -> None:
-        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         path = unquote(urlsplit(self.path).path)
+        size = int(self.headers.get("Content-Length") or 0)
         try:
-            self.node.enter(path)
-            status, content = 200, self._result(path, body)
+            if path.endswith("/shards/0/snapshots/upload"):
+                status, content = 200, self._restored(path, size)
+            else:
+                body = self.rfile.read(size)
+                self.node.enter(path)
+                status, content = 200, self._result(path, body)
         except Failed as failure:
             status, content = failure.status, {"status": {"error": str(failure)}, "time": 0.0}
         except (ValidationError, ValueError) as error:
@@ -204,7 +238,31 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(data)
         self.wfile.flush()
 
+    def _restored(self, path: str, size: int) -> Any:
+        """Receive a snapshot in a form and restore it."""
+        cluster, node = self.node.cluster, self.node
+        with tempfile.TemporaryDirectory() as folder:
+            snapshot = Path(folder) / "snapshot"
+            received = 0
+            with snapshot.open("wb") as file:
+                while received < size:
+                    chunk = self.rfile.read(min(1 << 20, size - received))
+                    if not chunk:
+                        raise Failed(400, "Wrong input: the body ended early")
+                    file.write(chunk)
+                    received += len(chunk)
+                    cluster.on_upload(node, received)
+            self.node.enter(path)
+            _unwrap(snapshot)
+            cluster.restore(path.split("/")[2], snapshot, node)
+        return {"result": True, "status": "ok", "time": 0.0}
+
     def _result(self, path: str, body: bytes) -> Any:
+        if path == "/":
+            return {"title": "qdrant - vector search engine", "version": self.node.version}
+        if path.endswith("/shards/0/snapshot"):
+            self.node.cluster.named(path.split("/")[2])
+            return empty_snapshot()
         if path in ("/readyz", "/healthz", "/livez"):
             return b"all shards are ready"
         for method, pattern, call in ROUTES:

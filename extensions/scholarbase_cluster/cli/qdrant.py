@@ -26,12 +26,19 @@ _url_option = click.option(
 @library_option
 @_url_option
 @click.option(
-    "--shards", type=click.IntRange(1, 10_000), help="Shards of the collection. [default: one per node]"
+    "--method",
+    type=click.Choice(["snapshot", "points"]),
+    help="Send the library's own shard, or points that Qdrant indexes. [default: the shard, if the server takes it]",
+)
+@click.option(
+    "--shards",
+    type=click.IntRange(1, 10_000),
+    help="Shards of a collection of points. [default: one per node]",
 )
 @click.option(
     "--replicas",
     type=click.IntRange(1, 64),
-    help="Nodes that have each shard. [default: 2, or 1 if there is one node]",
+    help="Nodes that have each shard. [default: up to 3 of the library's own shard, 2 of points]",
 )
 @click.option("--parallel", type=click.IntRange(1, 64), help="Batches sent at once. [default: 4 per node]")
 @click.option(
@@ -44,6 +51,7 @@ def load(
     settings: Settings,
     library: Path | None,
     qdrant_url: str | None,
+    method: str | None,
     shards: int | None,
     replicas: int | None,
     parallel: int | None,
@@ -59,10 +67,19 @@ def load(
     from scholarbase.indexes.vectors.index import EdgeIndex
     from scholarbase.manifest import read_manifest
     from scholarbase.progress import reporter
-    from scholarbase_cluster.qdrant.collection import Placement
+    from scholarbase_cluster.qdrant.collection import (
+        BY_POINTS,
+        BY_SNAPSHOT,
+        Placement,
+        ShardRefused,
+        method_of,
+    )
     from scholarbase_cluster.qdrant.collection import prune as prune_collections
+    from scholarbase_cluster.qdrant.restoring import load_shard
     from scholarbase_cluster.qdrant.transfer import load_into_server
 
+    if method == BY_SNAPSHOT and (shards or 1) > 1:
+        raise InvalidRequest("--shards divides points: give --method points, or leave --shards out.")
     path = require_library(library, settings)
     manifest, snapshot = read_manifest(path)
     total = manifest.counts["points"]
@@ -84,17 +101,30 @@ def load(
                 tracker.at(done)
                 shown = done
 
-            done = load_into_server(
-                edge,
-                nodes,
-                settings.qdrant_alias,
-                snapshot,
-                edge.config,
-                progress,
-                placement=Placement(shards, replicas),
-                at_once=parallel,
-                waiting=waiting,
-            )
+            alias = settings.qdrant_alias
+            done = None
+            begun = BY_POINTS if (shards or 1) > 1 else method_of(nodes, alias, snapshot)
+            if (method or begun) != BY_POINTS:
+                try:
+                    done = load_shard(
+                        edge, nodes, alias, snapshot, progress, replicas=replicas, waiting=waiting
+                    )
+                except ShardRefused as refusal:
+                    if method is not None:
+                        raise
+                    click.echo(f"{refusal} Its points are sent instead.", err=True)
+            if done is None:
+                done = load_into_server(
+                    edge,
+                    nodes,
+                    alias,
+                    snapshot,
+                    edge.config,
+                    progress,
+                    placement=Placement(shards, replicas),
+                    at_once=parallel,
+                    waiting=waiting,
+                )
         _show(done, total, settings.qdrant_alias)
         if prune:
             kept = [done.before] if done.before else []

@@ -31,13 +31,27 @@ FAN_OUT_MS: Final = 200
 delay searches of the others."""
 _SNAPSHOT_ID: Final = re.compile(r"[0-9a-f]{16,64}")
 _TIMEOUT_SECONDS: Final = 120
+BY_SNAPSHOT: Final = "snapshot"
+BY_POINTS: Final = "points"
+"""How a collection is loaded: with the library's own shard, or with its points. Its metadata has it as ``method``."""
+_METHOD: Final = "method"
+_MOST_COPIES: Final = 3
+"""Nodes that get the library's own shard, unless specified."""
+
+
+class ShardRefused(VectorIndexError):
+    """The server does not take the library's own shard, or would change it. The points can be sent instead."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"The Qdrant server does not serve the library's own shard: {reason}.")
 
 
 class Placement(NamedTuple):
-    """How a collection is divided over a cluster; None takes the default of :func:`placed`."""
+    """How a collection is loaded and divided over a cluster; None takes the default of :func:`placed`."""
 
     shards: int | None = None
     replicas: int | None = None
+    method: str | None = None
 
 
 DEFAULT: Final = Placement()
@@ -52,19 +66,21 @@ def peers_of(nodes: Nodes) -> dict[int, str]:
 
 
 def placed(wanted: Placement, peers: int) -> Placement:
-    """The placement on a cluster of this many nodes: a shard per node, each on two nodes.
+    """The placement on a cluster of this many nodes: points in a shard per node, each on two nodes; the library's own
+    shard on three nodes.
 
     Raises:
         InvalidRequest: more replicas than nodes.
     """
-    shards = wanted.shards or peers
-    replicas = wanted.replicas or min(2, peers)
+    method = wanted.method or BY_POINTS
+    shards = wanted.shards or (1 if method == BY_SNAPSHOT else peers)
+    replicas = wanted.replicas or min(_MOST_COPIES if method == BY_SNAPSHOT else 2, peers)
     if replicas > peers:
         raise InvalidRequest(
             f"--replicas is {replicas}, but the cluster has {peers} {'nodes' if peers > 1 else 'node'}: each "
             "replica of a shard needs a node of its own."
         )
-    return Placement(shards, replicas)
+    return Placement(shards, replicas, method)
 
 
 class Collection:
@@ -77,12 +93,21 @@ class Collection:
         self.config = config
         self.nodes = nodes
         self.placement = Placement()
+        self.complete = False
+        """Whether it was published, so that servers may search it."""
 
     @classmethod
     def open(
-        cls, nodes: Nodes, alias: str, snapshot: str, config: VectorConfig, wanted: Placement = DEFAULT
+        cls,
+        nodes: Nodes,
+        alias: str,
+        snapshot: str,
+        config: VectorConfig,
+        wanted: Placement = DEFAULT,
+        segments: int | None = None,
     ) -> Collection:
-        """Create the snapshot's collection, or continue with the one that exists.
+        """Create the snapshot's collection, or continue with the one that exists. More than ``segments`` segments of a
+        shard are merged by Qdrant, by default more than two to eight.
 
         Raises:
             VectorIndexError: no node can be reached, the alias is the name of a collection, or the collection was
@@ -101,14 +126,14 @@ class Collection:
 
         async def create(client: AsyncQdrantClient) -> None:
             if not await client.collection_exists(name):
-                await collection._create(client, placement)
+                await collection._create(client, placement, segments)
 
         nodes.change(f"create {name!r}", create)
         collection._check(wanted)
         nodes.change(f"create the indexes of {name!r}", collection._create_indexes)
         return collection
 
-    async def _create(self, client: AsyncQdrantClient, placement: Placement) -> None:
+    async def _create(self, client: AsyncQdrantClient, placement: Placement, segments: int | None) -> None:
         replicas = placement.replicas or 1
         dense = {}
         if self.config.dimensions is not None:
@@ -137,7 +162,15 @@ class Collection:
             shard_number=placement.shards,
             replication_factor=placement.replicas,
             write_consistency_factor=1 if replicas < 3 else replicas // 2 + 1,
-            metadata={SNAPSHOT: self.snapshot, COMPLETE: False, LAYOUT: self.config.to_dict()},
+            optimizers_config=models.OptimizersConfigDiff(default_segment_number=segments)
+            if segments
+            else None,
+            metadata={
+                SNAPSHOT: self.snapshot,
+                COMPLETE: False,
+                LAYOUT: self.config.to_dict(),
+                _METHOD: placement.method,
+            },
             timeout=_TIMEOUT_SECONDS,
         )
 
@@ -162,7 +195,9 @@ class Collection:
                 f"{self.config.to_dict()}: delete the collection to load it again."
             )
         params = config.params
-        self.placement = Placement(params.shard_number or 1, params.replication_factor or 1)
+        self.complete = metadata.get(COMPLETE) is True
+        method = metadata.get(_METHOD) or BY_POINTS
+        self.placement = Placement(params.shard_number or 1, params.replication_factor or 1, method)
         for what, has, option in zip(Placement._fields, self.placement, wanted, strict=True):
             if option is not None and option != has:
                 raise VectorIndexError(
@@ -188,6 +223,10 @@ class Collection:
                 self.name, optimizers_config=nothing, timeout=_TIMEOUT_SECONDS
             ),
         )
+
+    def remove(self) -> None:
+        """Remove the collection with all its points."""
+        _delete(self.nodes, self.name)
 
     def publish(self) -> str | None:
         """Mark the collection as complete and switch the alias to it. Returns the collection that it named before."""
@@ -217,6 +256,15 @@ def aliases(nodes: Nodes) -> dict[str, str]:
     """The collections that aliases name, by alias."""
     found = nodes.read("list its aliases", lambda client: client.get_aliases())
     return {one.alias_name: one.collection_name for one in found.aliases}
+
+
+def method_of(nodes: Nodes, alias: str, snapshot: str) -> str | None:
+    """How the collection of a snapshot is loaded, ``points`` or ``snapshot``; None without a collection."""
+    name = collection_name(alias, snapshot)
+    if name not in _names(nodes):
+        return None
+    config = nodes.read(f"read {name!r}", lambda client: client.get_collection(name)).config
+    return str((config.metadata or {}).get(_METHOD) or BY_POINTS)
 
 
 def loaded(nodes: Nodes, alias: str) -> list[str]:

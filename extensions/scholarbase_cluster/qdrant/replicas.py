@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from qdrant_client import AsyncQdrantClient, models
 
 from scholarbase.errors import VectorIndexError
-from scholarbase_cluster.qdrant.collection import Collection, peers_of
+from scholarbase_cluster.qdrant.collection import BY_SNAPSHOT, Collection, ShardRefused, peers_of
 
 log = logging.getLogger("scholarbase.qdrant")
 
@@ -96,6 +96,7 @@ def survey(collection: Collection) -> Survey:
 
     Raises:
         VectorIndexError: no node answers, or one reports an error of its optimizer.
+        ShardRefused: a node would index the library's own shard again.
     """
 
     async def view(client: AsyncQdrantClient) -> _View:
@@ -107,6 +108,9 @@ def survey(collection: Collection) -> Survey:
     answered = {one.cluster.peer_id: one for one in views.values() if not isinstance(one, Exception)}
     problems = [f"{url} does not answer" for url in silent]
     unfinished = []
+    for peer, one in answered.items():
+        if one.info.status == models.CollectionStatus.GREY and collection.placement.method == BY_SNAPSHOT:
+            raise ShardRefused(f"node {peer} would index it again (its status is grey)")
     if any(one.info.status == models.CollectionStatus.GREY for one in answered.values()):
         collection.optimize()
     for peer, one in answered.items():
@@ -114,8 +118,10 @@ def survey(collection: Collection) -> Survey:
         if (doing := _unfinished(one)) is not None:
             unfinished.append(f"node {peer} {doing}")
     replicas = _replicas(list(answered.values()))
+    # A node takes part in one transfer at a time, and the next replica is dead until its turn.
+    is_copying = any(one.cluster.shard_transfers for one in answered.values())
     for replica in replicas:
-        if replica.state in _IN_REPAIR:
+        if replica.state in _IN_REPAIR or (is_copying and replica.state != _ACTIVE):
             unfinished.append(
                 f"the replica of shard {replica.shard} on node {replica.peer} is {replica.state}"
             )
@@ -173,7 +179,7 @@ def _wrong_counts(collection: Collection, replicas: list[Replica]) -> list[str]:
     by_shard: dict[int, list[Replica]] = {}
     for replica in replicas:
         by_shard.setdefault(replica.shard, []).append(replica)
-    shards, copies = collection.placement
+    shards, copies, _ = collection.placement
     problems = []
     if len(by_shard) != shards:
         problems.append(f"{len(by_shard)} of {shards} shards are known")

@@ -13,7 +13,7 @@ from scholarbase.indexes.filters import NO_FILTERS
 from scholarbase.indexes.vectors.base import DENSE, VectorConfig
 from scholarbase.indexes.vectors.index import EdgeIndex
 from scholarbase.indexes.vectors.nodes import Nodes
-from scholarbase_cluster.qdrant.collection import DEFAULT, Collection, Placement
+from scholarbase_cluster.qdrant.collection import BY_POINTS, DEFAULT, Collection, Placement
 from scholarbase_cluster.qdrant.replicas import Survey, wait_until_complete
 from scholarbase_cluster.qdrant.upload import MOST_AT_ONCE, PER_NODE, Uploader
 
@@ -57,7 +57,7 @@ def load_into_server(
         VectorIndexError: the server fails, or has other points at the end; then the alias is not switched.
         InvalidRequest: the cluster has too few nodes for the placement.
     """
-    collection = Collection.open(nodes, alias, snapshot, config, placement)
+    collection = Collection.open(nodes, alias, snapshot, config, placement._replace(method=BY_POINTS))
     total = edge.count(NO_FILTERS)
     done = 0
 
@@ -75,7 +75,11 @@ def load_into_server(
             f"collection and load it again."
         )
     survey = wait_until_complete(collection, waiting)
-    _compare(edge, collection)
+    if (number := differing_point(edge, collection)) is not None:
+        raise VectorIndexError(
+            f"Point {number} of {collection.name!r} is not the library's on all replicas: remove the collection and "
+            f"load it again."
+        )
     return Loaded(collection.name, collection.publish(), survey)
 
 
@@ -111,8 +115,8 @@ def _between(edge: EdgeIndex, first: int, last: int, size: int) -> Iterator[list
         yield records
 
 
-def _compare(edge: EdgeIndex, collection: Collection) -> None:
-    """Compare a random sample of points with those that all replicas have."""
+def differing_point(edge: EdgeIndex, collection: Collection) -> int | None:
+    """A point of a random sample that is not the same on all replicas and in the library; None without one."""
     mine = {record.id: record for record in edge.sample(COMPARED)}
 
     async def read(client: AsyncQdrantClient) -> list[models.Record]:
@@ -128,10 +132,8 @@ def _compare(edge: EdgeIndex, collection: Collection) -> None:
     theirs = {record.id: record for record in collection.nodes.read(f"read {collection.name!r}", read)}
     for number, record in mine.items():
         if number not in theirs or _content(record) != _content(theirs[number]):
-            raise VectorIndexError(
-                f"Point {number} of {collection.name!r} is not the library's on all replicas: remove the collection "
-                f"and load it again."
-            )
+            return int(number)
+    return None
 
 
 def _content(record: Any) -> tuple[Any, ...]:

@@ -1,0 +1,291 @@
+"""Loading the library's own shard: one node restores its snapshot, and Qdrant copies it to the other nodes.
+
+Nothing is indexed again, so approximate searches return what the embedded index returns, on each node. Whatever a
+server refuses or would change ends the load with :class:`ShardRefused`, and removes the attempt.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import tarfile
+import tempfile
+from collections.abc import Callable, Iterator
+from typing import Any, Final, NamedTuple
+
+import httpx
+import numpy as np
+import numpy.typing as npt
+from qdrant_client import AsyncQdrantClient, models
+
+from scholarbase.errors import VectorIndexError
+from scholarbase.indexes.filters import NO_FILTERS
+from scholarbase.indexes.vectors.base import DENSE
+from scholarbase.indexes.vectors.index import HNSW_EF, EdgeIndex, search_params
+from scholarbase.indexes.vectors.nodes import Nodes, status_of
+from scholarbase.models.qdrant_addresses import Address
+from scholarbase_cluster.qdrant.collection import BY_SNAPSHOT, Collection, Placement, ShardRefused
+from scholarbase_cluster.qdrant.replicas import wait_until_complete
+from scholarbase_cluster.qdrant.snapshot import ShardSnapshot, keep_frame
+from scholarbase_cluster.qdrant.transfer import Loaded, differing_point
+
+log = logging.getLogger("scholarbase.qdrant")
+
+OLDEST: Final = (1, 18)
+"""The first minor version of Qdrant that restores such a snapshot: it has the 2-bit codes. Qdrant promises to restore
+those of the same and the previous minor version; what a later one made of it is compared."""
+SEARCHED: Final = 50
+"""Approximate searches that are compared on each node."""
+HITS: Final = 100
+"""Hits of each of them."""
+MOST_DIFFERENT: Final = 0.05
+"""The share of them that may differ: processors may round a score to another side of the last hit."""
+_BOUNDARY: Final = "scholarbase-shard-snapshot"
+_BEFORE: Final = (
+    f"--{_BOUNDARY}\r\n"
+    'Content-Disposition: form-data; name="snapshot"; filename="shard.snapshot"\r\n'
+    "Content-Type: application/x-tar\r\n\r\n"
+).encode()
+_AFTER: Final = f"\r\n--{_BOUNDARY}--\r\n".encode()
+_IN_MEMORY: Final = 1 << 20
+_SECONDS: Final = 300.0
+_BYTES_PER_SECOND: Final = 10_000_000
+"""A node that has received a snapshot has this time to restore it."""
+
+
+class _Failure(NamedTuple):
+    """Why a node has not restored the shard. ``refused`` if it said so."""
+
+    text: str
+    refused: bool
+
+
+def load_shard(
+    edge: EdgeIndex,
+    nodes: Nodes,
+    alias: str,
+    snapshot: str,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+    *,
+    replicas: int | None = None,
+    waiting: Callable[[str], None] = lambda what: None,
+) -> Loaded:
+    """Send the library's own shard to one node, check it on all nodes, then switch ``alias`` to its collection.
+
+    A load that was interrupted continues: a shard that a node has restored is not sent again. ``progress`` and
+    ``waiting`` are called as by :func:`.transfer.load_into_server`.
+
+    Raises:
+        ShardRefused: the server does not restore it, or would change it. The attempt is removed.
+        VectorIndexError: nodes fail; then the alias is not switched, and the same call continues.
+        InvalidRequest: the cluster has too few nodes for the replicas.
+    """
+    _check_versions(nodes)
+    wanted = Placement(1, replicas, BY_SNAPSHOT)
+    segments = sum(1 for _ in (edge.path / "segments").iterdir())
+    collection = Collection.open(
+        nodes, alias, snapshot, edge.config, wanted, segments if segments > 2 else None
+    )
+    total = edge.count(NO_FILTERS)
+    progress(0, total)
+    try:
+        if not collection.complete and collection.count() != total:
+            _send(edge, collection, lambda done, size: progress(total * done // size, total))
+        progress(total, total)
+        survey = wait_until_complete(collection, waiting)
+        if (count := collection.count()) != total:
+            raise ShardRefused(f"it shows {count} of the {total} points")
+        if (number := differing_point(edge, collection)) is not None:
+            raise ShardRefused(f"its point {number} is not the library's")
+        _compare_searches(edge, collection)
+        _check_queue(collection)
+    except ShardRefused as refusal:
+        if collection.complete:  # servers search it
+            raise VectorIndexError(f"{refusal} {collection.name!r} was complete before: it stays.") from None
+        collection.remove()
+        raise
+    return Loaded(collection.name, collection.publish(), survey)
+
+
+def _check_versions(nodes: Nodes) -> None:
+    async def version(client: AsyncQdrantClient) -> str:
+        return (await client.info()).version
+
+    for address, found in nodes.each(version).items():
+        if isinstance(found, Exception):
+            continue  # it may be back before its turn
+        numbers = re.match(r"(\d+)\.(\d+)", found)
+        if numbers is None or (int(numbers[1]), int(numbers[2])) < OLDEST:
+            raise ShardRefused(
+                f"{address.url} is Qdrant {found}, and restoring it needs {OLDEST[0]}.{OLDEST[1]} or newer"
+            )
+
+
+# -- sending ------------------------------------------------------------------------------------------------
+
+
+def _send(edge: EdgeIndex, collection: Collection, sent: Callable[[int, int], None]) -> None:
+    """Let one of the nodes that have a replica restore the shard: the next one only after the first has failed."""
+    failures: list[_Failure] = []
+    for address in _with_replica(collection):
+        try:
+            failure = _restore_on(address, edge, collection, sent)
+        except (httpx.HTTPError, tarfile.TarError) as error:
+            failure = _Failure(str(error) or type(error).__name__, refused=False)
+        if failure is None:
+            return
+        log.warning("%s has not restored the shard: %s", address.url, failure.text)
+        failures.append(_Failure(f"{address.url}: {failure.text}", failure.refused))
+    reasons = "; ".join(failure.text for failure in failures) or "no node that has a replica answers"
+    if failures and all(failure.refused for failure in failures):
+        raise ShardRefused(reasons)
+    raise VectorIndexError(
+        f"No Qdrant node has restored the library's shard ({reasons}). Start nodes that are down, and run the same "
+        f"command again; or give --method points."
+    )
+
+
+def _with_replica(collection: Collection) -> list[Address]:
+    async def replicas(client: AsyncQdrantClient) -> int:
+        return len((await client.collection_cluster_info(collection.name)).local_shards)
+
+    counts = collection.nodes.each(replicas)
+    return [address for address, count in counts.items() if isinstance(count, int) and count]
+
+
+def _restore_on(
+    address: Address, edge: EdgeIndex, collection: Collection, sent: Callable[[int, int], None]
+) -> _Failure | None:
+    """Let one node restore the shard. None if it has."""
+    shard = f"{address.url}/collections/{collection.name}/shards/0"
+    key = collection.nodes.api_key
+    headers = {"Accept-Encoding": "identity"} | ({"api-key": key} if key else {})
+    limits = httpx.Timeout(_SECONDS, connect=collection.nodes.connect_seconds)
+    with (
+        httpx.Client(headers=headers, timeout=limits) as client,
+        tempfile.SpooledTemporaryFile(_IN_MEMORY) as frame,
+    ):
+        with client.stream("GET", f"{shard}/snapshot") as response:
+            if response.status_code != 200:
+                return _failure(response)
+            keep_frame(_Body(response.iter_raw()), frame)  # type: ignore[arg-type]
+        snapshot = ShardSnapshot(edge.path, frame)
+        size = len(_BEFORE) + snapshot.size + len(_AFTER)
+
+        def body() -> Iterator[bytes]:
+            done = 0
+            yield _BEFORE
+            for chunk in snapshot:
+                yield chunk
+                done += len(chunk)
+                sent(done, snapshot.size)
+            yield _AFTER
+
+        about = {
+            "Content-Type": f"multipart/form-data; boundary={_BOUNDARY}",
+            "Content-Length": str(size),
+        }
+        limits = httpx.Timeout(_SECONDS + size / _BYTES_PER_SECOND, connect=collection.nodes.connect_seconds)
+        with client.stream(
+            "POST",
+            f"{shard}/snapshots/upload?priority=snapshot",
+            content=body(),
+            headers=about,
+            timeout=limits,
+        ) as response:
+            return None if response.status_code == 200 else _failure(response)
+
+
+def _failure(response: httpx.Response) -> _Failure:
+    text = " ".join(response.read()[:500].decode(errors="replace").split())
+    return _Failure(f"status {response.status_code}: {text}", refused=True)
+
+
+class _Body:
+    """The body of a response as a file to read from once."""
+
+    def __init__(self, chunks: Iterator[bytes]) -> None:
+        self._chunks = chunks
+        self._rest = b""
+
+    def read(self, size: int) -> bytes:
+        while len(self._rest) < size and (chunk := next(self._chunks, b"")):
+            self._rest += chunk
+        part, self._rest = self._rest[:size], self._rest[size:]
+        return part
+
+
+# -- what is checked beside the points ----------------------------------------------------------------------
+
+
+def _compare_searches(edge: EdgeIndex, collection: Collection) -> None:
+    """Compare approximate searches of each node with those of the library's shard: another graph finds other papers."""
+    queries = _queries(edge)
+    if not queries:
+        return
+
+    async def search(client: AsyncQdrantClient) -> list[set[int]]:
+        params = search_params(models, DENSE, HITS, HNSW_EF)
+        found = []
+        for query in queries:
+            hits = await client.query_points(
+                collection.name,
+                query=query.tolist(),
+                using=DENSE,
+                limit=HITS,
+                search_params=params,
+                with_payload=False,
+            )
+            found.append({int(hit.id) for hit in hits.points})
+        return found
+
+    expected = [
+        {hit.id for hit in edge.nearest(DENSE, query.tolist(), HITS, NO_FILTERS, ef=HNSW_EF)}
+        for query in queries
+    ]
+    for address, lists in collection.nodes.each(search).items():
+        if isinstance(lists, Exception):
+            raise VectorIndexError(
+                f"{address.url} failed while its searches were compared ({lists}). Run the same command again."
+            ) from lists
+        different = sum(mine != theirs for mine, theirs in zip(expected, lists, strict=True))
+        if different > MOST_DIFFERENT * len(queries):
+            raise ShardRefused(
+                f"{different} of {len(queries)} approximate searches of {address.url} find other papers than those of the "
+                f"library's index"
+            )
+
+
+def _queries(edge: EdgeIndex) -> list[npt.NDArray[np.float32]]:
+    """Vectors between those of two random papers."""
+    if edge.config.dimensions is None:
+        return []
+    vectors = [
+        np.asarray(record.vector[DENSE], np.float32)
+        for record in edge.sample(2 * SEARCHED)
+        if DENSE in (record.vector or {})
+    ]
+    between = [one + other for one, other in zip(vectors[::2], vectors[1::2], strict=False)]
+    return [vector for vector in between if vector.any()]
+
+
+def _check_queue(collection: Collection) -> None:
+    """Raises ShardRefused: a node builds or would build a segment again."""
+
+    async def queue(client: AsyncQdrantClient) -> list[Any]:
+        try:
+            answer = await client.http.collections_api.get_optimizations(collection.name, "queued")
+        except Exception as error:
+            if status_of(error) == 404:  # servers before 1.17 have no such list
+                return []
+            raise
+        found = answer.result
+        return [] if found is None else [*found.running, *(found.queued or ())]
+
+    for address, found in collection.nodes.each(queue).items():
+        if isinstance(found, Exception):
+            raise VectorIndexError(
+                f"{address.url} does not say what it would index again ({found}). Run the same command again."
+            ) from found
+        if found:
+            raise ShardRefused(f"{address.url} would index it again ({found[0].optimizer})")
