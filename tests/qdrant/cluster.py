@@ -83,6 +83,7 @@ class Node:
     def enter(self, path: str) -> None:
         """Begin a request: raise or wait as this node is to fail."""
         self.calls.append(path)
+        self.cluster.on_call(path)
         if self.failure is None or not self.fails(path):
             return
         if self.failure == HANG:
@@ -122,6 +123,8 @@ class Cluster:
         self.upserts: list[list[int]] = []
         self.on_upsert: Callable[[int], None] = lambda count: None
         """Called before each batch with the number of batches so far."""
+        self.on_call: Callable[[str], None] = lambda path: None
+        """Called with the path of each request."""
         self.on_upload: Callable[[Node, int], None] = lambda node, received: None
         """Called with the node that receives a snapshot and the number of bytes so far."""
         self.on_copy: Callable[[Node], None] = lambda node: None

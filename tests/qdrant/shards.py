@@ -1,5 +1,5 @@
-"""A restored shard of a collection of :mod:`tests.qdrant.cluster`: Qdrant Edge, with the methods of qdrant-client's local
-mode that the nodes use."""
+"""A restored shard of a collection of :mod:`tests.qdrant.cluster`: Qdrant Edge, with the methods of qdrant-client's
+local mode that the nodes use."""
 
 from __future__ import annotations
 

@@ -251,7 +251,7 @@ def _compare_searches(edge: EdgeIndex, collection: Collection) -> None:
         different = sum(mine != theirs for mine, theirs in zip(expected, lists, strict=True))
         if different > MOST_DIFFERENT * len(queries):
             raise ShardRefused(
-                f"{different} of {len(queries)} approximate searches of {address.url} find other papers than those of the "
+                f"{different} of {len(queries)} approximate searches of {address.url} find other papers than the "
                 f"library's index"
             )
 

@@ -42,10 +42,11 @@ def test_a_library_is_loaded_served_and_replaced(
     total = first[0].counts["points"]
     status, output, _ = command(pair, "load", "--library", sample_library)
     assert status == 0
-    assert [line.partition(": Active, ")[0] for line in output.splitlines()[:4]] == [
-        f"shard {shard} on node {peer}" for shard in (0, 1) for peer in (1000, 1001)
+    assert output.splitlines() == [
+        f"shard 0 on node 1000: Active, {total:,} points",
+        f"shard 0 on node 1001: Active, {total:,} points",
+        f"The Qdrant server has {total:,} points as 'papers' ({old}).",
     ]
-    assert output.splitlines()[4:] == [f"The Qdrant server has {total:,} points as 'papers' ({old})."]
 
     settings = load_settings(qdrant_url=pair.urls, qdrant_alias="papers")
     with Library.open(sample_library) as here, Library.open(sample_library, settings=settings) as there:
@@ -69,6 +70,35 @@ def test_a_library_is_loaded_served_and_replaced(
     status, output, _ = command(pair, "unload", "--snapshot", first[1])
     assert (status, output) == (0, f"Removed {old}.\n")
     assert names(pair) == {new}
+
+
+@pytest.mark.slow
+def test_points_are_sent_to_a_server_that_does_not_take_the_shard(
+    pair: Cluster, sample_library: Path
+) -> None:
+    for node in pair.nodes:
+        node.version = "1.17.2"
+    status, _, error = command(pair, "load", "--library", sample_library, "--method", "snapshot")
+    assert status == 1
+    assert "is Qdrant 1.17.2, and restoring it needs 1.18 or newer" in error
+    assert names(pair) == set()
+    status, output, error = command(pair, "load", "--library", sample_library)
+    assert status == 0
+    assert "1.18 or newer. Its points are sent instead.\n" in error
+    assert [line.partition(": Active, ")[0] for line in output.splitlines()[:4]] == [
+        f"shard {shard} on node {peer}" for shard in (0, 1) for peer in (1000, 1001)
+    ]
+    # A load continues as it began, with other nodes too.
+    for node in pair.nodes:
+        node.version = "1.18.3"
+    status, _, error = command(pair, "load", "--library", sample_library)
+    assert status == 0
+    assert pair.uploads == []
+    status, _, error = command(pair, "load", "--library", sample_library, "--method", "snapshot")
+    assert (status, pair.uploads) == (1, [])
+    assert "has points as method, not snapshot" in error
+    options = ("--method", "snapshot", "--shards", "2")
+    assert command(pair, "load", "--library", sample_library, *options)[0] == 2
 
 
 @pytest.mark.slow

@@ -11,7 +11,15 @@ from scholarbase.indexes.vectors.base import VectorConfig
 from scholarbase.indexes.vectors.index import EdgeIndex
 from scholarbase.indexes.vectors.nodes import Nodes
 from scholarbase.indexes.vectors.server import ServerIndex
-from scholarbase_cluster.qdrant.collection import Collection, Placement, aliases, placed, prune, unload
+from scholarbase_cluster.qdrant.collection import (
+    BY_SNAPSHOT,
+    Collection,
+    Placement,
+    aliases,
+    placed,
+    prune,
+    unload,
+)
 from scholarbase_cluster.qdrant.transfer import load_into_server
 from tests.indexes.vectors.conftest import CONFIG, SNAPSHOT, Corpus
 from tests.qdrant.cluster import Cluster
@@ -133,9 +141,11 @@ def test_a_collection_has_the_layout_of_the_shard(cluster: Cluster, nodes: Nodes
         (Placement(), 3, (3, 2)),
         (Placement(replicas=3), 5, (5, 3)),
         (Placement(shards=12, replicas=1), 3, (12, 1)),
+        (Placement(method=BY_SNAPSHOT), 1, (1, 1)),
+        (Placement(method=BY_SNAPSHOT), 12, (1, 3)),
     ],
 )
 def test_the_default_placement_fits_the_cluster(
     wanted: Placement, peers: int, expected: tuple[int, int]
 ) -> None:
-    assert placed(wanted, peers) == expected
+    assert placed(wanted, peers)[:2] == expected

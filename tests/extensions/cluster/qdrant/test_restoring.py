@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import signal
+import subprocess
+import sys
+import tarfile
+from collections.abc import Callable, Iterator
 from contextlib import closing
+from pathlib import Path
+from threading import Thread
 
 import pytest
+import qdrant_edge
 
+from scholarbase.errors import VectorIndexError
 from scholarbase.indexes.filters import NO_FILTERS
-from scholarbase.indexes.vectors.index import EdgeIndex
+from scholarbase.indexes.vectors.base import BM25, edge_config
+from scholarbase.indexes.vectors.index import EdgeIndex, VectorIndex
 from scholarbase.indexes.vectors.nodes import Nodes
 from scholarbase.indexes.vectors.server import ServerIndex
-from scholarbase_cluster.qdrant.collection import aliases
+from scholarbase_cluster.qdrant import replicas
+from scholarbase_cluster.qdrant.collection import BY_SNAPSHOT, ShardRefused, aliases, method_of
 from scholarbase_cluster.qdrant.restoring import load_shard
-from tests.indexes.vectors.conftest import SNAPSHOT, Corpus
-from tests.qdrant.cluster import Cluster, qdrant_cluster
+from scholarbase_cluster.qdrant.snapshot import ShardSnapshot, keep_frame
+from scholarbase_cluster.qdrant.transfer import load_into_server
+from tests.indexes.vectors.conftest import CONFIG, SNAPSHOT, Corpus
+from tests.qdrant.cluster import Cluster, Node, qdrant_cluster
+from tests.qdrant.shards import empty_snapshot
 
 NAME = "papers-0123456789abcdef"
 
@@ -25,6 +38,75 @@ def three() -> Iterator[tuple[Cluster, Nodes]]:
         yield cluster, nodes
 
 
+def collections(cluster: Cluster) -> set[str]:
+    return {one.name for one in cluster.local.get_collections().collections}
+
+
+def same_answers(mine: VectorIndex, theirs: VectorIndex, corpus: Corpus) -> None:
+    for title, abstract in corpus.texts[:20]:
+        vector = corpus.project(f"{title}\n{abstract}")
+        for exact in (False, True):
+            expected = mine.search_dense(vector, 20, NO_FILTERS, exact=exact)
+            assert theirs.search_dense(vector, 20, NO_FILTERS, exact=exact) == expected
+        words = corpus.queries.vector(title)
+        expected = mine.search_sparse(BM25, words, 20, NO_FILTERS)
+        assert theirs.search_sparse(BM25, words, 20, NO_FILTERS) == expected
+
+
+# -- the snapshot -------------------------------------------------------------------------------------------
+
+
+def test_a_snapshot_has_the_form_of_a_servers_and_answers_as_the_shard(
+    shard: Path, edge: EdgeIndex, corpus: Corpus, tmp_path: Path
+) -> None:
+    before = {file: file.read_bytes() for file in shard.rglob("*") if file.is_file()}
+    (tmp_path / "empty").write_bytes(empty_snapshot())
+    with (tmp_path / "frame").open("w+b") as frame, (tmp_path / "snapshot").open("w+b") as out:
+        with (tmp_path / "empty").open("rb") as empty:
+            keep_frame(empty, frame)
+        snapshot = ShardSnapshot(shard, frame)
+        for chunk in snapshot:
+            out.write(chunk)
+        assert out.tell() == snapshot.size
+        assert list(map(hash, snapshot)) == list(map(hash, snapshot))
+    assert {file: file.read_bytes() for file in before} == before
+
+    segments = sorted(folder.name for folder in (shard / "segments").iterdir())
+    with tarfile.open(tmp_path / "snapshot") as outer:
+        names = outer.getnames()
+        assert [name for name in names if name.startswith("segments/")] == [
+            f"segments/{name}.tar" for name in segments
+        ]
+        assert {"shard_config.json", "replica_state.json"} < set(names)
+        assert any(name.startswith("wal/") for name in names)
+        for name in segments:
+            with tarfile.open(fileobj=outer.extractfile(f"segments/{name}.tar")) as inner:
+                folder = shard / "segments" / name
+                files = [file for file in folder.rglob("*") if file.is_file()]
+                assert sorted(inner.getnames()) == sorted(
+                    f"snapshot/files/{file.relative_to(folder)}" for file in files
+                )
+
+    unpacked = tmp_path / "unpacked"
+    qdrant_edge.EdgeShard.unpack_snapshot(str(tmp_path / "snapshot"), str(unpacked))
+    (described,) = [
+        text
+        for text in (file.read_text() for file in unpacked.rglob("segment.json"))
+        if '"type":"hnsw"' in text
+    ]
+    assert '"on_disk":false' in described
+    for file in (unpacked / "wal").iterdir():
+        file.unlink()
+    (unpacked / "wal").rmdir()
+    opened = qdrant_edge.EdgeShard.load(str(unpacked), edge_config(CONFIG))
+    with closing(EdgeIndex(opened, unpacked, CONFIG)) as theirs:
+        same_answers(edge, theirs, corpus)
+
+
+# -- a load -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
 def test_a_restored_shard_answers_as_the_library(
     edge: EdgeIndex, three: tuple[Cluster, Nodes], corpus: Corpus
 ) -> None:
@@ -37,13 +119,200 @@ def test_a_restored_shard_answers_as_the_library(
     assert reported[-1] == (340, 340)
     assert done.survey.replicas == [(0, peer, "Active", 340) for peer in (1000, 1001, 1002)]
     assert aliases(nodes) == {"papers": NAME}
-    index = ServerIndex.open(nodes, "papers", SNAPSHOT)
-    for text, _ in corpus.texts[:20]:
-        vector, words = corpus.project(text), corpus.queries.vector(text)
-        for exact in (False, True):
-            assert index.search_dense(vector, 20, NO_FILTERS, exact=exact) == edge.search_dense(
-                vector, 20, NO_FILTERS, exact=exact
-            )
-        assert index.search_sparse("bm25", words, 20, NO_FILTERS) == edge.search_sparse(
-            "bm25", words, 20, NO_FILTERS
-        )
+    same_answers(edge, ServerIndex.open(nodes, "papers", SNAPSHOT), corpus)
+    # Again, with nothing left to send.
+    load_shard(edge, nodes, "papers", SNAPSHOT)
+    assert cluster.uploads == [1000]
+    assert method_of(nodes, "papers", SNAPSHOT) == BY_SNAPSHOT
+
+
+@pytest.mark.slow
+def test_points_are_not_added_to_a_restored_shard(edge: EdgeIndex, nodes: Nodes) -> None:
+    load_shard(edge, nodes, "papers", SNAPSHOT)
+    with pytest.raises(VectorIndexError, match="has snapshot as method, not points"):
+        load_into_server(edge, nodes, "papers", SNAPSHOT, CONFIG)
+
+
+# -- refusals -----------------------------------------------------------------------------------------------
+
+
+def queue(node: Node) -> None:
+    node.queued = ["config mismatch"]
+
+
+def old(node: Node) -> None:
+    node.version = "1.17.2"
+
+
+def other_graph(node: Node) -> None:
+    node.has_other_graph = True
+
+
+REFUSALS: dict[str, tuple[Callable[[Node], None], str]] = {
+    "not a route": (lambda node: node.fail(404, on="/snapshots/upload"), "status 404"),
+    "cannot restore": (lambda node: node.fail(500, on="/snapshots/upload"), "status 500"),
+    "no snapshot of its own": (lambda node: node.fail(403, on="/shards/0/snapshot"), "status 403"),
+    "another version": (old, r"is Qdrant 1\.17\.2, and restoring it needs 1\.18 or newer"),
+    "pending": (queue, "would index it again"),
+    "another graph": (other_graph, "approximate searches of .* find other papers"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("refusal", REFUSALS)
+def test_a_refused_shard_is_removed_and_points_can_be_sent(
+    edge: EdgeIndex, cluster: Cluster, nodes: Nodes, refusal: str
+) -> None:
+    refuse, message = REFUSALS[refusal]
+    refuse(cluster.nodes[0])
+    with pytest.raises(ShardRefused, match=message):
+        load_shard(edge, nodes, "papers", SNAPSHOT)
+    assert aliases(nodes) == {}
+    assert collections(cluster) == set()
+    cluster.nodes[0].queued = []
+    load_into_server(edge, nodes, "papers", SNAPSHOT, CONFIG)
+    assert ServerIndex.open(nodes, "papers", SNAPSHOT).count(NO_FILTERS) == 340
+
+
+@pytest.mark.slow
+def test_a_collection_that_servers_search_is_not_removed(
+    edge: EdgeIndex, cluster: Cluster, nodes: Nodes
+) -> None:
+    load_shard(edge, nodes, "papers", SNAPSHOT)
+    queue(cluster.nodes[0])
+    with pytest.raises(VectorIndexError, match="was complete before: it stays"):
+        load_shard(edge, nodes, "papers", SNAPSHOT)
+    assert collections(cluster) == {NAME}
+
+
+# -- nodes that are lost ------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_a_node_lost_while_it_receives_the_shard_is_replaced_by_the_next(
+    edge: EdgeIndex, three: tuple[Cluster, Nodes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster, nodes = three
+    monkeypatch.setattr(replicas, "REPAIR_SECONDS", 0.5)
+    stopping: list[Thread] = []
+
+    def stop(node: Node, received: int) -> None:
+        if node is cluster.nodes[0] and not stopping:
+            stopping.append(Thread(target=node.stop))
+            stopping[0].start()
+
+    cluster.on_upload = stop
+    with pytest.raises(VectorIndexError, match=r"not complete.*does not answer.*The alias 'papers' was not"):
+        load_shard(edge, nodes, "papers", SNAPSHOT)
+    assert cluster.uploads == [1001]
+    assert aliases(nodes) == {}
+    stopping[0].join()
+    cluster.nodes[0].start()
+    monkeypatch.undo()
+    done = load_shard(edge, nodes, "papers", SNAPSHOT)
+    assert cluster.uploads == [1001]
+    assert [replica.state for replica in done.survey.replicas] == ["Active"] * 3
+
+
+@pytest.mark.slow
+def test_a_node_lost_while_it_copies_the_shard_ends_the_load(
+    edge: EdgeIndex, three: tuple[Cluster, Nodes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster, nodes = three
+    monkeypatch.setattr(replicas, "REPAIR_SECONDS", 0.5)
+    stopping: list[Thread] = []
+
+    def stop(node: Node) -> None:
+        if node is cluster.nodes[2] and not stopping:
+            stopping.append(Thread(target=node.stop))
+            stopping[0].start()
+
+    cluster.on_copy = stop
+    with pytest.raises(VectorIndexError, match=r"not complete.*does not answer"):
+        load_shard(edge, nodes, "papers", SNAPSHOT)
+    assert aliases(nodes) == {}
+    stopping[0].join()
+    cluster.nodes[2].start()
+    monkeypatch.undo()
+    load_shard(edge, nodes, "papers", SNAPSHOT)
+    assert cluster.uploads == [1000]
+    assert aliases(nodes) == {"papers": NAME}
+
+
+@pytest.mark.slow
+def test_without_a_node_that_answers_the_shard_is_not_replaced_by_points(
+    edge: EdgeIndex, cluster: Cluster, nodes: Nodes
+) -> None:
+    """A node that is down for a moment says nothing about the shard."""
+
+    def cut(node: Node, received: int) -> None:
+        raise OSError("the disk is gone")
+
+    cluster.on_upload = cut
+    with pytest.raises(VectorIndexError, match="same command again; or give --method points") as raised:
+        load_shard(edge, nodes, "papers", SNAPSHOT)
+    assert not isinstance(raised.value, ShardRefused)
+    assert collections(cluster) == {NAME}
+
+
+# -- kills --------------------------------------------------------------------------------------------------
+
+LOAD = """
+import sys
+from pathlib import Path
+from scholarbase_cluster.qdrant.restoring import load_shard
+from scholarbase.indexes.vectors.index import EdgeIndex
+from scholarbase.indexes.vectors.nodes import Nodes
+edge, nodes = EdgeIndex.open(Path(sys.argv[1])), Nodes(sys.argv[2].split(","))
+load_shard(edge, nodes, "papers", sys.argv[3])
+nodes.close()
+edge.close()
+"""
+INSTANTS = (
+    "/exists",
+    "/index",
+    "/shards/0/snapshot",
+    0.0,
+    0.3,
+    0.9,
+    "/upload",
+    f"{NAME}/cluster",
+    "/query",
+    "/optimizations",
+)
+"""Paths of requests with which the process is killed, and shares of the snapshot that a node has received."""
+
+
+@pytest.mark.slow
+def test_a_load_killed_at_ten_instants_is_complete_at_the_end(
+    shard: Path, three: tuple[Cluster, Nodes], corpus: Corpus, edge: EdgeIndex
+) -> None:
+    cluster, nodes = three
+    command = [sys.executable, "-c", LOAD, str(shard), ",".join(cluster.urls), SNAPSHOT]
+    size = sum(file.stat().st_size for file in shard.rglob("*") if file.is_file())
+    killed = []
+    for instant in INSTANTS:
+        process = subprocess.Popen(command)
+
+        def kill(process: subprocess.Popen[bytes] = process) -> None:
+            process.send_signal(signal.SIGKILL)
+
+        def on_call(path: str, instant: str | float = instant, kill: Callable[[], None] = kill) -> None:
+            if isinstance(instant, str) and path.endswith(instant):
+                kill()
+
+        def on_upload(
+            node: Node, received: int, instant: str | float = instant, kill: Callable[[], None] = kill
+        ) -> None:
+            if isinstance(instant, float) and received > instant * size:
+                kill()
+
+        cluster.on_call, cluster.on_upload = on_call, on_upload
+        process.wait(300)
+        killed.append((instant, process.returncode))
+        assert aliases(nodes) == {}
+    assert killed == [(instant, -signal.SIGKILL) for instant in INSTANTS]
+    cluster.on_call, cluster.on_upload = lambda path: None, lambda node, received: None
+    subprocess.run(command, check=True, timeout=300)
+    assert aliases(nodes) == {"papers": NAME}
+    same_answers(edge, ServerIndex.open(nodes, "papers", SNAPSHOT), corpus)
