@@ -350,7 +350,9 @@ class Cluster:
 
     def facet(self, name: str, request: models.FacetRequest) -> models.FacetResponse:
         with self.lock:
-            return self._points(name).facet(self.named(name), request.key, request.filter, request.limit or 10)
+            return self._points(name).facet(
+                self.named(name), request.key, request.filter, request.limit or 10
+            )
 
     def scroll(self, name: str, request: models.ScrollRequest) -> tuple[list[models.Record], Any]:
         with self.lock:

@@ -17,12 +17,13 @@ import httpx
 import numpy as np
 import numpy.typing as npt
 from qdrant_client import AsyncQdrantClient, models
+from qdrant_client.http.exceptions import UnexpectedResponse
 
 from scholarbase.errors import VectorIndexError
 from scholarbase.indexes.filters import NO_FILTERS
 from scholarbase.indexes.vectors.base import DENSE
 from scholarbase.indexes.vectors.index import HNSW_EF, EdgeIndex, search_params
-from scholarbase.indexes.vectors.nodes import Nodes, status_of
+from scholarbase.indexes.vectors.nodes import Nodes
 from scholarbase.models.qdrant_addresses import Address
 from scholarbase_cluster.qdrant.collection import BY_SNAPSHOT, Collection, Placement, ShardRefused
 from scholarbase_cluster.qdrant.replicas import wait_until_complete
@@ -275,8 +276,8 @@ def _check_queue(collection: Collection) -> None:
     async def queue(client: AsyncQdrantClient) -> list[Any]:
         try:
             answer = await client.http.collections_api.get_optimizations(collection.name, "queued")
-        except Exception as error:
-            if status_of(error) == 404:  # servers before 1.17 have no such list
+        except UnexpectedResponse as error:
+            if error.status_code == 404:  # not every version has such a list
                 return []
             raise
         found = answer.result
