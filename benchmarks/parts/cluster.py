@@ -1,4 +1,5 @@
-"""A Qdrant cluster: loading, compared with one batch after the other as JSON, and searches while a node fails.
+"""A Qdrant cluster: loading, compared with one batch after the other as JSON, what a search costs besides the nodes'
+work, and searches while a node fails.
 
 The nodes are those of the tests (:mod:`tests.qdrant`), in a process of their own: real sockets, REST and gRPC. They
 share the machine with what is measured.
@@ -53,13 +54,25 @@ SEARCHES: Final = 40
 """Searches of each time. The node fails at a random moment of the first half."""
 CLIENTS: Final = 2
 PAPERS: Final = 200
+SEARCHED: Final = 2_000
+"""Papers whose searches have as many hits as those of a large library."""
+ANSWER_SECONDS: Final = 0.02
+COSTS: Final[dict[str, tuple[dict[str, Any], float]]] = {
+    "BM25": ({"mode": "sparse"}, 4.0),
+    "feedback": ({"mode": "sparse", "engine": "feedback"}, 10.0),
+    "dense": ({"mode": "dense"}, 4.0),
+    "hybrid": ({"mode": "hybrid"}, 10.0),
+    "hybrid (by ranks)": ({"mode": "hybrid", "fusion": "rrf"}, 10.0),
+    "hybrid (exact)": ({"mode": "hybrid", "exact": True}, 30.0),
+}
+"""Kinds of searches, and the most milliseconds of processor time."""
 SLOWEST: Final = 1.5
 """Seconds within which 99 of 100 searches should end."""
 
 
 def run(setting: Setting) -> list[Row]:
-    """The rows of loading and of failures."""
-    return [_loading(setting), _failing(setting)]
+    """The rows of loading, searching and failures."""
+    return [_loading(setting), *_searching(setting), _failing(setting)]
 
 
 def _built(setting: Setting, arxiv: Path, papers: int) -> Path:
@@ -83,6 +96,9 @@ def _run_nodes(pipe: Connection, nodes: int, options: dict[str, Any]) -> None:
         while order := pipe.recv():
             number, failure = order
             node = cluster.nodes[number]
+            if failure == "count":
+                pipe.send(sum("HealthCheck" not in path for path in node.calls))
+                continue
             if failure == "stop":
                 node.stop()
             elif failure is None and not node.alive:
@@ -161,6 +177,58 @@ def _as_json(point: VectorPoint) -> models.PointStruct:
 
 def _sparse(vector: SparseVector) -> models.SparseVector:
     return models.SparseVector(indices=list(vector.indices), values=list(vector.values))
+
+
+# -- searching --------------------------------------------------------------------------------------------
+
+
+def _searching(setting: Setting) -> list[Row]:
+    """Searches of one caller whose nodes return stored responses after a set time."""
+    library = _built(setting, arxiv_source(SAMPLE), SEARCHED)
+    _, snapshot = read_manifest(library)
+    questions = random.Random(1).sample(free_questions(setting), SEARCHES)
+    found: dict[str, dict[str, float]] = {}
+    with _nodes(1, search_seconds=ANSWER_SECONDS) as (urls, pipe):
+        with closing(Nodes(urls)) as nodes, closing(EdgeIndex.open(library / "vectors")) as edge:
+            load_into_server(edge, nodes, "scholarbase", snapshot, edge.config)
+        settings = load_settings(library=library, qdrant_url=",".join(urls))
+
+        def requests() -> int:
+            pipe.send((0, "count"))
+            return int(pipe.recv())
+
+        for _ in range(2):  # the first time stores the responses
+            with Library.open(library, settings=settings) as opened:
+                opened.search("networks", mode="hybrid")
+                for name, (options, _) in COSTS.items():
+                    before = requests()
+                    times, used = [], []
+                    for question in questions:
+                        began, processor = time.perf_counter(), time.process_time()
+                        opened.search(question, syntax="plain", limit=20, timeout=60, **options)
+                        times.append(time.perf_counter() - began)
+                        used.append(time.process_time() - processor)
+                    each = (requests() - before) / len(questions)
+                    found[name] = {
+                        "requests": each,
+                        "ms besides the nodes": 1000 * (statistics.median(times) - each * ANSWER_SECONDS),
+                        "processor ms": 1000 * statistics.median(used),
+                    }
+    return [
+        Row(
+            PART,
+            f"{name} search of a cluster: processor time of the process that searches",
+            "its milliseconds besides the nodes' own time",
+            found[name]["processor ms"],
+            found[name]["ms besides the nodes"],
+            "ms",
+            found[name]["processor ms"],
+            "at most",
+            most,
+            found[name],
+        )
+        for name, (_, most) in COSTS.items()
+    ]
 
 
 # -- failures ---------------------------------------------------------------------------------------------
