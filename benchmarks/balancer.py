@@ -1,4 +1,4 @@
-"""haproxy over two servers, with the configuration of docker/nodes: for tests and measurements."""
+"""haproxy over servers, with the configuration of docker/nodes: for tests and measurements."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import shutil
 import socket
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,7 +23,7 @@ CONFIGURATION: Path = ROOT / "docker" / "nodes" / "haproxy.cfg"
 
 @contextmanager
 def balancing(*urls: str) -> Iterator[str]:
-    """The URL of a balancer over two servers.
+    """The URL of a balancer over servers.
 
     Raises:
         ProgramMissing: haproxy is not installed.
@@ -36,9 +37,16 @@ def balancing(*urls: str) -> Iterator[str]:
     environment = {"LISTEN": address, "RESOLVER": "127.0.0.1:53"} | {
         f"API_{place}": urlsplit(url).netloc for place, url in enumerate(urls, 1)
     }
-    process = subprocess.Popen(
-        [program, "-q", "-db", "-f", str(CONFIGURATION)], env=environment, stderr=subprocess.PIPE
-    )
+    general = CONFIGURATION.read_text().partition("    server ")[0]
+    servers = [f'    server api-{place} "${{API_{place}}}"\n' for place in range(1, len(urls) + 1)]
+    with tempfile.NamedTemporaryFile("w", suffix=".cfg") as file:
+        file.write(general + "".join(servers))
+        file.flush()
+        yield from _running([program, "-q", "-db", "-f", file.name], environment, address)
+
+
+def _running(command: list[str], environment: dict[str, str], address: str) -> Iterator[str]:
+    process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE)
     try:
         deadline = time.monotonic() + 60
         while True:

@@ -1,7 +1,7 @@
-"""Two servers behind a balancer, with sessions in PostgreSQL, compared with one of them: 200 clients of agents' calls.
+"""Servers behind a balancer, with sessions in PostgreSQL, and clients of agents' calls: two and three servers, each
+with the same share of a core, compared with one of them.
 
-Both servers, the balancer, the database and the clients share the machine: two servers are faster only where one leaves
-cores free.
+The balancer, the database and the clients have no limit: the shares of all servers together leave them a core.
 """
 
 from __future__ import annotations
@@ -21,30 +21,43 @@ from benchmarks.parts.soak import mix
 from benchmarks.postgres import running_postgres
 from benchmarks.rows import Row, Setting
 from benchmarks.servers import serving
+from benchmarks.shares import NoShares, share_of_core
 
 PART: Final = "nodes"
-CLIENTS: Final = 200
+CLIENTS: Final = 60
+SHARE: Final = 0.15
+"""Of a core, for each server."""
+SIDES: Final = {"one": 1, "two": 2, "three": 3}
+LEAST: Final = {"two": 1.8, "three": 2.6}
+"""How many times as many calls as one server."""
 ROUNDS: Final = 5
 """Rounds of each side, alternating; the median counts."""
+WARMING: Final = 200
 ROUND_SECONDS: Final = 10.0
 
 
 def run(setting: Setting) -> list[Row]:
-    """The row of throughput. Any response without status 200 is an error."""
+    """The rows of throughput; none where servers cannot have equal shares. Any response without status 200 is an
+    error."""
     requests = [mixed.request for mixed in mix(setting.library, free_questions(setting))]
-    workers = max(1, cores() // 2)
-    with running_postgres() as postgres, ExitStack() as stack:
-        url = postgres.url()
+    count = len(SIDES)
+    with ExitStack() as stack:
+        try:
+            prefixes = [stack.enter_context(share_of_core(number, SHARE, count)) for number in range(count)]
+        except NoShares as error:
+            print(f"{PART}: not measured. {error}")
+            return []
+        url = stack.enter_context(running_postgres()).url()
         nodes = [
-            stack.enter_context(serving(setting.library, workers=workers, SCHOLARBASE_SESSIONS=url))
-            for _ in range(2)
+            stack.enter_context(serving(setting.library, workers=1, prefix=prefix, SCHOLARBASE_SESSIONS=url))
+            for prefix in prefixes
         ]
         sides = {
-            "two": stack.enter_context(balancing(nodes[0].url, nodes[1].url)),
-            "one": stack.enter_context(balancing(nodes[0].url, nodes[0].url)),
+            side: stack.enter_context(balancing(*(node.url for node in nodes[:number])))
+            for side, number in SIDES.items()
         }
-        for one in sides.values():  # so that all needed pages of the library are in memory
-            load(one, requests, clients=10, count=len(requests) // 2)
+        for node in nodes:  # so that all needed pages of the library are in memory
+            load(node.url, requests, clients=10, count=min(WARMING, len(requests)))
         found: dict[str, list[Load]] = {side: [] for side in sides}
         for round_ in range(ROUNDS):
             for side in sides if round_ % 2 else reversed(sides):
@@ -54,41 +67,43 @@ def run(setting: Setting) -> list[Row]:
         with psycopg.connect(url) as connection:
             [[recorded]] = connection.execute("SELECT count(*) FROM calls").fetchall()
     calls = sum(len(one.latencies) for loads in found.values() for one in loads)
-    expected = calls + 2 * ROUNDS * CLIENTS  # a call opens each connection
+    expected = calls + len(SIDES) * ROUNDS * CLIENTS  # a call opens each connection
     if recorded != expected:
         raise RuntimeError(f"{recorded:,} calls were recorded of {expected:,}.")
-    return [_row(found, workers, calls)]
+    return [_row(found, side, calls) for side in LEAST]
 
 
 def _headers() -> list[bytes]:
     return [f"X-ScholarBase-Session: {secrets.token_hex(8)}".encode() for _ in range(CLIENTS)]
 
 
-def _row(found: dict[str, list[Load]], workers: int, calls: int) -> Row:
-    two, one = (statistics.median(each.throughput for each in found[side]) for side in ("two", "one"))
+def _row(found: dict[str, list[Load]], side: str, calls: int) -> Row:
+    several, one = (statistics.median(each.throughput for each in found[name]) for name in (side, "one"))
     notes: dict[str, Any] = {
         "cores": cores(),
-        "workers of a node": workers,
+        "share of a core": SHARE,
         "calls": calls,
         "errors": 0,
-        "rounds": {side: [each.throughput for each in loads] for side, loads in found.items()},
+        "rounds": {name: [each.throughput for each in loads] for name, loads in found.items()},
         "percentiles of rounds": {
-            side: {
-                name: statistics.median(each.percentiles()[name] for each in loads)
-                for name in ("p50", "p99", "max")
+            name: {
+                percentile: statistics.median(each.percentiles()[percentile] for each in loads)
+                for percentile in ("p50", "p99", "max")
             }
-            for side, loads in found.items()
+            for name, loads in found.items()
         },
     }
     return Row(
         PART,
-        f"{CLIENTS} clients on two nodes, each with a session in PostgreSQL",
-        "the same clients on one node",
-        two,
+        f"{CLIENTS} clients on {side} servers with {SHARE} of a core each, with sessions in PostgreSQL",
+        "the same clients on one such server",
+        several,
         one,
         "calls/s",
         statistics.median(
-            a.throughput / b.throughput for a, b in zip(found["two"], found["one"], strict=True)
+            a.throughput / b.throughput for a, b in zip(found[side], found["one"], strict=True)
         ),
+        "at least",
+        LEAST[side],
         notes=notes,
     )
