@@ -39,7 +39,7 @@ class SqlSchemaParameters(BaseModel):
 route(
     router,
     "POST",
-    Call(Library.run_sql, SqlBody, SqlResponse, SQL, check_settings=_check_on),
+    Call(Library.run_sql, SqlBody, SqlResponse, SQL, check_settings=_check_on, is_cached=False),
     name="sql",
     summary="Run an SQL statement",
     description="One SELECT over documented read-only views, in SQLite's dialect, with limits on time, memory and "

@@ -36,7 +36,6 @@ from scholarbase.bibliographies.writing import MEDIA_TYPES
 from scholarbase.errors import InvalidRequest, StorageError
 from scholarbase.indexes import query_syntax
 from scholarbase.indexes.stop_words import STOP_WORDS
-from scholarbase.models.actions import QueryAction
 from scholarbase.models.author_requests import AuthorBatchBody, AuthorBody
 from scholarbase.models.document_requests import PassageSearchBody
 from scholarbase.models.limits import MAX_LIMIT, MAX_NEAR, MAX_REFERENCES, MIN_TITLE_SCORE
@@ -51,7 +50,6 @@ from scholarbase.models.requests import (
 )
 from scholarbase.models.responses import Response
 from scholarbase.models.sets import is_set
-from scholarbase.models.sql import SqlBody
 from scholarbase.search.library import Library
 from scholarbase.search.negations import may_exclude
 from scholarbase.sessions.recording import WRITE_SECONDS, Recording
@@ -101,6 +99,7 @@ class Call:
         compact: return each paper's authors as one string, and cut a response to the default size of tools.
         media_type: that of the response.
         check_settings: raises an error if the server's settings do not allow the call.
+        is_cached: whether equal requests may share a response: not where it depends on time.
     """
 
     run: Callable[[Library, Any], Response | bytes]
@@ -111,6 +110,7 @@ class Call:
     compact: bool = False
     media_type: str = JSON
     check_settings: Callable[[Settings], None] | None = None
+    is_cached: bool = True
 
     async def respond(self, http: HttpRequest, request: Any) -> HttpResponse:
         """Run a call, and record it in the session of the HTTP request.
@@ -151,7 +151,7 @@ class Call:
         if values.get("partial") or has_budget:
             scope[PARTIAL] = True
         seen = _excludes_seen(request)
-        depends = seen or PARTIAL in scope or isinstance(request, SqlBody | QueryAction)
+        depends = seen or PARTIAL in scope or not self.is_cached
         if recording is not None:
             recording.set_request([values], request)
             await reserve(recording, seen)
@@ -216,7 +216,15 @@ class Call:
 def call_of(tool: Tool, arguments: Mapping[str, Any] | None = None) -> Call:
     """A tool call by name, recorded with ``arguments``."""
     recorded = [arguments or {}]
-    return Call(tool.run_for_model, tool.request, Response, tool, lambda _: recorded, compact=True)
+    return Call(
+        tool.run_for_model,
+        tool.request,
+        Response,
+        tool,
+        lambda _: recorded,
+        compact=True,
+        is_cached=tool.is_cached,
+    )
 
 
 def names_session(headers: Iterable[tuple[bytes, bytes]]) -> bool:

@@ -175,6 +175,7 @@ ACTIONS: Final[tuple[Tool, ...]] = (
         QueryAction,
         _observing(_query),
         {"sql": "One SELECT statement"},
+        is_cached=False,
     ),
     ActionTool(
         "view",

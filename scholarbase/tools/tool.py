@@ -21,6 +21,7 @@ class Tool:
     """A tool.
 
     ``request`` is its native request, ``defaults`` override those of the request, and ``run`` runs it on a library.
+    Equal requests may share a response if it ``is_cached``.
     """
 
     name: str
@@ -29,6 +30,7 @@ class Tool:
     run: Callable[[Library, Any], Response]
     shown: Mapping[str, str]
     defaults: Mapping[str, Any] = field(default_factory=dict)
+    is_cached: bool = True
     arguments: tuple[tuple[str, str, Any], ...] = field(init=False)
     """For each argument: field name, argument name, default in this tool."""
     kinds: Mapping[str, Mapping[str, Any]] = field(init=False)

@@ -11,7 +11,13 @@ from urllib.parse import urljoin
 
 import msgspec
 
-from scholarbase.errors import DownloadError, InvalidRequest, LibraryExists, SourceError
+from scholarbase.errors import (
+    DownloadError,
+    InvalidRequest,
+    LibraryCorrupt,
+    LibraryExists,
+    SourceError,
+)
 from scholarbase.files import locked, storage_errors
 from scholarbase.indexes import contents
 from scholarbase.manifest import Manifest, read_manifest
@@ -19,7 +25,7 @@ from scholarbase.progress import Reporter
 from scholarbase.settings import Settings, is_url
 from scholarbase.updates.opening import WEB
 from scholarbase.updates.requests import Fetcher, LinkExpired
-from scholarbase.updates.saving import check_sha256, fetch, validator_file
+from scholarbase.updates.saving import bytes_in, check_sha256, fetch, validator_file
 from scholarbase.updates.unpacking import unpack
 
 PACKAGED: Final = Path(__file__).with_name("catalogue.json")
@@ -121,8 +127,13 @@ def get(name: str, settings: Settings, *, reporter: Reporter) -> Manifest:
         return unpack(entry.url, folder / name, sha256=entry.sha256, reporter=reporter)
     packed = folder / f".{name}.tar.zst"
     with locked(folder / f".{name}.lock"):
-        _download(entry, packed, reporter)
-        manifest = unpack(packed, folder / name, sha256=entry.sha256, reporter=reporter)
+        if bytes_in(packed) != entry.packed_bytes:  # else an earlier call has downloaded it
+            _download(entry, packed, reporter)
+        try:
+            manifest = unpack(packed, folder / name, sha256=entry.sha256, reporter=reporter)
+        except LibraryCorrupt:
+            packed.unlink()
+            raise
         packed.unlink()
         validator_file(packed).unlink(missing_ok=True)
         return manifest

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from scholarbase.errors import DownloadError, InvalidRequest, SourceError
+from scholarbase.errors import DownloadError, InvalidRequest, LibraryCorrupt, SourceError
 from scholarbase.progress import SilentReporter
 from scholarbase.settings import load_settings
 from scholarbase.updates.catalogue import get, read_catalogue
@@ -65,6 +65,22 @@ def test_a_library_is_downloaded_by_name_and_continues(
         **environment,
     )
     assert "hep-th/9301068" in done.stdout
+
+
+def test_a_file_that_was_downloaded_before_a_kill_is_not_downloaded_again(
+    published: Path, sample_library: Path, tmp_path: Path
+) -> None:
+    (tmp_path / ".sample.tar.zst").write_bytes((published / NAME).read_bytes())
+    with serving(published) as server:
+        settings = load_settings(catalogue=f"{server.url}/catalogue.json", cache_dir=tmp_path)
+        get("sample", settings, reporter=SilentReporter())
+        assert f"/{NAME}" not in server.requests
+        damaged = tmp_path / ".damaged.tar.zst"
+        damaged.write_bytes((published / NAME).read_bytes())
+        with pytest.raises(LibraryCorrupt, match=f"instead of {'0' * 64}"):
+            get("damaged", settings, reporter=SilentReporter())
+    assert files(tmp_path / "sample") == files(sample_library)
+    assert not damaged.exists()
 
 
 def test_a_file_with_another_hash_is_refused(published: Path, tmp_path: Path) -> None:
