@@ -46,7 +46,6 @@ class RecallBody(ResponseOptions, Timed):
 
     q: str = Field(description="The question.", examples=[EXAMPLE_QUESTION], min_length=1)
     relevant: Strings = Field(
-        default=(),
         description="Papers that were judged relevant, or a list whose completeness is asked.",
         examples=[["arXiv:hep-th/9301068"]],
     )
