@@ -54,12 +54,17 @@ def dense(setting: Setting) -> Path | None:
     try:
         from tests.encoders.tiny_bge_m3 import make_tiny_bge_m3
 
-        model = setting.work / "tiny-bge-m3"
+        model = tiny_model(setting)
         if not model.is_dir():
             make_tiny_bge_m3(model)
     except ImportError:
         return None
     return _built(setting.work / "dense", [SAMPLE[1]], "--encoder", str(model))
+
+
+def tiny_model(setting: Setting) -> Path:
+    """The folder of the model of :func:`dense`."""
+    return setting.work / "tiny-bge-m3"
 
 
 def copy(library: Path, target: Path) -> Path:

@@ -21,7 +21,7 @@ from benchmarks.memory import process_tree
 from benchmarks.servers import Server, serving
 from scholarbase.manifest import read_manifest
 from torture.judge import Judge
-from torture.libraries import SAMPLE, dense, environment, sample
+from torture.libraries import SAMPLE, dense, environment, sample, tiny_model
 from torture.requests import request
 from torture.rows import Row, Setting, say, shown
 
@@ -278,7 +278,13 @@ def _encoders(setting: Setting) -> Row:
     wrong: list[str] = []
     with (
         TemporaryDirectory() as folder,
-        serving(library, workers=2, SCHOLARBASE_SESSIONS="none", SCHOLARBASE_RUNTIME_DIR=folder) as server,
+        serving(
+            library,
+            workers=2,
+            SCHOLARBASE_ENCODER=str(tiny_model(setting)),
+            SCHOLARBASE_SESSIONS="none",
+            SCHOLARBASE_RUNTIME_DIR=folder,
+        ) as server,
     ):
         right = request(server.url, "GET", "/v1/search?q=string+theory&mode=dense").body
         for number in range(wanted):
