@@ -17,6 +17,8 @@ from scholarbase.models.status import Notice, is_withdrawn, last_verdict, notice
 
 _SCHEMES: Final = ("arXiv", "DOI", "PMID")
 _NOTICES: Final = dict[str, Notice]
+MAX_NOTICES: Final = 50
+"""Notices of a paper, the first by name: each one that is added writes all."""
 
 
 def entries(db: sqlite3.Connection) -> Iterator[tuple[str, str, str]]:
@@ -46,6 +48,8 @@ def add_notice(db: sqlite3.Connection, record: PaperRecord) -> Counter[str]:
     notices = orjson.loads(stored or "{}")
     for name, notice in record.details["notices"].items():
         notices[name] = max(notice, notices.get(name, notice), key=orjson.dumps)  # in any order of the rows
+    for name in sorted(notices)[MAX_NOTICES:]:
+        del notices[name]
     verdict = last_verdict(notices_until(msgspec.convert(notices, _NOTICES).values(), None))
     if verdict is not None and verdict.kind == "retraction":
         status = "retracted"

@@ -14,6 +14,7 @@ from scholarbase import Library
 from scholarbase.errors import InvalidRequest
 from scholarbase.indexes.filters import WITH_STATUS
 from scholarbase.ingest.job import ingest
+from scholarbase.ingest.notices import MAX_NOTICES
 from scholarbase.ingest.plans import IngestRules
 from scholarbase.ingest.records import PaperRecord, Reject
 from scholarbase.ingest.sources.retraction_watch import notice_of
@@ -86,6 +87,23 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
 def statuses(library: Library, as_of: str | None = None) -> list[str | None]:
     found = library.papers([f"CorpusId:{n}" for n in range(1, 8)], fields=["status"], as_of=as_of)
     return [paper and paper.status for paper in found]
+
+
+def test_thousands_of_notices_of_one_paper_took_minutes(tmp_path: Path) -> None:
+    rows = [
+        row(100 * n + 1, "Correction", "1/1/2012 0:00", OriginalPaperDOI="10.1000/one") for n in range(120)
+    ]
+    (tmp_path / "papers.jsonl").write_text(json.dumps(PAPERS[0]) + "\n")
+    found = []
+    for name, ordered in (("one", rows), ("other", rows[::-1])):
+        sources = [tmp_path / "papers.jsonl", write(tmp_path / f"{name}.csv", ordered)]
+        ingest(sources, tmp_path / name, rules=IngestRules(keep="title"))
+        with Library.open(tmp_path / name) as opened:
+            [paper] = opened.papers(["CorpusId:1"], fields=["notices"])
+            assert paper is not None
+            found.append(paper.notices)
+    assert found[0] == found[1]
+    assert len(found[0] or ()) == MAX_NOTICES
 
 
 def test_notices_join_by_doi_and_pubmed_id(library: Library) -> None:
