@@ -1,8 +1,10 @@
-"""``scholarbase-openenv`` in an environment of its own: its rewards are those of an evaluation."""
+"""``scholarbase-openenv`` and ``scholarbase-verifiers``, each in an environment of its own: their rewards are those of
+an evaluation."""
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from pathlib import Path
 
@@ -12,20 +14,29 @@ from scholarbase.evaluation.measures import evaluate
 from scholarbase.evaluation.runs import read_run
 from scholarbase_research.episodes import Episodes
 from tests.conftest import ROOT, run_cli
-from tests.examples.test_frameworks import interpreter
+from tests.examples.test_frameworks import ENVIRONMENT, interpreter
 
 QUERIES = ROOT / "sample" / "queries.jsonl"
-COSTS = 2 * 0.25
-"""Of a search and a failed call."""
+COSTS = {"openenv": 2 * 0.25, "verifiers": 0.25}
+"""Of a search, and with openenv of a failed call."""
+
+
+def script_of(package: str) -> Path:
+    return Path(__file__).with_name(f"{package}_client.py")
 
 
 @pytest.mark.slow
-def test_rewards_are_those_of_an_evaluation(sample_library: Path, tmp_path: Path) -> None:
-    script = Path(__file__).parent / "openenv_client.py"
+@pytest.mark.parametrize("package", COSTS)
+def test_rewards_are_those_of_an_evaluation(package: str, sample_library: Path, tmp_path: Path) -> None:
+    script = script_of(package)
     sessions, out = tmp_path / "sessions", tmp_path / "out.json"
+    # A relative path, since verifiers runs the tools in another working directory.
+    library = Path(os.path.relpath(sample_library, tmp_path))
     done = subprocess.run(
-        [interpreter(script), script, sample_library, QUERIES, "5", sessions, out],
+        [interpreter(script), script, library, QUERIES, "5", "sessions", out],
         capture_output=True,
+        cwd=tmp_path,
+        env={**ENVIRONMENT, "OPENAI_API_KEY": "none"},
         text=True,
         timeout=300,
         check=False,
@@ -39,9 +50,13 @@ def test_rewards_are_those_of_an_evaluation(sample_library: Path, tmp_path: Path
     run_cli("eval", "trajectory", path, QUERIES, *options)
     measured = evaluate(read_run(runs / "run"), ["R@5"]).values("R@5")
     rewards = {row["task"]: row["reward"] for row in rows}
-    assert rewards == {task: measured[task] - COSTS for task in rewards}
+    assert rewards == {task: measured[task] - COSTS[package] for task in rewards}
     assert len(set(rewards.values())) > 1
-    server = Path(interpreter(script)).with_name("server")
+
+
+@pytest.mark.slow
+def test_the_server_says_what_is_wrong_with_its_arguments(sample_library: Path) -> None:
+    server = Path(interpreter(script_of("openenv"))).with_name("server")
     done = subprocess.run(
         [server, sample_library, QUERIES, "--calls", "0"],
         capture_output=True,
