@@ -220,7 +220,7 @@ def _backend(settings: Settings, library: Path | None, url: str | None, encoder:
         options += ["--encoder", encoder]
     environment = {name: value for name, value in os.environ.items() if name != "SCHOLARBASE_DIALECT"}
     process = subprocess.Popen(
-        [sys.executable, "-m", "scholarbase.cli", "serve", *options],
+        [sys.executable, "-P", "-m", "scholarbase.cli", "serve", *options],
         env=environment,
         stdin=subprocess.DEVNULL,
         start_new_session=True,  # Ctrl-C is for the command, which the server outlives

@@ -427,10 +427,13 @@ def command(*arguments: str, **environment: str) -> Iterator[subprocess.Popen[st
 
 @pytest.mark.slow
 def test_a_command_runs_under_the_proxy_of_a_library(sample_library: Path, tmp_path: Path) -> None:
-    sessions = tmp_path / "sessions"
+    sessions, cwd = tmp_path / "sessions", tmp_path / "cwd"
+    cwd.mkdir()
+    (cwd / "mcp.py").write_text("raise SystemExit('a file in the working directory was run')")
     done = run_process(
         *("proxy", "--library", sample_library, "--certificates", tmp_path / "ca", "--session", "script"),
         *("--as-of", "1993-06", "--", sys.executable, "-c", SCRIPT),
+        cwd=cwd,
         SCHOLARBASE_SESSIONS=str(sessions),
     )
     assert done.returncode == 7, done.stderr
