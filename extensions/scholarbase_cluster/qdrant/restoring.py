@@ -11,19 +11,21 @@ import re
 import tarfile
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from typing import Any, Final, NamedTuple
 
 import httpx
 import numpy as np
 import numpy.typing as npt
-from qdrant_client import AsyncQdrantClient, models
+from qdrant_client import AsyncQdrantClient
 from qdrant_client.http.exceptions import UnexpectedResponse
 
 from scholarbase.errors import VectorIndexError
 from scholarbase.indexes.filters import NO_FILTERS
 from scholarbase.indexes.vectors.base import DENSE
-from scholarbase.indexes.vectors.index import HNSW_EF, EdgeIndex, search_params
+from scholarbase.indexes.vectors.index import HNSW_EF, EdgeIndex, VectorIndex
 from scholarbase.indexes.vectors.nodes import Nodes
+from scholarbase.indexes.vectors.server import ServerIndex
 from scholarbase.models.qdrant_addresses import Address
 from scholarbase_cluster.qdrant.collection import BY_SNAPSHOT, Collection, Placement, ShardRefused
 from scholarbase_cluster.qdrant.replicas import wait_until_complete
@@ -225,30 +227,27 @@ def _compare_searches(edge: EdgeIndex, collection: Collection) -> None:
     if not queries:
         return
 
-    async def search(client: AsyncQdrantClient) -> list[set[int]]:
-        params = search_params(models, DENSE, HITS, HNSW_EF)
-        found = []
-        for query in queries:
-            hits = await client.query_points(
-                collection.name,
-                query=query.tolist(),
-                using=DENSE,
-                limit=HITS,
-                search_params=params,
-                with_payload=False,
-            )
-            found.append({int(hit.id) for hit in hits.points})
-        return found
+    def found(index: VectorIndex) -> list[set[int]]:
+        return [
+            {hit.id for hit in index.nearest(DENSE, query.tolist(), HITS, NO_FILTERS, ef=HNSW_EF)}
+            for query in queries
+        ]
 
-    expected = [
-        {hit.id for hit in edge.nearest(DENSE, query.tolist(), HITS, NO_FILTERS, ef=HNSW_EF)}
-        for query in queries
-    ]
-    for address, lists in collection.nodes.each(search).items():
-        if isinstance(lists, Exception):
-            raise VectorIndexError(
-                f"{address.url} failed while its searches were compared ({lists}). Run the same command again."
-            ) from lists
+    expected, nodes = found(edge), collection.nodes
+    for listed, address in zip(nodes.listed, nodes.addresses, strict=True):
+        one = Nodes(
+            [listed],
+            api_key=nodes.api_key,
+            connect_seconds=nodes.connect_seconds,
+            read_seconds=nodes.read_seconds,
+        )
+        with closing(ServerIndex(one, collection.name, edge.config)) as index:
+            try:
+                lists = found(index)
+            except VectorIndexError as error:
+                raise VectorIndexError(
+                    f"{address.url} failed while its searches were compared ({error}). Run the same command again."
+                ) from error
         different = sum(mine != theirs for mine, theirs in zip(expected, lists, strict=True))
         if different > MOST_DIFFERENT * len(queries):
             raise ShardRefused(

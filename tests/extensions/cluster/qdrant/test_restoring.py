@@ -277,7 +277,7 @@ INSTANTS = (
     0.9,
     "/upload",
     f"{NAME}/cluster",
-    "/query",
+    "/QueryBatch",
     "/optimizations",
 )
 """Paths of requests with which the process is killed, and shares of the snapshot that a node has received."""
