@@ -43,7 +43,7 @@ export function draftBox(bibliography) {
   function draw() {
     const { citations, claims } = compared.response;
     const counts = Object.keys(LABELS).filter((name) => claims[name]).map((name) => `${number(claims[name])} ${LABELS[name].toLowerCase()}`);
-    replace(result, h("p", { class: "dim" }, `${plural(citations.length, "citation")}: ${counts.join(", ")}.`), h("ol", { class: "references" }, citations.map(citation)));
+    replace(result, h("h2", { class: "hidden" }, "Citations"), h("p", { class: "dim" }, `${plural(citations.length, "citation")}: ${counts.join(", ")}.`), h("ol", { class: "references" }, citations.map(citation)));
     say(`${plural(citations.length, "citation")} compared: ${counts.join(", ")}.`);
   }
 
