@@ -89,7 +89,8 @@ def test_little_memory_an_old_sqlite_and_a_missing_extra(
     assert found["extras"]["state"] == "ok", "an extra that nobody needs is not a warning"
     assert "not installed: tracing" in found["extras"]["detail"]
     monkeypatch.setenv("SCHOLARBASE_TRACING", "true")
-    assert findings()["extras"]["state"] == "warning"
-    assert 'pip install "scholarbase[tracing]"' in findings()["extras"]["detail"]
+    extras = findings()["extras"]
+    assert extras["state"] == "warning"
+    assert 'pip install "scholarbase[tracing]"' in extras["detail"]
     assert "ulimit -n" in found["descriptors"]["detail"]
     assert os.linesep not in found["scholarbase"]["detail"]

@@ -170,12 +170,10 @@ async def _respond(operation: Operation, prefix: str, request: Request) -> HttpR
         answers = [await share(key(asked), one)]
         body = answers[0].whole
     else:
-        split = [replace(part, ignored={}) for part in operation.parts.split(asked)]
-        parts = [(key(part), partial(run, part)) for part in split]
-        known = recording is None and all(key in request.app.state.responses for key, _ in parts)
-        answers = await admission.execute_parts(
-            parts, http=request, papers=0 if known else papers, share=share
-        )
+        parts = [replace(part, ignored={}) for part in operation.parts.split(asked)]
+        known = recording is None and all(key(part) in request.app.state.responses for part in parts)
+        async with admission.in_parts(request, 0 if known else papers) as run_part:
+            answers = [await share(key(part), partial(run_part, partial(run, part))) for part in parts]
         body = Body(operation.parts.join([answer.body for answer in answers]))
     for answer in answers:
         asked.ignore(*answer.ignored)

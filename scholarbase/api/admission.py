@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Hashable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Hashable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from contextvars import copy_context
@@ -379,27 +379,12 @@ class Admission:
         async with self._client_of(http, papers, until):
             return await self._in_thread(work, http, seconds, until, quick=short or quick)
 
-    async def execute_parts(
-        self,
-        parts: Iterable[tuple[Hashable, Callable[[], T]]],
-        *,
-        http: Request,
-        papers: int,
-        share: Callable[[Hashable, Callable[[], Awaitable[T]]], Awaitable[T]],
-    ) -> list[T]:
-        """Run the parts of one long request in threads, one after the other.
+    @asynccontextmanager
+    async def in_parts(self, http: Request, papers: int) -> AsyncIterator[Callable[..., Awaitable[Any]]]:
+        """Yields a function that runs the work of one part of a long request in a thread.
 
         Each part is admitted by itself and has the whole time limit, so other requests run between them. The papers
-        are those of all parts, from the first to the end of the response.
-
-        Args:
-            parts: the work of each part, and what is equal for parts with the same result.
-            http: as in :meth:`execute`.
-            papers: the most papers of the response.
-            share: runs a part unless its result is known.
-
-        Raises:
-            TimeLimit, Busy, Cancelled: as in :meth:`execute`, of the first part that fails.
+        are those of all parts, from the first to the end of the response. Raises as :meth:`execute`, of each part.
         """
         limit = self._limit
 
@@ -407,7 +392,7 @@ class Admission:
             return await self._in_thread(work, http, limit, monotonic() + limit, quick=False)
 
         async with self._client_of(http, papers, _arrival(http) + limit):
-            return [await share(key, partial(run, work)) for key, work in parts]
+            yield run
 
     @asynccontextmanager
     async def _client_of(self, http: Request, papers: int, until: float) -> AsyncIterator[None]:
