@@ -198,7 +198,8 @@ class Collection:
         self.complete = metadata.get(COMPLETE) is True
         method = metadata.get(_METHOD) or BY_POINTS
         self.placement = Placement(params.shard_number or 1, params.replication_factor or 1, method)
-        for what, has, option in zip(Placement._fields, self.placement, wanted, strict=True):
+        # The method first, which decides on the others.
+        for what, has, option in reversed(list(zip(Placement._fields, self.placement, wanted, strict=True))):
             if option is not None and option != has:
                 raise VectorIndexError(
                     f"{self.name!r} on the Qdrant server has {has} as {what.replace('_', ' ')}, not {option}: leave "

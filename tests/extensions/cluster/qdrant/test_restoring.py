@@ -193,16 +193,16 @@ def test_a_node_lost_while_it_receives_the_shard_is_replaced_by_the_next(
     edge: EdgeIndex, three: tuple[Cluster, Nodes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster, nodes = three
-    monkeypatch.setattr(replicas, "REPAIR_SECONDS", 0.5)
     stopping: list[Thread] = []
 
     def stop(node: Node, received: int) -> None:
         if node is cluster.nodes[0] and not stopping:
+            monkeypatch.setattr(replicas, "REPAIR_SECONDS", 0.5)
             stopping.append(Thread(target=node.stop))
             stopping[0].start()
 
     cluster.on_upload = stop
-    with pytest.raises(VectorIndexError, match=r"not complete.*does not answer.*The alias 'papers' was not"):
+    with pytest.raises(VectorIndexError, match=r"not complete.*The alias 'papers' was not"):
         load_shard(edge, nodes, "papers", SNAPSHOT)
     assert cluster.uploads == [1001]
     assert aliases(nodes) == {}
@@ -219,16 +219,16 @@ def test_a_node_lost_while_it_copies_the_shard_ends_the_load(
     edge: EdgeIndex, three: tuple[Cluster, Nodes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster, nodes = three
-    monkeypatch.setattr(replicas, "REPAIR_SECONDS", 0.5)
     stopping: list[Thread] = []
 
     def stop(node: Node) -> None:
         if node is cluster.nodes[2] and not stopping:
+            monkeypatch.setattr(replicas, "REPAIR_SECONDS", 0.5)
             stopping.append(Thread(target=node.stop))
             stopping[0].start()
 
     cluster.on_copy = stop
-    with pytest.raises(VectorIndexError, match=r"not complete.*does not answer"):
+    with pytest.raises(VectorIndexError, match="not complete"):
         load_shard(edge, nodes, "papers", SNAPSHOT)
     assert aliases(nodes) == {}
     stopping[0].join()
