@@ -314,7 +314,8 @@ class Cluster:
                     using=request.using,
                     limit=request.limit or 10,
                     query_filter=request.filter,
-                    search_params=request.params,
+                    # The local mode compares with every point, and warns of parameters.
+                    search_params=request.params if self.collections[self.named(name)].restored else None,
                     with_payload=False,
                     with_vectors=True if node.reorders else request.with_vector or False,
                 )
