@@ -128,6 +128,7 @@ READ: dict[str, Reading] = {
         ["graph networks for proteins"],
         [],
     ),
+    "parsing, avoiding chatbots, excluding chatbots": ("parsing", ["chatbots"], []),
     # avoided
     "recommendation without collaborative filtering for cold start users": (
         "recommendation for cold start users",

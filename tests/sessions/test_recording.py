@@ -183,6 +183,14 @@ def test_a_list_of_references_is_one_call_that_inspects(url: str) -> None:
     assert (line["tool"], line["kind"]) == ("check_references", "inspect")
     assert line["arguments"]["references"] == text
     assert line["ids"] == [SEED, SEED]
+    near = {
+        "references": "A. Nobody, B. Noone. Two dimensional QCD is a string theory. 1993.",
+        "fields": ["id"],
+    }
+    [checked] = agent.send("POST", "/v1/references/check", json=near).json()["results"]
+    assert checked["status"] == "near"
+    assert agent.lines()[-1]["ids"] == [match["paper"]["id"] for match in checked["matches"]]
+    assert SEED in agent.lines()[-1]["ids"]
 
 
 def test_a_batch_that_fails_takes_one_call(url: str) -> None:

@@ -145,8 +145,12 @@ def changed(rng: random.Random, release: Release, changes: int) -> Release:
 
 
 def first(rng: random.Random) -> Release:
-    """A release that has a paper which every rule keeps."""
+    """A release that has a paper which every rule keeps, and in which most papers cite others."""
     release = changed(rng, {}, 160)
+    for dataset, most in (("papers", PAPERS), ("abstracts", PAPERS), ("citations", 60)):
+        for key in range(1, most + 1):
+            if key not in release[dataset] and rng.random() < 0.8:
+                release[dataset][key] = record(rng, dataset, key)
     release["arxiv"]["2001.00001"] = record(rng, "arxiv", "2001.00001") | {"abstract": "A tensor network."}
     return release
 

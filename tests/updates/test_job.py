@@ -77,6 +77,18 @@ def test_an_update_gives_the_library_of_a_full_build(
         assert_same(library, full(tmp_path / f"{step}", rng, after, **options))
 
 
+def test_citations_that_are_deleted_alone_are_gone(tmp_path: Path) -> None:
+    rng = random.Random(5)
+    options: dict[str, Any] = {"rules": IngestRules(keep="title")}
+    before = releases.first(rng)
+    after = before | {"citations": {}}
+    library = full(tmp_path / "0", rng, before, **options)
+    assert content(library)["edges"]
+    update(library, [releases.write_diff(rng, before, after, tmp_path / "diff")], tmp_path / "updated")
+    assert not content(tmp_path / "updated")["edges"]
+    assert_same(tmp_path / "updated", full(tmp_path / "1", rng, after, **options))
+
+
 @pytest.mark.slow
 @settings(
     max_examples=3,
