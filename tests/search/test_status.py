@@ -147,7 +147,7 @@ def test_a_url_takes_values_between_commas(url: str) -> None:
     wrong = httpx.get(f"{url}/v1/search", params={"q": "lattice", "status": "gone"})
     assert (wrong.status_code, wrong.json()["detail"]) == (
         400,
-        "status is 'gone': use active, withdrawn, retracted.",
+        "status is 'gone': use active, withdrawn, retracted, correction, expression_of_concern, reinstatement.",
     )
 
 
