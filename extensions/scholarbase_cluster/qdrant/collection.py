@@ -42,8 +42,9 @@ _MOST_COPIES: Final = 3
 class ShardRefused(VectorIndexError):
     """The server does not take the library's own shard, or would change it. The points can be sent instead."""
 
-    def __init__(self, reason: str) -> None:
-        super().__init__(f"The Qdrant server does not serve the library's own shard: {reason}.")
+    @classmethod
+    def because(cls, reason: str) -> ShardRefused:
+        return cls(f"The Qdrant server does not serve the library's own shard: {reason}.")
 
 
 class Placement(NamedTuple):

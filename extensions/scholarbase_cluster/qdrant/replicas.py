@@ -110,7 +110,7 @@ def survey(collection: Collection) -> Survey:
     unfinished = []
     for peer, one in answered.items():
         if one.info.status == models.CollectionStatus.GREY and collection.placement.method == BY_SNAPSHOT:
-            raise ShardRefused(f"node {peer} would index it again (its status is grey)")
+            raise ShardRefused.because(f"node {peer} would index it again (its status is grey)")
     if any(one.info.status == models.CollectionStatus.GREY for one in answered.values()):
         collection.optimize()
     for peer, one in answered.items():

@@ -97,9 +97,9 @@ def load_shard(
         progress(total, total)
         survey = wait_until_complete(collection, waiting)
         if (count := collection.count()) != total:
-            raise ShardRefused(f"it shows {count} of the {total} points")
+            raise ShardRefused.because(f"it shows {count} of the {total} points")
         if (number := differing_point(edge, collection)) is not None:
-            raise ShardRefused(f"its point {number} is not the library's")
+            raise ShardRefused.because(f"its point {number} is not the library's")
         _compare_searches(edge, collection)
         _check_queue(collection)
     except ShardRefused as refusal:
@@ -119,7 +119,7 @@ def _check_versions(nodes: Nodes) -> None:
             continue  # it may be back before its turn
         numbers = re.match(r"(\d+)\.(\d+)", found)
         if numbers is None or (int(numbers[1]), int(numbers[2])) < OLDEST:
-            raise ShardRefused(
+            raise ShardRefused.because(
                 f"{address.url} is Qdrant {found}, and restoring it needs {OLDEST[0]}.{OLDEST[1]} or newer"
             )
 
@@ -141,7 +141,7 @@ def _send(edge: EdgeIndex, collection: Collection, sent: Callable[[int, int], No
         failures.append(_Failure(f"{address.url}: {failure.text}", failure.refused))
     reasons = "; ".join(failure.text for failure in failures) or "no node that has a replica answers"
     if failures and all(failure.refused for failure in failures):
-        raise ShardRefused(reasons)
+        raise ShardRefused.because(reasons)
     raise VectorIndexError(
         f"No Qdrant node has restored the library's shard ({reasons}). Start nodes that are down, and run the same "
         f"command again; or give --method points."
@@ -250,7 +250,7 @@ def _compare_searches(edge: EdgeIndex, collection: Collection) -> None:
                 ) from error
         different = sum(mine != theirs for mine, theirs in zip(expected, lists, strict=True))
         if different > MOST_DIFFERENT * len(queries):
-            raise ShardRefused(
+            raise ShardRefused.because(
                 f"{different} of {len(queries)} approximate searches of {address.url} find other papers than the "
                 f"library's index"
             )
@@ -288,4 +288,4 @@ def _check_queue(collection: Collection) -> None:
                 f"{address.url} does not say what it would index again ({found}). Run the same command again."
             ) from found
         if found:
-            raise ShardRefused(f"{address.url} would index it again ({found[0].optimizer})")
+            raise ShardRefused.because(f"{address.url} would index it again ({found[0].optimizer})")
