@@ -196,7 +196,7 @@ def test_a_killed_worker_of_ray_is_replaced_and_the_vectors_are_those_of_one_pro
     del service.texts["scholarly search"]
     assert len(service.texts) == 2440
     again = sum(service.texts[text] > 1 for text in before)
-    assert 1 <= again <= 256  # the partition of the worker, at most
+    assert again <= 256  # the partition of the worker, at most; nothing if it had just begun another
     assert run_cli(*command(tmp_path / "here", service)).returncode == 0
     assert files(tmp_path / "here") == files(out)
 
