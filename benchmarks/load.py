@@ -110,7 +110,7 @@ def load(
         opening: the request that opens a connection; the first one by default.
         headers: a header line for each client, without line end, sent with all its requests.
         timeout: seconds until a response must end.
-        retrying: send a request again after the seconds of a response's ``Retry-After``; its latency is that of all.
+        retrying: send a request again after the seconds of a response's ``Retry-After``; the waits count as latency.
 
     Raises:
         LoadError: the server cannot be reached, or a response is incomplete, has no length or a status other than 200.

@@ -38,7 +38,7 @@ class _Service:
         self.cluster = node.cluster
 
     def answer(self, path: str, request: Any, context: grpc.ServicerContext, answer: Answer) -> Any:
-        """The response of a function, not before ``search_seconds`` if it is that of a search."""
+        """The response of a function. A search has it after ``search_seconds``, not earlier."""
         began = time.monotonic()
         try:
             self.node.enter(path)

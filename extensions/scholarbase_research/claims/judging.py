@@ -38,7 +38,7 @@ decides, or 0, "reason": "one sentence"}}."""
 
 
 class Judgement(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a judge said. Without a label, that of the comparison of words counts."""
+    """What a judge said. Without a label, the comparison of words decides."""
 
     judge: Annotated[str, Meta(description="The name of the model.")]
     label: Label | None

@@ -1,4 +1,4 @@
-"""``/v1/completeness``, and that of a session."""
+"""``/v1/completeness``, and the same estimate for a session."""
 
 from __future__ import annotations
 

@@ -149,7 +149,7 @@ class ServerIndex(VectorIndex):
 
     @contextmanager
     def _known(self) -> Iterator[_Known]:
-        """What a block has read; that of the block around it, if there is one."""
+        """What this block has read. A block within another one shares what the outer one has read."""
         known = _KNOWN.get()
         if known is not None:
             yield known

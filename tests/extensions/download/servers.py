@@ -33,7 +33,7 @@ class Reply:
     headers: dict[str, str] = field(default_factory=dict)
     ranges: bool = False
     length: int | None = None
-    """The length that the server claims, if it is not that of the body; -1: none, the body ends with the connection."""
+    """The length that the server claims; None: the true one; -1: none, the body ends with the connection."""
 
 
 @dataclass
