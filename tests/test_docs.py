@@ -103,9 +103,7 @@ def test_every_command_has_its_row() -> None:
         assert re.search(rf"^\| .*`{name}`.* \|", page, re.M), f"docs/cli.md has no row for {name}"
 
 
-OPTIONS: Final = tuple(
-    f"docs/{page}.md" for page in ("cli", "ingest", "evaluation", "qa-scoring", "audit", "pools")
-)
+OPTIONS: Final = tuple(f"docs/{page}.md" for page in ("cli", "ingest", "evaluation", "construct"))
 """The pages that describe options."""
 
 

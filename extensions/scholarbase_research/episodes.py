@@ -53,7 +53,7 @@ class Rules:
         ranking: what it is of: ``answer-only``, the answer; ``observed``, the papers seen; ``answer``, both.
         cost: what each call of a tool reduces the reward by.
         calls: the most calls of tools. None: no limit.
-        tokens: the most tokens of all responses, by the estimate of docs/answers.md. None: no limit.
+        tokens: the most tokens of all responses, by the estimate of docs/agents.md. None: no limit.
         as_of: the point in time of all episodes, ``query`` for the date of each query, or None.
     """
 

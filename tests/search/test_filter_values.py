@@ -18,7 +18,7 @@ from scholarbase.tools import Tools
 from scholarbase.updates.job import update
 from tests.conftest import serving_in_thread, snapshot_of
 
-PAGES = [Path(__file__).parents[2] / folder / "filter-values.md" for folder in ("docs", "tests/data")]
+PAGES = [Path(__file__).parents[2] / page for page in ("docs/arguments.md", "tests/data/filter-values.md")]
 ROWS = [
     row
     for page in PAGES

@@ -244,8 +244,8 @@ def test_invalid_arguments_raise_invalid_request() -> None:
 SPELLINGS = re.findall(
     r"^\| `(\w+)` \| `(.*?)` \| (.*) \|$",
     "\n".join(
-        (Path(__file__).parents[2] / folder / "tool-arguments.md").read_text()
-        for folder in ("docs", "tests/data")
+        (Path(__file__).parents[2] / page).read_text()
+        for page in ("docs/arguments.md", "tests/data/tool-arguments.md")
     ),
     re.MULTILINE,
 )

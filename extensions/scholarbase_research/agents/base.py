@@ -36,7 +36,7 @@ class Trace:
     usage: Usage = field(default_factory=Usage)
     stop: str = ""
     response_tokens: int = 0
-    """The size of all responses, by the estimate of docs/answers.md."""
+    """The size of all responses, by the estimate of docs/agents.md."""
 
     def call(self, tools: Tools, tool: str, arguments: Mapping[str, Any], turn: int, **more: Any) -> Observed:
         """Call a tool, and add the call. Errors of the call itself are observed, not raised.

@@ -61,7 +61,7 @@ class ReactPolicy:
     Args:
         turns: the last turn ends the question.
         window: earlier turns in each prompt.
-        observation_tokens: the most tokens of an observation, by the estimate of docs/answers.md.
+        observation_tokens: the most tokens of an observation, by the estimate of docs/agents.md.
     """
 
     name = "react"

@@ -47,7 +47,7 @@ def qa(
 ) -> None:
     """Score the answers in PREDICTIONS by the functions, options or reference answers in EXAMPLES.
 
-    Both are JSON lines or JSON arrays; docs/qa-scoring.md describes them.
+    Both are JSON lines or JSON arrays; docs/evaluation.md describes them.
     """
     from scholarbase.extras import check_installed
     from scholarbase.files import atomic_write, storage_errors

@@ -1,4 +1,4 @@
-"""Files of questions with their answers, and of predicted answers; docs/qa-scoring.md shows them."""
+"""Files of questions with their answers, and of predicted answers; docs/evaluation.md shows them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Comparison of an answer with a gold value, without a language model.
 
 The parameters and their defaults are those of AirQA's evaluation functions (its table 8);
-docs/qa-scoring.md lists where these functions decide otherwise.
+docs/evaluation.md lists where these functions decide otherwise.
 """
 
 from __future__ import annotations
