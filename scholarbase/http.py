@@ -51,9 +51,10 @@ def retry_options(
 ) -> dict[str, Any]:
     """The arguments of tenacity's ``Retrying`` or ``AsyncRetrying`` for one request.
 
-    Transport errors and ``statuses`` are retried up to ``retries`` times, and each retry is logged. A request that is
-    not ``repeatable`` is retried only if the server has not run it: without a connection, and after status 429. After
-    the last attempt its response is returned or its error raised; ``statistics["attempt_number"]`` counts the attempts.
+    Transport errors, but for an unknown host, and ``statuses`` are retried up to ``retries`` times, and each retry is
+    logged. A request that is not ``repeatable`` is retried only if the server has not run it: without a connection, and
+    after status 429. After the last attempt its response is returned or its error raised;
+    ``statistics["attempt_number"]`` counts the attempts.
 
     The wait is at most ``backoff`` seconds before the first retry and doubles up to ``MAX_BACKOFF``. At least half of
     it is waited and the rest is random. A ``Retry-After`` replaces it; a response with one of more than
@@ -75,9 +76,11 @@ def retry_options(
                 return False  # the same request takes as long again
             return is_refused and (retry_after(outcome) or 0) <= max_retry_after
         if not repeatable:
-            return isinstance(outcome, (httpx.ConnectError, httpx.ConnectTimeout))
+            return isinstance(outcome, (httpx.ConnectError, httpx.ConnectTimeout)) and not _is_unknown_host(
+                outcome
+            )
         unsendable = isinstance(outcome, (httpx.LocalProtocolError, httpx.UnsupportedProtocol))
-        return isinstance(outcome, httpx.TransportError) and not unsendable
+        return isinstance(outcome, httpx.TransportError) and not unsendable and not _is_unknown_host(outcome)
 
     def wait(state: RetryCallState) -> float:
         outcome = _outcome(state)
@@ -105,6 +108,14 @@ def retry_options(
 def _outcome(state: RetryCallState) -> object:
     assert state.outcome is not None
     return state.outcome.exception() or state.outcome.result()
+
+
+def _is_unknown_host(error: BaseException) -> bool:
+    """Whether name resolution knows no such host. A retry changes that only where the name server itself failed."""
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, socket.gaierror):
+        cause = cause.__cause__
+    return cause is not None and cause.errno == socket.EAI_NONAME
 
 
 def is_time_limit(response: httpx.Response) -> bool:

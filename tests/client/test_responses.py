@@ -239,6 +239,15 @@ def test_waits_double_up_to_a_limit_with_jitter() -> None:
         assert longest / 2 <= wait <= longest
 
 
+def test_an_unknown_host_is_not_tried_again() -> None:
+    error = httpx.ConnectError("Name or service not known")
+    error.__cause__ = socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+    with pytest.raises(httpx.ConnectError):
+        waits(3, [error, httpx.Response(200)])
+    error.__cause__ = socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")
+    assert len(waits(3, [error, httpx.Response(200)])) == 1
+
+
 def test_retry_after_replaces_the_backoff() -> None:
     (wait,) = waits(3, [httpx.Response(429, headers={"Retry-After": "7"}), httpx.Response(200)])
     assert 7 <= wait <= 7.5

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import runpy
 import shlex
 import signal
 import socket
@@ -34,6 +35,7 @@ LOCAL = ("localhost", "127.0.0.1", "::1")
 """Hosts that need no proxy."""
 NOT_FOUND, NOT_EXECUTABLE = 127, 126
 """The exit status for a command that cannot be started, as shells have it."""
+_SERVE = f"import {__name__} as proxy; proxy.run_below()"
 
 
 @click.command(short_help="Answer for other services' hosts from a library.")
@@ -220,7 +222,7 @@ def _backend(settings: Settings, library: Path | None, url: str | None, encoder:
         options += ["--encoder", encoder]
     environment = {name: value for name, value in os.environ.items() if name != "SCHOLARBASE_DIALECT"}
     process = subprocess.Popen(
-        [sys.executable, "-P", "-m", "scholarbase.cli", "serve", *options],
+        [sys.executable, "-P", "-c", _SERVE, str(os.getpid()), "serve", *options],
         env=environment,
         stdin=subprocess.DEVNULL,
         start_new_session=True,  # Ctrl-C is for the command, which the server outlives
@@ -235,6 +237,14 @@ def _backend(settings: Settings, library: Path | None, url: str | None, encoder:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+
+
+def run_below() -> None:
+    """Run ``scholarbase`` in this process, which ends with the one whose id is its first argument."""
+    from scholarbase.workers import end_with
+
+    end_with(int(sys.argv.pop(1)))
+    runpy.run_module("scholarbase.cli", run_name="__main__", alter_sys=True)
 
 
 def _wait_ready(url: str, process: subprocess.Popen[bytes]) -> None:
