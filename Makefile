@@ -15,7 +15,7 @@
 #   make bench-evaluation  cost of an evaluation compared with its searches (needs the data folder)
 #   make torture        attacks on a server and on libraries: whether each promise of docs/reliability.md is kept
 #                       (PARTS="flips kills" for some; with the data folder on a library of 100,000 papers)
-#   make report-scifact report-autoscholar  the reports in docs/reports (need the data folder)
+#   make report-scifact report-autoscholar  the reports in examples/reports (need the data folder)
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -84,10 +84,10 @@ torture: $(VENV)/.dev
 	$(BIN)/python torture/run.py --data $(DATA) $(if $(PARTS),--parts $(PARTS))
 
 report-scifact: $(VENV)/.dev
-	$(BIN)/python benchmarks/quality.py --data $(DATA) --report docs/reports/scifact
+	$(BIN)/python benchmarks/quality.py --data $(DATA) --report examples/reports/scifact
 
 report-autoscholar: $(VENV)/.dev
-	$(BIN)/python benchmarks/evaluation.py --data $(DATA) --report docs/reports/autoscholar
+	$(BIN)/python benchmarks/evaluation.py --data $(DATA) --report examples/reports/autoscholar
 
 snapshots: $(VENV)/.dev
 	$(BIN)/python -m tests.refresh_snapshots

@@ -6,7 +6,7 @@ measure). Prints both throughputs and their ratio, and exits with status 1 if th
 
     python benchmarks/evaluation.py --data ../shared/data
 
-`make report-autoscholar` searches once, for the report in docs/reports/.
+`make report-autoscholar` searches once, for the report in examples/reports/.
 """
 
 from __future__ import annotations

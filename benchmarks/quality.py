@@ -1,4 +1,4 @@
-"""Retrieval quality on SciFact, run by `make bench-quality` and by `make report-scifact` for docs/reports/.
+"""Retrieval quality on SciFact, run by `make bench-quality` and by `make report-scifact` for examples/reports/.
 
 Searches SciFact (5,183 abstracts, 300 claims as queries; Wadden et al., arXiv:2004.14974) in every mode, with the
 vectors of the packaged encoder and of MiniLM, prints the figures with published ones, and exits with status 1 if a

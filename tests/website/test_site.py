@@ -87,7 +87,7 @@ def test_every_section_of_the_index_lists_pages() -> None:
         ("docs/agents.md", "../README.md", "(index.md)"),
         ("docs/agents.md", "../CONTRIBUTING.md#tests", "(contributing.md#tests)"),
         ("docs/agents.md", "api.md#a-paper", "(api.md#a-paper)"),
-        ("docs/reports/scifact/report.md", "../../api.md", "(../../api.md)"),
+        ("docs/agents.md", "api.md", "(api.md)"),
         ("CONTRIBUTING.md", "docs/api.md#a-paper", "(api.md#a-paper)"),
         ("CONTRIBUTING.md", "LICENSE", "/blob/main/LICENSE)"),
         ("docs/agents.md", "https://example.org/", "(https://example.org/)"),
