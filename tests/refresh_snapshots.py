@@ -65,7 +65,7 @@ def _helps(command: click.Command, context: click.Context) -> Iterator[str]:
 
 PUBLIC_NAMES = """# Public names
 
-What [extensions](extending.md) may import of ScholarBase, by module. A change of one is an entry in the
+What [extensions](../docs/extending.md) may import of ScholarBase, by module. A change of one is an entry in the
 [changelog](../CHANGELOG.md). Names that are not here may change at any time.
 
 """
@@ -89,6 +89,6 @@ if __name__ == "__main__":
     for file_name, make in SNAPSHOTS.items():
         (FOLDER / file_name).write_bytes(make())
         sys.stdout.write(f"{FOLDER / file_name}\n")
-    page = FOLDER.parent.parent / "docs" / "public-names.md"
+    page = FOLDER.parent.parent / "extensions" / "public-names.md"
     page.write_bytes(public_names())
     sys.stdout.write(f"{page}\n")

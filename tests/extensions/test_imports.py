@@ -16,7 +16,7 @@ from tests.conftest import ROOT
 from tests.test_imports import HEAVY, imports
 
 EXTENSIONS = ROOT / "extensions"
-PAGE = ROOT / "docs" / "public-names.md"
+PAGE = ROOT / "extensions" / "public-names.md"
 FOR_OTHERS = {
     "scholarbase": {"AsyncClient", "Client", "Paper", "SearchRequest", "write_papers"},
     "scholarbase.api.routes": {"problems"},
