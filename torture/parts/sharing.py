@@ -182,9 +182,7 @@ def _floods(server: Server, shapes: dict[str, Make], setting: Setting) -> Row:
             with _attacking(server.url, make):
                 time.sleep(setting.count(6, 1))
             until = time.monotonic() + setting.count(60, 12)
-            while (
-                above := memory_mb(server.process.pid)[0] - base
-            ) > BACK_MB / 2 and time.monotonic() < until:
+            while (above := memory_mb(server.process.pid)[0] - base) > BACK_MB and time.monotonic() < until:
                 time.sleep(1.0)
             left.append(above)
         figures.append(f"{name} {left[0]:+.0f} to {left[-1]:+.0f}")
