@@ -35,6 +35,7 @@ Kind = Literal[
     "routes",
     "dialects",
     "sources",
+    "document_readers",
     "query_formats",
     "report_sections",
     "encoders",
@@ -51,6 +52,7 @@ _VALUES: Final[Mapping[Kind, str]] = {
     "routes": "starlette.routing:BaseRoute",
     "dialects": "scholarbase.api.extension_routes:ServedDialect",
     "sources": "scholarbase.ingest.sources.added:SourceFormat",
+    "document_readers": "scholarbase.documents.readers:DocumentReader",
     "query_formats": "scholarbase.evaluation.formats.reading:Format",
     "tool_sets": "scholarbase.tools.definitions:Tool",
 }
@@ -86,6 +88,11 @@ class Extension:
         """Formats of source files for an ingest, by the names that a manifest gives them: each a
         :class:`scholarbase.ingest.sources.SourceFormat`."""
         return {}
+
+    def document_readers(self) -> Sequence[Any]:
+        """Readers of full texts, for ``ingest --documents``: each a
+        :class:`scholarbase.documents.readers.DocumentReader`."""
+        return ()
 
     def query_formats(self) -> Sequence[Any]:
         """Formats of query files for an evaluation, as :class:`scholarbase.evaluation.formats.reading.Format`. They are

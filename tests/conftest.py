@@ -64,7 +64,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     In a tree without extensions the tests that need them are left out.
     """
     for item in items:
-        if item.nodeid.split("/", 2)[1] in WHOLE:
+        if item.nodeid.split("/", 2)[1] in WHOLE or "full_text_library" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.whole)
     if not HAS_EXTENSIONS:
         items[:] = [item for item in items if item.get_closest_marker("whole") is None]
@@ -374,7 +374,7 @@ def default_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def full_text_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The papers of :mod:`tests.fulltexts` with their full texts."""
+    """The papers of :mod:`tests.fulltexts` with their full texts, which an extension reads."""
     return fulltexts.build(tmp_path_factory.mktemp("libraries-of-texts"))
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from scholarbase.bibliographies.facts import link_of
-from scholarbase.documents.described import arxiv_version
+from scholarbase.documents.model import arxiv_version
 from scholarbase.errors import DocumentNotFound, InvalidRequest, ToolNotFound
 from scholarbase.identifiers import parse
 from scholarbase.indexes.passages import heading

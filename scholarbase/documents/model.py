@@ -6,8 +6,12 @@ Every reader of a source returns a :class:`FullText`. Offsets count Unicode code
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple
+
+from scholarbase.errors import InvalidRequest
+from scholarbase.identifiers import parse
 
 ParagraphKind = Literal["paragraph", "list", "formula", "caption", "table"]
 FigureKind = Literal["figure", "table"]
@@ -18,6 +22,8 @@ PRECEDENCE: Final[tuple[DocumentSource, ...]] = (
 )  # fmt: skip
 """The sources of a text, the most faithful first. Of several texts of one version of a paper, the first is read and
 searched; page images come from the PDF all the same."""
+LINE_SOURCES: Final[frozenset[DocumentSource]] = frozenset({"unarxive", "s2orc"})
+"""The sources with a document on each line. A file of JATS has one or several, those of the others are one each."""
 
 BLOCK: Final = "\n\n"
 """What separates headings and paragraphs in a document's text."""
@@ -166,3 +172,16 @@ class BadDocument(Exception):
         super().__init__(detail)
         self.reason = reason
         self.detail = detail
+
+
+def arxiv_version(name: str) -> int | None:
+    """The version in an arXiv id of any form, such as ``2212.11867v2`` or a link, None if it names none."""
+    try:
+        scheme, value = parse(name)
+    except InvalidRequest:
+        return None
+    if scheme != "arXiv":
+        return None
+    number = re.escape(value.rpartition("/")[2])
+    match = re.search(rf"{number}v(\d{{1,4}})(?!\d)", name, re.ASCII | re.IGNORECASE)
+    return int(match[1]) if match else None

@@ -22,9 +22,9 @@ from scholarbase.bibliographies.references import Reference, plain_texts
 from scholarbase.databases import finish, open_for_writing
 from scholarbase.documents.chunkers import Chunker, Passage, passages, token_counts
 from scholarbase.documents.figure_pages import find_figure_pages
-from scholarbase.documents.model import FullText, Metadata
+from scholarbase.documents.model import LINE_SOURCES, FullText, Metadata
+from scholarbase.documents.readers import DocumentEntry, DocumentFile, read_documents
 from scholarbase.documents.schema import open_for_building
-from scholarbase.documents.sources import LINE_SOURCES, DocumentEntry, DocumentFile, read_documents
 from scholarbase.documents.store import delete_documents, mark_main, write_document
 from scholarbase.documents.tokens import TokenSpans
 from scholarbase.errors import SourceError

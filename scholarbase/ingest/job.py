@@ -32,7 +32,7 @@ import orjson
 
 from scholarbase.databases import open_for_reading
 from scholarbase.documents.chunkers import CHUNKERS
-from scholarbase.documents.sources import detect_documents, sidecars
+from scholarbase.documents.readers import detect_documents, sidecars
 from scholarbase.documents.tokens import tokens_of
 from scholarbase.encoders import Encoder
 from scholarbase.encoders.paired import PairedEncoder

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from scholarbase.databases import finish
-from scholarbase.documents.sources import DocumentFile
+from scholarbase.documents.readers import DocumentFile
 from scholarbase.errors import SourceChanged, SourceError
 from scholarbase.files import sync_folder
 from scholarbase.indexes.schema import open_for_building

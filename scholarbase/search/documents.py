@@ -10,9 +10,8 @@ from time import perf_counter
 from typing import Final, NamedTuple
 
 from scholarbase.documents import patterns
-from scholarbase.documents.described import arxiv_version
-from scholarbase.documents.model import Document
-from scholarbase.documents.rendering import PageRenderer
+from scholarbase.documents.model import Document, arxiv_version
+from scholarbase.documents.readers import PageRenderer, open_renderer
 from scholarbase.documents.sentences import sentence_spans
 from scholarbase.errors import DocumentNotFound, InvalidRequest
 from scholarbase.indexes.filters import ResolvedFilters
@@ -214,8 +213,8 @@ class Texts(Part):
         original, _ = self.pdf(request.paper_id, request.version, request.as_of)
         start = perf_counter()
         with self._drawing:
-            # With the first page, since it needs an extra.
-            renderer = self._renderer = self._renderer or PageRenderer()
+            # With the first page, since it needs an extension.
+            renderer = self._renderer = self._renderer or open_renderer()
         image = renderer.draw(original, request.page, request.box).png
         stages().append(("draw", start, perf_counter()))
         return image

@@ -26,6 +26,7 @@ pytestmark = pytest.mark.slow
 NASTY = '<svg/onload="window.hurt = 1"></svg><img/src=x onerror="window.hurt = 2">'
 
 
+@pytest.mark.whole
 def test_markup_of_papers_queries_and_sessions_is_text(
     browser: Any,  # noqa: F811
     tmp_path: Path,

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scholarbase.documents.building import DocumentBuilder
 from scholarbase.documents.chunkers import (
     CHUNKERS,
     MAX_CHARACTERS,
@@ -17,7 +16,7 @@ from scholarbase.documents.chunkers import (
     passages,
     token_counts,
 )
-from scholarbase.documents.model import Document
+from scholarbase.documents.model import BLOCK, Document, Paragraph, Section
 from scholarbase.documents.sentences import LONGEST
 from scholarbase.documents.tokens import tokens_of
 
@@ -44,14 +43,24 @@ TWELVE = [
 
 def document(*blocks: str) -> Document:
     """Blocks that begin with # are headings, with ## those of subsections."""
-    builder = DocumentBuilder()
-    for block in blocks:
-        if block.startswith(("# ", "## ")):
-            marks, title = block.split(" ", 1)
-            builder.heading(title, level=len(marks))
-        else:
-            builder.paragraph(block)
-    return builder.build()
+    levels = [2 if block.startswith("## ") else int(block.startswith("# ")) for block in blocks]
+    texts = [
+        " ".join(block[level:].split()) if level else block
+        for block, level in zip(blocks, levels, strict=True)
+    ]
+    ends = list(accumulate(len(text) + len(BLOCK) for text in texts))
+    paragraphs: list[Paragraph] = []
+    sections: list[Section] = []
+    for place, (text, level) in enumerate(zip(texts, levels, strict=True)):
+        start = ends[place] - len(text) - len(BLOCK)
+        if not level:
+            paragraphs.append(Paragraph(start, start + len(text), len(sections) - 1 if sections else None))
+            continue
+        after = next((n for n in range(place + 1, len(blocks)) if 0 < levels[n] <= level), len(blocks))
+        parents = [n for n, section in enumerate(sections) if level > 1 and section.parent is None]
+        parent = parents[-1] if parents else None
+        sections.append(Section(start, ends[after - 1] - len(BLOCK), text, None, parent))
+    return Document(BLOCK.join(texts), sections, paragraphs)
 
 
 def cut(paper: Document, chunker: Chunker | str) -> list[Passage]:

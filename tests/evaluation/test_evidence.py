@@ -233,6 +233,7 @@ class TestRuns:
             with pytest.raises(QueryFileError, match=message):
                 search(full_texts, file, PassageSettings(mode="sparse", in_paper=True), tmp_path)
 
+    @pytest.mark.whole
     def test_each_question_is_searched_in_its_version(self, two_versions: Library, tmp_path: Path) -> None:
         """SciDQA asks ten questions about the first and ten about the final version."""
         file = write(
@@ -282,6 +283,7 @@ class TestRuns:
             )
             assert runs[0].rankings[query.id][0].id.endswith(f"#{first.start}-{first.end}")
 
+    @pytest.mark.whole
     def test_an_arxiv_id_names_the_version_of_its_evidence(
         self, two_versions: Library, tmp_path: Path
     ) -> None:
@@ -292,6 +294,7 @@ class TestRuns:
         with pytest.raises(QueryFileError, match="version is 2, and paper names version 1: leave one out"):
             read_queries(write(tmp_path / "two.jsonl", query | {"version": 2}))
 
+    @pytest.mark.whole
     def test_over_all_papers_the_main_text_is_searched(self, two_versions: Library, tmp_path: Path) -> None:
         query = {"id": 1, "query": "q", "paper": "arXiv:2401.00001", "version": 1}
         for evidence, found in ((accuracy(1, "tagging"), "absent"), (accuracy(2, "tagging"), "id")):

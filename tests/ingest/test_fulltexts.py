@@ -22,6 +22,8 @@ from scholarbase.updates.job import update
 from tests.conftest import run_cli
 from tests.documents.records import papers, record, write
 
+pytestmark = pytest.mark.whole
+
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:

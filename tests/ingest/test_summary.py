@@ -104,6 +104,7 @@ def test_each_rule_names_the_option_that_keeps_more(
     assert table(done.stdout)["left out"] == left_out, done.stderr
 
 
+@pytest.mark.whole
 def test_a_paper_with_only_a_full_text_is_kept(tmp_path: Path) -> None:
     (tmp_path / "arXiv:2401.00003.txt").write_text("The time has come, the walrus said.")
     manifest = ingest(
@@ -125,6 +126,7 @@ def test_a_keep_rule_that_contradicts_the_profile_is_refused(keep: Any, tmp_path
     assert IngestRules().keep_rule == "text"
 
 
+@pytest.mark.whole
 def test_a_few_broken_pdfs_do_not_end_the_job(tmp_path: Path) -> None:
     """Scans are counted as such, broken files are named, and the exit status says that the library lacks some."""
     texts = tmp_path / "texts"
@@ -159,6 +161,7 @@ def test_a_few_broken_pdfs_do_not_end_the_job(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.whole
 def test_only_broken_pdfs_beside_papers(tmp_path: Path) -> None:
     texts = tmp_path / "texts"
     texts.mkdir()
@@ -170,6 +173,7 @@ def test_only_broken_pdfs_beside_papers(tmp_path: Path) -> None:
     assert "1 files of --documents are skipped" in done.stderr
 
 
+@pytest.mark.whole
 def test_only_broken_pdfs_are_an_error(tmp_path: Path) -> None:
     (tmp_path / "broken.pdf").write_bytes(b"%PDF-1.7 and nothing")
     done = run_cli("ingest", "--documents", tmp_path / "broken.pdf", "--library", tmp_path / "l")

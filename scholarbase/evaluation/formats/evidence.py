@@ -14,7 +14,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from scholarbase.documents.described import arxiv_version
+from scholarbase.documents.model import arxiv_version
 from scholarbase.evaluation.evidence import span_of
 from scholarbase.evaluation.formats import fields
 from scholarbase.evaluation.formats.reading import Broken, Format, Reading

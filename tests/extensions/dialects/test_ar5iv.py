@@ -10,9 +10,9 @@ import orjson
 import pytest
 from lxml import html
 
-from scholarbase.documents.latexml import read_latexml
 from scholarbase.ingest.job import ingest
 from scholarbase.search.library import Library
+from scholarbase_fulltext.latexml import read_latexml
 from tests.conftest import serving_in_thread
 from tests.documents.pdfs import two_pages
 from tests.documents.records import record, write

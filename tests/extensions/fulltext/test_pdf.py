@@ -7,10 +7,10 @@ from collections.abc import Callable
 import pytest
 
 from scholarbase.documents.model import BadDocument
-from scholarbase.documents.pdf import read_pdf
-from scholarbase.documents.pdfium import PdfWorker
-from tests.documents.holding import check
+from scholarbase_fulltext.pdf import read_pdf
+from scholarbase_fulltext.pdfium import PdfWorker
 from tests.documents.pdfs import many_pages, new_pdf, two_pages
+from tests.extensions.fulltext.holding import check
 
 
 def test_a_pdf_becomes_text_by_page() -> None:

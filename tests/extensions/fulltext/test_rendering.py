@@ -13,18 +13,18 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from scholarbase.documents import pdfium
-from scholarbase.documents.pdfium import PdfWorker
-from scholarbase.documents.rendering import MAX_PIXELS, MAX_SIDE, PageRenderer
 from scholarbase.errors import InvalidRequest, PageNotDrawn
+from scholarbase_fulltext import pdfium
+from scholarbase_fulltext.pdfium import PdfWorker
+from scholarbase_fulltext.rendering import MAX_PIXELS, MAX_SIDE, PdfRenderer
 from tests.documents.pdfs import RED_SQUARE, two_pages
 
 PDF = two_pages()
 
 
 @pytest.fixture(scope="module")
-def renderer() -> Iterator[PageRenderer]:
-    made = PageRenderer()
+def renderer() -> Iterator[PdfRenderer]:
+    made = PdfRenderer()
     yield made
     made.close()
 
@@ -33,7 +33,7 @@ def opened(png: bytes) -> Image.Image:
     return Image.open(io.BytesIO(png)).convert("RGB")
 
 
-def test_a_page_is_drawn_with_its_picture(renderer: PageRenderer) -> None:
+def test_a_page_is_drawn_with_its_picture(renderer: PdfRenderer) -> None:
     image = renderer.draw(PDF, 2)
     pixels = opened(image.png)
     assert pixels.size == (image.width, image.height)
@@ -43,7 +43,7 @@ def test_a_page_is_drawn_with_its_picture(renderer: PageRenderer) -> None:
     assert pixels.getpixel((round(30 * scale), round(80 * scale))) == (255, 255, 255)
 
 
-def test_a_box_is_the_part_of_the_page(renderer: PageRenderer) -> None:
+def test_a_box_is_the_part_of_the_page(renderer: PdfRenderer) -> None:
     pixels = opened(renderer.draw(PDF, 2, RED_SQUARE).png)
     assert pixels.width == pytest.approx(167, abs=2)  # 40 points at 300 pixels per inch
     assert pixels.height == pytest.approx(167, abs=2)
@@ -54,14 +54,14 @@ def test_a_box_is_the_part_of_the_page(renderer: PageRenderer) -> None:
     assert left_half.getpixel((150, 80)) == (255, 0, 0)
 
 
-def test_images_are_bounded(renderer: PageRenderer) -> None:
+def test_images_are_bounded(renderer: PdfRenderer) -> None:
     image = renderer.draw(PDF, 1, (0, 0, 400, 600))
     assert max(image.width, image.height) <= MAX_SIDE + 1
     assert image.width * image.height <= MAX_PIXELS * 1.01
 
 
 @pytest.mark.parametrize("page", [0, 3, -1])
-def test_a_page_out_of_range_is_refused(renderer: PageRenderer, page: int) -> None:
+def test_a_page_out_of_range_is_refused(renderer: PdfRenderer, page: int) -> None:
     with pytest.raises(InvalidRequest, match=f"There is no page {page}: the pages are 1 to 2."):
         renderer.draw(PDF, page)
 
@@ -70,14 +70,12 @@ def test_a_page_out_of_range_is_refused(renderer: PageRenderer, page: int) -> No
     "box",
     [(0, 0, 401, 10), (-1, 0, 10, 10), (0, 0, 0, 10), (0, 595, 10, 10), (float("nan"), 0, 1, 1)],
 )
-def test_a_box_off_the_page_is_refused(
-    renderer: PageRenderer, box: tuple[float, float, float, float]
-) -> None:
+def test_a_box_off_the_page_is_refused(renderer: PdfRenderer, box: tuple[float, float, float, float]) -> None:
     with pytest.raises(InvalidRequest, match="box"):
         renderer.draw(PDF, 1, box)
 
 
-def test_broken_and_encrypted_pdfs_are_not_drawn(renderer: PageRenderer) -> None:
+def test_broken_and_encrypted_pdfs_are_not_drawn(renderer: PdfRenderer) -> None:
     for data in (b"%PDF-1.4", two_pages("secret")):
         with pytest.raises(PageNotDrawn, match="the PDF is broken"):
             renderer.draw(data, 1)
@@ -86,7 +84,7 @@ def test_broken_and_encrypted_pdfs_are_not_drawn(renderer: PageRenderer) -> None
 def test_a_crash_is_an_error_and_the_next_page_is_drawn(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    renderer = PageRenderer(seconds=60)
+    renderer = PdfRenderer(seconds=60)
     (tmp_path / "pdf_that_ends.py").write_text("import sys; sys.stdin.buffer.read(1)")
     with monkeypatch.context() as changed:
         changed.syspath_prepend(tmp_path)
@@ -98,7 +96,7 @@ def test_a_crash_is_an_error_and_the_next_page_is_drawn(
 
 
 def test_a_process_that_was_killed_is_no_fault_of_the_page() -> None:
-    renderer = PageRenderer(seconds=60)
+    renderer = PdfRenderer(seconds=60)
     renderer.draw(PDF, 1)
     worker = renderer._worker._worker
     assert worker is not None
@@ -111,7 +109,7 @@ def test_a_process_that_was_killed_is_no_fault_of_the_page() -> None:
 
 @pytest.mark.slow
 def test_a_page_that_hangs_is_killed_and_the_next_is_drawn() -> None:
-    renderer = PageRenderer(seconds=1)
+    renderer = PdfRenderer(seconds=1)
     renderer.draw(PDF, 1)
     worker = renderer._worker._worker
     assert worker is not None
@@ -124,7 +122,7 @@ def test_a_page_that_hangs_is_killed_and_the_next_is_drawn() -> None:
     renderer.close()
 
 
-def test_threads_take_turns(renderer: PageRenderer) -> None:
+def test_threads_take_turns(renderer: PdfRenderer) -> None:
     with ThreadPoolExecutor(4) as threads:
         images = list(threads.map(lambda page: renderer.draw(PDF, page).png, [1, 2, 1, 2]))
     assert images[0] == images[2]

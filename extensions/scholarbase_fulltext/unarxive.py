@@ -13,19 +13,19 @@ from typing import Any, Final
 
 from scholarbase.bibliographies.ids import find_ids
 from scholarbase.bibliographies.years import years_in
-from scholarbase.documents.building import (
-    DocumentBuilder,
-    Inline,
-    InlineBuilder,
-    known_ids,
-    read_record,
-)
 from scholarbase.documents.model import (
     BadDocument,
     BibliographyEntry,
     FigureKind,
     FullText,
     Metadata,
+)
+from scholarbase_fulltext.building import (
+    DocumentBuilder,
+    Inline,
+    InlineBuilder,
+    known_ids,
+    read_record,
 )
 
 KEYS: Final = frozenset({"body_text", "bib_entries", "ref_entries", "metadata"})

@@ -10,10 +10,10 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-from scholarbase.documents.building import clean
-from scholarbase.documents.model import BadDocument, Metadata
+from scholarbase.documents.model import BadDocument, Metadata, arxiv_version
 from scholarbase.errors import InvalidRequest
 from scholarbase.identifiers import Identifier, parse, stored_identifier
+from scholarbase_fulltext.building import clean
 
 KEYS: Final = ("title", "authors", "doi", "arxiv", "id", "version", "date", "venue", "abstract")
 _AIRQA: Final = ("uuid", "conference", "conference_full", "year", "volume", "tldr", "tags", "pdf_url")
@@ -141,19 +141,6 @@ def described(values: dict[str, Any]) -> Described:
         text["pdf_url"],
     )
     return Described(tuple(dict.fromkeys(ids)), version, metadata)
-
-
-def arxiv_version(name: str) -> int | None:
-    """The version in an arXiv id of any form, such as ``2212.11867v2`` or a link, None if it names none."""
-    try:
-        scheme, value = parse(name)
-    except InvalidRequest:
-        return None
-    if scheme != "arXiv":
-        return None
-    number = re.escape(value.rpartition("/")[2])
-    match = re.search(rf"{number}v(\d{{1,4}})(?!\d)", name, re.ASCII | re.IGNORECASE)
-    return int(match[1]) if match else None
 
 
 def _parsed(name: str, key: str) -> Identifier:

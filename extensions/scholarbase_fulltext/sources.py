@@ -1,38 +1,42 @@
-"""Finds the files of full texts, and reads the documents in them."""
+"""Tells files of full texts apart, and reads the documents in them."""
 
 from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from itertools import chain
 from pathlib import Path
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal
 from urllib.parse import unquote
 
 import orjson
 
-from scholarbase.documents import latexml_tree, markdown, pdf
-from scholarbase.documents.described import Described, arxiv_version, described, read_sidecar
-from scholarbase.documents.jats import read_articles
-from scholarbase.documents.latexml import MARK, read_latexml
-from scholarbase.documents.markdown import read_markdown, read_plain
-from scholarbase.documents.model import BadDocument, DocumentSource, FullText, Metadata
-from scholarbase.documents.pdf import read_pdf
-from scholarbase.documents.s2orc import read_s2orc
-from scholarbase.documents.unarxive import KEYS, read_unarxive
+from scholarbase.documents.model import (
+    LINE_SOURCES,
+    BadDocument,
+    DocumentSource,
+    FullText,
+    Metadata,
+    arxiv_version,
+)
+from scholarbase.documents.readers import DocumentEntry, DocumentFile, Lines
 from scholarbase.errors import InvalidRequest, SourceError
-from scholarbase.files import DECOMPRESSION_ERRORS, MAX_LINE, NOTES, decompress, source_errors, walk
+from scholarbase.files import DECOMPRESSION_ERRORS, MAX_LINE, decompress, source_errors
 from scholarbase.identifiers import parse
-
-Lines = Iterable[tuple[int, bytes]]
+from scholarbase_fulltext import latexml_tree, markdown, pdf
+from scholarbase_fulltext.described import Described, described, read_sidecar
+from scholarbase_fulltext.jats import read_articles
+from scholarbase_fulltext.latexml import MARK, read_latexml
+from scholarbase_fulltext.markdown import read_markdown, read_plain
+from scholarbase_fulltext.pdf import read_pdf
+from scholarbase_fulltext.s2orc import read_s2orc
+from scholarbase_fulltext.unarxive import KEYS, read_unarxive
 
 log = logging.getLogger("scholarbase.ingest")
 
-LINE_SOURCES: Final[frozenset[DocumentSource]] = frozenset({"unarxive", "s2orc"})
-"""The sources with a document on each line. A file of JATS has one or several, those of the others are one each."""
 MAX_SIDECAR: Final = 1_000_000
 _START: Final = 1 << 16
 _HTML_START: Final = 1 << 20
@@ -68,76 +72,10 @@ _ENDINGS: Final = frozenset(
 )
 _OLD_NUMBER: Final = re.compile(r"([a-z-]{2,8}(?:\.[A-Z]{2})?|)(\d{7}(?:v[1-9]\d{0,3})?)", re.ASCII)
 """An old id of arXiv as in names of files, with its archive or without."""
-_FORMS: Final = (
+FORMS: Final = (
     "JSON lines of unarXive or S2ORC, JATS XML, HTML of LaTeXML as arXiv has it, PDF, Markdown (.md, .markdown) or "
     "plain text (.txt) in UTF-8"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class DocumentFile:
-    """A file of full texts. ``name`` is its path below the source folder, with forward slashes; ``size`` is in bytes,
-    as stored."""
-
-    path: Path
-    name: str
-    source: DocumentSource
-    size: int
-
-
-class DocumentEntry(NamedTuple):
-    """A document of a file, or why it is none: ``number`` is its line, its place among the articles of the file, or 1
-    for a file that is one document; ``size`` is in bytes, of the line, the text or the file."""
-
-    number: int
-    size: int
-    document: FullText | BadDocument
-
-
-def detect_documents(paths: Sequence[str | Path]) -> list[DocumentFile]:
-    """The files of full texts among ``paths`` and in the folders among them, by name within a folder.
-
-    Their sources are detected by content, then by ending. In folders, hidden files, notes (README, LICENSE, checksums)
-    and files of other kinds are skipped. JSON files beside a document of the same name are its metadata. Each file
-    counts once.
-
-    Raises:
-        SourceError: a path does not exist or cannot be read, a file named by itself is of no source, or there are none.
-    """
-    found: dict[Path, DocumentFile] = {}
-    names: set[str] = set()
-    skipped: list[str] = []
-    for position, given in enumerate(paths, 1):
-        root = Path(given)
-        if not root.exists():
-            raise SourceError(f"No file or folder at {given}: check the path of the documents.")
-        for path in walk(root, _is_note) if root.is_dir() else [root]:
-            key = path.resolve()
-            if key in found:
-                continue
-            source = _source_of(path)
-            if source is None:
-                if root.is_dir():
-                    skipped += [] if path.suffix.lower() == ".json" else [path.name]
-                    continue
-                raise SourceError(f"{path} is not a full text: documents are {_FORMS}.")
-            name = path.relative_to(root).as_posix() if root.is_dir() else root.name
-            name = name.encode("utf-8", "backslashreplace").decode()  # of a name that is not UTF-8
-            if name in names:
-                name = f"{position}/{name}"
-            names.add(name)
-            found[key] = DocumentFile(path, name, source, path.stat().st_size)
-    if skipped:
-        log.warning(
-            "%d files of --documents are skipped: they are no full texts, which are %s. The first: %s.",
-            len(skipped),
-            _FORMS,
-            skipped[0],
-        )
-    if not found:
-        where = ", ".join(str(path) for path in paths) or "no path"
-        raise SourceError(f"No full text in {where}: documents are {_FORMS}.")
-    return list(found.values())
 
 
 def read_documents(
@@ -171,15 +109,9 @@ def read_documents(
         yield DocumentEntry(1, file.size, _read_file(file))
 
 
-def sidecars(files: Iterable[DocumentFile]) -> list[tuple[Path, str, DocumentSource]]:
-    """The files beside documents that describe them: the path, a name as those of documents, and the source."""
-    found: dict[Path, tuple[Path, str, DocumentSource]] = {}
-    for file in files:
-        path = None if file.source in ("jats", *LINE_SOURCES) else _sidecar_of(file.path)
-        if path is not None:
-            name = path.name.encode("utf-8", "backslashreplace").decode()
-            found[path] = (path, f"{file.name}: {name}", file.source)
-    return list(found.values())
+def sidecar_of(file: DocumentFile) -> Path | None:
+    """The JSON file that describes the document in a file."""
+    return None if file.source in ("jats", *LINE_SOURCES) else _sidecar_of(file.path)
 
 
 def _read(source: DocumentSource, data: bytes) -> FullText | BadDocument:
@@ -278,7 +210,7 @@ def _prefixed(name: str) -> str:
 # -- detection --------------------------------------------------------------------------------------------
 
 
-def _source_of(path: Path) -> DocumentSource | None:
+def source_of(path: Path) -> DocumentSource | None:
     """The source of a file; None if it is of none.
 
     Raises:
@@ -361,7 +293,3 @@ def _pieces(path: Path) -> Generator[bytes]:
     with source_errors(path), path.open("rb") as file, closing(decompress(file)) as stream:
         while chunk := stream.read1(_CHUNK):
             yield chunk
-
-
-def _is_note(path: Path) -> bool:
-    return path.name.lower().startswith(NOTES)

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scholarbase.documents.model import BadDocument, BibliographyEntry, FullText
-from scholarbase.documents.s2orc import read_s2orc
-from tests.documents.holding import check, marks
+from scholarbase_fulltext.s2orc import read_s2orc
+from tests.extensions.fulltext.holding import check, marks
 
 BODY = (
     "A Title\nAda Lovelace\nWe mark. 1 Intro As [1], [2] say (Ray 1987).\n\nNext  one. 2.1 Deep x = y "

@@ -1,13 +1,14 @@
-"""Page images: draws pages of PDFs as PNG, in a process of its own (:mod:`~scholarbase.documents.pdfium`)."""
+"""Page images: draws pages of PDFs as PNG, in a process of its own (:mod:`~scholarbase_fulltext.pdfium`)."""
 
 from __future__ import annotations
 
 import math
-from typing import Final, NamedTuple
+from typing import Final
 
-from scholarbase.documents.pdfium import PdfWorker
+from scholarbase.documents.readers import Box, PageImage
 from scholarbase.errors import InvalidRequest, PageNotDrawn
 from scholarbase.workers import WorkerEnded
+from scholarbase_fulltext.pdfium import PdfWorker
 
 MAX_SIDE: Final = 2000
 """Pixels of the longer side of an image."""
@@ -19,18 +20,8 @@ BOX_SCALE: Final = 300 / 72
 """Pixels per point of a box of a page."""
 SECONDS: Final = 10.0
 
-Box = tuple[float, float, float, float]
 
-
-class PageImage(NamedTuple):
-    """A PNG, and its size in pixels."""
-
-    png: bytes
-    width: int
-    height: int
-
-
-class PageRenderer:
+class PdfRenderer:
     """Draws one page at a time. The process starts with the first page, and again after a page that took too long.
 
     Raises:

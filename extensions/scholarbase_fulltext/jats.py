@@ -17,7 +17,6 @@ from defusedxml.ElementTree import DefusedXMLParser
 from scholarbase.bibliographies.ids import find_ids
 from scholarbase.bibliographies.references import with_subtitle
 from scholarbase.bibliographies.years import years_in
-from scholarbase.documents.building import DocumentBuilder, Inline, InlineBuilder, known_ids
 from scholarbase.documents.model import (
     BadDocument,
     BibliographyEntry,
@@ -25,9 +24,10 @@ from scholarbase.documents.model import (
     FullText,
     Metadata,
 )
-from scholarbase.documents.tables import html_of, rows_of
-from scholarbase.documents.tables import local_name as _name
 from scholarbase.markup.html import tex_body
+from scholarbase_fulltext.building import DocumentBuilder, Inline, InlineBuilder, known_ids
+from scholarbase_fulltext.tables import html_of, rows_of
+from scholarbase_fulltext.tables import local_name as _name
 
 MAX_BYTES: Final = 80_000_000
 MAX_DEPTH: Final = 100

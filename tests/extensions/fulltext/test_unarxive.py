@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scholarbase.documents.model import BadDocument, BibliographyEntry, Figure, FullText
-from scholarbase.documents.unarxive import read_unarxive
-from tests.documents.holding import check, marks
+from scholarbase_fulltext.unarxive import read_unarxive
+from tests.extensions.fulltext.holding import check, marks
 
 
 def paragraph(text: str, section: str, number: str, kind: str, content: str = "paragraph") -> dict[str, Any]:

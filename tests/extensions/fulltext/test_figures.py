@@ -1,6 +1,6 @@
 """Figures and tables of ten PDFs, compared with labels that were written by looking at their pages.
 
-``pytest tests/documents/test_figures.py -s`` prints precision and recall.
+``pytest tests/extensions/fulltext/test_figures.py -s`` prints precision and recall.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import orjson
 import pytest
 
 from scholarbase.documents.model import Figure
-from scholarbase.documents.pdf import read_pdf
+from scholarbase_fulltext.pdf import read_pdf
 
 FOLDER = Path(__file__).parent / "figures"
 

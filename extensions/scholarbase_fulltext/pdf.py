@@ -15,8 +15,11 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-from scholarbase.documents.building import MAX_CHARACTERS, DocumentBuilder, Inline, clean
-from scholarbase.documents.captions import (
+from scholarbase.documents.model import LOST, BadDocument, FullText, Metadata, Page
+from scholarbase.identifiers import arxiv_id
+from scholarbase.workers import WorkerEnded
+from scholarbase_fulltext.building import MAX_CHARACTERS, DocumentBuilder, Inline, clean
+from scholarbase_fulltext.captions import (
     Label,
     Line,
     box_of,
@@ -27,11 +30,8 @@ from scholarbase.documents.captions import (
     starts_caption,
     without_breaks,
 )
-from scholarbase.documents.headings import Heading, HeadingFinder
-from scholarbase.documents.model import LOST, BadDocument, FullText, Metadata, Page
-from scholarbase.documents.pdfium import PdfWorker, shared_worker
-from scholarbase.identifiers import arxiv_id
-from scholarbase.workers import WorkerEnded
+from scholarbase_fulltext.headings import Heading, HeadingFinder
+from scholarbase_fulltext.pdfium import PdfWorker, shared_worker
 
 MAX_BYTES: Final = 200_000_000
 MAX_PAGES: Final = 2000

@@ -15,15 +15,6 @@ import orjson
 
 from scholarbase.bibliographies.ids import find_ids
 from scholarbase.bibliographies.years import years_in
-from scholarbase.documents.building import (
-    DocumentBuilder,
-    Inline,
-    InlineBuilder,
-    clean,
-    known_ids,
-    read_record,
-)
-from scholarbase.documents.headings import split_number
 from scholarbase.documents.model import (
     BadDocument,
     BibliographyEntry,
@@ -32,6 +23,15 @@ from scholarbase.documents.model import (
     Metadata,
     ParagraphKind,
 )
+from scholarbase_fulltext.building import (
+    DocumentBuilder,
+    Inline,
+    InlineBuilder,
+    clean,
+    known_ids,
+    read_record,
+)
+from scholarbase_fulltext.headings import split_number
 
 FIGURES: Final = "Figures and tables"
 _ID_PREFIXES: Final = {

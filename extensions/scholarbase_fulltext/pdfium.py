@@ -11,7 +11,7 @@ from scholarbase.errors import Busy
 from scholarbase.extras import is_installed, missing
 from scholarbase.workers import Message, Worker, WorkerEnded
 
-_MODULE: Final = "scholarbase.documents.pdf_worker"
+_MODULE: Final = "scholarbase_fulltext.pdf_worker"
 
 
 class PdfWorker:

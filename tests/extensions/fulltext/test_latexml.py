@@ -14,12 +14,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scholarbase.documents import latexml_tree
-from scholarbase.documents.building import InlineBuilder
-from scholarbase.documents.latexml import read_latexml
 from scholarbase.documents.model import BadDocument, Document, FullText
-from tests.documents.holding import check, marks
-from tests.documents.latexml.expected import Expected, compact, read_tex
+from scholarbase_fulltext import latexml_tree
+from scholarbase_fulltext.building import InlineBuilder
+from scholarbase_fulltext.latexml import read_latexml
+from tests.extensions.fulltext.holding import check, marks
+from tests.extensions.fulltext.latexml.expected import Expected, compact, read_tex
 
 PAGES = Path(__file__).parent / "latexml" / "pages.tar.xz"
 ARABIC = ("{article}", "{elsarticle}", "{report}", "{acmart}")

@@ -12,14 +12,14 @@ import orjson
 import pytest
 
 from scholarbase.documents.model import BadDocument, FullText
-from scholarbase.documents.sources import DocumentEntry, detect_documents, read_documents, sidecars
+from scholarbase.documents.readers import DocumentEntry, detect_documents, read_documents, sidecars
 from scholarbase.errors import SourceError
 from scholarbase.ingest.sources.files import open_lines
-from tests.documents.holding import check
 from tests.documents.pdfs import two_pages
-from tests.documents.test_jats import ARTICLE
-from tests.documents.test_s2orc import first_form
-from tests.documents.test_unarxive import RECORD
+from tests.extensions.fulltext.holding import check
+from tests.extensions.fulltext.test_jats import ARTICLE
+from tests.extensions.fulltext.test_s2orc import first_form
+from tests.extensions.fulltext.test_unarxive import RECORD
 
 
 def entries(path: Path, after: int = 0) -> Iterator[DocumentEntry]:
@@ -196,7 +196,7 @@ def test_markdown_says_itself_which_paper_it_is(tmp_path: Path) -> None:
 
 
 def test_files_that_are_too_long_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("scholarbase.documents.sources", fromlist=["x"])._LIMITS, "text", 10)
+    monkeypatch.setitem(__import__("scholarbase_fulltext.sources", fromlist=["x"])._LIMITS, "text", 10)
     path = tmp_path / "a.txt.gz"
     path.write_bytes(gzip.compress(b"x" * 11))
     (entry,) = entries(path)

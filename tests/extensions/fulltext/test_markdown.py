@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scholarbase.documents import building
-from scholarbase.documents.markdown import read_markdown
 from scholarbase.documents.model import BadDocument, FullText, Metadata
-from tests.documents.holding import check
+from scholarbase_fulltext import building
+from scholarbase_fulltext.markdown import read_markdown
+from tests.extensions.fulltext.holding import check
 
 TEXT = """---
 title: "A study: of marks"

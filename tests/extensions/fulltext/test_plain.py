@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scholarbase.documents.markdown import read_plain
-from tests.documents.holding import check
+from scholarbase_fulltext.markdown import read_plain
+from tests.extensions.fulltext.holding import check
 
 TEXT = """A title
 

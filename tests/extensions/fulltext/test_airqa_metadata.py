@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from scholarbase.documents.described import described as read_described
 from scholarbase.documents.model import BadDocument
 from scholarbase.ingest.job import ingest
 from scholarbase.models.requests import SearchRequest
 from scholarbase.search.library import Library
 from scholarbase.tools import Tools
+from scholarbase_fulltext.described import described as read_described
 from tests.documents.pdfs import new_pdf
 
 ACL_2023 = "0064b013-cd7e-544b-bdb6-99e7ed7ab2bc"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scholarbase.documents.captions import Line, box_of, find_label, starts_caption, without_breaks
+from scholarbase_fulltext.captions import Line, box_of, find_label, starts_caption, without_breaks
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,18 @@ from xml.etree.ElementTree import Element
 
 from scholarbase.bibliographies.ids import find_ids
 from scholarbase.bibliographies.years import years_in
-from scholarbase.documents.building import DocumentBuilder, Inline, InlineBuilder, known_ids
-from scholarbase.documents.described import arxiv_version
-from scholarbase.documents.latexml_tree import (
+from scholarbase.documents.model import (
+    BadDocument,
+    BibliographyEntry,
+    Document,
+    FigureKind,
+    FullText,
+    Metadata,
+    ParagraphKind,
+    arxiv_version,
+)
+from scholarbase_fulltext.building import DocumentBuilder, Inline, InlineBuilder, known_ids
+from scholarbase_fulltext.latexml_tree import (
     BLOCKS,
     HEADINGS,
     SEPARATED,
@@ -31,16 +40,7 @@ from scholarbase.documents.latexml_tree import (
     tag_of,
     title_of,
 )
-from scholarbase.documents.model import (
-    BadDocument,
-    BibliographyEntry,
-    Document,
-    FigureKind,
-    FullText,
-    Metadata,
-    ParagraphKind,
-)
-from scholarbase.documents.tables import html_of
+from scholarbase_fulltext.tables import html_of
 
 MARK: Final = b"ltx_"
 """What the classes of LaTeXML begin with."""

@@ -10,9 +10,9 @@ import struct
 import zlib
 from typing import Any
 
-from scholarbase.documents.captions import find_label, turned
 from scholarbase.memory import limit_process
 from scholarbase.workers import Message, Send, requests, work
+from scholarbase_fulltext.captions import find_label, turned
 
 MEMORY = 3 << 30
 """Bytes of address space."""
@@ -65,7 +65,7 @@ def read_text(fields: dict[str, Any], data: bytes) -> Message:
 
 
 def _lines(page: Any, left: int) -> list[tuple[Any, ...]]:
-    """The lines of a page, as the fields of :class:`~scholarbase.documents.captions.Line`."""
+    """The lines of a page, as the fields of :class:`~scholarbase_fulltext.captions.Line`."""
     textpage = page.get_textpage()
     try:
         count = textpage.count_chars()

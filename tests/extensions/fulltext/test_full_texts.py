@@ -16,7 +16,7 @@ from scholarbase.search.verification import verify
 from scholarbase.tools import Tools
 from tests.conftest import SAMPLE, SHARED
 from tests.documents.pdfs import RED_SQUARE, two_pages
-from tests.documents.test_jats import ARTICLE
+from tests.extensions.fulltext.test_jats import ARTICLE
 
 pytest.importorskip("pypdfium2")
 

@@ -11,7 +11,7 @@ from scholarbase.ingest.job import ingest
 from scholarbase.search.library import Library
 from scholarbase.tools import Tools
 from tests.documents.pdfs import many_pages
-from tests.documents.test_figures import FOLDER
+from tests.extensions.fulltext.test_figures import FOLDER
 from tests.fulltexts import record
 
 pytest.importorskip("pypdfium2")

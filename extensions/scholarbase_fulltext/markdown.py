@@ -13,11 +13,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from scholarbase.documents.building import DocumentBuilder, Inline, clean
-from scholarbase.documents.captions import find_label
-from scholarbase.documents.described import described, read_front_matter
-from scholarbase.documents.headings import HeadingFinder, split_number
 from scholarbase.documents.model import BadDocument, Figure, FullText, ParagraphKind
+from scholarbase_fulltext.building import DocumentBuilder, Inline, clean
+from scholarbase_fulltext.captions import find_label
+from scholarbase_fulltext.described import described, read_front_matter
+from scholarbase_fulltext.headings import HeadingFinder, split_number
 
 MAX_BYTES: Final = 80_000_000
 _EMPTY_LINES: Final = re.compile(r"\n(?:[^\S\n]*\n)+")

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scholarbase.documents import jats
-from scholarbase.documents.jats import read_articles
 from scholarbase.documents.model import BadDocument, FullText, Metadata
-from tests.documents.holding import check, marks
+from scholarbase_fulltext import jats
+from scholarbase_fulltext.jats import read_articles
+from tests.extensions.fulltext.holding import check, marks
 
 ARTICLE = """<?xml version="1.0" encoding="UTF-8"?>
 <!DOCTYPE article PUBLIC "-//NLM//DTD JATS (Z39.96) v1.3//EN" "JATS-archivearticle1-3.dtd">

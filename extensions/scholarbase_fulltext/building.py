@@ -8,7 +8,6 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-from scholarbase.documents.captions import find_label
 from scholarbase.documents.model import (
     BLOCK,
     BadDocument,
@@ -25,6 +24,7 @@ from scholarbase.documents.model import (
 from scholarbase.errors import InvalidRequest
 from scholarbase.files import MAX_LINE
 from scholarbase.identifiers import parse
+from scholarbase_fulltext.captions import find_label
 
 MAX_CHARACTERS: Final = 20_000_000
 """Characters of a document: a thesis has 1 million."""
