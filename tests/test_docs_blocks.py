@@ -69,7 +69,6 @@ NOT_RUN: Final = (
     ),
     (r"scholarbase session report langchain-", "needs the session of an agent with a model"),
     (r"scholarbase demo", "serves until Ctrl-C; tests/test_demo.py runs it"),
-    (r"scholarbase doctor ", "reports the machine, which may lack something; its tests compare the report"),
 )
 """The start of commands that do not run here, or of a page and its command, as regular expressions, and why."""
 
