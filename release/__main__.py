@@ -30,9 +30,9 @@ from release.smoke import smoke
 from scholarbase.encoders import open_encoder
 from scholarbase.ingest.job import ingest
 from scholarbase.models.encoders import PACKAGED
-from scholarbase.updates.catalogue import PACKAGED as PACKAGED_CATALOGUE
-from scholarbase.updates.catalogue import Catalogue, Entry
-from scholarbase.updates.packing import pack
+from scholarbase_download.catalogue import PACKAGED as PACKAGED_CATALOGUE
+from scholarbase_download.catalogue import Catalogue, Entry
+from scholarbase_download.packing import pack
 
 CONTEXT: Final = (
     "docker/Dockerfile",

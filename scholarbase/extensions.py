@@ -42,6 +42,7 @@ Kind = Literal[
     "rerankers",
     "vector_indexes",
     "session_stores",
+    "library_fetchers",
     "tool_sets",
     "baselines",
 ]
@@ -128,6 +129,11 @@ class Extension:
     def session_stores(self) -> Mapping[str, Callable[..., Any]]:
         """Stores of sessions by the scheme of ``SCHOLARBASE_SESSIONS``: a function from the whole URL to a
         :class:`scholarbase.sessions.storage.Storage`. The quotas of the settings are checked by its caller."""
+        return {}
+
+    def library_fetchers(self) -> Mapping[str, Callable[..., Any]]:
+        """What fetches a library that ``--library`` names by a URL, by the URL's scheme: a function from the URL, the
+        folder of the cache and a :class:`scholarbase.progress.Reporter` to the library's folder."""
         return {}
 
     def tool_sets(self) -> Mapping[str, Sequence[Any]]:

@@ -102,7 +102,7 @@ def test_the_wheel_holds_the_package_and_nothing_else(artefacts: tuple[list[str]
     data = {
         "scholarbase_research/construction/categories.toml",
         "scholarbase/ingest/background.txt",
-        "scholarbase/updates/catalogue.json",
+        "scholarbase_download/catalogue.json",
         "scholarbase/py.typed",
         "scholarbase/evaluation/report/published.toml",
         *typed,

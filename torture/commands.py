@@ -25,7 +25,7 @@ from scholarbase.cli import main as run_cli
 from scholarbase.indexes.vectors import edge
 from scholarbase.ingest import encoding, reading, text, vectors
 from scholarbase.updates import job as update_job
-from scholarbase.updates import packing, unpacking
+from scholarbase_download import packing, unpacking
 from torture.libraries import environment
 
 SECONDS: Final = 300.0

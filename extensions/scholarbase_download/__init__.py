@@ -1,14 +1,24 @@
-"""Downloads of snapshots and packed libraries, which continue after an interruption."""
+"""Downloads of snapshots, which continue after an interruption, and packed libraries."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from scholarbase.extensions import Extension
 
 
 class Download(Extension):
-    """Downloads of snapshots and packed libraries, which continue after an interruption."""
+    """Downloads of snapshots, which continue after an interruption, and packed libraries."""
 
     def commands(self) -> Mapping[str, str]:
-        return {"download": "scholarbase_download.commands:download_group"}
+        moved = ("pack", "unpack", "libraries", "get")
+        return {
+            "download": "scholarbase_download.commands:download_group",
+            **{name: f"scholarbase_download.library_commands:{name}" for name in moved},
+        }
+
+    def library_fetchers(self) -> Mapping[str, Callable[..., Any]]:
+        from scholarbase_download.fetching import SCHEMES, fetch_library
+
+        return dict.fromkeys(SCHEMES, fetch_library)

@@ -20,8 +20,8 @@ from scholarbase.errors import DownloadError, InvalidRequest
 from scholarbase.files import atomic_write, free_space, gzip_writer, storage_errors
 from scholarbase.ingest.sources.oai import EMPTY, Malformed, Page, Record
 from scholarbase.progress import Reporter, SilentReporter, Tracker
-from scholarbase.updates.requests import Fetcher, Patience
 from scholarbase_download.batches import check_space, gigabytes, locked, read_state, write_state
+from scholarbase_download.requests import Fetcher, Patience
 
 BASE_URL: Final = "https://oaipmh.arxiv.org/oai"
 FORMATS: Final = ("arXivRaw", "arXiv")

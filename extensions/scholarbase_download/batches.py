@@ -14,8 +14,8 @@ import orjson
 from scholarbase.errors import DownloadError, StorageError
 from scholarbase.files import DECOMPRESSION_ERRORS, atomic_write, free_space, locked_folder, storage_errors
 from scholarbase.progress import Reporter
-from scholarbase.updates.requests import Fetcher, LinkExpired
-from scholarbase.updates.saving import PART, Check, Damaged, bytes_in, fetch
+from scholarbase_download.requests import Fetcher, LinkExpired
+from scholarbase_download.saving import PART, Check, Damaged, bytes_in, fetch
 
 _PIECE: Final = 1 << 20
 _PARQUET: Final = b"PAR1"

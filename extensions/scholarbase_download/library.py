@@ -10,9 +10,9 @@ from urllib.parse import unquote, urlsplit
 from scholarbase.errors import DownloadError, InvalidRequest
 from scholarbase.ingest.sources import sha256_of
 from scholarbase.progress import Reporter, SilentReporter
-from scholarbase.updates.requests import SHA256, Fetcher, LinkExpired, Patience, address, hash_beside
-from scholarbase.updates.saving import check_sha256
 from scholarbase_download.batches import Links, Planned, announce, download, locked
+from scholarbase_download.requests import SHA256, Fetcher, LinkExpired, Patience, address, hash_beside
+from scholarbase_download.saving import check_sha256
 
 SUFFIX: Final = ".tar.zst"
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+-]{0,199}")

@@ -20,12 +20,6 @@ import orjson
 
 from scholarbase.errors import DownloadError, InvalidRequest, SourceChanged
 from scholarbase.progress import Reporter, SilentReporter
-from scholarbase.updates.requests import (
-    Fetcher,
-    LinkExpired,
-    Patience,
-    address,
-)
 from scholarbase_download.batches import (
     Links,
     Planned,
@@ -36,6 +30,12 @@ from scholarbase_download.batches import (
     locked,
     read_state,
     write_state,
+)
+from scholarbase_download.requests import (
+    Fetcher,
+    LinkExpired,
+    Patience,
+    address,
 )
 
 BASE_URL: Final = "https://openalex.s3.amazonaws.com"

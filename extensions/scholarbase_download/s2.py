@@ -20,7 +20,6 @@ from scholarbase.errors import DownloadError, InvalidRequest, SourceChanged
 from scholarbase.http import VISIBLE_ASCII, is_loopback
 from scholarbase.progress import Reporter, SilentReporter
 from scholarbase.updates.changes import DELETES, DIFF, UPDATES
-from scholarbase.updates.requests import Fetcher, LinkExpired, Patience, Secret
 from scholarbase_download.batches import (
     Links,
     Planned,
@@ -31,6 +30,7 @@ from scholarbase_download.batches import (
     read_state,
     write_state,
 )
+from scholarbase_download.requests import Fetcher, LinkExpired, Patience, Secret
 
 BASE_URL: Final = "https://api.semanticscholar.org/datasets/v1"
 DATASETS: Final = ("papers", "abstracts", "citations")

@@ -1,5 +1,5 @@
 """Commands on whole libraries: what they contain, whether they are intact, and how two of them differ; and libraries
-that are moved, or of an older format."""
+of an older format."""
 
 from __future__ import annotations
 
@@ -15,8 +15,6 @@ from scholarbase.cli.options import (
     library_option,
     print_json,
     require_library,
-    require_target,
-    target_option,
 )
 from scholarbase.errors import InvalidRequest
 from scholarbase.settings import Settings
@@ -54,93 +52,6 @@ def verify(settings: Settings, library: Path | None) -> None:
     for line in run(path):
         click.echo(line)
     click.echo(f"The library at {path} matches its manifest.")
-
-
-@click.command(short_help="Write a library as one file.")
-@click.argument("library", type=click.Path(path_type=Path))
-@click.argument("file", metavar="FILE.tar.zst", type=click.Path(path_type=Path))
-@click.option("--force", is_flag=True, help="Replace a file that exists.")
-@click.option(
-    "--without-vectors",
-    is_flag=True,
-    help="Leave out the vectors of papers, for servers whose vectors are on a Qdrant server.",
-)
-@click.pass_obj
-def pack(settings: Settings, library: Path, file: Path, force: bool, without_vectors: bool) -> None:
-    """Write LIBRARY as FILE.tar.zst, and its hash as FILE.tar.zst.sha256.
-
-    Every block is compared with its hash. The file gets its name when it is complete.
-    """
-    from scholarbase.progress import reporter
-    from scholarbase.updates.packing import pack as run
-
-    show = reporter(settings.progress_seconds)
-    done = run(library, file, force=force, vectors=not without_vectors, reporter=show)
-    click.echo(
-        f"{file}: snapshot {done.snapshot}, {done.files:,} files, {done.bytes / 1e6:,.1f} MB packed into "
-        f"{done.packed_bytes / 1e6:,.1f} MB, SHA-256 {done.sha256}."
-    )
-
-
-@click.command(short_help="Write a packed library to a folder.")
-@click.argument("source", metavar="FILE|URL")
-@target_option
-@click.option("--sha256", help="The SHA-256 of the packed file. [default: that in FILE.sha256, if it exists]")
-@click.pass_obj
-def unpack(settings: Settings, source: str, library: Path | None, sha256: str | None) -> None:
-    """Write the library in FILE or at URL, which "scholarbase pack" wrote, to the folder --library.
-
-    Every block is compared with its hash, and the library appears when it is complete. Run the same command again after
-    an interruption.
-    """
-    from scholarbase.progress import reporter
-    from scholarbase.updates.unpacking import unpack as run
-
-    path = require_target(library, settings)
-    manifest = run(source, path, sha256=sha256, reporter=reporter(settings.progress_seconds))
-    click.echo(f"{path}: snapshot {manifest.snapshot}, {manifest.counts['papers']:,} papers.")
-
-
-@click.command("libraries", short_help="List the libraries that can be downloaded.")
-@json_option
-@click.pass_obj
-def libraries(settings: Settings, as_json: bool) -> None:
-    """List the libraries of the catalogue, SCHOLARBASE_CATALOGUE. Those with * are downloaded."""
-    import msgspec
-
-    from scholarbase.responses.text import plain
-    from scholarbase.updates.catalogue import read_catalogue
-
-    entries = read_catalogue(settings)
-    if as_json:
-        print_json([msgspec.structs.asdict(entry) for entry in entries])
-        return
-    if not entries:
-        click.echo("The catalogue has no libraries.", err=True)
-    for entry in entries:
-        mark = "*" if (settings.libraries_folder / entry.name).is_dir() else " "
-        click.echo(
-            f"{mark} {entry.name}  {plain(entry.description)} {entry.papers:,} papers; {entry.packed_bytes / 1e6:,.1f} "
-            f"MB to download, {entry.bytes / 1e6:,.1f} MB on disk; {plain(entry.licence)}; snapshot {entry.snapshot}"
-        )
-
-
-@click.command("get", short_help="Download a library of the catalogue.")
-@click.argument("name")
-@click.pass_obj
-def get(settings: Settings, name: str) -> None:
-    """Download the library NAME of the catalogue, compare it with its hash and unpack it.
-
-    Other commands find it as --library NAME. Run the same command again after an interruption.
-    """
-    from scholarbase.progress import reporter
-    from scholarbase.updates.catalogue import get as run
-
-    manifest = run(name, settings, reporter=reporter(settings.progress_seconds))
-    click.echo(
-        f"{settings.libraries_folder / name}: snapshot {manifest.snapshot}, {manifest.counts['papers']:,} papers. "
-        f"Serve it with: scholarbase serve --library {name}"
-    )
 
 
 @click.command(short_help="List the libraries in a folder.")

@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from scholarbase.errors import InvalidRequest
+from scholarbase.extensions import added_names
 from scholarbase.models.limits import EXPORT_FORMATS
 from scholarbase.settings import PREFIX, Settings, is_url
 
@@ -201,9 +202,17 @@ def local_library(library: Path | str | None, settings: Settings) -> Path | None
     if not isinstance(named, str):
         return downloaded_library(named, settings) if named is not None and not named.exists() else named
     from scholarbase.progress import reporter
-    from scholarbase.updates.fetching import fetch_library
 
-    return fetch_library(named, settings.libraries_folder, reporter=reporter(settings.progress_seconds))
+    fetchers = added_names("library_fetchers")
+    scheme = named.partition(":")[0]
+    if scheme.lower() not in fetchers:
+        raise InvalidRequest(
+            f"{named!r} is not the URL of a library: no installed extension fetches libraries at {scheme}://."
+        )
+    folder: Path = fetchers[scheme.lower()](
+        named, settings.libraries_folder, reporter(settings.progress_seconds)
+    )
+    return folder
 
 
 def downloaded_library(named: Path, settings: Settings) -> Path:

@@ -24,10 +24,14 @@ COMMANDS: Final = (
     "eval sweep {} --library {library}",
     "export {} --library {library}",
     f"load --library {{}} --qdrant-url {NOWHERE}",
+    "pack {} {new}",
+    "pack {library} {}",
     "session export x --sessions {} --library {library}",
     "session export x --library {library} -o {}",
     "sql SELECT --library {}",
     "sql SELECT --url {}",
+    "unpack {} --library {new}",
+    "unpack file --library {}",
     "unload --snapshot 1 --qdrant-url {}",
 )
 

@@ -19,7 +19,7 @@ from release.__main__ import write_catalogue
 from release.kit import manifest, recipe, write_bundle
 from scholarbase import __version__
 from scholarbase.settings import Settings
-from scholarbase.updates.catalogue import Catalogue
+from scholarbase_download.catalogue import Catalogue
 from tests.conftest import ROOT, run_cli
 
 yaml = pytest.importorskip("yaml")

@@ -16,7 +16,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
-from scholarbase.updates.requests import Patience
+from scholarbase_download.requests import Patience
 
 QUICK = Patience(retries=4, backoff=0.001, timeout=60.0)
 """Tests wait for nothing but a server's ``Retry-After``."""

@@ -17,11 +17,11 @@ import pytest
 from scholarbase.errors import DownloadError, InvalidRequest, SourceChanged, StorageError
 from scholarbase.progress import SilentReporter
 from scholarbase.settings import load_settings
-from scholarbase.updates.catalogue import get
-from scholarbase.updates.packing import pack
-from scholarbase.updates.requests import Fetcher
-from scholarbase.updates.saving import fetch
+from scholarbase_download.catalogue import get
 from scholarbase_download.library import download_library
+from scholarbase_download.packing import pack
+from scholarbase_download.requests import Fetcher
+from scholarbase_download.saving import fetch
 from tests.extensions.download.servers import QUICK, Reply, Request, Web, contents, run_killed
 
 BODY = random.Random(1).randbytes(60_000)

@@ -10,7 +10,7 @@ import pytest
 from scholarbase.errors import DownloadError, SourceError
 from scholarbase.ingest.sources import check_complete, discover
 from scholarbase.updates.changes import find_steps
-from scholarbase.updates.requests import Patience
+from scholarbase_download.requests import Patience
 from tests.extensions.download.servers import Web
 from tests.extensions.download.test_arxiv import Repository
 from tests.extensions.download.test_openalex import Bucket

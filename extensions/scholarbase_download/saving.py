@@ -15,7 +15,7 @@ from typing import Final
 from scholarbase.errors import DownloadError
 from scholarbase.files import atomic_write, storage_errors, sync_folder
 from scholarbase.ingest.sources import sha256_of
-from scholarbase.updates.requests import Fetcher, Replaced, address
+from scholarbase_download.requests import Fetcher, Replaced, address
 
 PART: Final = ".part"
 _REPORTED: Final = 1 << 20

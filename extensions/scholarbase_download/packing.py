@@ -18,7 +18,7 @@ from scholarbase.ingest.folder import VECTORS
 from scholarbase.manifest import read_manifest
 from scholarbase.memory import cores
 from scholarbase.progress import Reporter, SilentReporter
-from scholarbase.updates.archive import PieceReader, check_listed, counted
+from scholarbase_download.archive import PieceReader, check_listed, counted
 
 LEVEL: Final = 3
 """zstd's default level."""

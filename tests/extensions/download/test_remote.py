@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 
 from scholarbase.errors import InvalidRequest, LibraryCorrupt, SourceChanged, SourceError
-from scholarbase.updates import opening
-from scholarbase.updates.packing import pack
-from scholarbase.updates.requests import Fetcher, Patience
-from scholarbase.updates.unpacking import unpack
+from scholarbase_download import opening
+from scholarbase_download.packing import pack
+from scholarbase_download.requests import Fetcher, Patience
+from scholarbase_download.unpacking import unpack
 from tests.conftest import run_cli
-from tests.updates.archives import files
+from tests.extensions.download.archives import files
 
 
 @pytest.fixture(autouse=True)

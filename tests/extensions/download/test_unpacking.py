@@ -27,11 +27,11 @@ from scholarbase.errors import (
 )
 from scholarbase.ingest.folder import BuildFolder
 from scholarbase.ingest.job import ingest
-from scholarbase.updates.packing import pack
-from scholarbase.updates.unpacking import unpack
+from scholarbase_download.packing import pack
+from scholarbase_download.unpacking import unpack
 from tests.conftest import SAMPLE
+from tests.extensions.download.archives import Member, archive_of, fact, files, listing, members, plain
 from tests.libraries import copied
-from tests.updates.archives import Member, archive_of, fact, files, listing, members, plain
 
 
 @pytest.fixture(scope="module")
@@ -309,9 +309,9 @@ def test_memory_does_not_grow_with_the_library(sample_library: Path, tmp_path: P
     script = """
 import resource, sys
 from pathlib import Path
-from scholarbase.updates import packing
-from scholarbase.updates.packing import pack
-from scholarbase.updates.unpacking import unpack
+from scholarbase_download import packing
+from scholarbase_download.packing import pack
+from scholarbase_download.unpacking import unpack
 packing.MOST_THREADS = 2  # each has buffers of its own
 pack(sys.argv[1], sys.argv[2])
 packing = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -13,9 +13,9 @@ from scholarbase.errors import LibraryCorrupt, LibraryNotFound
 from scholarbase.indexes.contents import read_contents
 from scholarbase.manifest import read_manifest
 from scholarbase.search.library import Library
-from scholarbase.updates.packing import pack
-from scholarbase.updates.unpacking import unpack
-from tests.updates.archives import files
+from scholarbase_download.packing import pack
+from scholarbase_download.unpacking import unpack
+from tests.extensions.download.archives import files
 
 pytestmark = pytest.mark.slow
 
@@ -24,7 +24,7 @@ DYING = """
 import itertools, os, signal, sys
 from scholarbase.cli import main
 from scholarbase.indexes import contents
-from scholarbase.updates import packing, unpacking
+from scholarbase_download import packing, unpacking
 last, *arguments = sys.argv[1:]
 count = itertools.count(1)
 def counted(data):
@@ -113,7 +113,7 @@ def test_pack_is_killed_at_its_end(sample_library: Path, tmp_path: Path, step: s
 import os, signal, sys
 from pathlib import Path
 from scholarbase.cli import main
-from scholarbase.updates import packing
+from scholarbase_download import packing
 def die(*arguments, **options):
     os.kill(os.getpid(), signal.SIGKILL)
 {place}

@@ -31,13 +31,13 @@ from scholarbase.manifest import read_manifest
 from scholarbase.search.library import Library
 from scholarbase.search.verification import verify
 from scholarbase.settings import load_settings
-from scholarbase.updates.fetching import fetch_library
-from scholarbase.updates.packing import pack
+from scholarbase_download.fetching import fetch_library
+from scholarbase_download.packing import pack
 from tests.conftest import run_cli
+from tests.extensions.download.archives import files
 from tests.libraries import relist
 from tests.qdrant.cluster import qdrant_cluster
 from tests.qdrant.loading import fill
-from tests.updates.archives import files
 
 NAME = "sample.tar.zst"
 

@@ -10,10 +10,10 @@ import pytest
 from scholarbase.errors import DownloadError, InvalidRequest, LibraryCorrupt, SourceError
 from scholarbase.progress import SilentReporter
 from scholarbase.settings import load_settings
-from scholarbase.updates.catalogue import get, read_catalogue
-from scholarbase.updates.packing import pack
+from scholarbase_download.catalogue import get, read_catalogue
+from scholarbase_download.packing import pack
 from tests.conftest import run_cli
-from tests.updates.archives import files
+from tests.extensions.download.archives import files
 from tests.updates.test_fetching import NAME, serving
 
 

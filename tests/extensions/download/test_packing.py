@@ -13,11 +13,11 @@ import pytest
 
 from scholarbase.errors import InvalidRequest, LibraryCorrupt, LibraryNotFound, StorageError
 from scholarbase.files import locked
-from scholarbase.updates import packing
-from scholarbase.updates.packing import pack
-from scholarbase.updates.unpacking import unpack
+from scholarbase_download import packing
+from scholarbase_download.packing import pack
+from scholarbase_download.unpacking import unpack
+from tests.extensions.download.archives import files, members
 from tests.libraries import copied
-from tests.updates.archives import files, members
 
 
 @pytest.mark.slow

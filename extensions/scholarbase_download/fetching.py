@@ -16,19 +16,20 @@ from scholarbase.extras import check_installed
 from scholarbase.files import locked, storage_errors
 from scholarbase.indexes import contents
 from scholarbase.progress import Reporter
-from scholarbase.updates.objects import STORES
-from scholarbase.updates.opening import published_hash
-from scholarbase.updates.requests import address
-from scholarbase.updates.unpacking import unpack
+from scholarbase_download.objects import STORES
+from scholarbase_download.opening import published_hash
+from scholarbase_download.requests import address
+from scholarbase_download.unpacking import unpack
 
 log = logging.getLogger("scholarbase.updates")
 
+SCHEMES: Final = ("http", "https", "s3", "gs", "az", "file")
 _HASH: Final = re.compile(r"sha256=([0-9a-fA-F]{64})")
 _DIGITS: Final = 32
 """Digits of the hash in the name of a folder."""
 
 
-def fetch_library(url: str, cache: Path, *, reporter: Reporter | None = None) -> Path:
+def fetch_library(url: str, cache: Path, reporter: Reporter | None = None) -> Path:
     """The folder of the library whose packed file is at ``url``, in the folder ``cache``, fetched if it is not there.
 
     The hash of the file is that in ``url`` (``#sha256=...``), or in the file ``URL.sha256``, which ``pack`` writes.

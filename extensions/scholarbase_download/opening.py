@@ -13,10 +13,10 @@ from urllib.parse import SplitResult, unquote, urlsplit
 
 from scholarbase.errors import InvalidRequest, LibraryCorrupt, SourceError
 from scholarbase.settings import is_url
-from scholarbase.updates.archive import PieceReader
-from scholarbase.updates.objects import STORES, small_object, stored_pieces
-from scholarbase.updates.packing import hash_file
-from scholarbase.updates.requests import (
+from scholarbase_download.archive import PieceReader
+from scholarbase_download.objects import STORES, small_object, stored_pieces
+from scholarbase_download.packing import hash_file
+from scholarbase_download.requests import (
     SHA256,
     Fetcher,
     LinkExpired,

@@ -23,10 +23,10 @@ from scholarbase.indexes import contents
 from scholarbase.manifest import Manifest, read_manifest
 from scholarbase.progress import Reporter
 from scholarbase.settings import Settings, is_url
-from scholarbase.updates.opening import WEB
-from scholarbase.updates.requests import Fetcher, LinkExpired
-from scholarbase.updates.saving import bytes_in, check_sha256, fetch, validator_file
-from scholarbase.updates.unpacking import unpack
+from scholarbase_download.opening import WEB
+from scholarbase_download.requests import Fetcher, LinkExpired
+from scholarbase_download.saving import bytes_in, check_sha256, fetch, validator_file
+from scholarbase_download.unpacking import unpack
 
 PACKAGED: Final = Path(__file__).with_name("catalogue.json")
 """The default. ``make release`` writes it into the wheel."""

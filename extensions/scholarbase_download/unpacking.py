@@ -20,8 +20,8 @@ from scholarbase.indexes.contents import BLOCK, ZEROS, ZEROS_HASH, Contents, Fil
 from scholarbase.ingest.folder import BuildFolder, build_errors
 from scholarbase.manifest import Manifest, snapshot_id
 from scholarbase.progress import Reporter, SilentReporter
-from scholarbase.updates.archive import FIRST, check_listed, counted
-from scholarbase.updates.opening import PackedFile, open_packed
+from scholarbase_download.archive import FIRST, check_listed, counted
+from scholarbase_download.opening import PackedFile, open_packed
 
 COMMAND: Final = "unpack"
 MAX_MANIFEST: Final = 16 << 20
