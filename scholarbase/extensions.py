@@ -43,6 +43,7 @@ Kind = Literal[
     "vector_indexes",
     "session_stores",
     "library_fetchers",
+    "sql_runners",
     "tool_sets",
     "baselines",
 ]
@@ -135,6 +136,12 @@ class Extension:
         """What fetches a library that ``--library`` names by a URL, by the URL's scheme: a function from the URL, the
         folder of the cache and a :class:`scholarbase.progress.Reporter` to the library's folder."""
         return {}
+
+    def sql_runners(self) -> Sequence[Callable[..., Any]]:
+        """What runs the SQL statements of a library: functions from its files, a
+        :class:`scholarbase.search.opening.Opened`, and its :class:`scholarbase.search.lookup.Lookup` to a
+        :class:`scholarbase.search.sql.SqlRunner`. The first is used."""
+        return ()
 
     def tool_sets(self) -> Mapping[str, Sequence[Any]]:
         """Sets of tools by their names: each a sequence of :class:`scholarbase.tools.definitions.Tool`."""

@@ -105,7 +105,7 @@ from scholarbase.search.passages import Passages
 from scholarbase.search.plan import Plan, Planner
 from scholarbase.search.ranking import Ranker
 from scholarbase.search.similarity import Similarity
-from scholarbase.search.sql import SqlRunner
+from scholarbase.search.sql import Statements
 from scholarbase.settings import Settings
 from scholarbase.timing import stages
 
@@ -159,7 +159,7 @@ class Library(Source):
         self.bibliography: Final = References(opened, lookup, self._planner, self._ranker)
         self.texts: Final = Texts(opened, lookup)
         self.passage_index: Final = Passages(opened, lookup, self.texts)
-        self._sql = SqlRunner(opened, lookup)
+        self._sql = Statements(opened, lookup)
         self.best_mode: Final = self._planner.best_mode
         """Hybrid if the library has dense vectors and an encoder for queries, else sparse."""
         self.modes: Final[tuple[Mode, ...]] = MODES if self.best_mode == "hybrid" else ("sparse",)
@@ -355,7 +355,7 @@ class Library(Source):
     run_page = _part(PageBody, lambda library: library.texts.page)
     run_passage_search = _part(PassageSearch, lambda library: library.passage_index.search)
     run_paper_passages = _part(PaperPassagesBody, lambda library: library.passage_index.in_paper)
-    run_sql = _part(SqlBody, lambda library: library._sql.run)
+    run_sql = _part(SqlBody, lambda library: library._sql.runner().run)
 
     def run_read(self, request: ReadBody) -> TextResponse | FindResponse | PassagesResponse:
         """Run a :class:`.ReadBody`. Raises as ``text``, ``find`` and ``passages``."""
@@ -370,7 +370,7 @@ class Library(Source):
 
     def sql_schema(self) -> dict[str, Any]:
         """The views, functions and limits of SQL statements, for a model to read."""
-        return self._sql.schema()
+        return self._sql.runner().schema()
 
     def _paper(self, request: PaperBody) -> Paper:
         return self.run_paper(request).paper

@@ -13,8 +13,8 @@ import pytest
 from scholarbase.client import AsyncClient, Client
 from scholarbase.errors import InvalidSql, SqlOff
 from scholarbase.search.library import Library
-from scholarbase.search.sql_views import NAMES
 from scholarbase.settings import load_settings
+from scholarbase_sql.views import NAMES
 from tests.conftest import run_cli, serving_in_thread
 from tests.sql_libraries import LATER, STRINGS, with_texts
 

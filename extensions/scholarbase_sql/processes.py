@@ -1,4 +1,4 @@
-"""The workers that run SQL statements (:mod:`.sql_worker`)."""
+"""The workers that run SQL statements (:mod:`.worker`)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from scholarbase.workers import Worker, WorkerEnded
 
 START_SECONDS: Final = 30.0
 """How long a worker may take to start."""
-_MODULE: Final = "scholarbase.search.sql_worker"
+_MODULE: Final = "scholarbase_sql.worker"
 
 check_time: Final = partial(
     check,

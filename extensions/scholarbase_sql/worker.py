@@ -28,8 +28,8 @@ from scholarbase.identifiers import parse
 from scholarbase.indexes import catalog
 from scholarbase.indexes.catalog import canonical_id, find, id_columns
 from scholarbase.memory import limit_process
-from scholarbase.search import sql_dialect, sql_views
 from scholarbase.workers import Send, requests, work
+from scholarbase_sql import dialect, views
 
 HEAP_BYTES: Final = 256 << 20
 """Memory of SQLite: its cache, sorting and values."""
@@ -109,14 +109,14 @@ class Statements:
         self._prefix = f"inner_{secret}"
         # No statement can name the databases. Their unqualified names come after those of the views.
         self._schemas = {name: f"{name}_{secret}" for name in ("catalogue", "texts", "keys")}
-        self._inner = {sql_views.inner_name(self._prefix, name) for name in sql_views.NAMES}
+        self._inner = {views.inner_name(self._prefix, name) for name in views.NAMES}
         self._reason: str | None = None
         """Why the authorizer or a function refused the statement."""
         self._lookup = open_immutable(catalogue)
         self._connection = connection = open_memory()
         for name, path in (("catalogue", catalogue), ("texts", texts), ("keys", keys)):
             attach_immutable(connection, path, self._schemas[name])
-        self._tables = {(self._schemas[schema], table) for schema, table in sql_views.TABLES}
+        self._tables = {(self._schemas[schema], table) for schema, table in views.TABLES}
         connection.text_factory = lambda data: data.decode("utf-8", "replace")
         for pragma in (
             "temp_store = MEMORY",
@@ -127,7 +127,7 @@ class Statements:
             connection.execute(f"PRAGMA {pragma}").fetchall()
         self._add_functions(texts)
         self._day: int | None = None
-        sql_views.create(connection, self._prefix, self._schemas, None)
+        views.create(connection, self._prefix, self._schemas, None)
         for name in (
             _LISTS
         ):  # a table-valued function is declared at its first use, which the authorizer would refuse
@@ -154,7 +154,7 @@ class Statements:
         """
         self._set_day(day)
         self._reason = None
-        statement = sql_dialect.prepared(query)
+        statement = dialect.prepared(query)
         cursor = None
         try:
             cursor = self._connection.execute(statement)
@@ -179,14 +179,14 @@ class Statements:
             return TOO_MUCH_MEMORY
         if str(error).startswith("Incorrect number of bindings"):
             return "Parameters are not available: write the value into the statement."
-        return sql_dialect.explained(str(error), query)
+        return dialect.explained(str(error), query)
 
     def _set_day(self, day: int | None) -> None:
         if day == self._day:
             return
         self._connection.set_authorizer(None)
         self._connection.execute("PRAGMA query_only = 0")
-        sql_views.create(self._connection, self._prefix, self._schemas, day)
+        views.create(self._connection, self._prefix, self._schemas, day)
         self._connection.execute("PRAGMA query_only = 1")
         self._connection.set_authorizer(self._authorize)
         self._day = day
@@ -203,12 +203,12 @@ class Statements:
                 sentence = _no_view(first)
         elif action == sqlite3.SQLITE_FUNCTION:
             name = second.lower()
-            if name == sql_views.NO_VIEW and view is not None:
+            if name == views.NO_VIEW and view is not None:
                 sentence = _no_view(view)
             elif name not in FUNCTIONS and not (name == _OF_VIEWS and view in self._inner):
-                sentence = sql_dialect.refused_function(second)
+                sentence = dialect.refused_function(second)
         elif action == sqlite3.SQLITE_UPDATE and first == "sqlite_master":  # how SQLite opens a virtual table
-            sentence = f"The statement reads what is not a view: the views are {', '.join(sql_views.NAMES)}."
+            sentence = f"The statement reads what is not a view: the views are {', '.join(views.NAMES)}."
         elif action not in (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_RECURSIVE):
             what = _REFUSED.get(action, "The statement changes or inspects the database")
             sentence = f"{what}: the library is read-only, so send one SELECT."
@@ -231,9 +231,7 @@ class Statements:
             return True
         if (view in self._inner or not column) and (schema, table) in self._tables:
             return True
-        return schema == "temp" and (
-            table in sql_views.NAMES or (table in self._inner and view in sql_views.NAMES)
-        )
+        return schema == "temp" and (table in views.NAMES or (table in self._inner and view in views.NAMES))
 
     # -- functions --------------------------------------------------------------------------------------
 
@@ -302,7 +300,7 @@ def _written(value: Any) -> str:
 
 
 def _no_view(name: str) -> str:
-    return f"There is no view {name!r}: the views are {', '.join(sql_views.NAMES)}."
+    return f"There is no view {name!r}: the views are {', '.join(views.NAMES)}."
 
 
 def _matches(text: Any, pattern: Any) -> int | None:

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from scholarbase.errors import InvalidSql
 from scholarbase.models.checks import shown
-from scholarbase.search.sql_views import COLUMNS, FUNCTIONS, NAMES
+from scholarbase_sql.views import COLUMNS, FUNCTIONS, NAMES
 
 _TOKENS: Final = re.compile(
     r"""

@@ -20,9 +20,9 @@ from scholarbase.errors import Busy, InvalidRequest, InvalidSql, LibraryError, N
 from scholarbase.markup import plain
 from scholarbase.models.sql import SqlResponse
 from scholarbase.search.library import Library
-from scholarbase.search.sql_dialect import prepared
-from scholarbase.search.sql_views import COLUMNS, EXAMPLES, NAMES
 from scholarbase.settings import load_settings
+from scholarbase_sql.dialect import prepared
+from scholarbase_sql.views import COLUMNS, EXAMPLES, NAMES
 from tests.conftest import ROOT, sample_edges, sample_rows
 from tests.sql_libraries import LATER, STRINGS, TEXT, with_texts
 
@@ -395,7 +395,7 @@ def test_no_statement_writes(path: Path, library: Library) -> None:
 
 def test_the_process_of_statements_is_limited(library: Library) -> None:
     library.sql("SELECT 1")
-    [worker, *_] = library._sql._workers._all
+    [worker, *_] = library._sql.runner()._workers._all
     limits = Path(f"/proc/{worker.pid}/limits")
     if not limits.is_file():
         pytest.skip("needs /proc")
@@ -406,7 +406,7 @@ def test_the_process_of_statements_is_limited(library: Library) -> None:
 
 def test_a_killed_process_is_replaced(library: Library) -> None:
     library.sql("SELECT 1")
-    for worker in library._sql._workers._all:
+    for worker in library._sql.runner()._workers._all:
         os.kill(worker.pid, 9)
         while worker.status is None:
             sleep(0.01)
@@ -438,7 +438,7 @@ def test_more_statements_than_may_wait_are_rejected(path: Path) -> None:
 def test_a_closed_library_leaves_no_process_and_no_file(path: Path, tmp_path: Path) -> None:
     library = Library.open(path, settings=load_settings(runtime_dir=str(tmp_path)))
     library.sql("SELECT 1")
-    workers = list(library._sql._workers._all)
+    workers = list(library._sql.runner()._workers._all)
     assert list(tmp_path.glob("scholarbase-sql-*"))
     library.close()
     assert all(worker.status is not None for worker in workers)
