@@ -34,7 +34,6 @@ from scholarbase.encoders import open_encoder
 from scholarbase.evaluation.answers import Judged, judge
 from scholarbase.evaluation.formats import read_queries
 from scholarbase.evaluation.measures import evaluate
-from scholarbase.evaluation.report import write_report
 from scholarbase.evaluation.searching import SearchSettings
 from scholarbase.files import atomic_write
 from scholarbase.identifiers import arxiv_id, arxiv_id_from_number
@@ -44,6 +43,7 @@ from scholarbase.models.queries import QuerySet
 from scholarbase.models.runs import Run
 from scholarbase.progress import reporter
 from scholarbase.search.library import Library
+from scholarbase_research.evaluation.report import write_report
 
 TARGET: Final = 0.8
 TITLE: Final = "AutoScholarQuery over 48,384 arXiv papers"

@@ -28,8 +28,6 @@ from scholarbase.encoders import open_encoder
 from scholarbase.evaluation.answers import judge
 from scholarbase.evaluation.formats import read_queries
 from scholarbase.evaluation.measures import Evaluation, evaluate
-from scholarbase.evaluation.report import write_report
-from scholarbase.evaluation.report.published import published
 from scholarbase.evaluation.searching import SearchSettings, default_name
 from scholarbase.ingest.job import ingest
 from scholarbase.ingest.plans import IngestRules
@@ -38,6 +36,8 @@ from scholarbase.models.limits import Engine, Mode
 from scholarbase.models.runs import Run
 from scholarbase.progress import reporter
 from scholarbase.search.library import Library
+from scholarbase_research.evaluation.report import write_report
+from scholarbase_research.evaluation.report.published import published
 
 
 class Row(NamedTuple):

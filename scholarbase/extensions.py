@@ -38,6 +38,7 @@ Kind = Literal[
     "document_readers",
     "query_formats",
     "report_sections",
+    "report_writers",
     "encoders",
     "rerankers",
     "vector_indexes",
@@ -101,9 +102,14 @@ class Extension:
         tried before the formats with generic columns."""
         return ()
 
+    def report_writers(self) -> Sequence[Callable[..., Any]]:
+        """What writes the report of ``eval run --report``: functions from runs, a folder and the names of
+        ``measures`` to the path of the report's page. The first is used."""
+        return ()
+
     def report_sections(self) -> Sequence[Callable[..., Any]]:
-        """Functions from the runs of a report, a :class:`scholarbase.evaluation.report.contents.Measured`, to more
-        sections, each a :class:`scholarbase.evaluation.report.page.Section`."""
+        """Functions from the runs of a report, a :class:`scholarbase.evaluation.measured.Measured`, to more sections,
+        each a :class:`scholarbase_research.evaluation.report.page.Section`."""
         return ()
 
     def encoders(self) -> Mapping[str, Callable[..., Any]]:

@@ -129,7 +129,7 @@ print(*sorted(set(sys.modules) & set({HEAVY!r})))
 def test_evaluation_starts_without_its_extra() -> None:
     script = f"""
 import sys
-from scholarbase.evaluation import measures, report, searching
+from scholarbase.evaluation import measured, measures, searching
 print(*sorted(set(sys.modules) & set({HEAVY!r})))
 """
     done = subprocess.run(

@@ -91,7 +91,9 @@ def test_the_wheel_holds_the_package_and_nothing_else(artefacts: tuple[list[str]
         if path.is_file()
     }
     info = {name for name in wheel if ".dist-info/" in name}
-    templates = {f"scholarbase/evaluation/report/templates/report.{end}" for end in ("css", "html.j2", "js")}
+    templates = {
+        f"scholarbase_research/evaluation/report/templates/report.{end}" for end in ("css", "html.j2", "js")
+    }
     folder = "scholarbase/encoders/packaged/arxiv-static-v1"
     encoder = {f"{folder}/{name}" for name in ("config.json", "model.safetensors", "tokenizer.json")}
     rubrics = {
@@ -104,7 +106,7 @@ def test_the_wheel_holds_the_package_and_nothing_else(artefacts: tuple[list[str]
         "scholarbase/ingest/background.txt",
         "scholarbase_download/catalogue.json",
         "scholarbase/py.typed",
-        "scholarbase/evaluation/report/published.toml",
+        "scholarbase_research/evaluation/report/published.toml",
         *typed,
         *measured,
     }

@@ -75,7 +75,6 @@ COMMANDS: Final = (
     "eval run {} --library {library}",
     "eval run file --library {}",
     "eval show {} --queries file",
-    "eval report {}",
     "mcp --library {}",
     "mcp --url {}",
     "serve --library {} --port 0",

@@ -21,6 +21,7 @@ class Research(Extension):
             "eval import": "scholarbase_research.cli.imports:import_",
             "eval oracle": "scholarbase_research.cli.evaluation:oracle",
             "eval qa": "scholarbase_research.cli.qa:qa",
+            "eval report": "scholarbase_research.cli.evaluation:report",
             "eval sweep": "scholarbase_research.cli.evaluation:sweep",
             "eval trajectory": "scholarbase_research.cli.imports:trajectory",
             "export": "scholarbase_research.cli.exports:export_files",
@@ -44,6 +45,11 @@ class Research(Extension):
         from scholarbase_research.evaluation.formats import FORMATS
 
         return FORMATS
+
+    def report_writers(self) -> Sequence[Any]:
+        from scholarbase_research.evaluation.report import write_report
+
+        return (write_report,)
 
     def report_sections(self) -> Sequence[Any]:
         from scholarbase_research.evaluation.agent_tables import sections

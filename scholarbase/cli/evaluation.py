@@ -21,6 +21,7 @@ from scholarbase.cli.options import (
     source_options,
 )
 from scholarbase.errors import InvalidRequest
+from scholarbase.extensions import added_list
 from scholarbase.models.document_requests import CHUNKINGS
 from scholarbase.models.limits import MODES, SYNTAXES, Mode
 from scholarbase.models.requests import SearchRequest
@@ -107,7 +108,7 @@ def common_measures(runs: Sequence[Run], measures: Sequence[str]) -> list[str]:
 def show_measures(runs: Sequence[Run], measures: Sequence[str], as_json: bool) -> None:
     """Print the measures of runs."""
     from scholarbase.evaluation.display import figures, show_runs
-    from scholarbase.evaluation.report.contents import Measured
+    from scholarbase.evaluation.measured import Measured
 
     measured = Measured.of(runs, measures)
     if as_json:
@@ -116,11 +117,15 @@ def show_measures(runs: Sequence[Run], measures: Sequence[str], as_json: bool) -
         show_runs(measured)
 
 
-def _report(runs: Sequence[Run], folder: Path, measures: Sequence[str], **options: Any) -> None:
-    from scholarbase.evaluation.report import write_report
-
-    page = write_report(runs, folder, measures=common_measures(runs, measures), **options)
-    click.echo(f"The report is at {page}.", err=True)
+def _report_writer() -> Callable[..., Path]:
+    """What writes reports. Raises InvalidRequest: no extension does."""
+    writers: list[Callable[..., Path]] = added_list("report_writers")
+    if not writers:
+        raise InvalidRequest(
+            "No report can be written: the extension research is not installed, or left out by SCHOLARBASE_EXTENSIONS. "
+            "It comes with the package scholarbase."
+        )
+    return writers[0]
 
 
 # -- run ------------------------------------------------------------------------------------------------
@@ -213,6 +218,7 @@ def run(
 
     for feature in ("evaluation", "report") if report else ("evaluation",):
         check_installed(feature, "The evaluation")
+    write_report = None if report is None else _report_writer()
     modes = _modes(mode)
     for measure in map(parse_measure, measures):
         if measure.cutoff is not None and measure.cutoff > limit:
@@ -274,8 +280,9 @@ def run(
         f"{', '.join(run.name for run in runs)}.",
         err=True,
     )
-    if report is not None:
-        _report(runs, report, measures)
+    if write_report is not None:
+        page = write_report(runs, report, measures=common_measures(runs, measures))
+        click.echo(f"The report is at {page}.", err=True)
 
 
 def _searches(
@@ -345,7 +352,7 @@ def show(
     """Measure existing RUNS."""
     from scholarbase.evaluation.breakdown import parse_pair
     from scholarbase.evaluation.display import figures, show_case, show_runs
-    from scholarbase.evaluation.report.contents import Measured
+    from scholarbase.evaluation.measured import Measured
     from scholarbase.evaluation.routes import case_of
     from scholarbase.evaluation.runs import check_comparable, read_run
 
@@ -365,20 +372,3 @@ def show(
     show_runs(measured, by)
     for case in cases:
         show_case(case)
-
-
-@evaluation.command(short_help="Write a report of RUNS.")
-@click.argument("runs", nargs=-1, required=True, type=A_PATH)
-@click.option("--out", type=A_PATH, default="report", show_default=True, help="The report's folder.")
-@click.option("--title", help="The report's title.")
-@click.option("--drill-down", default=10, show_default=True, help="Results to show per query and run.")
-@measure_option
-@across_option
-def report(runs: Sequence[Path], out: Path, measures: Sequence[str], **options: Any) -> None:
-    """Write a report of RUNS: one page, and its tables as Markdown and CSV.
-
-    The other runs are tested against the first one.
-    """
-    from scholarbase.evaluation.runs import read_run
-
-    _report(list(map(read_run, runs)), out, measures, **options)

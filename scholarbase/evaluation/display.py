@@ -9,10 +9,10 @@ from typing import Any
 from rich.markup import escape
 
 from scholarbase.evaluation.breakdown import parse_pair
+from scholarbase.evaluation.measured import Measured, crossed, grouped, results
 from scholarbase.evaluation.measures import OVERS, Evaluation
-from scholarbase.evaluation.report.contents import Measured, crossed, grouped, results
-from scholarbase.evaluation.report.tables import Table
 from scholarbase.evaluation.statistics import bootstrap_interval
+from scholarbase.evaluation.tables import Table
 from scholarbase.evaluation.terminal import (
     interval_json,
     open_console,

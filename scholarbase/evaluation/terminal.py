@@ -10,8 +10,8 @@ from rich.markup import escape
 from rich.table import Column
 from rich.table import Table as Grid
 
-from scholarbase.evaluation.report.tables import Cell, Table
 from scholarbase.evaluation.statistics import Interval
+from scholarbase.evaluation.tables import Cell, Table
 
 
 def open_console() -> Console:

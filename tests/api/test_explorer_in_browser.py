@@ -21,8 +21,8 @@ from scholarbase.models.papers import Paper
 from scholarbase.search.library import Library
 from tests import fulltexts
 from tests.api.test_exports import with_formulas
+from tests.browsers import browser  # noqa: F401
 from tests.conftest import run_cli, serving_in_thread
-from tests.evaluation.test_report_in_browser import browser  # noqa: F401
 from tests.fulltexts import MERGING
 
 pytest.importorskip("selenium.webdriver", reason="needs selenium")

@@ -14,8 +14,8 @@ from scholarbase.api.access.keys import create_key
 from scholarbase.ingest.job import ingest
 from scholarbase.search.library import Library
 from tests import fulltexts
+from tests.browsers import browser  # noqa: F401
 from tests.conftest import serving_in_thread, snapshot_of
-from tests.evaluation.test_report_in_browser import browser  # noqa: F401
 
 pytest.importorskip("selenium.webdriver", reason="needs selenium")
 from selenium.webdriver.common.keys import Keys

@@ -8,7 +8,7 @@ import pytest
 
 from scholarbase.errors import InvalidRequest
 from scholarbase.evaluation.breakdown import DIMENSIONS, dimensions, group_label, groups
-from scholarbase.evaluation.report.contents import Measured, grouped
+from scholarbase.evaluation.measured import Measured, grouped
 from scholarbase.models.runs import JudgedAnswer, JudgedQuery, PaperNote, RankedId, Run, RunManifest
 
 MANIFEST = RunManifest(

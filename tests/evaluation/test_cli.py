@@ -47,6 +47,7 @@ def mean_by_trec_eval(run: Path, measure: str) -> float:
     return sum(values[query][name] if query in values else 0.0 for query in qrels) / len(qrels)
 
 
+@pytest.mark.whole
 def test_one_command_searches_measures_and_reports(tmp_path: Path, sample_library: Path) -> None:
     done = evaluate(
         "run",
@@ -88,6 +89,7 @@ def test_show_prints_the_figures_of_trec_eval(work: Path) -> None:
     assert dict(years) == {year: str(dates.count(year)) for year in dates}
 
 
+@pytest.mark.whole
 @pytest.mark.slow
 def test_report_writes_every_format(work: Path) -> None:
     evaluate("report", "runs/bm25", "runs/fts5", "--out", "both", "--title", "Two engines", cwd=work)
@@ -141,6 +143,7 @@ def test_runs_of_two_query_sets_were_shown_as_if_of_the_first(
     assert "few-sparse: few: 3 queries" in done.stdout
 
 
+@pytest.mark.whole
 @pytest.mark.slow
 def test_runs_of_two_snapshots_are_compared_only_with_across_snapshots(work: Path, tmp_path: Path) -> None:
     ingest([SAMPLE / "arxiv"], tmp_path / "library")

@@ -14,10 +14,10 @@ from scholarbase.evaluation.answers import judge
 from scholarbase.evaluation.evidence import Span, first_places, span_of, value
 from scholarbase.evaluation.formats import read_queries
 from scholarbase.evaluation.measures import default_measures, evaluate
-from scholarbase.evaluation.report import write_report
 from scholarbase.evaluation.runs import read_run
 from scholarbase.evaluation.searching import PassageSettings, run_searches
 from scholarbase.evaluation.targets import judge_passages
+from scholarbase.extensions import added_list
 from scholarbase.ingest.job import ingest
 from scholarbase.models.runs import Run
 from scholarbase.models.source import Source
@@ -211,6 +211,7 @@ class TestRuns:
         run = search(full_texts, file, PassageSettings(mode="sparse", limit=10), tmp_path)
         with pytest.raises(InvalidRequest, match="nDCG is not a measure of passages"):
             evaluate(run, ["nDCG@10"])
+        [write_report] = added_list("report_writers")
         with pytest.raises(InvalidRequest, match="ranks passages, and a report is about rankings of papers"):
             write_report([run], tmp_path / "report")
 

@@ -21,6 +21,7 @@ COMMANDS: Final = (
     "eval oracle {} --library {library}",
     "eval qa {} file",
     "eval qa file {}",
+    "eval report {}",
     "eval sweep {} --library {library}",
     "export {} --library {library}",
     f"load --library {{}} --qdrant-url {NOWHERE}",

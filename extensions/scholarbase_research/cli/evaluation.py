@@ -119,3 +119,23 @@ def sweep(
     else:
         show_sweep(result)
     click.echo(f"The grid is at {out / 'grid.csv'}.", err=True)
+
+
+@click.command("report", short_help="Write a report of RUNS.")
+@click.argument("runs", nargs=-1, required=True, type=A_PATH)
+@click.option("--out", type=A_PATH, default="report", show_default=True, help="The report's folder.")
+@click.option("--title", help="The report's title.")
+@click.option("--drill-down", default=10, show_default=True, help="Results to show per query and run.")
+@measure_option
+@across_option
+def report(runs: Sequence[Path], out: Path, measures: Sequence[str], **options: Any) -> None:
+    """Write a report of RUNS: one page, and its tables as Markdown and CSV.
+
+    The other runs are tested against the first one.
+    """
+    from scholarbase.evaluation.runs import read_run
+    from scholarbase_research.evaluation.report import write_report
+
+    read = list(map(read_run, runs))
+    page = write_report(read, out, measures=common_measures(read, measures), **options)
+    click.echo(f"The report is at {page}.", err=True)

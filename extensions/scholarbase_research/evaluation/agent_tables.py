@@ -12,14 +12,14 @@ from statistics import fmean
 from typing import Final, NamedTuple
 
 from scholarbase.evaluation.breakdown import group_label, group_order
-from scholarbase.evaluation.report.contents import OVERALL, Measured, depths
-from scholarbase.evaluation.report.page import Section
-from scholarbase.evaluation.report.plots import Curve, recall_by_call
-from scholarbase.evaluation.report.tables import MISSING, Cell, Table
+from scholarbase.evaluation.measured import OVERALL, Measured, depths
 from scholarbase.evaluation.routes import calls_of, check_known, gains
+from scholarbase.evaluation.tables import MISSING, Cell, Table
 from scholarbase.models.runs import CallKind, Run
 from scholarbase.trajectories.figures import LOOKING
 from scholarbase_research.evaluation.efficiency import Efficiency, efficiency, mean_recall_by_call
+from scholarbase_research.evaluation.report.page import Section
+from scholarbase_research.evaluation.report.plots import Curve, recall_by_call
 
 FIGURES: Final = {
     "rounds": ("Rounds", 2),

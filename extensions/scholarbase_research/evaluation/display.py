@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from rich.console import Console
 from rich.markup import escape
 
-from scholarbase.evaluation.report.tables import Table, rounded
 from scholarbase.evaluation.statistics import Interval, PairedTest
+from scholarbase.evaluation.tables import Table, rounded
 from scholarbase.evaluation.terminal import new_table, open_console, print_table
 from scholarbase_research.evaluation.comparison import Change, Comparison
 from scholarbase_research.evaluation.grids import Point

@@ -7,8 +7,8 @@ from typing import Any
 import orjson
 from rich.markup import escape
 
-from scholarbase.evaluation.report.contents import cell
-from scholarbase.evaluation.report.tables import Cell, Table
+from scholarbase.evaluation.measured import cell
+from scholarbase.evaluation.tables import Cell, Table
 from scholarbase.evaluation.terminal import interval_json, open_console, print_table
 from scholarbase_research.evaluation.qa.scoring import Group, Scores
 

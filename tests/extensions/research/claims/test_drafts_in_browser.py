@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("selenium.webdriver", reason="needs selenium")
 
 from tests.api.browser_page import Page
-from tests.evaluation.test_report_in_browser import browser  # noqa: F401
+from tests.browsers import browser  # noqa: F401
 from tests.extensions.research.claims.test_drafts import (  # noqa: F401
     BIBLIOGRAPHY,
     DRAFTS,

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from scholarbase.errors import InvalidRequest, RunMismatch
 from scholarbase.evaluation import display
-from scholarbase.evaluation.report.contents import Measured
+from scholarbase.evaluation.measured import Measured
 from scholarbase.evaluation.runs import check_comparable
 from scholarbase.evaluation.statistics import paired_test
 from scholarbase.models.limits import MODES

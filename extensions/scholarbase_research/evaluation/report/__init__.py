@@ -19,14 +19,14 @@ from typing import Final
 
 from scholarbase.errors import InvalidRequest, RunExists, StorageError
 from scholarbase.evaluation.evidence import check_papers
+from scholarbase.evaluation.measured import Measured
 from scholarbase.evaluation.measures import DEFAULT_MEASURES
-from scholarbase.evaluation.report.contents import Measured
-from scholarbase.evaluation.report.page import Report, build, to_html, to_markdown
-from scholarbase.evaluation.report.tables import to_csv
 from scholarbase.evaluation.runs import check_comparable
 from scholarbase.files import atomic_write
 from scholarbase.models.checks import check_whole
 from scholarbase.models.runs import Run
+from scholarbase_research.evaluation.report.page import Report, build, to_html, to_markdown
+from scholarbase_research.evaluation.report.tables import to_csv
 
 __all__ = ["write_report"]
 

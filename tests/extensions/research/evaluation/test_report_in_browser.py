@@ -3,52 +3,21 @@
 from __future__ import annotations
 
 import base64
-import shutil
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from scholarbase.evaluation.report import write_report
 from scholarbase.models.runs import Call
-from tests.evaluation.test_report import FIRST, NASTY, QUERIES, SECOND, a_query, a_run
+from scholarbase_research.evaluation.report import write_report
+from tests.browsers import browser  # noqa: F401
+from tests.extensions.research.evaluation.test_report import FIRST, NASTY, QUERIES, SECOND, a_query, a_run
 
-webdriver = pytest.importorskip("selenium.webdriver", reason="needs selenium")
-from selenium.webdriver.common.by import By  # noqa: E402
-from selenium.webdriver.common.keys import Keys  # noqa: E402
-from selenium.webdriver.support.select import Select  # noqa: E402
+pytest.importorskip("selenium.webdriver", reason="needs selenium")
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.select import Select
 
 pytestmark = pytest.mark.slow
-
-NAMES = ("chromium", "chromium-browser", "google-chrome")
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    binary = next(filter(None, map(shutil.which, NAMES)), None)
-    driver = shutil.which("chromedriver")
-    if binary is None or driver is None:
-        pytest.skip("needs chromium and chromedriver")
-    options = webdriver.ChromeOptions()
-    options.binary_location = binary
-    for argument in (
-        "--headless=new",
-        "--no-sandbox",
-        "--disable-gpu",
-        "--disable-dev-shm-usage",
-        "--no-first-run",
-        "--disable-background-networking",
-        "--disable-component-update",
-        "--disable-sync",
-        "--window-size=1280,1000",
-        f"--user-data-dir={tmp_path_factory.mktemp('browser')}",
-    ):
-        options.add_argument(argument)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    # With the driver's path, selenium does not search for one on the network.
-    started = webdriver.Chrome(options=options, service=webdriver.ChromeService(executable_path=driver))
-    yield started
-    started.quit()
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +33,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture
-def page(browser: Any, address: str) -> Any:
+def page(browser: Any, address: str) -> Any:  # noqa: F811
     browser.get_log("browser")
     browser.get(address)
     return browser

@@ -8,9 +8,10 @@ import pytest
 
 from scholarbase.errors import InvalidRequest
 from scholarbase.evaluation.breakdown import parse_pair
-from scholarbase.evaluation.report.contents import Measured, by_group, crossed
-from scholarbase.evaluation.report.tables import to_csv
+from scholarbase.evaluation.measured import Measured, crossed
 from scholarbase.models.runs import JudgedAnswer, JudgedQuery, RankedId, Run, RunManifest
+from scholarbase_research.evaluation.report.contents import by_group
+from scholarbase_research.evaluation.report.tables import to_csv
 
 TABLE_3 = {
     "5-25": (457, 25),

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from scholarbase.evaluation.report import contents, plots, tables
-from scholarbase.evaluation.report.contents import Measured
-from scholarbase.evaluation.report.drilldown import drilldown, script_json
-from scholarbase.evaluation.report.plots import Plot
-from scholarbase.evaluation.report.tables import Table
+from scholarbase.evaluation.measured import Measured, query_count, results
+from scholarbase.evaluation.tables import Table
 from scholarbase.extensions import added_list
 from scholarbase.extras import require
+from scholarbase_research.evaluation.report import contents, plots, tables
+from scholarbase_research.evaluation.report.drilldown import drilldown, script_json
+from scholarbase_research.evaluation.report.plots import Plot
 
 TEMPLATES: Final = Path(__file__).parent / "templates"
 FOLDED: Final = 15
@@ -66,18 +66,16 @@ def _lead(measured: Measured) -> str:
     papers = sorted({run.manifest.papers for run in measured.runs})
     library = " and ".join(f"{number:,}" for number in papers)
     runs = "one run" if len(measured.runs) == 1 else f"{len(measured.runs)} runs"
-    return (
-        f"{contents.query_count(count)} of {manifest.queries['name']}, {runs}, a library of {library} papers."
-    )
+    return f"{query_count(count)} of {manifest.queries['name']}, {runs}, a library of {library} papers."
 
 
 def _sections(measured: Measured) -> Iterator[Section]:
     held = (
         "The library holds every answer, so recall over held answers is the same."
         if measured.all_held
-        else contents.results(measured, "held")
+        else results(measured, "held")
     )
-    yield Section("results", "Results", (contents.results(measured, "all"), held))
+    yield Section("results", "Results", (results(measured, "all"), held))
     yield Section(
         "measured", "What was measured", (contents.query_set(measured), contents.settings(measured))
     )

@@ -15,8 +15,8 @@ from typing import Any
 
 import orjson
 
+from scholarbase.evaluation.measured import Measured
 from scholarbase.evaluation.measures import ranked_ids
-from scholarbase.evaluation.report.contents import Measured
 from scholarbase.models.runs import PaperNote
 
 
