@@ -17,6 +17,7 @@ from collections.abc import Container
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from scholarbase import __version__
 from scholarbase.deadlines import DEADLINE
 from scholarbase.errors import AddressError, TimeLimit
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     import httpx
     from tenacity import RetryCallState
 
+USER_AGENT: Final = f"scholarbase/{__version__}"
 RETRYABLE_STATUSES: Final = frozenset({429, 502, 503, 504})
 """Retryable status codes."""
 SERVICE_STATUSES: Final = frozenset({429, *range(500, 600)})

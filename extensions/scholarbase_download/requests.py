@@ -17,9 +17,8 @@ from typing import Final, NamedTuple
 import httpx
 from tenacity import Retrying
 
-from scholarbase import __version__
 from scholarbase.errors import DownloadError, SourceChanged
-from scholarbase.http import SERVICE_STATUSES, retry_after, retry_options
+from scholarbase.http import SERVICE_STATUSES, USER_AGENT, retry_after, retry_options
 
 EXPIRED: Final = frozenset({400, 401, 403})
 """Statuses of storage hosts for a signed link that has expired."""
@@ -97,7 +96,7 @@ class Fetcher:
         self._secret = secret
         self._client = httpx.Client(
             timeout=httpx.Timeout(self.patience.timeout, connect=min(30.0, self.patience.timeout)),
-            headers={"User-Agent": f"scholarbase/{__version__}", "Accept-Encoding": "identity"},
+            headers={"User-Agent": USER_AGENT, "Accept-Encoding": "identity"},
             limits=httpx.Limits(max_connections=1),
             follow_redirects=True,
             event_hooks={"request": [self._add_secret]},

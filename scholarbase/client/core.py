@@ -13,7 +13,6 @@ import httpx
 import orjson
 from tenacity import AsyncRetrying, Retrying
 
-from scholarbase import __version__
 from scholarbase.client.endpoints import Request, T
 from scholarbase.errors import (
     ClientError,
@@ -22,7 +21,7 @@ from scholarbase.errors import (
     ServerFailure,
     ServerUnreachable,
 )
-from scholarbase.http import VISIBLE_ASCII, attempts_text, is_loopback, retry_options
+from scholarbase.http import USER_AGENT, VISIBLE_ASCII, attempts_text, is_loopback, retry_options
 from scholarbase.models.checks import check_type, shown
 from scholarbase.settings import ClientSettings
 
@@ -70,9 +69,7 @@ class BaseClient:
         self._backoff = backoff
         if api_key is None and settings.api_key is not None:
             api_key = settings.api_key.get_secret_value()
-        all_headers = httpx.Headers(
-            {"User-Agent": f"scholarbase/{__version__}", "Accept": "application/json"}
-        )
+        all_headers = httpx.Headers({"User-Agent": USER_AGENT, "Accept": "application/json"})
         check_type(api_key, (str, NoneType), "api_key", "a text")
         key = _checked_key(api_key) if api_key else None
         if (key or url.userinfo) and url.scheme == "http" and not is_loopback(url.host):
