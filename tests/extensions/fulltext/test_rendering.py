@@ -109,8 +109,9 @@ def test_a_process_that_was_killed_is_no_fault_of_the_page() -> None:
 
 @pytest.mark.slow
 def test_a_page_that_hangs_is_killed_and_the_next_is_drawn() -> None:
-    renderer = PdfRenderer(seconds=1)
+    renderer = PdfRenderer(seconds=60)
     renderer.draw(PDF, 1)
+    renderer._seconds = 1
     worker = renderer._worker._worker
     assert worker is not None
     os.kill(worker.pid, signal.SIGSTOP)
