@@ -77,6 +77,11 @@ def test_the_index_lists_every_page() -> None:
     assert set(listed) == pages - {"index.md"}
 
 
+def test_the_pages_keep_to_their_budget_of_words() -> None:
+    words = sum(len(page.read_text("utf-8").split()) for page in ROOT.glob("docs/**/*.md"))
+    assert words <= 55_000, f"docs/ has {words:,} words: link to a fact instead of repeating it"
+
+
 # -- the command line -----------------------------------------------------------------------------------
 
 
