@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 import signal
 import threading
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import ExitStack, asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -409,9 +408,6 @@ def test_requests_that_waited_or_ran_at_sigterm_got_no_response(sample_library: 
     assert not [line for line in said if "Traceback" in line]
 
 
-LONG = {"titles": [f"{n} " + "on the theory of strings in two dimensions " * 40 for n in range(1000)]}
-
-
 def test_a_search_over_the_time_limit_is_504(sample: Any) -> None:
     with serving_in_thread(sample, timeout=1e-6, sessions="none") as url:
         stopped = httpx.get(f"{url}/v1/search", params={"q": "strings", "engine": "fts5"}, timeout=SECONDS)
@@ -430,24 +426,3 @@ def test_an_invalid_timeout_is_rejected(server: str) -> None:
         refused = httpx.get(f"{server}/v1/search?q=a&timeout={value}")
         assert refused.status_code == 400
         assert "timeout is" in refused.json()["detail"]
-
-
-@pytest.mark.slow
-def test_sigterm_waited_for_long_requests(sample_library: Path) -> None:
-    """A server stops with a request that would take minutes, and cancels one whose client has gone."""
-    said: list[str] = []
-    with serving(sample_library, said=said, SCHOLARBASE_TIMEOUT="3600") as (url, process):
-        for _ in range(2):
-            with pytest.raises(httpx.ReadTimeout):
-                httpx.post(f"{url}/v1/title-match/batch", json=LONG, timeout=httpx.Timeout(SECONDS, read=0.5))
-        wait_until(lambda: sum("because the client disconnected" in line for line in said) == 2)
-
-        def send() -> None:
-            with suppress(httpx.HTTPError):
-                httpx.post(f"{url}/v1/title-match/batch", json=LONG)
-
-        answer = threading.Thread(target=send)
-        answer.start()
-        os.kill(process.pid, signal.SIGTERM)
-        assert process.wait(SECONDS) == 0
-        answer.join(SECONDS)

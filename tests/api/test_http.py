@@ -251,18 +251,6 @@ def test_more_connections_than_allowed_wait() -> None:
         assert statuses(read_all(late)) == [200]
 
 
-@pytest.mark.slow
-def test_a_client_that_does_not_read_delays_no_other(sample: Library) -> None:
-    query = b"GET /v1/search?q=string+theory&limit=1000 HTTP/1.1\r\nHost: localhost\r\n\r\n"
-    with serving_in_thread(sample) as url, ExitStack() as stack:
-        for _ in range(20):
-            client = stack.enter_context(connected(url))
-            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-            client.sendall(query * 3)
-        assert httpx.get(f"{url}/v1/search?q=string+theory&limit=5", timeout=120).status_code == 200
-        assert httpx.get(f"{url}/healthz", timeout=120).status_code == 200
-
-
 WORDS = ("theory", "field", "string", "quantum", "gauge", "space", "model", "group", "black", "matter")
 BATCH = json.dumps({"searches": [{"q": word, "limit": 1000} for word in WORDS]}).encode()
 MANY = (

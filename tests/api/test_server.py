@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import os
 import re
 import signal
@@ -22,14 +21,6 @@ from tests.api.raw import connected
 from tests.api.test_attacks import workers_of
 from tests.conftest import ROOT, run_cli, serving, serving_in_thread
 from tests.sessions.agents import wait_until
-
-
-def fingerprint(folder: Path) -> dict[str, str]:
-    return {
-        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
-    }
 
 
 def search(url: str) -> bytes:
@@ -203,19 +194,6 @@ def is_refused(url: str) -> bool:
             return False
     except ConnectionRefusedError:
         return True
-
-
-@pytest.mark.slow
-def test_several_servers_can_share_one_library(sample_library: Path) -> None:
-    before = fingerprint(sample_library)
-    with serving(sample_library) as (one, _), serving(sample_library) as (two, process):
-        expected = search(one)
-        assert search(two) == expected
-        os.kill(process.pid, signal.SIGKILL)
-        process.wait(timeout=120)
-        assert search(one) == expected
-    assert fingerprint(sample_library) == before
-    assert "vectors/edge_config.json" in before
 
 
 def test_connections_have_tcp_nodelay() -> None:

@@ -34,19 +34,6 @@ def test_a_mapped_file_truncated_while_serving_stops_the_server(library: Path) -
     assert "inverted_index.dat" in text
 
 
-@pytest.mark.slow
-def test_a_title_written_in_place_was_served_under_the_old_snapshot_id(library: Path) -> None:
-    said: list[str] = []
-    with serving(library, said=said) as (url, process):
-        assert httpx.get(f"{url}/v1/search?q=string+theory").status_code == 200
-        with (library / "catalog.sqlite").open("r+b") as file:
-            content = file.read()
-            file.seek(content.index(b"Two Dimensional QCD is a String Theory"))
-            file.write(b"TWO")
-        assert process.wait(120) not in (0, -15)
-    assert "catalog.sqlite was written after it was opened" in "".join(said)
-
-
 def test_a_written_library_stops_its_server(library: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker, "WATCH_SECONDS", 0.01)
     stopped = threading.Event()
@@ -71,19 +58,6 @@ def test_replaced_and_deleted_files_are_still_open(library: Path, tmp_path: Path
     (tmp_path / "new").replace(one)
     other.unlink()
     files.check()
-
-
-@pytest.mark.slow
-def test_nothing_is_left_in_the_folder_of_a_served_library(library: Path) -> None:
-    """Neither write-ahead logs nor views nor locks, while serving and after a kill."""
-    before = {path: path.stat().st_mtime_ns for path in library.rglob("*")}
-    with serving(library) as (url, process):
-        for path in ("search?q=string+theory", "search?q=%22string%20theory%22", "papers/hep-th/9302103"):
-            assert httpx.get(f"{url}/v1/{path}").status_code == 200
-        assert {path: path.stat().st_mtime_ns for path in library.rglob("*")} == before
-        process.kill()
-        process.wait(60)
-    assert {path: path.stat().st_mtime_ns for path in library.rglob("*")} == before
 
 
 def test_a_full_check_before_serving_finds_a_flipped_bit(library: Path) -> None:

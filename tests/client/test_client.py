@@ -257,20 +257,6 @@ def test_dense_and_hybrid_searches_return_the_same(dense: Library) -> None:
         ]
 
 
-FORMS = (
-    "hep-th/9301068", "hep-th/9301068v1", "ARXIV:hep-th/9301068", " arXiv:hep-th/9301068\n",
-    "https://arxiv.org/abs/hep-th/9301068?x=1#top", "http://arxiv.org/pdf/hep-th/9301068v2.pdf",
-    "DOI:10.48550/arXiv.hep-th/9301068",
-)  # fmt: skip
-
-
-def test_every_form_of_an_id_finds_its_paper(client: Client) -> None:
-    total = client.citations(STRINGS, limit=1).total
-    for form in FORMS:
-        assert client.paper(form, fields=["title"]).title == TITLE
-        assert client.citations(form, limit=1).total == total > 0
-
-
 def test_a_batch_over_the_servers_limit_is_split(client: Client) -> None:
     one = client.search("gravity", limit=1, fields=["id"])
     assert client.search_batch([SearchRequest(q="gravity", limit=1, fields=("id",))] * 101) == [one] * 101

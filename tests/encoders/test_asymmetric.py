@@ -290,6 +290,3 @@ def test_a_service_of_term_weights(
             documents = _table(encoder.encode_documents(TEXTS).sparse)
             np.testing.assert_array_equal(documents, _table(sparse_router.encode_documents(TEXTS).sparse))
         encoder.close()
-
-
-# -- the command line -----------------------------------------------------------------------------------

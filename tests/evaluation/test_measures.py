@@ -1,16 +1,12 @@
-"""Measures, against pytrec_eval called directly, ranx, and counts by hand."""
+"""Measures, against pytrec_eval called directly and counts by hand."""
 
 from __future__ import annotations
 
-import importlib
 import random
 import re
-import sys
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from types import ModuleType
 
 import numpy as np
 import pytest
@@ -41,17 +37,6 @@ TREC_NAMES = {
     "Bpref": "bpref",
     "SetP": "set_P",
     "SetF": "set_F",
-}
-RANX_NAMES = {
-    "R@25": "recall@25",
-    "R@100": "recall@100",
-    "R@All": "recall",
-    "nDCG@10": "ndcg@10",
-    "P@10": "precision@10",
-    "RR@10": "mrr@10",
-    "Success@5": "hit_rate@5",
-    "AP": "map",
-    "Rprec": "r-precision",
 }
 Scores = dict[str, dict[str, float]]
 
@@ -143,38 +128,6 @@ def test_the_reciprocal_rank_of_ten_is_what_pytrec_eval_says_of_the_first_ten(se
     }
     expected = trec_values(first_ten, answers, "recip_rank")
     assert evaluate(make_run(ranked, answers), ["MRR@10"]).values("RR@10") == pytest.approx(expected)
-
-
-@pytest.fixture(scope="module")
-def ranx() -> Iterator[ModuleType]:
-    """ranx, interpreted: to compile it takes half a minute, and these runs are small."""
-    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
-        if "numba" not in sys.modules:  # which reads this when it is imported
-            patch.setenv("NUMBA_DISABLE_JIT", "1")
-        warnings.simplefilter("ignore")  # of its dependencies
-        yield importlib.import_module("ranx")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(3))
-def test_a_measure_is_what_ranx_says(seed: int, ranx: ModuleType) -> None:
-    scores, answers = random_world(seed)
-    ranked = as_ranked(scores)
-    positive = {q: {p: grade for p, grade in grades.items() if grade > 0} for q, grades in answers.items()}
-    # A result that answers nothing in the place of none: ranx takes no empty ranking.
-    nothing = [RankedId("nothing", 0)]
-    theirs = ranx.Run(
-        {
-            query_id: {
-                result.id: 1000.0 - place for place, result in enumerate(ranked.get(query_id) or nothing)
-            }
-            for query_id in answers
-        }
-    )
-    ranx.evaluate(ranx.Qrels(positive), theirs, list(RANX_NAMES.values()), return_mean=False)
-    evaluation = evaluate(make_run(ranked, answers), list(RANX_NAMES))
-    for ours, name in RANX_NAMES.items():
-        assert evaluation.values(ours) == pytest.approx(dict(theirs.scores[name])), ours
 
 
 @pytest.mark.parametrize("seed", range(3))

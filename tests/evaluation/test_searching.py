@@ -232,16 +232,6 @@ def test_the_files_are_the_same_at_any_concurrency_and_over_http(
     assert files(tmp_path / "alone") == files(tmp_path / "http")
 
 
-@pytest.mark.slow
-def test_hybrid_runs_are_the_same_over_http(dense: Library, dense_server: str, tmp_path: Path) -> None:
-    queries = replace(query_set(), queries=query_set().queries[:10])
-    alone = search(dense, tmp_path / "alone", SearchSettings(), queries)
-    with Client(dense_server) as client:
-        served = search(client, tmp_path / "http", SearchSettings(), queries)
-    assert served == replace(alone, seconds=served.seconds)
-    assert files(tmp_path / "alone") == files(tmp_path / "http")
-
-
 # -- a run that was stopped -------------------------------------------------------------------------------
 
 

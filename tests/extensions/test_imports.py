@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-import subprocess
-import sys
 from collections import defaultdict
 from importlib import import_module
 from pathlib import Path
@@ -89,16 +87,3 @@ def test_what_is_optional_is_imported_where_it_is_used() -> None:
     for path in set(files()) - WITH_RAY:
         heavy = {module.split(".")[0] for module in imports(path, at_start=True)} & set(HEAVY)
         assert heavy <= ({"qdrant_client"} if path.is_relative_to(clusters) else set()), path
-
-
-@pytest.mark.slow
-def test_sweeps_start_without_the_extra_of_evaluation() -> None:
-    script = f"""
-import sys
-from scholarbase_research.evaluation import sweeps
-print(*sorted(set(sys.modules) & set({HEAVY!r})))
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=True
-    )
-    assert set(done.stdout.split()) <= {"zstandard"}  # httpx takes it where it is installed

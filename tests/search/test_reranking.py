@@ -214,9 +214,6 @@ def test_the_depth_of_a_hybrid_search_is_that_of_its_pages(path: Path) -> None:
         assert set(ids(after)) == set(ids(before))
 
 
-# -- invalid requests ----------------------------------------------------------------------------------
-
-
 # -- failures ------------------------------------------------------------------------------------------
 
 

@@ -6,7 +6,6 @@ import json
 import sqlite3
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -302,17 +301,6 @@ def test_candidates_and_tokens_end_too(url: str, name: str, limit: int) -> None:
     refused(agent.search("black holes"), f"{limit} {name}, and 0 are left")
     looked_up = agent.send("GET", f"/v1/papers/{SEED}")
     assert looked_up.status_code == (200 if name == "candidates" else 403)
-
-
-def test_concurrent_calls_get_exactly_the_remaining_budget(url: str) -> None:
-    name = Agent(url, limits={"calls": 5}).name
-    agents = [Agent(url, name) for _ in range(12)]
-    with ThreadPoolExecutor(12) as pool:
-        twice = pool.map(lambda agent: [agent.search(limit=1), agent.search(limit=1)], agents)
-        assert sorted(one.status_code for both in twice for one in both) == [200] * 5 + [403] * 19
-    lines = agents[0].lines()
-    assert sorted(line["call"] for line in lines) == list(range(1, 25))
-    assert sum("error" in line for line in lines) == 19
 
 
 def test_text_has_the_remaining_budget(url: str) -> None:

@@ -140,6 +140,3 @@ def test_a_server_answers_the_probes(server: str) -> None:
     for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
         path = container[probe]["httpGet"]["path"]
         assert httpx.get(server + path, timeout=60).status_code == 200
-
-
-# -- compose ----------------------------------------------------------------------------------------------

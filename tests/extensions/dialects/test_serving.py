@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import httpx
 import pytest
 
 from scholarbase.search.library import Library
 from scholarbase_dialects.all import DIALECTS
-from tests.conftest import ROOT, run_process, serving_in_thread
+from tests.conftest import ROOT, serving_in_thread
 
 
 @pytest.fixture(scope="module")
@@ -122,39 +119,6 @@ def test_one_dialect_alone_has_its_routes_at_the_root(sample: Library) -> None:
         other = httpx.get(f"{url}/v1/search?q=strings")
         assert (other.status_code, other.json()["statusCode"]) == (404, 404)
         assert httpx.get(f"{url}/explorer/app.js").status_code == 404
-
-
-@pytest.mark.slow
-def test_no_dialect_is_imported_before_one_is_requested(sample_library: Path) -> None:
-    script = f"""
-import sys
-from starlette.testclient import TestClient
-from scholarbase.api.app import create_app
-from scholarbase.cli import main
-from scholarbase.search.library import Library
-with Library.open({str(sample_library)!r}) as library:
-    http = TestClient(create_app(library), base_url="http://127.0.0.1")
-    def count():
-        return sum(name.startswith("scholarbase_") for name in sys.modules)
-    assert http.get("/v1/search?q=string").json()["results"]
-    before = count()
-    assert http.get("/custom?query=string").json()
-    print(before, "scholarbase_dialects.custom" in sys.modules)
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=True
-    )
-    assert done.stdout.split() == ["0", "True"]
-
-
-@pytest.mark.slow
-@pytest.mark.slow
-def test_an_unknown_dialect_is_an_error_before_the_server_starts(sample_library: Path) -> None:
-    done = run_process("serve", "--dialect", "bing", "--library", sample_library)
-    assert done.returncode == 2
-    assert "'bing' is not a valid dialect: the installed dialects are semantic-scholar, " in done.stderr
-    done = run_process("serve", "--library", sample_library, SCHOLARBASE_DIALECT="")
-    assert (done.returncode, "'' is not a valid dialect" in done.stderr) == (2, True)
 
 
 @pytest.mark.parametrize(

@@ -140,6 +140,3 @@ def test_a_recorded_statement_is_replayed(url: str, library: Library, tmp_path: 
     path.write_text(httpx.get(f"{url}/v1/sessions/replayed").text)
     done = run_cli("session", "replay", path, "--library", library.path)
     assert done.returncode == 0, done.stdout + done.stderr
-
-
-# -- others are answered --------------------------------------------------------------------------------

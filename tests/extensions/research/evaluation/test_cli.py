@@ -76,18 +76,6 @@ def test_a_trajectory_becomes_a_run(work: Path, sample_library: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_folder_for_runs_that_is_a_file_is_one_clear_sentence(
-    work: Path, tmp_path: Path, sample_library: Path
-) -> None:
-    (tmp_path / "file").write_text("mine")
-    where = ["--library", sample_library, "--out", "file"]
-    run = work / "runs" / "bm25" / "run.trec.gz"
-    done = evaluate("import", run, QUERIES, *where, cwd=tmp_path, status=6)
-    assert "Not a directory" in done.stderr.splitlines()[-1]
-    assert (tmp_path / "file").read_text() == "mine"
-
-
-@pytest.mark.slow
 def test_compare_counts_gains_and_losses(work: Path) -> None:
     done = evaluate("compare", "runs/bm25", "runs/fts5", cwd=work)
     assert "engine: bm25 → fts5" in done.stdout

@@ -4,9 +4,6 @@ import json
 import lzma
 import os
 import shutil
-import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -169,40 +166,7 @@ def test_stopped_at_any_write_and_resumed_it_gives_the_same_bytes(
     assert number == 13
 
 
-KILLED = """
-import os, signal, sys
-from scholarbase.cli import main
-from scholarbase_research.training import steps
-steps.STEPS_PER_CHECKPOINT = 2
-write, left = os.fsync, int(sys.argv.pop(1))
-def fsync(descriptor):
-    global left
-    left -= 1
-    if left == 0:
-        os.kill(os.getpid(), signal.SIGKILL)
-    write(descriptor)
-os.fsync = fsync
-main()
-"""
-
-
 @pytest.mark.slow
-def test_killed_and_resumed_it_gives_the_same_bytes(tmp_path: Path, sample_library: Path) -> None:
-    options = ("--steps", "7", "--dimensions", "16", "--vocabulary", "2000", "--batch", "64")
-    command = ("encoder", "train", sample_library, *options, "--out")
-    killed = subprocess.run(
-        [sys.executable, "-c", KILLED, "12", *map(str, (*command, tmp_path / "killed"))],
-        capture_output=True,
-        timeout=300,
-        check=False,
-    )
-    assert killed.returncode == -signal.SIGKILL
-    for folder in ("killed", "undisturbed"):
-        done = run_cli(*command, tmp_path / folder)
-        assert done.returncode == 0, done.stderr
-    assert contents(tmp_path / "killed") == contents(tmp_path / "undisturbed")
-
-
 def test_a_training_that_has_ended_is_not_repeated(
     tmp_path: Path, trained: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -210,9 +174,6 @@ def test_a_training_that_has_ended_is_not_repeated(
     monkeypatch.setattr(job, "train_tokenizer", None)
     train(lambda: PAPERS, folder, SMALL)
     assert contents(folder) == contents(trained)
-
-
-# -- refusals -------------------------------------------------------------------------------------------
 
 
 # -- the pairs of a step --------------------------------------------------------------------------------
