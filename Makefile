@@ -24,8 +24,8 @@ BIN := $(VENV)/bin
 # Tests start hundreds of processes, which would compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
-# Each process has its own servers and takes up to 2 GB. Three keep two cores busy, since many tests wait for a process. The
-# tests of one file stay together, in the order of tests/conftest.py.
+# Each process has its own servers and takes up to 2 GB. Three keep two cores busy, since many slow tests wait for a process.
+# The tests of one file stay together, in the order of tests/conftest.py.
 WORKERS ?= 3
 PYTEST_OPTIONS := --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 PYTEST := $(BIN)/python -m pytest $(PYTEST_OPTIONS)
@@ -36,6 +36,8 @@ LOCK := $(BIN)/uv pip compile pyproject.toml --quiet --no-header --no-annotate -
 demo: $(VENV)/.demo
 	@$(BIN)/scholarbase demo
 
+# Few of these wait, and each process imports all tests, which takes 16 seconds of CPU time.
+test: WORKERS := 2
 test: $(VENV)/.dev
 	$(PYTEST) -m "not slow"
 

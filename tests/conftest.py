@@ -42,7 +42,7 @@ from tests.encoders.servers import running
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 # Tests must pass on a busy machine, where generating examples may take long.
 hypothesis.settings.register_profile(
-    "busy", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+    "busy", deadline=None, max_examples=50, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
 hypothesis.settings.load_profile("busy")
 
@@ -375,7 +375,11 @@ def default_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def full_text_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The papers of :mod:`tests.fulltexts` with their full texts, which an extension reads."""
-    return fulltexts.build(tmp_path_factory.mktemp("libraries-of-texts"))
+    return built_once(
+        tmp_path_factory,
+        "full-texts",
+        lambda path: fulltexts.build(tmp_path_factory.mktemp("libraries-of-texts")).rename(path),
+    )
 
 
 @pytest.fixture(scope="session")

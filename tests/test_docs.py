@@ -23,7 +23,7 @@ from scholarbase.errors import ScholarBaseError
 from scholarbase.ingest.sources import Dataset
 from scholarbase.search.library import Library
 from scholarbase.settings import PREFIX, Settings
-from tests.conftest import ROOT, SAMPLE, run_cli, serving_in_thread
+from tests.conftest import ROOT, run_cli, serving_in_thread
 
 pytestmark = pytest.mark.whole
 
@@ -296,12 +296,9 @@ HASH = re.compile(r"\b[0-9a-f]{32}(?:[0-9a-f]{32})?\b")
 
 
 @pytest.fixture(scope="module")
-def my_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The library of most pages: the sample, built as ``scholarbase ingest`` does by default."""
-    path = tmp_path_factory.mktemp("docs") / "my-library"
-    done = run_cli("ingest", SAMPLE / "s2ag", SAMPLE / "arxiv", "--library", path)
-    assert done.returncode == 0, done.stderr
-    return path
+def my_library(default_library: Path) -> Path:
+    """The library of most pages."""
+    return default_library
 
 
 @pytest.fixture(scope="module")
@@ -375,6 +372,7 @@ def printed_examples() -> list[Any]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("page", "example", "shown"), printed_examples())
 def test_python_examples_print_what_is_shown(
     page: str,

@@ -76,6 +76,7 @@ def seen_twice(log: Sequence[Any]) -> set[str]:
 
 
 class TestSample:
+    @pytest.mark.slow
     def test_three_forms_are_one_trajectory(
         self, agent: ModuleType, sample_library: Path, tmp_path: Path
     ) -> None:

@@ -71,6 +71,7 @@ def test_one_command_searches_measures_and_reports(tmp_path: Path, sample_librar
     assert f"{found:.3f}" in page
 
 
+@pytest.mark.slow
 def test_the_same_command_again_searches_nothing(work: Path, sample_library: Path) -> None:
     manifest = (work / "runs" / "bm25" / "manifest.json").read_bytes()
     where = ["--library", sample_library, "--mode", "sparse", "--engine", "bm25"]
@@ -79,6 +80,7 @@ def test_the_same_command_again_searches_nothing(work: Path, sample_library: Pat
     assert (work / "runs" / "bm25" / "manifest.json").read_bytes() == manifest
 
 
+@pytest.mark.slow
 def test_show_prints_the_figures_of_trec_eval(work: Path) -> None:
     done = evaluate("show", "runs/bm25", "runs/fts5", "--measure", "nDCG@10", "--by", "year", cwd=work)
     for name in ("bm25", "fts5"):
@@ -132,6 +134,7 @@ def test_a_cutoff_above_the_limit_was_rejected_only_after_all_searches(
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.slow
 def test_runs_of_two_query_sets_were_shown_as_if_of_the_first(
     work: Path, tmp_path: Path, sample_library: Path
 ) -> None:

@@ -19,6 +19,7 @@ from tests.documents.pdfs import RED_SQUARE, two_pages
 from tests.extensions.fulltext.test_jats import ARTICLE
 
 pytest.importorskip("pypdfium2")
+pytestmark = pytest.mark.slow
 
 UNARXIVE = SHARED / "unarxive-sample" / "arXiv_src_2212_086.jsonl.gz"
 S2ORC = SHARED / "s2ag-samples" / "s2orc"
@@ -52,7 +53,6 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
         yield opened
 
 
-@pytest.mark.slow
 def test_all_sources_become_one_library(library: Library) -> None:
     counts = library.manifest.counts
     expected = 3 + (49 if UNARXIVE.exists() else 0) + (8 if S2ORC.exists() else 0)
@@ -116,7 +116,6 @@ def test_passages_of_every_source_are_found(library: Library) -> None:
         assert library.search_passages(words, mode="sparse").results[0].paper.id == paper
 
 
-@pytest.mark.slow
 def test_a_name_of_several_sections_is_read_with_a_warning(tmp_path: Path) -> None:
     (tmp_path / "2301.00001v1.md").write_text(
         "# Twice\n\n## Proof\n\nBy hand.\n\n## Other\n\nText.\n\n## Proof\n\nBy machine.\n"
@@ -137,7 +136,6 @@ def test_a_name_of_several_sections_is_read_with_a_warning(tmp_path: Path) -> No
         )
 
 
-@pytest.mark.slow
 def test_a_version_without_a_pdf_is_named_where_another_version_has_one(tmp_path: Path) -> None:
     (tmp_path / "texts").mkdir()
     (tmp_path / "texts" / "2301.00001v1.md").write_text("# Two versions\n\nFirst.")

@@ -57,6 +57,7 @@ def test_an_imported_run_has_the_same_figures(work: Path, sample_library: Path) 
     )
 
 
+@pytest.mark.slow
 def test_a_trajectory_becomes_a_run(work: Path, sample_library: Path) -> None:
     query = json.loads(QUERIES.read_text().splitlines()[0])
     found, answer = query["answer_arxiv_ids"][:2], query["answer_arxiv_ids"][:1]
