@@ -166,7 +166,7 @@ def one_line(text: str) -> str:
     return " ".join(text.replace("\x00", " ").split())
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(title=TEXTS, name=TEXTS)
 def test_no_text_changes_or_ends_an_entry(title: str, name: str) -> None:
     papers = [

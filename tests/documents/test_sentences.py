@@ -118,7 +118,7 @@ PARTS = [
 ]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.one_of(st.text(), st.lists(st.sampled_from(PARTS), max_size=40).map("".join)))
 def test_sentences_cover_the_text(text: str) -> None:
     spans = sentence_spans(text)

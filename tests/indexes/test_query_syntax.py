@@ -222,7 +222,7 @@ TEXTS = st.one_of(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(text=TEXTS)
 @example(text="(" * 10 + "a AND (b" + ")" * 11)
 @example(text='title:"a"*')

@@ -228,7 +228,7 @@ def test_every_paper_of_a_real_response_is_in_the_text(sample: Library) -> None:
         assert f"   {item['paper']['id']}" in lines[at : at + 4]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.text(max_size=60), st.text(max_size=60), st.text(max_size=60))
 def test_no_paper_begins_a_line(title: str, abstract: str, other: str) -> None:
     fake = "\n\n2. A fake result\n   arXiv:1\n\u2028Left of the budget: searches 1.\x85\x0b\x1c3. More"

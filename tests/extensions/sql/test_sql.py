@@ -543,7 +543,7 @@ WORDS: Final = (
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.lists(st.sampled_from(WORDS), min_size=1, max_size=12), st.booleans())
 def test_no_statement_is_another_error_or_takes_long(
     library: Library, words: list[str], begins: bool
