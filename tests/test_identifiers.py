@@ -218,9 +218,8 @@ def test_all_dois_of_a_field(text: str, dois: list[str]) -> None:
         assert str(parse(text)) == f"DOI:{dois[0]}", "a request is read as a record is"
 
 
-@pytest.mark.parametrize(
-    ("scheme", "value", "ids"),
-    [
+def test_fields_of_ids() -> None:
+    for scheme, value, ids in (
         ("DOI", "10.1145/2925416 10.1109/CCC.2012.36", ["DOI:10.1145/2925416", "DOI:10.1109/ccc.2012.36"]),
         ("DOI", "10.48550/arXiv.2309.06180", ["arXiv:2309.06180"]),
         ("DOI", "arXiv:2309.06180", ["arXiv:2309.06180"]),
@@ -238,15 +237,12 @@ def test_all_dois_of_a_field(text: str, dois: list[str]) -> None:
         ("PMCID", "PMCID: PMC2323736", ["PMCID:2323736"]),
         ("PMID", "unknown", []),
         ("PMID", None, []),
-    ],
-)
-def test_fields_of_ids(scheme: str, value: object, ids: list[str]) -> None:
-    assert list(map(str, field_ids(scheme, value))) == ids
+    ):
+        assert list(map(str, field_ids(scheme, value))) == ids
 
 
-@pytest.mark.parametrize(
-    ("text", "part"),
-    [
+def test_invalid_ids_are_named_in_the_message() -> None:
+    for text, part in (
         ("", "empty"),
         (" \t\n", "empty"),
         ("13756489", "CorpusId:13756489, PMID:13756489 or MAG:13756489"),
@@ -290,13 +286,11 @@ def test_fields_of_ids(scheme: str, value: object, ids: list[str]) -> None:
         ("arXiv:2309.06180\u200b", "cannot be printed"),
         ("\ud800", "cannot be printed"),
         ("K" * 3000, "3000 characters"),
-    ],
-)
-def test_invalid_ids_are_named_in_the_message(text: str, part: str) -> None:
-    with pytest.raises(InvalidRequest) as caught:
-        parse(text)
-    assert part in str(caught.value)
-    assert str(caught.value).endswith((".", "PubMed."))
+    ):
+        with pytest.raises(InvalidRequest) as caught:
+            parse(text)
+        assert part in str(caught.value)
+        assert str(caught.value).endswith((".", "PubMed."))
 
 
 def test_other_types_are_invalid() -> None:
@@ -346,9 +340,8 @@ def test_the_functions_of_one_scheme_never_raise(text: str) -> None:
         assert value is None or value
 
 
-@pytest.mark.parametrize(
-    ("number", "arxiv_id"),
-    [
+def test_an_arxiv_id_stored_as_a_number_is_repaired() -> None:
+    for number, arxiv_id in (
         # Ids in a copy of the arXiv snapshot, and the papers' true ids by their titles on arXiv.
         ("804.3575", "0804.3575"),
         ("903.451", "0903.4510"),
@@ -360,10 +353,8 @@ def test_the_functions_of_one_scheme_never_raise(text: str) -> None:
         ("1607.025338", None),
         ("17.5", None),
         ("hep-th/9901001", None),
-    ],
-)
-def test_an_arxiv_id_stored_as_a_number_is_repaired(number: str, arxiv_id: str | None) -> None:
-    assert identifiers.arxiv_id_from_number(number) == arxiv_id
+    ):
+        assert identifiers.arxiv_id_from_number(number) == arxiv_id
 
 
 def test_ids_have_five_digits_from_january_2015_on() -> None:

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -60,13 +61,18 @@ def part(module: str) -> str:
     return module.split(".")[1] if "." in module else ""
 
 
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
 def imports(path: Path, *, at_start: bool = False) -> Iterator[str]:
     """Modules that a file imports; ``at_start``: without those in functions and under ``TYPE_CHECKING``."""
-    tree = ast.parse(path.read_text())
+    tree = parsed(path)
     passed: set[ast.AST] = set()
-    for node in ast.walk(tree):
+    for node in ast.walk(tree) if at_start else ():
         skipped = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
-        if at_start and (skipped or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)):
+        if skipped or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
             passed.update(ast.walk(node))
     for node in ast.walk(tree):
         if node in passed:

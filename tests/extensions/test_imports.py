@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
-from tests.test_imports import HEAVY, imports
+from tests.test_imports import HEAVY, imports, parsed
 
 EXTENSIONS = ROOT / "extensions"
 PAGE = ROOT / "extensions" / "public-names.md"
@@ -37,7 +37,7 @@ def used() -> dict[str, set[str]]:
         set, {module: set(names) for module, names in FOR_OTHERS.items()}
     )
     for path in files():
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(parsed(path)):
             if isinstance(node, ast.Import):
                 assert not [
                     alias.name for alias in node.names if alias.name.split(".")[0] == "scholarbase"

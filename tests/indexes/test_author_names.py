@@ -60,9 +60,8 @@ def test_names_find_each_other_by_initials_and_in_any_order() -> None:
         assert found(name, [*same, *others]) == same, name
 
 
-@pytest.mark.parametrize(
-    ("q", "finds", "not_these"),
-    [
+def test_a_name_finds() -> None:
+    for q, finds, not_these in (
         ("Smith", ["John Smith", "Smith"], ["Smithson"]),
         ("J. Muller", ["Jürgen Müller", "J. Mueller Muller"], ["Jürgen Mueller"]),
         ("Jean-Pierre Serre", ["J.-P. Serre", "Jean Pierre Serre"], ["Jean Serre"]),
@@ -73,10 +72,8 @@ def test_names_find_each_other_by_initials_and_in_any_order() -> None:
         ("粟毅", ["粟毅"], ["吴亚梅"]),
         ("O'Brien", ["Conor O’Brien"], ["Conor Brien"]),
         ("Łukasz Kaiser", ["Lukasz Kaiser", "L. Kaiser"], ["Kaiser"]),
-    ],
-)
-def test_a_name_finds(q: str, finds: list[str], not_these: list[str]) -> None:
-    assert found(q, [*finds, *not_these]) == finds
+    ):
+        assert found(q, [*finds, *not_these]) == finds
 
 
 def test_an_alias_is_found() -> None:

@@ -43,9 +43,8 @@ def matches(table: sqlite3.Connection, expression: str) -> list[int]:
     ]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_syntax_is_detected() -> None:
+    for text in (
         '"attention is all you need"',
         'What is "attention"?',
         "“chain of thought” prompting",
@@ -66,15 +65,12 @@ def matches(table: sqlite3.Connection, expression: str) -> list[int]:
         "NOT transformers",
         "au:vaswani",
         "NEAR(graph network)",
-    ],
-)
-def test_syntax_is_detected(text: str) -> None:
-    assert query_syntax.is_syntax(text)
+    ):
+        assert query_syntax.is_syntax(text)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_ordinary_text_is_not_syntax() -> None:
+    for text in (
         "Attention is all you need",
         "Attention: is it all you need",
         "title: subtitle",
@@ -98,15 +94,12 @@ def test_syntax_is_detected(text: str) -> None:
         "10:1 odds, arXiv:1706.03762",
         "?!",
         "",
-    ],
-)
-def test_ordinary_text_is_not_syntax(text: str) -> None:
-    assert not query_syntax.is_syntax(text)
+    ):
+        assert not query_syntax.is_syntax(text)
 
 
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
+def test_expressions_match_the_right_papers(table: sqlite3.Connection) -> None:
+    for text, found in (
         ('"all you need"', [1]),
         ('"you all need"', []),
         ("attention", [1, 3]),
@@ -141,15 +134,12 @@ def test_ordinary_text_is_not_syntax(text: str) -> None:
         ("largel*", [6]),
         # A prefix that is a stop word as well.
         ("over* AND polymers", [6]),
-    ],
-)
-def test_expressions_match_the_right_papers(table: sqlite3.Connection, text: str, found: list[int]) -> None:
-    assert matches(table, query_syntax.compile(text)) == found
+    ):
+        assert matches(table, query_syntax.compile(text)) == found
 
 
-@pytest.mark.parametrize(
-    ("text", "position", "what"),
-    [
+def test_malformed_syntax_is_rejected_with_its_position() -> None:
+    for text, position, what in (
         ("NOT graphs", 1, "NOT without something before it"),
         ("graphs OR NOT molecules", 11, "OR NOT"),
         ('graphs AND "message', 12, "never closed"),
@@ -164,12 +154,10 @@ def test_expressions_match_the_right_papers(table: sqlite3.Connection, text: str
         ("NEAR(graphs molecules)", 1, "not supported"),
         ("mole*les AND graphs", 1, "star inside a word"),
         ("(" * 11 + "a AND b" + ")" * 11, 11, "More than 10"),
-    ],
-)
-def test_malformed_syntax_is_rejected_with_its_position(text: str, position: int, what: str) -> None:
-    with pytest.raises(InvalidRequest, match=what) as caught:
-        query_syntax.compile(text)
-    assert f"at character {position} of the query" in str(caught.value)
+    ):
+        with pytest.raises(InvalidRequest, match=what) as caught:
+            query_syntax.compile(text)
+        assert f"at character {position} of the query" in str(caught.value)
 
 
 def test_a_question_is_an_or_of_its_words_without_stop_words() -> None:

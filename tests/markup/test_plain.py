@@ -233,9 +233,8 @@ def test_every_brace_of_bibtex_is_markup(text: str, expected: str) -> None:
     assert plain(text, braces=True) == expected
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
+def test_headings_and_rights_are_no_part_of_an_abstract() -> None:
+    for text, expected in (
         ("Abstract: We show this.", "We show this."),
         ("ABSTRACT We show this.", "We show this."),
         ("Abstract\nWe show this.", "We show this."),
@@ -263,10 +262,8 @@ def test_every_brace_of_bibtex_is_markup(text: str, expected: str) -> None:
         ("© 2015 The Authors. We show this.", "We show this."),
         ("Copyright law of 1976 is discussed.", "Copyright law of 1976 is discussed."),
         ("The © sign and the year 2020 are discussed.", "The © sign and the year 2020 are discussed."),
-    ],
-)
-def test_headings_and_rights_are_no_part_of_an_abstract(text: str, expected: str) -> None:
-    assert plain_abstract(text) == expected
+    ):
+        assert plain_abstract(text) == expected
 
 
 @pytest.mark.parametrize(

@@ -229,6 +229,7 @@ def test_exports_write_the_own_keys(library: Library, client: Client) -> None:
     assert dict(zip(again[0].split(","), again[1].split(","), strict=True))["key"] == "Jones:2019"
 
 
+@pytest.mark.slow
 def test_keys_survive_updates(path: Path, tmp_path: Path) -> None:
     """The library that an update makes is that of a full build, and keys of entries that left are unknown."""
     folder = tmp_path / "again"

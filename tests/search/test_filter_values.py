@@ -187,6 +187,7 @@ def test_values_pass_as_sent_if_the_vectors_cannot_be_read(
         assert other.expand(["arXiv:1706.00001"], category=["cs.AR", "cs.IR"]).total == 1
 
 
+@pytest.mark.slow
 def test_an_update_changes_types(tmp_path: Path) -> None:
     papers = tmp_path / "papers.csv"
     rows = "title,year,type\nLattice gauge theory,2001,{}\nAnother lattice,2002,book\n"

@@ -180,6 +180,7 @@ def documented_hash(library: Path) -> str:
     return hashlib.sha256(lines.encode()).hexdigest()
 
 
+@pytest.mark.slow
 def test_the_content_hash_is_the_documented_one(sample_library: Path, dense_library: Path) -> None:
     for library in (sample_library, dense_library):
         assert documented_hash(library) == read_manifest(library)[0].content_hash

@@ -82,6 +82,7 @@ def test_dense_counts_less_where_the_first_result_stands_out() -> None:
     flat = [ScoredId(i, 20.0 - i) for i in range(1, 21)]  # 19 and 10: a factor of 1.9
     level = [ScoredId(i, 100.0 - i) for i in range(1, 21)]
     assert stands_out(flat)
+    assert stands_out(flat[:10])
     assert not stands_out(level)
     assert not stands_out(flat[:9])  # too few to compare
     assert leg_weights({"bm25": flat, "dense": level}, {}) == {"bm25": 0.75, "dense": 0.25}

@@ -32,7 +32,7 @@ def bibliography(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
         yield library
 
 
-@pytest.fixture(scope="module", params=[20, 282])
+@pytest.fixture(scope="module", params=[20, pytest.param(282, marks=pytest.mark.slow)])
 def small(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
     """The first papers of the sample, most of them on physics."""
     folder = tmp_path_factory.mktemp("small")

@@ -77,6 +77,7 @@ def test_an_update_gives_the_library_of_a_full_build(
         assert_same(library, full(tmp_path / f"{step}", rng, after, **options))
 
 
+@pytest.mark.slow
 def test_citations_that_are_deleted_alone_are_gone(tmp_path: Path) -> None:
     rng = random.Random(5)
     options: dict[str, Any] = {"rules": IngestRules(keep="title")}

@@ -203,6 +203,7 @@ def test_a_record_that_is_deleted_put_the_paper_of_another_source_into_a_set(tmp
     assert read_manifest(tmp_path / "updated")[0].sets["new"]["papers"] == 1
 
 
+@pytest.mark.slow
 def test_a_rejected_line_removes_its_record_unless_a_later_one_is_valid(tmp_path: Path) -> None:
     """A full release with these lines would have the same papers."""
     first, second = (

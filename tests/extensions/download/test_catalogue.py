@@ -67,6 +67,7 @@ def test_a_library_is_downloaded_by_name_and_continues(
     assert "hep-th/9301068" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_file_that_was_downloaded_before_a_kill_is_not_downloaded_again(
     published: Path, sample_library: Path, tmp_path: Path
 ) -> None:

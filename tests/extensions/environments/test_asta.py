@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -34,9 +33,8 @@ def test_a_batch_has_the_papers_that_the_library_has(sample: Library) -> None:
     assert [one["title"] for one in response["answer"]] == [TITLE]
 
 
-@pytest.mark.parametrize(
-    ("name", "arguments", "error"),
-    [
+def test_bad_arguments_are_errors(sample: Library) -> None:
+    for name, arguments, error in (
         ("get_paper", {"paper_id": "ARXIV:0000.00000"}, PaperNotFound),
         ("get_paper", {}, InvalidRequest),
         ("get_paper_batch", {"ids": ["CorpusId:1"]}, InvalidRequest),
@@ -47,13 +45,9 @@ def test_a_batch_has_the_papers_that_the_library_has(sample: Library) -> None:
         ("search_authors_by_name", {"name": "Witten", "fields": "nonsense"}, InvalidRequest),
         ("get_author_papers", {"author_id": "0"}, AuthorNotFound),
         ("snippet_search", {"query": "QCD", "inserted_before": "soon"}, InvalidRequest),
-    ],
-)
-def test_bad_arguments_are_errors(
-    sample: Library, name: str, arguments: dict[str, Any], error: type[Exception]
-) -> None:
-    with pytest.raises(error):
-        Tools(sample, tool_set="asta").call(name, arguments)
+    ):
+        with pytest.raises(error):
+            Tools(sample, tool_set="asta").call(name, arguments)
 
 
 def test_a_session_records_papers_and_has_a_date(sample: Library, tmp_path: Path) -> None:

@@ -7,9 +7,8 @@ import pytest
 from scholarbase_fulltext.captions import Line, box_of, find_label, starts_caption, without_breaks
 
 
-@pytest.mark.parametrize(
-    ("text", "kind", "label", "rest"),
-    [
+def test_labels_have_one_form() -> None:
+    for text, kind, label, rest in (
         ("Figure 3: A cat.", "figure", "Figure 3", "A cat."),
         ("Fig. 3. A cat.", "figure", "Figure 3", "A cat."),
         ("FIG. 12. A cat.", "figure", "Figure 12", "A cat."),
@@ -23,12 +22,10 @@ from scholarbase_fulltext.captions import Line, box_of, find_label, starts_capti
         ("Extended Data Fig. 1 | A cat.", "figure", "Extended Data Figure 1", "A cat."),
         ("Algorithm 1: Feeding", "figure", "Algorithm 1", "Feeding"),
         ("Table 2 (continued)", "table", "Table 2", "(continued)"),
-    ],
-)
-def test_labels_have_one_form(text: str, kind: str, label: str, rest: str) -> None:
-    known = find_label(text)
-    assert known is not None
-    assert (known.kind, known.label, text[known.end :], known.is_separated) == (kind, label, rest, True)
+    ):
+        known = find_label(text)
+        assert known is not None
+        assert (known.kind, known.label, text[known.end :], known.is_separated) == (kind, label, rest, True)
 
 
 @pytest.mark.parametrize(
@@ -50,9 +47,8 @@ def line(text: str, bottom: float, left: float = 50.0, right: float = 300.0, **m
     return Line(text, left, bottom, right, bottom + 10, **more)
 
 
-@pytest.mark.parametrize(
-    ("lines", "is_caption"),
-    [
+def test_a_caption_is_known_by_its_form_and_the_line_above() -> None:
+    for lines, is_caption in (
         ([line("Figure 3: A cat.", 100)], True),
         ([line("Figure 3 shows a cat.", 100)], False),
         ([line("Figure 3 A cat.", 100)], True),
@@ -63,10 +59,8 @@ def line(text: str, bottom: float, left: float = 50.0, right: float = 300.0, **m
         ([line("as is seen in", 112, 310, 560), line("Figure 3. A cat.", 100)], True),
         ([line("Figure 3: A cat . . . . . . . . . 12", 100)], False),
         ([line("Figure 3). The cat sits.", 100)], False),
-    ],
-)
-def test_a_caption_is_known_by_its_form_and_the_line_above(lines: list[Line], is_caption: bool) -> None:
-    assert (starts_caption(lines, len(lines) - 1) is not None) is is_caption
+    ):
+        assert (starts_caption(lines, len(lines) - 1) is not None) is is_caption
 
 
 def test_a_line_broken_at_a_superscript_is_one_line() -> None:

@@ -230,6 +230,7 @@ QUESTIONS: tuple[tuple[dict[str, Any], Callable[[Act], Any]], ...] = (
 )
 
 
+@pytest.mark.slow
 def test_its_answers_are_right_by_airqas_functions(url: str, tmp_path: Path) -> None:
     predictions = []
     for number, (question, policy) in enumerate(QUESTIONS):

@@ -226,9 +226,8 @@ def test_years(server: str, tables: sqlite3.Connection, value: str, where: str) 
     assert get(server, filter=f"publication_year:{value}")["meta"]["count"] == expected > 0
 
 
-@pytest.mark.parametrize(
-    ("filters", "where"),
-    [
+def test_filters(server: str, tables: sqlite3.Connection) -> None:
+    for filters, where in (
         ("from_publication_date:1994-03-15", "first_day >= 19940315"),
         ("to_publication_date:1994-03-15", "last_day <= 19940315"),
         (
@@ -248,10 +247,8 @@ def test_years(server: str, tables: sqlite3.Connection, value: str, where: str) 
         ("type:book", "0"),
         ("has_references:true", "id IN (SELECT citing FROM edges)"),
         ("publication-year:1994", "year = 1994"),
-    ],
-)
-def test_filters(server: str, tables: sqlite3.Connection, filters: str, where: str) -> None:
-    assert get(server, filter=filters)["meta"]["count"] == count(tables, where)
+    ):
+        assert get(server, filter=filters)["meta"]["count"] == count(tables, where)
 
 
 def test_orders(server: str) -> None:

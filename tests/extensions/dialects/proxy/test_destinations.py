@@ -8,9 +8,8 @@ from scholarbase.errors import InvalidRequest
 from scholarbase_dialects.proxy.destinations import library_target, split_target
 
 
-@pytest.mark.parametrize(
-    ("url", "target"),
-    [
+def test_targets() -> None:
+    for url, target in (
         ("https://google.serper.dev/search", "/serper/search"),
         ("https://google.serper.dev/scholar?q=a", "/serper/scholar?q=a"),
         ("https://api.semanticscholar.org/graph/v1/paper/search?query=a", "/graph/v1/paper/search?query=a"),
@@ -41,10 +40,8 @@ from scholarbase_dialects.proxy.destinations import library_target, split_target
         ("https://openalex.org/works", None),
         ("https://example.org/search", None),
         ("https://serper.dev/search", None),
-    ],
-)
-def test_targets(url: str, target: str | None) -> None:
-    assert library_target(*split_target(url)) == target
+    ):
+        assert library_target(*split_target(url)) == target
 
 
 @pytest.mark.parametrize(

@@ -64,9 +64,8 @@ def test_an_exclusion_after_too_many_words_holds(server: str) -> None:
     assert 0 < found.json()["total"] < bulk(server, query="string")["total"]
 
 
-@pytest.mark.parametrize(
-    ("query", "expected"),
-    [
+def test_operators(server: str, having: Callable[[str], Ids], everything: Ids) -> None:
+    for query, expected in (
         ("string theory", lambda s, t, m, every: s & t),
         ("string + theory", lambda s, t, m, every: s & t),
         ("string -theory", lambda s, t, m, every: s - t),
@@ -88,18 +87,10 @@ def test_an_exclusion_after_too_many_words_holds(server: str) -> None:
         ('string "', lambda s, t, m, every: s),
         ("string ) theory", lambda s, t, m, every: s & t),
         ("string | ", lambda s, t, m, every: s),
-    ],
-)
-def test_operators(
-    server: str,
-    having: Callable[[str], Ids],
-    everything: Ids,
-    query: str,
-    expected: Callable[[Ids, Ids, Ids, Ids], Ids],
-) -> None:
-    terms = [having(f'"{word}"') for word in ("string", "theory", "membrane")]
-    found = {paper["paperId"] for paper in all_pages(server, query=query)}
-    assert found == expected(*terms, everything)
+    ):
+        terms = [having(f'"{word}"') for word in ("string", "theory", "membrane")]
+        found = {paper["paperId"] for paper in all_pages(server, query=query)}
+        assert found == expected(*terms, everything)
 
 
 def test_phrases_and_prefixes(server: str, having: Callable[[str], Ids]) -> None:

@@ -147,9 +147,8 @@ def test_a_short_response_says_what_is_left_out(library: Library) -> None:
     assert left["how"] in tools.call_as_text("check_draft", arguments)
 
 
-@pytest.mark.parametrize(
-    ("command", "keys"),
-    [
+def test_citations_of_latex() -> None:
+    for command, keys in (
         (r"\cite{a}", "a"),
         (r"\citep[see][p.~3]{a,b}", "a b"),
         (r"\Citet*[ch.~2]{a}", "a"),
@@ -164,16 +163,13 @@ def test_a_short_response_says_what_is_left_out(library: Library) -> None:
         (r"\nocite{a} \citestyle{b}", ""),
         (r"% \cite{a}", ""),
         (r"\begin{verbatim}\cite{a}\end{verbatim}", ""),
-    ],
-)
-def test_citations_of_latex(command: str, keys: str) -> None:
-    draft = read_draft(f"\\section{{One}}\nBody text of a sentence\n {command}\n", "latex")
-    assert [(one.line, " ".join(one.keys)) for one in draft.cited] == ([(3, keys)] if keys else [])
+    ):
+        draft = read_draft(f"\\section{{One}}\nBody text of a sentence\n {command}\n", "latex")
+        assert [(one.line, " ".join(one.keys)) for one in draft.cited] == ([(3, keys)] if keys else [])
 
 
-@pytest.mark.parametrize(
-    ("text", "claims"),
-    [
+def test_citations_of_markdown() -> None:
+    for text, claims in (
         ("Blah blah [see @doe99, pp. 33-35; also @smith04].", ["Blah blah.|doe99 smith04"]),
         ("@smith04 [p. 33] says blah.", ["says blah.|smith04"]),
         ("Smith says blah [-@smith04].", ["Smith says blah.|smith04"]),
@@ -187,11 +183,9 @@ def test_citations_of_latex(command: str, keys: str) -> None:
         ),
         ("It is in @fig:one and @a.", ["It is in and.|fig:one a"]),
         ("So it is.[@a] Then more.", ["So it is.|a"]),
-    ],
-)
-def test_citations_of_markdown(text: str, claims: list[str]) -> None:
-    cited = read_draft(text, "markdown").cited
-    assert [f"{one.claim}|{' '.join(one.keys)}" for one in cited] == claims
+    ):
+        cited = read_draft(text, "markdown").cited
+        assert [f"{one.claim}|{' '.join(one.keys)}" for one in cited] == claims
 
 
 def test_entries_come_from_the_draft_or_are_ids(sample: Library) -> None:

@@ -359,6 +359,7 @@ def test_only_reports_are_replaced(two: list[Run], written: Path, tmp_path: Path
     assert sorted(p.name for p in tmp_path.iterdir()) == ["notes", "r"]
 
 
+@pytest.mark.slow
 def test_a_report_that_cannot_be_written_leaves_nothing(two: list[Run], tmp_path: Path) -> None:
     (tmp_path / "file").write_text("kept")
     with pytest.raises(StorageError, match="cannot be written"):

@@ -9,9 +9,8 @@ import pytest
 from scholarbase_research.evaluation.qa.choices import chosen, is_right
 
 
-@pytest.mark.parametrize(
-    ("answer", "expected"),
-    [
+def test_options() -> None:
+    for answer, expected in (
         ("The correct answer is boxed {A}", "A"),
         ("The correct answer is boxed {ACD}", "ACD"),
         (r"So \boxed{BD}.", "BD"),
@@ -27,10 +26,8 @@ from scholarbase_research.evaluation.qa.choices import chosen, is_right
         ("(C)", "C"),
         ("A, B, D", "ABD"),
         (["A", "D"], "AD"),
-    ],
-)
-def test_options(answer: Any, expected: str) -> None:
-    assert chosen(answer) == frozenset(expected)
+    ):
+        assert chosen(answer) == frozenset(expected)
 
 
 @pytest.mark.parametrize(

@@ -94,9 +94,8 @@ def test_listing_3_passes_by_either_function() -> None:
 # -- match ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("name", "answer", "arguments", "expected"),
-    [
+def test_single_values() -> None:
+    for name, answer, arguments, expected in (
         ("eval_bool_exact_match", "Yes", {"gold": True}, True),
         ("eval_bool_exact_match", False, {"gold": False}, True),
         ("eval_bool_exact_match", 1, {"gold": True}, True),
@@ -120,15 +119,12 @@ def test_listing_3_passes_by_either_function() -> None:
         ("eval_string_fuzzy_match", "routing", {"gold": "role-oriented routing"}, False),
         ("eval_string_fuzzy_match", "routing", {"gold": "a routing", "fuzz_method": "partial_ratio"}, True),
         ("eval_string_fuzzy_match", "b a", {"gold": "a b", "fuzz_method": "token_sort_ratio"}, True),
-    ],
-)
-def test_single_values(name: str, answer: Any, arguments: dict[str, Any], expected: bool) -> None:
-    assert passes(name, answer, **arguments) is expected
+    ):
+        assert passes(name, answer, **arguments) is expected
 
 
-@pytest.mark.parametrize(
-    ("answer", "gold", "options", "expected"),
-    [
+def test_structured_objects() -> None:
+    for answer, gold, options, expected in (
         ('["scg-nli", "False"]', ["SCG-NLI", "false"], {"lowercase": True, "ignore_order": False}, True),
         ("('SCG-NLI', 'false')", ["SCG-NLI", "false"], {}, True),
         (["false", "SCG-NLI"], ["SCG-NLI", "false"], {}, False),
@@ -145,10 +141,8 @@ def test_single_values(name: str, answer: Any, arguments: dict[str, Any], expect
         ("None", None, {}, True),
         (["yes", 0.333], [True, 0.3333], {"ndigits": 3}, True),
         (["Vaswani et al"], ["Vaswani et al."], {"threshold": 90}, True),
-    ],
-)
-def test_structured_objects(answer: Any, gold: Any, options: dict[str, Any], expected: bool) -> None:
-    assert passes("eval_structured_object_exact_match", answer, gold=gold, **options) is expected
+    ):
+        assert passes("eval_structured_object_exact_match", answer, gold=gold, **options) is expected
 
 
 def test_the_order_of_lists_is_ignored_where_sorting_as_text_would_pair_the_wrong_items() -> None:
@@ -178,6 +172,7 @@ def test_every_value_equals_itself_also_as_text(gold: Any) -> None:
         assert passes("eval_structured_object_exact_match", json.dumps(gold), gold=gold)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=25)
 @given(st.text(max_size=20), st.text(max_size=20), st.sampled_from(list(FUZZ_METHODS)))
 def test_ratios_are_those_of_thefuzz(a: str, b: str, method: str) -> None:
@@ -192,9 +187,8 @@ def test_ratios_are_those_of_thefuzz(a: str, b: str, method: str) -> None:
 # -- sets and retrieval ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("name", "answer", "arguments", "expected"),
-    [
+def test_sets_and_titles() -> None:
+    for name, answer, arguments, expected in (
         ("eval_element_included", "b", {"gold": ["a", "b"]}, True),
         ("eval_element_included", "B", {"gold": ["a", "b"]}, False),
         ("eval_element_included", "B", {"gold": ["a", "b"], "lowercase": True}, True),
@@ -224,10 +218,8 @@ def test_ratios_are_those_of_thefuzz(a: str, b: str, method: str) -> None:
             True,
         ),
         ("eval_paper_relevance_with_reference_answer", "BERT", {"reference_answer": "RoBERTa"}, False),
-    ],
-)
-def test_sets_and_titles(name: str, answer: Any, arguments: dict[str, Any], expected: bool) -> None:
-    assert passes(name, answer, **arguments) is expected
+    ):
+        assert passes(name, answer, **arguments) is expected
 
 
 # -- judges ---------------------------------------------------------------------------------------------
@@ -272,9 +264,8 @@ def test_prose_instead_of_a_verdict_is_asked_for_once_more() -> None:
     assert "without a verdict" in str(outcome.error)
 
 
-@pytest.mark.parametrize(
-    ("reply", "expected"),
-    [
+def test_verdicts() -> None:
+    for reply, expected in (
         ("```txt\nTrue\n```", True),
         ("```\nfalse\n```", False),
         ("```True```", True),
@@ -285,10 +276,8 @@ def test_prose_instead_of_a_verdict_is_asked_for_once_more() -> None:
         ("```txt\nTrue, mostly\n```", None),
         ("```txt\nTrue", None),
         ("", None),
-    ],
-)
-def test_verdicts(reply: str, expected: bool | None) -> None:
-    assert read_verdict(reply) is expected
+    ):
+        assert read_verdict(reply) is expected
 
 
 # -- logic ----------------------------------------------------------------------------------------------
@@ -342,9 +331,8 @@ def test_an_answer_to_scidqa_gets_the_grade_of_the_judge() -> None:
 # -- values of other types, as in AirQA's file ----------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("name", "arguments", "right", "wrong", "note"),
-    [
+def test_what_airqas_functions_accept_is_converted_or_ignored_with_a_note() -> None:
+    for name, arguments, right, wrong, note in (
         (EXACT, {"gold": ["BART"], "lowercase": True}, "bart", "BERT", "a list"),
         (EXACT, {"gold": ["0a412245"], "ignore_blank": True}, "['0a412245']", "0a412246", "a list"),
         (EXACT, {"gold": "Flickr", "lowercase": "true"}, "flickr", "Flicker", "true or false"),
@@ -365,16 +353,12 @@ def test_an_answer_to_scidqa_gets_the_grade_of_the_judge() -> None:
         ("eval_bool_exact_match", {"gold": "False"}, "no", "yes", "true or false"),
         ("eval_element_included", {"gold": "PICARD"}, "PICARD", "P", "a list"),
         ("eval_structured_object_exact_match", {"gold": ["a"], "ndigits": "2"}, ["a"], [], "a whole number"),
-    ],
-)
-def test_what_airqas_functions_accept_is_converted_or_ignored_with_a_note(
-    name: str, arguments: dict[str, Any], right: Any, wrong: Any, note: str
-) -> None:
-    evaluator = read_evaluator(name, arguments)
-    assert evaluator.score(right) == Outcome(True)
-    assert evaluator.score(wrong) == Outcome(False)
-    [sentence] = evaluator.notes
-    assert note in sentence
+    ):
+        evaluator = read_evaluator(name, arguments)
+        assert evaluator.score(right) == Outcome(True)
+        assert evaluator.score(wrong) == Outcome(False)
+        [sentence] = evaluator.notes
+        assert note in sentence
 
 
 @pytest.mark.parametrize(
