@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
 from tests.conftest import sample_edges, sample_rows
 
 pytest.importorskip("semanticscholar")
-from semanticscholar import AsyncSemanticScholar, SemanticScholar
+from semanticscholar import SemanticScholar
 from semanticscholar.SemanticScholarException import ObjectNotFoundException
 
 QCD = "arXiv:hep-th/9301068"
@@ -113,19 +111,3 @@ def test_datasets_are_an_error_that_the_client_reads(client: SemanticScholar) ->
     ):
         with pytest.raises(ObjectNotFoundException, match="This server has no datasets"):
             request()
-
-
-def test_the_asynchronous_client(server: str) -> None:
-    async def run() -> tuple[list[str], int, set[int], str]:
-        client = AsyncSemanticScholar(api_url=server, retry=False, timeout=120)
-        results = await client.search_paper("quantum chromodynamics", limit=50, year="1993-")
-        ids = [paper.paperId async for paper in results]
-        citations = await client.get_paper_citations(QCD, limit=20)
-        citing = {one.paper.corpusId async for one in citations}
-        paper = await client.get_paper(QCD, fields=["title"])
-        return ids, results.total, citing, paper.title
-
-    ids, total, citing, title = asyncio.run(run())
-    assert len(ids) == len(set(ids)) == total
-    assert citing == CITING
-    assert title == TITLE

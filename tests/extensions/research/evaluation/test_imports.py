@@ -12,9 +12,7 @@ from pathlib import Path
 import pytest
 import pytrec_eval
 
-from scholarbase.client import Client
-from scholarbase.errors import EvaluationError, QueryFileError, RunExists
-from scholarbase.evaluation.checkpoints import Checkpoint
+from scholarbase.errors import QueryFileError
 from scholarbase.evaluation.runs import RUN, read_run
 from scholarbase.models.queries import Answer, Query, QuerySet
 from scholarbase.models.runs import JudgedAnswer, JudgedQuery, Run
@@ -150,15 +148,6 @@ def test_results_are_documents_of_a_collection_if_the_answers_are(sample: Librar
         imported(sample, tmp_path, lines)
 
 
-def test_a_library_and_its_server_make_the_same_run(
-    sample: Library, server: str, tmp_path: Path, papers: list[str]
-) -> None:
-    lines = "".join(f"q1 Q0 {p} 1 {n} tag\n" for n, p in enumerate([*papers, ABSENT]))
-    here = imported(sample, tmp_path, lines)
-    with Client(server) as client:
-        assert imported(client, tmp_path, lines) == here
-
-
 def test_the_error_for_an_invalid_line_has_its_number(sample: Library, tmp_path: Path) -> None:
     for line, message in (
         ("q1 Q0 arXiv:1706.03762 1 0.5", "has 5 fields: a line of a TREC run has six"),
@@ -183,22 +172,3 @@ def test_unreadable_files_are_an_error(sample: Library, tmp_path: Path) -> None:
     packed = gzip.compress(f"q1 Q0 {ABSENT} 1 1.0 tag\n".encode() * 99)
     with pytest.raises(QueryFileError, match="breaks off"):
         imported(sample, tmp_path, packed[:-9])
-
-
-def test_another_run_is_not_overwritten(sample: Library, tmp_path: Path, papers: list[str]) -> None:
-    first = imported(sample, tmp_path, f"q1 Q0 {papers[0]} 1 1.0 tag\n")
-    with pytest.raises(RunExists, match=r"'other' of kind import.*--restart"):
-        imported(sample, tmp_path, f"q1 Q0 {papers[1]} 1 1.0 tag\n")
-    assert read_run(tmp_path / "run") == first
-    second = imported(sample, tmp_path, f"q1 Q0 {papers[1]} 1 1.0 tag\n", restart=True)
-    assert read_run(tmp_path / "run") == second != first
-
-
-def test_two_processes_cannot_write_one_run(sample: Library, tmp_path: Path, papers: list[str]) -> None:
-    with (
-        Checkpoint(tmp_path / "run"),
-        pytest.raises(EvaluationError, match="Another process is making the run"),
-    ):
-        imported(sample, tmp_path, f"q1 Q0 {papers[0]} 1 1.0 tag\n")
-    imported(sample, tmp_path, f"q1 Q0 {papers[0]} 1 1.0 tag\n")
-    assert sorted(path.name for path in tmp_path.iterdir() if path.name.startswith(".")) == []
