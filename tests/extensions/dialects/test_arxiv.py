@@ -361,11 +361,11 @@ ODD = [
 ]
 
 
-@pytest.mark.parametrize("query", ODD)
-def test_any_query_is_answered(server: str, query: str) -> None:
-    response = httpx.post(f"{server}/api/query", data={"search_query": query, "max_results": 1})
-    assert response.status_code == 200, response.text
-    ElementTree.fromstring(response.content)
+def test_any_query_is_answered(server: str) -> None:
+    for query in ODD:
+        response = httpx.post(f"{server}/api/query", data={"search_query": query, "max_results": 1})
+        assert response.status_code == 200, response.text
+        ElementTree.fromstring(response.content)
 
 
 @pytest.mark.parametrize(
