@@ -24,7 +24,6 @@ from tests.conftest import snapshot_of
 Reading = tuple[str, list[str], list[str]]
 
 READ: dict[str, Reading] = {
-    # those of issue 42
     "reinforcement learning for recommender systems, excluding surveys and reviews": (
         "reinforcement learning for recommender systems",
         ["surveys", "reviews"],
