@@ -14,7 +14,7 @@ from scholarbase_download.catalogue import get, read_catalogue
 from scholarbase_download.packing import pack
 from tests.conftest import run_cli
 from tests.extensions.download.archives import files
-from tests.updates.test_fetching import NAME, serving
+from tests.extensions.download.test_fetching import NAME, serving
 
 
 @pytest.fixture(scope="module")
