@@ -196,10 +196,9 @@ def open_passages(path: Path, settings: Settings) -> VectorIndex:
     return EdgeIndex.open(path / FOLDER, temporary=settings.runtime_dir, threads=threads)
 
 
-def _search_threads(workers: int) -> int | None:
-    """Search threads of each of several worker processes, so that together they use every core once; None leaves it
-    to the index."""
-    return None if workers == 1 else max(1, cores() // workers)
+def _search_threads(workers: int) -> int:
+    """The most search threads of each worker process, so that together they use every core once."""
+    return max(1, cores() // workers)
 
 
 def open_query_encoder(

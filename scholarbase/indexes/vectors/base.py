@@ -15,6 +15,7 @@ import qdrant_edge
 
 from scholarbase.errors import VectorIndexError
 from scholarbase.indexes.filters import ResolvedFilters, category_keys
+from scholarbase.memory import cores
 from scholarbase.models.status import ACTIVE, other_statuses
 
 DENSE = "dense"
@@ -299,6 +300,17 @@ def edge_config(
         max_search_threads=threads,
         wal_enabled=False,
     )
+
+
+def search_threads(path: Path, most: int | None) -> int:
+    """The threads that search the shard at ``path``: one for each segment with points, up to ``most``, by default the
+    number of cores.
+
+    With one thread, Qdrant searches in the caller's own. Handing a search to others takes a third of the processor time
+    of a short one, and by default there are more of them than cores.
+    """
+    sealed = sum(1 for _ in path.glob("segments/*/id_tracker.mappings"))
+    return max(1, min(most or cores(), sealed))
 
 
 def read_config(path: Path) -> VectorConfig:

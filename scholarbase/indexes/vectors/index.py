@@ -42,6 +42,7 @@ from scholarbase.indexes.vectors.base import (
     qdrant_filter,
     read_config,
     scored_id,
+    search_threads,
 )
 from scholarbase.indexes.vectors.halves import rounding
 from scholarbase.indexes.vectors.shard_view import ShardView
@@ -351,7 +352,7 @@ class EdgeIndex(VectorIndex):
             view: open a :class:`ShardView`, so that the shard is never written to. Without, no other process may
                 have the shard open.
             temporary: the folder for a view that cannot be created beside the shard.
-            threads: threads that search; by default as many as there are cores.
+            threads: the most threads that search (:func:`.base.search_threads`).
 
         Raises:
             VectorIndexError: the shard is missing or cannot be read.
@@ -364,9 +365,8 @@ class EdgeIndex(VectorIndex):
         private = ShardView.open(path, temporary) if view else None
         try:
             with engine_errors(path, "open"):
-                shard = qdrant.EdgeShard.load(
-                    str(private.path if private else path), edge_config(config, threads=threads)
-                )
+                layout = edge_config(config, threads=search_threads(path, threads))
+                shard = qdrant.EdgeShard.load(str(private.path if private else path), layout)
         except BaseException:
             if private:
                 private.close()

@@ -20,6 +20,7 @@ from scholarbase.indexes.vectors.base import (
     VectorConfig,
     VectorPoint,
     read_config,
+    search_threads,
 )
 from scholarbase.indexes.vectors.edge import EdgeWriter
 from scholarbase.indexes.vectors.index import EdgeIndex
@@ -132,6 +133,8 @@ def test_points_in_several_segments_are_found_as_in_one(tmp_path: Path) -> None:
             writer.seal()
         writer.close()
     assert (segments(one), segments(two)) == (1, 2)
+    # A thread for each segment with points, and no more than the caller allows.
+    assert [search_threads(*of) for of in ((one, 4), (two, 4), (two, 1), (tmp_path, 4))] == [1, 2, 1, 1]
     assert contents(one) == contents(two)
 
 
