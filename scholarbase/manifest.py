@@ -26,6 +26,9 @@ BUILDING: Final = "building"
 COMMAND: Final = "command"
 """A file in it: the command that began the job, if it is not an ingest."""
 INGEST: Final = "ingest"
+SHARDS: Final = "shards"
+"""The key of the number of shards in the part about vectors. Missing for a single one."""
+MOST_SHARDS: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +85,12 @@ class Manifest:
         """The number of times the title is repeated in a paper's encoded text; 1 if the manifest does not say."""
         weight: int = self.rules.get("title_weight", 1)
         return weight
+
+    @property
+    def shards(self) -> int:
+        """The number of shards of the papers' vectors."""
+        shards: int = self.vectors.get(SHARDS, 1)
+        return shards
 
     @property
     def snapshot(self) -> str:

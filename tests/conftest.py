@@ -32,6 +32,7 @@ from scholarbase.cli import main
 from scholarbase.encoders import open_encoder
 from scholarbase.encoders.sentence_transformers import SentenceTransformersEncoder
 from scholarbase.ingest.job import ingest
+from scholarbase.ingest.plans import IngestRules
 from scholarbase.models.encoders import PACKAGED
 from scholarbase.search.library import Library
 from scholarbase.settings import load_settings
@@ -178,6 +179,18 @@ def small_snapshot(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 if ids >= {int(row[key]) for key in row if key.endswith("corpusid") and row[key] is not None}:
                     out.write(json.dumps(row) + "\n")
     return folder
+
+
+@pytest.fixture(scope="session")
+def sharded_library(tmp_path_factory: pytest.TempPathFactory, small_snapshot: Path) -> Path:
+    """The papers of the dense library with their vectors in two shards."""
+
+    def build(path: Path) -> None:
+        with closing(open_encoder(PACKAGED)) as encoder:
+            rules = IngestRules(shards=2)
+            ingest([small_snapshot], path, encoder=encoder, encoder_location=PACKAGED, rules=rules)
+
+    return built_once(tmp_path_factory, "sharded", build)
 
 
 @pytest.fixture(scope="session")

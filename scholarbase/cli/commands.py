@@ -42,6 +42,7 @@ from scholarbase.cli.requests import request_commands
 from scholarbase.cli.update import update
 from scholarbase.errors import InvalidRequest, ScholarBaseError, StorageError
 from scholarbase.extensions import chosen
+from scholarbase.manifest import MOST_SHARDS
 from scholarbase.memory import INGEST_BYTES, SERVER_BYTES, check_address_space, memory_errors, with_cores
 from scholarbase.models.checks import shown
 from scholarbase.models.document_requests import CHUNKINGS
@@ -166,6 +167,13 @@ def main(context: click.Context) -> None:
     type=click.Path(path_type=Path),
     help="Vectors that the encoder computed elsewhere (.npy with ids.txt, or Parquet).",
 )
+@click.option(
+    "--shards",
+    type=click.IntRange(1, MOST_SHARDS),
+    default=1,
+    show_default=True,
+    help="Shards of the papers' vectors, each of which may be on another node of a Qdrant cluster.",
+)
 @setting_options("keep", "profile", "device")
 @click.option("--no-records", is_flag=True, help="Do not keep the source records, which an update needs.")
 @click.option("--restart", is_flag=True, help="Start over, or replace a library built from other sources.")
@@ -183,6 +191,7 @@ def ingest(
     keep: Any,
     profile: Any,
     chunker: Any,
+    shards: int,
     no_records: bool,
     **options: Any,
 ) -> None:
@@ -212,6 +221,7 @@ def ingest(
         profile=profile or settings.profile or "default",
         max_reject_share=settings.max_reject_share,
         chunker=chunker,
+        shards=shards,
     )
     with open_encoders(settings, device, None if encoder == "none" else encoder, query_encoder) as (
         model,

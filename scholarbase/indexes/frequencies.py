@@ -66,7 +66,8 @@ class FrequencyCounter:
         """
         Args:
             db: the catalogue, which has the papers' dates.
-            folder: an existing folder for temporary files. Counts that another counter saved there are added.
+            folder: an existing folder for temporary files. Counts that other counters saved there, or in folders
+                of it, are added.
             months: the SQL of the month of each point, as in :data:`MONTHS`.
         """
         self._db = db
@@ -74,7 +75,7 @@ class FrequencyCounter:
         self._folder = folder
         self._buffer: list[npt.NDArray[np.int64]] = []
         self._buffered = 0
-        saved = (sorted(folder.glob(f"*.{kind}.npy")) for kind in ("keys", "counts"))
+        saved = (sorted(folder.rglob(f"*.{kind}.npy")) for kind in ("keys", "counts"))
         self._files: list[tuple[Path, Path]] = list(zip(*saved, strict=True))
 
     def add(

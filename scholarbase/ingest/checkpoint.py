@@ -150,8 +150,8 @@ def batched(
         yield batch
 
 
-def paper_counts(db: sqlite3.Connection, last: int = 0) -> tuple[int, int]:
-    """The number of papers, and of those with ids up to ``last``: a stage's total and what is done."""
-    sql = "SELECT count(*), count(*) FILTER (WHERE id <= ?) FROM papers"
-    total, done = db.execute(sql, (last,)).fetchone()
+def paper_counts(db: sqlite3.Connection, last: int = 0, shard: int = 0, shards: int = 1) -> tuple[int, int]:
+    """The number of papers of a shard, and of those with ids up to ``last``: a stage's total and what is done."""
+    sql = "SELECT count(*), count(*) FILTER (WHERE id <= ?) FROM papers WHERE id % ? = ?"
+    total, done = db.execute(sql, (last, shards, shard)).fetchone()
     return total, done

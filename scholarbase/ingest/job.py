@@ -64,7 +64,7 @@ from scholarbase.ingest.reading import Reading
 from scholarbase.ingest.sources import UNUSED, Columns, Dataset, SourceFile, discover, sha256_of
 from scholarbase.ingest.text import indexing_text
 from scholarbase.ingest.vector_worker import VectorWork
-from scholarbase.manifest import FILE_NAME, Manifest, SourceFact, read_manifest
+from scholarbase.manifest import FILE_NAME, SHARDS, Manifest, SourceFact, read_manifest
 from scholarbase.memory import rare_collections
 from scholarbase.models.encoders import STATIC
 from scholarbase.progress import Reporter, SilentReporter
@@ -271,7 +271,7 @@ class _Job:
             db.execute("PRAGMA shrink_memory")
         catalog = self.folder.catalog
         config = self._vector_config()
-        self._vectors = VectorWork(self.folder)
+        self._vectors = VectorWork(self.folder, self.rules.shards)
         with indexing_text(catalog, self.reporter) as finish:
             self._index_vectors(config, bm25)
             tables = finish()
@@ -370,7 +370,8 @@ class _Job:
             | {
                 "computed_elsewhere": self._plan["vectors"],
                 "random_similarity": similarity,
-            },
+            }
+            | ({SHARDS: self.rules.shards} if self.rules.shards > 1 else {}),
             content=content,
             content_hash=content_hash(content),
             encoder=self.encoder.spec if self.encoder else None,

@@ -11,7 +11,7 @@ from typing import Any, Final
 from scholarbase.documents.model import PRECEDENCE as DOCUMENT_SOURCES
 from scholarbase.errors import InvalidRequest
 from scholarbase.ingest.sources import WITH_PAPERS, Columns, SourceFile, files_of
-from scholarbase.manifest import FORMAT, Manifest, SourceFact
+from scholarbase.manifest import FORMAT, MOST_SHARDS, Manifest, SourceFact
 from scholarbase.models.encoders import EncoderSpec
 from scholarbase.models.sets import check_set_name
 from scholarbase.settings import KeepRule, Profile
@@ -31,12 +31,16 @@ class IngestRules:
     max_reject_share: float = 0.05
     chunker: str = "tokens-512"
     """How full texts are cut into passages (:mod:`scholarbase.documents.chunkers`)."""
+    shards: int = 1
+    """Shards of the papers' vectors (:mod:`scholarbase.indexes.vectors.shards`)."""
 
     def __post_init__(self) -> None:
         """
         Raises:
-            InvalidRequest: the profile has another keep rule.
+            InvalidRequest: the profile has another keep rule, or the number of shards is out of range.
         """
+        if not 1 <= self.shards <= MOST_SHARDS:
+            raise InvalidRequest(f"shards is {self.shards}: it must be from 1 to {MOST_SHARDS}.")
         if self.profile == "scholarquest" and self.keep not in (None, "arxiv"):
             raise InvalidRequest(
                 f"--keep {self.keep} contradicts --profile scholarquest, which keeps arXiv papers with an abstract: "
@@ -102,6 +106,7 @@ def make_plan(
         "vectors": vectors,
         "sets": dict(sets),
         "columns": dict(columns),
+        "shards": rules.shards,
         "chunker": rules.chunker if any(source.dataset in DOCUMENT_SOURCES for source in sources) else None,
     }
 
@@ -109,7 +114,9 @@ def make_plan(
 def plan_of(manifest: Manifest) -> dict[str, Any]:
     """The plan of the job that built a library."""
     vectors = manifest.vectors["computed_elsewhere"]
-    rules = IngestRules(manifest.rules["keep"], manifest.rules["records"], manifest.profile)
+    rules = IngestRules(
+        manifest.rules["keep"], manifest.rules["records"], manifest.profile, shards=manifest.shards
+    )
     if manifest.documents is not None:
         rules = replace(rules, chunker=manifest.documents["chunker"])
     sets = {name: one["sources"] for name, one in manifest.sets.items()}
@@ -128,6 +135,7 @@ _NAMES: Final = {
     "format": "library format",
     "keep": "keep rule",
     "records": "choice about keeping records",
+    "shards": "number of shards",
     "title_weight": "weight of titles",
 }
 """What the parts of a plan are called, where it is not their keys."""

@@ -20,7 +20,7 @@ from scholarbase.indexes.contents import BLOCK
 from scholarbase.indexes.filters import NO_FILTERS
 from scholarbase.indexes.schema import count_rows
 from scholarbase.indexes.vectors.base import DENSE, VectorConfig
-from scholarbase.indexes.vectors.index import EdgeIndex
+from scholarbase.indexes.vectors.shards import open_local
 from scholarbase.ingest.checkpoint import Checkpoint
 from scholarbase.ingest.folder import REJECTS, BuildFolder
 from scholarbase.ingest.fulltexts import finish_documents
@@ -42,7 +42,7 @@ def measure(
     """The numbers of a library's rows and points, and how similar random papers are for its encoder."""
     with (
         reporter.stage("compare random papers", None, None),
-        closing(EdgeIndex.open(folder.vectors, view=False)) as index,
+        closing(open_local(folder.vectors, view=False)) as index,
     ):
         counts = count_rows(db)
         counts["points"] = index.count(NO_FILTERS)

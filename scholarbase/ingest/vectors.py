@@ -20,6 +20,7 @@ from scholarbase.indexes.vectors.base import (
 )
 from scholarbase.indexes.vectors.bm25 import Bm25Parameters, Bm25Text
 from scholarbase.indexes.vectors.edge import EdgeWriter
+from scholarbase.indexes.vectors.shards import shard_folders
 from scholarbase.indexes.vectors.space import check_engine_memory, check_space, required_bytes
 from scholarbase.ingest.checkpoint import Checkpoint, paper_counts
 from scholarbase.ingest.dense import DenseLookup, Vectors
@@ -28,6 +29,10 @@ from scholarbase.progress import Reporter
 PAPER_COLUMNS: Final = f"id, title, abstract, {PAYLOAD_COLUMNS}"
 WITH_ABSTRACT: Final = "LEFT JOIN abstracts ON paper_id = id"
 """The SQL of what a paper's point is made from."""
+_ROWS: Final = f"""
+SELECT {PAPER_COLUMNS} FROM papers {WITH_ABSTRACT} WHERE id > ? AND id % ? = ? ORDER BY id LIMIT ?
+"""
+"""The SQL of the next papers of a shard: :func:`.shards.shard_of` is the same rule."""
 POINTS_PER_UPSERT: Final = 2_000
 UPSERTS_PER_FLUSH: Final = 10
 BUILD_BYTES: Final = 512 << 20
@@ -37,13 +42,15 @@ BUILD_BYTES: Final = 512 << 20
 def index_vectors(
     db: sqlite3.Connection,
     checkpoint: Checkpoint,
-    shard: Path,
+    vectors: Path,
     config: VectorConfig,
     bm25: Bm25Parameters,
     lookup: DenseLookup,
     reporter: Reporter,
+    number: int = 0,
+    shards: int = 1,
 ) -> None:
-    """Index the papers of the catalogue ``db`` with the dense vectors in ``lookup``.
+    """Index the papers of the catalogue ``db`` with the dense vectors in ``lookup``: those of the shard ``number``.
 
     After a kill, indexing continues behind the last point that was flushed.
 
@@ -54,10 +61,11 @@ def index_vectors(
     """
     if checkpoint.get("vectors_done"):
         return
+    shard = shard_folders(vectors, shards)[number]
     last = int(checkpoint.get("vectors", 0))
     if last == 0 and shard.exists():
         shutil.rmtree(shard)
-    total, done = paper_counts(db, last)
+    total, done = paper_counts(db, last, number, shards)
     check_space(shard, required_bytes(config, total - done))
     # Twice, because a segment is in memory and mapped while it is built. The files grow in steps.
     check_engine_memory(BUILD_BYTES + 2 * required_bytes(config, total))
@@ -73,7 +81,8 @@ def index_vectors(
                     with reporter.stage("build vector graph", None, None):
                         writer.seal()
                 room = writer.segment_points - done % writer.segment_points
-                points = _points(db, last, min(room, POINTS_PER_UPSERT), lookup, text)
+                rows = db.execute(_ROWS, (last, shards, number, min(room, POINTS_PER_UPSERT))).fetchall()
+                points = [paper_point(row, text, lookup.get(row[0])) for row in rows]
                 writer.upsert(points)
                 unflushed += 1
                 done += len(points)
@@ -107,13 +116,3 @@ def paper_point(row: Sequence[Any], text: Bm25Text, vectors: Vectors) -> VectorP
     """The point of a paper: ``row`` has the columns ``PAPER_COLUMNS``."""
     number, title, abstract, *fields = row
     return point_of(number, Payload.of_paper(*fields), text.document(title, abstract), vectors)
-
-
-def _points(
-    db: sqlite3.Connection, after: int, count: int, lookup: DenseLookup, text: Bm25Text
-) -> list[VectorPoint]:
-    """The points of the next ``count`` papers."""
-    rows = db.execute(
-        f"SELECT {PAPER_COLUMNS} FROM papers {WITH_ABSTRACT} WHERE id > ? ORDER BY id LIMIT ?", (after, count)
-    ).fetchall()
-    return [paper_point(row, text, lookup.get(row[0])) for row in rows]

@@ -21,6 +21,7 @@ from scholarbase.indexes.catalog import Catalog
 from scholarbase.indexes.contents import FILE_NAME, OpenedFiles, read_contents
 from scholarbase.indexes.passages import FOLDER, Documents
 from scholarbase.indexes.vectors.index import EdgeIndex, VectorIndex
+from scholarbase.indexes.vectors.shards import open_local
 from scholarbase.manifest import Manifest, read_manifest
 from scholarbase.memory import cores
 from scholarbase.models.checks import shown
@@ -147,7 +148,7 @@ def open_vectors(path: Path, snapshot: str, settings: Settings) -> VectorIndex:
                 f"The library at {path} was packed without its vectors: set SCHOLARBASE_QDRANT_URL to the Qdrant "
                 "server that has them, or get the library with its vectors."
             )
-        return EdgeIndex.open(
+        return open_local(
             path / "vectors", temporary=settings.runtime_dir, threads=_search_threads(settings.workers)
         )
     check_installed("qdrant", "A Qdrant server as the vector index")

@@ -23,7 +23,8 @@ from scholarbase.indexes.passages import FOLDER as PASSAGES
 from scholarbase.indexes.passages import MONTHS, content_sums
 from scholarbase.indexes.schema import count_rows
 from scholarbase.indexes.vectors.base import DENSE, PAYLOAD_COLUMNS, Payload
-from scholarbase.indexes.vectors.index import EdgeIndex
+from scholarbase.indexes.vectors.index import EdgeIndex, VectorIndex
+from scholarbase.indexes.vectors.shards import open_local
 from scholarbase.manifest import Manifest, read_manifest
 
 
@@ -48,7 +49,7 @@ def verify(library: str | Path) -> Iterator[str]:
             citations.check(db)
             yield "edges: both ends of every citation are papers"
             if contents.has_vectors:
-                with closing(EdgeIndex.open(path / "vectors")) as index:
+                with closing(open_local(path / "vectors")) as index:
                     yield from _check_vectors(index, db, manifest)
                     yield from _check_content(index, db, manifest, path)
             else:
@@ -142,7 +143,7 @@ def _room_for(need: str) -> Iterator[None]:
 
 
 def _check_content(
-    index: EdgeIndex | None, db: sqlite3.Connection, manifest: Manifest, path: Path
+    index: VectorIndex | None, db: sqlite3.Connection, manifest: Manifest, path: Path
 ) -> Iterator[str]:
     """Check the content hash and what counts the vectors; without ``index``, the hashes of the other parts."""
     check_types(db)
@@ -189,7 +190,7 @@ def _check_hashes(found: Mapping[str, str], manifest: Manifest) -> None:
         )
 
 
-def _check_vectors(index: EdgeIndex, db: sqlite3.Connection, manifest: Manifest) -> Iterator[str]:
+def _check_vectors(index: VectorIndex, db: sqlite3.Connection, manifest: Manifest) -> Iterator[str]:
     rows = db.execute(f"SELECT id, {PAYLOAD_COLUMNS} FROM papers ORDER BY id")
     for paper, point in zip_longest(rows, index.payloads()):
         if paper is None or point is None or paper[0] != point[0]:

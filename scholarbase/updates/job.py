@@ -43,7 +43,7 @@ from scholarbase.indexes.catalog import open_finished
 from scholarbase.indexes.content_hash import content_hash, part_hashes
 from scholarbase.indexes.contents import RECORDS, files_in
 from scholarbase.indexes.schema import open_for_building
-from scholarbase.indexes.vectors.base import VectorConfig, read_config
+from scholarbase.indexes.vectors.base import VectorConfig
 from scholarbase.indexes.vectors.bm25 import Bm25Parameters
 from scholarbase.ingest import sealing
 from scholarbase.ingest.checkpoint import Checkpoint, more_than
@@ -53,7 +53,7 @@ from scholarbase.ingest.records import REJECTS_ALWAYS_ALLOWED
 from scholarbase.ingest.sources import OWN, RELEASED, Dataset, files_of, formats, sha256_of
 from scholarbase.ingest.store import RecordStore
 from scholarbase.ingest.writer import CatalogWriter
-from scholarbase.manifest import FILE_NAME, Manifest, SourceFact, read_manifest
+from scholarbase.manifest import FILE_NAME, SHARDS, Manifest, SourceFact, read_manifest
 from scholarbase.progress import Reporter, SilentReporter
 from scholarbase.search.opening import stored_encoder
 from scholarbase.updates.applying import Applied, apply_deletes, apply_own, apply_updates
@@ -318,6 +318,10 @@ class _UpdateJob:
 
     # -- content ----------------------------------------------------------------------------------------
 
+    @property
+    def _config(self) -> VectorConfig:
+        return VectorConfig.from_dict({k: v for k, v in self.old.vectors.items() if k not in _NOT_LAYOUT})
+
     def _write_papers(self, db: sqlite3.Connection, store: RecordStore, applied: Applied) -> Changed:
         with (
             self.reporter.stage("write papers", "papers", len(applied.about)) as tracker,
@@ -331,11 +335,11 @@ class _UpdateJob:
         return changed
 
     def _write_points(self, db: sqlite3.Connection, changed: Changed) -> PointChanges:
-        config = read_config(self.folder.vectors)
+        config = self._config
         bm25 = Bm25Parameters.from_dict(self.old.bm25)
         points = PointChanges(db, config, bm25, self.encoder, self.old.title_weight, self._sums)
         with self.reporter.stage("index vectors", "papers", len(changed.points)) as tracker:
-            points.apply(self.source / VECTORS, self.folder.vectors, changed, tracker)
+            points.apply(self.source / VECTORS, self.folder.vectors, self.old.shards, changed, tracker)
         with self._checkpoint.transaction():
             points.frequencies.write(db)
         return points
@@ -353,8 +357,7 @@ class _UpdateJob:
     def _seal(
         self, db: sqlite3.Connection, store: RecordStore, changed: Changed, points: PointChanges
     ) -> None:
-        config = VectorConfig.from_dict({k: v for k, v in self.old.vectors.items() if k not in _NOT_LAYOUT})
-        measured, similarity = sealing.measure(db, self.folder, config, self.encoder, self.reporter)
+        measured, similarity = sealing.measure(db, self.folder, self._config, self.encoder, self.reporter)
         counts = {**dict.fromkeys(_COUNTED, 0), **changed.counts, **points.counts, **measured}
         if not counts["papers"]:
             raise SourceError(
@@ -403,4 +406,4 @@ class _UpdateJob:
 
 
 _COUNTED: Final = ("papers_added", "papers_changed", "papers_removed", "papers_encoded", "vectors_kept")
-_NOT_LAYOUT: Final = ("computed_elsewhere", "random_similarity")
+_NOT_LAYOUT: Final = ("computed_elsewhere", "random_similarity", SHARDS)

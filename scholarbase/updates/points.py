@@ -29,9 +29,9 @@ from scholarbase.indexes.vectors.base import (
     ascending,
 )
 from scholarbase.indexes.vectors.bm25 import Bm25Parameters, Bm25Text
-from scholarbase.indexes.vectors.edge import EdgeWriter
 from scholarbase.indexes.vectors.halves import restored
-from scholarbase.indexes.vectors.index import EdgeIndex
+from scholarbase.indexes.vectors.index import VectorIndex
+from scholarbase.indexes.vectors.shards import ShardWriters, open_local
 from scholarbase.ingest.checkpoint import batched
 from scholarbase.ingest.dense import Vectors, vectors_of
 from scholarbase.ingest.vectors import PAPER_COLUMNS, WITH_ABSTRACT, paper_point
@@ -45,7 +45,7 @@ _DELETED_SHARE: Final = 0.2
 
 
 class PointChanges:
-    """Changes the points of a shard, and keeps the sums of its vectors."""
+    """Changes the points of shards, and keeps the sums of its vectors."""
 
     def __init__(
         self,
@@ -65,8 +65,10 @@ class PointChanges:
         self.counts: Counter[str] = Counter(papers_encoded=0)
         self.frequencies = FrequencyChanges()
 
-    def apply(self, old_shard: Path, shard: Path, changed: Changed, tracker: Tracker) -> None:
-        """Change the points of ``shard``, a copy of ``old_shard``.
+    def apply(
+        self, old_vectors: Path, vectors: Path, shards: int, changed: Changed, tracker: Tracker
+    ) -> None:
+        """Change the points of ``vectors``, a copy of ``old_vectors`` with as many ``shards``.
 
         Raises:
             EncoderError: the encoder fails.
@@ -74,8 +76,8 @@ class PointChanges:
         """
         points = sorted(changed.points)
         with (
-            closing(EdgeIndex.open(old_shard)) as old,
-            closing(EdgeWriter.open(shard, self._config, deleted_share=_DELETED_SHARE)) as writer,
+            closing(open_local(old_vectors)) as old,
+            closing(ShardWriters.open(vectors, shards, self._config, deleted_share=_DELETED_SHARE)) as writer,
         ):
             for some in batched(sorted(changed.removed), _AT_ONCE):
                 self._subtract(old, some, changed)
@@ -85,13 +87,13 @@ class PointChanges:
                 writer.upsert(self._points(old, some, changed))
                 tracker.advance(len(some))
             writer.finish()
-        with closing(EdgeIndex.open(shard, view=False)) as new:
+        with closing(open_local(vectors, view=False)) as new:
             for some in batched(points, _AT_ONCE):
                 self._add(new, some)
 
     # -- new points -------------------------------------------------------------------------------------
 
-    def _points(self, old: EdgeIndex, numbers: Sequence[int], changed: Changed) -> list[VectorPoint]:
+    def _points(self, old: VectorIndex, numbers: Sequence[int], changed: Changed) -> list[VectorPoint]:
         rows = self._db.execute(
             f"""
             SELECT {PAPER_COLUMNS} FROM papers {WITH_ABSTRACT}
@@ -103,7 +105,7 @@ class PointChanges:
         return [paper_point(row, self._text, vectors.get(row[0], (None, None))) for row in rows]
 
     def _vectors(
-        self, old: EdgeIndex, rows: Sequence[tuple[int, str, str | None]], changed: Changed
+        self, old: VectorIndex, rows: Sequence[tuple[int, str, str | None]], changed: Changed
     ) -> dict[int, Vectors]:
         """The encoder's vectors of these papers: those of the old library for texts that it has."""
         assert self._encoder is not None
@@ -129,19 +131,19 @@ class PointChanges:
         return found
 
     def _stored(
-        self, old: EdgeIndex, numbers: Sequence[int]
+        self, old: VectorIndex, numbers: Sequence[int]
     ) -> tuple[dict[int, npt.NDArray[np.float32]], dict[int, SparseVector]]:
         dense = {number: restored(vector) for number, vector in old.dense_vectors(numbers).items()}
         return dense, _ascending(old, LEARNED, numbers) if self._config.learned else {}
 
     # -- sums -------------------------------------------------------------------------------------------
 
-    def _subtract(self, old: EdgeIndex, numbers: Sequence[int], changed: Changed) -> None:
+    def _subtract(self, old: VectorIndex, numbers: Sequence[int], changed: Changed) -> None:
         had = [number for number in numbers if number in changed.days]
         for name, rows in self._rows(old, had, changed.days, -1).items():
             self._sums[name] = combined(self._sums[name], without=sum_of(rows))
 
-    def _add(self, new: EdgeIndex, numbers: Sequence[int]) -> None:
+    def _add(self, new: VectorIndex, numbers: Sequence[int]) -> None:
         days = dict(
             self._db.execute(
                 "SELECT id, last_day FROM papers WHERE id IN (SELECT value FROM json_each(?))",
@@ -152,7 +154,7 @@ class PointChanges:
             self._sums[name] = combined(self._sums[name], sum_of(rows))
 
     def _rows(
-        self, index: EdgeIndex, numbers: Sequence[int], days: dict[int, int | None], sign: int
+        self, index: VectorIndex, numbers: Sequence[int], days: dict[int, int | None], sign: int
     ) -> dict[str, list[bytes]]:
         """The rows of the content's parts for these points; their terms are counted."""
         found: dict[str, list[bytes]] = {}
@@ -169,5 +171,5 @@ class PointChanges:
         return found
 
 
-def _ascending(index: EdgeIndex, name: str, numbers: Sequence[int]) -> dict[int, SparseVector]:
+def _ascending(index: VectorIndex, name: str, numbers: Sequence[int]) -> dict[int, SparseVector]:
     return {number: ascending(vector) for number, vector in index.sparse_vectors(name, numbers).items()}

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from scholarbase.indexes.vectors.index import EdgeIndex
+from scholarbase.indexes.vectors.shards import open_local
 from scholarbase.manifest import read_manifest
 
 TABLES = (
@@ -39,7 +39,7 @@ def rows(library: Path) -> dict[str, list[tuple[Any, ...]]]:
 def points(library: Path) -> dict[int, Any]:
     """Every point: payload, sparse vectors, dense vector."""
     found: dict[int, Any] = {}
-    with closing(EdgeIndex.open(library / "vectors")) as index:
+    with closing(open_local(library / "vectors")) as index:
         for batch in index.points():
             for point in batch:
                 sparse = {

@@ -22,6 +22,8 @@ from scholarbase.indexes.vectors.base import VectorConfig
 from scholarbase.ingest import vector_worker
 from scholarbase.ingest.checkpoint import Checkpoint
 from scholarbase.ingest.job import ingest
+from scholarbase.ingest.plans import IngestRules
+from scholarbase.memory import cores
 from scholarbase.models.encoders import PACKAGED
 from scholarbase.search.verification import verify
 from scholarbase.workers import Worker
@@ -47,14 +49,15 @@ def encoder() -> Encoder:
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory, small_snapshot: Path, encoder: Encoder) -> Path:
-    """The library of the small snapshot, built without a worker."""
+    """The library of the small snapshot in two shards, built without a worker."""
     library = tmp_path_factory.mktemp("small") / "library"
-    ingest([small_snapshot], library, encoder=encoder, encoder_location=PACKAGED)
+    rules = IngestRules(shards=2)
+    ingest([small_snapshot], library, encoder=encoder, encoder_location=PACKAGED, rules=rules)
     return library
 
 
 def start(source: Path, library: Path) -> subprocess.Popen[bytes]:
-    arguments = ["ingest", str(source), "--library", str(library)]
+    arguments = ["ingest", str(source), "--library", str(library), "--shards", "2"]
     return subprocess.Popen([sys.executable, "-c", WITH_WORKERS, *arguments], stderr=subprocess.PIPE)
 
 
@@ -96,11 +99,11 @@ def test_killed_at_five_instants_the_library_is_the_same(
 ) -> None:
     library = tmp_path / "library"
     folder = library / "building"
-    work = "vector-work"
+    work = "vector-work/1-of-2"
     for instant in (
         f"{work}/state.sqlite",
         "dense/*.ids.npy",
-        "vectors",
+        "vectors/*",
         f"{work}/terms",
         f"{work}/sums.json",
     ):
@@ -120,8 +123,9 @@ def test_a_killed_worker_ends_the_job_and_the_next_run_continues(
 ) -> None:
     library = tmp_path / "library"
     process = start(small_snapshot, library)
-    wait_for(process, (library / "building" / "vector-work" / "state.sqlite").exists)
-    [worker] = [pid for pid in process_tree(process.pid) if b"ingest.vector_worker" in command_of(pid)]
+    work = library / "building" / "vector-work"
+    wait_for(process, lambda: len(list(work.glob("*-of-2/state.sqlite"))) == min(2, cores()))
+    worker, *_ = [pid for pid in process_tree(process.pid) if b"ingest.vector_worker" in command_of(pid)]
     os.kill(worker, signal.SIGKILL)
     _, error = process.communicate(timeout=SECONDS)
     assert process.returncode == VectorIndexError.exit_code

@@ -17,6 +17,7 @@ from scholarbase.indexes.vectors.edge import EdgeWriter
 from scholarbase.indexes.vectors.index import EdgeIndex, VectorIndex
 from scholarbase.indexes.vectors.nodes import Nodes
 from scholarbase.indexes.vectors.server import ServerIndex
+from scholarbase.indexes.vectors.shards import LocalIndex, ShardWriters, open_local
 from scholarbase.manifest import read_manifest
 from scholarbase.models.limits import Engine
 from scholarbase.search.library import Library
@@ -54,6 +55,15 @@ def segmented(shard: Path, path: Path, segments: int) -> EdgeIndex:
     return EdgeIndex.open(path)
 
 
+def divided(index: EdgeIndex, path: Path) -> LocalIndex:
+    """The points of an index in two shards."""
+    with closing(ShardWriters.open(path, 2, index.config)) as writers:
+        for points in index.points():
+            writers.upsert(points)
+        writers.finish()
+    return open_local(path)
+
+
 def opened(path: Path, index: VectorIndex) -> Library:
     manifest, snapshot = read_manifest(path)
     papers = Catalog(path / FILE_NAME, readers=2)
@@ -62,10 +72,13 @@ def opened(path: Path, index: VectorIndex) -> Library:
 
 @pytest.fixture(scope="module")
 def libraries(sample_library: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Library]]:
-    """The sample with its vectors in each number of segments."""
+    """The sample with its vectors in each number of segments, and in two shards."""
     folder = tmp_path_factory.mktemp("segments")
     with ExitStack() as stack:
-        shards = [segmented(sample_library / "vectors", folder / f"{n}", n) for n in SEGMENTS]
+        shards: list[LocalIndex] = [
+            segmented(sample_library / "vectors", folder / f"{n}", n) for n in SEGMENTS
+        ]
+        shards.append(divided(shards[0], folder / "divided"))
         yield [stack.enter_context(closing(opened(sample_library, index))) for index in shards]
 
 
@@ -90,7 +103,7 @@ def check_equal(libraries: list[Library], some: list[str]) -> None:
         assert len(totals) == 1
 
 
-def test_scores_are_the_same_in_any_number_of_segments(libraries: list[Library]) -> None:
+def test_scores_are_the_same_in_any_number_of_segments_and_shards(libraries: list[Library]) -> None:
     check_equal(libraries, questions()[-3:])
 
 

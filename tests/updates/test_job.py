@@ -52,18 +52,18 @@ def assert_same(updated: Path, built: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("seed", "keep", "dense"),
+    ("seed", "keep", "dense", "shards"),
     [
-        (1, "arxiv", False),
-        pytest.param(2, "title", True, marks=pytest.mark.slow),
-        pytest.param(3, "text", False, marks=pytest.mark.slow),
+        (1, "arxiv", False, 2),
+        pytest.param(2, "title", True, 3, marks=pytest.mark.slow),
+        pytest.param(3, "text", False, 1, marks=pytest.mark.slow),
     ],
 )
 def test_an_update_gives_the_library_of_a_full_build(
-    tmp_path: Path, seed: int, keep: Any, dense: bool
+    tmp_path: Path, seed: int, keep: Any, dense: bool, shards: int
 ) -> None:
     rng = random.Random(seed)
-    options: dict[str, Any] = {"rules": IngestRules(keep=keep)}
+    options: dict[str, Any] = {"rules": IngestRules(keep=keep, shards=shards)}
     encoder: Encoder | None = open_encoder(PACKAGED) if dense else None
     if encoder is not None:
         options |= {"encoder": encoder, "encoder_location": PACKAGED}

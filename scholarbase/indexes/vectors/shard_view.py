@@ -43,6 +43,9 @@ READ_ONLY: Final = re.compile(
 PAGES: Final = re.compile(r"page_\d+\.dat|chunk_\d+\.mmap")
 """Files that Qdrant opens for writing too, but changes only when points are written."""
 
+PART_NAME: Final = re.compile(r"(\d+)-of-(\d+)")
+"""The name of a shard's folder in that of a library's vectors, if there are several (:mod:`.shards`)."""
+
 _NEXT: Final = frozenset(
     {
         errno.EROFS,
@@ -82,7 +85,7 @@ class ShardView:
         shard = shard.resolve()
         if not shard.is_dir():
             raise VectorIndexError(f"No vector index at {shard}: the library is incomplete.")
-        library = shard.parent
+        library = shard.parents[1 if PART_NAME.fullmatch(shard.name) else 0]
         name = hashlib.sha256(os.fsencode(shard)).hexdigest()[:16]
         # One folder per user: another user's is not writable.
         elsewhere = Path(temporary or tempfile.gettempdir()) / f"scholarbase-views-{os.getuid()}" / name

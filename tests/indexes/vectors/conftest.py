@@ -25,6 +25,7 @@ from scholarbase.indexes.vectors.edge import EdgeWriter
 from scholarbase.indexes.vectors.index import EdgeIndex, VectorIndex
 from scholarbase.indexes.vectors.nodes import Nodes
 from scholarbase.indexes.vectors.server import ServerIndex
+from scholarbase.indexes.vectors.shards import ShardedIndex, ShardWriters, open_local
 from scholarbase.markup import searchable
 from scholarbase.search.legs import Bm25Queries
 from tests.qdrant.cluster import Cluster, qdrant_cluster
@@ -137,6 +138,18 @@ def edge(shard: Path) -> Iterator[EdgeIndex]:
     index.close()
 
 
+@pytest.fixture(scope="session")
+def sharded(corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ShardedIndex]:
+    """The same points in three shards, so that copies of a paper are in different ones."""
+    path = tmp_path_factory.mktemp("sharded-library") / "vectors"
+    with closing(ShardWriters.open(path, 3, CONFIG)) as writers:
+        writers.upsert(shuffled(corpus.points))
+        writers.finish()
+    with closing(open_local(path)) as index:
+        assert isinstance(index, ShardedIndex)
+        yield index
+
+
 @pytest.fixture
 def cluster() -> Iterator[Cluster]:
     """A Qdrant server without collections."""
@@ -158,6 +171,6 @@ def server(edge: EdgeIndex) -> Iterator[ServerIndex]:
         yield ServerIndex.open(nodes, "papers", SNAPSHOT)
 
 
-@pytest.fixture(params=["edge", "server"])
+@pytest.fixture(params=["edge", "sharded", "server"])
 def index(request: pytest.FixtureRequest) -> VectorIndex:
     return request.getfixturevalue(request.param)

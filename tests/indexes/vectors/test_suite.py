@@ -29,6 +29,7 @@ from scholarbase.indexes.vectors.edge import EdgeWriter
 from scholarbase.indexes.vectors.index import EdgeIndex, VectorIndex
 from scholarbase.indexes.vectors.nodes import Nodes
 from scholarbase.indexes.vectors.server import ServerIndex
+from scholarbase.indexes.vectors.shards import ShardedIndex
 from tests.indexes.vectors.conftest import DIMENSIONS, SNAPSHOT, Corpus, words
 from tests.qdrant.loading import fill
 
@@ -162,29 +163,32 @@ def test_sparse_scores_are_those_of_rank_bm25_with_rounded_weights(
         }
 
 
-def test_filters_apply_before_the_limit(edge: EdgeIndex, corpus: Corpus) -> None:
+def test_filters_apply_before_the_limit(sharded: ShardedIndex, corpus: Corpus) -> None:
     searches = [(corpus.bm25.query(q), corpus.project(q)) for q in QUESTIONS[:3]]
-    everything = [edge.search_sparse(BM25, vector, 400, NO_FILTERS) for vector, _ in searches]
+    everything = [sharded.search_sparse(BM25, vector, 400, NO_FILTERS) for vector, _ in searches]
     for name, filters in FILTERS.items():
         allowed = {point.id for point in corpus.points if passes(point.id, point.payload, filters)}
         assert bool(allowed) == (name not in {"nothing", "no ids"}), name
         for (vector, query), unfiltered in zip(searches, everything, strict=True):
             expected = [hit for hit in unfiltered if hit.id in allowed]
-            assert edge.search_sparse(BM25, vector, 5, filters) == expected[:5], name
+            assert sharded.search_sparse(BM25, vector, 5, filters) == expected[:5], name
             scored = {number: score for number, score in cosines(corpus, query).items() if number in allowed}
-            agree(edge.search_dense(query, 5, filters, exact=True), scored, 5, 1e-3)
-            assert {hit.id for hit in edge.search_dense(query, 400, filters)} == set(scored), name
+            agree(sharded.search_dense(query, 5, filters, exact=True), scored, 5, 1e-3)
+            assert {hit.id for hit in sharded.search_dense(query, 400, filters)} == set(scored), name
 
 
-@pytest.mark.slow
-def test_both_indexes_return_the_same_results(edge: EdgeIndex, server: ServerIndex, corpus: Corpus) -> None:
+@pytest.mark.parametrize("kind", ["sharded", pytest.param("server", marks=pytest.mark.slow)])
+def test_all_indexes_return_the_same_results(
+    edge: EdgeIndex, corpus: Corpus, kind: str, request: pytest.FixtureRequest
+) -> None:
+    other: VectorIndex = request.getfixturevalue(kind)
     for question, filters in zip(QUESTIONS * 4, [NO_FILTERS, *FILTERS.values()], strict=False):
         vector = corpus.queries.vector(question)
         ours = edge.search_sparse(BM25, vector, 100, filters)
-        assert ours == server.search_sparse(BM25, vector, 100, filters)
+        assert ours == other.search_sparse(BM25, vector, 100, filters)
         query = corpus.project(question)
         ours = edge.search_dense(query, 50, filters, exact=True)
-        assert ours == server.search_dense(query, 50, filters, exact=True)
+        assert ours == other.search_dense(query, 50, filters, exact=True)
 
 
 def test_counts_are_exact(index: VectorIndex, corpus: Corpus) -> None:
