@@ -21,7 +21,7 @@ from qdrant_client import QdrantClient, models
 
 from scholarbase.indexes.vectors.base import DENSE, VectorConfig
 from scholarbase.indexes.vectors.server import LAYOUT
-from tests.qdrant.shards import RestoredShard
+from tests.qdrant.shards import RestoredShard, RestoredShards
 
 HANG = "hang"
 """The failure of a request that is accepted and never answered."""
@@ -47,8 +47,8 @@ class Collection:
     lost: dict[tuple[int, int], int] = field(default_factory=dict)
     """Points that a replica lacks."""
     changes: list[models.UpdateCollection] = field(default_factory=list)
-    restored: RestoredShard | None = None
-    """The shard of a snapshot, instead of points in the local mode."""
+    restored: RestoredShards | None = None
+    """The shards of snapshots, instead of points in the local mode."""
 
 
 class Node:
@@ -220,9 +220,12 @@ class Cluster:
             known = self.collections[name]
             if known.restored is not None:
                 self._copy(known, node)
-            counts = [0] * known.shards
-            for number in self._all_ids(name):
-                counts[number % known.shards] += 1
+            if known.restored is not None:
+                counts = [known.restored.points(shard) for shard in range(known.shards)]
+            else:
+                counts = [0] * known.shards
+                for number in self._all_ids(name):
+                    counts[number % known.shards] += 1
             return models.CollectionClusterInfo(
                 peer_id=node.peer,
                 shard_count=known.shards,
@@ -251,11 +254,11 @@ class Cluster:
         ]
 
     def _points(self, name: str) -> Any:
-        """What has the points of a collection: the local mode, or the shard that was restored."""
+        """What has the points of a collection: the local mode, or the shards that were restored."""
         return self.collections[self.named(name)].restored or self.local
 
-    def restore(self, name: str, snapshot: Path, node: Node) -> None:
-        """Serve the shard of a snapshot. Only ``node`` has it, the others copy it from there."""
+    def restore(self, name: str, shard: int, snapshot: Path, node: Node) -> None:
+        """Serve a shard of a snapshot. Only ``node`` has it, the others copy it from there."""
         created = self.collections[self.named(name)].created
         try:
             restored = RestoredShard(snapshot, VectorConfig.from_dict((created.metadata or {})[LAYOUT]))
@@ -263,24 +266,27 @@ class Cluster:
             raise Failed(500, f"Service internal error: {error}") from error
         with self.lock:
             known = self.collections[self.named(name)]
-            if known.restored is not None:
-                known.restored.close()
-            known.restored = restored
+            known.restored = known.restored or RestoredShards()
+            known.restored.put(shard, restored)
             self.uploads.append(node.peer)
-            for shard, peer in known.states:
-                is_here = peer == node.peer
-                known.states[shard, peer] = (
-                    models.ReplicaState.ACTIVE if is_here else models.ReplicaState.DEAD
-                )
+            for one, peer in known.states:
+                if one == shard:
+                    is_here = peer == node.peer
+                    known.states[one, peer] = (
+                        models.ReplicaState.ACTIVE if is_here else models.ReplicaState.DEAD
+                    )
 
     def _copy(self, known: Collection, node: Node) -> None:
         """A step of copying to this node, if it runs and no other one copies."""
-        state = known.states.get((0, node.peer))
-        if state == models.ReplicaState.PARTIAL:
-            known.states[0, node.peer] = models.ReplicaState.ACTIVE
-        elif state == models.ReplicaState.DEAD and models.ReplicaState.PARTIAL not in known.states.values():
-            known.states[0, node.peer] = models.ReplicaState.PARTIAL
-            self.on_copy(node)
+        for shard in range(known.shards):
+            state = known.states.get((shard, node.peer))
+            if state == models.ReplicaState.PARTIAL:
+                known.states[shard, node.peer] = models.ReplicaState.ACTIVE
+            elif (
+                state == models.ReplicaState.DEAD and models.ReplicaState.PARTIAL not in known.states.values()
+            ):
+                known.states[shard, node.peer] = models.ReplicaState.PARTIAL
+                self.on_copy(node)
 
     # -- points -----------------------------------------------------------------------------------------
 

@@ -216,7 +216,7 @@ class _Handler(BaseHTTPRequestHandler):
         path = unquote(urlsplit(self.path).path)
         size = int(self.headers.get("Content-Length") or 0)
         try:
-            if path.endswith("/shards/0/snapshots/upload"):
+            if re.search(r"/shards/\d+/snapshots/upload$", path):
                 status, content = 200, self._restored(path, size)
             else:
                 body = self.rfile.read(size)
@@ -254,13 +254,13 @@ class _Handler(BaseHTTPRequestHandler):
                     cluster.on_upload(node, received)
             self.node.enter(path)
             _unwrap(snapshot)
-            cluster.restore(path.split("/")[2], snapshot, node)
+            cluster.restore(path.split("/")[2], int(path.split("/")[4]), snapshot, node)
         return {"result": True, "status": "ok", "time": 0.0}
 
     def _result(self, path: str, body: bytes) -> Any:
         if path == "/":
             return {"title": "qdrant - vector search engine", "version": self.node.version}
-        if path.endswith("/shards/0/snapshot"):
+        if re.search(r"/shards/\d+/snapshot$", path):
             self.node.cluster.named(path.split("/")[2])
             return empty_snapshot()
         if path in ("/readyz", "/healthz", "/livez"):

@@ -7,6 +7,7 @@ import io
 import shutil
 import tarfile
 import tempfile
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -101,6 +102,57 @@ class RestoredShard:
         hits = self.shard.facet(qdrant_edge.FacetRequest(key, limit)).hits
         return models.FacetResponse(
             hits=[models.FacetValueHit(value=hit.value, count=hit.count) for hit in hits]
+        )
+
+
+class RestoredShards:
+    """The restored shards of a collection, each of which is asked."""
+
+    def __init__(self) -> None:
+        self.shards: dict[int, RestoredShard] = {}
+
+    def put(self, number: int, shard: RestoredShard) -> None:
+        """Serve a shard, instead of the one with its number."""
+        if number in self.shards:
+            self.shards[number].close()
+        self.shards[number] = shard
+
+    def points(self, number: int) -> int:
+        return self.shards[number].count("").count if number in self.shards else 0
+
+    def close(self) -> None:
+        for shard in self.shards.values():
+            shard.close()
+
+    def query_points(self, name: str, **options: Any) -> Any:
+        found = [one for shard in self.shards.values() for one in shard.query_points(name, **options).points]
+        return SimpleNamespace(points=sorted(found, key=lambda one: -one.score)[: options["limit"]])
+
+    def count(self, name: str, **options: Any) -> Any:
+        return models.CountResult(count=sum(one.count(name, **options).count for one in self.shards.values()))
+
+    def retrieve(self, name: str, ids: Sequence[int], **options: Any) -> list[models.Record]:
+        return [one for shard in self.shards.values() for one in shard.retrieve(name, ids, **options)]
+
+    def scroll(self, name: str, *, limit: int, **options: Any) -> tuple[list[models.Record], Any]:
+        if len(self.shards) == 1:
+            return next(iter(self.shards.values())).scroll(name, limit=limit, **options)
+        assert options.get("order_by") is None
+        read = [shard.scroll(name, limit=limit, **options) for shard in self.shards.values()]
+        records = sorted((one for some, _ in read for one in some), key=lambda one: one.id)
+        following = [offset for _, offset in read if offset is not None] + [
+            one.id for one in records[limit : limit + 1]
+        ]
+        return records[:limit], min(following, default=None)
+
+    def facet(self, name: str, key: str, facet_filter: models.Filter | None, limit: int) -> Any:
+        counts: Counter[Any] = Counter()
+        for shard in self.shards.values():
+            counts.update({hit.value: hit.count for hit in shard.facet(name, key, facet_filter, 10**6).hits})
+        return models.FacetResponse(
+            hits=[
+                models.FacetValueHit(value=value, count=count) for value, count in counts.most_common(limit)
+            ]
         )
 
 

@@ -39,17 +39,15 @@ def test_the_content_and_the_answers_are_those_of_one_shard(
         {"mode": "hybrid", "exact": True, "min_citations": 1},
     ]
     with Library.open(dense_library) as expected, Library.open(sharded_library) as library:
-        titles = [
-            paper.title for paper in expected.search("the", mode="sparse", engine="fts5", limit=20).papers
-        ]
+        titles = [hit.paper.title for hit in expected.search("theory", limit=10).results]
+        assert len(titles) == 10
         for title in titles:
             for search in searches:
                 found, wanted = (
                     [(hit.paper.id, hit.score) for hit in one.search(title, limit=20, **search).results]
                     for one in (library, expected)
                 )
-                assert found == wanted
-                assert found
+                assert found == wanted != []
     # No view of a shard stays, and none was inside the library.
     assert {entry.name for entry in sharded_library.iterdir()} == {
         entry.name for entry in dense_library.iterdir()
@@ -57,7 +55,7 @@ def test_the_content_and_the_answers_are_those_of_one_shard(
 
 
 def test_the_number_of_shards_is_part_of_the_plan(sharded_library: Path, small_snapshot: Path) -> None:
-    with pytest.raises(LibraryExists, match="from other encoder and number of shards"):
+    with pytest.raises(LibraryExists, match=" and number of shards: "):
         ingest([small_snapshot], sharded_library)
     with pytest.raises(InvalidRequest, match="shards is 65: it must be from 1 to 64"):
         IngestRules(shards=65)

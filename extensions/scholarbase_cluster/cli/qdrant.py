@@ -28,17 +28,17 @@ _url_option = click.option(
 @click.option(
     "--method",
     type=click.Choice(["snapshot", "points"]),
-    help="Send the library's own shard, or points that Qdrant indexes. [default: the shard, if the server takes it]",
+    help="Send the library's own shards, or points that Qdrant indexes. [default: the shards, if the server does]",
 )
 @click.option(
     "--shards",
     type=click.IntRange(1, 10_000),
-    help="Shards of a collection of points. [default: one per node]",
+    help="Shards of a collection of points. [default: the library's, if it has several, else one per node]",
 )
 @click.option(
     "--replicas",
     type=click.IntRange(1, 64),
-    help="Nodes that have each shard. [default: up to 3 of the library's own shard, 2 of points]",
+    help="Nodes that have each shard. [default: up to 3 of the library's own shards, 2 of points]",
 )
 @click.option("--parallel", type=click.IntRange(1, 64), help="Batches sent at once. [default: 4 per node]")
 @click.option(
@@ -64,7 +64,7 @@ def load(
     before this load.
     """
     nodes = _nodes(qdrant_url, settings, "Loading vectors into a Qdrant server")
-    from scholarbase.indexes.vectors.index import EdgeIndex
+    from scholarbase.indexes.vectors.shards import open_local
     from scholarbase.manifest import read_manifest
     from scholarbase.progress import reporter
     from scholarbase_cluster.qdrant.collection import (
@@ -75,13 +75,17 @@ def load(
         method_of,
     )
     from scholarbase_cluster.qdrant.collection import prune as prune_collections
-    from scholarbase_cluster.qdrant.restoring import load_shard
+    from scholarbase_cluster.qdrant.restoring import load_shards
     from scholarbase_cluster.qdrant.transfer import load_into_server
 
-    if method == BY_SNAPSHOT and (shards or 1) > 1:
-        raise InvalidRequest("--shards divides points: give --method points, or leave --shards out.")
     path = require_library(library, settings)
     manifest, snapshot = read_manifest(path)
+    redivided = shards not in (None, manifest.shards)
+    if method == BY_SNAPSHOT and redivided:
+        raise InvalidRequest(
+            f"--shards {shards} divides points, and the library has {manifest.shards} shards of its own: give "
+            "--method points, or leave --shards out."
+        )
     total = manifest.counts["points"]
     shown_reason = ""
 
@@ -91,7 +95,7 @@ def load(
             click.echo(f"Waiting: {what}.", err=True)
             shown_reason = what
 
-    with closing(nodes), closing(EdgeIndex.open(path / "vectors")) as edge:
+    with closing(nodes), closing(open_local(path / "vectors")) as index:
         with reporter(settings.progress_seconds).stage("load vectors", "points", total) as tracker:
             shown = 0
 
@@ -103,11 +107,11 @@ def load(
 
             alias = settings.qdrant_alias
             done = None
-            begun = BY_POINTS if (shards or 1) > 1 else method_of(nodes, alias, snapshot)
+            begun = BY_POINTS if redivided else method_of(nodes, alias, snapshot)
             if (method or begun) != BY_POINTS:
                 try:
-                    done = load_shard(
-                        edge, nodes, alias, snapshot, progress, replicas=replicas, waiting=waiting
+                    done = load_shards(
+                        index, nodes, alias, snapshot, progress, replicas=replicas, waiting=waiting
                     )
                 except ShardRefused as refusal:
                     if method is not None:
@@ -115,13 +119,15 @@ def load(
                     click.echo(f"{refusal} Its points are sent instead.", err=True)
             if done is None:
                 done = load_into_server(
-                    edge,
+                    index,
                     nodes,
                     alias,
                     snapshot,
-                    edge.config,
+                    index.config,
                     progress,
-                    placement=Placement(shards, replicas),
+                    placement=Placement(
+                        shards or (manifest.shards if manifest.shards > 1 else None), replicas
+                    ),
                     at_once=parallel,
                     waiting=waiting,
                 )

@@ -1,7 +1,8 @@
-"""Loading the library's own shard: one node restores its snapshot, and Qdrant copies it to the other nodes.
+"""Loading the library's own shards: one node restores the snapshot of each, and Qdrant copies it to the other nodes.
 
-Nothing is indexed again, so approximate searches return what the embedded index returns, on each node. Whatever a
-server refuses or would change ends the load with :class:`ShardRefused`, and removes the attempt.
+Qdrant would put points into other shards, which matters to writing only: the collection is never written to. Nothing
+is indexed again, so approximate searches return what the embedded index returns, on each node. Whatever a server
+refuses or would change ends the load with :class:`ShardRefused`, and removes the attempt.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import tarfile
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 import httpx
@@ -26,9 +28,10 @@ from scholarbase.indexes.vectors.base import DENSE
 from scholarbase.indexes.vectors.index import HNSW_EF, EdgeIndex, VectorIndex
 from scholarbase.indexes.vectors.nodes import Nodes
 from scholarbase.indexes.vectors.server import ServerIndex
+from scholarbase.indexes.vectors.shards import LocalIndex, shards_in
 from scholarbase.models.qdrant_addresses import Address
 from scholarbase_cluster.qdrant.collection import BY_SNAPSHOT, Collection, Placement, ShardRefused
-from scholarbase_cluster.qdrant.replicas import wait_until_complete
+from scholarbase_cluster.qdrant.replicas import survey, wait_until_complete
 from scholarbase_cluster.qdrant.snapshot import ShardSnapshot, keep_frame
 from scholarbase_cluster.qdrant.transfer import Loaded, differing_point
 
@@ -63,8 +66,8 @@ class _Failure(NamedTuple):
     refused: bool
 
 
-def load_shard(
-    edge: EdgeIndex,
+def load_shards(
+    index: LocalIndex,
     nodes: Nodes,
     alias: str,
     snapshot: str,
@@ -73,7 +76,8 @@ def load_shard(
     replicas: int | None = None,
     waiting: Callable[[str], None] = lambda what: None,
 ) -> Loaded:
-    """Send the library's own shard to one node, check it on all nodes, then switch ``alias`` to its collection.
+    """Send each of the library's own shards to one node, check them on all nodes, then switch ``alias`` to their
+    collection.
 
     A load that was interrupted continues: a shard that a node has restored is not sent again. ``progress`` and
     ``waiting`` are called as by :func:`.transfer.load_into_server`.
@@ -84,30 +88,36 @@ def load_shard(
         InvalidRequest: the cluster has too few nodes for the replicas.
     """
     _check_versions(nodes)
-    wanted = Placement(1, replicas, BY_SNAPSHOT)
-    segments = sum(1 for _ in (edge.path / "segments").iterdir())
+    shards = shards_in(index)
+    wanted = Placement(len(shards), replicas, BY_SNAPSHOT)
+    segments = max(sum(1 for _ in (shard.path / "segments").iterdir()) for shard in shards)
     collection = Collection.open(
-        nodes, alias, snapshot, edge.config, wanted, segments if segments > 2 else None
+        nodes, alias, snapshot, index.config, wanted, segments if segments > 2 else None
     )
-    total = edge.count(NO_FILTERS)
+    counts = [shard.count(NO_FILTERS) for shard in shards]
+    total, before = sum(counts), 0
     progress(0, total)
     try:
-        if not collection.complete and collection.count() != total:
-            _send(edge, collection, lambda done, size: progress(total * done // size, total))
+        missing = not collection.complete and collection.count() != total
+        restored = _restored(collection) if missing and len(shards) > 1 else {}
+        for shard_id, (shard, points) in enumerate(zip(shards, counts, strict=True)):
+            if missing and restored.get(shard_id) != points:
+                _send(shard, shard_id, collection, partial(_sent, progress, before, points, total))
+            before += points
         progress(total, total)
-        survey = wait_until_complete(collection, waiting)
+        seen = wait_until_complete(collection, waiting)
         if (count := collection.count()) != total:
             raise ShardRefused.because(f"it shows {count} of the {total} points")
-        if (number := differing_point(edge, collection)) is not None:
+        if (number := differing_point(index, collection)) is not None:
             raise ShardRefused.because(f"its point {number} is not the library's")
-        _compare_searches(edge, collection)
+        _compare_searches(index, collection)
         _check_queue(collection)
     except ShardRefused as refusal:
         if collection.complete:  # servers search it
             raise VectorIndexError(f"{refusal} {collection.name!r} was complete before: it stays.") from None
         collection.remove()
         raise
-    return Loaded(collection.name, collection.publish(), survey)
+    return Loaded(collection.name, collection.publish(), seen)
 
 
 def _check_versions(nodes: Nodes) -> None:
@@ -127,17 +137,33 @@ def _check_versions(nodes: Nodes) -> None:
 # -- sending ------------------------------------------------------------------------------------------------
 
 
-def _send(edge: EdgeIndex, collection: Collection, sent: Callable[[int, int], None]) -> None:
-    """Let one of the nodes that have a replica restore the shard: the next one only after the first has failed."""
+def _sent(
+    progress: Callable[[int, int], None], before: int, points: int, total: int, done: int, size: int
+) -> None:
+    """Report the share of a shard that is sent, as points."""
+    progress(before + points * done // size, total)
+
+
+def _restored(collection: Collection) -> dict[int, int]:
+    """The points of each shard: the least that an active replica has."""
+    points: dict[int, int] = {}
+    for replica in survey(collection).replicas:
+        if replica.state == "Active" and replica.points is not None:
+            points[replica.shard] = min(points.get(replica.shard, replica.points), replica.points)
+    return points
+
+
+def _send(edge: EdgeIndex, shard: int, collection: Collection, sent: Callable[[int, int], None]) -> None:
+    """Let one of the nodes that have a replica restore a shard: the next one only after the first has failed."""
     failures: list[_Failure] = []
-    for address in _with_replica(collection):
+    for address in _with_replica(collection, shard):
         try:
-            failure = _restore_on(address, edge, collection, sent)
+            failure = _restore_on(address, edge, shard, collection, sent)
         except (httpx.HTTPError, tarfile.TarError) as error:
             failure = _Failure(str(error) or type(error).__name__, refused=False)
         if failure is None:
             return
-        log.warning("%s has not restored the shard: %s", address.url, failure.text)
+        log.warning("%s has not restored the shard %d: %s", address.url, shard, failure.text)
         failures.append(_Failure(f"{address.url}: {failure.text}", failure.refused))
     reasons = "; ".join(failure.text for failure in failures) or "no node that has a replica answers"
     if failures and all(failure.refused for failure in failures):
@@ -148,19 +174,19 @@ def _send(edge: EdgeIndex, collection: Collection, sent: Callable[[int, int], No
     )
 
 
-def _with_replica(collection: Collection) -> list[Address]:
-    async def replicas(client: AsyncQdrantClient) -> int:
-        return len((await client.collection_cluster_info(collection.name)).local_shards)
+def _with_replica(collection: Collection, shard: int) -> list[Address]:
+    async def has_replica(client: AsyncQdrantClient) -> bool:
+        local = (await client.collection_cluster_info(collection.name)).local_shards
+        return any(one.shard_id == shard for one in local)
 
-    counts = collection.nodes.each(replicas)
-    return [address for address, count in counts.items() if isinstance(count, int) and count]
+    return [address for address, found in collection.nodes.each(has_replica).items() if found is True]
 
 
 def _restore_on(
-    address: Address, edge: EdgeIndex, collection: Collection, sent: Callable[[int, int], None]
+    address: Address, edge: EdgeIndex, number: int, collection: Collection, sent: Callable[[int, int], None]
 ) -> _Failure | None:
-    """Let one node restore the shard. None if it has."""
-    shard = f"{address.url}/collections/{collection.name}/shards/0"
+    """Let one node restore a shard. None if it has."""
+    shard = f"{address.url}/collections/{collection.name}/shards/{number}"
     key = collection.nodes.api_key
     headers = {"Accept-Encoding": "identity"} | ({"api-key": key} if key else {})
     limits = httpx.Timeout(_SECONDS, connect=collection.nodes.connect_seconds)
@@ -221,8 +247,8 @@ class _Body:
 # -- what is checked beside the points ----------------------------------------------------------------------
 
 
-def _compare_searches(edge: EdgeIndex, collection: Collection) -> None:
-    """Compare approximate searches of each node with those of the library's shard: another graph finds other papers."""
+def _compare_searches(edge: LocalIndex, collection: Collection) -> None:
+    """Compare approximate searches of each node with those of the library's index: another graph finds other papers."""
     queries = _queries(edge)
     if not queries:
         return
@@ -256,7 +282,7 @@ def _compare_searches(edge: EdgeIndex, collection: Collection) -> None:
             )
 
 
-def _queries(edge: EdgeIndex) -> list[npt.NDArray[np.float32]]:
+def _queries(edge: LocalIndex) -> list[npt.NDArray[np.float32]]:
     """Vectors between those of two random papers."""
     if edge.config.dimensions is None:
         return []

@@ -1,4 +1,4 @@
-"""Copying a shard's points to a Qdrant server."""
+"""Copying a library's points to a Qdrant server."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from qdrant_client import AsyncQdrantClient, models
 from scholarbase.errors import VectorIndexError
 from scholarbase.indexes.filters import NO_FILTERS
 from scholarbase.indexes.vectors.base import DENSE, VectorConfig
-from scholarbase.indexes.vectors.index import EdgeIndex
 from scholarbase.indexes.vectors.nodes import Nodes
+from scholarbase.indexes.vectors.shards import LocalIndex
 from scholarbase_cluster.qdrant.collection import BY_POINTS, DEFAULT, Collection, Placement
 from scholarbase_cluster.qdrant.replicas import Survey, wait_until_complete
 from scholarbase_cluster.qdrant.upload import MOST_AT_ONCE, PER_NODE, Uploader
@@ -37,7 +37,7 @@ class Loaded(NamedTuple):
 
 
 def load_into_server(
-    edge: EdgeIndex,
+    edge: LocalIndex,
     nodes: Nodes,
     alias: str,
     snapshot: str,
@@ -84,7 +84,7 @@ def load_into_server(
 
 
 def _send(
-    edge: EdgeIndex, collection: Collection, stored: Callable[[int], None], at_once: int | None
+    edge: LocalIndex, collection: Collection, stored: Callable[[int], None], at_once: int | None
 ) -> None:
     """Send the points that the collection does not have. Blocks of points are looked up together.
 
@@ -107,7 +107,7 @@ def _send(
         uploader.send(batches(), stored)
 
 
-def _between(edge: EdgeIndex, first: int, last: int, size: int) -> Iterator[list[Any]]:
+def _between(edge: LocalIndex, first: int, last: int, size: int) -> Iterator[list[Any]]:
     for records in edge.records(size, start=first, payload=True):
         if records[-1].id >= last:
             yield [record for record in records if record.id <= last]
@@ -115,7 +115,7 @@ def _between(edge: EdgeIndex, first: int, last: int, size: int) -> Iterator[list
         yield records
 
 
-def differing_point(edge: EdgeIndex, collection: Collection) -> int | None:
+def differing_point(edge: LocalIndex, collection: Collection) -> int | None:
     """A point of a random sample that is not the same on all replicas and in the library; None without one."""
     mine = {record.id: record for record in edge.sample(COMPARED)}
 

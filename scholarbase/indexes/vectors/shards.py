@@ -1,9 +1,11 @@
 """A library's vectors in several shards: folders ``0-of-2``, ``1-of-2`` of the folder of its vectors.
 
 The point of a paper is in the shard of its number modulo the number of shards. Neighbouring numbers are those of papers
-of about one time, so each shard has its share of every range of dates. Each shard is searched, and the results are
-merged: BM25 and exact dense search return what one shard would, bit for bit. Approximate dense search explores a graph
-in each shard, and may find other papers.
+of about one time and subject, so each shard has its share of every filter and of every list of results. A Qdrant server
+relies on that: it requests little more than that share of each shard of a collection, if a list is long.
+
+Each shard is searched, and the results are merged: BM25 and exact dense search return what one shard would, bit for
+bit. Approximate dense search explores a graph in each shard, and may find other papers.
 """
 
 from __future__ import annotations

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.indexes.vectors.conftest import cluster, corpus, edge, nodes, shard
+from tests.indexes.vectors.conftest import cluster, corpus, edge, nodes, shard, sharded
 
 __all__ = ["cluster", "corpus", "edge", "nodes", "shard"]

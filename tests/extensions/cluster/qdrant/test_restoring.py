@@ -20,9 +20,10 @@ from scholarbase.indexes.vectors.base import BM25, edge_config
 from scholarbase.indexes.vectors.index import EdgeIndex, VectorIndex
 from scholarbase.indexes.vectors.nodes import Nodes
 from scholarbase.indexes.vectors.server import ServerIndex
+from scholarbase.indexes.vectors.shards import LocalIndex, ShardedIndex
 from scholarbase_cluster.qdrant import replicas
 from scholarbase_cluster.qdrant.collection import BY_SNAPSHOT, ShardRefused, aliases, method_of
-from scholarbase_cluster.qdrant.restoring import load_shard
+from scholarbase_cluster.qdrant.restoring import load_shards
 from scholarbase_cluster.qdrant.snapshot import ShardSnapshot, keep_frame
 from scholarbase_cluster.qdrant.transfer import load_into_server
 from tests.indexes.vectors.conftest import CONFIG, SNAPSHOT, Corpus
@@ -107,28 +108,53 @@ def test_a_snapshot_has_the_form_of_a_servers_and_answers_as_the_shard(
 
 
 @pytest.mark.slow
-def test_a_restored_shard_answers_as_the_library(
-    edge: EdgeIndex, three: tuple[Cluster, Nodes], corpus: Corpus
+@pytest.mark.parametrize("kind", ["edge", "sharded"])
+def test_restored_shards_answer_as_the_library(
+    kind: str, three: tuple[Cluster, Nodes], corpus: Corpus, request: pytest.FixtureRequest
 ) -> None:
     cluster, nodes = three
+    index: LocalIndex = request.getfixturevalue(kind)
     reported: list[tuple[int, int]] = []
-    done = load_shard(edge, nodes, "papers", SNAPSHOT, lambda *now: reported.append(now))
-    assert cluster.uploads == [1000]
+    done = load_shards(index, nodes, "papers", SNAPSHOT, lambda *now: reported.append(now))
+    peers = (1000, 1001, 1002)
+    sizes = [340] if kind == "edge" else [113, 114, 113]  # the numbers from 1 to 340, modulo 3
+    assert cluster.uploads == [1000] * len(sizes)
     assert cluster.upserts == []
     assert reported[0] == (0, 340)
     assert reported[-1] == (340, 340)
-    assert done.survey.replicas == [(0, peer, "Active", 340) for peer in (1000, 1001, 1002)]
+    assert reported == sorted(reported)
+    assert done.survey.replicas == [
+        (shard, peer, "Active", size) for shard, size in enumerate(sizes) for peer in peers
+    ]
     assert aliases(nodes) == {"papers": NAME}
-    same_answers(edge, ServerIndex.open(nodes, "papers", SNAPSHOT), corpus)
+    same_answers(index, ServerIndex.open(nodes, "papers", SNAPSHOT), corpus)
     # Again, with nothing left to send.
-    load_shard(edge, nodes, "papers", SNAPSHOT)
-    assert cluster.uploads == [1000]
+    load_shards(index, nodes, "papers", SNAPSHOT)
+    assert len(cluster.uploads) == len(sizes)
     assert method_of(nodes, "papers", SNAPSHOT) == BY_SNAPSHOT
 
 
 @pytest.mark.slow
+def test_an_interrupted_load_sends_only_the_shards_that_are_missing(
+    sharded: ShardedIndex, cluster: Cluster, nodes: Nodes, corpus: Corpus
+) -> None:
+    def cut(node: Node, received: int) -> None:
+        if len(cluster.uploads) == 2:
+            raise OSError("the disk is gone")
+
+    cluster.on_upload = cut
+    with pytest.raises(VectorIndexError, match="same command again"):
+        load_shards(sharded, nodes, "papers", SNAPSHOT)
+    assert aliases(nodes) == {}
+    cluster.on_upload = lambda node, received: None
+    load_shards(sharded, nodes, "papers", SNAPSHOT)
+    assert len(cluster.uploads) == 3
+    same_answers(sharded, ServerIndex.open(nodes, "papers", SNAPSHOT), corpus)
+
+
+@pytest.mark.slow
 def test_points_are_not_added_to_a_restored_shard(edge: EdgeIndex, nodes: Nodes) -> None:
-    load_shard(edge, nodes, "papers", SNAPSHOT)
+    load_shards(edge, nodes, "papers", SNAPSHOT)
     with pytest.raises(VectorIndexError, match="has snapshot as method, not points"):
         load_into_server(edge, nodes, "papers", SNAPSHOT, CONFIG)
 
@@ -166,7 +192,7 @@ def test_a_refused_shard_is_removed_and_points_can_be_sent(
     refuse, message = REFUSALS[refusal]
     refuse(cluster.nodes[0])
     with pytest.raises(ShardRefused, match=message):
-        load_shard(edge, nodes, "papers", SNAPSHOT)
+        load_shards(edge, nodes, "papers", SNAPSHOT)
     assert aliases(nodes) == {}
     assert collections(cluster) == set()
     cluster.nodes[0].queued = []
@@ -178,10 +204,10 @@ def test_a_refused_shard_is_removed_and_points_can_be_sent(
 def test_a_collection_that_servers_search_is_not_removed(
     edge: EdgeIndex, cluster: Cluster, nodes: Nodes
 ) -> None:
-    load_shard(edge, nodes, "papers", SNAPSHOT)
+    load_shards(edge, nodes, "papers", SNAPSHOT)
     queue(cluster.nodes[0])
     with pytest.raises(VectorIndexError, match="was complete before: it stays"):
-        load_shard(edge, nodes, "papers", SNAPSHOT)
+        load_shards(edge, nodes, "papers", SNAPSHOT)
     assert collections(cluster) == {NAME}
 
 
@@ -203,13 +229,13 @@ def test_a_node_lost_while_it_receives_the_shard_is_replaced_by_the_next(
 
     cluster.on_upload = stop
     with pytest.raises(VectorIndexError, match=r"not complete.*The alias 'papers' was not"):
-        load_shard(edge, nodes, "papers", SNAPSHOT)
+        load_shards(edge, nodes, "papers", SNAPSHOT)
     assert cluster.uploads == [1001]
     assert aliases(nodes) == {}
     stopping[0].join()
     cluster.nodes[0].start()
     monkeypatch.undo()
-    done = load_shard(edge, nodes, "papers", SNAPSHOT)
+    done = load_shards(edge, nodes, "papers", SNAPSHOT)
     assert cluster.uploads == [1001]
     assert [replica.state for replica in done.survey.replicas] == ["Active"] * 3
 
@@ -229,12 +255,12 @@ def test_a_node_lost_while_it_copies_the_shard_ends_the_load(
 
     cluster.on_copy = stop
     with pytest.raises(VectorIndexError, match="not complete"):
-        load_shard(edge, nodes, "papers", SNAPSHOT)
+        load_shards(edge, nodes, "papers", SNAPSHOT)
     assert aliases(nodes) == {}
     stopping[0].join()
     cluster.nodes[2].start()
     monkeypatch.undo()
-    load_shard(edge, nodes, "papers", SNAPSHOT)
+    load_shards(edge, nodes, "papers", SNAPSHOT)
     assert cluster.uploads == [1000]
     assert aliases(nodes) == {"papers": NAME}
 
@@ -250,7 +276,7 @@ def test_without_a_node_that_answers_the_shard_is_not_replaced_by_points(
 
     cluster.on_upload = cut
     with pytest.raises(VectorIndexError, match="same command again; or give --method points") as raised:
-        load_shard(edge, nodes, "papers", SNAPSHOT)
+        load_shards(edge, nodes, "papers", SNAPSHOT)
     assert not isinstance(raised.value, ShardRefused)
     assert collections(cluster) == {NAME}
 
@@ -260,11 +286,11 @@ def test_without_a_node_that_answers_the_shard_is_not_replaced_by_points(
 LOAD = """
 import sys
 from pathlib import Path
-from scholarbase_cluster.qdrant.restoring import load_shard
+from scholarbase_cluster.qdrant.restoring import load_shards
 from scholarbase.indexes.vectors.index import EdgeIndex
 from scholarbase.indexes.vectors.nodes import Nodes
 edge, nodes = EdgeIndex.open(Path(sys.argv[1])), Nodes(sys.argv[2].split(","))
-load_shard(edge, nodes, "papers", sys.argv[3])
+load_shards(edge, nodes, "papers", sys.argv[3])
 nodes.close()
 edge.close()
 """

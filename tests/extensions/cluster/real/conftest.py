@@ -22,7 +22,7 @@ from scholarbase.models.qdrant_addresses import read_addresses
 from scholarbase.search.library import Library
 from scholarbase.settings import load_settings
 from scholarbase_cluster.qdrant.collection import BY_SNAPSHOT, DEFAULT, Placement, _names, aliases
-from scholarbase_cluster.qdrant.restoring import load_shard
+from scholarbase_cluster.qdrant.restoring import load_shards
 from scholarbase_cluster.qdrant.transfer import Loaded, load_into_server
 
 # Read before a fixture removes the settings of the environment.
@@ -110,7 +110,7 @@ def load(library: Path, nodes: Nodes, alias: str, placement: Placement = DEFAULT
     _, snapshot = read_manifest(library)
     with closing(EdgeIndex.open(library / "vectors")) as edge:
         if placement.method == BY_SNAPSHOT:
-            return load_shard(edge, nodes, alias, snapshot, replicas=placement.replicas)
+            return load_shards(edge, nodes, alias, snapshot, replicas=placement.replicas)
         return load_into_server(edge, nodes, alias, snapshot, edge.config, placement=placement)
 
 

@@ -26,7 +26,7 @@ from scholarbase.models.qdrant_addresses import Address
 from scholarbase.search.library import Library
 from scholarbase_cluster.qdrant import replicas
 from scholarbase_cluster.qdrant.collection import BY_SNAPSHOT, Placement
-from scholarbase_cluster.qdrant.restoring import load_shard
+from scholarbase_cluster.qdrant.restoring import load_shards
 from scholarbase_cluster.qdrant.transfer import load_into_server
 from tests.conftest import SAMPLE, serving_in_thread
 from tests.extensions.cluster.real.conftest import API_KEY, eventually, load, named, served
@@ -345,7 +345,7 @@ def test_a_node_killed_while_the_shard_is_copied_is_no_success(
             closing(EdgeIndex.open(default_library / "vectors")) as edge,
             pytest.raises(VectorIndexError, match=r"does not answer|is Dead|not complete|same command again"),
         ):
-            load_shard(edge, nodes, alias, snapshot, kill)
+            load_shards(edge, nodes, alias, snapshot, kill)
         assert killed.is_set()
         assert named(nodes, alias) is None
     finally:
@@ -384,7 +384,7 @@ def test_a_node_killed_while_it_receives_the_shard_is_no_success(
             closing(EdgeIndex.open(default_library / "vectors")) as edge,
             pytest.raises(VectorIndexError, match=r"does not answer|is Dead|not complete|same command again"),
         ):
-            load_shard(edge, nodes, alias, snapshot, kill)
+            load_shards(edge, nodes, alias, snapshot, kill)
         assert named(nodes, alias) is None
     finally:
         control("start", 1)
