@@ -129,7 +129,7 @@ class Extension:
         address, the library's folder, its snapshot id and the :class:`scholarbase.settings.Settings`. It returns a
         :class:`scholarbase.indexes.vectors.index.VectorIndex` with the points of this snapshot, or raises
         VectorIndexError, and LibraryCorrupt if the points are those of another snapshot. The points to load are
-        those of :meth:`scholarbase.indexes.vectors.index.EdgeIndex.points` in the library's folder ``vectors``.
+        ``points()`` of :func:`scholarbase.indexes.vectors.shards.open_local` of the library's folder ``vectors``.
         """
         return {}
 

@@ -9,6 +9,7 @@ PARTS: Final = (
     "sparse",
     "recall",
     "filters",
+    "shards",
     "dense",
     "serving",
     "hybrid",
@@ -22,6 +23,6 @@ PARTS: Final = (
     "plan",
 )
 """Their modules, in the order in which they run."""
-OWN_LIBRARIES: Final = frozenset({"ingest", "hybrid", "cluster", "rollouts", "passages", "plan"})
+OWN_LIBRARIES: Final = frozenset({"ingest", "shards", "hybrid", "cluster", "rollouts", "passages", "plan"})
 """Parts that build their libraries. The others read the one of the part ``ingest``, which is built for them if it is
 missing."""

@@ -134,6 +134,7 @@ def _facts(path: Path, manifest: Manifest) -> dict[str, str]:
         "keep rule": str(manifest.rules["keep"]),
         "encoder": _encoder(manifest.encoder) if manifest.encoder else "none",
         "dense vectors": f"{manifest.counts['dense_vectors']:,}",
+        **({"shards of vectors": str(manifest.shards)} if manifest.shards > 1 else {}),
         "on disk": f"{size / 1e6:,.1f} MB",
     }
 

@@ -28,7 +28,7 @@ _url_option = click.option(
 @click.option(
     "--method",
     type=click.Choice(["snapshot", "points"]),
-    help="Send the library's own shards, or points that Qdrant indexes. [default: the shards, if the server does]",
+    help="Send the library's own shards, or points that Qdrant indexes. [default: shards, if the server takes them]",
 )
 @click.option(
     "--shards",

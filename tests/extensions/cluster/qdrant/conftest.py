@@ -4,4 +4,4 @@ from __future__ import annotations
 
 from tests.indexes.vectors.conftest import cluster, corpus, edge, nodes, shard, sharded
 
-__all__ = ["cluster", "corpus", "edge", "nodes", "shard"]
+__all__ = ["cluster", "corpus", "edge", "nodes", "shard", "sharded"]
