@@ -59,6 +59,10 @@ WHOLE = ("extensions", "docker", "examples", "release", "website")
 """The folders of tests that need the extensions. Files and tests elsewhere have the mark ``whole``."""
 
 
+MODELS = {"minilm", "tiny_bge_m3", "tiny_bge_m3_folder", "bge_m3_folder", "cross_encoder_folder"}
+"""Fixtures that load torch, which takes a process five seconds of CPU time. Their tests have the mark ``slow``."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Files with slow tests come first, of these the largest, beside this file: so no process ends long after others.
 
@@ -67,6 +71,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.nodeid.split("/", 2)[1] in WHOLE or "full_text_library" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.whole)
+        if not MODELS.isdisjoint(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.slow)
     if not HAS_EXTENSIONS:
         items[:] = [item for item in items if item.get_closest_marker("whole") is None]
     slow = {item.path for item in items if item.get_closest_marker("slow")}

@@ -60,6 +60,7 @@ def changes(tmp_path: Path) -> Path:
     return tmp_path / "changes"
 
 
+@pytest.mark.slow
 def test_what_changed_is_found(base: Path, changes: Path, tmp_path: Path) -> None:
     manifest = update(base, [changes], tmp_path / "new")
     assert (manifest.release, manifest.counts["papers"], manifest.counts["edges"]) == ("2026-01-12", 3, 1)
@@ -108,6 +109,7 @@ def test_a_stopped_job_ends_with_the_same_library(
     assert update(base, [changes], tmp_path / "new") == read_manifest(tmp_path / "undisturbed")[0]
 
 
+@pytest.mark.slow
 def test_changes_that_do_not_fit_are_refused(base: Path, changes: Path, tmp_path: Path) -> None:
     step = changes / "2026-01-05..2026-01-12"
 
