@@ -115,6 +115,7 @@ def test_the_wheel_holds_the_package_and_nothing_else(artefacts: tuple[list[str]
         "author",
         "bibtex",
         "compare",
+        "completeness",
         "copyas",
         "dom",
         "draft",

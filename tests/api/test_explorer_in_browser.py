@@ -123,7 +123,7 @@ window.getSelection().removeAllRanges();
 def open_all(page: Page) -> None:
     """Open what is folded, and wait for what is loaded then."""
     page.driver.execute_script("document.querySelectorAll('details').forEach(one => { one.open = true; })")
-    if page.all(".drop"):
+    if page.all("textarea[name=references]"):
         page.wait("button", "Show me an example").click()
         page.wait(".reference table")
     if page.all("select[name=hops]"):

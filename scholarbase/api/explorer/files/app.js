@@ -11,6 +11,7 @@ const VIEWS = {
   sessions: () => import("./sessions.js"),
   session: () => import("./sessions.js").then((module) => ({ open: module.openOne })),
   references: () => import("./references.js"),
+  completeness: () => import("./completeness.js"),
   library: () => import("./library.js"),
 };
 
@@ -24,6 +25,7 @@ const READ = {
   sessions: ["offset"],
   session: ["name", "call"],
   references: [],
+  completeness: ["q", "relevant", "known"],
   library: [],
 };
 const LONGEST = 300; // characters of ignored parameters that are shown

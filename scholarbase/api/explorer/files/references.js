@@ -3,7 +3,7 @@
 import { post, postForText, text } from "./api.js";
 import { entriesOf, fieldOf, withField } from "./bibtex.js";
 import { draftBox } from "./draft.js";
-import { add, copyButton, download, h, notice, number, plural, replace, say } from "./dom.js";
+import { add, copyButton, download, h, link, notice, number, plural, replace, say } from "./dom.js";
 import { FIELDS, line, paperLink, status } from "./papers.js";
 
 // Verdicts in the order of their filters: of the API, and "differs" for papers of the library that are cited otherwise.
@@ -83,6 +83,7 @@ export function open(main) {
   function draw() {
     const { results } = checked.response;
     const counts = new Map(Object.keys(VERDICTS).map((name) => [name, results.filter((one) => verdict(one) === name).length]));
+    const held = results.flatMap((one) => one.paper?.id ?? []);
     const list = h("ol", { class: "references" }, results.map((one) => reference(one)));
     const show = (name) => h("button", { type: "button", class: `chip ${name}`, "aria-pressed": String(name === ""), onclick: (event) => {
       for (const other of event.target.parentElement.children) other.setAttribute("aria-pressed", String(other === event.target));
@@ -91,7 +92,8 @@ export function open(main) {
     replace(result, h("h2", { class: "hidden" }, "Verdicts"), h("div", { class: "head" },
       h("div", { class: "chips", role: "group", "aria-label": "Verdicts" }, show(""), [...counts].filter(([, count]) => count).map(([name]) => show(name))),
       h("div", { class: "row tools" }, h("button", { type: "button", onclick: save }, "Download the corrected .bib"),
-        h("span", null, copyButton("Copy", corrected)))),
+        h("span", null, copyButton("Copy", corrected)),
+        held.length > 0 && h("a", { href: link("completeness", { relevant: held }) }, "How complete?"))),
     list);
     say(`${plural(results.length, "reference")} checked: ${[...counts].filter(([, count]) => count).map(([name, count]) => `${count} ${VERDICTS[name]}`).join(", ")}.`);
   }

@@ -281,6 +281,7 @@ export function open(main, params) {
   function tools(response, results) {
     const holder = h("div", { class: "row tools" },
       values.q && explaining && h("a", { href: sideBySide(response) }, "Side by side"),
+      values.q && h("a", { href: link("completeness", { q: values.q }) }, "How complete?"),
       h("button", { type: "button", class: "plain", onclick: copyLink }, "Copy link"));
     import("./copyas.js").then(({ command, copyAs, curl, mcp, python }) => {
       const sent = () => sentOf(values);

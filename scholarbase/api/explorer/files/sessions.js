@@ -1,6 +1,7 @@
 // Sessions: what agents asked, as a list and as the timeline of one.
 
 import { get, post, sessionPath, snapshots, text } from "./api.js";
+import { estimate, offMessage } from "./completeness.js";
 import { add, download, h, link, notice, number, plural, replace, say, svg } from "./dom.js";
 import { bar, line } from "./papers.js";
 
@@ -238,9 +239,19 @@ function listed(call, snapshot, relevant) {
 }
 
 function judge(parts) {
-  const { name, calls, timeline } = parts;
+  const { name, calls, report: { query }, timeline } = parts;
   const area = h("textarea", { rows: 4, spellcheck: "false", id: "answers" });
-  const result = h("p", { role: "status" });
+  const result = h("p", { role: "status" }), unseen = h("div");
+  async function complete() {
+    const relevant = area.value.split(/[\s,]+/).filter(Boolean);
+    try {
+      const snapshot = calls[0] && snapshotOf(parts.held, calls[0]);
+      const found = await post(`${sessionPath(name)}/completeness`, { relevant }, { snapshot });
+      replace(unseen, estimate(found, query ?? ""));
+    } catch (error) {
+      replace(unseen, notice(offMessage(error), "error"));
+    }
+  }
   const form = h("form", { onsubmit: async (event) => {
     event.preventDefault();
     const answers = area.value.split(/[\s,]+/).filter(Boolean);
@@ -259,6 +270,6 @@ function judge(parts) {
       replace(result, notice(error.message, "error"));
     }
   } }, h("label", { for: "answers" }, "Ids of the relevant papers, one a line"), area,
-  h("p", null, h("button", null, "Show the recall")), result);
-  return h("details", null, h("summary", null, "Recall of an answer set"), form);
+  h("p", { class: "row" }, h("button", null, "Show the recall"), h("button", { type: "button", onclick: complete }, "How complete is it?")), result, unseen);
+  return h("details", null, h("summary", null, "Recall and completeness of an answer set"), form);
 }
