@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
-from typing import Any
+from typing import Any, Final
 
 from anyio import CapacityLimiter, to_thread
 from fastapi import FastAPI
@@ -45,6 +45,9 @@ A local, reproducible scholarly search server. Every response names its `snapsho
 snapshot returns the same bytes. Paper ids may have any form: `arXiv:2309.06180`, `DOI:...`, `CorpusId:...`, a link.
 Errors are problem documents (RFC 9457); an empty list means that nothing matched.
 """
+
+_PACKET: Final = 1_460
+"""Bytes that one packet has room for; a smaller response is not compressed."""
 
 
 def create_app(
@@ -146,7 +149,7 @@ def create_app(
     problems.install(app)
     app.openapi = lambda: openapi.document(app)  # type: ignore[method-assign]
     app.add_middleware(Holding, libraries=libraries)
-    app.add_middleware(GZipMiddleware, minimum_size=2000, compresslevel=COMPRESSION)
+    app.add_middleware(GZipMiddleware, minimum_size=_PACKET, compresslevel=COMPRESSION)
     guard.install(app, settings)
     app.add_middleware(
         Requests,
