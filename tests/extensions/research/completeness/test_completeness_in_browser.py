@@ -16,7 +16,7 @@ from scholarbase import Client, Library
 from tests.api.browser_page import Page
 from tests.api.test_explorer_in_browser import QUESTION, check_view
 from tests.conftest import serving_in_thread
-from tests.evaluation.test_report_in_browser import browser  # noqa: F401
+from tests.browsers import browser  # noqa: F401
 
 pytestmark = pytest.mark.slow
 SENTENCE = "strong"
