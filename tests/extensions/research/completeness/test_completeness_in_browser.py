@@ -15,8 +15,8 @@ pytest.importorskip("selenium.webdriver", reason="needs selenium")
 from scholarbase import Client, Library
 from tests.api.browser_page import Page
 from tests.api.test_explorer_in_browser import QUESTION, check_view
-from tests.conftest import serving_in_thread
 from tests.browsers import browser  # noqa: F401
+from tests.conftest import serving_in_thread
 
 pytestmark = pytest.mark.slow
 SENTENCE = "strong"
