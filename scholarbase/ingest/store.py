@@ -76,6 +76,7 @@ CREATE INDEX IF NOT EXISTS citations_by_cited ON citations (cited);
 _PRAGMAS: Final = """
 PRAGMA journal_mode = WAL;
 PRAGMA synchronous = NORMAL;
+PRAGMA wal_autocheckpoint = 8000;
 PRAGMA cache_size = -65536;
 PRAGMA temp_store = FILE;
 """

@@ -93,7 +93,7 @@ def one_line(text: str) -> str:
 def plain_abstract(text: str, *, braces: bool = False) -> str:
     """As :func:`plain`, without the heading of the abstract and the publisher's line of rights."""
     text = plain(_without_heading(text), braces=braces) or plain(text, braces=braces)
-    if "\u00a9" in text or "(c)" in text or "(C)" in text or "opyright" in text:
+    if "\u00a9" in text or "opyright" in text or ("(" in text and ("(c)" in text or "(C)" in text)):
         if text.startswith(("\u00a9", "Copyright")):
             text = _RIGHTS_FIRST.sub("", text, count=1)
         text = _RIGHTS.sub("", text) or text
