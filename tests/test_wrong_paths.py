@@ -64,8 +64,6 @@ COMMANDS: Final = (
     "search x --library {library} --encoder {}",
     f"update {{}} folder --library {NEW}",
     f"update {{library}} {{}} --library {NEW}",
-    "diff {library} {}",
-    "diff {} {library}",
     "snapshots {}",
     "check {} --library {library}",
     "session list --sessions {}",

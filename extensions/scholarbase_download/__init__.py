@@ -1,4 +1,4 @@
-"""Downloads of snapshots, which continue after an interruption, and packed libraries."""
+"""Downloads of snapshots, which continue after an interruption, packed libraries, and differences of libraries."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from scholarbase.extensions import Extension
 
 
 class Download(Extension):
-    """Downloads of snapshots, which continue after an interruption, and packed libraries."""
+    """Downloads of snapshots, which continue after an interruption, packed libraries, and differences of libraries."""
 
     def commands(self) -> Mapping[str, str]:
-        moved = ("pack", "unpack", "libraries", "get")
+        whole = ("diff", "pack", "unpack", "libraries", "get")
         return {
             "download": "scholarbase_download.commands:download_group",
-            **{name: f"scholarbase_download.library_commands:{name}" for name in moved},
+            **{name: f"scholarbase_download.library_commands:{name}" for name in whole},
         }
 
     def library_fetchers(self) -> Mapping[str, Callable[..., Any]]:

@@ -1,13 +1,19 @@
-"""``scholarbase pack``, ``unpack``, ``libraries`` and ``get``: libraries that are moved."""
+"""Libraries that are moved: ``pack``, ``unpack``, ``libraries`` and ``get``; and how two of them differ: ``diff``."""
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
+from typing import Final
 
 import click
+import orjson
 
 from scholarbase.cli.options import json_option, print_json, require_target, target_option
 from scholarbase.settings import Settings
+
+_KINDS: Final = (("paper", "papers"), ("edge", "edges"))
+_CHANGES: Final = ("added", "removed", "changed")
 
 
 @click.command(short_help="Write a library as one file.")
@@ -95,3 +101,22 @@ def get(settings: Settings, name: str) -> None:
         f"{settings.libraries_folder / name}: snapshot {manifest.snapshot}, {manifest.counts['papers']:,} papers. "
         f"Serve it with: scholarbase serve --library {name}"
     )
+
+
+@click.command(short_help="Compare the papers and edges of two libraries.")
+@click.argument("old", type=click.Path(path_type=Path))
+@click.argument("new", type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Print each change as a JSON line.")
+def diff(old: Path, new: Path, as_json: bool) -> None:
+    """Count the papers and edges that were added, removed and changed from the library OLD to NEW."""
+    from scholarbase.search.snapshots import locate
+    from scholarbase_download.difference import differences
+
+    counts: Counter[tuple[str, str]] = Counter()
+    for change in differences(locate(old), locate(new)):
+        counts[change.kind, change.what] += 1
+        if as_json:
+            click.echo(orjson.dumps(change.to_dict()))
+    if not as_json:
+        for kind, name in _KINDS:
+            click.echo(f"{name}: " + ", ".join(f"{counts[kind, what]:,} {what}" for what in _CHANGES))

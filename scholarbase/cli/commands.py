@@ -24,7 +24,7 @@ from scholarbase.cli.encoders import encoder_group, encoder_location, open_encod
 from scholarbase.cli.evaluation import evaluation
 from scholarbase.cli.groups import Commands
 from scholarbase.cli.keys import key
-from scholarbase.cli.libraries import diff, info, snapshots, verify
+from scholarbase.cli.libraries import info, snapshots, verify
 from scholarbase.cli.options import (
     json_option,
     library_option,
@@ -296,7 +296,7 @@ def doctor(settings: Settings, library: Path | None, as_json: bool) -> None:
 
 for _command in (
     *request_commands(),
-    *(check, demo, diff, encoder_group, evaluation, info, key, mcp, session),
+    *(check, demo, encoder_group, evaluation, info, key, mcp, session),
     *(snapshots, update, verify),
 ):
     main.add_command(_command)

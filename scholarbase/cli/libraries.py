@@ -1,14 +1,10 @@
-"""Commands on whole libraries: what they contain, whether they are intact, and how two of them differ; and libraries
-of an older format."""
+"""Commands on whole libraries: what they contain, and whether they are intact."""
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
-from typing import Final
 
 import click
-import orjson
 
 from scholarbase.cli.options import (
     json_option,
@@ -18,9 +14,6 @@ from scholarbase.cli.options import (
 )
 from scholarbase.errors import InvalidRequest
 from scholarbase.settings import Settings
-
-_KINDS: Final = (("paper", "papers"), ("edge", "edges"))
-_CHANGES: Final = ("added", "removed", "changed")
 
 
 @click.command()
@@ -102,22 +95,3 @@ def _prune(folder: Path, keep: int | None, *, prune: bool, as_json: bool) -> Non
         raise InvalidRequest("Pruning takes --prune and --keep NUMBER together, and no --json.")
     for library in run(folder, keep):
         click.echo(f"Removed {library.path} (snapshot {library.snapshot or 'unknown'}).")
-
-
-@click.command(short_help="Compare the papers and edges of two libraries.")
-@click.argument("old", type=click.Path(path_type=Path))
-@click.argument("new", type=click.Path(path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="Print each change as a JSON line.")
-def diff(old: Path, new: Path, as_json: bool) -> None:
-    """Count the papers and edges that were added, removed and changed from the library OLD to NEW."""
-    from scholarbase.search.difference import differences
-    from scholarbase.search.snapshots import locate
-
-    counts: Counter[tuple[str, str]] = Counter()
-    for change in differences(locate(old), locate(new)):
-        counts[change.kind, change.what] += 1
-        if as_json:
-            click.echo(orjson.dumps(change.to_dict()))
-    if not as_json:
-        for kind, name in _KINDS:
-            click.echo(f"{name}: " + ", ".join(f"{counts[kind, what]:,} {what}" for what in _CHANGES))

@@ -15,6 +15,8 @@ pytestmark = pytest.mark.slow
 
 NOWHERE: Final = "http://127.0.0.1:1"
 COMMANDS: Final = (
+    "diff {library} {}",
+    "diff {} {library}",
     "encode {} --out {new}",
     "encoder store {} --encoder none --out {new}",
     "encoder train {} --out {new}",

@@ -9,7 +9,7 @@ import pytest
 from scholarbase.errors import LibraryNotFound
 from scholarbase.ingest.job import ingest
 from scholarbase.ingest.plans import IngestRules
-from scholarbase.search.difference import Change, differences
+from scholarbase_download.difference import Change, differences
 from tests.conftest import snapshot_of
 
 
