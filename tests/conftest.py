@@ -55,8 +55,9 @@ DENSE_PAPERS = 150
 
 
 HAS_EXTENSIONS = (ROOT / "extensions").is_dir()
-WHOLE = ("extensions", "docker", "examples", "release", "website")
+WHOLE = ("extensions", "docker", "examples", "release", "torture", "website")
 """The folders of tests that need the extensions. Files and tests elsewhere have the mark ``whole``."""
+collect_ignore = [] if HAS_EXTENSIONS else list(WHOLE)
 
 
 MODELS = {"minilm", "tiny_bge_m3", "tiny_bge_m3_folder", "bge_m3_folder", "cross_encoder_folder"}
