@@ -47,8 +47,7 @@ def make(setting: Setting) -> None:
     growing = setting.corpus.with_name(f"{setting.corpus.name}.new")
     shutil.rmtree(growing, ignore_errors=True)
     copies = _write_arxiv(arxiv, growing / "arxiv", setting.papers)
-    for dataset in S2AG_DATASETS:
-        _write_s2ag(s2ag / dataset, growing / "s2ag" / dataset, copies)
+    write_s2ag(s2ag, growing / "s2ag", copies)
     growing.rename(setting.corpus)
 
 
@@ -152,7 +151,13 @@ def _dois(text: str | None, copy: int) -> str | None:
     return " ".join(f"{doi.rstrip(',;')}.copy{copy}" for doi in text.split())
 
 
-def _write_s2ag(source: Path, folder: Path, copies: int) -> None:
+def write_s2ag(source: Path, folder: Path, copies: int) -> None:
+    """Write so many copies of the S2AG set."""
+    for dataset in S2AG_DATASETS:
+        _write_dataset(source / dataset, folder / dataset, copies)
+
+
+def _write_dataset(source: Path, folder: Path, copies: int) -> None:
     folder.mkdir(parents=True)
     for shard, path in enumerate(sorted(source.glob("*.gz"))):
         for copy in range(copies):

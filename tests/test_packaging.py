@@ -100,7 +100,7 @@ def test_the_wheel_holds_the_package_and_nothing_else(artefacts: tuple[list[str]
         f"scholarbase_research/llm/packaged/relevance-{name}.toml"
         for name in ("0-2", "1-10", "binary", "half")
     }
-    measured = {f"scholarbase_cluster/planning/{name}.json" for name in ("gpus", "slopes")}
+    measured = {f"scholarbase_cluster/planning/{name}.json" for name in ("gpus", "measured")}
     data = {
         "scholarbase_research/construction/categories.toml",
         "scholarbase/ingest/background.txt",

@@ -1,14 +1,16 @@
-"""The points from which ``scholarbase plan`` computes its slopes, and its prediction for the whole arXiv file.
+"""The measurements from which ``scholarbase plan`` extrapolates, and its estimate for four times the arXiv file.
 
 Papers are chosen by a hash of their ids, so that a small sample has papers of all years: the first lines of the file
 are old papers, with shorter texts and fewer authors. All records of a chosen paper are in the sample. A library is
-built with and without dense vectors; the difference is what vectors of these dimensions take.
+built with and without dense vectors; the difference is what vectors of these dimensions take. What citations take is
+the difference of S2AG sets with and without them.
 """
 
 from __future__ import annotations
 
 import json
 import lzma
+import math
 import os
 import shutil
 import sys
@@ -17,7 +19,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from hashlib import blake2b
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import orjson
 
@@ -31,105 +33,139 @@ from scholarbase.ingest.job import ingest
 from scholarbase.manifest import read_manifest
 from scholarbase.models.encoders import PACKAGED
 from scholarbase.search.library import Library
-from scholarbase_cluster.planning.requirements import predicted
-from scholarbase_cluster.planning.slopes import FILE, Point, Slopes
+from scholarbase_cluster.planning.growth import FILE, Citations, Measured, Point
+from scholarbase_cluster.planning.requirements import estimated
 
 ROOT: Final = Path(__file__).resolve().parent.parent.parent
-SIZES: Final = (20_000, 40_000, 80_000)
+SIZES: Final = (27_500, 55_000, 110_000, None)
+"""Records of the libraries. None are all of the arXiv file, of which four copies are checked."""
+COPIES: Final = (1, 2, 4)
+"""Copies of the S2AG set."""
 ENCODERS: Final = ("none", PACKAGED)
 ROUNDS: Final = 3
-"""Builds of each size: times vary with what else runs."""
+"""Of searching."""
 QUESTIONS: Final = 200
 LIMIT: Final = 20
 TOKENIZED: Final = 2_000
-WITHIN: Final = 1.15
 QUANTITIES: Final = {
     "disk_bytes": "disk",
+    "temporary_bytes": "temporary files",
     "build_bytes": "peak memory of the build",
-    "cpu_seconds": "processor time",
+    "cpu_seconds": "processor time of the build",
+    "search_cpu_seconds": "processor time of a search",
 }
 
 
 def run(setting: Setting) -> list[Row]:
-    """Rows of the prediction for all papers, beside a build of all.
+    """Rows of the estimates for the corpus of the setting, beside a build of it.
 
-    Writes the slopes that ship with the package, or with fewer papers than the greatest size to the work folder."""
+    Writes the measurements that ship with the package, or with fewer papers than the arXiv file's to the work folder.
+    """
     work = setting.work / "plan"
-    small = setting.papers < max(SIZES)
-    sizes = [setting.papers // 4, setting.papers // 2, setting.papers] if small else list(SIZES)
+    work.mkdir(parents=True, exist_ok=True)
     source = corpus.arxiv_source(setting.data)
-    slopes = Slopes(
+    records = sum(1 for _ in lines(source))
+    small = setting.papers < records
+    sizes = [setting.papers // parts for parts in (8, 4, 2, 1)] if small else list(SIZES)
+    measurements = Measured(
         source="the arXiv metadata snapshot, papers chosen by a hash of their ids",
         machine=f"{machine.cores()} cores of a cloud server and {machine.facts()['memory_gb']:.0f} GB of memory",
         dimensions=256,
         tokens_per_paper=tokens_per_paper(source),
-        points=[
-            point
-            for size in sizes
-            for number in range(ROUNDS)
-            for point in measured(setting, source, size, work, number)
-        ],
-        checked=measured(setting, source, None, work),
+        points=[point for size in sizes for point in sampled(setting, source, size, work)],
+        citations=[cited(setting, copies, work) for copies in COPIES],
     )
-    target = work / FILE.name if small else FILE
-    with atomic_write(target) as file:
-        file.write(slopes.to_bytes())
-    return [row(slopes, point, quantity) for point in slopes.checked for quantity in QUANTITIES]
+    with atomic_write(work / FILE.name if small else FILE) as file:
+        file.write(measurements.to_bytes())
+    corpus.make(setting)
+    whole = measure(setting, setting.corpus / "arxiv", PACKAGED, work / "library-corpus")
+    return [row(measurements, whole, quantity) for quantity in QUANTITIES]
 
 
-def row(slopes: Slopes, point: Point, quantity: str) -> Row:
-    found = predicted(slopes, quantity, point.papers, slopes.dimensions if point.dense else 0)
+def row(measurements: Measured, point: Point, quantity: str) -> Row:
+    estimate = estimated(measurements, quantity, point.papers, measurements.dimensions if point.dense else 0)
     actual = float(getattr(point, quantity))
+    error = abs(math.log(actual / estimate.value))
     return Row(
         part="plan",
-        what=f"predicted {QUANTITIES[quantity]}, {'with' if point.dense else 'without'} vectors",
-        beside=f"measured, {point.papers:,} papers",
-        here=found,
+        what=f"estimated {QUANTITIES[quantity]}: its distance from the measurement",
+        beside=f"half the interval, {point.papers:,} papers, {estimate.basis}",
+        here=estimate.value,
         floor=actual,
         unit="s" if quantity.endswith("seconds") else "bytes",
-        ratio=max(found / actual, actual / found),
+        ratio=error / math.log(estimate.high / estimate.value),
         bound="at most",
-        target=WITHIN,
-        notes={"point": asdict(point)},
+        target=1.0,
+        notes={"point": asdict(point), "estimate": asdict(estimate)},
     )
 
 
-def measured(setting: Setting, source: Path, papers: int | None, work: Path, number: int = 0) -> list[Point]:
-    """Libraries of so many papers, or of all, without and with vectors. What was measured before is kept."""
-    name = "all" if papers is None else str(papers)
-    kept = work / f"points-{name}-{number}.json"
+def sampled(setting: Setting, source: Path, records: int | None, work: Path) -> list[Point]:
+    """Libraries of so many records, or of all, without and with vectors. What was measured before is kept."""
+    name = "all" if records is None else str(records)
+    kept = work / f"points-{name}.json"
     if not kept.exists():
         sources = work / f"papers-{name}.json"
-        work.mkdir(parents=True, exist_ok=True)
-        sample(source, papers, sources)
+        sample(source, records, sources)
         points = [measure(setting, sources, encoder, work / f"library-{name}") for encoder in ENCODERS]
         sources.unlink()
         kept.write_text(json.dumps([asdict(point) for point in points], indent=1))
     return [Point(**point) for point in json.loads(kept.read_text())]
 
 
+def cited(setting: Setting, copies: int, work: Path) -> Citations:
+    """What the citations of so many copies of the S2AG set add to a library. What was measured before is kept."""
+    kept = work / f"citations-{copies}.json"
+    if not kept.exists():
+        sources = work / f"s2ag-{copies}"
+        shutil.rmtree(sources, ignore_errors=True)
+        corpus.write_s2ag(corpus.s2ag_source(setting.data), sources, copies)
+        library = work / "library-s2ag"
+        whole = built(sources, library, "none")
+        edges = read_manifest(library)[0].counts["edges"]
+        read = sum(count_lines(path) for path in (sources / "citations").iterdir())
+        shutil.rmtree(sources / "citations")
+        without = built(sources, library, "none")
+        shutil.rmtree(sources)
+        shutil.rmtree(library)
+        added = {name: whole[name] - without[name] for name in ("disk_bytes", "cpu_seconds")}
+        kept.write_text(json.dumps(asdict(Citations(edges=read, kept=edges, **added)), indent=1))
+    return Citations(**json.loads(kept.read_text()))
+
+
 def measure(setting: Setting, sources: Path, encoder: str, library: Path) -> Point:
-    shutil.rmtree(library, ignore_errors=True)
-    command = [sys.executable, "-m", __name__]
-    built, peak = memory.run([*command, "build", str(sources), str(library), encoder], ROOT)
-    asked = questions(setting, QUESTIONS)
-    (library.parent / "questions.json").write_text(json.dumps(asked))
-    served, _ = memory.run([*command, "serve", str(library), str(library.parent / "questions.json")], ROOT)
-    manifest, _ = read_manifest(library)
-    size = {path.name: disk_size([path, *path.rglob("*")]) for path in library.iterdir()}
-    figures = json.loads(built) | json.loads(served)
-    megabyte = 1 << 20
+    """Build a library, search it, and remove it."""
+    figures = built(sources, library, encoder)
+    asked = library.with_suffix(".questions")
+    asked.write_text(json.dumps(questions(setting, QUESTIONS)))
+    served, _ = memory.run([sys.executable, "-m", __name__, "serve", str(library), str(asked)], ROOT)
     point = Point(
-        papers=manifest.counts["papers"],
+        papers=read_manifest(library)[0].counts["papers"],
         dense=encoder != "none",
-        disk_bytes=sum(size.values()),
-        vectors_bytes=size["vectors"],
-        build_bytes=int(peak.resident * megabyte),
-        build_anonymous_bytes=int(peak.anonymous * megabyte),
+        vectors_bytes=disk_size((library / "vectors").rglob("*")),
         **figures,
+        **json.loads(served),
     )
     shutil.rmtree(library)
     return point
+
+
+def built(sources: Path, library: Path, encoder: str) -> dict[str, Any]:
+    """Build a library. Returns its figures by the names of :class:`Point`."""
+    shutil.rmtree(library, ignore_errors=True)
+    command = [sys.executable, "-m", __name__, "build", str(sources), str(library), encoder]
+    printed, peak = memory.run(command, ROOT, library)
+    disk = disk_size(library.rglob("*"))
+    return json.loads(printed) | {
+        "disk_bytes": disk,
+        "temporary_bytes": max(0, peak.disk_bytes - disk),
+        "build_bytes": int(peak.resident * (1 << 20)),
+    }
+
+
+def count_lines(path: Path) -> int:
+    with corpus.open_lines(path) as file:
+        return sum(1 for _ in file)
 
 
 def sample(source: Path, papers: int | None, target: Path) -> None:
@@ -170,17 +206,9 @@ def tokens_per_paper(source: Path) -> float:
 def build(sources: str, library: str, encoder: str) -> None:
     """Build a library, and print seconds and processor seconds as JSON."""
     model = None if encoder == "none" else open_encoder(encoder)
-    began, worked, load = time.perf_counter(), cpu_seconds(), os.getloadavg()[0]
+    began, worked = time.perf_counter(), cpu_seconds()
     ingest([sources], library, encoder=model, encoder_location=encoder if model else None)
-    print(
-        json.dumps(
-            {
-                "seconds": time.perf_counter() - began,
-                "cpu_seconds": cpu_seconds() - worked,
-                "load": (load + os.getloadavg()[0]) / 2,
-            }
-        )
-    )
+    print(json.dumps({"seconds": time.perf_counter() - began, "cpu_seconds": cpu_seconds() - worked}))
 
 
 def serve(library: str, asked: str) -> None:
@@ -203,8 +231,7 @@ def serve(library: str, asked: str) -> None:
         json.dumps(
             {
                 "search_cpu_seconds": min(rounds) / len(texts),
-                "serve_bytes": int(peak.together * (1 << 20)),
-                "serve_anonymous_bytes": int(peak.anonymous * (1 << 20)),
+                "serve_bytes": int(peak.anonymous * (1 << 20)),
             }
         )
     )

@@ -1,4 +1,4 @@
-"""What a library needs: disk, memory, nodes, processor time, and hours of encoding.
+"""What a library needs: disk, memory, processor time, hours of encoding.
 
 A library's size is that without vectors, which was measured, and that of its vectors. For each dimension they take two
 bytes (float16) and a quarter (codes of two bits), which follows from the format. The rest, mostly links of the graph,
@@ -7,17 +7,26 @@ was measured with the smaller graph of static encoders (m 16), and is taken twic
 
 from __future__ import annotations
 
-import math
-import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from statistics import median
+from typing import Final, TypeAlias
 
 import orjson
 
 from scholarbase.errors import InvalidRequest
-from scholarbase_cluster.planning.slopes import Slopes
+from scholarbase_cluster.planning.growth import (
+    Estimate,
+    Law,
+    Measured,
+    Width,
+    exact,
+    extrapolation,
+    log_linear,
+    medians,
+    total,
+)
 
 GPUS: Final = Path(__file__).parent / "gpus.json"
 
@@ -31,63 +40,30 @@ GRAPH_RATIO: Final = 2.0
 """Links of the graph of other encoders (m 32), relative to those of static encoders (m 16)."""
 CACHED_PAPERS: Final = 135_000
 CACHED_BYTES: Final = 256e6 / CACHED_PAPERS
-"""Papers whose catalogue fills the caches of a build, 256 MB, and the share of each. Segments without vectors have
-100,000 papers. So a build of more without vectors takes about as much memory, and one with vectors grows without the
-caches."""
+"""Papers whose catalogue fills the caches of a build, 256 MB, and the share of each."""
 DENSE_SEGMENT_POINTS: Final = 1_000_000
-"""Papers of a segment with vectors (:mod:`scholarbase.indexes.vectors.edge`), which are built one after the other."""
+"""Papers of a segment (:mod:`scholarbase.indexes.vectors.edge`), which are built one after the other: beyond it, and
+beyond the caches, the memory of a build does not grow. A search takes the time of one in each."""
 BUILD_BYTES_PER_DIMENSION: Final = 4.25
 """Of a vector while its segment is built: float16 in two segments, and codes."""
-USABLE: Final = 0.8
-"""The share of a node's memory and processors that is planned for."""
-
-MOST_PAPERS: Final = 10_000_000_000
+LEFT_OUT_SECONDS: Final = 61.6 / 1_684_096
+"""To read a record that is not kept: as one that is (benchmarks/results/ingest.json)."""
 MOST_DIMENSIONS: Final = 16_384
-MOST_QUERIES: Final = 1_000_000.0
-_UNITS: Final = {"": 1, "K": 10**3, "M": 10**6, "B": 10**9}
-_COUNT: Final = re.compile(
-    r"(\d{1,11}|\d{1,3}(?:,\d{3}){1,3}|\d{1,5}\.\d{1,6})([KMB]?)", re.IGNORECASE | re.ASCII
-)
+MOST_PAPERS: Final = 10_000_000_000
+MOST_CITATIONS: Final = 100_000_000_000
+
+Runs: TypeAlias = list[tuple[float, float]]
 
 
-def parse_count(text: str) -> int:
-    """A number of papers: ``335000``, ``335,000``, ``200M`` or ``2.5B``.
-
-    Raises:
-        InvalidRequest: it is not a whole number from 1 to 10 billion.
-    """
-    match = _COUNT.fullmatch(text.strip())
-    if match:
-        whole, _, fraction = match[1].replace(",", "").partition(".")
-        unit = _UNITS[match[2].upper()]
-        scaled, rest = divmod(int(whole + fraction) * unit, int("1" + "0" * len(fraction)))
-        if not rest and 1 <= scaled <= MOST_PAPERS:
-            return scaled
-    raise InvalidRequest(
-        f"{text[:50]!r} is not a number of papers: give a whole number from 1 to 10B, such as 335000, 200M or 2.5B."
-    )
-
-
-def _check(name: str, value: float, least: float, most: float, unit: str) -> None:
+def check(name: str, value: float, least: float, most: float, unit: str) -> None:
+    """Refuse a value out of range. Raises InvalidRequest."""
     if not least <= value <= most:  # also where it is not a number
         raise InvalidRequest(f"{name} is {value:g}: it must be from {least:,g} to {most:,g} {unit}.")
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
-    """A machine that searches."""
-
-    memory_gb: float = 64.0
-    cores: int = 16
-
-    def __post_init__(self) -> None:
-        _check("--node-memory", self.memory_gb, 1, 100_000, "gigabytes")
-        _check("--node-cores", self.cores, 1, 10_000, "cores")
-
-
-@dataclass(frozen=True, slots=True)
 class Wanted:
-    """The library and its use.
+    """A library: its papers, those of the release that are not kept, the release's citations and the length of vectors.
 
     Raises:
         InvalidRequest: a number is out of range.
@@ -95,104 +71,181 @@ class Wanted:
 
     papers: int
     dimensions: int = 256
-    queries_per_second: float = 1.0
-    node: Node = Node()
+    citations: int = 0
+    left_out: int = 0
+    download_bytes: float = 0.0
 
     def __post_init__(self) -> None:
-        _check("--papers", self.papers, 1, MOST_PAPERS, "papers")
-        _check("--dimensions", self.dimensions, 0, MOST_DIMENSIONS, "dimensions, 0 without vectors")
-        _check("--queries-per-second", self.queries_per_second, 0.001, MOST_QUERIES, "searches")
+        check("--papers", self.papers, 1, MOST_PAPERS, "papers")
+        check("--citations", self.citations, 0, MOST_CITATIONS, "citations")
+        check("--dimensions", self.dimensions, 0, MOST_DIMENSIONS, "dimensions, 0 without vectors")
+
+    @property
+    def kept_share(self) -> float:
+        """The share of the release's papers that the library has."""
+        return self.papers / (self.papers + self.left_out)
 
 
-@dataclass(frozen=True, slots=True)
-class Requirements:
-    """What a library needs.
+def requirements(wanted: Wanted, measured: Measured) -> dict[str, Estimate]:
+    """What a library needs: bytes, seconds and processor seconds by name.
 
-    ``memory_bytes`` holds all that searches read but the rows of results; ``least_memory_bytes`` is without the float16
-    vectors, which are then read from a fast disk. ``cpu_seconds`` are of a build, without encoding by a model.
+    ``disk_bytes`` is the whole library, of which ``citations_bytes`` and ``vectors_bytes`` are parts.
+    ``space_bytes`` is the most while it is built: the release, the library and temporary files. ``memory_bytes`` holds
+    all that searches read but the rows of results; ``least_memory_bytes`` is without the float16 vectors, which are
+    then read from a fast disk. ``cpu_seconds`` are of a build, without encoding by a model.
     """
-
-    papers: int
-    dimensions: int
-    queries_per_second: float
-    disk_bytes: float
-    vectors_bytes: float
-    memory_bytes: float
-    least_memory_bytes: float
-    qdrant_bytes: float
-    build_bytes: float
-    cpu_seconds: float
-    search_cpu_seconds: float
-    shards: int
-    replicas: int
-    nodes: int
-    encoding_hours: dict[str, float]
-
-
-def requirements(wanted: Wanted, slopes: Slopes, speeds: dict[str, float]) -> Requirements:
-    """Compute what a library needs. ``speeds`` are tokens per second of the encoding machines by name."""
     n, d = wanted.papers, wanted.dimensions
-    vectors = predicted(slopes, "vectors_bytes", n, d)
-    memory = vectors + slopes.line("serve_anonymous_bytes", dense=d > 0).intercept
-    shards, replicas, search = _nodes(wanted, slopes, memory)
-    return Requirements(
-        papers=n,
-        dimensions=d,
-        queries_per_second=wanted.queries_per_second,
-        disk_bytes=predicted(slopes, "disk_bytes", n, d),
-        vectors_bytes=vectors,
-        memory_bytes=memory,
-        least_memory_bytes=max(0.0, memory - STORED_BYTES * d * n),
-        qdrant_bytes=QDRANT_FACTOR * d * n,
-        build_bytes=predicted(slopes, "build_bytes", n, d),
-        cpu_seconds=predicted(slopes, "cpu_seconds", n, d),
-        search_cpu_seconds=search,
-        shards=shards,
-        replicas=replicas,
-        nodes=shards * replicas,
-        encoding_hours={
-            name: n * slopes.tokens_per_paper / speed / 3600 for name, speed in speeds.items() if d
-        },
+    citations = kept_citations(wanted)
+    edges = {name: _of_citations(wanted, measured, name) for name in ("disk_bytes", "cpu_seconds")}
+    vectors = estimated(measured, "vectors_bytes", n, d)
+    disk = total(estimated(measured, "disk_bytes", n, d), edges["disk_bytes"])
+    temporary = _temporary(measured, vectors)
+    download = exact(wanted.download_bytes, "published")
+    process = estimated(measured, "serve_bytes", n, d)
+    memory = total(vectors, process)
+    stored = STORED_BYTES * d * n
+    left_out = exact(wanted.left_out * LEFT_OUT_SECONDS, "measured")
+    cpu = total(estimated(measured, "cpu_seconds", n, d), edges["cpu_seconds"], left_out)
+    return {
+        "citations": citations,
+        "download_bytes": download,
+        "disk_bytes": disk,
+        "citations_bytes": edges["disk_bytes"],
+        "vectors_bytes": vectors,
+        "temporary_bytes": temporary,
+        "space_bytes": total(download, disk, temporary),
+        "build_bytes": estimated(measured, "build_bytes", n, d),
+        "cpu_seconds": cpu,
+        "seconds": cpu.times(clock_share(measured, dense=d > 0)),
+        "serve_bytes": process,
+        "memory_bytes": memory,
+        "least_memory_bytes": total(memory, exact(-stored, memory.basis)),
+        "search_cpu_seconds": estimated(measured, "search_cpu_seconds", n, d),
+    }
+
+
+def kept_citations(wanted: Wanted) -> Estimate:
+    """The citations between the papers of a library, of those of a release.
+
+    If each end of a citation had an abstract as often as any paper, the square of the share of papers would be kept.
+    Papers that are cited have one more often: of the release that was measured the share itself, nearly.
+    """
+    share, edges = wanted.kept_share, float(wanted.citations)
+    if share == 1.0 or not edges:
+        return exact(edges, "of the release")
+    return Estimate(edges * share, edges * share**2, edges, "the share of the papers that are kept")
+
+
+def _of_citations(wanted: Wanted, measured: Measured, quantity: str) -> Estimate:
+    """What citations add: in proportion to those that are kept, processor time to those that are read.
+
+    The rates of the measured sets are the interval, which drifts as that of the papers does.
+    """
+    counted, wanted_count = (
+        ("edges", exact(float(wanted.citations), ""))
+        if quantity == "cpu_seconds"
+        else ("kept", kept_citations(wanted))
+    )
+    if not wanted.citations:
+        return exact(0.0, "no citations")
+    rates = {
+        getattr(each, counted): getattr(each, quantity) / getattr(each, counted)
+        for each in measured.citations
+    }
+    factor = max(1.0, wanted_count.value / max(rates))
+    drift = factor ** Width.of(*_law(measured, quantity, dense=True)).drift
+    return Estimate(
+        wanted_count.value * rates[max(rates)],
+        wanted_count.low * min(rates.values()) / drift,
+        wanted_count.high * max(rates.values()) * drift,
+        extrapolation(factor, max(rates), "citations"),
     )
 
 
-def predicted(slopes: Slopes, quantity: str, papers: int, dimensions: int) -> float:
-    """A quantity of a library with vectors of these dimensions."""
-    if quantity == "build_bytes":
-        return _build_bytes(slopes, papers, dimensions)
-    if dimensions in (0, slopes.dimensions):
-        return slopes.line(quantity, dense=dimensions > 0).at(papers)
-    without, added = slopes.line(quantity, dense=False).at(papers), slopes.difference(quantity).at(papers)
+def _temporary(measured: Measured, vectors: Estimate) -> Estimate:
+    """Temporary files of a build: copies of the vectors and of the segment that is built."""
+    shares = [
+        point.temporary_bytes / point.vectors_bytes
+        for point in measured.points
+        if point.temporary_bytes is not None and point.vectors_bytes is not None
+    ]
+    return Estimate(
+        vectors.value * median(shares), vectors.low * min(shares), vectors.high * max(shares), vectors.basis
+    )
+
+
+def estimated(measured: Measured, quantity: str, papers: int, dimensions: int) -> Estimate:
+    """A quantity of a library with vectors of these dimensions, without citations.
+
+    With other dimensions than were measured, the interval is as wide as with those. Searches are hybrid: those without
+    vectors are at most as dear.
+    """
+    dense = dimensions > 0 or quantity == "search_cpu_seconds"
+    width = Width.of(*_law(measured, quantity, dense=dense))
+    return width.around(_value(measured, quantity, papers, dimensions, dense=dense), papers)
+
+
+def _law(measured: Measured, quantity: str, *, dense: bool) -> tuple[Runs, Callable[[float], float]]:
+    """The runs of a quantity, and how it grows."""
+    runs = measured.runs(quantity, dense=dense)
     if quantity == "cpu_seconds":
-        return without + added * dimensions / slopes.dimensions
+        return runs, log_linear
+    if quantity == "search_cpu_seconds":
+        return runs, _segment
+    if quantity == "build_bytes":
+        return [(size, value - _cached(size, dense)) for size, value in runs], _segment if dense else _caches
+    return runs, float
+
+
+def _segment(papers: float) -> float:
+    return min(papers, DENSE_SEGMENT_POINTS)
+
+
+def _caches(papers: float) -> float:
+    return min(papers, CACHED_PAPERS)
+
+
+def _cached(papers: float, dense: bool) -> float:
+    """Memory of the caches of a build with vectors. A build without grows as they do."""
+    return CACHED_BYTES * _caches(papers) if dense else 0.0
+
+
+def _value(measured: Measured, quantity: str, papers: int, dimensions: int, *, dense: bool) -> float:
+    runs, growth = _law(measured, quantity, dense=dense)
+    here = Law.through(medians(runs), growth).at(papers)
+    if quantity == "search_cpu_seconds":  # of each segment
+        return here * papers / _segment(papers)
+    if quantity == "build_bytes":
+        longer = dimensions - measured.dimensions if dense else 0
+        return here + _cached(papers, dense) + BUILD_BYTES_PER_DIMENSION * longer * _segment(papers)
+    if quantity == "serve_bytes" or dimensions in (0, measured.dimensions):
+        return here
+    without = _value(measured, quantity, papers, 0, dense=False)
+    if quantity == "cpu_seconds":
+        return without + (here - without) * dimensions / measured.dimensions
     each = (STORED_BYTES + CODE_BYTES) * papers
-    return without + each * dimensions + GRAPH_RATIO * max(0.0, added - each * slopes.dimensions)
+    links = max(0.0, here - without - each * measured.dimensions)
+    return without + each * dimensions + GRAPH_RATIO * links
 
 
-def _build_bytes(slopes: Slopes, papers: int, dimensions: int) -> float:
-    """The peak memory of a build, which grows up to one segment, and beyond ``CACHED_PAPERS`` without the caches."""
-    papers = min(papers, DENSE_SEGMENT_POINTS if dimensions else CACHED_PAPERS)
-    more = -CACHED_BYTES * max(0, papers - CACHED_PAPERS)
-    if dimensions:
-        more += BUILD_BYTES_PER_DIMENSION * (dimensions - slopes.dimensions) * papers
-    return max(0.0, slopes.line("build_bytes", dense=dimensions > 0).at(papers) + more)
+def clock_share(measured: Measured, *, dense: bool) -> float:
+    """Seconds by the clock for each processor second of the build of the largest library, on two cores."""
+    (_, seconds), (_, worked) = (
+        max(measured.runs(quantity, dense=dense)) for quantity in ("seconds", "cpu_seconds")
+    )
+    return seconds / worked
 
 
-def _nodes(wanted: Wanted, slopes: Slopes, memory: float) -> tuple[int, int, float]:
-    """Shards that hold the library in memory, copies of each that answer the queries, and processor seconds of a search
-    over all shards."""
-    line = slopes.line("search_cpu_seconds", dense=wanted.dimensions > 0)
-    shards = max(1, math.ceil(memory / (wanted.node.memory_gb * 1e9 * USABLE)))
-    in_shard = max(line.at(wanted.papers / shards), line.least)
-    per_second = wanted.node.cores * USABLE / in_shard
-    return shards, max(1, math.ceil(wanted.queries_per_second / per_second)), in_shard * shards
+def encoding_hours(wanted: Wanted, measured: Measured, speeds: dict[str, float]) -> dict[str, float]:
+    """Hours in which one machine encodes the papers, by its name. ``speeds`` are tokens per second."""
+    return {name: wanted.papers * measured.tokens_per_paper / speed / 3600 for name, speed in speeds.items()}
 
 
 def own_speed(tokens_per_second: float, gpus: Sequence[str] = ()) -> dict[str, float]:
     """The speed of an encoder that a user measured. Raises InvalidRequest."""
     if gpus:
         raise InvalidRequest("--tokens-per-second is given beside --gpu: give one of them.")
-    _check("--tokens-per-second", tokens_per_second, 1, 1e12, "tokens")
+    check("--tokens-per-second", tokens_per_second, 1, 1e12, "tokens")
     return {f"{tokens_per_second:,g} tokens/s": tokens_per_second}
 
 
