@@ -2,8 +2,8 @@
 
 ``python benchmarks/claims.py --data ../shared/data`` prints the figures of docs/measurements.md. The settings
 were chosen on the half ``choose`` (every other claim, from the first), and ``report`` is the other half. With
-``--library``, one of arXiv's papers, the sentences of unarXive's papers that cite a paper of the library are compared
-with its abstract, and with that of the most similar other paper.
+``--library``, one of arXiv's papers, the sentences of unarXive's papers that cite papers of the library are compared
+with them, with the most similar other paper, and with another reference of the same text.
 """
 
 from __future__ import annotations
@@ -15,18 +15,22 @@ import random
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from time import perf_counter
 from typing import Any, Final
 
 from scholarbase import Library
 from scholarbase.documents.sentences import sentence_spans
+from scholarbase.encoders import Encoder, document_text, open_encoder
+from scholarbase.models.encoders import PACKAGED
+from scholarbase.models.papers import Paper
 from scholarbase.models.responses import CheckedReference
-from scholarbase_research.claims.comparison import NUMBER, Comparison, compare_claim
+from scholarbase.settings import load_settings
+from scholarbase_research.claims.comparison import NUMBER, Comparison, compare_claim, content_stems
 
 Claim = dict[str, Any]
 CHANGED: Final = 100
-PAIRS: Final = 200
 _CITATION: Final = re.compile(r"\{\{cite:([0-9a-f]+)\}\}")
 _OTHER: Final = re.compile(r"\{\{\w+:[^{}]*\}\}")
 
@@ -105,8 +109,8 @@ def change_numbers(texts: dict[str, str], claims: Sequence[Claim]) -> None:
     print(f"  numbers of {len(stated[:CHANGED])} sentences: {dict(changed)}")
 
 
-def citing_sentences(data: Path) -> Iterator[tuple[str, str]]:
-    """The sentences of unarXive's papers that cite one paper, without marks, each with the cited entry."""
+def citing_sentences(data: Path) -> Iterator[tuple[str, str, str]]:
+    """The sentences of unarXive's papers, without marks, each with its paper and each entry that it cites."""
     with gzip.open(data / "unarxive-sample" / "arXiv_src_2212_086.jsonl.gz") as file:
         papers = [json.loads(line) for line in file]
     for paper in papers:
@@ -116,35 +120,68 @@ def citing_sentences(data: Path) -> Iterator[tuple[str, str]]:
             for start, end in sentence_spans(marked):
                 first = marked[:start].count("\ue000")
                 sentence = marked[start:end]
-                cited = set(marks[first : first + sentence.count("\ue000")])
-                if len(cited) == 1 and (entry := paper["bib_entries"].get(cited.pop())):
-                    claim = " ".join(sentence.replace("\ue000", " ").split())
-                    if len(claim.split()) >= 8:
-                        yield claim, " ".join(entry["bib_entry_raw"].split())
+                claim = " ".join(sentence.replace("\ue000", " ").split())
+                if len(claim.split()) >= 8:
+                    for mark in dict.fromkeys(marks[first : first + sentence.count("\ue000")]):
+                        if entry := paper["bib_entries"].get(mark):
+                            yield paper["paper_id"], claim, " ".join(entry["bib_entry_raw"].split())
 
 
 def contexts(library: Library, data: Path) -> None:
-    """Compare citing sentences with the cited paper, and with the most similar other one."""
-    held: dict[str, str | None] = {}
-    found: Counter[str] = Counter()
-    for claim, entry in citing_sentences(data):
-        found["sentences"] += 1
-        if entry not in held:
-            [checked] = library.check_references(entry, input_format="text", fields=["id"]).results
+    """Compare citing sentences with the cited paper, with the most similar other one, and with another reference."""
+    sentences = list(citing_sentences(data))
+    cited = _cited(library, sorted({entry for _, _, entry in sentences}))
+    references: dict[str, dict[str, Paper]] = {}
+    pairs: dict[tuple[str, str], tuple[str, str, Paper]] = {}
+    for citing, claim, entry in sentences:
+        if (paper := cited.get(entry)) is not None:
+            references.setdefault(citing, {})[paper.id] = paper
+            pairs[claim, paper.id] = citing, claim, paper
+    print(f"unarXive: {len(sentences)} citations, {len(pairs)} pairs of {len(references)} papers")
+    with closing(open_encoder(PACKAGED)) as encoder:
+        for name, half in (("choose", [*pairs.values()][::2]), ("report", [*pairs.values()][1::2])):
+            counts: Counter[str] = Counter()
+            for citing, claim, right in half:
+                similar = (
+                    library.similar(right.id, limit=1, fields=["id", "title", "abstract"]).results[0].paper
+                )
+                wrong = {"similar": similar}
+                if others := [paper for key, paper in sorted(references[citing].items()) if key != right.id]:
+                    wrong["other reference"] = random.Random(claim + right.id).choice(others)
+                for kind, paper in wrong.items():
+                    counts[kind] += 1
+                    near = nearness(encoder, claim, [right, paper])
+                    counts[f"{kind}: nearer"] += near[0] > near[1]
+                    compared = [compare_claim(claim, [(0, one.abstract or "")]) for one in (right, paper)]
+                    best = [one.sentences[0].score if one.sentences else 0.0 for one in compared]
+                    counts[f"{kind}: best sentence"] += best[0] > best[1]
+                    counts[f"{kind}: best sentences equal"] += best[0] == best[1]
+            print(name, dict(sorted(counts.items())))
+
+
+def _cited(library: Library, entries: Sequence[str]) -> dict[str, Paper]:
+    """The papers of references that the library has with an abstract."""
+    papers = {}
+    for start in range(0, len(entries), 100):
+        some = entries[start : start + 100]
+        found = library.check_references(
+            "\n".join(some), input_format="text", fields=["id", "title", "abstract"]
+        ).results
+        for entry, checked in zip(some, found, strict=True):
             paper = checked.paper if isinstance(checked, CheckedReference) else None
-            held[entry] = paper.id if paper else None
-        if (right := held[entry]) is None or found["pairs"] == PAIRS:
-            continue
-        similar = library.similar(right, limit=1, fields=["id", "abstract"]).results
-        texts = (library.paper(right, fields=["abstract"]).abstract, similar[0].paper.abstract)
-        both = [compare_claim(claim, [(0, text or "")]) for text in texts]
-        scores = [one.sentences[0].score if one.sentences else 0.0 for one in both]
-        found["pairs"] += 1
-        found["above"] += scores[0] > scores[1]
-        found["equal"] += scores[0] == scores[1]
-        found[f"right paper: {both[0].label}"] += 1
-        found[f"other paper: {both[1].label}"] += 1
-    print(f"unarXive: {dict(found)}")
+            if paper is not None and paper.abstract:
+                papers[entry] = paper
+    return papers
+
+
+def nearness(encoder: Encoder, claim: str, papers: Sequence[Paper]) -> list[float]:
+    """How near a claim is to the title and abstract of each paper: the mean of the similarity of their vectors and of
+    the share of the claim's words that they have."""
+    texts = [document_text(one.title or "", one.abstract) for one in papers]
+    similar = encoder.encode_documents(texts).dense @ encoder.encode_queries([claim]).dense[0]
+    wanted = content_stems(claim)
+    shares = [len(wanted & content_stems(text)) / max(1, len(wanted)) for text in texts]
+    return [float(one + share) / 2 for one, share in zip(similar, shares, strict=True)]
 
 
 def main() -> None:
@@ -153,7 +190,7 @@ def main() -> None:
     parser.add_argument("--library", type=Path)
     options = parser.parse_args()
     if options.library is not None:
-        with Library.open(options.library, encoder="none") as library:
+        with Library.open(options.library, settings=load_settings(timeout=60)) as library:
             contexts(library, options.data)
         return
     texts, claims = read(options.data)

@@ -109,7 +109,7 @@ def compare_claim(claim: str, parts: Iterable[tuple[int, str]], shown: int = SHO
     last = max((end for _, end in found), default=1)
     directed = {*_UP.findall(claim.casefold()), *_DOWN.findall(claim.casefold())}
     wanted = {_stem(word): word for word in _content(claim) if word not in directed}
-    having = [frozenset(map(_stem, _content(text))) for _, text in sentences]
+    having = [content_stems(text) for _, text in sentences]
     weights = _weights(wanted, having)
     scored = sorted(
         (
@@ -132,6 +132,11 @@ def _content(text: str) -> list[str]:
     """The words of a text without stop words and numbers, in lower case."""
     found = words(text.casefold())
     return [word for word in found if word not in STOP_WORDS and len(word) > 1 and not word.isdigit()]
+
+
+def content_stems(text: str) -> frozenset[str]:
+    """The beginnings of the words of a text without stop words and numbers."""
+    return frozenset(map(_stem, _content(text)))
 
 
 def _stem(word: str) -> str:
@@ -202,7 +207,7 @@ def _difference(claim: str, best: Sentence) -> tuple[Label, str] | None:
         return None
     if _THAN.search(claim) and not _THAN.search(best.text):
         return "not_found", "The claim compares two things, and the sentence does not."
-    shared = set(map(_stem, _content(claim))) & set(map(_stem, _content(best.text)))
+    shared = content_stems(claim) & content_stems(best.text)
     negated = [_is_negated(one, shared) for one in (claim, best.text)]
     opposite = _direction(claim) * _direction(best.text) < 0
     if negated[0] != negated[1] and not opposite:
