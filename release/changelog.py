@@ -18,7 +18,6 @@ PLACES: Final = {
     "server.json": r'^( +"version": ")[^"]+(",)$',
     "scholarbase/__init__.py": r'^(__version__ = ")[^"]+(")$',
     "tests/snapshots/openapi.json": r'^(    "version": ")[^"]+(")$',
-    "docs/cli.md": r"^(ok       scholarbase  )\S+( on Python)",
 }
 """The files that name the version, and where."""
 
