@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from scholarbase.databases import json_list
 from scholarbase.models.status import ACTIVE
@@ -43,6 +43,41 @@ class ResolvedFilters:
 
 
 NO_FILTERS = ResolvedFilters()
+
+
+class NumberFilter(NamedTuple):
+    """A filter that compares a number of a paper with a limit.
+
+    ``limit`` is the field of :class:`ResolvedFilters`, ``column`` that of ``papers`` and of payloads; papers pass from
+    the limit on if ``is_least``, else up to it. Warnings say of papers that none ``passes``, with the greatest or least
+    number of any paper, or that none ``has`` a number.
+    """
+
+    argument: str
+    limit: str
+    column: str
+    is_least: bool
+    passes: str
+    has: str
+
+
+NUMBER_FILTERS: Final = (
+    NumberFilter(
+        "from", "first_day", "first_day", True, "is certainly so late: the latest date is {}", "has a date"
+    ),
+    NumberFilter(
+        "to", "last_day", "last_day", False, "is certainly so early: the earliest date is {}", "has a date"
+    ),
+    NumberFilter(
+        "min_citations",
+        "min_citations",
+        "citation_count",
+        True,
+        "has so many citations: the most are {}",
+        "has a number of citations",
+    ),
+)
+"""SQL conditions, conditions and indexes of vectors, and warnings are derived from these."""
 
 
 def venue_key(name: str) -> str:
@@ -97,10 +132,9 @@ def filter_sql(filters: ResolvedFilters, alias: str) -> tuple[str, list[int | st
         conditions.append(condition)
         params.append(value)
 
-    if filters.first_day is not None:
-        add(f"{alias}.first_day >= ?", filters.first_day)
-    if filters.last_day is not None:
-        add(f"{alias}.last_day <= ?", filters.last_day)
+    for one in NUMBER_FILTERS:
+        if (limit := getattr(filters, one.limit)) is not None:
+            add(f"{alias}.{one.column} {'>=' if one.is_least else '<='} ?", limit)
     if filters.categories:
         # The column is a space-separated list, so a value that contains a space cannot be a category.
         add(
@@ -119,8 +153,6 @@ def filter_sql(filters: ResolvedFilters, alias: str) -> tuple[str, list[int | st
     for types, operator in ((filters.types, "EXISTS"), (filters.not_types, "NOT EXISTS")):
         if types:
             add(f"{operator} ({_OF_TYPE.format(alias)})", json_list(types))
-    if filters.min_citations is not None:
-        add(f"{alias}.citation_count >= ?", filters.min_citations)
     if filters.statuses:
         params.append(json_list(filters.statuses))
         active = f"{alias}.status IS NULL OR " if ACTIVE in filters.statuses else ""

@@ -14,7 +14,13 @@ from rapidfuzz import fuzz, process
 
 from scholarbase.errors import InvalidRequest, VectorIndexError
 from scholarbase.indexes.catalog import Catalog
-from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters, category_forms, venue_key
+from scholarbase.indexes.filters import (
+    NO_FILTERS,
+    NUMBER_FILTERS,
+    ResolvedFilters,
+    category_forms,
+    venue_key,
+)
 from scholarbase.indexes.vectors.index import VectorIndex
 from scholarbase.models.checks import shown
 from scholarbase.search.cache import Cache
@@ -42,12 +48,6 @@ _FIELDS: Final[Mapping[Field, tuple[str, str]]] = {
     "type": ("types", "a publication type"),
 }
 """The field of a payload, and its value in words."""
-_LIMITS: Final = {
-    "from": ("is certainly so late: the latest date is {}", "has a date"),
-    "to": ("is certainly so early: the earliest date is {}", "has a date"),
-    "min_citations": ("has so many citations: the most are {}", "has a number of citations"),
-}
-"""What no paper of a library is or has: with a limit, and where there is none."""
 _FILTERS: Final[Mapping[Field, str]] = {"category": "categories", "venue": "venues", "type": "types"}
 """The attribute of resolved filters."""
 _NOT: Final = re.compile(r"(?:[-!~]\s*|(?:no|not|non)\s+)(?=\w)", re.IGNORECASE)
@@ -136,25 +136,22 @@ class FilterValues:
         near = {name: self._catalog.near_authors(name, _NEAREST) for name in unknown[:_COMPARED]}
         return (f"author: nobody in {self._where} has the name or id {listed(unknown)}.{_nearest(near)}",)
 
-    def numbers(self, filters: ResolvedFilters, min_citations: int | None) -> tuple[str, ...]:
+    def numbers(self, filters: ResolvedFilters) -> tuple[str, ...]:
         """Warnings about dates before or after all papers, and more citations than any paper has."""
         found = []
-        for name, value, field, is_least in (
-            ("from", filters.first_day, "first_day", True),
-            ("to", filters.last_day, "last_day", False),
-            ("min_citations", min_citations, "citation_count", True),
-        ):
+        for one in NUMBER_FILTERS:
+            value = getattr(filters, one.limit)
             if value is None:
                 continue
             try:
-                limit = self._limit(field, greatest=is_least)
+                limit = self._limit(one.column, greatest=one.is_least)
             except VectorIndexError:
                 continue
-            if limit is None or (value > limit if is_least else value < limit):
-                within, what = _LIMITS[name]
+            if limit is None or (value > limit if one.is_least else value < limit):
+                what = one.has
                 if limit is not None:
-                    what = within.format(limit if field == "citation_count" else _date(limit))
-                found.append(f"{name}: no paper of {self._where} {what}.")
+                    what = one.passes.format(_date(limit) if one.column.endswith("_day") else limit)
+                found.append(f"{one.argument}: no paper of {self._where} {what}.")
         return tuple(found)
 
     def _limit(self, field: str, *, greatest: bool) -> int | None:

@@ -20,6 +20,7 @@ from scholarbase.encoders import document_text
 from scholarbase.indexes import fulltext
 from scholarbase.indexes.author_index import mentions
 from scholarbase.indexes.content_hash import combined, sum_of_rows
+from scholarbase.indexes.vectors.base import PAYLOAD_FIELDS
 from scholarbase.ingest.checkpoint import batched
 from scholarbase.ingest.claims import Conflict
 from scholarbase.ingest.merging import GROUPED, groups, write_missing_authors, write_papers, write_venues
@@ -33,7 +34,8 @@ from scholarbase.updates.row_changes import Row, RowChanges
 
 _OF_PAPERS: Final = {"papers": 0, "abstracts": 0, "aliases": 2, "written": 0}
 """The tables whose rows belong to one paper, and the column of its number."""
-_PAYLOAD: Final = ("first_day", "last_day", "categories", "venue_key", "citation_count", "status", "types")
+_PAYLOAD: Final = tuple({"venue": "venue_key"}.get(name, name) for name in PAYLOAD_FIELDS if name != "sets")
+"""The columns of ``papers``, and ``types``, of which payloads are made; rows of ``sets`` are compared by themselves."""
 
 
 @dataclass(slots=True)

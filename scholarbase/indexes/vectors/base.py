@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -14,25 +14,13 @@ import numpy.typing as npt
 import qdrant_edge
 
 from scholarbase.errors import VectorIndexError
-from scholarbase.indexes.filters import ResolvedFilters, category_keys
+from scholarbase.indexes.filters import NUMBER_FILTERS, ResolvedFilters, category_keys
 from scholarbase.memory import cores
 from scholarbase.models.status import ACTIVE, other_statuses
 
 DENSE = "dense"
 BM25 = "bm25"
 LEARNED = "learned"
-
-INTEGER_FIELDS: Final = ("first_day", "last_day", "citation_count")
-KEYWORD_FIELDS: Final = ("categories", "venue", "sets", "status", "types")
-"""The fields of a payload, each with an index."""
-
-
-PAYLOAD_COLUMNS: Final = """
-    first_day, last_day, categories, venue_key, citation_count,
-    (SELECT group_concat(name, ' ') FROM sets WHERE paper = papers.id), status,
-    details -> '$.publication_types'
-"""
-"""The SQL of the values of a payload, of a row of ``papers``. The names of sets have no spaces; types are JSON."""
 
 
 class SparseVector(NamedTuple):
@@ -88,36 +76,18 @@ class Payload:
     types: list[str] = field(default_factory=list)
 
     @classmethod
-    def of_paper(
-        cls,
-        first_day: int | None,
-        last_day: int | None,
-        categories: str | None,
-        venue: str | None,
-        citation_count: int | None,
-        sets: str | None,
-        status: str | None,
-        types: str | None,
-    ) -> Payload:
+    def of_paper(cls, *row: Any) -> Payload:
         """The payload of a row of the catalogue: the columns in ``PAYLOAD_COLUMNS``."""
-        keys = category_keys((categories or "").split())
-        named = sorted((sets or "").split())
-        of_types = sorted(set(json.loads(types))) if types else []
-        return cls(first_day, last_day, keys, venue, citation_count, named, status, of_types)
+        stored = dict(zip(PAYLOAD_FIELDS, row, strict=True))
+        stored["categories"] = category_keys((stored["categories"] or "").split())
+        stored["sets"] = sorted((stored["sets"] or "").split())
+        stored["types"] = sorted(set(json.loads(stored["types"]))) if stored["types"] else []
+        return cls(**stored)
 
     def to_dict(self) -> dict[str, Any]:
         """The known fields. A missing field fails every filter on it."""
-        stored = {
-            "first_day": self.first_day,
-            "last_day": self.last_day,
-            "categories": list(self.categories) or None,
-            "venue": self.venue,
-            "citation_count": self.citation_count,
-            "sets": list(self.sets) or None,
-            "status": self.status,
-            "types": list(self.types) or None,
-        }
-        return {name: value for name, value in stored.items() if value is not None}
+        stored = {name: getattr(self, name) for name in PAYLOAD_FIELDS}
+        return {name: value for name, value in stored.items() if value is not None and value != []}
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any] | None) -> Payload:
@@ -134,6 +104,20 @@ class Payload:
             ) from error
 
 
+PAYLOAD_FIELDS: Final = tuple(one.name for one in fields(Payload))
+INTEGER_FIELDS: Final = tuple(dict.fromkeys(one.column for one in NUMBER_FILTERS))
+KEYWORD_FIELDS: Final = tuple(name for name in PAYLOAD_FIELDS if name not in INTEGER_FIELDS)
+"""The fields of a payload, each with an index."""
+PAYLOAD_SQL: Final = {
+    **{name: name for name in PAYLOAD_FIELDS},
+    "venue": "venue_key",
+    "sets": "(SELECT group_concat(name, ' ') FROM sets WHERE paper = papers.id)",
+    "types": "details -> '$.publication_types'",
+}
+"""The SQL of each field, of a row of ``papers``. The names of sets have no spaces; types are JSON."""
+PAYLOAD_COLUMNS: Final = ", ".join(PAYLOAD_SQL.values())
+
+
 def qdrant_filter(filters: ResolvedFilters, vector: str | None = None) -> dict[str, Any] | None:
     """The filters, and having this vector, as a filter of Qdrant's HTTP API; None if there is no condition
     (https://qdrant_edge.tech/documentation/search/filtering/)."""
@@ -146,13 +130,9 @@ def qdrant_filter(filters: ResolvedFilters, vector: str | None = None) -> dict[s
         among.append({"has_id": list(filters.within)})
     must: list[dict[str, Any]] = [
         *(
-            {"key": field, "range": {bound: value}}
-            for field, bound, value in (
-                ("first_day", "gte", filters.first_day),
-                ("last_day", "lte", filters.last_day),
-                ("citation_count", "gte", filters.min_citations),
-            )
-            if value is not None
+            {"key": one.column, "range": {"gte" if one.is_least else "lte": limit}}
+            for one in NUMBER_FILTERS
+            if (limit := getattr(filters, one.limit)) is not None
         ),
         *any_of("categories", filters.categories),
         *any_of("venue", filters.venues),

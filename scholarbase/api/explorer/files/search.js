@@ -11,9 +11,9 @@ export const SORTS = [["", "best first"], ["-date", "newest first"], ["date", "o
   ["-citation_count", "most cited first"]];
 const SORTED = 100; // results that are sorted by something else than their score
 const LISTS = ["category", "venue", "type", "author", "exclude"];
-const SINGLE = ["q", "mode", "engine", "syntax", "negation", "from", "to", "min_citations", "status", "as_of", "sort",
-  "offset"];
-export const FILTERS = ["syntax", "negation", "from", "to", "min_citations", "status", "as_of", ...LISTS];
+const LIMITS = ["syntax", "negation", "from", "to", "min_citations", "status", "as_of"]; // of one value each
+const SINGLE = ["q", "mode", "engine", ...LIMITS, "sort", "offset"];
+export const FILTERS = [...LIMITS, ...LISTS];
 const OF_QUERIES = ["mode", "engine", "syntax", "negation"]; // without effect where there is no question
 const OF_PAPERS = FILTERS.filter((name) => !OF_QUERIES.includes(name));
 const OTHERS = ["author", "min_citations", "status", "type", "exclude", "as_of"]; // filters that are folded

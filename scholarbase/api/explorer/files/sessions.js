@@ -4,14 +4,14 @@ import { get, post, sessionPath, snapshots, text } from "./api.js";
 import { estimate, offMessage } from "./completeness.js";
 import { add, download, h, link, notice, number, plural, replace, say, svg } from "./dom.js";
 import { bar, line } from "./papers.js";
+import { FILTERS } from "./search.js";
 
 const PAGE = 25;
 const STEP = 50; // papers of a call that are shown
 const FIELDS = ["id", "title", "authors", "year", "venue", "status", "notices", "categories", "citation_count"];
 const FINDING = ["search", "match", "expand"]; // kinds of calls whose papers are candidates
 // Arguments of a search that the search view has too.
-const SEARCHED = ["q", "mode", "engine", "syntax", "negation", "from", "to", "min_citations", "status", "as_of", "category", "venue",
-  "type", "author", "exclude"];
+const SEARCHED = ["q", "mode", "engine", ...FILTERS];
 const time = (value) => (value ? value.replace("T", " ").replace(/\.\d+/, "") : "");
 
 export function open(main, params) {
