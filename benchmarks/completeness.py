@@ -25,7 +25,7 @@ from typing import Final, NamedTuple
 # The folder above this script's is not on the path.
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from scholarbase.evaluation.answers import judge
+from scholarbase.evaluation.answers import resolve_answers
 from scholarbase.evaluation.formats import read_queries
 from scholarbase.search.library import Library
 from scholarbase.settings import load_settings
@@ -61,7 +61,7 @@ class Outcome(NamedTuple):
 def read(library: Library, queries: Path | None) -> list[Question]:
     """The questions of a file, with those of their answers that the library has, or of the references of papers."""
     if queries is not None:
-        judged = judge(library, read_queries(queries)).queries
+        judged = resolve_answers(library, read_queries(queries)).queries
         return [
             Question(one.id, one.text, tuple(answer.paper_id for answer in one.relevant if answer.held))
             for one in judged

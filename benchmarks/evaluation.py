@@ -31,7 +31,7 @@ from rich.table import Table
 from benchmarks import runs
 from scholarbase import logs
 from scholarbase.encoders import open_encoder
-from scholarbase.evaluation.answers import Judged, judge
+from scholarbase.evaluation.answers import Judged, resolve_answers
 from scholarbase.evaluation.formats import read_queries
 from scholarbase.evaluation.measures import evaluate
 from scholarbase.evaluation.searching import SearchSettings
@@ -120,7 +120,7 @@ def search(
 def report(library: Library, path: Path, work: Path, folder: Path) -> None:
     """Write the report of the runs in ``REPORTED``."""
     queries = read_queries(path)
-    judged = judge(library, queries)
+    judged = resolve_answers(library, queries)
     made = [search(library, queries, judged, mode, work, DEEP, engine) for mode, engine in REPORTED]
     write_report(made, folder, title=TITLE, drill_down=5)
 
@@ -144,7 +144,7 @@ def measure(path: Path, query_file: Path, work: Path, rounds: int) -> tuple[int,
 
     def whole(library: Library, mode: Mode) -> None:
         queries = read_queries(query_file)
-        evaluate(search(library, queries, judge(library, queries), mode, work))
+        evaluate(search(library, queries, resolve_answers(library, queries), mode, work))
 
     for _ in range(rounds):
         for mode in MODES:

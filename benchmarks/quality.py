@@ -25,7 +25,7 @@ from benchmarks import runs
 from benchmarks.runs import LIMIT, NDCG, RECALL
 from scholarbase import logs
 from scholarbase.encoders import open_encoder
-from scholarbase.evaluation.answers import judge
+from scholarbase.evaluation.answers import resolve_answers
 from scholarbase.evaluation.formats import read_queries
 from scholarbase.evaluation.measures import Evaluation, evaluate
 from scholarbase.evaluation.searching import SearchSettings, default_name
@@ -108,7 +108,7 @@ def main() -> int:
         path = options.work / f"scifact-{encoder or PACKAGED}"
         build(scifact, path, model)
         with Library.open(path, encoder=model) as library:
-            judged = judge(library, queries)
+            judged = resolve_answers(library, queries)
             for row in ROWS:
                 if row.encoder != encoder:
                     continue

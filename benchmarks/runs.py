@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.rows import Setting
-from scholarbase.evaluation.answers import Judged, judge
+from scholarbase.evaluation.answers import Judged, resolve_answers
 from scholarbase.evaluation.formats import read_queries
 from scholarbase.evaluation.measures import Evaluation, evaluate
 from scholarbase.evaluation.searching import SearchSettings, run_searches
@@ -47,7 +47,7 @@ def on_scifact(setting: Setting, engines: Sequence[Engine]) -> dict[str, Evaluat
     queries = read_queries(source)
     evaluations: dict[str, Evaluation] = {}
     with Library.open(path) as library:
-        judged = judge(library, queries)
+        judged = resolve_answers(library, queries)
         for engine in engines:
             settings = SearchSettings(mode="sparse", engine=engine, limit=LIMIT)
             folder = setting.work / "scifact-runs" / engine

@@ -57,7 +57,7 @@ _VALUES: Final[Mapping[Kind, str]] = {
     "sources": "scholarbase.ingest.sources.added:SourceFormat",
     "document_readers": "scholarbase.documents.readers:DocumentReader",
     "query_formats": "scholarbase.evaluation.formats.reading:Format",
-    "tool_sets": "scholarbase.tools.definitions:Tool",
+    "tool_sets": "scholarbase.tools.tool:Tool",
 }
 """The types of the parts of a kind, and of those of a set of tools. All others are functions."""
 
@@ -70,7 +70,7 @@ class Extension:
     """
 
     def commands(self) -> Mapping[str, str]:
-        """Commands: their words, such as ``eval scan``, and where each one is, as ``package.module:attribute``.
+        """Commands: the words of each, such as ``eval scan``, mapped to ``package.module:attribute``.
 
         Each is a :class:`click.Command` or a :class:`click.Group`, which is imported when the command is run. All words
         but the last are those of a group that exists.
@@ -150,7 +150,7 @@ class Extension:
         return ()
 
     def tool_sets(self) -> Mapping[str, Sequence[Any]]:
-        """Sets of tools by their names: each a sequence of :class:`scholarbase.tools.definitions.Tool`."""
+        """Sets of tools by their names: each a sequence of :class:`scholarbase.tools.tool.Tool`."""
         return {}
 
     def baselines(self) -> Mapping[str, Callable[..., Any]]:

@@ -19,7 +19,7 @@ import qdrant_edge
 from benchmarks import corpus, runs
 from benchmarks.rows import Row, Setting
 from benchmarks.timing import interleaved, read_files, summary
-from scholarbase.evaluation.answers import judge
+from scholarbase.evaluation.answers import resolve_answers
 from scholarbase.evaluation.formats import read_queries
 from scholarbase.identifiers import parse
 from scholarbase.indexes import catalog
@@ -77,7 +77,7 @@ def run(setting: Setting) -> list[Row]:
 
 def held_answers(setting: Setting, library: Library, papers: Catalog) -> dict[str, tuple[str, set[int]]]:
     """Each question's text and its answers that the library holds, by id in the order of the file."""
-    judged = judge(library, read_queries(setting.queries)).queries
+    judged = resolve_answers(library, read_queries(setting.queries)).queries
     answers = {}
     for query in judged:
         names = [parse(answer.paper_id) for answer in query.relevant if answer.held]

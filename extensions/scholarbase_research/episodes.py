@@ -23,7 +23,7 @@ from scholarbase.cli.agents import opened_sessions
 from scholarbase.cli.options import open_source
 from scholarbase.client import Client
 from scholarbase.errors import BudgetExhausted, InvalidRequest, ScholarBaseError, StorageError
-from scholarbase.evaluation.answers import judge
+from scholarbase.evaluation.answers import resolve_answers
 from scholarbase.evaluation.formats import read_queries
 from scholarbase.evaluation.measures import evaluate, parse_measure
 from scholarbase.evaluation.requests import QUERY_DATE, last_date
@@ -161,7 +161,7 @@ class Episodes:
                 self._store = stack.enter_context(
                     opened_sessions(settings, None if sessions is None else str(sessions))
                 )
-            judged = judge(source, query_set)
+            judged = resolve_answers(source, query_set)
             self._counts = judged.counts
             self._judged = {query.id: query for query in judged.queries if query.relevant}
             self.queries = replace(

@@ -46,8 +46,8 @@ def dialect_named(name: str) -> ServedDialect:
 
 
 class ExtensionRoutes(BaseRoute):
-    """The last route of an application. It matches until the routes of extensions are added behind it, which it does in
-    a thread, since importing them takes tenths of a second; then the router tries again.
+    """The last route of an application. The first request that reaches it adds the routes of extensions after it, in a
+    thread, since importing them takes tenths of a second, and the router tries again. It matches nothing afterwards.
 
     Args:
         routes: the list of the application's router.

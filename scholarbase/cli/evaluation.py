@@ -209,7 +209,7 @@ def run(
     LitSearch, ScholarGym, BEIR, TREC, CSV or JSON lines; or with passages as answers: SciDQA, ElaipBench,
     AIM-SciQA, or JSON lines with evidence. If interrupted, the same command continues the run.
     """
-    from scholarbase.evaluation.answers import judge
+    from scholarbase.evaluation.answers import resolve_answers
     from scholarbase.evaluation.measures import parse_measure
     from scholarbase.evaluation.searching import default_name, run_searches
     from scholarbase.evaluation.targets import judge_passages
@@ -249,7 +249,7 @@ def run(
         if query_set.has_passages:
             judged = judge_passages(source, query_set, by_version=options["in_paper"])
         else:
-            judged = judge(source, query_set)
+            judged = resolve_answers(source, query_set)
         runs = []
         for search, used_mode in zip(searches, used_modes, strict=True):
             own = ("engine", "fusion", "rerank", "chunker")

@@ -45,7 +45,7 @@ class AnswerPapers(NamedTuple):
     canonical: Mapping[str, str]
 
 
-def judge(source: Source, queries: QuerySet) -> Judged:
+def resolve_answers(source: Source, queries: QuerySet) -> Judged:
     """Look up every answer and every pool paper in the library.
 
     An answer is looked up by its id, then by its title: a title matches with a score of at least
@@ -70,7 +70,7 @@ def judge(source: Source, queries: QuerySet) -> Judged:
 
 
 def find_papers(source: Source, queries: QuerySet) -> AnswerPapers:
-    """Look up the papers of all answers and pools. Raises as :func:`judge`."""
+    """Look up the papers of all answers and pools. Raises as :func:`resolve_answers`."""
     canonical = _canonical(queries.queries)
     held = resolve(source, set(canonical.values()))
     by_id = {written: held.get(paper_id) for written, paper_id in canonical.items()}

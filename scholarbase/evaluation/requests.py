@@ -121,7 +121,7 @@ class SearchSettings(_Settings):
         negation: whether exclusions in queries are read.
         rerank: the name of a reranker that sorts the first results.
         rerank_depth: the number of first results that it sorts.
-        rerank_weight: the part of its scores in the order; None is 1, or for an encoder 0.5.
+        rerank_weight: the part of its scores in the order; None is 1, or for an encoder 0.4.
         rerank_ms: its time for a query in milliseconds; None is the setting of the library or server.
         exclude_self: leave out documents that have the id of the query, as BEIR's evaluation does
             (``ignore_identical_ids`` of https://github.com/beir-cellar/beir).

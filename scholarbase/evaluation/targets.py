@@ -22,8 +22,8 @@ def judge_passages(source: Source, queries: QuerySet, *, by_version: bool = Fals
 
     A text is found as it stands, or else by its letters and digits alone: white space, punctuation, case and
     ligatures may differ. Where a text has it twice, the first place counts. ``counts`` are as of
-    :func:`.answers.judge`, and ``text_absent``: evidence that is not in the text of a paper that the library holds,
-    which counts as absent.
+    :func:`.answers.resolve_answers`, and ``text_absent``: evidence that is not in the text of a paper that the library
+    holds, which counts as absent.
 
     Args:
         by_version: find evidence of another version in the text of that version, as a search in the paper does. A

@@ -109,8 +109,8 @@ class CatalogWriter:
     ) -> Counter[str]:
         """Write one batch of one dataset's records, whose papers belong to ``sets``. Returns counts by name.
 
-        ``file``: the records are read from this file, and nobody has compared those that have one arXiv id:
-        :func:`.claims.doubtful_ids` has the ids of different papers afterwards.
+        ``file``: the file of the records, if records with the same arXiv id have not been compared before:
+        :func:`.claims.doubtful_ids` then returns the ids that different papers have.
         Entries of people's own files, and sets, are only stored: :meth:`complete` writes them.
         """
         if dataset in OWN:

@@ -32,7 +32,7 @@ WARNED_VALUES: Final = 10
 MAX_SHOWN: Final = 60
 """Characters of an unknown value that a warning shows."""
 CACHED_VALUES: Final = 4096
-"""Values of requests of which is known whether a paper has them."""
+"""Cached values of requests, each with whether a paper has it."""
 _LISTED: Final = 20_000
 """Values of a field, the most frequent ones, with which unknown ones are compared: a hundredth of a second each."""
 _COMPARED: Final = 3
@@ -90,9 +90,9 @@ _OTHER_TYPES: Final = {
 class FilterValues:
     """Reads the values of filters against one library's own. Thread-safe.
 
-    Whether a paper has a value, an index of the vectors says in less than a millisecond. All values are listed when
-    the first unknown one is sent: some hundredths of a second for a million papers. If the vectors cannot be read, each
-    value passes as it was sent.
+    A payload index of the vectors tells in less than a millisecond whether a paper has a value. All values are listed
+    at the first unknown one, which takes some hundredths of a second for a million papers. If the vectors cannot be
+    read, values are used unchanged.
     """
 
     def __init__(self, catalog: Catalog, vectors: VectorIndex, snapshot: str) -> None:

@@ -87,7 +87,7 @@ class Lookup:
         self._numbers: Cache[int] = Cache(CACHED_IDS)
         self._excluded: Cache[frozenset[int]] = Cache(CACHED_EXCLUSIONS)
         self._earliest: tuple[int, bool] = (_LAST_DAY + 1, False)
-        """A day before which no paper was, and whether it is known: at first the last possible day stands here."""
+        """A day not before that of the earliest paper, and whether it is the same."""
 
     def filters(self, request: Filters | EdgeBody) -> tuple[ResolvedFilters, tuple[str, ...]]:
         """The filters of a request, with days and catalogue ids, and warnings about those without effect.

@@ -11,7 +11,7 @@ import pytest
 
 from scholarbase.client import Client
 from scholarbase.errors import QueryFileError
-from scholarbase.evaluation.answers import judge
+from scholarbase.evaluation.answers import resolve_answers
 from scholarbase.evaluation.formats import read_queries
 from scholarbase.ingest.job import ingest
 from scholarbase.models.queries import Answer, Query, QuerySet
@@ -40,7 +40,7 @@ def query_set(*answers: Answer, pool: tuple[str, ...] | None = None) -> QuerySet
 
 def test_every_answer_of_the_sample_is_held(sample: Library) -> None:
     queries = read_queries(SAMPLE / "queries.jsonl")
-    judged = judge(sample, queries)
+    judged = resolve_answers(sample, queries)
     assert judged.counts == {
         "queries": 40,
         "answers": 229,
@@ -61,7 +61,7 @@ def test_every_answer_of_the_sample_is_held(sample: Library) -> None:
 def test_an_answer_is_found_by_id_or_by_title_or_is_absent(sample: Library, titled: dict[str, str]) -> None:
     (first, _), (second, title), (third, other) = list(titled.items())[:3]
     near = other[:-1] + ("y" if other[-1] != "y" else "z")
-    judged = judge(
+    judged = resolve_answers(
         sample,
         query_set(
             Answer(first.replace("arXiv:", "https://arxiv.org/abs/") + "v9", "a title that is of no use"),
@@ -86,7 +86,7 @@ def test_an_answer_is_found_by_id_or_by_title_or_is_absent(sample: Library, titl
 def test_a_less_similar_title_is_not_a_match(sample: Library, titled: dict[str, str]) -> None:
     (_, title), (second, _) = list(titled.items())[:2]
     shortened = query_set(Answer(second), Answer(None, " ".join(title.split()[:-1])))
-    assert judge(sample, shortened).counts["absent"] == 1
+    assert resolve_answers(sample, shortened).counts["absent"] == 1
 
 
 def test_another_part_or_year_of_a_title_matched_the_paper(tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ def test_another_part_or_year_of_a_title_matched_the_paper(tmp_path: Path) -> No
     ingest([tmp_path / "arxiv.jsonl"], tmp_path / "library")
     titles = (*same.values(), *other.values())
     with Library.open(tmp_path / "library") as library:
-        judged = judge(library, query_set(*(Answer(None, title) for title in titles)))
+        judged = resolve_answers(library, query_set(*(Answer(None, title) for title in titles)))
     assert [answer.found for answer in judged.queries[0].answers] == ["title", "title", "absent", "absent"]
 
 
@@ -114,7 +114,7 @@ def test_two_ids_of_one_paper_count_once_with_the_higher_grade(
     sample: Library, titled: dict[str, str]
 ) -> None:
     (first, title), (second, _), (third, other) = list(titled.items())[:3]
-    judged = judge(
+    judged = resolve_answers(
         sample,
         query_set(
             Answer(third),
@@ -139,11 +139,11 @@ def test_two_ids_of_one_paper_count_once_with_the_higher_grade(
 
 def test_a_pool_keeps_the_papers_that_the_library_holds(sample: Library, titled: dict[str, str]) -> None:
     first, second, third = list(titled)[:3]
-    judged = judge(sample, query_set(Answer(first), pool=(second, ABSENT, third + "v2", second)))
+    judged = resolve_answers(sample, query_set(Answer(first), pool=(second, ABSENT, third + "v2", second)))
     assert judged.queries[0].pool == (second, third)
     assert (judged.counts["pool_papers"], judged.counts["pool_absent"]) == (2, 1)
-    assert judge(sample, query_set(Answer(first), pool=(ABSENT,))).queries[0].pool == ()
-    assert judge(sample, query_set(Answer(first))).queries[0].pool is None
+    assert resolve_answers(sample, query_set(Answer(first), pool=(ABSENT,))).queries[0].pool == ()
+    assert resolve_answers(sample, query_set(Answer(first))).queries[0].pool is None
 
 
 def test_a_second_id_of_a_paper_in_a_pool_was_counted_as_absent(
@@ -151,7 +151,7 @@ def test_a_second_id_of_a_paper_in_a_pool_was_counted_as_absent(
 ) -> None:
     first, second = list(titled)[:2]
     pool = (first, first + "v1", second, ABSENT, ABSENT + "v2")
-    counts = judge(sample, query_set(Answer(first), pool=pool)).counts
+    counts = resolve_answers(sample, query_set(Answer(first), pool=pool)).counts
     assert (counts["pool_papers"], counts["pool_absent"]) == (2, 1)
 
 
@@ -162,7 +162,7 @@ def test_queries_without_a_held_answer_are_counted(sample: Library, titled: dict
         Query("b", "text", (Answer(ABSENT),)),
         Query("c", "text", (Answer(ABSENT), Answer(second, None, 0))),
     )
-    counts = judge(sample, QuerySet("questions", "columns", queries)).counts
+    counts = resolve_answers(sample, QuerySet("questions", "columns", queries)).counts
     assert counts["queries_without_held_answers"] == 2
 
 
@@ -172,7 +172,7 @@ def test_a_query_set_of_another_library_is_an_error_that_names_the_library(sampl
         "search the library that these queries were written for. The first answers are Doc:1, Doc:2, Doc:3, \\.\\.\\.$"
     )
     with pytest.raises(QueryFileError, match=sentence):
-        judge(sample, query_set(*(Answer(f"Doc:{n}") for n in range(1, 5))))
+        resolve_answers(sample, query_set(*(Answer(f"Doc:{n}") for n in range(1, 5))))
 
 
 def test_a_library_and_its_server_judge_alike(sample: Library, server: str, titled: dict[str, str]) -> None:
@@ -181,8 +181,8 @@ def test_a_library_and_its_server_judge_alike(sample: Library, server: str, titl
     (by_id, _), (_, title) = list(titled.items())[:2]
     queries = query_set(Answer(by_id), Answer(None, title), *map(Answer, ids))
     with Client(server) as client:
-        through_server = judge(client, queries)
-    in_process = judge(sample, queries)
+        through_server = resolve_answers(client, queries)
+    in_process = resolve_answers(sample, queries)
     assert through_server == in_process
     counts = in_process.counts
     assert (counts["by_id"], counts["by_title"], counts["absent"]) == (1, 1, 10_050)

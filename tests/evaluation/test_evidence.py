@@ -10,7 +10,7 @@ import pytest
 
 from scholarbase.client import Client
 from scholarbase.errors import InvalidRequest, QueryFileError
-from scholarbase.evaluation.answers import judge
+from scholarbase.evaluation.answers import resolve_answers
 from scholarbase.evaluation.evidence import Span, first_places, span_of, value
 from scholarbase.evaluation.formats import read_queries
 from scholarbase.evaluation.measures import default_measures, evaluate
@@ -150,7 +150,7 @@ class TestJudging:
     ) -> None:
         evidence = [DEPTH, "Every zebra sorts first.", {"paper": MERGING, "text": "We merge sorted lists."}]
         file = write(tmp_path / "q.jsonl", {"id": 1, "query": "q", "paper": SORTING, "evidence": evidence})
-        [query] = judge(full_texts, read_queries(file)).queries
+        [query] = resolve_answers(full_texts, read_queries(file)).queries
         assert [answer.paper_id for answer in query.answers] == [SORTING, MERGING]
 
     def test_a_library_without_any_of_the_evidence_is_an_error(

@@ -34,7 +34,7 @@ def _import_run(
     options: dict[str, Any],
 ) -> Run:
     """Write what ``read`` finds in the results of another system as a run, and show it."""
-    from scholarbase.evaluation.answers import judge
+    from scholarbase.evaluation.answers import resolve_answers
     from scholarbase.extras import check_installed
     from scholarbase_research.evaluation.imports import import_run
 
@@ -43,7 +43,7 @@ def _import_run(
     name = options["name"] or file.name.lstrip(".").split(".")[0] or "run"
     place = {key: options[key] for key in ("library", "url", "encoder")}
     with open_source(settings, **place, default_encoder="none") as source:
-        judged = judge(source, query_set)
+        judged = resolve_answers(source, query_set)
         run = import_run(
             source,
             read,

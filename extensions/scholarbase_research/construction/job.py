@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from scholarbase.errors import ConstructionError, QueryFileError
-from scholarbase.evaluation.answers import judge
+from scholarbase.evaluation.answers import resolve_answers
 from scholarbase.evaluation.requests import QUERY_DATE, last_date
 from scholarbase.files import locked_folder, storage_errors
 from scholarbase.models.checks import check_whole
@@ -36,7 +36,7 @@ def known_answers(source: Source, queries: QuerySet) -> dict[str, frozenset[str]
     if not any(query.answers for query in queries.queries):
         return {}
     try:
-        judged = judge(source, queries)
+        judged = resolve_answers(source, queries)
     except QueryFileError as error:
         log.warning("%s Recall is computed over the answers that this run finds.", error)
         return {}

@@ -31,7 +31,7 @@ import orjson
 from numpy.typing import NDArray
 
 from scholarbase.errors import EvaluationError, RunExists
-from scholarbase.evaluation.answers import judge
+from scholarbase.evaluation.answers import resolve_answers
 from scholarbase.evaluation.formats import read_queries
 from scholarbase.evaluation.measures import Measure, ir_measure
 from scholarbase.evaluation.searching import SearchSettings, run_searches
@@ -246,7 +246,7 @@ def _search_legs(
             depths[leg] = max(depth, depths.get(leg, 0))
     with _opened(sweep, settings, None) as library:
         snapshot = library.snapshot_id
-        judged, counts = judge(library, queries)
+        judged, counts = resolve_answers(library, queries)
     runs = folder / LEG_RUNS / snapshot[:8]
     runs.mkdir(parents=True, exist_ok=True)
     found: dict[_Leg, Run] = {}

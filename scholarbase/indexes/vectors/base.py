@@ -120,7 +120,7 @@ PAYLOAD_COLUMNS: Final = ", ".join(PAYLOAD_SQL.values())
 
 def qdrant_filter(filters: ResolvedFilters, vector: str | None = None) -> dict[str, Any] | None:
     """The filters, and having this vector, as a filter of Qdrant's HTTP API; None if there is no condition
-    (https://qdrant_edge.tech/documentation/search/filtering/)."""
+    (https://qdrant.tech/documentation/search/filtering/)."""
 
     def any_of(field: str, values: Sequence[str]) -> list[dict[str, Any]]:
         return [{"key": field, "match": {"any": list(values)}}] if values else []

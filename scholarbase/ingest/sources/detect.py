@@ -51,8 +51,8 @@ RELEASED: Final = frozenset({*_ALL[: _ALL.index(Dataset.ARXIV)], Dataset.CITATIO
 OWN: Final = frozenset(_ALL[_ALL.index(Dataset.BIBTEX) : _ALL.index(Dataset.CITATIONS)])
 """People's own files, also those of formats that extensions add."""
 UNUSED: Final = frozenset(_ALL[_ALL.index(Dataset.BEIR_QRELS) :])
-"""Detected and skipped: the vectors are another model's, full texts are given with ``--documents``, works have the
-names of OpenAlex's other entities, and queries and judgements are for evaluation."""
+"""Detected and skipped: vectors of another model, full texts (for ``--documents``), OpenAlex's other entities, whose
+names works have, and queries and relevance judgements, which are for evaluation."""
 WITH_PAPERS: Final = OWN | {Dataset.PAPERS, Dataset.ARXIV, Dataset.OPENALEX, Dataset.BEIR}
 """Datasets whose records are papers."""
 _MIXED: Final = frozenset({Dataset.ARXIV, Dataset.OPENALEX, Dataset.CSL_JSON, Dataset.JSON_LINES})

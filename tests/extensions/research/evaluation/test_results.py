@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from scholarbase.errors import QueryFileError, RunExists
-from scholarbase.evaluation.answers import judge
+from scholarbase.evaluation.answers import resolve_answers
 from scholarbase.evaluation.formats import read_queries
 from scholarbase.evaluation.measures import evaluate
 from scholarbase.evaluation.runs import read_run
@@ -64,7 +64,7 @@ def write(path: Path, rows: list[Any]) -> Path:
 
 def imported(library: Library, folder: Path, rows: list[Any] | str, **options: Any) -> Run:
     queries = read_queries(write(folder / "queries.jsonl", ANSWERS))
-    judged = judge(library, queries)
+    judged = resolve_answers(library, queries)
     path = folder / "theirs.jsonl"
     if isinstance(rows, str):
         path.write_text(rows)
