@@ -458,7 +458,7 @@ class Settings(ClientSettings):
         description="The size of a tool's response in estimated tokens, unless the call has max_tokens.",
     )
     response_cache_mb: int = Field(
-        64,
+        32,
         ge=0,
         le=1_000_000,
         description="The size of the responses that each process keeps in memory for equal requests, in MB; 0 keeps "
