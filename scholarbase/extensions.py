@@ -1,4 +1,4 @@
-"""The door: everything that an extension can add, and how installed extensions are found.
+"""Everything that an extension can add, and how installed extensions are found.
 
 An extension is a subclass of :class:`Extension` that a package names in its metadata:
 

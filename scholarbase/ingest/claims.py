@@ -39,7 +39,7 @@ _MOST_COMPARED: Final = 20
 class Conflict:
     """An id that records of different papers have.
 
-    ``file`` and ``line`` say where a record stands that lost the id; if that is not known, its dataset and 0.
+    ``file`` and ``line`` are those of a record that lost the id; if they are not known, its dataset and 0.
     ``titles``: the title of this record, and of one of the other paper.
     """
 
@@ -159,7 +159,7 @@ def note_doubtful(db: sqlite3.Connection, joined: Iterable[tuple[int, int, Paper
 
 
 def doubtful_ids(db: sqlite3.Connection) -> dict[str, tuple[str, int]]:
-    """The arXiv ids of the noted records, and the file and line of one of each. They are forgotten."""
+    """The arXiv ids of the noted records, with the file and line of one of each. Deletes the notes."""
     if not db.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (_DOUBTFUL,)).fetchone():
         return {}
     rows = db.execute(

@@ -34,7 +34,7 @@ MAX_SHOWN: Final = 60
 CACHED_VALUES: Final = 4096
 """Cached values of requests, each with whether a paper has it."""
 _LISTED: Final = 20_000
-"""Values of a field, the most frequent ones, with which unknown ones are compared: a hundredth of a second each."""
+"""The most frequent values of a field, to which unknown ones are compared in a hundredth of a second each."""
 _COMPARED: Final = 3
 """Unknown values whose nearest ones a warning names."""
 _NEAREST: Final = 3

@@ -21,7 +21,7 @@ class Tool:
     """A tool.
 
     ``request`` is its native request, ``defaults`` override those of the request, and ``run`` runs it on a library.
-    Equal requests may share a response if it ``is_cached``.
+    With ``is_cached``, equal requests may share a response.
     """
 
     name: str
