@@ -88,7 +88,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """How a function of a library and a request is run for a native route or a tool.
+    """What a route of the API or a tool runs, and how.
 
     Args:
         run: the function. In a session it may be called with a changed request, and several times for a batch.

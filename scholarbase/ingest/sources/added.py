@@ -28,8 +28,9 @@ class SourceFormat(NamedTuple):
     An entry is a mapping with the fields of a JSON line (docs/ingest.md): ``title``, without which it is rejected, and
     any of ``abstract``, ``authors`` and ``keywords`` (lists, or texts separated by semicolons), ``year``, ``date``
     (``YYYY-MM-DD``), ``venue``, ``doi``, ``arxiv_id``, ``pmid``, ``url``, ``volume``, ``pages``, ``type`` (a word of
-    BibTeX, RIS or CSL-JSON, such as ``article``), ``key`` (a name for messages) and ``extra`` (a text that begins with
-    other ids, such as ``PMCID: PMC1``). ``line`` is where it starts, for messages; by default the number of the entry.
+    BibTeX, RIS or CSL-JSON, such as ``article``), ``key`` (the citation key, an id ``Key:…``) and ``extra`` (a text
+    that begins with other ids, such as ``PMCID: PMC1``). ``line`` is where it starts, for messages; by default the
+    number of the entry.
 
     Args:
         recognises: whether a file whose text starts with this one, of up to 100,000 characters, is of the format.

@@ -65,7 +65,7 @@ def load(line: bytes) -> dict[str, Any]:
 
 
 def parser(parse: Callable[[dict[str, Any]], T]) -> Callable[[bytes], T | Reject]:
-    """Make a parser of lines of one that takes their objects, and whose BadRecord becomes a reject."""
+    """Make a parser of JSON objects take a line of a file; its BadRecord becomes a reject."""
 
     @wraps(parse)
     def parse_line(line: bytes) -> T | Reject:
