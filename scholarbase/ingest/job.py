@@ -397,10 +397,12 @@ def _finished(library: Path, plan: dict[str, Any]) -> Manifest:
     manifest, snapshot = read_manifest(library)
     finished = plan_of(manifest)
     if finished != plan:
+        advice = "give another --library, or --restart to replace it"
+        if finished["sources"] != plan["sources"]:
+            update = f'"scholarbase update {library} SOURCES --library NEW"'
+            advice = f"for sources that changed, run {update}; else {advice}"
         raise LibraryExists(
-            f"{library} already has a library (snapshot {snapshot}) from other {difference(finished, plan)}: "
-            f'for sources that changed, run "scholarbase update {library} SOURCES --library NEW"; else give another '
-            "--library, or --restart to replace it."
+            f"{library} already has a library (snapshot {snapshot}) from other {difference(finished, plan)}: {advice}."
         )
     log.info("The library at %s is already complete.", library)
     return manifest

@@ -68,3 +68,11 @@ def test_a_missing_shard_is_an_error(sharded_library: Path, tmp_path: Path) -> N
         Library.open(library)
     with pytest.raises(VectorIndexError, match="lacks the shard 1-of-2"):
         open_local(library / "vectors")
+
+
+@pytest.mark.parametrize("names", [["0-of-99999999"], ["0-of-0"], ["0-of-2", "1-of-2", "0-of-3"]])
+def test_folders_of_no_division_are_an_error(tmp_path: Path, names: list[str]) -> None:
+    for name in names:
+        (tmp_path / name).mkdir()
+    with pytest.raises(VectorIndexError, match="the library is damaged"):
+        open_local(tmp_path)

@@ -25,6 +25,7 @@ from scholarbase.indexes.vectors.base import EngineVector, SparseVector, VectorC
 from scholarbase.indexes.vectors.edge import EdgeWriter
 from scholarbase.indexes.vectors.index import EdgeIndex, VectorIndex
 from scholarbase.indexes.vectors.shard_view import PART_NAME
+from scholarbase.manifest import MOST_SHARDS
 
 _ALL_VALUES: Final = 10_000_000
 """More values of a field than any library has: the most frequent ones of all shards may be rare in each."""
@@ -149,19 +150,24 @@ def shards_in(index: LocalIndex) -> tuple[EdgeIndex, ...]:
 
 
 def _folders(vectors: Path) -> list[Path]:
-    """The folders of the shards in a folder of vectors. Raises VectorIndexError: one is missing."""
+    """The folders of the shards in a folder of vectors. Raises VectorIndexError: they are not those of one division."""
     names = [match for entry in vectors.glob("*-of-*") if (match := PART_NAME.fullmatch(entry.name))]
-    counts = {int(match[2]) for match in names}
     if not names:
         return [vectors]
-    expected = shard_folders(vectors, max(counts))
-    missing = [folder.name for folder in expected if not folder.is_dir()]
-    if missing or len(counts) > 1:
-        problem = f"lacks the shard {missing[0]}" if missing else f"has shards of {len(counts)} divisions"
-        raise VectorIndexError(
-            f"The vector index at {vectors} {problem}: the library is incomplete. Restore the copy, or ingest again."
-        )
-    return expected
+    counts = {int(match[2]) for match in names}
+    if len(counts) > 1:
+        problem = f"has shards of {len(counts)} divisions"
+    elif not 1 < max(counts) <= MOST_SHARDS:  # before as many folders are looked for
+        problem = f"has a folder {names[0][0]}, and libraries have 2 to {MOST_SHARDS} shards"
+    else:
+        folders = shard_folders(vectors, max(counts))
+        missing = [folder.name for folder in folders if not folder.is_dir()]
+        if not missing:
+            return folders
+        problem = f"lacks the shard {missing[0]}"
+    raise VectorIndexError(
+        f"The vector index at {vectors} {problem}: the library is damaged. Restore the copy, or ingest again."
+    )
 
 
 class ShardWriters:
