@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 import orjson
+from click.core import ParameterSource
 
 from scholarbase.errors import InvalidRequest
 
@@ -87,7 +88,9 @@ def _numbers(ctx: click.Context, param: click.Parameter, text: str) -> tuple[int
     "--tokens-per-second", type=float, help="The speed of an encoder of your own, instead of --gpu."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_context
 def plan(
+    ctx: click.Context,
     papers: str | None,
     citations: str,
     name: str | None,
@@ -114,6 +117,10 @@ def plan(
         requirements,
     )
 
+    if not nodes and ctx.get_parameter_source("node_cores") is not ParameterSource.DEFAULT:
+        raise InvalidRequest(
+            f"--node-cores is {node_cores:,} without --nodes: give --nodes too, such as 1,3,6."
+        )
     measured = shipped()
     wanted, notes = _wanted(papers, citations, name, dimensions)
     needs = requirements(wanted, measured)
@@ -142,7 +149,8 @@ def plan(
         }
         click.echo(orjson.dumps(content, option=orjson.OPT_INDENT_2).decode())
         return
-    _print(_library(wanted, needs, hours))
+    speed_basis = "published speed" if tokens_per_second is None else "--tokens-per-second"
+    _print(_library(wanted, needs, hours, speed_basis))
     for title, machines, columns in (
         (f"Qdrant nodes of {node_cores} cores", on_nodes, NODES),
         ("API servers, with the vectors on nodes, and with their own", servers, SERVERS),
@@ -176,7 +184,9 @@ def _wanted(
     return chosen.wanted(dimensions), [*notes, *([f"assumed: {chosen.assumed}"] if chosen.assumed else [])]
 
 
-def _library(wanted: Wanted, needs: Mapping[str, Estimate], hours: Mapping[str, float]) -> list[list[str]]:
+def _library(
+    wanted: Wanted, needs: Mapping[str, Estimate], hours: Mapping[str, float], speed_basis: str
+) -> list[list[str]]:
     kept = f"{wanted.papers:,}"
     if wanted.left_out:
         kept += f" with an abstract, of {wanted.papers + wanted.left_out:,}"
@@ -194,7 +204,7 @@ def _library(wanted: Wanted, needs: Mapping[str, Estimate], hours: Mapping[str, 
             unit = _unit(key)
             rows.append([title, _amount(each.value, unit), _interval(each, unit), each.basis])
     rows += [
-        [f"encoding, {name}", f"{each:,.0f} hours on one", "", "published speed"]
+        [f"encoding, {name}", f"{_amount(each * 3600, 'seconds')} on one", "", speed_basis]
         for name, each in hours.items()
     ]
     return rows

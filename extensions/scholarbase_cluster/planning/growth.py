@@ -51,15 +51,20 @@ def total(*parts: Estimate) -> Estimate:
         sum(part.value for part in parts),
         sum(part.low for part in parts),
         sum(part.high for part in parts),
-        "; ".join(dict.fromkeys(part.basis for part in parts if part.value)),
+        "; ".join(dict.fromkeys(basis for part in parts if part.value for basis in part.basis.split("; "))),
     )
 
 
-def extrapolation(factor: float, largest: float, what: str) -> str:
-    """Where an estimate comes from."""
+def extrapolation(
+    size: float, smallest: float, largest: float, what: str, growth: Callable[[float], float] = float
+) -> tuple[float, str]:
+    """The factor by which a size is beyond those measured, 1 between them, and where its estimate comes from."""
+    above, below = growth(size) / growth(largest), growth(smallest) / growth(size)
+    factor = max(1.0, above, below)
     if factor == 1.0:
-        return "measured"
-    return f"extrapolated {factor:,.{0 if factor >= 10 else 1}f} times from {largest:,.0f} {what}"
+        return factor, "measured"
+    nearest = f"from {largest:,.0f}" if above > 1.0 else f"down from {smallest:,.0f}"
+    return factor, f"extrapolated {factor:,.{0 if factor >= 10 else 1}f} times {nearest} {what}"
 
 
 def log_linear(papers: float) -> float:
@@ -92,6 +97,7 @@ class Width:
 
     spread: float
     drift: float
+    smallest: float
     largest: float
     growth: Callable[[float], float]
 
@@ -120,15 +126,15 @@ class Width:
         return cls(
             spread=max(_error(value, law.at(size)) for size, value in runs),
             drift=student * math.sqrt(sum(each * each for each in drifts) / len(drifts)),
+            smallest=sizes[0],
             largest=sizes[-1],
             growth=growth,
         )
 
     def around(self, value: float, size: float) -> Estimate:
         """The interval of an estimate for a size."""
-        factor = max(1.0, self.growth(size) / self.growth(self.largest))
+        factor, basis = extrapolation(size, self.smallest, self.largest, "papers", self.growth)
         spread = math.exp(self.spread + self.drift * math.log(factor))
-        basis = extrapolation(factor, self.largest, "papers")
         return Estimate(value, value / spread, value * spread, basis)
 
 

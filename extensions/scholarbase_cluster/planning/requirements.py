@@ -8,7 +8,7 @@ was measured with the smaller graph of static encoders (m 16), and is taken twic
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 from typing import Final, TypeAlias
@@ -58,7 +58,14 @@ Runs: TypeAlias = list[tuple[float, float]]
 def check(name: str, value: float, least: float, most: float, unit: str) -> None:
     """Refuse a value out of range. Raises InvalidRequest."""
     if not least <= value <= most:  # also where it is not a number
-        raise InvalidRequest(f"{name} is {value:g}: it must be from {least:,g} to {most:,g} {unit}.")
+        raise InvalidRequest(
+            f"{name} is {_digits(value)}: it must be from {_digits(least)} to {_digits(most)} {unit}."
+        )
+
+
+def _digits(value: float) -> str:
+    """A number without an exponent, where a float has at most 15 digits."""
+    return format(value, "," if isinstance(value, int) else ",.15g")
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,13 +159,13 @@ def _of_citations(wanted: Wanted, measured: Measured, quantity: str) -> Estimate
         getattr(each, counted): getattr(each, quantity) / getattr(each, counted)
         for each in measured.citations
     }
-    factor = max(1.0, wanted_count.value / max(rates))
+    factor, basis = extrapolation(wanted_count.value, min(rates), max(rates), "citations")
     drift = factor ** Width.of(*_law(measured, quantity, dense=True)).drift
     return Estimate(
         wanted_count.value * rates[max(rates)],
         wanted_count.low * min(rates.values()) / drift,
         wanted_count.high * max(rates.values()) * drift,
-        extrapolation(factor, max(rates), "citations"),
+        basis,
     )
 
 
@@ -178,11 +185,16 @@ def estimated(measured: Measured, quantity: str, papers: int, dimensions: int) -
     """A quantity of a library with vectors of these dimensions, without citations.
 
     With other dimensions than were measured, the interval is as wide as with those. Searches are hybrid: those without
-    vectors are at most as dear.
+    vectors are at most as dear. Their interval is that of one segment, as they take the time
+    of one in each.
     """
     dense = dimensions > 0 or quantity == "search_cpu_seconds"
     width = Width.of(*_law(measured, quantity, dense=dense))
-    return width.around(_value(measured, quantity, papers, dimensions, dense=dense), papers)
+    estimate = width.around(_value(measured, quantity, papers, dimensions, dense=dense), papers)
+    if quantity == "search_cpu_seconds" and papers > DENSE_SEGMENT_POINTS:
+        _, basis = extrapolation(papers, width.smallest, width.largest, "papers")
+        return replace(estimate, basis=f"{basis}, the interval that of {DENSE_SEGMENT_POINTS:,}")
+    return estimate
 
 
 def _law(measured: Measured, quantity: str, *, dense: bool) -> tuple[Runs, Callable[[float], float]]:
@@ -246,7 +258,7 @@ def own_speed(tokens_per_second: float, gpus: Sequence[str] = ()) -> dict[str, f
     if gpus:
         raise InvalidRequest("--tokens-per-second is given beside --gpu: give one of them.")
     check("--tokens-per-second", tokens_per_second, 1, 1e12, "tokens")
-    return {f"{tokens_per_second:,g} tokens/s": tokens_per_second}
+    return {f"{_digits(tokens_per_second)} tokens/s": tokens_per_second}
 
 
 def gpu_speeds(names: Sequence[str]) -> dict[str, float]:

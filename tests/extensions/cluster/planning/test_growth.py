@@ -22,8 +22,10 @@ def test_an_interval_grows_with_the_factor_by_the_error_of_smaller_libraries() -
     6.314. The law through all is y = -2 + 80/7 x, which is 66/7 at size 1, where 10 was measured."""
     width = Width.of([(1, 10), (2, 20), (4, 44), (4, 44), (4, 44.1)])
     spread = math.log(70 / 66)
-    near, far = width.around(30, 3), width.around(366, 32)
+    near, far, below = width.around(30, 3), width.around(366, 32), width.around(5, 0.125)
     assert (near.basis, far.basis) == ("measured", "extrapolated 8.0 times from 4 papers")
+    assert below.basis == "extrapolated 8.0 times down from 1 papers"
+    assert below.high / 5 == pytest.approx(far.high / 366)
     assert math.log(near.high / 30) == pytest.approx(spread)
     # Three doublings.
     assert math.log(far.high / 366) == pytest.approx(spread + 6.314 * 3 * math.log(1.1))
@@ -38,6 +40,7 @@ def test_two_sizes_say_nothing_about_extrapolation() -> None:
 def test_a_total_is_as_uncertain_as_its_parts_together() -> None:
     parts = Estimate(10, 8, 13, "measured"), Estimate(5, 5, 5, "published"), Estimate(0, 0, 0, "nothing")
     assert total(*parts) == Estimate(15, 13, 18, "measured; published")
+    assert total(total(*parts), parts[0]).basis == "measured; published"
 
 
 def test_the_shipped_measurements_are_of_four_sizes_and_say_their_source() -> None:

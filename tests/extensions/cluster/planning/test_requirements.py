@@ -124,6 +124,17 @@ def test_the_command_prints_tables_and_json() -> None:
     assert set(large["encoding_hours"]) == {"L4", "MI210"}
 
 
+def test_the_basis_of_a_figure_is_what_it_was_computed_from() -> None:
+    """100 million papers are 299 times 334,917; 223.967 tokens each of a million take 1.24 hours at 50,000 a second."""
+    measured = shipped()
+    basis = requirements(SNAPSHOTS["s2ag"].wanted(256), measured)["search_cpu_seconds"].basis
+    assert basis == "extrapolated 299 times from 334,917 papers, the interval that of 1,000,000"
+    small = estimated(measured, "disk_bytes", 100, 256)
+    assert small.basis == "extrapolated 137 times down from 13,707 papers"
+    printed = run_cli("plan", "--papers", "1M", "--tokens-per-second", 50_000).stdout
+    assert re.search(r"^encoding, 50,000 tokens/s +1\.24 h on one +--tokens-per-second$", printed, re.M)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -132,6 +143,8 @@ def test_the_command_prints_tables_and_json() -> None:
         ([], "Give --papers or --snapshot, and not both."),
         (["--papers", "1M", "--snapshot", "arxiv"], "Give --papers or --snapshot, and not both."),
         (["--snapshot", "arxiv", "--citations", "5"], "--citations is given beside --snapshot"),
+        (["--papers", "1M", "--node-cores", "0"], "--node-cores is 0 without --nodes: give --nodes too"),
+        (["--papers", "1M", "--dimensions", "10000000"], "--dimensions is 10,000,000: it must be"),
         (["--papers", "1M", "--nodes", "0"], "--nodes is 0: it must be from 1 to 1,000 nodes."),
     ],
 )
