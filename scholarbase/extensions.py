@@ -240,6 +240,14 @@ def chosen() -> list[EntryPoint]:
     return [entry for entry in found if entry.name in wanted]
 
 
+def left_out() -> list[str]:
+    """The names of the installed extensions that ``SCHOLARBASE_EXTENSIONS`` leaves out. None of them is imported."""
+    wanted = load_settings().extensions
+    return sorted(
+        {entry.name for entry in entry_points(group=GROUP) if wanted is not None and entry.name not in wanted}
+    )
+
+
 def check_choice(settings: Settings) -> None:
     """Raises InvalidRequest: the settings choose other extensions than this process has, or one is not installed."""
     chosen()

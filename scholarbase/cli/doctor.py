@@ -18,7 +18,7 @@ from scholarbase import __version__
 from scholarbase.cli.groups import find_command, load_command
 from scholarbase.databases import open_memory
 from scholarbase.errors import AddressError, ExtensionError, ScholarBaseError
-from scholarbase.extensions import KINDS, Installed, installed, reason
+from scholarbase.extensions import KINDS, Installed, installed, left_out, reason
 from scholarbase.extras import PACKAGES, install_command, is_installed
 from scholarbase.files import disk_size
 from scholarbase.http import listen
@@ -68,6 +68,9 @@ def examine(settings: Settings, library: Path | None) -> Iterator[Finding]:
     )
     yield Finding("packages", "ok", ", ".join(_versions()))
     yield _finding("extras", _extras, settings)
+    if not installed():
+        about = "none enabled (SCHOLARBASE_EXTENSIONS=none)" if left_out() else "none installed"
+        yield Finding("extensions", "ok", about)
     for extension in installed():
         yield _finding(f"extension {extension.name}", _extension, extension)
     yield _finding("sqlite", _sqlite)

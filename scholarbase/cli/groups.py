@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from scholarbase.errors import ExtensionError
-from scholarbase.extensions import FAILURES, added_names, load_attribute, reason
+from scholarbase.errors import ExtensionError, InvalidRequest
+from scholarbase.extensions import FAILURES, added_names, left_out, load_attribute, reason
 
 
 class Commands(click.Group):
@@ -23,6 +23,17 @@ class Commands(click.Group):
             return load_command(words, place)
         except ExtensionError as error:
             return _failing(cmd_name, error)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        # Those left out are not imported, so which of them has the command is unknown.
+        if self.get_command(ctx, args[0]) is None and not args[0].startswith("-") and (names := left_out()):
+            raise InvalidRequest(
+                f"No such command {' '.join((*_words(ctx), args[0]))!r}: if it is one of an extension that "
+                f"SCHOLARBASE_EXTENSIONS leaves out ({', '.join(names)}), add that extension to the setting."
+            )
+        return super().resolve_command(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         path = _words(ctx)

@@ -203,10 +203,16 @@ def test_extensions_are_chosen_by_a_setting(tmp_path: Path) -> None:
     assert run_process("hello", **chosen).stderr == ""
 
     none = chosen | {"SCHOLARBASE_EXTENSIONS": "none"}
-    assert "extension " not in run_process("doctor", **none).stdout
+    doctor = run_process("doctor", **none).stdout
+    assert "extension " not in doctor
+    assert "none enabled (SCHOLARBASE_EXTENSIONS=none)" in doctor
     refused = run_process("hello", **none)
     assert refused.returncode == 2
-    assert "No such command 'hello'" in refused.stderr
+    assert (
+        "No such command 'hello': if it is one of an extension that SCHOLARBASE_EXTENSIONS" in refused.stderr
+    )
+    assert "good" in refused.stderr
+    assert "Did you mean" not in refused.stderr
 
     for command in (["hello"], ["search", "strings"], ["serve"]):
         unknown = run_process(*command, **(chosen | {"SCHOLARBASE_EXTENSIONS": "good,god"}))
