@@ -76,7 +76,7 @@ def libraries(settings: Settings, as_json: bool) -> None:
         print_json([msgspec.structs.asdict(entry) for entry in entries])
         return
     if not entries:
-        click.echo("The catalogue has no libraries.", err=True)
+        click.echo("The catalogue has no libraries: name another with SCHOLARBASE_CATALOGUE.", err=True)
     for entry in entries:
         mark = "*" if (settings.libraries_folder / entry.name).is_dir() else " "
         click.echo(

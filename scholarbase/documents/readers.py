@@ -131,8 +131,8 @@ def detect_documents(paths: Sequence[str | Path]) -> list[DocumentFile]:
             found[key] = DocumentFile(path, name, source, path.stat().st_size, reader)
     if skipped:
         log.warning(
-            "%d files of --documents are skipped: they are no full texts, which are %s. The first: %s.",
-            len(skipped),
+            "Skipped of --documents: %s, not full texts, which are %s. The first: %s.",
+            "1 file" if len(skipped) == 1 else f"{len(skipped):,} files",
             forms,
             skipped[0],
         )

@@ -170,7 +170,7 @@ def test_only_broken_pdfs_beside_papers(tmp_path: Path) -> None:
     command = ("ingest", release(tmp_path / "s2"), "--library", tmp_path / "l", "--encoder", "none")
     done = run_cli(*command, "--documents", texts)
     assert done.returncode == 28, done.stderr
-    assert "1 files of --documents are skipped" in done.stderr
+    assert "Skipped of --documents: 1 file, not full texts" in done.stderr
 
 
 @pytest.mark.whole
