@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import os
 import tarfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -104,7 +105,7 @@ def pack(
             # A file that has its name always has its own hash beside it.
             file.unlink(missing_ok=True)
             with atomic_write(hash_file(file)) as hash_out:
-                hash_out.write(f"{digest}  {file.name}\n".encode())
+                hash_out.write(f"{digest}  ".encode() + os.fsencode(file.name) + b"\n")
         sync_folder(folder)
     return Packed(snapshot, len(names) + 1, total + len(listed_bytes), archive.count, digest)
 
