@@ -10,6 +10,7 @@ import click
 import orjson
 
 from scholarbase.cli.options import json_option, print_json, require_target, target_option
+from scholarbase.errors import InvalidRequest
 from scholarbase.settings import Settings
 
 _KINDS: Final = (("paper", "papers"), ("edge", "edges"))
@@ -34,6 +35,8 @@ def pack(settings: Settings, library: Path, file: Path, force: bool, without_vec
     from scholarbase.progress import reporter
     from scholarbase_download.packing import pack as run
 
+    if not file.name.endswith(".tar.zst"):
+        raise InvalidRequest(f"{file} is no name of a packed library: choose a FILE that ends in .tar.zst.")
     show = reporter(settings.progress_seconds)
     done = run(library, file, force=force, vectors=not without_vectors, reporter=show)
     click.echo(

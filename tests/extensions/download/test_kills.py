@@ -49,18 +49,18 @@ def some_blocks(library: Path) -> list[int]:
 
 
 def test_pack_is_killed_several_times(sample_library: Path, tmp_path: Path) -> None:
-    whole, file = tmp_path / "whole", tmp_path / "file"
+    whole, file = tmp_path / "whole.tar.zst", tmp_path / "file.tar.zst"
     assert start(0, "pack", sample_library, whole) == 0
     for block in some_blocks(sample_library):
         assert start(block, "pack", sample_library, file) == -9
         assert not file.exists()
     assert start(0, "pack", sample_library, file) == 0
     assert file.read_bytes() == whole.read_bytes()
-    assert not (tmp_path / "file.part").exists()
+    assert not (tmp_path / "file.tar.zst.part").exists()
 
 
 def test_unpack_is_killed_several_times(sample_library: Path, tmp_path: Path) -> None:
-    file, library = tmp_path / "file", tmp_path / "library"
+    file, library = tmp_path / "file.tar.zst", tmp_path / "library"
     pack(sample_library, file)
     for block in some_blocks(sample_library):
         assert start(block, "unpack", file, "--library", library) == -9
@@ -89,7 +89,7 @@ def counted(self, target):
 Path.replace = counted
 main(sys.argv[1:])
 """
-    file, library = tmp_path / "file", tmp_path / "library"
+    file, library = tmp_path / "file.tar.zst", tmp_path / "library"
     pack(sample_library, file)
     command = ["unpack", str(file), "--library", str(library)]
     done = subprocess.run([sys.executable, "-c", script, *command], capture_output=True, check=False)
@@ -119,13 +119,13 @@ def die(*arguments, **options):
 {place}
 main(sys.argv[1:])
 """
-    file = tmp_path / "file"
+    file = tmp_path / "file.tar.zst"
     command = [sys.executable, "-c", script, "pack", str(sample_library), str(file)]
     assert subprocess.run(command, check=False, capture_output=True).returncode == -9
     if file.exists():
         unpack(file, tmp_path / "library")
     else:
         pack(sample_library, file)
-    digest = (tmp_path / "file.sha256").read_text().split()[0]
+    digest = (tmp_path / "file.tar.zst.sha256").read_text().split()[0]
     unpack(file, tmp_path / "other", sha256=digest)
     assert files(tmp_path / "other") == files(sample_library)

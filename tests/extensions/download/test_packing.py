@@ -16,6 +16,7 @@ from scholarbase.files import locked
 from scholarbase_download import packing
 from scholarbase_download.packing import pack
 from scholarbase_download.unpacking import unpack
+from tests.conftest import run_cli
 from tests.extensions.download.archives import files, members
 from tests.libraries import copied
 
@@ -85,6 +86,13 @@ def test_what_cannot_be_packed(sample_library: Path, tmp_path: Path) -> None:
     unpack(file, tmp_path / "library")
 
 
+def test_another_kind_of_archive_was_promised_by_the_name(sample_library: Path, tmp_path: Path) -> None:
+    done = run_cli("pack", sample_library, tmp_path / "my.zip")
+    assert done.returncode == 2
+    assert "ends in .tar.zst" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_two_processes_do_not_write_one_file(sample_library: Path, tmp_path: Path) -> None:
     with locked(tmp_path), pytest.raises(StorageError, match="Another process"):
         pack(sample_library, tmp_path / "file")
@@ -108,7 +116,7 @@ resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
 main(sys.argv[1:])
 """
     done = subprocess.run(
-        [sys.executable, "-c", script, "pack", str(sample_library), str(tmp_path / "file")],
+        [sys.executable, "-c", script, "pack", str(sample_library), str(tmp_path / "file.tar.zst")],
         capture_output=True,
         text=True,
         check=False,
