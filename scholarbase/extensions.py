@@ -248,6 +248,14 @@ def left_out() -> list[str]:
     )
 
 
+def missing(name: str) -> str:
+    """Why one of ScholarBase's own extensions adds nothing here, as the end of a sentence."""
+    return (
+        f"the extension {name} is not installed, or left out by SCHOLARBASE_EXTENSIONS. It comes with the package "
+        "scholarbase"
+    )
+
+
 def check_choice(settings: Settings) -> None:
     """Raises InvalidRequest: the settings choose other extensions than this process has, or one is not installed."""
     chosen()

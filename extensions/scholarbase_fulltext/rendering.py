@@ -33,14 +33,7 @@ class PdfRenderer:
         self._worker = PdfWorker()
 
     def draw(self, pdf: bytes, page: int, box: Box | None = None) -> PageImage:
-        """A page of a PDF as PNG. ``page`` counts from 1; ``box`` is ``(x, y, width, height)`` in points from the
-        page's top left corner, and the part of the page that is drawn.
-
-        Raises:
-            InvalidRequest: there is no such page, or the box is not on it.
-            PageNotDrawn: the PDF is broken or encrypted, or the page takes too long or too much memory.
-            Busy: other pages took too long.
-        """
+        """As :meth:`scholarbase.documents.readers.PageRenderer.draw`."""
         if box is not None and not all(map(math.isfinite, box)):
             raise InvalidRequest(f"The box {_shown(box)} is invalid: its four values must be numbers.")
         try:

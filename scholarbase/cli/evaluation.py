@@ -21,7 +21,7 @@ from scholarbase.cli.options import (
     source_options,
 )
 from scholarbase.errors import InvalidRequest
-from scholarbase.extensions import added_list
+from scholarbase.extensions import added_list, missing
 from scholarbase.models.document_requests import CHUNKINGS
 from scholarbase.models.limits import MODES, SYNTAXES, Mode
 from scholarbase.models.requests import SearchRequest
@@ -121,10 +121,7 @@ def _report_writer() -> Callable[..., Path]:
     """What writes reports. Raises InvalidRequest: no extension does."""
     writers: list[Callable[..., Path]] = added_list("report_writers")
     if not writers:
-        raise InvalidRequest(
-            "No report can be written: the extension research is not installed, or left out by SCHOLARBASE_EXTENSIONS. "
-            "It comes with the package scholarbase."
-        )
+        raise InvalidRequest(f"No report can be written: {missing('research')}.")
     return writers[0]
 
 

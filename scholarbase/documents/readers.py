@@ -10,17 +10,15 @@ from typing import Final, NamedTuple, Protocol
 
 from scholarbase.documents.model import PRECEDENCE, BadDocument, DocumentSource, FullText
 from scholarbase.errors import ExtensionError, ScholarBaseError, SourceError
-from scholarbase.extensions import added_list
+from scholarbase.extensions import added_list, missing
 from scholarbase.files import NOTES, walk
 
 log = logging.getLogger("scholarbase.ingest")
 
 Lines = Iterable[tuple[int, bytes]]
 Box = tuple[float, float, float, float]
-_NO_READER: Final = (
-    "the extension fulltext is not installed, or left out by SCHOLARBASE_EXTENSIONS. It comes with the package "
-    "scholarbase"
-)
+_EXTENSION: Final = "fulltext"
+"""The extension of ScholarBase that reads full texts and draws pages."""
 
 
 class PageImage(NamedTuple):
@@ -104,7 +102,7 @@ def detect_documents(paths: Sequence[str | Path]) -> list[DocumentFile]:
     """
     readers = added_list("document_readers")
     if not readers:
-        raise SourceError(f"{', '.join(map(str, paths))} cannot be read: {_NO_READER}.")
+        raise SourceError(f"{', '.join(map(str, paths))} cannot be read: {missing(_EXTENSION)}.")
     forms = ", ".join(reader.forms for reader in readers)
     found: dict[Path, DocumentFile] = {}
     names: set[str] = set()
@@ -199,7 +197,7 @@ def open_renderer() -> PageRenderer:
         if reader.open_renderer is not None:
             renderer: PageRenderer = reader.open_renderer()
             return renderer
-    raise ExtensionError(f"Pages cannot be drawn: {_NO_READER}.")
+    raise ExtensionError(f"Pages cannot be drawn: {missing(_EXTENSION)}.")
 
 
 def _is_note(path: Path) -> bool:

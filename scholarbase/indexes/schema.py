@@ -31,16 +31,19 @@ from scholarbase.indexes.filters import WITH_STATUS
 COUNTED_TABLES: Final = ("papers", "abstracts", "aliases", "authors", "venues", "edges")
 """The tables whose row counts are in the manifest."""
 
-BUILD_PRAGMAS = """
+BUILD_LOG: Final = """
 PRAGMA journal_mode = WAL;
 PRAGMA synchronous = NORMAL;
 PRAGMA wal_autocheckpoint = 8000;
+"""
+"""With a write-ahead log a build can be killed at any time (https://sqlite.org/wal.html). It is copied to the database
+after 32 MB, not 4 MB as by default: most pages have changed several times by then, and writing records takes an eighth
+less processor time."""
+BUILD_PRAGMAS: Final = f"""{BUILD_LOG}
 PRAGMA cache_size = -262144;
 PRAGMA temp_store = MEMORY;
 """
-"""With a write-ahead log a build can be killed at any time (https://sqlite.org/wal.html). 256 MB of cache hold the
-upper pages of the indexes of any library. The log is copied to the database after 32 MB, not 4 MB as by default: most
-pages have changed several times by then, and writing records takes an eighth less processor time."""
+"""256 MB of cache hold the upper pages of the indexes of any library."""
 
 BUILD_BUSY_SECONDS: Final = 3600.0
 """How long a connection waits for another one's transaction: merging a large full-text index takes minutes."""

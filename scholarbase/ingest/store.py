@@ -25,7 +25,7 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from scholarbase.databases import open_for_writing
-from scholarbase.indexes.schema import BUILD_BUSY_SECONDS
+from scholarbase.indexes.schema import BUILD_BUSY_SECONDS, BUILD_LOG
 from scholarbase.ingest.checkpoint import transaction
 from scholarbase.ingest.records import (
     AbstractRecord,
@@ -73,10 +73,7 @@ CREATE INDEX IF NOT EXISTS citations_by_key ON citations (key);
 CREATE INDEX IF NOT EXISTS citations_by_citing ON citations (citing);
 CREATE INDEX IF NOT EXISTS citations_by_cited ON citations (cited);
 """
-_PRAGMAS: Final = """
-PRAGMA journal_mode = WAL;
-PRAGMA synchronous = NORMAL;
-PRAGMA wal_autocheckpoint = 8000;
+_PRAGMAS: Final = f"""{BUILD_LOG}
 PRAGMA cache_size = -65536;
 PRAGMA temp_store = FILE;
 """

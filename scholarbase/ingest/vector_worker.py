@@ -24,7 +24,7 @@ from scholarbase.indexes.frequencies import FrequencyCounter
 from scholarbase.indexes.vectors.base import VectorConfig
 from scholarbase.indexes.vectors.bm25 import Bm25Parameters
 from scholarbase.indexes.vectors.index import EdgeIndex
-from scholarbase.indexes.vectors.shards import shard_folders
+from scholarbase.indexes.vectors.shards import shard_folder, shard_folders
 from scholarbase.ingest.checkpoint import Checkpoint, paper_counts
 from scholarbase.ingest.dense import DenseParts
 from scholarbase.ingest.folder import DENSE, VECTOR_WORK, VECTORS, BuildFolder, build_errors
@@ -113,13 +113,13 @@ class VectorWork:
 def make(task: Task, reporter: Reporter) -> None:
     """Make the vectors of the shards, or continue them. Raises as :meth:`VectorWork.make`."""
     for number in task.numbers:
-        if not (shard_folders(Path(task.folder) / VECTOR_WORK, task.shards)[number] / _SUMS).exists():
+        if not (shard_folder(Path(task.folder) / VECTOR_WORK, number, task.shards) / _SUMS).exists():
             _make_shard(task, number, reporter)
 
 
 def _make_shard(task: Task, number: int, reporter: Reporter) -> None:
     folder, shards = Path(task.folder), task.shards
-    path = shard_folders(folder / VECTOR_WORK, shards)[number]
+    path = shard_folder(folder / VECTOR_WORK, number, shards)
     catalog, vectors = folder / CATALOG, folder / VECTORS
     path.mkdir(parents=True, exist_ok=True)
     with (
@@ -136,7 +136,7 @@ def _make_shard(task: Task, number: int, reporter: Reporter) -> None:
         (path / _TERMS).mkdir()
         counter = FrequencyCounter(db, path / _TERMS)
         with (
-            closing(EdgeIndex.open(shard_folders(vectors, shards)[number], view=False)) as index,
+            closing(EdgeIndex.open(shard_folder(vectors, number, shards), view=False)) as index,
             reporter.stage("hash vectors", "papers", paper_counts(db, 0, number, shards)[0]) as tracker,
         ):
             sums = vector_sums(index, counter, tracker.advance)

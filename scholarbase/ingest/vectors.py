@@ -20,7 +20,7 @@ from scholarbase.indexes.vectors.base import (
 )
 from scholarbase.indexes.vectors.bm25 import Bm25Parameters, Bm25Text
 from scholarbase.indexes.vectors.edge import EdgeWriter
-from scholarbase.indexes.vectors.shards import shard_folders
+from scholarbase.indexes.vectors.shards import shard_folder
 from scholarbase.indexes.vectors.space import check_engine_memory, check_space, required_bytes
 from scholarbase.ingest.checkpoint import Checkpoint, paper_counts
 from scholarbase.ingest.dense import DenseLookup, Vectors
@@ -61,7 +61,7 @@ def index_vectors(
     """
     if checkpoint.get("vectors_done"):
         return
-    shard = shard_folders(vectors, shards)[number]
+    shard = shard_folder(vectors, number, shards)
     last = int(checkpoint.get("vectors", 0))
     if last == 0 and shard.exists():
         shutil.rmtree(shard)

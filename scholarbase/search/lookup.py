@@ -44,7 +44,7 @@ MAX_AUTHOR_PAPERS: Final = MAX_IDS
 """The maximum number of papers, and of authors, that a filter by authors may stand for: that of ``within``."""
 _LAST_DAY: Final = 9999_12_31
 _CONVERTED: Final = frozenset(
-    [
+    (
         "from_",
         "to",
         "as_of",
@@ -56,7 +56,7 @@ _CONVERTED: Final = frozenset(
         "within",
         "exclude",
         "exclude_ids",
-    ]
+    )
 )
 """The fields of ``Filters`` that ``Lookup.filters`` converts."""
 _UNCHANGED: Final = tuple(name for name in FILTER_NAMES if name not in _CONVERTED)

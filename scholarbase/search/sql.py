@@ -6,7 +6,7 @@ from threading import Lock
 from typing import Any, Protocol
 
 from scholarbase.errors import ExtensionError
-from scholarbase.extensions import added_list
+from scholarbase.extensions import added_list, missing
 from scholarbase.models.sql import SqlBody, SqlResponse
 from scholarbase.search.lookup import Lookup
 from scholarbase.search.opening import Opened
@@ -42,10 +42,7 @@ class Statements:
         with self._lock:
             if self._runner is None:
                 if not (runners := added_list("sql_runners")):
-                    raise ExtensionError(
-                        "SQL statements cannot be run: the extension sql is not installed, or left out by "
-                        "SCHOLARBASE_EXTENSIONS. It comes with the package scholarbase."
-                    )
+                    raise ExtensionError(f"SQL statements cannot be run: {missing('sql')}.")
                 self._runner = runners[0](self._opened, self._lookup)
             return self._runner
 

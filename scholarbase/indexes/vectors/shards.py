@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
+from functools import partial
 from itertools import chain, islice
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 from scholarbase.errors import VectorIndexError
 from scholarbase.indexes.filters import ResolvedFilters
@@ -27,6 +28,7 @@ from scholarbase.indexes.vectors.index import EdgeIndex, VectorIndex
 from scholarbase.indexes.vectors.shard_view import PART_NAME
 from scholarbase.manifest import MOST_SHARDS
 
+S = TypeVar("S", EdgeIndex, EdgeWriter)
 _ALL_VALUES: Final = 10_000_000
 """More values of a field than any library has: the most frequent ones of all shards may be rare in each."""
 
@@ -38,7 +40,12 @@ def shard_of(number: int, shards: int) -> int:
 
 def shard_folders(vectors: Path, shards: int) -> list[Path]:
     """The folders of the shards: a single one is the folder of the vectors itself."""
-    return [vectors] if shards == 1 else [vectors / f"{shard}-of-{shards}" for shard in range(shards)]
+    return [shard_folder(vectors, shard, shards) for shard in range(shards)]
+
+
+def shard_folder(vectors: Path, shard: int, shards: int) -> Path:
+    """The folder of one shard."""
+    return vectors if shards == 1 else vectors / f"{shard}-of-{shards}"
 
 
 def divided(numbers: Sequence[int], shards: int) -> list[list[int]]:
@@ -118,9 +125,7 @@ class ShardedIndex(VectorIndex):
 
     def close(self) -> None:
         """Close all shards. A second call does nothing."""
-        with ExitStack() as stack:
-            for shard in self.shards:
-                stack.callback(shard.close)
+        _close_all(self.shards)
 
 
 LocalIndex: TypeAlias = EdgeIndex | ShardedIndex
@@ -132,15 +137,9 @@ def open_local(
 ) -> LocalIndex:
     """Open the shard or the shards in a folder of vectors. The arguments and errors are those of
     :meth:`.EdgeIndex.open`; a missing shard is a VectorIndexError."""
-    folders = _folders(vectors)
-    with ExitStack() as stack:
-        opened = [
-            stack.enter_context(
-                closing(EdgeIndex.open(folder, view=view, temporary=temporary, threads=threads))
-            )
-            for folder in folders
-        ]
-        stack.pop_all()
+    opened = _open_all(
+        _folders(vectors), partial(EdgeIndex.open, view=view, temporary=temporary, threads=threads)
+    )
     return opened[0] if len(opened) == 1 else ShardedIndex(opened, vectors)
 
 
@@ -151,14 +150,14 @@ def shards_in(index: LocalIndex) -> tuple[EdgeIndex, ...]:
 
 def _folders(vectors: Path) -> list[Path]:
     """The folders of the shards in a folder of vectors. Raises VectorIndexError: they are not those of one division."""
-    names = [match for entry in vectors.glob("*-of-*") if (match := PART_NAME.fullmatch(entry.name))]
-    if not names:
+    parts = [match for entry in vectors.glob("*-of-*") if (match := PART_NAME.fullmatch(entry.name))]
+    if not parts:
         return [vectors]
-    counts = {int(match[2]) for match in names}
+    counts = {int(part[2]) for part in parts}
     if len(counts) > 1:
         problem = f"has shards of {len(counts)} divisions"
     elif not 1 < max(counts) <= MOST_SHARDS:  # before as many folders are looked for
-        problem = f"has a folder {names[0][0]}, and libraries have 2 to {MOST_SHARDS} shards"
+        problem = f"has a folder {parts[0][0]}, and libraries have 2 to {MOST_SHARDS} shards"
     else:
         folders = shard_folders(vectors, max(counts))
         missing = [folder.name for folder in folders if not folder.is_dir()]
@@ -181,13 +180,8 @@ class ShardWriters:
         cls, vectors: Path, shards: int, config: VectorConfig, *, deleted_share: float = 0.0
     ) -> ShardWriters:
         """As :meth:`.EdgeWriter.open`, for each shard."""
-        with ExitStack() as stack:
-            writers = [
-                stack.enter_context(closing(EdgeWriter.open(folder, config, deleted_share=deleted_share)))
-                for folder in shard_folders(vectors, shards)
-            ]
-            stack.pop_all()
-        return cls(writers)
+        open_writer = partial(EdgeWriter.open, config=config, deleted_share=deleted_share)
+        return cls(_open_all(shard_folders(vectors, shards), open_writer))
 
     def upsert(self, points: Sequence[VectorPoint]) -> None:
         """As :meth:`.EdgeWriter.upsert`."""
@@ -207,6 +201,19 @@ class ShardWriters:
 
     def close(self) -> None:
         """As :meth:`.EdgeWriter.close`."""
-        with ExitStack() as stack:
-            for writer in self._writers:
-                stack.callback(writer.close)
+        _close_all(self._writers)
+
+
+def _open_all(folders: Iterable[Path], open_one: Callable[[Path], S]) -> list[S]:
+    """Open each shard; where one fails, those before it are closed."""
+    with ExitStack() as stack:
+        opened = [stack.enter_context(closing(open_one(folder))) for folder in folders]
+        stack.pop_all()
+    return opened
+
+
+def _close_all(shards: Iterable[EdgeIndex | EdgeWriter]) -> None:
+    """Close each shard, also where closing one fails."""
+    with ExitStack() as stack:
+        for shard in shards:
+            stack.callback(shard.close)
