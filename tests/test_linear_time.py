@@ -32,6 +32,7 @@ from scholarbase.ingest.sources.json_records import json_records
 from scholarbase.markup import plain, plain_abstract, searchable
 from scholarbase.models.status import is_withdrawn
 from scholarbase.responses.pages import sentence_ends
+from scholarbase.search import exclusions
 from scholarbase.search.known_items import MAY_BE_ID
 from scholarbase.tools.definitions import tool_named
 
@@ -103,6 +104,12 @@ TEXTS: dict[str, Callable[[int], str]] = {
     "objects": lambda n: '[{"a":[}\n' * (n // 9),
     "pages": lambda n: '{"data":[{"message":{' * (n // 21),
     "parts of names": lambda n: "family=A, " * (n // 10),
+    "exclusions": lambda n: "but not x, " * (n // 11),
+    "other exclusions": lambda n: "other than, " * (n // 12),
+    "negations": lambda n: "not " * (n // 4),
+    "negations without end": lambda n: "without " * (n // 8),
+    "negations in parentheses": lambda n: "(not (" * (n // 6),
+    "short words": lambda n: "a " * (n // 2),
     "withdrawals": lambda n: "this paper has been " * (n // 20),
 }
 PARSERS: dict[str, Callable[[str], Any]] = {
@@ -131,6 +138,7 @@ PARSERS: dict[str, Callable[[str], Any]] = {
     "guessed_title": guessed_title,
     "years_in": years_in,
     "is_withdrawn": lambda text: is_withdrawn(text + " withdrawn"),
+    "exclusions": exclusions.read,
     "MAY_BE_ID": MAY_BE_ID.fullmatch,
     "arguments": lambda text: tool_named("search_papers").canonical({"q": text, text: text, "from": text}),
 }
