@@ -13,8 +13,9 @@ from scholarbase.errors import Busy, Cancelled
 from scholarbase.search.cache import Cache
 from scholarbase.settings import Settings
 
-MAX_BYTES: Final = 2**20
-"""Bytes of a response that is kept."""
+MAX_BYTES: Final = 2**18
+"""Bytes of a response that is kept: a hundred papers with their abstracts. A larger one takes the room of many, and is
+seldom asked for again."""
 ENTRY_BYTES: Final = 1024
 """Bytes that a kept response takes besides its body, roughly."""
 _KEY_BYTES: Final = 16
