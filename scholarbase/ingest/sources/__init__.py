@@ -12,7 +12,8 @@ from scholarbase.ingest.sources.files import (
     open_lines,
     sha256_of,
 )
-from scholarbase.ingest.sources.reading import PARSERS, Entry, read_records
+from scholarbase.ingest.sources.parsing import PARSERS
+from scholarbase.ingest.sources.reading import Entry, read_records
 from scholarbase.ingest.sources.unfinished import check_complete
 
 __all__ = [

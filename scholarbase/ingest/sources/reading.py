@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final, NamedTuple
+from collections.abc import Generator, Iterator, Mapping
+from itertools import islice
+from typing import Any, NamedTuple
 
 import orjson
 
 from scholarbase.bibliographies.references import Reference
 from scholarbase.ingest.records import PaperRecord, Record, Reject, is_notice
-from scholarbase.ingest.sources import added, arxiv, beir, oai, openalex, own, s2ag, tables
-from scholarbase.ingest.sources.cleaning import cleaning
+from scholarbase.ingest.sources import added, oai, openalex, own, s2ag, tables
 from scholarbase.ingest.sources.columns import Columns, Row, csv_rows, json_rows
 from scholarbase.ingest.sources.detect import Dataset
 from scholarbase.ingest.sources.files import (
@@ -22,20 +22,7 @@ from scholarbase.ingest.sources.files import (
     read_whole,
 )
 from scholarbase.ingest.sources.json_records import json_records
-
-PARSERS: Final[Mapping[Dataset, Callable[[bytes], Record | Reject]]] = {
-    Dataset.PAPERS: cleaning(s2ag.parse_papers),
-    Dataset.PAPER_IDS: s2ag.parse_paper_ids,
-    Dataset.ABSTRACTS: cleaning(s2ag.parse_abstracts),
-    Dataset.PUBLICATION_VENUES: cleaning(s2ag.parse_publication_venues),
-    Dataset.AUTHORS: cleaning(s2ag.parse_authors),
-    Dataset.TLDRS: cleaning(s2ag.parse_tldrs),
-    Dataset.ARXIV: cleaning(arxiv.parse_arxiv),
-    Dataset.OPENALEX: cleaning(openalex.parse_works),
-    Dataset.BEIR: cleaning(beir.parse_beir),
-    Dataset.CITATIONS: s2ag.parse_citations,
-}
-"""The parser of each dataset whose records are lines: from one line to one record or reject."""
+from scholarbase.ingest.sources.parsing import PARSERS, parsed, worker_pays_off
 
 
 class Entry(NamedTuple):
@@ -52,20 +39,17 @@ class Entry(NamedTuple):
     content: bytes = b""
 
 
-def read_records(file: SourceFile, read: StoredBytes, columns: Columns, after: int = 0) -> Iterator[Entry]:
+def read_records(file: SourceFile, read: StoredBytes, columns: Columns, after: int = 0) -> Generator[Entry]:
     """The records of a file whose number is greater than ``after``. ``read`` is updated as in :func:`.opened`.
 
     Raises:
         SourceError: the file cannot be read, is cut short or damaged, or is too large for its format.
     """
     if file.dataset in PARSERS:
-        parse = PARSERS[file.dataset]
-        for number, (line, content) in enumerate(_contents(file, read), 1):
-            if number > after:
-                if isinstance(content, Reject):
-                    yield Entry(number, line, 0, content)
-                else:
-                    yield Entry(number, line, len(content), _placed(parse(content), file, number), content)
+        lines = islice(_contents(file, read), after, None)
+        records = parsed(file.dataset, lines, in_worker=worker_pays_off(file.dataset, file.size))
+        for number, (line, content, record) in enumerate(records, after + 1):
+            yield Entry(number, line, len(content), _placed(record, file, number), content)
         return
     for number, row in enumerate(_rows(file, read, columns), 1):
         if number > after:
