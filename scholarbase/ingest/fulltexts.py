@@ -36,9 +36,15 @@ from scholarbase.indexes.titles import normalize_title, title_hash
 from scholarbase.ingest.checkpoint import Checkpoint, batched
 from scholarbase.ingest.claims import entry_id
 from scholarbase.ingest.records import PaperRecord, Reject, VenueRecord
-from scholarbase.ingest.sources import Dataset, StoredBytes, changed_while_read, open_lines, sha256_of
+from scholarbase.ingest.sources import (
+    PARSERS,
+    Dataset,
+    StoredBytes,
+    changed_while_read,
+    open_lines,
+    sha256_of,
+)
 from scholarbase.ingest.sources.own import paper_of
-from scholarbase.ingest.sources.reading import PARSERS
 from scholarbase.ingest.store import RecordStore
 from scholarbase.ingest.writer import CatalogWriter
 from scholarbase.manifest import SourceFact
