@@ -74,6 +74,9 @@ def test_a_port_in_use_and_a_folder_that_cannot_be_written(
     found = findings()
     assert found["port"]["state"] == "failed"
     assert found["sessions"]["state"] == "failed"
+    (tmp_path / "sessions.sqlite").write_bytes(b"no database " * 1000)
+    monkeypatch.setenv("SCHOLARBASE_SESSIONS", str(tmp_path))
+    assert "it is damaged, so replace it by a backup" in findings()["sessions"]["detail"]
 
 
 def test_little_memory_an_old_sqlite_and_a_missing_extra(

@@ -232,18 +232,18 @@ def _available_memory() -> int | None:
 
 
 def _sessions(settings: Settings) -> str:
-    folder = settings.sessions_location
-    if folder is None:
+    location = settings.sessions_location
+    if location is None:
         return "not recorded"
-    if isinstance(folder, str):
-        with SessionStore(folder) as store:
-            return f"recorded in {store.name}, which has {store.sessions(limit=1)[0]:,}"
-    existing = next(parent for parent in (folder, *folder.parents) if parent.exists())
-    if not (existing.is_dir() and os.access(existing, os.W_OK)):
-        raise ScholarBaseError(
-            f"{folder} cannot be written: name another folder by SCHOLARBASE_SESSIONS, or none."
-        )
-    return f"recorded in {folder}"
+    with SessionStore(location) as store:
+        total = store.sessions(limit=1)[0]
+    if isinstance(location, Path):
+        existing = next(parent for parent in (location, *location.parents) if parent.exists())
+        if not (existing.is_dir() and os.access(existing, os.W_OK)):
+            raise ScholarBaseError(
+                f"{location} cannot be written: name another folder by SCHOLARBASE_SESSIONS, or none."
+            )
+    return f"recorded in {store.name}, which has {total:,}"
 
 
 def _port(settings: Settings) -> str:
