@@ -10,7 +10,7 @@ import os
 import sqlite3
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,6 +27,13 @@ BUSY_SECONDS: Final = 30.0
 """How long a connection waits for another one's lock."""
 WATCH_SECONDS: Final = 0.02
 """How often the deadlines of running statements are compared with the clock."""
+_OWN_SQL: Final = """
+    SELECT type || ' ' || name, sql FROM sqlite_schema WHERE type IN ('view', 'trigger')
+    UNION ALL
+    SELECT 'generated column ' || c.name, NULL FROM sqlite_schema AS t, pragma_table_xinfo(t.name) AS c
+    WHERE t.type = 'table' AND c.hidden > 1
+"""
+"""What SQLite runs of a database when it is read or written (https://sqlite.org/security.html)."""
 _DAMAGED: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
@@ -35,15 +42,37 @@ def open_memory() -> sqlite3.Connection:
     return sqlite3.connect(":memory:", uri=True, isolation_level=None, check_same_thread=False)
 
 
-def open_immutable(path: Path) -> sqlite3.Connection:
+def open_immutable(path: Path, views: Collection[str] | None = None) -> sqlite3.Connection:
     """Open a database that no process writes, for reading.
 
     SQLite takes no locks and looks for no journal, so the file must not change while it is open
     (https://sqlite.org/uri.html#uriimmutable).
+
+    Args:
+        views: the views that a library's database has, which may be from anyone: others are an error, as is any
+            other SQL in it. None does not look.
+
+    Raises:
+        LibraryCorrupt: it has another view, a trigger or a generated column.
     """
     connection = _connect(path, "mode=ro&immutable=1", 0.0)
-    connection.execute("PRAGMA query_only = 1")
+    try:
+        connection.execute("PRAGMA query_only = 1")
+        if views is not None:
+            _check_own_sql(connection, path, views)
+    except BaseException:
+        connection.close()
+        raise
     return connection
+
+
+def _check_own_sql(connection: sqlite3.Connection, path: Path, views: Collection[str]) -> None:
+    for name, sql in connection.execute(_OWN_SQL):
+        if sql not in views:
+            raise LibraryCorrupt(
+                f"{path} has the {name[:200]!r}, which no library has: it was not written by ScholarBase. Get the "
+                "library again, or ingest it."
+            )
 
 
 def attach_immutable(connection: sqlite3.Connection, path: Path, name: str) -> None:

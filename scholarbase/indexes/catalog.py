@@ -433,7 +433,7 @@ class Catalog:
 
 def _checked_snapshot(path: Path, connection: sqlite3.Connection) -> str | None:
     """The snapshot id of a catalogue. Raises LibraryCorrupt if it lacks a table."""
-    held = {row[0] for row in connection.execute("SELECT name FROM sqlite_schema")}
+    held = {row[0] for row in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
     if missing := sorted(_TABLES - held):
         raise LibraryCorrupt(
             f"{path} is not a catalogue: it has no {', '.join(missing)}. Ingest the library again."
@@ -449,11 +449,11 @@ def open_finished(path: Path) -> sqlite3.Connection:
     """Open a finished catalogue for reading.
 
     Raises:
-        LibraryCorrupt: the file is missing.
+        LibraryCorrupt: the file is missing, or has SQL that no library has.
     """
     if not path.is_file():
         raise LibraryCorrupt(f"{path} is missing from the library: ingest it again, or restore the copy.")
-    return open_immutable(path)
+    return open_immutable(path, fulltext.VIEWS)
 
 
 def _connect(path: Path) -> sqlite3.Connection:

@@ -38,11 +38,15 @@ _MALFORMED: Final = (
 )
 """How SQLite's messages about a malformed expression begin. Its error code is the same for a missing table."""
 
-SCHEMA: Final = f"""
-CREATE VIEW IF NOT EXISTS documents AS
+VIEWS: Final = (
+    """CREATE VIEW documents AS
     SELECT p.id, searchable(p.title) AS title, searchable(a.abstract) AS abstract
-    FROM papers AS p LEFT JOIN abstracts AS a ON a.paper_id = p.id;
-CREATE VIEW IF NOT EXISTS titles AS SELECT id, searchable(title) AS title FROM papers;
+    FROM papers AS p LEFT JOIN abstracts AS a ON a.paper_id = p.id""",
+    "CREATE VIEW titles AS SELECT id, searchable(title) AS title FROM papers",
+)
+"""The texts that are indexed, as SQLite stores the statements."""
+SCHEMA: Final = f"""
+{"".join(f"{view.replace('VIEW', 'VIEW IF NOT EXISTS')};" for view in VIEWS)}
 CREATE VIRTUAL TABLE IF NOT EXISTS fulltext USING fts5(
     title, abstract, content = 'documents', content_rowid = 'id', tokenize = '{TOKENIZER}'
 );

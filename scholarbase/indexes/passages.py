@@ -100,7 +100,7 @@ class Documents:
             raise LibraryCorrupt(f"{path} is missing from the library: ingest it again, or restore the copy.")
 
         def connect(file: Path) -> sqlite3.Connection:
-            connection = open_immutable(file)
+            connection = open_immutable(file, ())
             attach_immutable(connection, library / catalog.FILE_NAME, "catalog")
             return connection
 
@@ -329,7 +329,12 @@ def _matches(filters: ResolvedFilters) -> tuple[str, list[int | str]]:
 
 
 def parameters_of(chunker: str) -> Bm25Parameters:
-    """The parameters for the passages of a chunker. A passage has no title."""
+    """The parameters for the passages of a chunker. A passage has no title. Raises LibraryCorrupt: it is unknown."""
+    if chunker not in AVERAGE_LENGTHS:
+        raise LibraryCorrupt(
+            f"The library's full texts were cut by the chunker {chunker!r}, and the chunkers are "
+            f"{', '.join(AVERAGE_LENGTHS)}: use the release that built it."
+        )
     return Bm25Parameters(title_weight=1, average_length=AVERAGE_LENGTHS[chunker])
 
 

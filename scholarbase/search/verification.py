@@ -59,6 +59,10 @@ def verify(library: str | Path) -> Iterator[str]:
     except (LibraryCorrupt, VectorIndexError) as error:
         raise VerificationFailed(str(error)) from error
     except sqlite3.DatabaseError as error:
+        if error.sqlite_errorcode == sqlite3.SQLITE_FULL:
+            raise LibraryError(
+                f"Verifying needs temporary files: {error}. Set TMPDIR to a folder with room for them."
+            ) from error
         raise VerificationFailed(
             f"{path / catalog.FILE_NAME} cannot be read: {error}. Ingest again."
         ) from error
@@ -158,7 +162,7 @@ def _check_content(
             if index is not None:
                 sums |= vector_sums(index, counter)
             if manifest.documents is not None:
-                texts = stack.enter_context(closing(open_immutable(path / DOCUMENTS)))
+                texts = stack.enter_context(closing(open_immutable(path / DOCUMENTS, ())))
                 attach_immutable(texts, path / catalog.FILE_NAME, "catalog")
                 shard = stack.enter_context(closing(EdgeIndex.open(path / PASSAGES)))
                 of_passages = FrequencyCounter(texts, folders[1], MONTHS)

@@ -26,6 +26,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
+from scholarbase.databases import open_immutable
 from scholarbase.encoders import Encoder
 from scholarbase.encoders.probe import check_probe
 from scholarbase.errors import (
@@ -41,7 +42,7 @@ from scholarbase.indexes.author_index import change_authors
 from scholarbase.indexes.catalog import FILE_NAME as CATALOG
 from scholarbase.indexes.catalog import open_finished
 from scholarbase.indexes.content_hash import content_hash, part_hashes
-from scholarbase.indexes.contents import RECORDS, files_in
+from scholarbase.indexes.contents import RECORDS, files_in, read_contents
 from scholarbase.indexes.schema import open_for_building
 from scholarbase.indexes.vectors.base import VectorConfig
 from scholarbase.indexes.vectors.bm25 import Bm25Parameters
@@ -270,7 +271,16 @@ class _UpdateJob:
         return facts
 
     def _copy(self) -> None:
-        """Copy the library."""
+        """Copy the library, whose every block must be as it was written: the new one has hashes of its own.
+
+        Raises:
+            LibraryCorrupt: a file has changed or is missing, or a database has SQL that no library has.
+        """
+        listed = read_contents(self.source, self.snapshot)
+        listed.check_sizes(self.source)
+        listed.check_blocks(self.source, listed.blocks())
+        open_finished(self.source / CATALOG).close()
+        open_immutable(self.source / RECORDS, ()).close()
         with self.reporter.stage("copy", "files", None) as tracker:
             for name in (CATALOG, RECORDS, ENCODER):
                 if (self.source / name).exists():

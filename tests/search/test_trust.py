@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import orjson
@@ -9,13 +11,21 @@ import pytest
 
 from scholarbase.client import Client
 from scholarbase.encoders.http import HttpEncoder
-from scholarbase.errors import EncoderError, InvalidRequest, LibraryCorrupt, RerankerError, VectorIndexError
+from scholarbase.errors import (
+    EncoderError,
+    InvalidRequest,
+    LibraryCorrupt,
+    RerankerError,
+    VectorIndexError,
+    VerificationFailed,
+)
 from scholarbase.indexes.vectors.nodes import Nodes
 from scholarbase.manifest import read_manifest
 from scholarbase.models.encoders import PACKAGED
 from scholarbase.rerankers.http import HttpReranker
 from scholarbase.search.library import Library
 from scholarbase.search.opening import encoder_location
+from scholarbase.search.verification import verify
 from scholarbase.settings import Settings
 from tests.conftest import run_cli
 from tests.encoders.servers import running
@@ -127,3 +137,32 @@ def test_keys_are_not_sent_over_plain_http() -> None:
         Nodes(
             ["http://localhost", "http://[::1]:7000", "https://192.0.2.1", "http://192.0.2.1"], api_key="key"
         )
+
+
+def test_sql_in_a_library_ran_when_it_was_read_verified_or_updated(hostile: Path) -> None:
+    """The value of a view or of a generated column can be a statement that never ends."""
+    for added, removed, what in (
+        (
+            "DROP TABLE venue_names; CREATE VIEW venue_names AS SELECT 'a' AS name_key, 'b' AS venue_key",
+            "DROP VIEW venue_names; CREATE TABLE venue_names (name_key TEXT, venue_key TEXT)",
+            "view venue_names",
+        ),
+        (
+            "CREATE TRIGGER later AFTER DELETE ON papers BEGIN DELETE FROM papers; END",
+            "DROP TRIGGER later",
+            "trigger later",
+        ),
+        (
+            "CREATE TABLE more (size INTEGER, data AS (zeroblob(size)))",
+            "DROP TABLE more",
+            "generated column data",
+        ),
+    ):
+        with closing(sqlite3.connect(hostile / "catalog.sqlite")) as db:
+            db.executescript(added)
+            relist(hostile)
+            with pytest.raises(LibraryCorrupt, match=f"has the '{what}', which no library has"):
+                Library.open(hostile, encoder="none")
+            with pytest.raises(VerificationFailed, match=what):
+                list(verify(hostile))
+            db.executescript(removed)

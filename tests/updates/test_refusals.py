@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from scholarbase.errors import InvalidRequest, LibraryExists, SourceError, TooManyRejects
+from scholarbase.errors import InvalidRequest, LibraryCorrupt, LibraryExists, SourceError, TooManyRejects
 from scholarbase.ingest.folder import BuildFolder
 from scholarbase.ingest.job import ingest
 from scholarbase.ingest.plans import IngestRules
@@ -20,6 +22,7 @@ from scholarbase.updates.points import PointChanges
 from scholarbase.updates.rows import CatalogChanges
 from tests.conftest import run_cli
 from tests.ingest.contents import points, rows
+from tests.libraries import copied, relist
 
 
 def paper(corpus_id: int, arxiv_id: str | None, title: str = "Title") -> dict[str, Any]:
@@ -146,6 +149,24 @@ def test_differences_without_a_dataset_gave_a_library_of_two_releases(
     description.write_text("[]")
     with pytest.raises(SourceError, match=r"diff\.json cannot be read"):
         update(base, [changes], tmp_path / "other")
+
+
+@pytest.mark.slow
+def test_a_damaged_library_became_a_new_one_with_hashes_of_its_own(
+    base: Path, changes: Path, tmp_path: Path
+) -> None:
+    library = copied(base, tmp_path / "base")
+    data = (library / "records.sqlite").read_bytes()
+    (library / "records.sqlite").write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+    with pytest.raises(LibraryCorrupt, match=r"Block 0 of .*records\.sqlite"):
+        update(library, [changes], tmp_path / "new")
+    (library / "records.sqlite").write_bytes(data)
+    with closing(sqlite3.connect(library / "records.sqlite")) as db:
+        db.execute("CREATE TRIGGER later AFTER DELETE ON records BEGIN DELETE FROM records; END")
+    relist(library)
+    with pytest.raises(LibraryCorrupt, match="trigger later"):
+        update(library, [changes], tmp_path / "new")
+    assert not (tmp_path / "new").exists()
 
 
 @pytest.mark.slow
