@@ -10,13 +10,14 @@ from __future__ import annotations
 import hashlib
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
+import msgspec
 import orjson
 
 from scholarbase.errors import LibraryCorrupt, LibraryNotFound
 from scholarbase.models.encoders import EncoderSpec
-from scholarbase.settings import Profile
+from scholarbase.settings import KeepRule, Profile
 
 FILE_NAME: Final = "manifest.json"
 FORMAT: Final = 11
@@ -29,6 +30,8 @@ INGEST: Final = "ingest"
 SHARDS: Final = "shards"
 """The key of the number of shards in the part about vectors. Missing for a single one."""
 MOST_SHARDS: Final = 64
+_COUNTED: Final = ("papers", "abstracts", "aliases", "authors", "venues", "edges", "points", "dense_vectors")
+"""The counts that every library has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,72 @@ class SourceFact:
     dataset: str
     bytes: int
     sha256: str
+
+
+class _Rules(msgspec.Struct):
+    keep: KeepRule
+    profile: Profile
+    records: bool
+    title_weight: int = 1
+    columns: dict[str, str] = {}
+
+
+class _Similarity(msgspec.Struct):
+    p999: float
+    p75: float | None = None
+    p95: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.p75 is self.p95 is None:
+            raise ValueError("p75 and p95 are both missing")
+
+
+class _Vectors(msgspec.Struct, forbid_unknown_fields=True):
+    dimensions: int | None
+    learned: bool
+    m: int
+    ef_construct: int
+    quantization: str | None
+    full_scan_kb: int
+    random_similarity: _Similarity | None
+    computed_elsewhere: dict[str, Any] | None
+    shards: Annotated[int, msgspec.Meta(ge=1, le=MOST_SHARDS)] = 1
+
+
+class _Set(msgspec.Struct):
+    sources: list[str]
+    papers: int
+
+
+class _Changes(msgspec.Struct):
+    files: list[dict[str, Any]]
+
+
+class _Update(msgspec.Struct):
+    steps: list[_Changes]
+
+
+class _Documents(msgspec.Struct):
+    chunker: str
+
+
+class _Stored(msgspec.Struct):
+    """The types of a manifest, which may be from anyone."""
+
+    sources: list[SourceFact]
+    rules: _Rules
+    counts: dict[str, int]
+    rejects: dict[str, int]
+    fulltext: dict[str, Any]
+    bm25: dict[str, Any]
+    vectors: _Vectors
+    content: dict[str, str]
+    content_hash: str
+    encoder: EncoderSpec | None
+    release: str | None
+    updates: list[_Update]
+    sets: dict[str, _Set]
+    documents: _Documents | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +176,9 @@ class Manifest:
                     f'format {FORMAT}: run "scholarbase ingest SOURCES --library {where.parent} --restart" with the '
                     "sources that its manifest.json lists, or use the release that built it."
                 )
+            stored = msgspec.convert(content, _Stored)
+            if missing := [name for name in _COUNTED if name not in stored.counts]:
+                raise KeyError(missing[0])
             encoder = content.pop("encoder")
             sources = tuple(SourceFact(**source) for source in content.pop("sources"))
             updates = tuple(content.pop("updates"))
@@ -116,7 +188,13 @@ class Manifest:
                 encoder=EncoderSpec.from_dict(encoder) if encoder else None,
                 **content,
             )
-        except (orjson.JSONDecodeError, KeyError, TypeError) as error:
+        except (
+            orjson.JSONDecodeError,
+            msgspec.ValidationError,
+            KeyError,
+            TypeError,
+            RecursionError,
+        ) as error:
             raise LibraryCorrupt(
                 f"{where} is not a valid manifest of a library: {error}. Ingest the library again."
             ) from error

@@ -14,8 +14,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
+import msgspec
 import orjson
 
 from scholarbase.errors import LibraryCorrupt
@@ -38,12 +39,23 @@ ZEROS: Final = bytes(BLOCK)
 ZEROS_HASH: Final = hashlib.sha256(ZEROS).hexdigest()
 
 
+LONGEST_NAME: Final = 1024
+"""Characters of a file's path in the library's folder."""
+_PART: Final = re.compile(r"\w[\w.-]*", re.ASCII)
+"""A part of such a path. None begins with a dot, so none is ``..`` or a hidden file."""
+
+
 @dataclass(frozen=True, slots=True)
 class FileFact:
     """A file's size in bytes, and the SHA-256 of each block."""
 
-    bytes: int
+    bytes: Annotated[int, msgspec.Meta(ge=0)]
     blocks: list[str]
+
+
+class _Stored(msgspec.Struct):
+    snapshot: str
+    files: dict[str, FileFact]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,15 +100,22 @@ class Contents:
 
     @classmethod
     def from_bytes(cls, data: bytes, where: Path) -> Contents:
-        """Parse a list of files. Raises LibraryCorrupt: it is not as it was written."""
+        """Parse a list of files, which may be from anyone. Raises LibraryCorrupt: it is not as it was written, or has
+        a name outside of the library's folder, or a size that its hashes do not fit."""
         try:
-            stored = orjson.loads(data)
-            files = {name: FileFact(**facts) for name, facts in stored["files"].items()}
-            contents = cls(stored["snapshot"], files)
-        except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
+            stored = msgspec.convert(orjson.loads(data), _Stored)
+        except (orjson.JSONDecodeError, msgspec.ValidationError, RecursionError) as error:
             raise LibraryCorrupt(
                 f"{where} cannot be read: {error}. Restore the copy, or ingest again."
             ) from error
+        contents = cls(stored.snapshot, stored.files)
+        for name, fact in contents.files.items():
+            if not all(_PART.fullmatch(part) for part in name.split("/")) or len(name) > LONGEST_NAME:
+                raise LibraryCorrupt(
+                    f"{where} lists the file {name[:200]!r}, which is not a file of a library."
+                )
+            if len(fact.blocks) != -(-fact.bytes // BLOCK):
+                raise LibraryCorrupt(f"{where} lists {name!r} with a size or hashes that no file has.")
         if contents.to_bytes() != data:
             raise LibraryCorrupt(
                 f"{where} has changed since it was written: restore the copy, or ingest again."

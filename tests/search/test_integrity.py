@@ -16,9 +16,10 @@ import numpy as np
 import pytest
 
 from scholarbase.errors import LibraryCorrupt, VerificationFailed
+from scholarbase.indexes.contents import Contents
 from scholarbase.indexes.vectors.index import EdgeIndex
 from scholarbase.ingest.job import ingest
-from scholarbase.manifest import FORMAT, read_manifest
+from scholarbase.manifest import FORMAT, Manifest, read_manifest
 from scholarbase.search.library import Library
 from scholarbase.search.verification import verify
 from tests.conftest import SAMPLE, run_cli
@@ -281,6 +282,48 @@ def test_an_earlier_format_is_rejected(library: Path) -> None:
     (library / "manifest.json").write_text(text.replace(f'"format": {FORMAT}', '"format": 3'))
     done = run_cli("info", "--library", library)
     assert "has format 3, and this ScholarBase reads format 11" in done.stderr
+
+
+def test_a_manifest_with_values_of_other_types_ended_in_a_traceback(sample_library: Path) -> None:
+    data = (sample_library / "manifest.json").read_bytes()
+    for keys, value in (
+        *((("rules",), []), (("rules", "profile"), "other"), (("rules",), {}), (("sources",), [5])),
+        *(
+            (("counts",), {}),
+            (("counts", "papers"), "many"),
+            (("counts", "edges"), None),
+            (("sets",), {"a": 1}),
+        ),
+        *((("vectors", "shards"), 10**9), (("vectors", "random_similarity"), {"p999": 1.0}), (("bm25",), 5)),
+        *((("documents",), 5), (("encoder",), 5), (("updates",), [1]), (("content",), {"papers": 1})),
+    ):
+        stored = json.loads(data)
+        inner = stored
+        for key in keys[:-1]:
+            inner = inner[key]
+        inner[keys[-1]] = value
+        with pytest.raises(LibraryCorrupt, match="is not a valid manifest of a library"):
+            Manifest.from_bytes(json.dumps(stored).encode(), Path("manifest.json"))
+    for text in (
+        b"[]",
+        b"1",
+        b"[" * 5000,
+        b'{"format": %d, "rules": ' % FORMAT + b"[" * 900 + b"]" * 900 + b"}",
+    ):
+        with pytest.raises(LibraryCorrupt, match="is not a valid manifest of a library"):
+            Manifest.from_bytes(text, Path("manifest.json"))
+
+
+def test_a_list_with_files_elsewhere_or_of_other_types_is_refused() -> None:
+    fact = {"bytes": 1, "blocks": ["a"]}
+    for files in (
+        *({"../x": fact}, {"/etc/hosts": fact}, {"a/.b": fact}, {"a\n": fact}, {"a" * 2000: fact}),
+        *({"a": fact | {"bytes": "1"}}, {"a": fact | {"bytes": -1}}, {"a": fact | {"bytes": 2**21}}),
+        *({"a": fact | {"blocks": [1]}}, {"a": fact | {"blocks": []}}, {"a": 5}, [], 5),
+    ):
+        listed = json.dumps({"snapshot": "s", "files": files}).encode()
+        with pytest.raises(LibraryCorrupt, match=r"files\.json (cannot be read|lists)"):
+            Contents.from_bytes(listed, Path("files.json"))
 
 
 @pytest.mark.slow
