@@ -29,10 +29,13 @@ from pathlib import Path
 from typing import Final
 
 from scholarbase.databases import open_for_writing
+from scholarbase.errors import LibraryCorrupt
 
 FILE_NAME: Final = "documents.sqlite"
 TOKENIZER: Final = "porter unicode61 remove_diacritics 2"
 COMPRESSION: Final = 6
+MOST_BYTES: Final = 80_000_001
+"""More bytes than any stored text has: a few kilobytes may decompress to a gigabyte."""
 
 _PRAGMAS: Final = """
 PRAGMA journal_mode = WAL;
@@ -106,8 +109,17 @@ def compress(text: str) -> bytes:
 
 
 def decompress(data: bytes) -> str:
-    """A stored text."""
-    return zlib.decompress(data).decode()
+    """A stored text. Raises LibraryCorrupt: it is damaged, or longer than any."""
+    stream = zlib.decompressobj()
+    try:
+        text = stream.decompress(data, MOST_BYTES).decode()
+    except (zlib.error, UnicodeDecodeError) as error:
+        raise LibraryCorrupt(f"A full text of the library is damaged ({error}): restore the copy.") from error
+    if not stream.eof:
+        raise LibraryCorrupt(
+            f"A full text of the library is cut short, or has more than {MOST_BYTES:,} bytes: restore the copy."
+        )
+    return text
 
 
 def add_text_function(
