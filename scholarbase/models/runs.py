@@ -5,12 +5,16 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Final, Literal, NamedTuple, get_args
+from typing import Annotated, Any, Final, Literal, NamedTuple, get_args
 
+import msgspec
 import orjson
 
 FORMAT: Final = 1
 """The version of the run folder's layout."""
+
+MAX_GRADE: Final = 1_000_000
+"""trec_eval allocates memory for every grade up to the highest, and overflows beyond 64 bits."""
 
 CallKind = Literal["search", "match", "expand", "inspect", "answer"]
 CALL_KINDS: Final[tuple[CallKind, ...]] = get_args(CallKind)
@@ -35,7 +39,7 @@ class JudgedAnswer:
 
     paper_id: str
     found: Found
-    grade: int = 1
+    grade: Annotated[int, msgspec.Meta(ge=-MAX_GRADE, le=MAX_GRADE)] = 1
 
     @property
     def held(self) -> bool:

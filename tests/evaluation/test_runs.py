@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import json
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -190,6 +191,33 @@ def test_an_invalid_manifest_is_an_error(tmp_path: Path) -> None:
         (tmp_path / "run" / MANIFEST).write_bytes(content)
         with pytest.raises(RunDamaged, match="is not the manifest of a run"):
             read_manifest(tmp_path / "run")
+
+
+def test_files_with_values_of_other_types_ended_in_a_traceback(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    for name, row in (
+        (QUERIES, {"id": 5, "text": "a", "answers": []}),
+        (QUERIES, {"id": "a", "text": "a", "answers": [{"paper_id": "a", "found": "never"}]}),
+        (QUERIES, {"id": "a", "text": "a", "answers": [{"paper_id": "a", "found": "id", "grade": 10**12}]}),
+        (PAPERS, {"id": "a", "title": 5, "year": None}),
+        (PAPERS, [[[]]]),
+        (RUN, "q3 Q0 a 1 high tag"),
+        (MANIFEST, {"files": 5}),
+        (MANIFEST, {"queries": {"name": 5}}),
+        (SECONDS, {"q 1": "soon"}),
+    ):
+        write_run(folder, RUN_OF_ALL)
+        manifest = json.loads((folder / MANIFEST).read_bytes())
+        if name == MANIFEST:
+            manifest |= row
+        else:
+            text = row if isinstance(row, str) else json.dumps(row)
+            content = text.encode() if name == SECONDS else gzip.compress(f"{text}\n".encode())
+            (folder / name).write_bytes(content)
+            manifest["files"] |= {name: hashlib.sha256(content).hexdigest()} if name != SECONDS else {}
+        (folder / MANIFEST).write_text(json.dumps(manifest))
+        with pytest.raises(RunDamaged, match=r"cannot be read|is not the manifest"):
+            read_run(folder)
 
 
 def test_a_run_of_another_format_is_not_read_as_this_one(tmp_path: Path) -> None:

@@ -14,13 +14,11 @@ from scholarbase.identifiers import arxiv_id_from_number, parse, stored_arxiv_id
 from scholarbase.models.checks import date_bounds, shown
 from scholarbase.models.limits import MAX_QUERY_LENGTH
 from scholarbase.models.queries import Answer
+from scholarbase.models.runs import MAX_GRADE
 
 _BY_TITLE: Final = "Answers whose id has no known form, to be found by their title"
 _REPAIRED: Final = "arXiv ids that had become numbers, with their zeros put back"
 _NUMBERED: Final = "Queries without a qid, named after their place in the file"
-
-_MAX_GRADE: Final = 1_000_000
-"""trec_eval allocates memory for every grade up to the highest, and overflows beyond 64 bits."""
 _DAY: Final = re.compile(r"(\d{4})(\d{2})(\d{2})", re.ASCII)
 
 
@@ -171,6 +169,6 @@ def grade(value: Any, name: str) -> int:
             found = int(value)
     if isinstance(found, bool) or not isinstance(found, int):
         raise Broken(f"{name} contains {shown(value)}, and must contain whole numbers.")
-    if abs(found) > _MAX_GRADE:
-        raise Broken(f"{name} contains {shown(value)}: a grade is from -{_MAX_GRADE:,} to {_MAX_GRADE:,}.")
+    if abs(found) > MAX_GRADE:
+        raise Broken(f"{name} contains {shown(value)}: a grade is from -{MAX_GRADE:,} to {MAX_GRADE:,}.")
     return found
