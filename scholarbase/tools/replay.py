@@ -10,6 +10,7 @@ from typing import Any, Final
 import orjson
 
 from scholarbase.errors import InvalidRequest, QueryFileError, ScholarBaseError
+from scholarbase.models.checks import shown
 from scholarbase.search.library import Library
 from scholarbase.sessions.progress import NOT_RECORDED, Progress
 from scholarbase.sessions.recording import SessionCall
@@ -104,10 +105,10 @@ def _run(
 ) -> Replayed:
     arguments = row.get("arguments", {})
     try:
-        if NOT_RECORDED in arguments:
+        if (size := arguments.get(NOT_RECORDED)) is not None:
+            size = f"{size:,}" if isinstance(size, int) else shown(size)
             raise InvalidRequest(
-                f"The arguments of this call were not recorded, since they have {arguments[NOT_RECORDED]:,} bytes: it "
-                "cannot be run again."
+                f"The arguments of this call were not recorded, since they have {size} bytes: it cannot be run again."
             )
         tool = recorded_tool(row["tool"])
         response = call_tool(library, tool, tool.canonical(arguments), replace(call), form=form)

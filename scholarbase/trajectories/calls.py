@@ -41,6 +41,8 @@ TOOLS: Final[dict[str, CallKind]] = {
 ACTIONS: Final[dict[str, CallKind]] = {"retrieve": "search", "query": "inspect", "view": "inspect"}
 """The kind of call of the actions of the tool set ``airqa``. Other agents may have tools of these names."""
 
+_MOST: Final = 10**12
+"""The greatest number of a call, tokens or seconds: JSON has no sums of more than 64 bits."""
 _RFC_3339: Final = re.compile(
     r"(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d):(\d\d)(\.\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII
 )
@@ -158,11 +160,19 @@ def _is_text(value: object) -> bool:
 
 
 def _is_whole(value: object, low: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= low
+    return isinstance(value, int) and not isinstance(value, bool) and low <= value <= _MOST
 
 
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _are_arguments(value: object) -> bool:
+    """Whether a value is an object that can be written again: JSON is read with four times as many levels."""
+    try:
+        return isinstance(value, dict) and bool(orjson.dumps(value))
+    except TypeError:
+        return False
 
 
 def moment(value: object) -> datetime | None:
@@ -188,12 +198,12 @@ _CHECKS: Final[dict[str, tuple[Callable[[Any], bool], str]]] = {
     "tool": _TEXT,
     "kind": (lambda v: v in CALL_KINDS, f"one of {', '.join(CALL_KINDS)}"),
     "call": (lambda v: _is_whole(v, 1), "a whole number, 1 for a query's first call"),
-    "arguments": (lambda v: isinstance(v, dict), "an object"),
+    "arguments": (_are_arguments, "an object of JSON with at most 250 levels"),
     "ids": (lambda v: isinstance(v, list) and all(isinstance(i, str) for i in v), "a list of paper ids"),
     "scores": (lambda v: isinstance(v, list) and all(map(_is_number, v)), "a list of numbers"),
     "time": (_is_time, "an RFC 3339 time, such as 2025-03-01T12:30:00Z"),
     "ended": (_is_time, "an RFC 3339 time, such as 2025-03-01T12:30:00Z"),
-    "seconds": (lambda v: _is_number(v) and v >= 0, "a number of seconds, 0 or more"),
+    "seconds": (lambda v: _is_number(v) and 0 <= v <= _MOST, "a number of seconds, 0 or more"),
     "tokens": (lambda v: _is_whole(v, 0), "a whole number of 0 or more"),
     "parent": (lambda v: _is_whole(v, 1), "the number of an earlier call"),
     "round": (lambda v: _is_whole(v, 1), "a whole number, 1 for a query's first round"),

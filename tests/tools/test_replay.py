@@ -14,7 +14,7 @@ import pytest
 
 from scholarbase import Client
 from scholarbase.api.holding import Libraries
-from scholarbase.errors import SessionNotFound
+from scholarbase.errors import QueryFileError, SessionNotFound
 from scholarbase.ingest.job import ingest
 from scholarbase.search.library import Library
 from scholarbase.sessions.store import SessionStore
@@ -321,3 +321,22 @@ def test_a_call_whose_arguments_were_too_long_says_so(sample: Library, url: str,
     found = differences(replay(sample, session, lines))
     assert [(one.call, one.what) for one in found] == [(2, "error"), (3, "error"), (4, "error")]
     assert "The arguments of this call were not recorded, since they have 190,041 bytes" in str(found[0])
+
+
+def test_a_file_of_calls_from_elsewhere_ended_in_a_traceback(sample: Library, tmp_path: Path) -> None:
+    call = {"query_id": "q", "tool": "search_papers", "ids": []}
+    path = tmp_path / "calls.jsonl"
+    path.write_text(json.dumps({**call, "arguments": {"not_recorded": "many"}}))
+    session, lines, _ = read_recorded(path)
+    [found] = differences(replay(sample, session, lines))
+    assert "since they have 'many' bytes" in str(found)
+    deep = '{"a":' * 400 + "{}" + "}" * 400
+    for key, value in (
+        ("arguments", deep),
+        ("tokens", str(10**18)),
+        ("seconds", "1e300"),
+        ("round", str(10**18)),
+    ):
+        path.write_text(json.dumps(call)[:-1] + f', "{key}": {value}}}')
+        with pytest.raises(QueryFileError, match=f"{key} is .*: it must be"):
+            read_recorded(path)

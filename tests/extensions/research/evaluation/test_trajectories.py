@@ -418,7 +418,7 @@ def test_written_calls_are_read_again(tmp_path: Path) -> None:
             writer.append("q2", "answer", ["nonsense"])
         with pytest.raises(InvalidRequest, match="parent is 2, and this is call 2"):
             writer.append("q2", "answer", [], parent=2)
-        with pytest.raises(InvalidRequest, match="cannot be written as JSON"):
+        with pytest.raises(InvalidRequest, match="must be an object of JSON"):
             writer.append("q2", "search_papers", [], arguments={"q": object()})
     with pytest.raises(RunExists, match="already exists"):
         TrajectoryWriter(path)
