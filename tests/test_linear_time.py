@@ -9,6 +9,8 @@ import contextlib
 import io
 import time
 from collections.abc import Callable
+from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Any
 
 import orjson
@@ -24,6 +26,7 @@ from scholarbase.bibliographies.references import PAPERS
 from scholarbase.bibliographies.ris import read_ris
 from scholarbase.bibliographies.years import years_in
 from scholarbase.errors import ScholarBaseError
+from scholarbase.evaluation.formats import trec
 from scholarbase.identifiers import dois, parse
 from scholarbase.indexes import query_syntax
 from scholarbase.indexes.titles import main_title, normalize_title
@@ -110,6 +113,8 @@ TEXTS: dict[str, Callable[[int], str]] = {
     "negations without end": lambda n: "without " * (n // 8),
     "negations in parentheses": lambda n: "(not (" * (n // 6),
     "short words": lambda n: "a " * (n // 2),
+    "topics": lambda n: "<top>" * (n // 5),
+    "a topic without a number": lambda n: "<top><num>" + " " * n + "</top>",
     "withdrawals": lambda n: "this paper has been " * (n // 20),
 }
 PARSERS: dict[str, Callable[[str], Any]] = {
@@ -142,6 +147,16 @@ PARSERS: dict[str, Callable[[str], Any]] = {
     "MAY_BE_ID": MAY_BE_ID.fullmatch,
     "arguments": lambda text: tool_named("search_papers").canonical({"q": text, text: text, "from": text}),
 }
+
+
+def read_topics(text: str) -> None:
+    with NamedTemporaryFile("w") as file:
+        file.write(text)
+        file.flush()
+        list(trec.read_topics(Path(file.name)))
+
+
+PARSERS["topics"] = read_topics
 
 
 def seconds(parser: Callable[[str], Any], text: str) -> float:

@@ -29,10 +29,10 @@ from scholarbase.models.queries import Answer
 
 Kind = Literal["topics", "qrels"]
 
-_TOPIC: Final = re.compile(r"<top(?:ic)?(?=[\s>])([^>]*)>(.*?)</top(?:ic)?\s*>", re.DOTALL | re.IGNORECASE)
+_TAG: Final = re.compile(r"<top(?:ic)?(?=[\s>])([^<>]*)>|(</top(?:ic)?\s*>)", re.IGNORECASE)
 _OPENED: Final = re.compile(r"<top(?:ic)?(?=[\s>])", re.IGNORECASE)
 _NUMBER: Final = re.compile(r"""number\s*=\s*["']([^"']*)["']""", re.IGNORECASE)
-_NUM: Final = re.compile(r"<num>\s*(?:Number\s*:)?\s*([^<\s]+)", re.IGNORECASE)
+_NUM: Final = re.compile(r"<num>\s*(?:Number\s*:\s*)?([^<\s]+)", re.IGNORECASE)
 _PARTS: Final = tuple(
     re.compile(rf"<{name}\s*>\s*(?:Topic\s*:)?\s*([^<]*)", re.IGNORECASE) for name in ("title", "query")
 )
@@ -101,7 +101,7 @@ def read(topics: Path, qrels: Path, reading: Reading) -> None:
     if documents:
         reading.count(_DOCUMENTS, sum(_scheme(line) is None for _, line in lines))
     judgements = ((f"{qrels.name}, line {number}", line) for number, line in lines)
-    join(reading, _topics(topics), _query, judgements, partial(_judgement, documents))
+    join(reading, read_topics(topics), _query, judgements, partial(_judgement, documents))
 
 
 def _scheme(line: str) -> str | None:
@@ -123,7 +123,7 @@ def _text(path: Path) -> str:
     return read_whole(path).decode(errors="replace")
 
 
-def _topics(path: Path) -> Iterator[tuple[str, tuple[str, str]]]:
+def read_topics(path: Path) -> Iterator[tuple[str, tuple[str, str]]]:
     """Yield the place of each topic, and its number and text."""
     text = _text(path)
     if not text.lstrip().startswith("<"):
@@ -132,16 +132,31 @@ def _topics(path: Path) -> Iterator[tuple[str, tuple[str, str]]]:
                 query_id, _, query = line.partition("\t")
                 yield f"{path.name}, line {number}", (query_id, " ".join(query.split()))
         return
-    if len(_OPENED.findall(text)) != len(_TOPIC.findall(text)):
-        raise QueryFileError(f"{path} has a topic that does not end: close each <top> with </top>.")
-    for topic in _TOPIC.finditer(text):
-        where = f"{path.name}, line {text.count(chr(10), 0, topic.start()) + 1}"
-        attribute, num = _NUMBER.search(topic[1]), _NUM.search(topic[2])
-        found = attribute or num
-        parts = [part[1] for part in (pattern.search(topic[2]) for pattern in _PARTS) if part]
-        whole = topic[2] if "<" not in topic[2] else ""
+    lines, place = 1, 0
+    for opened, closed in _pairs(path, text):
+        lines, place = lines + text.count("\n", place, opened.start()), opened.start()
+        content = text[opened.end() : closed.start()]
+        found = _NUMBER.search(opened[1]) or _NUM.search(content)
+        parts = [part[1] for part in (pattern.search(content) for pattern in _PARTS) if part]
+        whole = content if "<" not in content else ""
         query = next((part for part in (*parts, whole) if part.strip()), "")
-        yield where, (found[1] if found else "", " ".join(html.unescape(query).split()))
+        query_id = found[1] if found else ""
+        yield f"{path.name}, line {lines}", (query_id, " ".join(html.unescape(query).split()))
+
+
+def _pairs(path: Path, text: str) -> Iterator[tuple[re.Match[str], re.Match[str]]]:
+    """The tags before and after each topic."""
+    opened = None
+    for tag in _TAG.finditer(text):
+        if tag[2] is not None and opened is not None:
+            yield opened, tag
+            opened = None
+        elif tag[2] is None:
+            if opened is not None:
+                break
+            opened = tag
+    if opened is not None:
+        raise QueryFileError(f"{path} has a topic that does not end: close each <top> with </top>.")
 
 
 def _judgement(documents: bool, line: str) -> tuple[str, Answer]:
