@@ -14,6 +14,7 @@ from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from scholarbase.errors import InvalidRequest
+from scholarbase.models.checks import shown
 from scholarbase.models.limits import (
     MAX_GRAPH_WEIGHT,
     MAX_RERANK_MS,
@@ -33,6 +34,8 @@ LEGS: Final = ("bm25", "feedback", "fts5", "learned", "dense")
 """The legs that may have a fusion weight: the sparse leg by its engine, and the dense leg."""
 MAX_RERANKERS: Final = 8
 _RERANKER_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_CREDENTIALS: Final = re.compile(r"//[^/@\s]*@")
+"""The user name and password of a URL, which no message has."""
 _HOST: Final = re.compile(r"[a-z0-9._-]+|\[[0-9a-f:.]+\]")
 _ORIGIN: Final = re.compile(r"[a-z][a-z0-9+.-]*://[^/?#@\s*A-Z]+")
 
@@ -88,7 +91,10 @@ def _pairs_of(text: str) -> Iterator[tuple[str, str, str]]:
         yield (item, name, value) if "=" in item else (item, "", "")
 
 
-def _path_or_url(text: str) -> Path | str:
+def _path_or_url(text: str) -> Path | str | None:
+    """An empty text is no path, and not the working folder."""
+    if not text.strip():
+        return None
     return text if is_url(text) else Path(text)
 
 
@@ -368,7 +374,7 @@ class Settings(ClientSettings):
         description="An ingest fails when more than this share of a dataset's lines, and more than ten, are rejected.",
     )
     progress_seconds: float = Field(
-        10.0, gt=0, description="Seconds between progress lines without a terminal."
+        10.0, gt=0, le=1_000_000, description="Seconds between progress lines without a terminal."
     )
 
     s2_api_key: SecretStr | None = Field(
@@ -484,11 +490,12 @@ class Settings(ClientSettings):
     @property
     def sessions_location(self) -> Path | str | None:
         """The folder or the URL of the database where sessions are recorded; None if they are not."""
-        if self.sessions is None:
+        location = self.sessions or ""
+        if not location.strip():  # an empty variable is not the working folder
             return state_folder()
-        if "://" in self.sessions:
-            return self.sessions
-        return None if self.sessions == "none" else Path(self.sessions)
+        if "://" in location:
+            return location
+        return None if location == "none" else Path(location)
 
     @property
     def ranking(self) -> dict[str, Any]:
@@ -526,4 +533,7 @@ def load_settings(**overrides: object) -> Settings:
     except ValidationError as error:
         first = error.errors()[0]
         name = PREFIX + str(first["loc"][0]).upper() if first["loc"] else "a setting"
-        raise InvalidRequest(f"{name} is {first['input']!r}: {first['msg']}.") from error
+        value = first["input"]
+        if isinstance(value, str):
+            value = _CREDENTIALS.sub("//***@", value)
+        raise InvalidRequest(f"{name} is {shown(value)}: {first['msg']}.") from error

@@ -6,7 +6,7 @@ import pytest
 from pydantic import SecretStr
 
 from scholarbase.errors import InvalidRequest
-from scholarbase.settings import PREFIX, load_settings
+from scholarbase.settings import PREFIX, load_settings, state_folder
 from tests.conftest import run_cli
 
 
@@ -50,6 +50,7 @@ def test_an_unknown_variable_is_rejected(monkeypatch: pytest.MonkeyPatch) -> Non
         ("HOSTS", "http://example.org"),
         ("HOSTS", "example.org:8000"),
         ("MAX_CONNECTIONS", "0"),
+        ("PROGRESS_SECONDS", "inf"),
         ("CORS_ORIGINS", "example.org"),
         ("CORS_ORIGINS", "https://example.org/page"),
         ("CORS_ORIGINS", "https://*.example.org"),
@@ -154,3 +155,23 @@ def test_a_k_too_large_for_a_float_is_rejected() -> None:
     """A search then failed with an OverflowError, a 500."""
     with pytest.raises(InvalidRequest, match="SCHOLARBASE_RRF_K"):
         load_settings(rrf_k=10**400)
+
+
+def test_a_password_and_a_long_value_were_in_the_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value, expected in (
+        ("QDRANT_URL", "http://me:a-secret@host", "is 'http://***@host': 'host' has a user name or password"),
+        ("PORT", "9" * 5000, f"is '{'9' * 199}...: "),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setenv(PREFIX + name, value)
+            with pytest.raises(InvalidRequest) as error:
+                load_settings()
+        assert expected in str(error.value)
+        assert "a-secret" not in str(error.value)
+
+
+def test_an_empty_path_was_the_working_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("LIBRARY", "SESSIONS"):
+        monkeypatch.setenv(PREFIX + name, "")
+    assert load_settings().library is None
+    assert load_settings().sessions_location == state_folder()
