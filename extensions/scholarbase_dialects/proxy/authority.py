@@ -12,6 +12,7 @@ from typing import Final
 
 import certifi
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
@@ -69,7 +70,7 @@ class Authority:
             key = serialization.load_pem_private_key(content, None)
             certificate = x509.load_pem_x509_certificate(content)
             limits = certificate.extensions.get_extension_for_class(x509.NameConstraints).value
-        except (FileNotFoundError, ValueError, x509.ExtensionNotFound):
+        except (FileNotFoundError, ValueError, TypeError, UnsupportedAlgorithm, x509.ExtensionNotFound):
             pass
         else:
             lasts = certificate.not_valid_after_utc - datetime.now(UTC) > timedelta(days=RENEWAL_DAYS)

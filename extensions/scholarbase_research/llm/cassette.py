@@ -118,7 +118,7 @@ class Cassette:
             key = request_hash(row["model"], request)
             completion = msgspec.convert(row["completion"], Completion)
             stored = row["key"]
-        except (ValueError, KeyError, TypeError, msgspec.ValidationError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError, msgspec.ValidationError) as error:
             raise ModelError(
                 f"{where} is not a recorded reply ({error}): record the cassette again."
             ) from error
