@@ -10,9 +10,12 @@ from pathlib import Path
 import pytest
 
 from scholarbase import __version__
-from scholarbase.errors import ScholarBaseError
+from scholarbase.errors import ScholarBaseError, StorageError
 from scholarbase.models.requests import SearchRequest
 from scholarbase.search.library import Library
+from scholarbase.sessions.session import Session
+from scholarbase.sessions.store import SessionStore
+from scholarbase.terminal import escape
 from tests import refresh_snapshots
 from tests.conftest import run_cli, run_process
 from tests.encoders.static_models import make_model
@@ -166,6 +169,39 @@ def test_a_closed_output_pipe_is_not_an_error(sample_library: Path) -> None:
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_an_output_without_space_ended_in_a_traceback(sample_library: Path) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "scholarbase.cli", "info", "--json", "--library", sample_library],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+    assert (done.returncode, done.stderr) == (
+        StorageError.exit_code,
+        "scholarbase: The output or a file cannot be written (No space left on device): free some disk space, or "
+        "write to another place.\n",
+    )
+
+
+def test_texts_of_others_wrote_to_the_terminal_with_control_characters(tmp_path: Path) -> None:
+    evil = "[/x] \x1b]0;title\x07\x9b2J"
+    with SessionStore(tmp_path / "sessions") as store:
+        store.open(Session("s", query=evil)).result(60)
+    for arguments in (
+        ("session", "list", "--sessions", tmp_path / "sessions"),
+        ("eval", "show", tmp_path / evil.replace("/", "")),
+        ("snapshots", tmp_path / "\x1b"),
+    ):
+        done = run_cli(*arguments)
+        output = done.stdout + done.stderr
+        assert "title" in output or "no folder" in output
+        assert not set(output) & {"\x1b", "\x07", "\x9b"}, arguments
+    assert escape(evil) == "\\[/x]  ]0;title  2J"
 
 
 def test_no_line_of_the_help_is_cut() -> None:

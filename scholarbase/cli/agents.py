@@ -27,6 +27,7 @@ from scholarbase.models.limits import ToolSet
 from scholarbase.sessions.session import Quotas, Session
 from scholarbase.sessions.store import SessionStore
 from scholarbase.settings import Settings
+from scholarbase.terminal import printable
 
 if TYPE_CHECKING:
     from scholarbase.client import Client
@@ -157,7 +158,7 @@ def list_sessions(settings: Settings, sessions: str | None, as_json: bool) -> No
     for facts in stored:
         as_of = facts.session.as_of and f"as of {facts.session.as_of}"
         columns = (facts.session.key, f"{facts.calls} calls", facts.used, as_of, facts.session.query)
-        click.echo("  ".join(filter(None, columns)))
+        click.echo(printable("  ".join(filter(None, columns))))
 
 
 @session.command(short_help="Print the trajectory of a session.")
@@ -231,7 +232,7 @@ def replay(
             snapshots.add(one.recorded.get("snapshot", opened.snapshot_id))
         others = sorted(snapshots - {opened.snapshot_id})
     for difference in found[:SHOWN_DIFFERENCES]:
-        click.echo(str(difference))
+        click.echo(printable(difference))
     total = len(lines) + skipped
     calls = f"{ran} of {total} calls" if ran < total else f"{total} call{'s' * (total != 1)}"
     summary = f"{calls} replayed on the snapshot {opened.snapshot_id}"
@@ -239,7 +240,7 @@ def replay(
         summary += f" (recorded on {', '.join(others)})"
     if found:
         raise ReplayDiffers(f"{summary}. Differences: {len(found)}.")
-    click.echo(f"{summary}. No differences.")
+    click.echo(printable(f"{summary}. No differences."))
 
 
 @session.command()

@@ -42,12 +42,14 @@ from scholarbase.cli.requests import request_commands
 from scholarbase.cli.update import update
 from scholarbase.errors import InvalidRequest, ScholarBaseError, StorageError
 from scholarbase.extensions import chosen
+from scholarbase.files import DISK_FAILED, DISK_FULL
 from scholarbase.manifest import MOST_SHARDS
 from scholarbase.memory import INGEST_BYTES, SERVER_BYTES, check_address_space, memory_errors, with_cores
 from scholarbase.models.checks import shown
 from scholarbase.models.document_requests import CHUNKINGS
 from scholarbase.models.encoders import PACKAGED
 from scholarbase.settings import Settings, load_settings
+from scholarbase.terminal import printable
 
 if TYPE_CHECKING:
     from scholarbase.cli.doctor import Finding
@@ -73,8 +75,10 @@ class _Main(Commands):
                 "stop other programs, or raise the limit (ulimit -v), and run the same command again"
             ):
                 super().main(*args, **extra)
+                if sys.stdout is not None:
+                    sys.stdout.flush()  # at the exit of the process, errors have no status
         except ScholarBaseError as error:
-            click.echo(f"scholarbase: {error}", err=True)
+            click.echo(printable(f"scholarbase: {error}"), err=True)
             sys.exit(error.exit_code)
         except click.ClickException as error:
             error.show()
@@ -96,18 +100,28 @@ class _Main(Commands):
             click.echo(f"scholarbase: {error}: check the path.", err=True)
             sys.exit(InvalidRequest.exit_code)
         except OSError as error:
-            if error.errno in (errno.EMFILE, errno.ENFILE):
-                advice = (
-                    f"{error.strerror}: raise the limit with ulimit -n 1024, and run the same command again"
-                )
-            elif error.filename is not None:
-                log.debug("The command failed.", exc_info=True)
-                advice = f"{shown(error.filename)} cannot be used ({error.strerror}): check the path"
-            else:
+            log.debug("The command failed.", exc_info=True)
+            if (advice := _advice(error)) is None:
                 raise
-            click.echo(f"scholarbase: {advice}.", err=True)
+            click.echo(printable(f"scholarbase: {advice}."), err=True)
             sys.exit(InvalidRequest.exit_code if error.errno in _WRONG_PATHS else StorageError.exit_code)
         sys.exit(0)
+
+
+def _advice(error: OSError) -> str | None:
+    """What to do about an error of the system; None if that is unknown."""
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        return f"{error.strerror}: raise the limit with ulimit -n 1024, and run the same command again"
+    if error.filename is not None:
+        return f"{shown(error.filename)} cannot be used ({error.strerror}): check the path"
+    if error.errno in DISK_FULL | DISK_FAILED:
+        return (
+            f"The output or a file cannot be written ({error.strerror}): free some disk space, or write to another "
+            "place"
+        )
+    if "temporary directory" in str(error):
+        return f"{error.strerror}: set TMPDIR to a folder that is writable and has space"
+    return None
 
 
 @click.group(cls=_Main, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -286,7 +300,7 @@ def doctor(settings: Settings, library: Path | None, as_json: bool) -> None:
     for finding in examine(settings, local_library(library, settings)):
         findings.append(finding)
         if not as_json:
-            click.echo(f"{finding.state:<8} {finding.name:<12} {finding.detail}")
+            click.echo(printable(f"{finding.state:<8} {finding.name:<12} {finding.detail}"))
     if as_json:
         print_json([finding._asdict() for finding in findings])
     failed = sum(finding.state == "failed" for finding in findings)

@@ -10,7 +10,6 @@ from typing import Any, Final
 
 import msgspec
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
@@ -26,6 +25,7 @@ from scholarbase.models.responses import (
     Response,
 )
 from scholarbase.responses.text import as_text, counts_line, plain, reference_lines
+from scholarbase.terminal import escape
 
 _UNLISTED: Final = ("abstract", "comment", "corpus_id", "external_ids", "tldr", "url")
 """Fields that a list of papers leaves out."""
@@ -98,8 +98,10 @@ def _show_authors(response: AuthorsResponse) -> None:
     for place, author in enumerate(response.results, 1):
         papers = "1 paper" if author.paper_count == 1 else f"{author.paper_count:,} papers"
         text = Text(f"{place:>3}.  ", style="dim")
-        text.append(author.name, style="bold")
-        text.append(f"\n      {' · '.join((author.id, papers, *author.affiliations))}", style="cyan")
+        text.append(plain(author.name), style="bold")
+        text.append(
+            f"\n      {' · '.join(map(plain, (author.id, papers, *author.affiliations)))}", style="cyan"
+        )
         console.print(text)
 
 
@@ -111,7 +113,8 @@ def show_info(path: Path, manifest: Manifest, snapshot: str) -> None:
     console.print(_table("", [*summary(path, manifest), *_facts(path, manifest).items()]))
     sources = Table("source", "dataset", "MB", "sha256", box=None, header_style="dim", pad_edge=False)
     for source in manifest.sources:
-        sources.add_row(source.name, source.dataset, f"{source.bytes / 1e6:,.1f}", source.sha256[:16])
+        name, dataset, digest = map(escape, (source.name, source.dataset, source.sha256[:16]))
+        sources.add_row(name, dataset, f"{source.bytes / 1e6:,.1f}", digest)
     console.print(sources)
     if manifest.sets:
         console.print(_table("named sets", [(f"set:{n}", _set_row(one)) for n, one in manifest.sets.items()]))

@@ -14,6 +14,7 @@ from scholarbase.cli.options import (
 )
 from scholarbase.errors import InvalidRequest
 from scholarbase.settings import Settings
+from scholarbase.terminal import printable
 
 
 @click.command()
@@ -85,7 +86,7 @@ def snapshots(folder: Path, as_json: bool, prune: bool, keep: int | None) -> Non
         return
     for row in rows:
         about = row["problem"] or f"{row['snapshot']}  {row['papers']:,} papers"
-        click.echo(f"{'*' if row['served'] else ' '} {row['name']}  {about}")
+        click.echo(f"{'*' if row['served'] else ' '} {row['name']}  {printable(about)}")
 
 
 def _prune(folder: Path, keep: int | None, *, prune: bool, as_json: bool) -> None:

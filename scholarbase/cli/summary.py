@@ -13,6 +13,7 @@ import orjson
 from scholarbase.errors import FilesRejected
 from scholarbase.ingest.folder import REJECTS
 from scholarbase.manifest import Manifest
+from scholarbase.terminal import printable
 
 Row = tuple[str, str]
 _FILE_SOURCES: Final = ("jats", "latexml", "markdown", "text", "pdf")
@@ -31,7 +32,7 @@ def print_summary(library: Path, manifest: Manifest) -> None:
     rows = list(summary(library, manifest))
     width = max(len(name) for name, _ in rows)
     for name, value in rows:
-        click.echo(f"{name:<{width}}  {value}")
+        click.echo(printable(f"{name:<{width}}  {value}"))
     check_files(manifest)
 
 

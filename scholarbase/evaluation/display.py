@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
-
-from rich.markup import escape
 
 from scholarbase.evaluation.breakdown import parse_pair
 from scholarbase.evaluation.measured import Measured, crossed, grouped, results
@@ -19,6 +18,7 @@ from scholarbase.evaluation.terminal import (
     print_table,
 )
 from scholarbase.models.runs import Run, RunManifest
+from scholarbase.terminal import escape, printable
 
 _MAX_NOTES = 5
 
@@ -45,7 +45,7 @@ def show_runs(measured: Measured, by: Sequence[str] = ()) -> None:
 
 
 def _query_set(manifest: RunManifest) -> str:
-    answers = manifest.answers
+    answers = Counter(manifest.answers)
     if manifest.kind == "passages":
         counts = (
             f"{answers['answers']:,} pieces of evidence: {answers['by_id'] + answers['by_title']:,} in full texts, "
@@ -59,7 +59,7 @@ def _query_set(manifest: RunManifest) -> str:
         )
     return (
         f"[dim]{escape(manifest.queries['name'])}: {manifest.queries['count']:,} queries; {counts}, "
-        f"{answers['duplicates']:,} duplicates; {manifest.papers:,} papers, snapshot {manifest.snapshot}[/dim]"
+        f"{answers['duplicates']:,} duplicates; {manifest.papers:,} papers, snapshot {escape(manifest.snapshot)}[/dim]"
     )
 
 
@@ -94,7 +94,7 @@ def show_case(case: Mapping[str, Any]) -> None:
 def show_notes(notes: Sequence[str]) -> None:
     """Print the notes on a query file to standard error."""
     for note in notes[:_MAX_NOTES]:
-        sys.stderr.write(f"note: {note}\n")
+        sys.stderr.write(f"note: {printable(note)}\n")
     if len(notes) > _MAX_NOTES:
         sys.stderr.write(f"note: and {len(notes) - _MAX_NOTES} more, in the runs' manifests\n")
 

@@ -6,12 +6,12 @@ import sys
 from typing import Any
 
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Column
 from rich.table import Table as Grid
 
 from scholarbase.evaluation.statistics import Interval
 from scholarbase.evaluation.tables import Cell, Table
+from scholarbase.terminal import escape
 
 
 def open_console() -> Console:

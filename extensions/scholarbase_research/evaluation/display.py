@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from rich.console import Console
-from rich.markup import escape
 
 from scholarbase.evaluation.statistics import Interval, PairedTest
 from scholarbase.evaluation.tables import Table, rounded
 from scholarbase.evaluation.terminal import new_table, open_console, print_table
+from scholarbase.terminal import escape
 from scholarbase_research.evaluation.comparison import Change, Comparison
 from scholarbase_research.evaluation.grids import Point
 from scholarbase_research.evaluation.oracles import OracleTable

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from rich.markup import escape
-
 from scholarbase.evaluation.terminal import names_column, new_table, open_console
+from scholarbase.terminal import escape
 from scholarbase_research.construction.audit.report import Audit, Figure
 from scholarbase_research.construction.audit.sheets import Item, shown_item
 

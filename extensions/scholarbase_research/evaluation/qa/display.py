@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import orjson
-from rich.markup import escape
 
 from scholarbase.evaluation.measured import cell
 from scholarbase.evaluation.tables import Cell, Table
 from scholarbase.evaluation.terminal import interval_json, open_console, print_table
+from scholarbase.terminal import escape
 from scholarbase_research.evaluation.qa.scoring import Group, Scores
 
 SHOWN_ERRORS = 5
