@@ -83,7 +83,7 @@ def read_catalogue(settings: Settings) -> list[Entry]:
             ) from error
     try:
         listed = msgspec.json.decode(data, type=Catalogue).libraries
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise SourceError(
             f"{where} is not a catalogue of libraries ({error}): check SCHOLARBASE_CATALOGUE."
         ) from error

@@ -74,7 +74,7 @@ def read_keys(path: Path) -> list[Key]:
         ) from error
     try:
         keys = msgspec.json.decode(content, type=list[Key])  # whose errors quote no values, which may be keys
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidRequest(
             f"{path} is not a valid key file ({error}): restore a backup, or remove it and create new keys with "
             '"scholarbase key create".'

@@ -107,7 +107,8 @@ def test_what_is_not_a_catalogue_is_an_error(tmp_path: Path) -> None:
         **{"snapshot": "0" * 32, "url": "x", "sha256": "0" * 64},
     }
     listed = json.dumps({"libraries": [entry]})  # ended in a traceback
-    for text in ("{", '{"libraries": [{"name": "../x"}]}', "[]", listed):
+    nested = f'{{"libraries": [], "x": {"[" * 5000}{"]" * 5000}}}'
+    for text in ("{", '{"libraries": [{"name": "../x"}]}', "[]", listed, nested):
         wrong.write_text(text)
         with pytest.raises(SourceError, match="is not a catalogue"):
             read_catalogue(load_settings(catalogue=str(wrong)))
