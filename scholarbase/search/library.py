@@ -217,7 +217,12 @@ class Library(Source):
                     f"The reranker {shown(name)} is {shown(one)}: it must be an open reranker, or the folder, hub name "
                     "or URL of one."
                 )
-        return cls(Opened.at(path, settings, encoder, rerankers, full=full))
+        opened = Opened.at(path, settings, encoder, rerankers, full=full)
+        try:
+            return cls(opened)
+        except BaseException:
+            opened.close()
+            raise
 
     def close(self) -> None:
         """Close files, vectors, the encoder and the rerankers. A second call does nothing."""
