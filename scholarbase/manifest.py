@@ -8,6 +8,7 @@ it.
 from __future__ import annotations
 
 import hashlib
+import stat
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -20,6 +21,8 @@ from scholarbase.models.encoders import EncoderSpec
 from scholarbase.settings import KeepRule, Profile
 
 FILE_NAME: Final = "manifest.json"
+MOST_BYTES: Final = 16 << 20
+"""Bytes of a manifest, which has about 150 for each source file."""
 FORMAT: Final = 11
 """The version of the library's layout on disk."""
 BUILDING: Final = "building"
@@ -223,10 +226,30 @@ def read_manifest(library: Path) -> tuple[Manifest, str]:
     return Manifest.from_bytes(data, library / FILE_NAME), snapshot_id(data)
 
 
+def read_plain(path: Path, most: int) -> bytes:
+    """The content of a file of a library, which may be from anyone.
+
+    Raises:
+        OSError: it cannot be read.
+        LibraryCorrupt: it is a device or a pipe, which may have no end, or has more than ``most`` bytes.
+    """
+    status = path.stat()
+    if not stat.S_ISREG(status.st_mode) or status.st_size > most:
+        raise LibraryCorrupt(
+            f"{path} is not a plain file of at most {most:,} bytes, as in a library: restore the copy, or ingest again."
+        )
+    return path.read_bytes()
+
+
 def read_bytes(library: Path) -> bytes:
-    """The bytes of a library's manifest. Raises LibraryNotFound: the folder or its manifest is missing."""
+    """The bytes of a library's manifest.
+
+    Raises:
+        LibraryNotFound: the folder or its manifest is missing.
+        LibraryCorrupt: it is not a plain file, or too large.
+    """
     try:
-        return (library / FILE_NAME).read_bytes()
+        return read_plain(library / FILE_NAME, MOST_BYTES)
     except FileNotFoundError:
         if (library / BUILDING).is_dir():
             command = unfinished_command(library)

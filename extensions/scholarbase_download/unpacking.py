@@ -24,10 +24,6 @@ from scholarbase_download.archive import FIRST, check_listed, counted
 from scholarbase_download.opening import PackedFile, open_packed
 
 COMMAND: Final = "unpack"
-MAX_MANIFEST: Final = 16 << 20
-"""Bytes of a manifest, which has about 150 for each source file."""
-MAX_LISTED: Final = 256 << 20
-"""Bytes of a list of files, which has 75 for each MiB of the library: 3.6 TB."""
 MAX_WINDOW: Final = 1 << 27
 """Bytes of the longest window, as for the zstd command: the memory that an archive may take to decompress."""
 MOST_PADDING: Final = 1 << 20
@@ -84,8 +80,8 @@ class _Unpacking:
             raise self._damaged(f"is not a tar archive ({error})") from error
 
     def _unpack(self, tar: tarfile.TarFile) -> Manifest:
-        manifest_bytes = self._first(tar, manifest.FILE_NAME, MAX_MANIFEST)
-        listed_bytes = self._first(tar, contents.FILE_NAME, MAX_LISTED)
+        manifest_bytes = self._first(tar, manifest.FILE_NAME, manifest.MOST_BYTES)
+        listed_bytes = self._first(tar, contents.FILE_NAME, contents.MOST_BYTES)
         found = Manifest.from_bytes(manifest_bytes, Path(self._packed.name) / manifest.FILE_NAME)
         listed = self._check_list(manifest_bytes, listed_bytes)
         if self._is_finished(manifest_bytes, listed_bytes):

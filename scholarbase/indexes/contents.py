@@ -20,10 +20,12 @@ import msgspec
 import orjson
 
 from scholarbase.errors import LibraryCorrupt
-from scholarbase.manifest import INGEST, unfinished_command
+from scholarbase.manifest import INGEST, read_plain, unfinished_command
 from scholarbase.memory import cores
 
 FILE_NAME: Final = "files.json"
+MOST_BYTES: Final = 256 << 20
+"""Bytes of the list, which has 75 for each MiB of the library: 3.6 TB."""
 BLOCK: Final = 1 << 20
 SAMPLE: Final = 16
 """Random blocks that are compared when a library is opened, besides those that are always compared."""
@@ -234,7 +236,7 @@ def read_contents(library: Path, snapshot: str) -> Contents:
     """
     path = library / FILE_NAME
     try:
-        contents = Contents.from_bytes(path.read_bytes(), path)
+        contents = Contents.from_bytes(read_plain(path, MOST_BYTES), path)
     except FileNotFoundError as error:
         command = unfinished_command(library)
         raise LibraryCorrupt(

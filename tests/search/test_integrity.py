@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import random
 import shutil
 import sqlite3
@@ -312,6 +313,18 @@ def test_a_manifest_with_values_of_other_types_ended_in_a_traceback(sample_libra
     ):
         with pytest.raises(LibraryCorrupt, match="is not a valid manifest of a library"):
             Manifest.from_bytes(text, Path("manifest.json"))
+
+
+def test_a_pipe_and_a_device_in_the_place_of_a_file_were_read_without_end(library: Path) -> None:
+    for name in ("files.json", "manifest.json"):
+        (library / name).unlink()
+        os.mkfifo(library / name)
+        with pytest.raises(LibraryCorrupt, match=f"{name} is not a plain file"):
+            Library.open(library)
+        (library / name).unlink()
+        (library / name).symlink_to("/dev/zero")
+        with pytest.raises(LibraryCorrupt, match=f"{name} is not a plain file"):
+            Library.open(library)
 
 
 def test_a_list_with_files_elsewhere_or_of_other_types_is_refused() -> None:

@@ -186,6 +186,8 @@ def _mirror(source: Path, target: Path, *, linked: bool) -> None:
     target.mkdir(mode=0o700)
     for entry in sorted(os.scandir(source), key=lambda e: e.name):
         mirrored = target / entry.name
+        if entry.is_symlink() and entry.is_dir():  # it may name any folder, also this one
+            raise VectorIndexError(f"{entry.path} is a link to a folder, and no index has one: remove it.")
         if entry.is_dir():
             _mirror(Path(entry.path), mirrored, linked=linked)
         else:

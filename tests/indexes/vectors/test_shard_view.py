@@ -254,6 +254,13 @@ def test_a_folder_of_another_user_is_not_used(read_only: Path, tmp_path: Path) -
         ShardView.open(read_only / "vectors", temporary=tmp_path)
 
 
+def test_a_link_to_a_folder_was_copied_with_all_below_it(library: Path) -> None:
+    (library / "vectors" / "again").symlink_to(library)
+    with pytest.raises(VectorIndexError, match="again is a link to a folder"):
+        ShardView.open(library / "vectors")
+    assert not views_of(library).exists()
+
+
 def test_a_missing_index_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(VectorIndexError, match="No vector index at"):
         EdgeIndex.open(tmp_path / "vectors")
