@@ -85,6 +85,11 @@ def temporary_files(path: Path) -> Iterator[Path]:
     return path.parent.glob(f".{path.name}.*.tmp")
 
 
+def unhidden(folder: Path) -> set[str]:
+    """The names in a folder, without hidden ones, such as the temporary files that killed processes left."""
+    return {path.name for path in folder.iterdir() if not path.name.startswith(".")}
+
+
 def copy_sparse(source: Path, target: Path) -> None:
     """Copy a file to a new one, without its holes and zeros: Qdrant allocates 32 MiB for a few kilobytes."""
     with source.open("rb") as reader, target.open("xb") as writer:

@@ -30,7 +30,7 @@ import orjson
 
 from scholarbase import __version__
 from scholarbase.errors import QueryFileError, RunDamaged, RunExists, RunMismatch, RunNotFound
-from scholarbase.files import atomic_write, gzip_writer, text_lines
+from scholarbase.files import atomic_write, gzip_writer, temporary_files, text_lines, unhidden
 from scholarbase.models.queries import QuerySet
 from scholarbase.models.runs import (
     FORMAT,
@@ -141,8 +141,9 @@ def write_run(folder: Path, run: Run) -> Run:
     check_place(folder)
     run = replace(run, rankings={query.id: _as_read(run.rankings.get(query.id, ())) for query in run.queries})
     folder.mkdir(parents=True, exist_ok=True)
-    for name in (MANIFEST, *HASHED):
-        (folder / name).unlink(missing_ok=True)
+    for name in (MANIFEST, SECONDS, *HASHED):
+        for path in (folder / name, *temporary_files(folder / name)):
+            path.unlink(missing_ok=True)
     files = {
         RUN: _trec_run(run),
         QRELS: _trec_qrels(run.queries),
@@ -154,7 +155,8 @@ def write_run(folder: Path, run: Run) -> Run:
     if run.manifest.kind == "trajectory":
         files[CALLS] = (orjson.dumps(asdict(call)) for call in run.calls)
     hashes = {name: _write_lines(folder / name, lines) for name, lines in files.items()}
-    (folder / SECONDS).write_bytes(orjson.dumps(run.seconds, option=orjson.OPT_SORT_KEYS))
+    with atomic_write(folder / SECONDS) as file:
+        file.write(orjson.dumps(run.seconds, option=orjson.OPT_SORT_KEYS))
     written = replace(run.manifest, files=hashes).to_bytes()
     with atomic_write(folder / MANIFEST) as file:
         file.write(written)
@@ -171,7 +173,7 @@ def check_place(folder: Path) -> None:
     """
     if not folder.exists():
         return
-    names = {path.name for path in folder.iterdir()} if folder.is_dir() else {""}
+    names = unhidden(folder) if folder.is_dir() else {""}
     if names <= FILES:
         return
     if MANIFEST in names:
@@ -188,7 +190,7 @@ def _as_read(ranking: Sequence[RankedId]) -> tuple[RankedId, ...]:
 
 def _write_lines(path: Path, lines: Iterable[bytes]) -> str:
     """Write a gzip file without timestamp or name. Returns its SHA-256."""
-    with path.open("wb") as file, gzip_writer(file, LEVEL) as packed:
+    with atomic_write(path) as file, gzip_writer(file, LEVEL) as packed:
         packed.writelines(b"\n".join([*some, b""]) for some in _chunks(lines))
     return hashlib.sha256(path.read_bytes()).hexdigest()
 

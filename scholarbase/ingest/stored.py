@@ -12,7 +12,7 @@ import orjson
 from scholarbase.databases import open_immutable
 from scholarbase.encoders import Encoder, document_text
 from scholarbase.errors import InvalidRequest, SourceError
-from scholarbase.files import atomic_write, storage_errors
+from scholarbase.files import atomic_write, storage_errors, unhidden
 from scholarbase.indexes.catalog import FILE_NAME as CATALOG
 from scholarbase.ingest.dense import DenseParts
 from scholarbase.ingest.encoded import Encoding
@@ -52,7 +52,7 @@ def store_vectors(
     wanted = orjson.dumps(about | {"snapshot": snapshot}, option=orjson.OPT_INDENT_2)
     building = folder / BUILDING
     with storage_errors(folder):
-        if folder.exists() and any(folder.iterdir()):
+        if folder.exists() and (unhidden(folder) - {BUILDING} or (building.exists() and unhidden(building))):
             begun = building / FILE_NAME
             if not begun.is_file() or begun.read_bytes() != wanted:
                 raise InvalidRequest(

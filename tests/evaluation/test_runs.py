@@ -298,6 +298,7 @@ def test_an_empty_folder_becomes_a_run(tmp_path: Path) -> None:
 def test_a_run_whose_writing_was_killed_is_written_again(tmp_path: Path) -> None:
     write_run(tmp_path / "run", RUN_OF_ALL)
     (tmp_path / "run" / MANIFEST).unlink()
+    (tmp_path / "run" / f".{MANIFEST}.0123abcd.tmp").touch()  # it was not a run any more
     with pytest.raises(RunNotFound):
         read_run(tmp_path / "run")
     assert read_run_after(tmp_path, RUN_OF_ALL).name == "bm25 100%"

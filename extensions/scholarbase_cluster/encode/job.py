@@ -16,7 +16,7 @@ from typing import Any, Final
 from scholarbase.encoders import Encoder
 from scholarbase.errors import InvalidRequest, LibraryBusy, LibraryExists
 from scholarbase.extras import check_installed, require
-from scholarbase.files import locked_folder, storage_errors
+from scholarbase.files import locked_folder, storage_errors, unhidden
 from scholarbase.ingest.encoded import FILE_NAME, Encoding
 from scholarbase.ingest.encoding import DOCUMENTS_PER_PART
 from scholarbase.ingest.job import hash_files
@@ -129,7 +129,7 @@ class _Job:
     def _begin(self, plan: Encoding, *, restart: bool) -> Encoding | None:
         """Prepare the folder. Returns the encoding that it has, if it is complete."""
         found = Encoding.read(self._out)
-        if found is None and (others := [entry.name for entry in self._out.iterdir()]):
+        if found is None and (others := unhidden(self._out)):
             raise LibraryExists(
                 f"{self._out} is not empty and has no {FILE_NAME} (it contains {min(others)!r}): give --out an empty "
                 "or a new folder."

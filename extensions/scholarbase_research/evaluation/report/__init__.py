@@ -22,7 +22,7 @@ from scholarbase.evaluation.evidence import check_papers
 from scholarbase.evaluation.measured import Measured
 from scholarbase.evaluation.measures import DEFAULT_MEASURES
 from scholarbase.evaluation.runs import check_comparable
-from scholarbase.files import atomic_write
+from scholarbase.files import atomic_write, temporary_files, unhidden
 from scholarbase.models.checks import check_whole
 from scholarbase.models.runs import Run
 from scholarbase_research.evaluation.report.page import Report, build, to_html, to_markdown
@@ -82,7 +82,7 @@ def _check_place(folder: Path) -> None:
     """Raise RunExists if the folder is anything but a report or empty."""
     if not folder.exists():
         return
-    names = {path.name for path in folder.iterdir()} if folder.is_dir() else {folder.name}
+    names = unhidden(folder) if folder.is_dir() else {folder.name}
     if names and (PAGE not in names or names - OWN):
         raise RunExists(f"{folder} is not a report, and only reports are replaced: give another folder.")
 
@@ -100,5 +100,7 @@ def _write(report: Report, folder: Path) -> None:
     for name, content in files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
+        for left in temporary_files(path):  # of a killed process
+            left.unlink()
         with atomic_write(path) as file:
             file.write(content)

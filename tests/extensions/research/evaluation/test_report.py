@@ -353,9 +353,13 @@ def test_only_reports_are_replaced(two: list[Run], written: Path, tmp_path: Path
     assert notes.read_text() == "kept"
     shutil.copytree(written, tmp_path / "r")
     (tmp_path / "r" / "tables" / "old.csv").write_text("")
+    (
+        tmp_path / "r" / ".report.html.0123abcd.tmp"
+    ).touch()  # of a killed process: it was not a report any more
     write_report(two[:1], tmp_path / "r", title="After", measures=["R@25"])
     assert "After" in (tmp_path / "r" / "report.html").read_text()
     assert not (tmp_path / "r" / "tables" / "old.csv").exists()
+    assert not list((tmp_path / "r").glob(".*"))
     assert sorted(p.name for p in tmp_path.iterdir()) == ["notes", "r"]
 
 
