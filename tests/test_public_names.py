@@ -181,20 +181,14 @@ def test_help_explains_every_parameter(name: str) -> None:
 def test_a_users_script_passes_a_type_checker(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(SCRIPT)
     (tmp_path / "wrong.py").write_text(WRONG)
-    good, wrong = (
-        subprocess.run(
-            [sys.executable, "-m", "mypy", "--strict", file],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        for file in ("script.py", "wrong.py")
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "script.py", "wrong.py"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
     )
-    assert good.returncode == 0, good.stdout
-    lines = {
-        int(line.split(":")[1])
-        for line in wrong.stdout.splitlines()
-        if "wrong.py:" in line and "error" in line
-    }
-    assert lines == {5, 6, 7, 8}, wrong.stdout
+    errors = [line for line in done.stdout.splitlines() if ": error: " in line]
+    assert all(line.startswith("wrong.py:") for line in errors), done.stdout
+    lines = {int(line.split(":")[1]) for line in errors}
+    assert lines == {5, 6, 7, 8}, done.stdout

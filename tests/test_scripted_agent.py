@@ -30,20 +30,22 @@ def agent() -> Iterator[ModuleType]:
         sys.path.remove(str(ROOT / "examples"))
 
 
-def recorded(
-    agent: ModuleType, library: Path, questions: Sequence[Any], sessions: Path, *names: str
-) -> dict[str, dict[str, tuple[list[Any], list[dict[str, Any]]]]]:
-    """Question to form to the agent's log and the trajectory, where nothing differs."""
-    found: dict[str, Any] = {}
-    with agent.opened(names or agent.FORMS, library, sessions) as forms:
-        for question in questions:
-            runs = {}
-            for name, form in forms.items():
-                form.open(question.id, question.text)
-                runs[name] = (agent.run_agent(form, question), form)
-            assert agent.differences(question, runs) == []
-            found[question.id] = {name: (log, form.trajectory()) for name, (log, form) in runs.items()}
-    return found
+@pytest.fixture(scope="module")
+def forms(
+    agent: ModuleType, sample_library: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dict[str, Any]]:
+    """The three forms on the sample, two of them over a server process."""
+    with agent.opened(agent.FORMS, sample_library, tmp_path_factory.mktemp("sessions")) as opened:
+        yield opened
+
+
+def run(agent: ModuleType, question: Any, forms: Mapping[str, Any]) -> dict[str, tuple[list[Any], Any]]:
+    """Form to the agent's log and itself, in a session of this question."""
+    runs = {}
+    for name, form in forms.items():
+        form.open(question.id, question.text)
+        runs[name] = (agent.run_agent(form, question), form)
+    return runs
 
 
 def check_one(log: Sequence[Any], lines: Sequence[Mapping[str, Any]], question: Any) -> None:
@@ -75,55 +77,59 @@ def seen_twice(log: Sequence[Any]) -> set[str]:
     return again
 
 
-class TestSample:
-    @pytest.mark.slow
-    def test_three_forms_are_one_trajectory(
-        self, agent: ModuleType, sample_library: Path, tmp_path: Path
-    ) -> None:
-        runs = recorded(agent, sample_library, agent.SAMPLE_QUESTIONS, tmp_path)
-        for question in agent.SAMPLE_QUESTIONS:
-            assert list(runs[question.id]) == ["http", "mcp", "python"]
-            for log, lines in runs[question.id].values():
-                check_one(log, lines, question)
-                assert not seen_twice(log)
-                # The sample's physics papers cite one another: both expansions find some.
-                assert all(called.papers for called in log)
-                assert agent.own_figures(question, log)["recall"] > 0.5
+@pytest.mark.slow
+def test_three_forms_are_one_trajectory(agent: ModuleType, forms: dict[str, Any]) -> None:
+    for question in agent.SAMPLE_QUESTIONS:
+        runs = run(agent, question, forms)
+        assert agent.differences(question, runs) == []
+        assert list(runs) == ["http", "mcp", "python"]
+        for log, form in runs.values():
+            check_one(log, form.trajectory(), question)
+            assert not seen_twice(log)
+            # The sample's physics papers cite one another: both expansions find some.
+            assert all(called.papers for called in log)
+            assert agent.own_figures(question, log)["recall"] > 0.5
 
-    @pytest.mark.slow
-    def test_a_difference_is_told(self, agent: ModuleType, sample_library: Path, tmp_path: Path) -> None:
-        question = agent.SAMPLE_QUESTIONS[0]
-        with agent.opened(("http", "python"), sample_library, tmp_path) as forms:
-            runs = {}
-            for name, form in forms.items():
-                form.open(question.id, question.text)
-                runs[name] = (agent.run_agent(form, question), form)
-            forms["python"].call("get_papers", {"ids": list(question.answers[:1])}, 6)
-            found = agent.differences(question, runs)
-        assert "strings, python: the report has calls 8, the agent 7" in found
-        assert "strings: http and python differ in the number of calls" in found
 
-    @pytest.mark.slow
-    def test_a_refused_call_is_the_sentence_that_says_why(
-        self, agent: ModuleType, sample_library: Path, tmp_path: Path
-    ) -> None:
-        said = set()
-        with agent.opened(agent.FORMS, sample_library, tmp_path) as forms:
-            for form in forms.values():
-                form.open("q", "A question")
-                with pytest.raises(Exception, match="Unknown argument 'colour'") as refused:
-                    form.call("search_papers", {"q": "strings", "colour": "red"}, 1)
-                said.add(str(refused.value))
-                assert form.report(())["failed_calls"] == 1
-        assert len(said) == 1
+@pytest.mark.slow
+def test_the_script_prints_the_table_of_the_documentation(
+    agent: ModuleType, forms: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert agent.compare(forms, agent.SAMPLE_QUESTIONS) == []
+    printed = capsys.readouterr().out
+    assert printed.count("the same\n") == 3
+    assert f"scripted_agent.py --library words\n{printed}```" in (ROOT / "docs" / "agents.md").read_text()
 
-    @pytest.mark.slow
-    def test_the_command_on_standard_input_and_output_gives_the_same(
-        self, agent: ModuleType, sample_library: Path, tmp_path: Path
-    ) -> None:
-        question = agent.SAMPLE_QUESTIONS[0]
-        runs = recorded(agent, sample_library, [question], tmp_path, "python")[question.id]
-        check_stdio(agent, sample_library, question, runs["python"], tmp_path / "stdio")
+
+@pytest.mark.slow
+def test_a_difference_is_told(agent: ModuleType, forms: dict[str, Any]) -> None:
+    question = agent.SAMPLE_QUESTIONS[0]
+    runs = run(agent, question, {name: forms[name] for name in ("http", "python")})
+    forms["python"].call("get_papers", {"ids": list(question.answers[:1])}, 6)
+    found = agent.differences(question, runs)
+    assert "strings, python: the report has calls 8, the agent 7" in found
+    assert "strings: http and python differ in the number of calls" in found
+
+
+@pytest.mark.slow
+def test_a_refused_call_is_the_sentence_that_says_why(forms: dict[str, Any]) -> None:
+    said = set()
+    for form in forms.values():
+        form.open("q", "A question")
+        with pytest.raises(Exception, match="Unknown argument 'colour'") as refused:
+            form.call("search_papers", {"q": "strings", "colour": "red"}, 1)
+        said.add(str(refused.value))
+        assert form.report(())["failed_calls"] == 1
+    assert len(said) == 1
+
+
+@pytest.mark.slow
+def test_the_command_on_standard_input_and_output_gives_the_same(
+    agent: ModuleType, forms: dict[str, Any], sample_library: Path, tmp_path: Path
+) -> None:
+    question = agent.SAMPLE_QUESTIONS[0]
+    log, form = run(agent, question, {"python": forms["python"]})["python"]
+    check_stdio(agent, sample_library, question, (log, form.trajectory()), tmp_path / "stdio")
 
 
 # -- over standard input and output ---------------------------------------------------------------------

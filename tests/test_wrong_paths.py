@@ -12,7 +12,7 @@ from typing import Final
 import pytest
 
 from scholarbase.models.limits import MAX_REFERENCE_BYTES
-from tests.conftest import SAMPLE, run_cli
+from tests.conftest import run_cli
 
 pytestmark = pytest.mark.slow
 
@@ -86,6 +86,7 @@ COMMANDS: Final = (
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wrong")
     (folder / "file").write_text("neither a library nor a query\n")
+    (folder / "sample.bib").write_text("@misc{one, title = {A title}}\n")
     (folder / "empty").touch()
     with (folder / "huge").open("wb") as file:
         file.truncate(2 * MAX_REFERENCE_BYTES)
@@ -123,7 +124,7 @@ def check(
             if "{sample}" in command and command.endswith("{}") and path in ("folder", "folder/", "gone"):
                 continue  # these can become libraries
             names = {
-                "sample": str(SAMPLE / "own" / "zotero.bib"),
+                "sample": str(folder / "sample.bib"),
                 "library": str(sample_library),
                 "new": str(tmp_path / f"new-{number}"),
             }

@@ -142,14 +142,17 @@ def check_view(page: Page, address: str, shows: str) -> None:
     page.driver.set_window_size(*SIZES["phone"])
     page.open(address, shows=shows)
     open_all(page)
-    for width, height in SIZES.values():  # the page adapts without being loaded again
-        page.driver.set_window_size(width, height)
-        page.check()
+    for name, size in SIZES.items():  # the page adapts without being loaded again
+        page.driver.set_window_size(*size)
+        page.check_loaded()
+        if name != "tablet":  # which has the layout of a desktop, narrower
+            page.check_barriers()
     dark = {"features": [{"name": "prefers-color-scheme", "value": "dark"}]}
     page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", dark)
     try:
         assert page.run("getComputedStyle(document.body).backgroundColor") != "rgb(255, 255, 255)"
-        page.check()
+        page.check_loaded()
+        page.check_barriers("color-contrast", "link-in-text-block")  # the rules of colours
     finally:
         page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
     wanted = set(page.driver.execute_script(REACHED))

@@ -131,9 +131,9 @@ def test_both_sources_give_details_of_one_paper(tmp_path: Path) -> None:
         pytest.param("title", marks=pytest.mark.slow),
     ],
 )
-def test_the_keep_rule(tmp_path: Path, keep: str) -> None:
+def test_the_keep_rule(small_snapshot: Path, tmp_path: Path, keep: str) -> None:
     release = tmp_path / "release"
-    shutil.copytree(SAMPLE / "s2ag", release)
+    shutil.copytree(small_snapshot, release)
     (release / "papers" / "more.jsonl").write_text(
         '{"corpusid": 1, "title": "No arXiv id, an abstract", "externalids": {"DOI": "10.1/a"}, "authors": []}\n'
         '{"corpusid": 2, "title": "Neither", "externalids": null, "authors": null}\n'
@@ -227,11 +227,19 @@ def test_authors_venues_tldrs_and_other_ids_find_their_papers(tmp_path: Path) ->
 
 
 @pytest.mark.slow
-def test_the_snapshot_id_is_the_hash_of_the_manifest(sample_library: Path, tmp_path: Path) -> None:
+def test_the_snapshot_id_is_the_hash_of_the_manifest(
+    dense_library: Path, small_snapshot: Path, packaged: Encoder, tmp_path: Path
+) -> None:
     again = tmp_path / "again"
-    ingest([SAMPLE / "s2ag", SAMPLE / "arxiv"], again)
-    same(sample_library, again)
-    assert (sample_library / "manifest.json").read_bytes() == (again / "manifest.json").read_bytes()
+    ingest([small_snapshot], again, encoder=packaged, encoder_location=PACKAGED)
+    same(dense_library, again)
+    assert (dense_library / "manifest.json").read_bytes() == (again / "manifest.json").read_bytes()
+    # Their segments have other names and files.
+    one, other = (
+        {segment.name for segment in (path / "vectors" / "segments").iterdir()}
+        for path in (dense_library, again)
+    )
+    assert one.isdisjoint(other)
     assert snapshot_id((again / "manifest.json").read_bytes()) == query(again, "SELECT value FROM meta")[0][0]
     # It does not depend on the time and place of the build.
     assert str(tmp_path) not in (again / "manifest.json").read_text()
@@ -350,9 +358,9 @@ def test_a_paper_has_the_number_of_its_id(sample_library: Path) -> None:
 
 
 @pytest.mark.slow
-def test_verify_finds_what_was_changed(sample_library: Path, tmp_path: Path) -> None:
+def test_verify_finds_what_was_changed(dense_library: Path, tmp_path: Path) -> None:
     def damaged(name: str, *statements: str) -> str:
-        library = copied(sample_library, tmp_path / name)
+        library = copied(dense_library, tmp_path / name)
         with closing(sqlite3.connect(library / "catalog.sqlite", isolation_level=None)) as db:
             for statement in statements:
                 db.execute(statement)

@@ -1,4 +1,4 @@
-"""An ingest that is killed at random times and restarted ends with the same library."""
+"""An ingest that is stopped or killed and restarted ends with the same library."""
 
 from __future__ import annotations
 
@@ -6,20 +6,19 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from contextlib import closing
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from scholarbase.encoders import open_encoder
+from scholarbase.encoders import Encodings, LearnedSparse
+from scholarbase.ingest import encoding
 from scholarbase.ingest.job import ingest
-from scholarbase.manifest import FILE_NAME
+from scholarbase.models.encoders import EncoderSpec
 from scholarbase.search.verification import verify
 from tests.conftest import SAMPLE, run_cli
-from tests.encoders.tiny_bge_m3 import make_tiny_bge_m3
 from tests.ingest.contents import same
 from tests.libraries import copied
-from tests.packages import need
 
 pytestmark = pytest.mark.slow
 
@@ -28,65 +27,85 @@ import sys
 from scholarbase.cli import main
 from scholarbase.indexes.vectors import edge
 from scholarbase import workers
-from scholarbase.ingest import encoding, reading, text, vectors
+from scholarbase.ingest import reading, text, vectors
 reading.LINES_PER_COMMIT, vectors.POINTS_PER_UPSERT, vectors.UPSERTS_PER_FLUSH = 100, 50, 2
 text.ROWS_PER_COMMIT, workers.SUBPROCESS_PAPERS = 100, 1
 edge.SEGMENT_POINTS, edge.DENSE_SEGMENT_POINTS = 330, 770
-encoding.DOCUMENTS_PER_PART = 64
 main(sys.argv[1:])
 """
 """The command line with small batches, so that kills occur between and during many commits."""
 
-SOURCES = (SAMPLE / "s2ag", SAMPLE / "arxiv")
 
-
-def start(sources: Sequence[Path], library: Path, *options: str | Path) -> subprocess.Popen[bytes]:
-    arguments = ["ingest", *map(str, sources), "--library", str(library), *map(str, options)]
+def start(source: Path, library: Path, *options: str) -> subprocess.Popen[bytes]:
+    arguments = ["ingest", str(source), "--library", str(library), *options]
     return subprocess.Popen([sys.executable, "-c", SMALL_BATCHES, *arguments], stderr=subprocess.DEVNULL)
 
 
-def wait_until_started(process: subprocess.Popen[bytes], library: Path) -> None:
-    while process.poll() is None and not (library / "building" / "catalog.sqlite").exists():
-        time.sleep(0.005)
+class Letters:
+    """Counts letters, in dense vectors and as term weights. It may stop before the second part."""
+
+    spec = EncoderSpec("letters", "a-to-z", 26, learned_sparse=True)
+    vocabulary_size = 26
+
+    def __init__(self, *, stops: bool = False) -> None:
+        self.documents, self.stops = 0, stops
+
+    def encode_documents(self, texts: Sequence[str]) -> Encodings:
+        if self.stops and self.documents:
+            raise KeyboardInterrupt
+        self.documents += len(texts)
+        return self.encode_queries(texts)
+
+    def encode_queries(self, texts: Sequence[str]) -> Encodings:
+        letters = range(ord("a"), ord("z") + 1)
+        counts = np.array([[1 + text.count(chr(one)) for one in letters] for text in texts], np.float32)
+        sparse = [LearnedSparse(np.arange(26, dtype=np.uint32), row) for row in counts]
+        return Encodings(counts / np.linalg.norm(counts, axis=1, keepdims=True), sparse)
+
+    def close(self) -> None:
+        pass
 
 
-def test_killed_while_encoding_the_library_is_the_same(small_snapshot: Path, tmp_path: Path) -> None:
-    need("FlagEmbedding")
-    model = make_tiny_bge_m3(tmp_path / "tiny-bge-m3")
+def test_stopped_while_encoding_the_library_is_the_same(
+    small_snapshot: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(encoding, "DOCUMENTS_PER_PART", 64)
     whole, broken = tmp_path / "whole", tmp_path / "broken"
-    with closing(open_encoder(str(model))) as encoder:
-        ingest([small_snapshot], whole, encoder=encoder, encoder_location=str(model))
-    process = start([small_snapshot], broken, "--encoder", model)
-    while process.poll() is None and not list(broken.glob("building/dense/*.ids.npy")):
-        time.sleep(0.005)
-    process.kill()
-    process.wait()
-    assert not (broken / FILE_NAME).exists()
-    assert start([small_snapshot], broken, "--encoder", model).wait(timeout=300) == 0
+    every, first, rest = Letters(), Letters(stops=True), Letters()
+    ingest([small_snapshot], whole, encoder=every, encoder_location="letters")
+    with pytest.raises(KeyboardInterrupt):
+        ingest([small_snapshot], broken, encoder=first, encoder_location="letters")
+    assert len(list(broken.glob("building/dense/*.ids.npy"))) == 1
+    ingest([small_snapshot], broken, encoder=rest, encoder_location="letters")
+    assert first.documents == every.documents - rest.documents == 64
     same(whole, broken)
 
 
-def test_a_killed_replacement_continues(default_library: Path, dense_library: Path, tmp_path: Path) -> None:
+def test_a_killed_replacement_continues(
+    small_snapshot: Path, dense_library: Path, sharded_library: Path, tmp_path: Path
+) -> None:
     """After a kill, an ingest with --restart is continued without --restart."""
-    library = copied(dense_library, tmp_path / "library")
-    process = start(SOURCES, library, "--restart")
-    wait_until_started(process, library)
+    library = copied(sharded_library, tmp_path / "library")
+    process = start(small_snapshot, library, "--restart")
     catalog = library / "building" / "catalog.sqlite"
-    while process.poll() is None and catalog.stat().st_size < 500_000:
+    while process.poll() is None and not (catalog.exists() and catalog.stat().st_size > 20_000):
         time.sleep(0.005)
     process.kill()
     process.wait()
-    begun = (library / "building" / "catalog.sqlite").stat().st_ino
+    begun = catalog.stat().st_ino
     # Until the new library is complete, the old one is valid.
     assert list(verify(library))
-    process = start(SOURCES, library)
-    wait_until_started(process, library)
-    assert (library / "building" / "catalog.sqlite").stat().st_ino == begun
+    process = start(small_snapshot, library)
+    while process.poll() is None and not catalog.exists():
+        time.sleep(0.005)
+    assert catalog.stat().st_ino == begun
     assert process.wait(timeout=300) == 0
-    same(default_library, library)
+    same(dense_library, library)
 
 
-def test_a_library_sealed_by_another_command_is_published_as_that_one(tmp_path: Path) -> None:
+def test_a_library_sealed_by_another_command_is_published_as_that_one(
+    small_snapshot: Path, tmp_path: Path
+) -> None:
     library = tmp_path / "library"
     stop = """
 import sys
@@ -98,9 +117,9 @@ def killed(self):
 folder.BuildFolder.publish = killed
 main(sys.argv[1:])
 """
-    arguments = ["ingest", str(SAMPLE / "arxiv"), "--library", str(library)]
+    arguments = ["ingest", str(small_snapshot), "--library", str(library)]
     assert subprocess.run([sys.executable, "-c", stop, *arguments], check=False).returncode == -9
-    other = run_cli("ingest", SAMPLE / "s2ag", "--library", library)
+    other = run_cli("ingest", SAMPLE / "own" / "zotero.bib", "--library", library)
     assert other.returncode == 3
     assert "from other sources" in other.stderr
     assert "scholarbase update" in other.stderr

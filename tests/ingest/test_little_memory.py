@@ -11,7 +11,7 @@ import pytest
 
 from scholarbase.errors import OutOfMemory
 from scholarbase.manifest import FILE_NAME
-from tests.conftest import SAMPLE, run_process
+from tests.conftest import SAMPLE, run_cli
 
 SOURCES = (SAMPLE / "s2ag", SAMPLE / "arxiv")
 MB = 1 << 20
@@ -59,13 +59,15 @@ def test_a_server_in_little_address_space_ends_with_a_reason(tmp_path: Path) -> 
 
 
 @pytest.mark.slow
-def test_an_ingest_without_address_space_for_the_vectors_resumes_without_the_limit(tmp_path: Path) -> None:
-    command = ("ingest", *SOURCES, "--library", tmp_path / "library")
+def test_an_ingest_without_address_space_for_the_vectors_resumes_without_the_limit(
+    small_snapshot: Path, tmp_path: Path
+) -> None:
+    command = ("ingest", small_snapshot, "--library", tmp_path / "library")
     done = limited(32_000, SHORT_OF_MEMORY_AT_THE_VECTORS, *command)
     assert done.returncode == OutOfMemory.exit_code, done.stderr
     assert "The vector index needs about " in done.stderr
     assert "Traceback" not in done.stderr
-    again = run_process(*command)
+    again = run_cli(*command)
     assert again.returncode == 0, again.stderr
     assert "Continuing the unfinished library" in again.stderr
     assert (tmp_path / "library" / FILE_NAME).is_file()
@@ -76,7 +78,7 @@ def test_an_ingest_without_address_space_for_the_vectors_resumes_without_the_lim
     "fault", ["raise MemoryError", 'raise RuntimeError("can\'t start new thread")'], ids=["memory", "thread"]
 )
 def test_a_failed_allocation_is_an_error_with_a_reason_and_the_ingest_resumes(
-    fault: str, tmp_path: Path
+    fault: str, small_snapshot: Path, tmp_path: Path
 ) -> None:
     script = f"""
 from scholarbase.cli import main
@@ -86,7 +88,7 @@ def fail(*_):
 job.encode_papers = fail
 main()
 """
-    command = ("ingest", *SOURCES, "--library", tmp_path / "library")
+    command = ("ingest", small_snapshot, "--library", tmp_path / "library")
     done = subprocess.run(
         [sys.executable, "-c", script, *map(str, command)],
         capture_output=True,
@@ -97,4 +99,4 @@ main()
     assert done.returncode == OutOfMemory.exit_code, done.stderr
     assert "scholarbase: There is not enough memory (" in done.stderr
     assert "Traceback" not in done.stderr
-    assert run_process(*command).returncode == 0
+    assert run_cli(*command).returncode == 0

@@ -23,13 +23,13 @@ from scholarbase.ingest.job import ingest
 from scholarbase.manifest import FORMAT, Manifest, read_manifest
 from scholarbase.search.library import Library
 from scholarbase.search.verification import verify
-from tests.conftest import SAMPLE, run_cli
+from tests.conftest import run_cli
 from tests.libraries import copied, relist
 
 
 @pytest.fixture
-def library(sample_library: Path, tmp_path: Path) -> Path:
-    return copied(sample_library, tmp_path / "library")
+def library(dense_library: Path, tmp_path: Path) -> Path:
+    return copied(dense_library, tmp_path / "library")
 
 
 def flip(path: Path, chance: random.Random) -> tuple[int, int]:
@@ -188,18 +188,6 @@ def test_the_content_hash_is_the_documented_one(sample_library: Path, dense_libr
         assert documented_hash(library) == read_manifest(library)[0].content_hash
 
 
-@pytest.mark.slow
-def test_two_builds_have_one_content_hash(sample_library: Path, tmp_path: Path) -> None:
-    """Their segments have other names and files."""
-    again = ingest([SAMPLE / "s2ag", SAMPLE / "arxiv"], tmp_path / "again")
-    assert again == read_manifest(sample_library)[0]
-    one, other = (
-        {p.name for p in (path / "vectors" / "segments").iterdir()}
-        for path in (sample_library, tmp_path / "again")
-    )
-    assert one.isdisjoint(other)
-
-
 def large_files(library: Path) -> Iterator[Path]:
     return (path for path in sorted(library.rglob("*")) if path.is_file() and path.stat().st_size > 100)
 
@@ -270,10 +258,8 @@ def test_files_that_do_not_belong_to_a_library_are_named(library: Path) -> None:
         Library.open(library)
 
 
-@pytest.mark.slow
-def test_a_list_of_another_build_is_named(library: Path, tmp_path: Path) -> None:
-    ingest([SAMPLE / "s2ag"], tmp_path / "other")
-    shutil.copy(tmp_path / "other" / "files.json", library)
+def test_a_list_of_another_build_is_named(library: Path, sample_library: Path) -> None:
+    shutil.copy(sample_library / "files.json", library)
     with pytest.raises(LibraryCorrupt, match="belongs to another library"):
         Library.open(library)
 
@@ -340,10 +326,9 @@ def test_a_list_with_files_elsewhere_or_of_other_types_is_refused() -> None:
 
 
 @pytest.mark.slow
-def test_a_replaced_library_keeps_no_file_of_the_old_one(dense_library: Path, tmp_path: Path) -> None:
+def test_a_replaced_library_keeps_no_file_of_the_old_one(library: Path, small_snapshot: Path) -> None:
     """The new one has no encoder."""
-    library = copied(dense_library, tmp_path / "library")
     assert (library / "encoder.json").exists()
-    ingest([SAMPLE / "arxiv"], library, restart=True)
+    ingest([small_snapshot], library, restart=True)
     assert not (library / "encoder.json").exists()
     assert list(verify(library))

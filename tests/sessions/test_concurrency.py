@@ -31,7 +31,7 @@ from tests.sessions.test_store import reserve
 
 pytestmark = pytest.mark.slow
 
-SECONDS = float(os.environ.get("SESSIONS_SECONDS", "4"))
+SECONDS = float(os.environ.get("SESSIONS_SECONDS", "1"))
 """How long they call; the environment's variable makes it a minute or an hour."""
 SESSIONS = 50
 

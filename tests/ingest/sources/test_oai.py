@@ -74,14 +74,15 @@ def lines() -> list[dict[str, Any]]:
 
 
 @pytest.mark.slow
-def test_a_harvest_gives_the_library_of_the_snapshot(tmp_path: Path, lines: list[dict[str, Any]]) -> None:
+def test_a_harvest_gives_the_library_of_the_snapshot(
+    tmp_path: Path, small_snapshot: Path, lines: list[dict[str, Any]]
+) -> None:
     """The papers of Semantic Scholar join both alike; versions, comments and dates of changes are the same."""
     snapshot = write_lines(tmp_path / "arxiv.jsonl", lines)
     for part, some in enumerate((lines[:40], lines[40:]), 1):
         harvests.write(tmp_path / "arxiv" / HARVEST.replace("1.xml", f"{part}.xml"), map(harvests.raw, some))
-    s2ag = SAMPLE / "s2ag"
-    one = ingest([s2ag, snapshot], tmp_path / "one")
-    other = ingest([s2ag, tmp_path / "arxiv"], tmp_path / "other")
+    one = ingest([small_snapshot, snapshot], tmp_path / "one")
+    other = ingest([small_snapshot, tmp_path / "arxiv"], tmp_path / "other")
     assert content(tmp_path / "one") == content(tmp_path / "other")
     assert one.content_hash == other.content_hash
     assert one.counts["arxiv_joined"] == other.counts["arxiv_joined"] > 0
