@@ -20,7 +20,7 @@ from mcp.shared._httpx_utils import create_mcp_http_client
 from scholarbase.api.access.keys import create_key
 from scholarbase.search.library import Library
 from scholarbase.tools.definitions import TOOLS
-from tests.conftest import run_cli, serving, serving_in_thread
+from tests.conftest import run_cli, serving_in_thread
 from tests.sessions.agents import wait_recorded
 
 STRINGS: Final = "arXiv:hep-th/9301068"
@@ -124,7 +124,7 @@ def test_every_tool_is_listed_and_called(way: tuple[str | StdioServerParameters,
     assert responses["get_citations"].structured_content["total"] > 5
 
 
-def test_an_invalid_call_is_a_tool_error(
+def test_an_invalid_call_is_a_tool_error_and_an_unknown_tool_a_protocol_error(
     way: tuple[str | StdioServerParameters, str],
 ) -> None:
     wrong: list[tuple[str, dict[str, Any], str]] = [
@@ -149,26 +149,26 @@ def test_an_invalid_call_is_a_tool_error(
     ]
 
     async def use(client: Client) -> list[Any]:
-        return [await call(client, name, arguments) for name, arguments, _ in wrong]
+        unknown = "There is no tool 'find_papers': the tools are search_papers, match_titles"
+        with pytest.raises(MCPError, match=unknown):
+            await call(client, "find_papers", {})
+        return [
+            *[await call(client, name, arguments) for name, arguments, _ in wrong],
+            await call(client, "search_papers", {"q": "strings"}, sesion="s"),
+            await call(client, "search_papers", {"q": "strings"}, parent="9" * 5000),
+        ]
 
-    for response, (_, arguments, expected) in zip(ask(way[0], use, way[1]), wrong, strict=True):
+    *responses, misspelt, huge = ask(way[0], use, way[1])
+    for response, (_, arguments, expected) in zip(responses, wrong, strict=True):
         assert response.is_error, str(arguments)[:100]
         [text] = response.content
         assert expected in text.text, str(arguments)[:100]
         assert response.structured_content["detail"] == text.text
         assert 400 <= response.structured_content["status"] < 500
-
-
-def test_an_unknown_tool_is_a_protocol_error(
-    way: tuple[str | StdioServerParameters, str],
-) -> None:
-    async def use(client: Client) -> None:
-        with pytest.raises(
-            MCPError, match="There is no tool 'find_papers': the tools are search_papers, match_titles"
-        ):
-            await call(client, "find_papers", {})
-
-    ask(way[0], use, way[1])
+    assert misspelt.is_error
+    assert "Unknown _meta key 'scholarbase/sesion'" in misspelt.content[0].text
+    assert huge.is_error
+    assert "parent" in huge.content[0].text
 
 
 def test_calls_of_a_session_are_recorded_and_limited(server: str) -> None:
@@ -206,22 +206,6 @@ def test_calls_of_a_session_are_recorded_and_limited(server: str) -> None:
     assert kept[3]["parent"] == 1
     assert [bool(row.get("error")) for row in kept] == [False, False, True, False, True]
     assert {row["arguments"]["as_of"] for row in kept} == {"1993-06", "1994-01"}
-
-
-def test_invalid_session_meta_is_rejected(
-    way: tuple[str | StdioServerParameters, str],
-) -> None:
-    async def use(client: Client) -> list[Any]:
-        return [
-            await call(client, "search_papers", {"q": "strings"}, sesion="s"),
-            await call(client, "search_papers", {"q": "strings"}, parent="9" * 5000),
-        ]
-
-    misspelt, huge = ask(way[0], use, way[1])
-    assert misspelt.is_error
-    assert "Unknown _meta key 'scholarbase/sesion'" in misspelt.content[0].text
-    assert huge.is_error
-    assert "parent" in huge.content[0].text
 
 
 def test_an_invalid_session_name_is_a_tool_error(server: str) -> None:
@@ -271,14 +255,14 @@ def test_stdio_with_a_server(server: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_wrong_key(sample_library: Path, tmp_path: Path) -> None:
+def test_a_wrong_key(sample: Library, tmp_path: Path) -> None:
     keys = tmp_path / "keys.json"
     right, _ = create_key(keys, "agent")
 
     async def use(client: Client) -> Any:
         return await call(client, "search_papers", {"q": "strings", "limit": 1})
 
-    with serving(sample_library, SCHOLARBASE_KEYS=str(keys)) as (url, _):
+    with serving_in_thread(sample, keys=str(keys)) as url:
         for headers in ({}, {"Authorization": "Bearer sb_" + "0" * 43}):
             refused = httpx.post(f"{url}/mcp", json={}, headers=headers)
             assert refused.status_code == 401

@@ -11,7 +11,6 @@ from subprocess import CompletedProcess
 import pytest
 import pytrec_eval
 
-from scholarbase.ingest.job import ingest
 from scholarbase.search.library import Library
 from tests.conftest import SAMPLE, run_cli, run_process
 from tests.libraries import copied, relist
@@ -148,11 +147,12 @@ def test_runs_of_two_query_sets_were_shown_as_if_of_the_first(
 
 @pytest.mark.whole
 @pytest.mark.slow
-def test_runs_of_two_snapshots_are_compared_only_with_across_snapshots(work: Path, tmp_path: Path) -> None:
-    ingest([SAMPLE / "arxiv"], tmp_path / "library")
-    where = ["--library", tmp_path / "library", "--mode", "sparse", "--out", tmp_path]
-    evaluate("run", QUERIES, *where, "--name", "arxiv-alone", cwd=work)
-    command = ["report", "--out", tmp_path / "report", "runs/bm25", tmp_path / "arxiv-alone"]
+def test_runs_of_two_snapshots_are_compared_only_with_across_snapshots(
+    work: Path, default_library: Path, tmp_path: Path
+) -> None:
+    where = ["--library", default_library, "--mode", "sparse", "--out", tmp_path]
+    evaluate("run", QUERIES, *where, "--name", "with-vectors", cwd=work)
+    command = ["report", "--out", tmp_path / "report", "runs/bm25", tmp_path / "with-vectors"]
     failed = evaluate(*command, cwd=work, status=12)
     assert "--across-snapshots" in failed.stderr
     evaluate(*command, "--across-snapshots", cwd=work)

@@ -15,11 +15,8 @@ from starlette.responses import Response
 
 from scholarbase.client import Client
 from scholarbase.deadlines import time_limit
-from scholarbase.encoders import open_encoder
-from scholarbase.encoders.registry import PACKAGED
 from scholarbase.errors import InvalidRequest, RerankerError, TimeLimit
 from scholarbase.evaluation.requests import SearchSettings
-from scholarbase.ingest.job import ingest
 from scholarbase.models.papers import Paper
 from scholarbase.models.requests import SearchBody, SearchRequest
 from scholarbase.models.responses import SearchResponse
@@ -72,11 +69,9 @@ def service() -> Iterator[ScriptedReranker]:
 
 
 @pytest.fixture(scope="module")
-def path(tmp_path_factory: pytest.TempPathFactory, small_snapshot: Path) -> Path:
+def path(dense_library: Path) -> Path:
     """150 papers with vectors of the encoder in the package."""
-    folder = tmp_path_factory.mktemp("reranking") / "library"
-    ingest([small_snapshot], folder, encoder=open_encoder(PACKAGED), encoder_location=PACKAGED)
-    return folder
+    return dense_library
 
 
 @pytest.fixture(scope="module")

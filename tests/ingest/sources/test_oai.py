@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
-import lzma
 import random
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from scholarbase.ingest.job import ingest
 from scholarbase.ingest.plans import IngestRules
 from scholarbase.ingest.records import PaperRecord
 from scholarbase.ingest.sources import SourceFile, StoredBytes, discover, read_records
-from tests.conftest import SAMPLE
+from tests.conftest import DENSE_PAPERS, arxiv_rows, sample_rows
 from tests.ingest.contents import rows
 from tests.ingest.sources import harvests
 
@@ -68,9 +68,11 @@ def read(path: Path) -> list[Any]:
 
 @pytest.fixture(scope="module")
 def lines() -> list[dict[str, Any]]:
-    """Real records of the sample."""
-    with lzma.open(next((SAMPLE / "arxiv").glob("*.xz"))) as file:
-        return [KNOWN, *random.Random(1).sample([json.loads(line) for line in file], 60)]
+    """Real records of the sample, half of them of papers of the small snapshot."""
+    known = {row["externalids"]["ArXiv"] for row in islice(sample_rows("papers"), DENSE_PAPERS)}
+    records, chance = list(arxiv_rows()), random.Random(1)
+    joined, alone = ([one for one in records if (one["id"] in known) is both] for both in (True, False))
+    return [KNOWN, *chance.sample(joined, 30), *chance.sample(alone, 30)]
 
 
 @pytest.mark.slow
