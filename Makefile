@@ -25,22 +25,20 @@ BIN := $(VENV)/bin
 unexport PYTHONDONTWRITEBYTECODE
 # Modules are compiled when they are first imported: pip would compile 30,000, in a minute and a half.
 PIP := $(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check
-# The libraries of the tests are in memory where there is room: building a small one takes half the CPU time there.
+# Tests write gigabytes, in memory where there is room: building a small library takes half the CPU time there.
 export PYTEST_DEBUG_TEMPROOT ?= $(shell df -Pm /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 10000 { print $$6 }')
-# Each process has its own servers and takes up to 2 GB. Three keep two cores busy, since many slow tests wait for a process.
+# Each process has its own servers and takes up to 2 GB, and importing all tests takes it 16 seconds of CPU time.
 # The tests of one file stay together, in the order of tests/conftest.py.
-WORKERS ?= 3
+WORKERS ?= 2
 PYTEST_OPTIONS := --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 PYTEST := $(BIN)/python -m pytest $(PYTEST_OPTIONS)
 LOCK := $(BIN)/uv pip compile pyproject.toml --quiet --no-header --no-annotate --python-version 3.12 --python-platform linux --constraint $(VENV)/tested.txt
 
-.PHONY: demo test lint types check core docs release workflows conformance bench bench-quality bench-evaluation torture report-scifact report-autoscholar snapshots lock sbom clean
+.PHONY: demo test lint types check core whole docs release workflows conformance bench bench-quality bench-evaluation torture report-scifact report-autoscholar snapshots lock sbom clean
 
 demo: $(VENV)/.demo
 	@$(BIN)/scholarbase demo
 
-# Few of these wait, and each process imports all tests, which takes 16 seconds of CPU time.
-test: WORKERS := 2
 test: $(VENV)/.dev
 	$(PYTEST) -m "not slow"
 
@@ -51,10 +49,12 @@ lint: $(VENV)/.dev
 types: $(VENV)/.dev
 	$(BIN)/mypy
 
-# The tests of extensions and of the whole run here, those of the core in a copy without extensions. mypy uses one core,
-# and tests often wait for a process: they run at the same time.
+# The tests of extensions and of the whole run here, those of the core in a copy without extensions, all at the same time,
+# since many wait for a process. Each prints when it has ended.
 check: lint
-	$(MAKE) --no-print-directory --jobs 2 types core
+	$(MAKE) --no-print-directory --jobs 3 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) types core whole
+
+whole: $(VENV)/.dev
 	$(PYTEST) -m whole
 
 core: $(VENV)/.dev

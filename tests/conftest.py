@@ -62,11 +62,9 @@ collect_ignore = [] if HAS_EXTENSIONS else list(WHOLE)
 
 MODELS = {"minilm", "tiny_bge_m3", "tiny_bge_m3_folder", "bge_m3_folder", "cross_encoder_folder"}
 """Fixtures that load torch, which takes a process five seconds of CPU time. Their tests have the mark ``slow``."""
-NAMES_MODELS = re.compile(
-    r"minilm|cross_encoder|BgeM3|SentenceTransformersEncoder|from sentence_transformers"
-)
+MODEL_NAMES = re.compile(r"minilm|cross_encoder|BgeM3|SentenceTransformersEncoder|from sentence_transformers")
 """What files of tests name that load torch. One process runs all of these files."""
-NAMES_WHOLE = re.compile(r"mark\.whole|full_text")
+WHOLE_NAMES = re.compile(r"mark\.whole|full_text")
 """What files of tests outside the folders ``WHOLE`` name that have tests with the mark ``whole``."""
 
 
@@ -74,7 +72,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     """With ``-m whole``, do not import the files without such tests."""
     if config.getoption("markexpr") != "whole" or not collection_path.name.startswith("test_"):
         return None
-    if collection_path.relative_to(ROOT).parts[1] in WHOLE or names(collection_path, NAMES_WHOLE):
+    if collection_path.relative_to(ROOT).parts[1] in WHOLE or mentions(collection_path, WHOLE_NAMES):
         return None
     return True
 
@@ -89,13 +87,13 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     class ByModels(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
             file = str(super()._split_scope(nodeid))
-            return "models" if names(ROOT / file, NAMES_MODELS) else file
+            return "models" if mentions(ROOT / file, MODEL_NAMES) else file
 
     return ByModels(config, log)
 
 
 @cache
-def names(path: Path, pattern: re.Pattern[str]) -> bool:
+def mentions(path: Path, pattern: re.Pattern[str]) -> bool:
     """Whether a file has text of a pattern."""
     return pattern.search(path.read_text("utf-8")) is not None
 
@@ -112,7 +110,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.slow)
     if not HAS_EXTENSIONS:
         whole = {item.path for item in items if item.get_closest_marker("whole")}
-        assert all(names(path, NAMES_WHOLE) for path in whole), "tests that -m whole would not import"
+        assert all(mentions(path, WHOLE_NAMES) for path in whole), "tests that -m whole would not import"
         items[:] = [item for item in items if item.get_closest_marker("whole") is None]
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: (item.path not in slow, item.path.parent.name != "tests"))

@@ -69,14 +69,7 @@ def parsed(path: Path) -> ast.Module:
 def imports(path: Path, *, at_start: bool = False) -> Iterator[str]:
     """Modules that a file imports; ``at_start``: without those in functions and under ``TYPE_CHECKING``."""
     tree = parsed(path)
-    passed: set[ast.AST] = set()
-    for node in ast.walk(tree) if at_start else ():
-        skipped = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
-        if skipped or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
-            passed.update(ast.walk(node))
-    for node in ast.walk(tree):
-        if node in passed:
-            continue
+    for node in run_at_start(tree) if at_start else ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -85,6 +78,15 @@ def imports(path: Path, *, at_start: bool = False) -> Iterator[str]:
             yield from (
                 f"{module}.{alias.name}" if module == "scholarbase" else module for alias in node.names
             )
+
+
+def run_at_start(node: ast.AST) -> Iterator[ast.AST]:
+    """The nodes of a module outside functions and ``if TYPE_CHECKING``."""
+    yield node
+    for child in ast.iter_child_nodes(node):
+        typing = isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test)
+        if not typing and not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.expr):
+            yield from run_at_start(child)
 
 
 def test_the_picture_has_every_part_once() -> None:

@@ -321,33 +321,33 @@ from pathlib import Path
 from scholarbase.search.library import Library
 from tests.evaluation.test_searching import query_set, search
 with Library.open(sys.argv[1]) as library:
-    search(library, Path(sys.argv[2]), queries=query_set(25), concurrency=int(sys.argv[3]))
+    search(library, Path(sys.argv[2]), queries=query_set(10), concurrency=int(sys.argv[3]))
 """
 
 
 @pytest.mark.slow
-def test_a_run_killed_again_and_again_is_the_undisturbed_one(
+def test_a_run_killed_twice_is_the_undisturbed_one(
     sample: Library, sample_library: Path, tmp_path: Path
 ) -> None:
-    undisturbed = search(sample, tmp_path / "undisturbed", queries=query_set(25))
+    undisturbed = search(sample, tmp_path / "undisturbed", queries=query_set(10))
     folder, results = tmp_path / "run", tmp_path / ".run.partial" / RESULTS
     sizes = [0]
-    for concurrency in (1, 2, 1):
+    for concurrency in (2, 1):
         process = subprocess.Popen(
             [sys.executable, "-c", _SCRIPT, str(sample_library), str(folder), str(concurrency)],
             cwd=Path(__file__).parent.parent.parent,
         )
         deadline = time.monotonic() + 300
         while process.poll() is None and time.monotonic() < deadline:
-            if results.is_file() and results.stat().st_size > sizes[-1] + 40_000:
+            if results.is_file() and results.stat().st_size > sizes[-1] + 20_000:
                 process.kill()
             time.sleep(0.001)
         assert process.wait(60) == -signal.SIGKILL
         sizes.append(results.stat().st_size)
     assert not folder.exists()
     kept = {row["id"]: row["seconds"] for row in rows(results)}
-    assert 0 < len(kept) < 1000
-    run = search(sample, folder, queries=query_set(25))
+    assert 0 < len(kept) < 400
+    run = search(sample, folder, queries=query_set(10))
     assert kept.items() <= run.seconds.items()
     assert run.manifest == undisturbed.manifest
     assert files(folder) == files(tmp_path / "undisturbed")
