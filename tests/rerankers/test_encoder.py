@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +12,17 @@ import numpy as np
 import orjson
 import pytest
 
-from scholarbase.encoders import Encodings, document_text
+from scholarbase.encoders import Encodings, document_text, open_encoder
 from scholarbase.encoders.sentence_transformers import SentenceTransformersEncoder
 from scholarbase.errors import EncoderError, EncoderMismatch, InvalidRequest, RerankerError
+from scholarbase.ingest.job import ingest
 from scholarbase.ingest.stored import store_vectors
+from scholarbase.models.encoders import PACKAGED
 from scholarbase.rerankers import open_reranker
 from scholarbase.rerankers.encoder import EncoderReranker, StoredVectors
 from scholarbase.search.library import Library
 from scholarbase.settings import load_settings
-from tests.conftest import run_cli
+from tests.conftest import run_cli, sample_rows, snapshot_of
 
 pytestmark = pytest.mark.slow
 
@@ -48,8 +51,20 @@ class Counting:
 
 
 @pytest.fixture(scope="module")
+def dense_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """45 papers with vectors of the encoder in the package: MiniLM takes 25 ms for each."""
+    folder = tmp_path_factory.mktemp("few")
+    texts = {row["corpusid"]: row["abstract"] for row in sample_rows("abstracts")}
+    rows = [row | {"abstract": texts.get(row["corpusid"])} for row in sample_rows("papers")]
+    snapshot = snapshot_of(folder / "snapshot", [row for row in rows if row["abstract"]][:45])
+    with closing(open_encoder(PACKAGED)) as encoder:
+        ingest([snapshot], folder / "library", encoder=encoder, encoder_location=PACKAGED)
+    return folder / "library"
+
+
+@pytest.fixture(scope="module")
 def stored(tmp_path_factory: pytest.TempPathFactory, dense_library: Path, minilm_folder: Path) -> Path:
-    """MiniLM's vectors of the small snapshot, as the command stores them."""
+    """MiniLM's vectors of the library, as the command stores them."""
     folder = tmp_path_factory.mktemp("stored") / "minilm"
     said = run_cli("encoder", "store", dense_library, "--encoder", minilm_folder, "--out", folder)
     assert f"SCHOLARBASE_RERANKERS=NAME={folder}" in said.stdout
