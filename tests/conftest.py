@@ -63,7 +63,7 @@ collect_ignore = [] if HAS_EXTENSIONS else list(WHOLE)
 MODELS = {"minilm", "tiny_bge_m3", "tiny_bge_m3_folder", "bge_m3_folder", "cross_encoder_folder"}
 """Fixtures that load torch, which takes a process five seconds of CPU time. Their tests have the mark ``slow``."""
 MODEL_NAMES = re.compile(
-    r"minilm(_\w+)?: |cross_encoder|BgeM3|SentenceTransformersEncoder|(from |skip..)sentence_transformers|--encoder \{\}"
+    r"minilm(_\w+)?: |cross_encoder|BgeM3|SentenceTransformersE|(from |skip..)sentence_transformers|--encoder \{\}"
 )
 """What files of tests name that load torch. One process runs all of these files."""
 WHOLE_NAMES = re.compile(r"mark\.whole|full_text")
