@@ -66,17 +66,6 @@ MODEL_NAMES = re.compile(
     r"minilm(_\w+)?: |cross_encoder|BgeM3|SentenceTransformersE|(from |skip..)sentence_transformers|--encoder \{\}"
 )
 """What files of tests name that load torch. One process runs all of these files."""
-WHOLE_NAMES = re.compile(r"mark\.whole|full_text")
-"""What files of tests outside the folders ``WHOLE`` name that have tests with the mark ``whole``."""
-
-
-def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """With ``-m whole``, do not import the files without such tests."""
-    if config.getoption("markexpr") != "whole" or not collection_path.name.startswith("test_"):
-        return None
-    if collection_path.relative_to(ROOT).parts[1] in WHOLE or mentions(collection_path, WHOLE_NAMES):
-        return None
-    return True
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -89,15 +78,14 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     class ByModels(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
             file = str(super()._split_scope(nodeid))
-            return "models" if mentions(ROOT / file, MODEL_NAMES) else file
+            return "models" if loads_torch(ROOT / file) else file
 
     return ByModels(config, log)
 
 
 @cache
-def mentions(path: Path, pattern: re.Pattern[str]) -> bool:
-    """Whether a file has text of a pattern."""
-    return pattern.search(path.read_text("utf-8")) is not None
+def loads_torch(path: Path) -> bool:
+    return MODEL_NAMES.search(path.read_text("utf-8")) is not None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -111,8 +99,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if not MODELS.isdisjoint(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.slow)
     if not HAS_EXTENSIONS:
-        whole = {item.path for item in items if item.get_closest_marker("whole")}
-        assert all(mentions(path, WHOLE_NAMES) for path in whole), "tests that -m whole would not import"
         items[:] = [item for item in items if item.get_closest_marker("whole") is None]
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: (item.path not in slow, item.path.parent.name != "tests"))

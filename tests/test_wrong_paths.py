@@ -121,7 +121,11 @@ def check(
         (folder / "socket").unlink(missing_ok=True)
         listener.bind("socket")
         for number, path in enumerate(WRONG[commands.index(command) % EVERY :: EVERY]):
-            if "{sample}" in command and command.endswith("{}") and path in ("folder", "folder/", "gone"):
+            if (
+                "{sample}" in command
+                and command.endswith("{}")
+                and path in ("folder", "folder/", "gone", "*")
+            ):
                 continue  # these can become libraries
             names = {
                 "sample": str(folder / "sample.bib"),

