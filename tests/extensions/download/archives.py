@@ -12,6 +12,8 @@ from typing import Any
 
 import zstandard
 
+from tests.libraries import copied, relist
+
 Member = tuple[tarfile.TarInfo, bytes]
 
 
@@ -20,6 +22,14 @@ def files(folder: Path) -> dict[str, bytes]:
     found = (path for path in sorted(folder.rglob("*")) if path.is_file())
     names = {path: path.relative_to(folder).as_posix() for path in found}
     return {name: path.read_bytes() for path, name in names.items() if not name.startswith(".")}
+
+
+def without_zeros(library: Path, to: Path) -> Path:
+    """A copy of a library without the large files of its vectors. No search reads it, but it is packed like others."""
+    large = {path.name for path in (library / "vectors").rglob("*") if path.stat().st_size > 1 << 16}
+    copied(library, to, ".*", *large)
+    relist(to)
+    return to
 
 
 def members(archive: bytes) -> list[Member]:

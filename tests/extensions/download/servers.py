@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import socket
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -17,6 +15,7 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 from scholarbase_download.requests import Patience
+from tests.forks import Fork, fork
 
 QUICK = Patience(retries=4, backoff=0.001, timeout=60.0)
 """Tests wait for nothing but a server's ``Retry-After``."""
@@ -161,24 +160,25 @@ def contents(folder: Path) -> dict[str, bytes]:
     }
 
 
-def run_killed(web: Web, script: str, points: list[int]) -> int:
-    """Run a script again and again; kill it each time the server has sent so many more bytes.
+def run_killed(web: Web, script: str, module: str, points: list[int]) -> int:
+    """Run a script, which uses a module, again and again; kill it each time the server has sent so many more bytes.
 
     Returns the number of kills. The last run ends by itself.
     """
     for kills, point in enumerate([*points, None]):
-        process = subprocess.Popen(
-            [sys.executable, "-c", script], stderr=subprocess.PIPE, text=True, env=os.environ.copy()
-        )
+        started: Future[Fork] = Future()
 
-        def kill(process: subprocess.Popen[str] = process) -> bool:
-            os.kill(process.pid, signal.SIGKILL)
+        def kill(started: Future[Fork] = started) -> bool:
+            process = started.result(60)
+            process.kill()
             process.wait(60)
             return True
 
         web.stop = kill
         web.stops = [] if point is None else [web.sent + point]
-        _, said = process.communicate(timeout=300)
+        process = fork(script, imports=[module])
+        started.set_result(process)
+        _, said = process.communicate()
         if process.returncode == 0:
             web.stops = []
             return kills

@@ -279,5 +279,5 @@ download_arxiv(Path({str(tmp_path / "killed")!r}), base_url={repository.web.url 
                pause=0, today=date(2026, 11, 23))
 """
     points = random.Random(7).choices(range(1, total // 9), k=5)
-    assert run_killed(repository.web, script, points) == 5
+    assert run_killed(repository.web, script, "scholarbase_download.arxiv", points) == 5
     assert contents(tmp_path / "killed") == expected

@@ -18,10 +18,10 @@ from tests.extensions.download.test_fetching import NAME, serving
 
 
 @pytest.fixture(scope="module")
-def published(sample_library: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def published(light_library: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the packed sample, and a catalogue of it."""
     folder = tmp_path_factory.mktemp("published")
-    packed = pack(sample_library, folder / NAME)
+    packed = pack(light_library, folder / NAME)
     entry = {
         **{"name": "sample", "description": "The\x1b[2J\nsample.", "licence": "CC0 1.0", "papers": 2440},
         **{"bytes": packed.bytes, "packed_bytes": packed.packed_bytes, "snapshot": packed.snapshot},
@@ -33,7 +33,7 @@ def published(sample_library: Path, tmp_path_factory: pytest.TempPathFactory) ->
 
 
 def test_a_library_is_downloaded_by_name_and_continues(
-    published: Path, sample_library: Path, tmp_path: Path
+    published: Path, light_library: Path, tmp_path: Path
 ) -> None:
     part, whole = tmp_path / ".sample.tar.zst.part", (published / NAME).read_bytes()
     with serving(published) as server:
@@ -49,27 +49,20 @@ def test_a_library_is_downloaded_by_name_and_continues(
         assert done.returncode == 0, done.stderr
         assert "scholarbase serve --library sample" in done.stdout
         sent = server.requests.count(f"/{NAME}")
-        assert files(tmp_path / "sample") == files(sample_library)
+        assert files(tmp_path / "sample") == files(light_library)
         assert not list(tmp_path.glob(".sample.tar*"))
         assert run_cli("get", "sample", **environment).returncode == 0
         assert server.requests.count(f"/{NAME}") == sent, "a library that is there is not downloaded again"
         listed = run_cli("libraries", **environment)
         assert listed.stdout.startswith("* sample  The [2J sample. 2,440")
     # Elsewhere, since the checkout has a folder of this name.
-    done = run_cli(
-        "title",
-        "Two Dimensional QCD is a String Theory",
-        "--library",
-        "sample",
-        cwd=tmp_path.parent,
-        **environment,
-    )
-    assert "hep-th/9301068" in done.stdout
+    done = run_cli("info", "--json", "--library", "sample", cwd=tmp_path.parent, **environment)
+    assert done.stdout.encode() == (light_library / "manifest.json").read_bytes()
 
 
 @pytest.mark.slow
 def test_a_file_that_was_downloaded_before_a_kill_is_not_downloaded_again(
-    published: Path, sample_library: Path, tmp_path: Path
+    published: Path, light_library: Path, tmp_path: Path
 ) -> None:
     (tmp_path / ".sample.tar.zst").write_bytes((published / NAME).read_bytes())
     with serving(published) as server:
@@ -80,7 +73,7 @@ def test_a_file_that_was_downloaded_before_a_kill_is_not_downloaded_again(
         damaged.write_bytes((published / NAME).read_bytes())
         with pytest.raises(LibraryCorrupt, match=f"instead of {'0' * 64}"):
             get("damaged", settings, reporter=SilentReporter())
-    assert files(tmp_path / "sample") == files(sample_library)
+    assert files(tmp_path / "sample") == files(light_library)
     assert not damaged.exists()
 
 

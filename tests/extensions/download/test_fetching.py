@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import sqlite3
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -35,6 +32,7 @@ from scholarbase_download.fetching import fetch_library
 from scholarbase_download.packing import pack
 from tests.conftest import run_cli
 from tests.extensions.download.archives import files
+from tests.forks import CLI, Fork, fork
 from tests.libraries import relist
 from tests.qdrant.cluster import qdrant_cluster
 from tests.qdrant.loading import fill
@@ -43,11 +41,17 @@ NAME = "sample.tar.zst"
 
 
 @pytest.fixture(scope="module")
-def published(sample_library: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def whole(sample_library: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the packed sample, and its hash beside it."""
-    folder = tmp_path_factory.mktemp("published")
+    folder = tmp_path_factory.mktemp("whole")
     pack(sample_library, folder / NAME)
     return folder
+
+
+@pytest.fixture
+def published(light_file: Path) -> Path:
+    """A folder with a packed library, which cannot be searched, and its hash beside it."""
+    return light_file.parent
 
 
 class Server:
@@ -93,19 +97,13 @@ def serving(folder: Path) -> Iterator[Server]:
         thread.join()
 
 
-def info(url: str, cache: Path) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "scholarbase.cli", "info", "--json", "--library", url],
-        env=os.environ
-        | {"SCHOLARBASE_CACHE_DIR": str(cache), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
+def info(url: str, cache: Path) -> Fork:
+    return fork(CLI, "info", "--json", "--library", url, SCHOLARBASE_CACHE_DIR=str(cache))
 
 
 @pytest.mark.slow
 def test_processes_that_start_at_once_fetch_a_library_once_also_after_a_kill(
-    published: Path, sample_library: Path, tmp_path: Path
+    published: Path, light_library: Path, tmp_path: Path
 ) -> None:
     with serving(published) as server:
         url = f"{server.url}/{NAME}"
@@ -121,19 +119,19 @@ def test_processes_that_start_at_once_fetch_a_library_once_also_after_a_kill(
         server.limit = None
         server.released.set()
         processes = [info(url, tmp_path) for _ in range(3)]
-        outputs = [process.communicate(timeout=300) for process in processes]
+        outputs = [process.communicate() for process in processes]
     assert [process.returncode for process in processes] == [0, 0, 0], outputs
-    assert {output for output, _ in outputs} == {(sample_library / "manifest.json").read_bytes()}
+    assert {output.encode() for output, _ in outputs} == {(light_library / "manifest.json").read_bytes()}
     assert server.requests.count(f"/{NAME}") == 2  # of the killed process, and of one of the three
     [library] = tmp_path.glob("[0-9a-f]*")
-    assert files(library) == files(sample_library)
+    assert files(library) == files(light_library)
 
 
 def test_a_library_in_the_cache_needs_no_server_where_the_url_has_the_hash(
-    published: Path, tmp_path: Path
+    whole: Path, tmp_path: Path
 ) -> None:
-    digest = (published / f"{NAME}.sha256").read_text().split()[0]
-    library = fetch_library(f"file://{published / NAME}", tmp_path)
+    digest = (whole / f"{NAME}.sha256").read_text().split()[0]
+    library = fetch_library(f"file://{whole / NAME}", tmp_path)
     assert library == tmp_path / digest[:32]
     assert fetch_library(f"http://127.0.0.1:9/{NAME}#sha256={digest.upper()}", tmp_path) == library
     done = run_cli(
@@ -166,7 +164,7 @@ def test_a_library_that_is_written_has_no_url() -> None:
 
 @pytest.mark.slow
 def test_a_library_in_a_public_bucket(
-    published: Path, sample_library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    published: Path, light_library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """S3 sends the objects of a public bucket as a web server does: with the bucket as the first folder."""
     pytest.importorskip("obstore")
@@ -177,7 +175,7 @@ def test_a_library_in_a_public_bucket(
         monkeypatch.setenv("AWS_SKIP_SIGNATURE", "true")
         monkeypatch.setenv("AWS_REGION", "us-east-1")
         library = fetch_library(f"s3://{published.name}/{NAME}", tmp_path / "cache")
-        assert files(library) == files(sample_library)
+        assert files(library) == files(light_library)
         with pytest.raises(SourceError, match=r"absent\.tar\.zst has no known hash"):
             fetch_library(f"s3://{published.name}/absent.tar.zst", tmp_path / "cache")
         with pytest.raises(
@@ -201,17 +199,17 @@ def test_a_library_without_vectors_is_verified_but_for_them(sample_library: Path
 
 
 @pytest.mark.slow
-def test_a_node_with_a_qdrant_server_needs_no_vectors(sample_library: Path, tmp_path: Path) -> None:
-    whole = pack(sample_library, tmp_path / "whole.tar.zst")
+def test_a_node_with_a_qdrant_server_needs_no_vectors(
+    whole: Path, sample_library: Path, tmp_path: Path
+) -> None:
     small = pack(sample_library, tmp_path / NAME, vectors=False)
-    assert small.snapshot == whole.snapshot
-    assert small.packed_bytes < whole.packed_bytes
+    assert small.packed_bytes < (whole / NAME).stat().st_size
     library = fetch_library(f"file://{tmp_path / NAME}", tmp_path / "cache")
     assert not (library / "vectors").exists()
     with pytest.raises(VectorIndexError, match="was packed without its vectors: set SCHOLARBASE_QDRANT_URL"):
         Library.open(library)
     manifest, snapshot = read_manifest(library)
-    assert snapshot == whole.snapshot
+    assert snapshot == small.snapshot == read_manifest(sample_library)[1]
     with qdrant_cluster() as cluster, closing(EdgeIndex.open(sample_library / "vectors")) as edge:
         with closing(Nodes(cluster.urls)) as nodes:
             fill(edge, nodes, "scholarbase", snapshot)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import random
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -16,6 +14,7 @@ from scholarbase.search.library import Library
 from scholarbase_download.packing import pack
 from scholarbase_download.unpacking import unpack
 from tests.extensions.download.archives import files
+from tests.forks import run_fork
 
 pytestmark = pytest.mark.slow
 
@@ -37,10 +36,12 @@ main(arguments)
 """The command line, which is killed at its Nth block."""
 
 
-def start(at: int, *arguments: str | Path) -> int:
-    """Run a command that is killed at a block, never at 0. Returns its status."""
-    command = [sys.executable, "-c", DYING, str(at), *map(str, arguments)]
-    return subprocess.run(command, stderr=subprocess.DEVNULL, timeout=300, check=False).returncode
+MODULES = ("scholarbase.cli", "scholarbase_download.packing", "scholarbase_download.unpacking")
+
+
+def killed_at(block: int, *arguments: str | Path) -> bool:
+    """Run a command until a block. Returns whether it was killed there."""
+    return run_fork(str(block), *arguments, code=DYING, imports=MODULES).returncode == -9
 
 
 def some_blocks(library: Path) -> list[int]:
@@ -48,31 +49,31 @@ def some_blocks(library: Path) -> list[int]:
     return random.Random(1).sample(range(1, len(listed.blocks()) + 1), KILLS)
 
 
-def test_pack_is_killed_several_times(sample_library: Path, tmp_path: Path) -> None:
-    whole, file = tmp_path / "whole.tar.zst", tmp_path / "file.tar.zst"
-    assert start(0, "pack", sample_library, whole) == 0
-    for block in some_blocks(sample_library):
-        assert start(block, "pack", sample_library, file) == -9
+def test_pack_is_killed_several_times(light_library: Path, light_file: Path, tmp_path: Path) -> None:
+    file = tmp_path / "file.tar.zst"
+    for block in some_blocks(light_library):
+        assert killed_at(block, "pack", light_library, file)
         assert not file.exists()
-    assert start(0, "pack", sample_library, file) == 0
-    assert file.read_bytes() == whole.read_bytes()
+    pack(light_library, file)
+    assert file.read_bytes() == light_file.read_bytes()
     assert not (tmp_path / "file.tar.zst.part").exists()
 
 
-def test_unpack_is_killed_several_times(sample_library: Path, tmp_path: Path) -> None:
-    file, library = tmp_path / "file.tar.zst", tmp_path / "library"
-    pack(sample_library, file)
-    for block in some_blocks(sample_library):
-        assert start(block, "unpack", file, "--library", library) == -9
+def test_unpack_is_killed_several_times(light_library: Path, light_file: Path, tmp_path: Path) -> None:
+    library = tmp_path / "library"
+    for block in some_blocks(light_library):
+        assert killed_at(block, "unpack", light_file, "--library", library)
         assert not (library / "files.json").exists()
         with pytest.raises(LibraryNotFound):
             read_manifest(library)
-    assert start(0, "unpack", file, "--library", library) == 0
-    assert files(library) == files(sample_library)
+    unpack(light_file, library)
+    assert files(library) == files(light_library)
 
 
 @pytest.mark.parametrize("moved", [1, 4, 5])
-def test_unpack_is_killed_between_two_final_moves(sample_library: Path, tmp_path: Path, moved: int) -> None:
+def test_unpack_is_killed_between_two_final_moves(
+    light_library: Path, light_file: Path, tmp_path: Path, moved: int
+) -> None:
     """The catalogue, the vectors, the records, the rejects, the manifest and the list get their names in this order."""
     script = f"""
 import os, signal, sys
@@ -89,20 +90,18 @@ def counted(self, target):
 Path.replace = counted
 main(sys.argv[1:])
 """
-    file, library = tmp_path / "file.tar.zst", tmp_path / "library"
-    pack(sample_library, file)
-    command = ["unpack", str(file), "--library", str(library)]
-    done = subprocess.run([sys.executable, "-c", script, *command], capture_output=True, check=False)
+    library = tmp_path / "library"
+    done = run_fork("unpack", light_file, "--library", library, code=script, imports=MODULES)
     assert done.returncode == -9
     assert not (library / "files.json").exists()
     with pytest.raises((LibraryNotFound, LibraryCorrupt), match=r"scholarbase unpack|no files\.json"):
         Library.open(library)
-    unpack(file, library)
-    assert files(library) == files(sample_library)
+    unpack(light_file, library)
+    assert files(library) == files(light_library)
 
 
 @pytest.mark.parametrize("step", ["unlink", "hash", "rename"])
-def test_pack_is_killed_at_its_end(sample_library: Path, tmp_path: Path, step: str) -> None:
+def test_pack_is_killed_at_its_end(light_library: Path, tmp_path: Path, step: str) -> None:
     """A file that has its name always has its own hash beside it."""
     place = {
         "unlink": "Path.unlink = die",
@@ -120,12 +119,11 @@ def die(*arguments, **options):
 main(sys.argv[1:])
 """
     file = tmp_path / "file.tar.zst"
-    command = [sys.executable, "-c", script, "pack", str(sample_library), str(file)]
-    assert subprocess.run(command, check=False, capture_output=True).returncode == -9
+    assert run_fork("pack", light_library, file, code=script, imports=MODULES).returncode == -9
     if file.exists():
         unpack(file, tmp_path / "library")
     else:
-        pack(sample_library, file)
+        pack(light_library, file)
     digest = (tmp_path / "file.tar.zst.sha256").read_text().split()[0]
     unpack(file, tmp_path / "other", sha256=digest)
-    assert files(tmp_path / "other") == files(sample_library)
+    assert files(tmp_path / "other") == files(light_library)

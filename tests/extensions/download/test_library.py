@@ -5,9 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import random
-import resource
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,6 +20,7 @@ from scholarbase_download.packing import pack
 from scholarbase_download.requests import Fetcher
 from scholarbase_download.saving import fetch
 from tests.extensions.download.servers import QUICK, Reply, Request, Web, contents, run_killed
+from tests.forks import run_fork
 
 BODY = random.Random(1).randbytes(60_000)
 SHA = hashlib.sha256(BODY).hexdigest()
@@ -96,8 +94,8 @@ def test_an_address_of_something_else_is_refused(tmp_path: Path, url: str) -> No
         download_library(url, tmp_path, patience=QUICK)
 
 
-def test_get_continues_where_it_was_cut_off(sample_library: Path, tmp_path: Path) -> None:
-    packed = pack(sample_library, tmp_path / "sample.tar.zst")
+def test_get_continues_where_it_was_cut_off(light_library: Path, tmp_path: Path) -> None:
+    packed = pack(light_library, tmp_path / "sample.tar.zst")
     whole = (tmp_path / "sample.tar.zst").read_bytes()
     entry = {
         **{"name": "sample", "description": "The sample.", "licence": "CC0 1.0", "papers": 2440},
@@ -209,6 +207,9 @@ def test_a_disk_too_small_is_said_before_it_starts(host: Host, tmp_path: Path) -
     assert contents(tmp_path) == {}
 
 
+MODULE = "scholarbase_download.library"
+
+
 def script(host: Host, out: Path) -> str:
     return f"""
 from pathlib import Path
@@ -219,21 +220,12 @@ download_library({host.url!r}, Path({str(out)!r}))
 
 @pytest.mark.slow
 def test_a_disk_that_becomes_full_is_an_error_and_the_download_continues(host: Host, tmp_path: Path) -> None:
-    def limit() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, 40_000))
-
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            "import signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)" + script(host, tmp_path),
-        ],
-        preexec_fn=limit,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    limited = """
+import resource, signal
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, 40_000))
+"""
+    done = run_fork(code=limited + script(host, tmp_path), imports=[MODULE])
     assert "StorageError: Cannot write" in done.stderr
     assert "run the same command again" in done.stderr
     part = (tmp_path / "papers.tar.zst.part").stat().st_size
@@ -246,5 +238,5 @@ def test_a_disk_that_becomes_full_is_an_error_and_the_download_continues(host: H
 @pytest.mark.slow
 def test_a_download_killed_at_ten_random_points(host: Host, tmp_path: Path) -> None:
     points = random.Random(5).choices(range(1, 8000), k=10)
-    assert run_killed(host.web, script(host, tmp_path), points) == 10
+    assert run_killed(host.web, script(host, tmp_path), MODULE, points) == 10
     assert contents(tmp_path) == {"papers.tar.zst": BODY}

@@ -6,7 +6,6 @@ import hashlib
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -18,6 +17,8 @@ from scholarbase_download.packing import pack
 from scholarbase_download.unpacking import unpack
 from tests.conftest import run_cli
 from tests.extensions.download.archives import files, members
+from tests.extensions.download.test_kills import MODULES
+from tests.forks import run_fork
 from tests.libraries import copied
 
 
@@ -41,22 +42,20 @@ def test_other_tools_read_the_archive(sample_library: Path, tmp_path: Path) -> N
 
 @pytest.mark.slow
 def test_the_same_library_gives_the_same_bytes(
-    sample_library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    light_library: Path, light_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever the times of its files, its place and the number of threads."""
-    moved = copied(sample_library, tmp_path / "moved")
+    moved = copied(light_library, tmp_path / "moved")
     for path in moved.rglob("*"):
         os.utime(path, (1, 1))
-    first, second = pack(sample_library, tmp_path / "one"), None
     monkeypatch.setattr(packing, "MOST_THREADS", 1)
-    second = pack(moved, tmp_path / "two")
-    assert first == second
-    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+    pack(moved, tmp_path / "file")
+    assert (tmp_path / "file").read_bytes() == light_file.read_bytes()
 
 
 @pytest.mark.parametrize("change", ["flipped", "longer", "missing"])
-def test_a_damaged_library_is_never_packed(sample_library: Path, tmp_path: Path, change: str) -> None:
-    library = copied(sample_library, tmp_path / "library")
+def test_a_damaged_library_is_never_packed(light_library: Path, tmp_path: Path, change: str) -> None:
+    library = copied(light_library, tmp_path / "library")
     catalog = library / "catalog.sqlite"
     data = bytearray(catalog.read_bytes())
     if change == "missing":
@@ -72,42 +71,42 @@ def test_a_damaged_library_is_never_packed(sample_library: Path, tmp_path: Path,
 
 
 @pytest.mark.slow
-def test_what_cannot_be_packed(sample_library: Path, tmp_path: Path) -> None:
+def test_what_cannot_be_packed(light_library: Path, tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("mine")
     with pytest.raises(InvalidRequest, match="exists"):
-        pack(sample_library, file)
+        pack(light_library, file)
     assert file.read_text() == "mine"
     with pytest.raises(InvalidRequest, match="in the library's folder"):
-        pack(sample_library, sample_library / "file")
+        pack(light_library, light_library / "file")
     with pytest.raises(LibraryNotFound):
         pack(tmp_path / "none", tmp_path / "other")
-    pack(sample_library, file, force=True)
+    pack(light_library, file, force=True)
     unpack(file, tmp_path / "library")
 
 
-def test_another_kind_of_archive_was_promised_by_the_name(sample_library: Path, tmp_path: Path) -> None:
-    done = run_cli("pack", sample_library, tmp_path / "my.zip")
+def test_another_kind_of_archive_was_promised_by_the_name(light_library: Path, tmp_path: Path) -> None:
+    done = run_cli("pack", light_library, tmp_path / "my.zip")
     assert done.returncode == 2
     assert "ends in .tar.zst" in done.stderr
     assert list(tmp_path.iterdir()) == []
 
 
-def test_two_processes_do_not_write_one_file(sample_library: Path, tmp_path: Path) -> None:
+def test_two_processes_do_not_write_one_file(light_library: Path, tmp_path: Path) -> None:
     with locked(tmp_path), pytest.raises(StorageError, match="Another process"):
-        pack(sample_library, tmp_path / "file")
+        pack(light_library, tmp_path / "file")
 
 
-def test_a_killed_call_left_a_temporary_file_for_ever(sample_library: Path, tmp_path: Path) -> None:
+def test_a_killed_call_left_a_temporary_file_for_ever(light_library: Path, tmp_path: Path) -> None:
     file = tmp_path / "library.tar.zst"
     for name in (".library.tar.zst.sha256.0123abcd.tmp", ".library.tar.zst.0123abcd.tmp"):
         (tmp_path / name).touch()
-    pack(sample_library, file)
+    pack(light_library, file)
     assert sorted(path.name for path in tmp_path.iterdir()) == [file.name, f"{file.name}.sha256"]
 
 
 @pytest.mark.slow
-def test_a_full_disk_while_packing(sample_library: Path, tmp_path: Path) -> None:
+def test_a_full_disk_while_packing(light_library: Path, tmp_path: Path) -> None:
     script = """
 import resource, signal, sys
 from scholarbase.cli import main
@@ -115,12 +114,7 @@ signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
 main(sys.argv[1:])
 """
-    done = subprocess.run(
-        [sys.executable, "-c", script, "pack", str(sample_library), str(tmp_path / "file.tar.zst")],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run_fork("pack", light_library, tmp_path / "file.tar.zst", code=script, imports=MODULES)
     assert done.returncode == StorageError.exit_code
     assert "free some disk space" in done.stderr
     assert list(tmp_path.iterdir()) == []

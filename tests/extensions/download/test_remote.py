@@ -14,7 +14,6 @@ import pytest
 
 from scholarbase.errors import InvalidRequest, LibraryCorrupt, SourceChanged, SourceError
 from scholarbase_download import opening
-from scholarbase_download.packing import pack
 from scholarbase_download.requests import Fetcher, Patience
 from scholarbase_download.unpacking import unpack
 from tests.conftest import run_cli
@@ -27,10 +26,8 @@ def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="module")
-def archive(sample_library: Path, tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    file = tmp_path_factory.mktemp("packed") / "sample.tar.zst"
-    pack(sample_library, file)
-    return file.read_bytes()
+def archive(light_file: Path) -> bytes:
+    return light_file.read_bytes()
 
 
 class Place:
@@ -111,7 +108,7 @@ def served(place: Place) -> Iterator[str]:
 
 
 @pytest.mark.slow
-def test_a_library_is_unpacked_from_a_url(archive: bytes, sample_library: Path, tmp_path: Path) -> None:
+def test_a_library_is_unpacked_from_a_url(archive: bytes, light_library: Path, tmp_path: Path) -> None:
     place = Place(archive)
     with served(place) as url:
         done = run_cli("unpack", url, "--library", tmp_path / "library")
@@ -120,7 +117,7 @@ def test_a_library_is_unpacked_from_a_url(archive: bytes, sample_library: Path, 
         unpack(
             url.replace("lib.tar.zst", "elsewhere"), tmp_path / "library"
         )  # it is there, found by a redirect
-    assert files(tmp_path / "library") == files(sample_library)
+    assert files(tmp_path / "library") == files(light_library)
     assert place.requests == [None, None]
 
 
@@ -172,7 +169,7 @@ def test_a_server_that_never_goes_on_is_given_up(archive: bytes, tmp_path: Path)
 
 
 @pytest.mark.slow
-def test_refusals(archive: bytes, sample_library: Path, tmp_path: Path) -> None:
+def test_refusals(archive: bytes, light_library: Path, tmp_path: Path) -> None:
     place = Place(archive)
     place.refusals = [503, 429]
     with served(place) as url:
@@ -181,7 +178,7 @@ def test_refusals(archive: bytes, sample_library: Path, tmp_path: Path) -> None:
         with pytest.raises(SourceError, match="returned 403") as refused:
             unpack(url.replace("//", "//user:secret@") + "?token=secret", tmp_path / "other")
         assert "secret" not in str(refused.value)
-    assert files(tmp_path / "library") == files(sample_library)
+    assert files(tmp_path / "library") == files(light_library)
     with pytest.raises(SourceError, match="does not respond"):
         unpack(url, tmp_path / "other")
     with pytest.raises(InvalidRequest, match="not a valid URL"):

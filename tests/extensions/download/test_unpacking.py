@@ -7,8 +7,6 @@ import json
 import lzma
 import os
 import shutil
-import subprocess
-import sys
 import tarfile
 from collections.abc import Callable
 from itertools import islice
@@ -30,18 +28,29 @@ from scholarbase.ingest.job import ingest
 from scholarbase_download.packing import pack
 from scholarbase_download.unpacking import unpack
 from tests.conftest import SAMPLE
-from tests.extensions.download.archives import Member, archive_of, fact, files, listing, members, plain
+from tests.extensions.download.archives import (
+    Member,
+    archive_of,
+    fact,
+    files,
+    listing,
+    members,
+    plain,
+    without_zeros,
+)
+from tests.extensions.download.test_kills import MODULES
+from tests.forks import run_fork
 from tests.libraries import copied
 
 
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A library of five papers."""
+    """A library of five papers, without the large files of its vectors."""
     folder = tmp_path_factory.mktemp("tiny")
     with lzma.open(SAMPLE / "arxiv" / "arxiv-metadata-sample.jsonl.xz") as lines:
         (folder / "few.jsonl").write_bytes(b"".join(islice(lines, 5)))
-    ingest([folder / "few.jsonl"], folder / "library")
-    return folder / "library"
+    ingest([folder / "few.jsonl"], folder / "whole")
+    return without_zeros(folder / "whole", folder / "library")
 
 
 @pytest.fixture(scope="module")
@@ -53,12 +62,8 @@ def packed(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def content(packed: Path) -> list[Member]:
-    """The members of an archive of the library without its largest files, which are mostly zeros."""
-    small = [(member, data) for member, data in members(packed.read_bytes()) if member.size < 4 << 20]
-    stored = json.loads(small[1][1])
-    facts = {member.name: stored["files"][member.name] for member, _ in small if member.name != "files.json"}
-    assert "catalog.sqlite" in facts
-    return [small[0], plain("files.json", listing(stored["snapshot"], facts)), *small[2:]]
+    """The members of an archive."""
+    return members(packed.read_bytes())
 
 
 def refused(data: bytes, folder: Path, match: str, error: type[Exception] = LibraryCorrupt) -> None:
@@ -258,8 +263,8 @@ def test_an_unpacked_library_is_left_as_it_is(packed: Path, tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-def test_other_folders_are_left_as_they_are(packed: Path, sample_library: Path, tmp_path: Path) -> None:
-    other = copied(sample_library, tmp_path / "other")
+def test_other_folders_are_left_as_they_are(packed: Path, light_library: Path, tmp_path: Path) -> None:
+    other = copied(light_library, tmp_path / "other")
     before = files(other)
     with pytest.raises(LibraryExists, match="already has a library"):
         unpack(packed, other)
@@ -296,16 +301,15 @@ resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
 main(sys.argv[1:])
 """
     library = tmp_path / "library"
-    command = [sys.executable, "-c", script, "unpack", str(packed), "--library", str(library)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = run_fork("unpack", packed, "--library", library, code=script, imports=MODULES)
     assert done.returncode == StorageError.exit_code
     assert "free some disk space and run the same command again" in done.stderr
     assert not library.exists()
 
 
 @pytest.mark.slow
-def test_memory_does_not_grow_with_the_library(sample_library: Path, tmp_path: Path) -> None:
-    """120 MB more data, half of it random, take at most 25 MB more memory."""
+def test_memory_does_not_grow_with_the_library(light_library: Path, tmp_path: Path) -> None:
+    """60 MB more data, half of it random, take at most 25 MB more memory."""
     script = """
 import resource, sys
 from pathlib import Path
@@ -318,21 +322,18 @@ packing = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 unpack(sys.argv[2], sys.argv[3])
 print(packing, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """
-    large = tmp_path / "large"
-    copied(sample_library, large, ".*")
-    with (large / "vectors" / "large.dat").open("wb") as out:
-        for _ in range(60):
-            out.write(os.urandom(1 << 20) + b"abc." * (1 << 18))
-    stored = json.loads((large / "files.json").read_bytes())
-    facts = stored["files"] | {"vectors/large.dat": fact((large / "vectors" / "large.dat").read_bytes())}
-    (large / "files.json").write_bytes(listing(stored["snapshot"], facts))
     peaks = []
-    for library in (sample_library, large):
-        arguments = [library, tmp_path / f"{library.name}.tar.zst", tmp_path / f"{library.name}-unpacked"]
-        done = subprocess.run(
-            [sys.executable, "-c", script, *map(str, arguments)], capture_output=True, text=True, check=True
-        )
+    for megabytes in (20, 80):
+        library = copied(light_library, tmp_path / f"{megabytes}")
+        data = b"".join(os.urandom(1 << 19) + b"abc." * (1 << 17) for _ in range(megabytes))
+        (library / "vectors" / "large.dat").write_bytes(data)
+        stored = json.loads((library / "files.json").read_bytes())
+        facts = stored["files"] | {"vectors/large.dat": fact(data)}
+        (library / "files.json").write_bytes(listing(stored["snapshot"], facts))
+        file, unpacked = tmp_path / f"{megabytes}.tar.zst", tmp_path / f"{megabytes}-unpacked"
+        done = run_fork(library, file, unpacked, code=script, imports=MODULES)
+        assert done.returncode == 0, done.stderr
+        assert files(unpacked) == files(library)
         peaks.append([int(number) for number in done.stdout.split()])
     for small_peak, large_peak in zip(*peaks, strict=True):
         assert large_peak - small_peak < 25_000, peaks
-    assert files(tmp_path / "large-unpacked") == files(large)

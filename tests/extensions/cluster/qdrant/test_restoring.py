@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
 import tarfile
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import closing
 from pathlib import Path
 from threading import Thread
@@ -26,6 +25,7 @@ from scholarbase_cluster.qdrant.collection import BY_SNAPSHOT, ShardRefused, ali
 from scholarbase_cluster.qdrant.restoring import load_shards
 from scholarbase_cluster.qdrant.snapshot import ShardSnapshot, keep_frame
 from scholarbase_cluster.qdrant.transfer import load_into_server
+from tests.forks import Fork, fork, run_fork
 from tests.indexes.vectors.conftest import CONFIG, SNAPSHOT, Corpus
 from tests.qdrant.cluster import Cluster, Node, qdrant_cluster
 from tests.qdrant.shards import empty_snapshot
@@ -294,6 +294,7 @@ load_shards(edge, nodes, "papers", sys.argv[3])
 nodes.close()
 edge.close()
 """
+MODULES = ("scholarbase_cluster.qdrant.restoring", "scholarbase.indexes.vectors.index")
 INSTANTS = (
     "/exists",
     "/index",
@@ -314,14 +315,14 @@ def test_a_load_killed_at_ten_instants_is_complete_at_the_end(
     shard: Path, three: tuple[Cluster, Nodes], corpus: Corpus, edge: EdgeIndex
 ) -> None:
     cluster, nodes = three
-    command = [sys.executable, "-c", LOAD, str(shard), ",".join(cluster.urls), SNAPSHOT]
+    arguments = (shard, ",".join(cluster.urls), SNAPSHOT)
     size = sum(file.stat().st_size for file in shard.rglob("*") if file.is_file())
     killed = []
     for instant in INSTANTS:
-        process = subprocess.Popen(command)
+        started: Future[Fork] = Future()
 
-        def kill(process: subprocess.Popen[bytes] = process) -> None:
-            process.send_signal(signal.SIGKILL)
+        def kill(started: Future[Fork] = started) -> None:
+            started.result(60).kill()
 
         def on_call(path: str, instant: str | float = instant, kill: Callable[[], None] = kill) -> None:
             if isinstance(instant, str) and path.endswith(instant):
@@ -334,11 +335,14 @@ def test_a_load_killed_at_ten_instants_is_complete_at_the_end(
                 kill()
 
         cluster.on_call, cluster.on_upload = on_call, on_upload
-        process.wait(300)
+        process = fork(LOAD, *arguments, imports=MODULES)
+        started.set_result(process)
+        process.communicate()
         killed.append((instant, process.returncode))
         assert aliases(nodes) == {}
     assert killed == [(instant, -signal.SIGKILL) for instant in INSTANTS]
     cluster.on_call, cluster.on_upload = lambda path: None, lambda node, received: None
-    subprocess.run(command, check=True, timeout=300)
+    done = run_fork(*arguments, code=LOAD, imports=MODULES)
+    assert done.returncode == 0, done.stderr
     assert aliases(nodes) == {"papers": NAME}
     same_answers(edge, ServerIndex.open(nodes, "papers", SNAPSHOT), corpus)

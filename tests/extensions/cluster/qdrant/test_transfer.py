@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import Future
 from contextlib import closing
 from pathlib import Path
 from threading import Timer
@@ -25,6 +24,7 @@ from scholarbase.indexes.vectors.server import ServerIndex
 from scholarbase_cluster.qdrant import replicas, transfer, upload
 from scholarbase_cluster.qdrant.collection import Collection, aliases
 from scholarbase_cluster.qdrant.transfer import load_into_server
+from tests.forks import Fork, fork, run_fork
 from tests.indexes.vectors.conftest import CONFIG, SNAPSHOT, Corpus
 from tests.qdrant.cluster import HANG, Cluster, qdrant_cluster
 
@@ -61,8 +61,11 @@ def test_a_loaded_server_has_the_points_of_the_shard(edge: EdgeIndex, nodes: Nod
 
 
 @pytest.mark.slow
-def test_vectors_far_from_unit_length_are_stored_with_the_same_bits(tmp_path: Path, nodes: Nodes) -> None:
+def test_vectors_far_from_unit_length_are_stored_with_the_same_bits(
+    tmp_path: Path, nodes: Nodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Rounded to float16, some of few dimensions are so far from unit length that scaling changes their numbers."""
+    monkeypatch.setattr(transfer, "BATCH", 500)
     random = np.random.default_rng(7)
     config = VectorConfig(dimensions=3)
     writer = EdgeWriter.open(tmp_path / "vectors", config)
@@ -295,16 +298,19 @@ def test_a_point_that_differs_is_an_error(
     edge: EdgeIndex, nodes: Nodes, cluster: Cluster, changed: str, corpus: Corpus
 ) -> None:
     complete(edge, cluster, nodes)
-    for number in range(1, 341):  # of which 256 are compared
-        if changed == "dense":
-            vector = np.roll(corpus.project("networks"), number).tolist()
-            cluster.local.update_vectors(NAME, [models.PointVectors(id=number, vector={DENSE: vector})])
-        elif changed == "bm25":
-            weights = models.SparseVector(indices=[7], values=[0.5])
-            cluster.local.update_vectors(NAME, [models.PointVectors(id=number, vector={BM25: weights})])
-        elif changed == "payload":
-            cluster.local.set_payload(NAME, {"citation_count": 1000}, points=[number])
-    if changed == "gone":
+    numbers = range(1, 341)  # of which 256 are compared
+    if changed == "dense":
+        vector = corpus.project("networks")
+        dense = [models.PointVectors(id=n, vector={DENSE: np.roll(vector, n).tolist()}) for n in numbers]
+        cluster.local.update_vectors(NAME, dense)
+    elif changed == "bm25":
+        weights = models.SparseVector(indices=[7], values=[0.5])
+        cluster.local.update_vectors(
+            NAME, [models.PointVectors(id=n, vector={BM25: weights}) for n in numbers]
+        )
+    elif changed == "payload":
+        cluster.local.set_payload(NAME, {"citation_count": 1000}, points=list(numbers))
+    else:
         cluster.local.delete(NAME, list(range(1, 171)))
         cluster.local.upsert(NAME, [models.PointStruct(id=n, vector={}) for n in range(1001, 1171)])
         for node in cluster.nodes:
@@ -329,6 +335,7 @@ transfer.load_into_server(edge, nodes, "papers", sys.argv[3], edge.config)
 nodes.close()
 edge.close()
 """
+MODULES = ("scholarbase_cluster.qdrant.transfer", "scholarbase.indexes.vectors.index")
 
 
 @pytest.mark.slow
@@ -336,24 +343,27 @@ def test_a_load_killed_at_five_instants_is_complete_at_the_end(
     shard: Path, three: tuple[Cluster, Nodes]
 ) -> None:
     cluster, nodes = three
-    command = [sys.executable, "-c", LOAD, str(shard), ",".join(cluster.urls), SNAPSHOT]
+    arguments = (shard, ",".join(cluster.urls), SNAPSHOT)
     random = np.random.default_rng(3)
     sent: list[int] = []
     for instant in range(5):
-        process = subprocess.Popen(command)
+        started: Future[Fork] = Future()
         kill_at = len(cluster.upserts) + int(random.integers(0, 6)) if instant else 0
 
-        def kill(count: int, process: subprocess.Popen[bytes] = process, kill_at: int = kill_at) -> None:
+        def kill(count: int, started: Future[Fork] = started, kill_at: int = kill_at) -> None:
             if count >= kill_at:
-                process.send_signal(signal.SIGKILL)
+                started.result(60).kill()
 
         cluster.on_upsert = kill
-        process.wait(120)
+        process = fork(LOAD, *arguments, imports=MODULES)
+        started.set_result(process)
+        process.communicate()
         assert process.returncode in (-signal.SIGKILL, 0)
         sent.append(len(cluster.upserts))
         assert aliases(nodes) == {} or process.returncode == 0
     cluster.on_upsert = lambda count: None
-    subprocess.run(command, check=True, timeout=120)
+    done = run_fork(*arguments, code=LOAD, imports=MODULES)
+    assert done.returncode == 0, done.stderr
     assert aliases(nodes) == {"papers": NAME}
     index = ServerIndex.open(nodes, "papers", SNAPSHOT)
     assert index.count(NO_FILTERS) == 340
