@@ -80,6 +80,17 @@ class Fork:
         watch.join()
         return outputs["stdout"], outputs["stderr"]
 
+    def __enter__(self) -> Fork:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End it."""
+        self.terminate()
+        self.wait(60)
+        for file in (self.stdout, self.stderr):
+            if file is not None:
+                file.close()
+
     def send_signal(self, number: int) -> None:
         if self.poll() is None:
             os.kill(self.pid, number)
@@ -138,7 +149,11 @@ class _Parent:
                 stdin=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
                 cwd=ROOT,
-                env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+                env={
+                    **os.environ,
+                    "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+                    "OPENBLAS_NUM_THREADS": "1",  # others do not live through a fork
+                },
             )
         atexit.register(self._close)
 
@@ -197,6 +212,8 @@ def _serve(descriptor: int) -> str:
                     os.close(file)
                 os.environ.clear()
                 os.environ.update(request["environment"])
+                added = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+                sys.path[1:1] = [path for path in added if path and path not in sys.path]
                 os.chdir(request["cwd"])
                 sys.argv = request["arguments"]
                 return str(request["code"])

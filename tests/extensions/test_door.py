@@ -15,7 +15,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.conftest import ROOT, SAMPLE, run_process, serving
+from tests.conftest import ROOT, SAMPLE, run_cli, run_process, serving
+from tests.forks import run_fork
 from tests.test_docs import blocks, text
 
 EXAMPLE = ROOT / "examples" / "extension"
@@ -100,11 +101,11 @@ def test_the_example_is_installed_with_pip_and_used(
     assert "2 papers" in built.stdout
     assert years(tmp_path / "mine") == {1905: 1, 1997: 1}
     monkeypatch.undo()  # Python without the example
-    assert "extension example" not in run_process("doctor").stdout
+    assert "extension example" not in run_cli("doctor").stdout
     for command in (["verify"], ["search", "small particles"]):
-        done = run_process(*command, "--library", tmp_path / "mine")
+        done = run_cli(*command, "--library", tmp_path / "mine")
         assert done.returncode == 0, done.stderr
-    refused = run_process("update", tmp_path / "mine", tmp_path / "papers.enw", "--library", tmp_path / "new")
+    refused = run_cli("update", tmp_path / "mine", tmp_path / "papers.enw", "--library", tmp_path / "new")
     assert refused.returncode != 0
     assert "was built from files of the format endnote, which no installed extension reads" in refused.stderr
 
@@ -151,7 +152,7 @@ def test_an_extension_that_raises_is_named_and_the_others_work(tmp_path: Path, s
     }.items():
         package(tmp_path, name, f"class Mine(Extension):\n    def {method}\n")
     path = str(package(tmp_path, "good", GOOD))
-    doctor = run_process("doctor", PYTHONPATH=path, SCHOLARBASE_PORT="0")
+    doctor = run_fork("doctor", PYTHONPATH=path, SCHOLARBASE_PORT="0")
     assert doctor.returncode == 0
     for line in (
         "warning  extension broken broken-package 1.5: cannot be loaded (RuntimeError: no licence): update or",
@@ -170,11 +171,11 @@ def test_an_extension_that_raises_is_named_and_the_others_work(tmp_path: Path, s
     ):
         assert line in doctor.stdout
 
-    hello = run_process("hello", PYTHONPATH=path)
+    hello = run_fork("hello", PYTHONPATH=path)
     assert (hello.returncode, hello.stdout) == (0, "hello\n")
     for name in ("broken", "other", "partly"):
         assert f"The extension {name} ({name}-package 1.5) cannot " in hello.stderr
-    search = run_process("search", "strings", "--library", sample_library, PYTHONPATH=path)
+    search = run_fork("search", "strings", "--library", sample_library, PYTHONPATH=path)
     assert (search.returncode, search.stderr) == (0, "")
 
 
@@ -185,7 +186,7 @@ def test_two_packages_with_one_name(tmp_path: Path) -> None:
     about = (two / "good_package-1.5.dist-info").rename(two / "second-2.dist-info")
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: second\nVersion: 2\n")
     both = os.pathsep.join(str(tmp_path / name) for name in ("one", "two"))
-    found = run_process("doctor", PYTHONPATH=both).stdout
+    found = run_fork("doctor", PYTHONPATH=both).stdout
     assert "ok       extension good good-package 1.5: commands (1)\n" in found
     assert (
         "extension good second 2: cannot be loaded (ValueError: good-package has an extension with this n"
@@ -198,15 +199,15 @@ def test_extensions_are_chosen_by_a_setting(tmp_path: Path) -> None:
     package(tmp_path, "broken", "raise RuntimeError('no licence')")
     path = str(package(tmp_path, "good", GOOD))
     chosen = {"PYTHONPATH": path, "SCHOLARBASE_EXTENSIONS": "good"}
-    doctor = run_process("doctor", **chosen).stdout
+    doctor = run_fork("doctor", **chosen).stdout
     assert re.findall(r"extension (\w+)", doctor) == ["good"]
-    assert run_process("hello", **chosen).stderr == ""
+    assert run_fork("hello", **chosen).stderr == ""
 
     none = chosen | {"SCHOLARBASE_EXTENSIONS": "none"}
-    doctor = run_process("doctor", **none).stdout
+    doctor = run_fork("doctor", **none).stdout
     assert "extension " not in doctor
     assert "none enabled (SCHOLARBASE_EXTENSIONS=none)" in doctor
-    refused = run_process("hello", **none)
+    refused = run_fork("hello", **none)
     assert refused.returncode == 2
     assert (
         "No such command 'hello': if it is one of an extension that SCHOLARBASE_EXTENSIONS" in refused.stderr
@@ -215,7 +216,7 @@ def test_extensions_are_chosen_by_a_setting(tmp_path: Path) -> None:
     assert "Did you mean" not in refused.stderr
 
     for command in (["hello"], ["search", "strings"], ["serve"]):
-        unknown = run_process(*command, **(chosen | {"SCHOLARBASE_EXTENSIONS": "good,god"}))
+        unknown = run_fork(*command, **(chosen | {"SCHOLARBASE_EXTENSIONS": "good,god"}))
         assert unknown.returncode == 2
         assert (
             "SCHOLARBASE_EXTENSIONS names 'god', which is not an installed extension: the in"
@@ -236,17 +237,21 @@ def extensions_in(log: str) -> set[str]:
 
 
 @pytest.mark.slow
-def test_a_process_imports_no_extension_that_it_does_not_use(sample_library: Path, tmp_path: Path) -> None:
+def test_a_process_imports_no_extension_that_it_does_not_use(
+    sample_library: Path, small_snapshot: Path, tmp_path: Path
+) -> None:
     path = str(package(tmp_path, "good", GOOD))
     logged = {"PYTHONPATH": path, "PYTHONVERBOSE": "1", "SCHOLARBASE_PORT": "0"}
     library = ("--library", sample_library)
+    question, *_ = (SAMPLE / "queries.jsonl").read_text().splitlines()
+    (tmp_path / "queries.jsonl").write_text(question)
     for arguments, without in (
         (["search", "strings", *library], ("scholarbase.evaluation", "scholarbase.api.app", "pypdfium2")),
         (
-            ["ingest", SAMPLE / "s2ag", SAMPLE / "own", "--library", tmp_path / "new"],
+            ["ingest", small_snapshot, SAMPLE / "own", "--library", tmp_path / "new"],
             ("scholarbase.evaluation",),
         ),
-        (["eval", "run", SAMPLE / "queries.jsonl", *library, "--out", tmp_path / "run"], ("pypdfium2",)),
+        (["eval", "run", tmp_path / "queries.jsonl", *library, "--out", tmp_path / "run"], ("pypdfium2",)),
     ):
         done = run_process(*arguments, **logged)
         assert done.returncode == 0, done.stderr[-1000:]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -16,6 +14,7 @@ from scholarbase.evaluation.runs import read_run
 from scholarbase_research.episodes import Episode, Episodes, Rules
 from tests.conftest import ROOT, run_cli
 from tests.extensions.environments.model import ID, serve
+from tests.forks import run_fork
 
 QUERIES = ROOT / "sample" / "queries.jsonl"
 
@@ -92,15 +91,13 @@ def test_the_example(sample_library: Path, tmp_path: Path, with_model: bool) -> 
     thread = threading.Thread(target=model.serve_forever)
     thread.start()
     url = f"http://127.0.0.1:{model.server_address[1]}/v1#stub"
-    command = [sys.executable, "examples/episodes.py", sample_library, QUERIES, "--sessions", tmp_path / "s"]
+    arguments = (sample_library, QUERIES, "--sessions", tmp_path / "s", "--out", tmp_path, "--episodes", "3")
     try:
-        done = subprocess.run(
-            [*command, "--out", tmp_path, "--episodes", "3", *(("--model", url) if with_model else ())],
-            capture_output=True,
-            text=True,
+        done = run_fork(
+            *(*arguments, *(("--model", url) if with_model else ())),
+            code="import runpy; runpy.run_path('examples/episodes.py', run_name='__main__')",
+            imports=["scholarbase_research.episodes", "scholarbase_research.agents.react"],
             cwd=ROOT,
-            timeout=120,
-            check=False,
         )
     finally:
         model.shutdown()

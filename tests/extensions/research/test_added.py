@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import run_process
+from tests.forks import run_fork
 
 EXTENSION = """
 from scholarbase.evaluation.formats.reading import Format
@@ -65,18 +65,16 @@ def test_a_baseline_of_another_extension_answers_questions_in_its_format(
     (tmp_path / "q.jsonl").write_text(json.dumps(question))
     where = ("--library", sample_library, "--encoder", "none")
     command = ("agent", "run", "q.jsonl", "--policy", "titles", *where)
-    done = run_process(*command, cwd=tmp_path, PYTHONPATH=path)
+    done = run_fork(*command, cwd=tmp_path, PYTHONPATH=path)
     assert done.returncode == 0, done.stderr
     rows = [json.loads(line) for line in (tmp_path / "agent" / "trajectory.jsonl").read_text().splitlines()]
     assert [(row["tool"], row["ids"]) for row in rows] == [
         ("match_titles", ["arXiv:hep-th/9302103"]),
         ("answer", ["arXiv:hep-th/9302103"]),
     ]
-    unknown = run_process(
-        "agent", "run", "q.jsonl", "--policy", "none", *where, cwd=tmp_path, PYTHONPATH=path
-    )
+    unknown = run_fork("agent", "run", "q.jsonl", "--policy", "none", *where, cwd=tmp_path, PYTHONPATH=path)
     assert unknown.returncode == 2
     assert "'search', 'search-expand', 'react', 'titles'" in unknown.stderr
     (tmp_path / "q.jsonl").write_text('{"a": 1}')
-    refused = run_process("eval", "run", "q.jsonl", *where, cwd=tmp_path, PYTHONPATH=path)
+    refused = run_fork("eval", "run", "q.jsonl", *where, cwd=tmp_path, PYTHONPATH=path)
     assert "Mine (topic, query, relevant)" in refused.stderr

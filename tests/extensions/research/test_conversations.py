@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +18,7 @@ from scholarbase.sessions.store import SessionStore
 from scholarbase.tools import Tools
 from scholarbase_research.conversations import conversations
 from tests.conftest import run_cli
+from tests.forks import run_fork
 from tests.tools.test_reading import CALLS, NATIVE, recorded_reading
 
 QUESTION = "How is two-dimensional QCD related to string theory?"
@@ -126,15 +125,14 @@ def test_a_killed_export_leaves_no_file(sample: Library, sample_library: Path, t
             "search_papers", "search", line["arguments"], tuple(line["ids"]), tuple(line["scores"])
         )
         store.record(session, [call] * 3000)
-    command = ["session", "export", "s", "-o", output, "--library", sample_library, "--sessions", folder]
+    command = ("session", "export", "s", "-o", output, "--library", sample_library, "--sessions", folder)
     killed = """
 import os, signal, sys
 from scholarbase.cli import main
 os.replace = lambda *_: os.kill(os.getpid(), signal.SIGKILL)  # everything is written, under a temporary name
 main(sys.argv[1:])
 """
-    done = subprocess.run([sys.executable, "-c", killed, *map(str, command)], timeout=300, check=False)
-    assert done.returncode == -signal.SIGKILL
+    assert run_fork(*command, code=killed).returncode == -signal.SIGKILL
     assert any(file.stat().st_size for file in output.parent.iterdir())
     assert not output.exists()
 

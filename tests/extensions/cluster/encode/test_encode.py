@@ -27,6 +27,7 @@ from scholarbase.search.library import Library
 from scholarbase_cluster.encode.job import EncodeOptions, encode
 from tests.conftest import SAMPLE, run_cli
 from tests.encoders.embeddings import Service, embeddings_service, vector_of
+from tests.forks import CLI, COMMANDS, fork
 
 SOURCES = [SAMPLE / "s2ag", SAMPLE / "arxiv"]
 SMALL = EncodeOptions(papers=512)
@@ -133,19 +134,11 @@ def command(out: Path, service: Service, *options: str) -> list[str]:
     return ["encode", *sources, "--out", str(out), "--encoder", service.url, "--papers", "256", *options]
 
 
-def start(arguments: list[str], **environment: str) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "scholarbase.cli", *arguments],
-        env=os.environ | environment | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-        stderr=subprocess.PIPE,
-    )
-
-
 @pytest.mark.slow
 def test_a_killed_job_encodes_no_finished_partition_again(service: Service, tmp_path: Path) -> None:
     out = tmp_path / "vectors"
     service.allowed = 1 + 4 * 8 + 3  # one to open it, four partitions, and a part of the fifth
-    process = start(command(out, service))
+    process = fork(CLI, *command(out, service), imports=["scholarbase_cluster.encode.job", *COMMANDS])
     wait_for(lambda: service.requests > service.allowed)
     process.send_signal(signal.SIGKILL)
     process.communicate()
@@ -182,7 +175,15 @@ def test_a_killed_worker_of_ray_is_replaced_and_the_vectors_are_those_of_one_pro
         pytest.skip("needs the extra ray")
     out, mark = tmp_path / "vectors", f"mark-{tmp_path.name}-{os.getpid()}"
     service.allowed = 1 + 2 + 5 * 8  # one for each process that opens it, and about five partitions
-    process = start(command(out, service, "--ray", "local", "--workers", "2"), RAY_TEST_MARK=mark)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "scholarbase.cli", *command(out, service, "--ray", "local", "--workers", "2")],
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+            "RAY_TEST_MARK": mark,
+        },
+        stderr=subprocess.PIPE,
+    )
     wait_for(lambda: service.requests >= service.allowed + 2 and len(workers(mark)) == 2)
     finished = files_of(out)
     assert 2 <= len(finished) <= 8

@@ -31,7 +31,8 @@ from scholarbase_dialects.proxy.authority import Authority
 from scholarbase_dialects.proxy.command import variables
 from scholarbase_dialects.proxy.destinations import HOSTS
 from scholarbase_dialects.proxy.serving import Backend, Proxy
-from tests.conftest import run_process
+from tests.conftest import run_cli, run_process
+from tests.forks import CLI, COMMANDS, Fork, fork
 from tests.sessions.agents import wait_recorded, wait_until
 
 SERPER: Final = "https://google.serper.dev/search"
@@ -408,21 +409,8 @@ def test_the_authority_is_valid_for_its_hosts_alone(tmp_path: Path) -> None:
 # -- the command ----------------------------------------------------------------------------------------
 
 
-@contextmanager
-def command(*arguments: str, **environment: str) -> Iterator[subprocess.Popen[str]]:
-    process = subprocess.Popen(
-        [sys.executable, "-m", "scholarbase.cli", "proxy", *arguments],
-        stdout=subprocess.PIPE,
-        text=True,
-        env=os.environ | environment,
-    )
-    try:
-        yield process
-    finally:
-        process.terminate()
-        process.wait(60)
-        assert process.stdout is not None
-        process.stdout.close()
+def command(*arguments: str) -> Fork:
+    return fork(CLI, "proxy", *arguments, imports=["scholarbase_dialects.proxy.command", *COMMANDS])
 
 
 @pytest.mark.slow
@@ -438,11 +426,11 @@ def test_a_command_runs_under_the_proxy_of_a_library(sample_library: Path, tmp_p
     )
     assert done.returncode == 7, done.stderr
     assert [titles[0] for titles in json.loads(done.stdout)] == [TITLE] * 4
-    shown = run_process("session", "show", "script", "--sessions", sessions)
+    shown = run_cli("session", "show", "script", "--sessions", sessions)
     rows = [json.loads(line) for line in shown.stdout.splitlines()]
     assert [row["tool"] for row in rows] == ["search_papers"] * 4
     assert {row["arguments"]["as_of"] for row in rows} == {"1993-06"}
-    replayed = run_process("session", "replay", "script", "--library", sample_library, "--sessions", sessions)
+    replayed = run_cli("session", "replay", "script", "--library", sample_library, "--sessions", sessions)
     assert replayed.returncode == 0, replayed.stderr
 
 

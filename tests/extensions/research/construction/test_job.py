@@ -6,7 +6,6 @@ import fcntl
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -23,7 +22,6 @@ from scholarbase_research.construction.job import DATABASE, construct_answers
 from scholarbase_research.construction.judging import Panel
 from scholarbase_research.llm.base import Completion, ModelRequest, Usage
 from scholarbase_research.llm.judges import FunctionJudge, ModelJudge
-from tests.conftest import ROOT
 from tests.extensions.research.construction.toy import (
     RUBRIC,
     by_title,
@@ -33,6 +31,7 @@ from tests.extensions.research.construction.toy import (
     toy_setup,
 )
 from tests.extensions.research.llm.model_server import FunctionModel
+from tests.forks import run_fork
 
 
 def rows(folder: Path, sql: str) -> list[tuple[Any, ...]]:
@@ -297,15 +296,8 @@ def content_of(folder: Path) -> dict[str, Any]:
 
 def killed(library: Path, folder: Path, last: int) -> subprocess.CompletedProcess[str]:
     """Run a construction that is killed in its transaction ``last``, or ends and prints their number."""
-    command = [
-        sys.executable,
-        "-m",
-        "tests.extensions.research.construction.toy",
-        str(library),
-        str(folder),
-        str(last),
-    ]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+    toy = "tests.extensions.research.construction.toy"
+    return run_fork(library, folder, str(last), code=f"from {toy} import main; main()", imports=[toy])
 
 
 @pytest.mark.slow

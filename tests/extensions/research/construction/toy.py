@@ -10,8 +10,11 @@ X                          strict, cited by P1;  Y  strict, cited by R1: behind 
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 from collections.abc import Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +29,7 @@ from scholarbase_research.construction.process import Setup
 from scholarbase_research.construction.rewrites import RuleRewriter
 from scholarbase_research.construction.settings import Limits
 from scholarbase_research.construction.sources import open_sources
+from scholarbase_research.construction.store import Store
 from scholarbase_research.llm.judges import FunctionJudge
 from scholarbase_research.llm.rubrics import open_rubric
 from tests.conftest import snapshot_of
@@ -116,14 +120,8 @@ def toy_setup(library: Library, panel: Panel | None = None, **changes: Any) -> S
     )
 
 
-if __name__ == "__main__":
-    # A construction of several questions, killed at the end of its Nth transaction.
-    import os
-    import signal
-    from contextlib import contextmanager
-
-    from scholarbase_research.construction.store import Store
-
+def main() -> None:
+    """A construction of several questions, killed at the end of its Nth transaction."""
     library_path, out, last = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
     whole = Store.transaction
     done: list[int] = []

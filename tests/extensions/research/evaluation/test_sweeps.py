@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 import signal
-import subprocess
-import sys
-import time
 from itertools import pairwise
 from pathlib import Path
 from statistics import fmean
@@ -26,6 +22,7 @@ from scholarbase.settings import Settings, load_settings
 from scholarbase_research.evaluation.grids import Point, read_sweep
 from scholarbase_research.evaluation.sweeps import SweepResult, _Rankings, _search_legs, run_sweep, split
 from tests.conftest import SAMPLE, sample_rows
+from tests.forks import run_fork
 from tests.search.test_asymmetric_encoders import learned, snapshot
 
 __all__ = ["learned", "snapshot"]
@@ -204,26 +201,40 @@ def test_a_finished_sweep_is_not_searched_again(swept: tuple[SweepResult, Path])
     assert {path: path.stat().st_mtime_ns for path in (folder / "legs").rglob("*.gz")} == before
 
 
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from scholarbase_research.evaluation import grids, sweeps
+opened = sweeps._opened
+def dies(sweep, settings, leg):
+    if leg is not None and leg.title_weight == 2.0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return opened(sweep, settings, leg)
+sweeps._opened = dies
+file, library, out = map(Path, sys.argv[1:])
+sweeps.run_sweep(grids.read_sweep(file, library), out)
+"""
+"""A sweep, which is killed at the start of a leg."""
+
+
+@pytest.fixture
+def sample_queries(tmp_path: Path) -> Path:
+    """Ten of the sample's queries."""
+    lines = (SAMPLE / "queries.jsonl").read_text().splitlines(keepends=True)
+    (tmp_path / "queries.jsonl").write_text("".join(lines[:10]))
+    return tmp_path / "queries.jsonl"
+
+
 @pytest.mark.slow
-def test_a_killed_sweep_continues(tmp_path: Path, sample_library: Path) -> None:
+def test_a_killed_sweep_continues(tmp_path: Path, sample_library: Path, sample_queries: Path) -> None:
     path = sweep_file(
         tmp_path,
-        f'queries = "{SAMPLE / "queries.jsonl"}"\n[grid]\nengine = ["bm25", "fts5"]\n'
-        "fts5_title_weight = [0.5, 1.0, 2.0, 3.0]\n",
+        f'queries = "{sample_queries}"\n[grid]\nengine = ["bm25", "fts5"]\nfts5_title_weight = [1.0, 2.0, 3.0]\n',
     )
-    script = (
-        "from pathlib import Path; from scholarbase_research.evaluation.grids import read_sweep; "
-        "from scholarbase_research.evaluation.sweeps import run_sweep; "
-        f"run_sweep(read_sweep(Path({str(path)!r}), Path({str(sample_library)!r})), Path({str(tmp_path / 'killed')!r}))"
-    )
-    process = subprocess.Popen([sys.executable, "-c", script], env=dict(os.environ))
-    start = time.monotonic()
-    while not list((tmp_path / "killed").glob("legs/*/fts5-title1-*/manifest.json")):
-        assert process.poll() is None, "it ended before it was killed"
-        assert time.monotonic() - start < 300
-        time.sleep(0.005)
-    process.send_signal(signal.SIGKILL)
-    process.wait(60)
+    modules = ["scholarbase_research.evaluation.sweeps"]
+    done = run_fork(path, sample_library, tmp_path / "killed", code=KILLED, imports=modules)
+    assert done.returncode == -signal.SIGKILL
+    assert list((tmp_path / "killed").glob("legs/*/fts5-title1-*/manifest.json"))
     assert not (tmp_path / "killed" / "sweep.json").exists()
     result = run_sweep(read_sweep(path, sample_library), tmp_path / "killed")
     undisturbed = run_sweep(read_sweep(path, sample_library), tmp_path / "undisturbed")
@@ -233,12 +244,13 @@ def test_a_killed_sweep_continues(tmp_path: Path, sample_library: Path) -> None:
 
 
 @pytest.mark.slow
-def test_ties_go_to_the_point_closest_to_the_baseline(tmp_path: Path, sample_library: Path) -> None:
+def test_ties_go_to_the_point_closest_to_the_baseline(
+    tmp_path: Path, sample_library: Path, sample_queries: Path
+) -> None:
     # A sparse search is not fused, so k and the weights have no effect.
     path = sweep_file(
         tmp_path,
-        f'queries = "{SAMPLE / "queries.jsonl"}"\n[grid]\nrrf_k = [10, 60, 70]\n'
-        "[grid.weights]\nfts5 = [3.0, 1.0]\n",
+        f'queries = "{sample_queries}"\n[grid]\nrrf_k = [10, 60, 70]\n[grid.weights]\nfts5 = [3.0, 1.0]\n',
     )
     result = run_sweep(read_sweep(path, sample_library), tmp_path / "out")
     assert len(set(result.tune)) == 1

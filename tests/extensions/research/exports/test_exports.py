@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import sqlite3
-import subprocess
-import sys
 import zipfile
 from collections import Counter
 from collections.abc import Iterator
@@ -19,6 +17,7 @@ from scholarbase.markup import plain
 from scholarbase.progress import SilentReporter
 from scholarbase_research.exports import export
 from tests.conftest import run_cli, sample_rows
+from tests.forks import CLI, run_fork
 from tests.libraries import copied
 
 STRINGS: Final = "hep-th/9301068"
@@ -191,11 +190,12 @@ def test_an_interrupted_export_leaves_no_files(sample_library: Path, tmp_path: P
 @pytest.mark.parametrize("form", ["spar-cache", "pasa"])
 def test_a_full_disk_is_an_error_with_a_sentence(sample_library: Path, tmp_path: Path, form: str) -> None:
     """A limit of 100 KB for a file stands for the disk."""
-    command = f'ulimit -f 100; exec "{sys.executable}" -m scholarbase.cli export "$@"'
-    arguments = ["--library", str(sample_library), "--format", form, str(tmp_path / "out")]
-    done = subprocess.run(
-        ["bash", "-c", command, "bash", *arguments], capture_output=True, text=True, timeout=300, check=False
-    )
+    limited = """
+import resource
+resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+"""
+    arguments = ("export", "--library", sample_library, "--format", form, tmp_path / "out")
+    done = run_fork(*arguments, code=limited + CLI)
     assert done.returncode == 6, done.stderr
     assert f"Cannot write {tmp_path / 'out'}" in done.stderr
     assert "Traceback" not in done.stderr
