@@ -38,6 +38,7 @@ from scholarbase.search.library import Library
 from scholarbase.settings import load_settings
 from tests import fulltexts
 from tests.encoders.servers import running
+from tests.forks import CLI, SERVERS, Fork, fork
 
 # Several processes run tests, and torch's threads poll for work, which takes the cores of the others.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -294,25 +295,24 @@ def run_process(
 
 @contextmanager
 def serving(
-    library: Path, *options: str, said: list[str] | None = None, **environment: str
-) -> Iterator[tuple[str, subprocess.Popen[str]]]:
-    """A real server process on a free port: its URL, and the process. What it logs goes to ``said``."""
-    process = subprocess.Popen(
-        [
-            sys.executable,
-            "-m",
-            "scholarbase.cli",
-            "serve",
-            "--library",
-            str(library),
-            "--port",
-            "0",
-            *options,
-        ],
-        stderr=subprocess.PIPE,
-        text=True,
-        env=os.environ | environment,
-    )
+    library: Path, *options: str, said: list[str] | None = None, new: bool = False, **environment: str
+) -> Iterator[tuple[str, Fork | subprocess.Popen[str]]]:
+    """A real server process on a free port: its URL, and the process. What it logs goes to ``said``.
+
+    Args:
+        new: start Python, for tests of what it imports; by default the process is forked.
+    """
+    arguments = ("serve", "--library", str(library), "--port", "0", *options)
+    process: Fork | subprocess.Popen[str]
+    if new:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "scholarbase.cli", *arguments],
+            stderr=subprocess.PIPE,
+            text=True,
+            env=os.environ | environment,
+        )
+    else:
+        process = fork(CLI, *arguments, imports=SERVERS, stdout=False, **environment)
     assert process.stderr is not None
     said = [] if said is None else said
     reader = None

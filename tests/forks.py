@@ -48,7 +48,7 @@ class Fork:
                 self.returncode = self._parent.ask({"pid": self.pid})
             return self.returncode
 
-    def wait(self, timeout: float) -> int:
+    def wait(self, timeout: float = 300.0) -> int:
         """The exit status. Raises subprocess.TimeoutExpired after ``timeout`` seconds."""
         end = time.monotonic() + timeout
         pause = 0.001

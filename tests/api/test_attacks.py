@@ -167,7 +167,7 @@ def test_a_worker_that_started_slowly_was_replaced_for_ever(sample_library: Path
     """A worker was killed that did not respond for five seconds."""
     (tmp_path / "sitecustomize.py").write_text("import time; time.sleep(8)")
     said: list[str] = []
-    with serving(sample_library, "--workers", "2", said=said, PYTHONPATH=str(tmp_path)) as (url, _):
+    with serving(sample_library, "--workers", "2", said=said, new=True, PYTHONPATH=str(tmp_path)) as (url, _):
         assert httpx.get(f"{url}/readyz", timeout=SECONDS).status_code == 200
     assert "replaces it" not in "".join(said)
 

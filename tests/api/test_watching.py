@@ -24,7 +24,7 @@ def library(sample_library: Path, tmp_path: Path) -> Path:
 @pytest.mark.slow
 def test_a_mapped_file_truncated_while_serving_stops_the_server(library: Path) -> None:
     said: list[str] = []
-    with serving(library, "--workers", "2", said=said, PYTHONFAULTHANDLER="1") as (url, process):
+    with serving(library, "--workers", "2", said=said, new=True, PYTHONFAULTHANDLER="1") as (url, process):
         assert httpx.get(f"{url}/v1/search?q=string+theory").status_code == 200
         posting_lists = next(library.glob("vectors/segments/*/vector_index-bm25/inverted_index.dat"))
         os.truncate(posting_lists, posting_lists.stat().st_size // 2)

@@ -81,7 +81,7 @@ def test_the_example_is_installed_with_pip_and_used(
         int(a): int(b.replace(",", "")) for a, b in map(str.split, printed.stdout.splitlines())
     } == expected
 
-    with serving(sample_library) as (url, _):
+    with serving(sample_library, new=True) as (url, _):
         response = httpx.get(f"{url}/v1/years")
         assert response.json() == {str(year): papers for year, papers in expected.items()}
         assert response.headers["X-ScholarBase-Snapshot"]
@@ -263,7 +263,7 @@ def test_a_process_imports_no_extension_that_it_does_not_use(
 
     said: list[str] = []
     paper = "/v1/papers/arXiv:hep-th/9301068"
-    with serving(sample_library, said=said, **logged) as (url, _):
+    with serving(sample_library, said=said, new=True, **logged) as (url, _):
         for native in (
             "/v1/search?q=strings",
             paper,
