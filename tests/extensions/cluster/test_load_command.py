@@ -9,11 +9,20 @@ from pathlib import Path
 import httpx
 import pytest
 
+from scholarbase.ingest.job import ingest
 from scholarbase.manifest import read_manifest
 from scholarbase.search.library import Library
 from scholarbase.settings import load_settings
 from tests.conftest import run_cli, serving_in_thread
 from tests.qdrant.cluster import HANG, Cluster, qdrant_cluster
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory, small_snapshot: Path) -> Path:
+    """The papers of the dense library, without dense vectors."""
+    path = tmp_path_factory.mktemp("sparse") / "library"
+    ingest([small_snapshot], path)
+    return path
 
 
 @pytest.fixture
@@ -34,13 +43,11 @@ def names(cluster: Cluster) -> set[str]:
 
 
 @pytest.mark.slow
-def test_a_library_is_loaded_served_and_replaced(
-    pair: Cluster, sample_library: Path, default_library: Path
-) -> None:
-    first, second = read_manifest(sample_library), read_manifest(default_library)
+def test_a_library_is_loaded_served_and_replaced(pair: Cluster, library: Path, dense_library: Path) -> None:
+    first, second = read_manifest(library), read_manifest(dense_library)
     old, new = (f"papers-{snapshot[:16]}" for _, snapshot in (first, second))
     total = first[0].counts["points"]
-    status, output, _ = command(pair, "load", "--library", sample_library)
+    status, output, _ = command(pair, "load", "--library", library)
     assert status == 0
     assert output.splitlines() == [
         f"shard 0 on node 1000: Active, {total:,} points",
@@ -49,7 +56,7 @@ def test_a_library_is_loaded_served_and_replaced(
     ]
 
     settings = load_settings(qdrant_url=pair.urls, qdrant_alias="papers")
-    with Library.open(sample_library) as here, Library.open(sample_library, settings=settings) as there:
+    with Library.open(library) as here, Library.open(library, settings=settings) as there:
         for engine in ("bm25", "feedback"):
             q = "string theory and two-dimensional QCD"
             ours, theirs = (one.search(q, mode="sparse", engine=engine, limit=50) for one in (here, there))
@@ -57,12 +64,12 @@ def test_a_library_is_loaded_served_and_replaced(
             assert ours.results == theirs.results
 
         # Another library under the same alias: the running server goes on.
-        status, output, _ = command(pair, "load", "--library", default_library, "--prune")
+        status, output, _ = command(pair, "load", "--library", dense_library, "--prune")
         assert status == 0
         assert f"{old} stays" in output
         assert f"scholarbase unload --snapshot {old[7:]}" in output
         assert names(pair) == {old, new}
-        assert there.search("quark", mode="sparse").results == here.search("quark", mode="sparse").results
+        assert there.search("string", mode="sparse").results == here.search("string", mode="sparse").results
 
     status, _, error = command(pair, "unload", "--snapshot", second[1])
     assert status == 2
@@ -73,16 +80,14 @@ def test_a_library_is_loaded_served_and_replaced(
 
 
 @pytest.mark.slow
-def test_points_are_sent_to_a_server_that_does_not_take_the_shard(
-    pair: Cluster, sample_library: Path
-) -> None:
+def test_points_are_sent_to_a_server_that_does_not_take_the_shard(pair: Cluster, library: Path) -> None:
     for node in pair.nodes:
         node.version = "1.17.2"
-    status, _, error = command(pair, "load", "--library", sample_library, "--method", "snapshot")
+    status, _, error = command(pair, "load", "--library", library, "--method", "snapshot")
     assert status == 8
     assert "is Qdrant 1.17.2, and restoring it needs 1.18 or newer" in error
     assert names(pair) == set()
-    status, output, error = command(pair, "load", "--library", sample_library)
+    status, output, error = command(pair, "load", "--library", library)
     assert status == 0
     assert "1.18 or newer. Its points are sent instead.\n" in error
     assert [line.partition(": Active, ")[0] for line in output.splitlines()[:4]] == [
@@ -91,24 +96,22 @@ def test_points_are_sent_to_a_server_that_does_not_take_the_shard(
     # A load continues as it began, with other nodes too.
     for node in pair.nodes:
         node.version = "1.18.3"
-    status, _, error = command(pair, "load", "--library", sample_library)
+    status, _, error = command(pair, "load", "--library", library)
     assert status == 0
     assert pair.uploads == []
-    status, _, error = command(pair, "load", "--library", sample_library, "--method", "snapshot")
+    status, _, error = command(pair, "load", "--library", library, "--method", "snapshot")
     assert (status, pair.uploads) == (8, [])
     assert "has points as method, not snapshot" in error
     options = ("--method", "snapshot", "--shards", "2")
-    assert command(pair, "load", "--library", sample_library, *options)[0] == 2
+    assert command(pair, "load", "--library", library, *options)[0] == 2
 
 
 @pytest.mark.slow
-def test_prune_removes_it_with_the_next_load(
-    pair: Cluster, sample_library: Path, default_library: Path
-) -> None:
-    for library in (sample_library, default_library):
-        assert command(pair, "load", "--library", library)[0] == 0
-    old = f"papers-{read_manifest(sample_library)[1][:16]}"
-    status, output, _ = command(pair, "load", "--library", default_library, "--prune")
+def test_prune_removes_it_with_the_next_load(pair: Cluster, library: Path, dense_library: Path) -> None:
+    for path in (library, dense_library):
+        assert command(pair, "load", "--library", path)[0] == 0
+    old = f"papers-{read_manifest(library)[1][:16]}"
+    status, output, _ = command(pair, "load", "--library", dense_library, "--prune")
     assert status == 0
     assert f"Removed {old}.\n" in output
     assert len(names(pair)) == 1
@@ -116,14 +119,14 @@ def test_prune_removes_it_with_the_next_load(
 
 @pytest.mark.slow
 def test_callers_of_a_server_see_no_address_and_no_bytes(
-    pair: Cluster, sample_library: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    pair: Cluster, library: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The text of an error had the internal address and raw bytes of Qdrant's response."""
-    assert command(pair, "load", "--library", sample_library)[0] == 0
+    assert command(pair, "load", "--library", library)[0] == 0
     settings = load_settings(qdrant_url=pair.urls, qdrant_alias="papers")
     with (
-        Library.open(sample_library, settings=settings) as library,
-        serving_in_thread(library, sessions="none") as url,
+        Library.open(library, settings=settings) as opened,
+        serving_in_thread(opened, sessions="none") as url,
     ):
         asked = {"q": "string theory", "mode": "sparse"}
         assert httpx.get(f"{url}/v1/search", params=asked).status_code == 200
@@ -148,9 +151,9 @@ def test_callers_of_a_server_see_no_address_and_no_bytes(
 
 
 @pytest.mark.slow
-def test_a_server_is_started_and_searched_while_a_node_hangs(pair: Cluster, sample_library: Path) -> None:
-    assert command(pair, "load", "--library", sample_library)[0] == 0
+def test_a_server_is_started_and_searched_while_a_node_hangs(pair: Cluster, library: Path) -> None:
+    assert command(pair, "load", "--library", library)[0] == 0
     settings = load_settings(qdrant_url=pair.urls, qdrant_alias="papers", qdrant_read_seconds=600)
     pair.nodes[0].fail(HANG)
-    with Library.open(sample_library, settings=settings) as library:
-        assert library.search("quark", mode="sparse", engine="feedback").results
+    with Library.open(library, settings=settings) as opened:
+        assert opened.search("string", mode="sparse", engine="feedback").results
