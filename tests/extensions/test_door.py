@@ -67,21 +67,24 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_example_is_installed_with_pip_and_used(
     environment: Path, sample_library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sys, "executable", str(environment))
-    found = run_process("doctor", "--library", sample_library).stdout
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "executable", str(environment))
+        found = run_process("doctor", "--library", sample_library).stdout
     what = r"scholarbase-example 0\.1\.0: commands \(1\), routes \(1\), sources \(1\)"
     assert re.search(rf"^ok +extension example {what}$", found, re.M), found
 
+    (packages,) = environment.parents[1].glob("lib/python*/site-packages")
+    installed = {"PYTHONPATH": str(packages)}
     expected = years(sample_library)
     assert len(expected) > 20
-    assert "years" in run_process("--help").stdout
-    printed = run_process("years", "--library", sample_library)
+    assert "years" in run_fork("--help", **installed).stdout
+    printed = run_fork("years", "--library", sample_library, **installed)
     assert printed.returncode == 0, printed.stderr
     assert {
         int(a): int(b.replace(",", "")) for a, b in map(str.split, printed.stdout.splitlines())
     } == expected
 
-    with serving(sample_library, new=True) as (url, _):
+    with serving(sample_library, **installed) as (url, _):
         response = httpx.get(f"{url}/v1/years")
         assert response.json() == {str(year): papers for year, papers in expected.items()}
         assert response.headers["X-ScholarBase-Snapshot"]
@@ -94,16 +97,15 @@ def test_the_example_is_installed_with_pip_and_used(
         assert "q" in [one["name"] for one in document["parameters"]]
 
     (tmp_path / "papers.enw").write_text(ENDNOTE)
-    built = run_process(
-        "ingest", tmp_path / "papers.enw", "--library", tmp_path / "mine", "--encoder", "none"
-    )
+    command = ("ingest", tmp_path / "papers.enw", "--library", tmp_path / "mine", "--encoder", "none")
+    built = run_fork(*command, **installed)
     assert built.returncode == 0, built.stderr
     assert "2 papers" in built.stdout
     assert years(tmp_path / "mine") == {1905: 1, 1997: 1}
-    monkeypatch.undo()  # Python without the example
+    # Without the example.
     assert "extension example" not in run_cli("doctor").stdout
-    for command in (["verify"], ["search", "small particles"]):
-        done = run_cli(*command, "--library", tmp_path / "mine")
+    for words in (["verify"], ["search", "small particles"]):
+        done = run_cli(*words, "--library", tmp_path / "mine")
         assert done.returncode == 0, done.stderr
     refused = run_cli("update", tmp_path / "mine", tmp_path / "papers.enw", "--library", tmp_path / "new")
     assert refused.returncode != 0
