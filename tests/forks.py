@@ -210,6 +210,8 @@ def _serve(descriptor: int) -> str:
                 for number, file in enumerate(files, 1):
                     os.dup2(file, number)
                     os.close(file)
+                sys.stdout = sys.__stdout__ = open(1, "w", closefd=False)  # noqa: SIM115
+                sys.stderr = sys.__stderr__ = open(2, "w", 1, errors="backslashreplace", closefd=False)  # noqa: SIM115
                 os.environ.clear()
                 os.environ.update(request["environment"])
                 added = os.environ.get("PYTHONPATH", "").split(os.pathsep)

@@ -132,8 +132,16 @@ def test_the_same_seed_gives_the_same_bytes(tmp_path: Path, trained: Path) -> No
 
 @pytest.mark.slow
 def test_stopped_at_any_write_and_resumed_it_gives_the_same_bytes(
-    tmp_path: Path, trained: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    pytest.importorskip("sentence_transformers")
+    options = Options(steps=7, dimensions=8, vocabulary=400, batch=16)
+
+    def run(folder: Path) -> None:
+        train(lambda: PAPERS[:40], folder, options)
+
+    run(tmp_path / "undisturbed" / "small")
+    expected = contents(tmp_path / "undisturbed" / "small")
     monkeypatch.setattr(steps, "STEPS_PER_CHECKPOINT", 2)
     write, seen = os.fsync, 0
 
@@ -154,13 +162,13 @@ def test_stopped_at_any_write_and_resumed_it_gives_the_same_bytes(
         folder = tmp_path / str(number) / "small"
         stop_at(number)
         try:
-            train(lambda: PAPERS, folder, SMALL)
+            run(folder)
         except KeyboardInterrupt:
             monkeypatch.setattr(os, "fsync", write)
-            train(lambda: PAPERS, folder, SMALL)
+            run(folder)
         else:
             break
-        assert contents(folder) == contents(trained), f"stopped at write {number}"
+        assert contents(folder) == expected, f"stopped at write {number}"
         number += 1
     # plan, vocabulary, four files of tokens, three checkpoints, three files of the model
     assert number == 13
@@ -218,11 +226,10 @@ def _texts(bag: Any) -> list[Any]:
 
 
 @pytest.mark.slow
-def test_encoder_train_gives_an_encoder(tmp_path: Path, small_snapshot: Path) -> None:
+def test_encoder_train_gives_an_encoder(tmp_path: Path, dense_library: Path) -> None:
     pytest.importorskip("sentence_transformers")
-    run_cli("ingest", small_snapshot, "--library", tmp_path / "library")
     options = ("--steps", "2", "--dimensions", "8", "--vocabulary", "500", "--batch", "16", "--seed", "3")
-    done = run_cli("encoder", "train", tmp_path / "library", "--out", tmp_path / "encoder", *options)
+    done = run_cli("encoder", "train", dense_library, "--out", tmp_path / "encoder", *options)
     assert done.returncode == 0, done.stderr
     assert f"The encoder is in {tmp_path / 'encoder'}" in done.stdout
     spec = json.loads(run_cli("encoder", "info", tmp_path / "encoder", "--json").stdout)
