@@ -159,7 +159,6 @@ def other_graph(node: Node) -> None:
 
 
 REFUSALS: dict[str, tuple[Callable[[Node], None], str]] = {
-    "not a route": (lambda node: node.fail(404, on="/snapshots/upload"), "status 404"),
     "cannot restore": (lambda node: node.fail(500, on="/snapshots/upload"), "status 500"),
     "no snapshot of its own": (lambda node: node.fail(403, on="/shards/0/snapshot"), "status 403"),
     "another version": (old, r"is Qdrant 1\.17\.2, and restoring it needs 1\.18 or newer"),
