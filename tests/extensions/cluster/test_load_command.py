@@ -17,6 +17,10 @@ from tests.conftest import run_cli, serving_in_thread
 from tests.qdrant.cluster import HANG, Cluster, qdrant_cluster
 
 
+POINTS = ("--method", "points")
+"""Sending a shard takes two seconds of CPU time, most of them for zeros."""
+
+
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory, small_snapshot: Path) -> Path:
     """The papers of the dense library, without dense vectors."""
@@ -64,7 +68,7 @@ def test_a_library_is_loaded_served_and_replaced(pair: Cluster, library: Path, d
             assert ours.results == theirs.results
 
         # Another library under the same alias: the running server goes on.
-        status, output, _ = command(pair, "load", "--library", dense_library, "--prune")
+        status, output, _ = command(pair, "load", "--library", dense_library, "--prune", *POINTS)
         assert status == 0
         assert f"{old} stays" in output
         assert f"scholarbase unload --snapshot {old[7:]}" in output
@@ -109,9 +113,9 @@ def test_points_are_sent_to_a_server_that_does_not_take_the_shard(pair: Cluster,
 @pytest.mark.slow
 def test_prune_removes_it_with_the_next_load(pair: Cluster, library: Path, dense_library: Path) -> None:
     for path in (library, dense_library):
-        assert command(pair, "load", "--library", path)[0] == 0
+        assert command(pair, "load", "--library", path, *POINTS)[0] == 0
     old = f"papers-{read_manifest(library)[1][:16]}"
-    status, output, _ = command(pair, "load", "--library", dense_library, "--prune")
+    status, output, _ = command(pair, "load", "--library", dense_library, "--prune", *POINTS)
     assert status == 0
     assert f"Removed {old}.\n" in output
     assert len(names(pair)) == 1
@@ -122,7 +126,7 @@ def test_callers_of_a_server_see_no_address_and_no_bytes(
     pair: Cluster, library: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The text of an error had the internal address and raw bytes of Qdrant's response."""
-    assert command(pair, "load", "--library", library)[0] == 0
+    assert command(pair, "load", "--library", library, *POINTS)[0] == 0
     settings = load_settings(qdrant_url=pair.urls, qdrant_alias="papers")
     with (
         Library.open(library, settings=settings) as opened,
@@ -152,7 +156,7 @@ def test_callers_of_a_server_see_no_address_and_no_bytes(
 
 @pytest.mark.slow
 def test_a_server_is_started_and_searched_while_a_node_hangs(pair: Cluster, library: Path) -> None:
-    assert command(pair, "load", "--library", library)[0] == 0
+    assert command(pair, "load", "--library", library, *POINTS)[0] == 0
     settings = load_settings(qdrant_url=pair.urls, qdrant_alias="papers", qdrant_read_seconds=600)
     pair.nodes[0].fail(HANG)
     with Library.open(library, settings=settings) as opened:
