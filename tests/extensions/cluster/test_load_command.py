@@ -16,7 +16,6 @@ from scholarbase.settings import load_settings
 from tests.conftest import run_cli, serving_in_thread
 from tests.qdrant.cluster import HANG, Cluster, qdrant_cluster
 
-
 POINTS = ("--method", "points")
 """Sending a shard takes two seconds of CPU time, most of them for zeros."""
 
