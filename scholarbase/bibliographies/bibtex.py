@@ -255,7 +255,7 @@ def _inherited(block: _Block, parents: Mapping[str, _Block]) -> dict[str, str]:
 def _reference(block: _Block, inherited: Mapping[str, str], purpose: Purpose) -> Reference:
     own = block.fields
     fields = {**inherited, **own}
-    names, more = split_names(fields.get("author") or own.get("editor", ""))
+    names, has_more = split_names(fields.get("author") or own.get("editor", ""))
     date, written_year = fields.get("date", ""), fields.get("year", "")
     year = first_year(written_year) or first_year(date)
     title = next((own[name] for name in (*_TITLES, "booktitle") if own.get(name)), "")
@@ -265,7 +265,7 @@ def _reference(block: _Block, inherited: Mapping[str, str], purpose: Purpose) ->
         block.key,
         _ids(own, own=purpose.own_ids),
         authors=tuple(map(_name, names[: purpose.max_authors])),
-        more_authors=more or len(names) > purpose.max_authors,
+        more_authors=has_more or len(names) > purpose.max_authors,
         year=year,
         kind=block.kind,
         date=whole_day(date)
@@ -312,7 +312,7 @@ def _name_parts(text: str) -> dict[str, str]:
 
 
 def _ids(fields: Mapping[str, str], *, own: bool) -> tuple[Identifier, ...]:
-    found: list[Identifier] = []
+    ids: list[Identifier] = []
     kind = (fields.get("eprinttype") or fields.get("archiveprefix", "")).strip().lower()
     schemes = _SCHEMES | {"eprint": _EPRINTS.get(kind, "arXiv")}
     for name in _WITH_IDS:
@@ -326,12 +326,12 @@ def _ids(fields: Mapping[str, str], *, own: bool) -> tuple[Identifier, ...]:
         listed = field_ids(schemes[name], value) if name in schemes else []
         value = _ESCAPED.sub(r"\1", value)
         if listed:
-            found += listed
+            ids += listed
         elif own and name in _NOTES:
-            found += leading_ids(value)
+            ids += leading_ids(value)
         else:
-            found += [one.id for one in find_ids(value)]
-    return tuple(dict.fromkeys(found))
+            ids += [match.id for match in find_ids(value)]
+    return tuple(dict.fromkeys(ids))
 
 
 def _text(value: str, macros: Mapping[str, str]) -> str:

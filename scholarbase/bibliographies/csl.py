@@ -35,7 +35,7 @@ def read_csl(text: str, purpose: Purpose = CHECKING) -> list[Reference]:
     except orjson.JSONDecodeError as error:
         return [unreadable(text.strip(), 1, f"The JSON is not valid: {error}.")]
     # JSON has no lines of its own: items are numbered.
-    return [reference_of(item, place, purpose) for place, item in enumerate(items, 1)]
+    return [reference_of(item, number, purpose) for number, item in enumerate(items, 1)]
 
 
 def is_item(record: Mapping[str, Any]) -> bool:
@@ -43,22 +43,22 @@ def is_item(record: Mapping[str, Any]) -> bool:
     authors = record.get("author")
     people = authors if isinstance(authors, list) else []
     return ("title" in record and ("issued" in record or "container-title" in record)) or any(
-        isinstance(one, dict) and not one.keys().isdisjoint(("family", "literal")) for one in people
+        isinstance(person, dict) and not person.keys().isdisjoint(("family", "literal")) for person in people
     )
 
 
 def reference_of(item: Any, place: int, purpose: Purpose = CHECKING) -> Reference:
     """The reference of an item, which is at this place or on this line."""
-    found = item
-    item = as_item(found) if isinstance(found, dict) else {}
+    record = item
+    item = as_item(record) if isinstance(record, dict) else {}
     is_paper = any(item.get(key) for key in ("title", "author", "issued", *_WITH_IDS))
-    raw = orjson.dumps(item if is_paper else found).decode()
+    raw = orjson.dumps(item if is_paper else record).decode()
     if (refused := too_long(raw, place, purpose.max_length)) is not None:
         return refused
-    if not isinstance(found, dict):
+    if not isinstance(record, dict):
         return unreadable(raw, place, "The item is not a JSON object.")
     if not is_paper:
-        keys = ", ".join(map(shown, list(found)[:SHOWN_KEYS])) or "none"
+        keys = ", ".join(map(shown, list(record)[:SHOWN_KEYS])) or "none"
         return unreadable(raw, place, f"The keys of the JSON object are {keys}. {EXPECTED}")
     people = item.get("author") or item.get("editor") or []
     people = listed_names(people) if isinstance(people, str) else people
@@ -71,7 +71,7 @@ def reference_of(item: Any, place: int, purpose: Purpose = CHECKING) -> Referenc
         elif purpose.own_ids and key in ("note", "container-title"):
             ids += leading_ids(value)
         else:
-            ids += [one.id for one in find_ids(value)]
+            ids += [match.id for match in find_ids(value)]
     return Reference(
         raw,
         place,

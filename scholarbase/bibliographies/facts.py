@@ -26,8 +26,8 @@ def arxiv_id_of(paper: Paper) -> str | None:
 
 def link_of(paper: Paper) -> str:
     """The paper's page at arXiv, at its DOI, or as its source names it; empty if none is known."""
-    if (found := arxiv_id_of(paper)) is not None:
-        return ARXIV_LINK + found
+    if (arxiv_id := arxiv_id_of(paper)) is not None:
+        return ARXIV_LINK + arxiv_id
     doi = paper.external_ids.get("DOI")
     return f"https://doi.org/{doi}" if doi else paper.url or ""
 
@@ -37,8 +37,8 @@ def doi_of(paper: Paper) -> str | None:
     doi = paper.external_ids.get("DOI")
     if doi is not None:
         return doi
-    found = arxiv_id_of(paper)
-    return None if found is None else f"10.48550/arxiv.{found}"
+    arxiv_id = arxiv_id_of(paper)
+    return None if arxiv_id is None else f"10.48550/arxiv.{arxiv_id}"
 
 
 def is_preprint(paper: Paper) -> bool:
@@ -76,10 +76,10 @@ def kind_of(paper: Paper) -> str:
 def note_of(paper: Paper) -> str:
     """The status of a paper that should not be cited unseen, with the day of a retraction, and the id of one without an
     arXiv id and a DOI."""
-    own = "" if doi_of(paper) else paper.id
+    paper_id = "" if doi_of(paper) else paper.id
     day = paper.retraction_date
     status = f"{(paper.status or '').capitalize()}{f' on {day}' if day else ''}"
-    return ". ".join(filter(None, (own, status)))
+    return ". ".join(filter(None, (paper_id, status)))
 
 
 def authors_of(paper: Paper) -> list[NameParts]:

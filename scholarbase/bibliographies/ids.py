@@ -43,7 +43,7 @@ class FoundId(NamedTuple):
 
 def find_ids(text: str) -> list[FoundId]:
     """The ids in a text, in order. Links to pages that are about no single paper are left out."""
-    found = []
+    ids = []
     for match in _ID.finditer(text):
         name = trimmed(match[0][: MAX_LENGTH + 1])
         try:
@@ -51,19 +51,19 @@ def find_ids(text: str) -> list[FoundId]:
         except InvalidRequest:
             continue
         if identifier.scheme != "URL":
-            found.append(FoundId(identifier, match.start(), match.start() + len(name)))
-    return found
+            ids.append(FoundId(identifier, match.start(), match.start() + len(name)))
+    return ids
 
 
 def leading_ids(text: str) -> list[Identifier]:
     """The ids with which a line of the text starts, after their prefixes: those of the paper itself, as in
     ``arXiv:1706.03762 [cs]``. Those within a line may be other papers'."""
-    found = []
+    ids = []
     for line in text.splitlines():
         first = next(iter(find_ids(line[:_LEADING])), None)
         if first is not None and _PREFIX.fullmatch(line[: first.start]):
-            found.append(first.id)
-    return found
+            ids.append(first.id)
+    return ids
 
 
 def whole_id(text: str) -> Identifier | None:
@@ -80,8 +80,8 @@ def field_ids(scheme: str, value: object) -> list[Identifier]:
     An id of another scheme is read too, if its form shows the scheme. ``value`` is a string or a number.
     """
     text = str(value).strip() if isinstance(value, str | int | float) else ""
-    if scheme == "DOI" and (found := dois(text)):
-        return [*dict.fromkeys(map(from_doi, found))]
+    if scheme == "DOI" and (listed := dois(text)):
+        return [*dict.fromkeys(map(from_doi, listed))]
     if scheme == "arXiv" and (arxiv := stored_arxiv_id(value)[0]) is not None:
         return [Identifier("arXiv", arxiv)]
     for name in (text, f"{scheme}:{text}"):

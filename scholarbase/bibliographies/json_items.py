@@ -70,8 +70,8 @@ def json_items(text: str) -> list[Any]:
         if len(lines) < 2 or not lines[0].rstrip().endswith("}"):
             raise
         values = list(map(orjson.loads, lines))
-    documents = [one for value in values for one in (value if isinstance(value, list) else [value])]
-    return [record for one in documents for record in _records(one)]
+    documents = [document for value in values for document in (value if isinstance(value, list) else [value])]
+    return [record for document in documents for record in _records(document)]
 
 
 def loads(text: bytes | str) -> Any:
@@ -99,8 +99,8 @@ def _records(document: Any) -> list[Any]:
         page = next((document[name] for name in sorted(WRAPPERS & document.keys())), document)
     if not isinstance(page, dict):
         return [document]
-    found = [page[name] for name in sorted(LISTS & page.keys()) if isinstance(page[name], list)]
-    lists = [one for one in found if not one or isinstance(one[0], dict)]
+    arrays = [page[name] for name in sorted(LISTS & page.keys()) if isinstance(page[name], list)]
+    lists = [array for array in arrays if not array or isinstance(array[0], dict)]
     return lists[0] if lists and "title" not in page else [page]
 
 
@@ -110,26 +110,29 @@ def as_item(record: Mapping[str, Any]) -> Mapping[str, Any]:
     if not _OF_ITEMS.isdisjoint(record):
         return record
     ids = record.get("externalIds") or record.get("ids")
-    known = {**(ids if isinstance(ids, dict) else {}), **{name: one for name, one in record.items() if one}}
-    found = {
-        name: next((known[one] for one in (name, *others) if known.get(one)), None)
+    known = {
+        **(ids if isinstance(ids, dict) else {}),
+        **{name: value for name, value in record.items() if value},
+    }
+    item = {
+        name: next((known[key] for key in (name, *others) if known.get(key)), None)
         for name, others in _KEYS.items()
     }
     if isinstance(record.get("categories"), str):
-        found["arXiv"] = record.get("id")
-    authors = record.get("authorships") or found["author"]
-    found["author"] = list(map(_name, authors_in(authors))) if isinstance(authors, list) else authors
-    place = record.get("primary_location")
-    source = place.get("source") if isinstance(place, dict) else found["container-title"]
-    found["container-title"] = _name(source)
+        item["arXiv"] = record.get("id")
+    authors = record.get("authorships") or item["author"]
+    item["author"] = list(map(_name, authors_in(authors))) if isinstance(authors, list) else authors
+    location = record.get("primary_location")
+    source = location.get("source") if isinstance(location, dict) else item["container-title"]
+    item["container-title"] = _name(source)
     if str(record.get("id", "")).startswith("https://"):
-        found["URL"] = record["id"]
+        item["URL"] = record["id"]
     elif "paperId" in record:
-        found["URL"] = f"{_PAGE}{record['paperId']}"
+        item["URL"] = f"{_PAGE}{record['paperId']}"
     if known.get("CorpusId"):
-        found["note"] = f"CorpusId:{known['CorpusId']}"
+        item["note"] = f"CorpusId:{known['CorpusId']}"
     # Without lists of hundreds of references, of which a work of OpenAlex has several.
-    return {name: record[name] for name in _ALIKE & record.keys()} | found
+    return {name: record[name] for name in _ALIKE & record.keys()} | item
 
 
 def _name(value: Any) -> Any:

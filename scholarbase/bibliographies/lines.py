@@ -71,10 +71,10 @@ def _reference(raw: str, line: int) -> Reference:
     if (whole := whole_id(body.strip())) is not None:
         return Reference(raw, line, name, (whole,), is_plain=True)
     text = plain(body, braces=True)
-    found = find_ids(text)
-    bare = without(text, [(one.start, one.end) for one in found])
+    matches = find_ids(text)
+    bare = without(text, [(match.start, match.end) for match in matches])
     year, years = years_in(bare)
-    ids = tuple(dict.fromkeys(one.id for one in found))
+    ids = tuple(dict.fromkeys(match.id for match in matches))
     return Reference(raw, line, name, ids, guessed_title(bare), year=year, years=years, is_plain=True)
 
 
@@ -82,7 +82,7 @@ def line_text(reference: Reference) -> str:
     """The text of a plain reference, without LaTeX, its number and its ids."""
     marker = _MARKER.match(reference.raw) or _BULLET.match(reference.raw)
     text = plain(reference.raw[marker.end() :] if marker else reference.raw, braces=True)
-    return without(text, [(one.start, one.end) for one in find_ids(text)])
+    return without(text, [(match.start, match.end) for match in find_ids(text)])
 
 
 def without(text: str, spans: list[tuple[int, int]]) -> str:
@@ -102,13 +102,13 @@ def guessed_title(text: str) -> str | None:
     best: str | None = None
     length = 0
     for piece in _PIECES.split(text):
-        found = piece.split()
-        if len(found) < MIN_TITLE_WORDS or _DIGITS.search(piece) or _VENUE_WORDS.search(piece):
+        words = piece.split()
+        if len(words) < MIN_TITLE_WORDS or _DIGITS.search(piece) or _VENUE_WORDS.search(piece):
             continue
-        lower = sum(word[:1].islower() and len(word) > 3 for word in found)
-        initials = sum(len(word.strip(".,")) <= 1 for word in found)
-        if initials > len(found) // 3 or (initials and len(found) < 6):
+        lower = sum(word[:1].islower() and len(word) > 3 for word in words)
+        initials = sum(len(word.strip(".,")) <= 1 for word in words)
+        if initials > len(words) // 3 or (initials and len(words) < 6):
             continue
-        if (score := len(found) + 2 * lower) > length:
+        if (score := len(words) + 2 * lower) > length:
             best, length = piece.strip(), score
     return best

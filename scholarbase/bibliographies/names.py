@@ -93,7 +93,9 @@ def name_of(person: Mapping[str, Any]) -> str:
 
 def authors_in(people: Sequence[Any]) -> list[Any]:
     """The authors among the creators of an item of Zotero; all people, if it has none."""
-    authors = [one for one in people if isinstance(one, dict) and one.get("creatorType") == "author"]
+    authors = [
+        person for person in people if isinstance(person, dict) and person.get("creatorType") == "author"
+    ]
     return authors or list(people)
 
 
@@ -203,7 +205,7 @@ def listed_names(text: str) -> list[str]:
     Python writes it."""
     if text[:2] in ("['", '["') and text[-2:] in ("']", '"]'):
         with suppress(ValueError, SyntaxError, MemoryError, RecursionError):
-            return [name for one in literal_eval(text) if (name := one.strip())]
+            return [name for part in literal_eval(text) if (name := part.strip())]
     names, _ = split_names(text.replace("|", ";"))
     if len(names) == 1 and not in_braces(names[0]):
         parts = [part.strip() for part in names[0].split(",")]

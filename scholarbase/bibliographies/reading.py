@@ -106,9 +106,9 @@ def detect(text: str) -> ReferenceFormat:
     return "bibtex" if bibtex.START.search(text) else "text"
 
 
-def _least(text: str, found: ReferenceFormat) -> int:
+def _least(text: str, reference_format: ReferenceFormat) -> int:
     """A number of references that the text has at least, counted before they are read."""
-    starts = {"bibtex": bibtex.ENTRY, "ris": ris.START}.get(found)
+    starts = {"bibtex": bibtex.ENTRY, "ris": ris.START}.get(reference_format)
     return 0 if starts is None else sum(1 for _ in starts.finditer(text))
 
 

@@ -96,9 +96,9 @@ def _reference(lines: list[str], begin: int, purpose: Purpose) -> Reference:
         for value in record.get(tag, ())
         for name in field_ids(scheme, value)
     ]
-    ids += [one.id for tag in _LINKS for one in find_ids(" ".join(record.get(tag, ())))]
+    ids += [match.id for tag in _LINKS for match in find_ids(" ".join(record.get(tag, ())))]
     notes = "\n".join((*record.get("N1", ()), *record.get("IS", ())))
-    ids += leading_ids(notes) if purpose.own_ids else [one.id for one in find_ids(notes)]
+    ids += leading_ids(notes) if purpose.own_ids else [match.id for match in find_ids(notes)]
     days = (whole_day(day) for tag in _DAYS for day in record.get(tag, ()))
     has_title = any(record.get(tag) for tag in ("TI", "T1"))
     return Reference(

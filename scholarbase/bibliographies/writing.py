@@ -115,13 +115,15 @@ def citation_keys(papers: Sequence[Paper]) -> list[str]:
 
     A paper's own key stays, unless an earlier paper has it. Keys that are made differ from all others in any case.
     """
-    first = {key: place for place in reversed(range(len(papers))) if (key := _own_key(papers[place]))}
+    first = {
+        key: position for position in reversed(range(len(papers))) if (key := _own_key(papers[position]))
+    }
     used = {key.lower() for key in first}
     keys = []
-    for place, paper in enumerate(papers):
+    for position, paper in enumerate(papers):
         key = citation_key(paper)
-        if first.get(key) != place:
-            key = next(one for one in _variants(key) if one.lower() not in used)
+        if first.get(key) != position:
+            key = next(variant for variant in _variants(key) if variant.lower() not in used)
             used.add(key.lower())
         keys.append(key)
     return keys
@@ -258,7 +260,7 @@ def _ris_values(paper: Paper, key: str) -> Iterator[tuple[str, str | None]]:
 _COLUMNS: Final[Mapping[str, Callable[[Paper], str | int | None]]] = {
     "id": lambda paper: paper.id,
     "title": lambda paper: paper.title,
-    "authors": lambda paper: "; ".join(one_line(one.name).replace(";", ",") for one in paper.authors),
+    "authors": lambda paper: "; ".join(one_line(author.name).replace(";", ",") for author in paper.authors),
     "year": lambda paper: paper.year,
     "date": lambda paper: paper.publication_date,
     "venue": journal_of,

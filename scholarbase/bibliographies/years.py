@@ -55,9 +55,9 @@ def years_in(text: str) -> tuple[int | None, tuple[int, ...]]:
 
     A year in parentheses is the reference's, else the last one: pages and volumes come before it in most styles.
     """
-    found = tuple(dict.fromkeys(int(match[1]) for match in _YEAR.finditer(text)))
+    years = tuple(dict.fromkeys(int(match[1]) for match in _YEAR.finditer(text)))
     inner = _IN_PARENTHESES.search(text)
     if inner is not None:
         year = int(inner[1])
-        return year, tuple(dict.fromkeys((year, *found)))
-    return (found[-1] if found else None), found
+        return year, tuple(dict.fromkeys((year, *years)))
+    return (years[-1] if years else None), years

@@ -241,16 +241,16 @@ def _word_start(text: str, starts: Sequence[int], after: int) -> int | None:
 
 
 class _Sections:
-    """Finds the innermost section at a place of the text."""
+    """Finds the innermost section at a position of the text."""
 
     def __init__(self, sections: Sequence[Section]) -> None:
         self._sections = sections
         self._starts = [section.start for section in sections]
 
-    def at(self, place: int) -> int | None:
-        number: int | None = bisect_right(self._starts, place) - 1
+    def at(self, position: int) -> int | None:
+        number: int | None = bisect_right(self._starts, position) - 1
         if number == -1:
             return None
-        while number is not None and self._sections[number].end <= place:
+        while number is not None and self._sections[number].end <= position:
             number = self._sections[number].parent
         return number

@@ -36,11 +36,11 @@ def find_figure_pages(db: sqlite3.Connection) -> None:
     for document, pdf in db.execute(_PAIRS).fetchall():
         unplaced, placed = _captioned(db, document, "NULL"), _captioned(db, pdf, "NOT NULL")
         scores = [
-            (_similarity(one, other), one.place, other.place)
-            for one, other in product(unplaced, placed)
-            if one.kind == other.kind
+            (_similarity(figure, other), figure.place, other.place)
+            for figure, other in product(unplaced, placed)
+            if figure.kind == other.kind
         ]
-        free, matched = {one.place for one in unplaced}, set[int]()
+        free, matched = {figure.place for figure in unplaced}, set[int]()
         for score, place, other_place in sorted(scores, key=lambda row: (-row[0], *row[1:])):
             if score < _LEAST:
                 break
@@ -68,7 +68,7 @@ def _captioned(db: sqlite3.Connection, document: int, page: str) -> list[_Captio
     ]
 
 
-def _similarity(one: _Captioned, other: _Captioned) -> float:
+def _similarity(figure: _Captioned, other: _Captioned) -> float:
     """The words of both captions as a part of those of either."""
-    common = len(one.words & other.words)
-    return common / max(1, len(one.words | other.words)) + _SAME_LABEL * (one.label == other.label)
+    common = len(figure.words & other.words)
+    return common / max(1, len(figure.words | other.words)) + _SAME_LABEL * (figure.label == other.label)

@@ -32,10 +32,10 @@ def find(
     """
     spans = (match.span() for match in _compile(q, syntax).finditer(text))
     matching = (span for span in spans if span[0] < span[1] and (syntax != "words" or _is_whole(text, *span)))
-    found = list(islice(matching, MAX_MATCHES + 1))
-    relation: Literal["eq", "gte"] = "eq" if len(found) <= MAX_MATCHES else "gte"
-    del found[MAX_MATCHES:]
-    return len(found), relation, found[offset : offset + limit]
+    matches = list(islice(matching, MAX_MATCHES + 1))
+    relation: Literal["eq", "gte"] = "eq" if len(matches) <= MAX_MATCHES else "gte"
+    del matches[MAX_MATCHES:]
+    return len(matches), relation, matches[offset : offset + limit]
 
 
 def _is_whole(text: str, start: int, end: int) -> bool:

@@ -44,7 +44,7 @@ def rank_passages(texts: Sequence[str], query: str, k1: float = K1, b: float = B
             bm25.idf[word] = max(bm25.idf[word], _LEAST_WEIGHT)
     scores = bm25.get_scores(words).tolist()
     return sorted(
-        (Ranked(place, scores[place]) for place in matching), key=lambda one: (-one.score, one.place)
+        (Ranked(place, scores[place]) for place in matching), key=lambda ranked: (-ranked.score, ranked.place)
     )
 
 

@@ -104,7 +104,7 @@ def detect_documents(paths: Sequence[str | Path]) -> list[DocumentFile]:
     if not readers:
         raise SourceError(f"{', '.join(map(str, paths))} cannot be read: {missing(_EXTENSION)}.")
     forms = ", ".join(reader.forms for reader in readers)
-    found: dict[Path, DocumentFile] = {}
+    files: dict[Path, DocumentFile] = {}
     names: set[str] = set()
     skipped: list[str] = []
     for position, given in enumerate(paths, 1):
@@ -113,7 +113,7 @@ def detect_documents(paths: Sequence[str | Path]) -> list[DocumentFile]:
             raise SourceError(f"No file or folder at {given}: check the path of the documents.")
         for path in walk(root, _is_note) if root.is_dir() else [root]:
             key = path.resolve()
-            if key in found:
+            if key in files:
                 continue
             reader, source = _reader_of(readers, path)
             if source is None:
@@ -126,7 +126,7 @@ def detect_documents(paths: Sequence[str | Path]) -> list[DocumentFile]:
             if name in names:
                 name = f"{position}/{name}"
             names.add(name)
-            found[key] = DocumentFile(path, name, source, path.stat().st_size, reader)
+            files[key] = DocumentFile(path, name, source, path.stat().st_size, reader)
     if skipped:
         log.warning(
             "Skipped of --documents: %s, not full texts, which are %s. The first: %s.",
@@ -134,10 +134,10 @@ def detect_documents(paths: Sequence[str | Path]) -> list[DocumentFile]:
             forms,
             skipped[0],
         )
-    if not found:
+    if not files:
         where = ", ".join(str(path) for path in paths) or "no path"
         raise SourceError(f"No full text in {where}: documents are {forms}.")
-    return list(found.values())
+    return list(files.values())
 
 
 def _reader_of(readers: Sequence[DocumentReader], path: Path) -> tuple[DocumentReader, DocumentSource | None]:
@@ -178,13 +178,13 @@ def read_documents(
 
 def sidecars(files: Iterable[DocumentFile]) -> list[tuple[Path, str, DocumentSource]]:
     """The files beside documents that describe them: the path, a name as those of documents, and the source."""
-    found: dict[Path, tuple[Path, str, DocumentSource]] = {}
+    by_path: dict[Path, tuple[Path, str, DocumentSource]] = {}
     for file in files:
         path = file.reader.sidecar_of(file)
         if path is not None:
             name = path.name.encode("utf-8", "backslashreplace").decode()
-            found[path] = (path, f"{file.name}: {name}", file.source)
-    return list(found.values())
+            by_path[path] = (path, f"{file.name}: {name}", file.source)
+    return list(by_path.values())
 
 
 def open_renderer() -> PageRenderer:

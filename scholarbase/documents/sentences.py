@@ -87,8 +87,8 @@ def _bounds(text: str) -> Iterator[int]:
     for match in _MARK.finditer(text):
         while number < len(starts) and starts[number] < match.start():
             number += 1
-        found = number < len(starts) and starts[number] <= match.end()
-        if _MISSED.match(text, match.start()) or (found and not _goes_on(text, start, match)):
+        is_bound = number < len(starts) and starts[number] <= match.end()
+        if _MISSED.match(text, match.start()) or (is_bound and not _goes_on(text, start, match)):
             start = match.end()
             yield start
 

@@ -24,7 +24,7 @@ from scholarbase.documents.schema import compress, decompress
 
 MAIN_ORDER = "coalesce(version, 0) DESC, " + (
     "CASE source "
-    + " ".join(f"WHEN '{source}' THEN {place}" for place, source in enumerate(PRECEDENCE))
+    + " ".join(f"WHEN '{source}' THEN {rank}" for rank, source in enumerate(PRECEDENCE))
     + " END"
 )
 """The SQL that orders the documents of a paper: its latest version first, then the most faithful source."""
@@ -71,7 +71,7 @@ def write_document(
         values = ", ".join("?" * (columns.count(",") + 3))
         db.executemany(
             f"INSERT INTO {table} (document, {position}, {columns}) VALUES ({values})",
-            ((number, place, *row) for place, row in enumerate(rows[table], position == "number")),
+            ((number, ordinal, *row) for ordinal, row in enumerate(rows[table], position == "number")),
         )
     if full.original is not None:
         db.execute("INSERT INTO originals VALUES (?, ?)", (number, full.original))
@@ -138,7 +138,7 @@ def content_rows(db: sqlite3.Connection) -> Iterator[bytes]:
             document.figures,
             document.pages,
         )
-        yield orjson.dumps([*key, document.text, *([list(one) for one in part] for part in parts), digest])
+        yield orjson.dumps([*key, document.text, *([list(row) for row in part] for part in parts), digest])
 
 
 def passage_rows(db: sqlite3.Connection) -> Iterator[bytes]:

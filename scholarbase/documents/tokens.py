@@ -69,10 +69,10 @@ class PiecewiseTokens:
         self._tokenizer = tokenizer
 
     def spans(self, text: str) -> Spans:
-        found = [np.empty((0, 2), np.int64)]
+        parts = [np.empty((0, 2), np.int64)]
         for start, end in _pieces(text):
-            found.append(_encode(self._tokenizer, text[start:end]) + start)
-        return _without_space(text, np.concatenate(found))
+            parts.append(_encode(self._tokenizer, text[start:end]) + start)
+        return _without_space(text, np.concatenate(parts))
 
 
 class WordwiseTokens:

@@ -83,6 +83,6 @@ def _spelt(match: re.Match[str]) -> str:
     name = _NAMES.get(char.lower())
     if name is None:
         return char
-    text, place = match.string, match.start()
-    around = text[max(place - 1, 0) : place] + text[place + 1 : place + 2]
+    text, position = match.string, match.start()
+    around = text[max(position - 1, 0) : position] + text[position + 1 : position + 2]
     return char if _IN_GREEK.search(around) else name
