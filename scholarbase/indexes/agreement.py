@@ -107,7 +107,9 @@ def relation_of(written: str | None, title: str | None) -> tuple[Relation, float
     if a == b:
         return "same", 1.0
     score = similarity(a, b)
-    if any(normalize_title(main_title(one) or "") == other for one, other in ((written, b), (title, a))):
+    if any(
+        normalize_title(main_title(longer) or "") == shorter for longer, shorter in ((written, b), (title, a))
+    ):
         return "subtitle", max(score, 0.9)
     return _variant(written, title, score), score
 

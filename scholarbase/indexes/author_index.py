@@ -113,10 +113,10 @@ class AuthorIndex:
         """
         while papers := self._db.execute(sql, (last, _ROWS)).fetchall():
             last = papers[-1][0]
-            found = []
+            batch = []
             for paper, authors, citations in papers:
-                found += [(key, paper, name, citations) for key, name in mentions(authors).items()]
-            yield found
+                batch += [(key, paper, name, citations) for key, name in mentions(authors).items()]
+            yield batch
             self._advance(len(papers))
 
     @property
@@ -186,8 +186,11 @@ class AuthorIndex:
         )
         for row, pair in zip_longest(stored, self.papers_by_id()):
             _compare("the author and paper", row, pair)
-        with closing(_vocabulary(self._db)) as held, closing(_vocabulary(self._scratch)) as derived_terms:
-            for row, counted in zip_longest(held, derived_terms):
+        with (
+            closing(_vocabulary(self._db)) as stored_terms,
+            closing(_vocabulary(self._scratch)) as derived_terms,
+        ):
+            for row, counted in zip_longest(stored_terms, derived_terms):
                 _compare("the word of authors' names", row, counted)
         return total
 
@@ -247,21 +250,21 @@ def change_authors(
     written = _written(db, papers)
     last = int(db.execute("SELECT coalesce(max(author), 0) FROM author_names").fetchone()[0])
     for start in range(0, len(ids), _AT_ONCE):
-        some = ids[start : start + _AT_ONCE]
-        before = _held(old, some)
+        batch = ids[start : start + _AT_ONCE]
+        before = _held(old, batch)
         after = {
             key: _Author(author.number, (author.papers - papers) | written.get(key, set()))
             for key, author in before.items()
         }
-        for key in some:
+        for key in batch:
             if key not in after and written.get(key):
                 last += 1
                 after[key] = _Author(last, written[key])
         old_terms = _terms(old, {key: author for key, author in before.items() if author.papers})
         _remove(db, before, old_terms)
-        held = {key: author for key, author in after.items() if author.papers}
-        for key, (name, terms) in _terms(db, held).items():
-            author = held[key]
+        kept = {key: author for key, author in after.items() if author.papers}
+        for key, (name, terms) in _terms(db, kept).items():
+            author = kept[key]
             counts = db.execute(
                 "SELECT count(*), sum(citation_count) FROM papers WHERE id IN (SELECT value FROM json_each(?))",
                 (json_list(author.papers),),
@@ -280,7 +283,7 @@ def change_authors(
 
 def _written(db: sqlite3.Connection, papers: set[int]) -> dict[str, set[int]]:
     """The changed papers of each author, as they are now."""
-    found: dict[str, set[int]] = {}
+    changed: dict[str, set[int]] = {}
     ordered = sorted(papers)
     for start in range(0, len(ordered), _AT_ONCE):
         rows = db.execute(
@@ -292,8 +295,8 @@ def _written(db: sqlite3.Connection, papers: set[int]) -> dict[str, set[int]]:
         )
         for paper, authors in rows:
             for key in mentions(authors):
-                found.setdefault(key, set()).add(paper)
-    return found
+                changed.setdefault(key, set()).add(paper)
+    return changed
 
 
 def _held(db: sqlite3.Connection, ids: Sequence[str]) -> dict[str, _Author]:
@@ -306,10 +309,10 @@ def _held(db: sqlite3.Connection, ids: Sequence[str]) -> dict[str, _Author]:
         """,
         (json_list(ids),),
     )
-    found: dict[str, _Author] = {}
+    authors: dict[str, _Author] = {}
     for key, number, paper in rows:
-        found.setdefault(key, _Author(number, set())).papers.add(paper)
-    return found
+        authors.setdefault(key, _Author(number, set())).papers.add(paper)
+    return authors
 
 
 def _terms(db: sqlite3.Connection, authors: Mapping[str, _Author]) -> dict[str, tuple[str, str]]:
@@ -323,12 +326,12 @@ def _terms(db: sqlite3.Connection, authors: Mapping[str, _Author]) -> dict[str, 
         )
     }
     details = _details(db, list(authors))
-    found = {}
+    entries = {}
     for key, author in authors.items():
         first = named[min(author.papers)][key]
         name, aliases = details.get(key, (first, ()))
-        found[key] = name, author_names.terms((name, first, *aliases))
-    return found
+        entries[key] = name, author_names.terms((name, first, *aliases))
+    return entries
 
 
 def _details(db: sqlite3.Connection, ids: Sequence[str]) -> dict[str, tuple[str, Sequence[str]]]:

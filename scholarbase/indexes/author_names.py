@@ -64,14 +64,14 @@ def words(name: str) -> list[str]:
 
 def terms(names: Iterable[str]) -> str:
     """Return the terms that an author with these names is found by, separated by spaces."""
-    found: list[str] = []
+    all_terms: list[str] = []
     for name in dict.fromkeys(names):
         parts = words(name)
         if parts:
-            found += parts
-            found += [_INITIAL + part[0] for part in parts]
-            found += (_FAMILY + _family(name, parts), _same(parts))
-    return " ".join(found)
+            all_terms += parts
+            all_terms += [_INITIAL + part[0] for part in parts]
+            all_terms += (_FAMILY + _family(name, parts), _same(parts))
+    return " ".join(all_terms)
 
 
 def same_name(name: str) -> str:
@@ -109,14 +109,14 @@ def pattern_expression(patterns: Iterable[str]) -> str | None:
 
     A single letter is an initial, and ``*`` ends the beginning of a word.
     """
-    found: list[str] = []
+    expressions: list[str] = []
     for pattern in patterns:
         parts = words(pattern.rstrip("*"))
         if not parts:
             return None
         stars = [""] * (len(parts) - 1) + ["*" if pattern.endswith("*") else ""]
-        found += map(_any_spelling, parts, stars)
-    return " AND ".join(dict.fromkeys(found)) or None
+        expressions += map(_any_spelling, parts, stars)
+    return " AND ".join(dict.fromkeys(expressions)) or None
 
 
 def _any_spelling(word: str, star: str) -> str:
@@ -128,7 +128,7 @@ def _any_spelling(word: str, star: str) -> str:
     for at, letter in enumerate(word):
         if (marked := letter.translate(_UNDECOMPOSED)) != letter:
             spelled += (word[:at] + marked + word[at + 1 :], word.replace(letter, marked))
-    quoted = (f'"{one}"{star}' for one in dict.fromkeys(spelled))
+    quoted = (f'"{spelling}"{star}' for spelling in dict.fromkeys(spelled))
     return f"({' OR '.join(quoted)})"
 
 
@@ -141,8 +141,8 @@ def _is_initial(word: str) -> bool:
 
 
 def _family(name: str, parts: list[str]) -> str:
-    own = words(name.partition(",")[0]) if "," in name else parts
-    for part in reversed(own):
+    candidates = words(name.partition(",")[0]) if "," in name else parts
+    for part in reversed(candidates):
         if part not in _SUFFIXES:
             return part
     return parts[-1]

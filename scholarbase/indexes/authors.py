@@ -93,11 +93,11 @@ def near(connection: sqlite3.Connection, name: str, most: int) -> list[str]:
     """
     for expression in author_names.beginnings(name):
         names = [row[0] for row in connection.execute(sql, (expression, MAX_COMPARED))]
-        choices = {one: " ".join(sorted(author_names.words(one))) for one in names}
+        choices = {candidate: " ".join(sorted(author_names.words(candidate))) for candidate in names}
         wanted = " ".join(sorted(author_names.words(name)))
         similar = process.extract(wanted, choices, scorer=fuzz.ratio, limit=most, score_cutoff=_SIMILAR)
         if similar:
-            return [one for _, _, one in similar]
+            return [candidate for _, _, candidate in similar]
     return []
 
 

@@ -433,8 +433,8 @@ class Catalog:
 
 def _checked_snapshot(path: Path, connection: sqlite3.Connection) -> str | None:
     """The snapshot id of a catalogue. Raises LibraryCorrupt if it lacks a table."""
-    held = {row[0] for row in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
-    if missing := sorted(_TABLES - held):
+    tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
+    if missing := sorted(_TABLES - tables):
         raise LibraryCorrupt(
             f"{path} is not a catalogue: it has no {', '.join(missing)}. Ingest the library again."
         )
@@ -564,7 +564,7 @@ def paper_reader(
         values = dict(zip(names, row[4:], strict=not (details or dated)))
         if with_authors:
             listed = orjson.loads(values["authors"]) if values["authors"] else ()
-            values["authors"] = tuple([Author(*one) for one in listed])
+            values["authors"] = tuple([Author(*author) for author in listed])
         if categories:
             values["categories"] = tuple(values["categories"].split()) if values["categories"] else ()
         if external_ids:
@@ -574,15 +574,15 @@ def paper_reader(
         if "notices" in details:
             values["notices"] = ()
         if (details or dated) and row[-1]:
-            found = _decode_details(row[-1])
+            decoded = _decode_details(row[-1])
             for name in details:
-                values[name] = getattr(found, name)
+                values[name] = getattr(decoded, name)
             if values.get("journal"):
                 values["journal"] = Journal(*values["journal"])
             if "notices" in details:
-                values["notices"] = notices_until(found.notices.values(), day)
+                values["notices"] = notices_until(decoded.notices.values(), day)
             if dated:
-                values["status"] = status_on(found.notices.values(), day)
+                values["status"] = status_on(decoded.notices.values(), day)
         return Paper(canonical_id(arxiv_id, corpus_id, row[3]), **values)
 
     return columns, " ".join(join for name, join in _JOINS.items() if name in names), make

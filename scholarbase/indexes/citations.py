@@ -289,16 +289,16 @@ def expand(
         middles, onward = limits.first(
             _edges_from(connection, np.unique(passed_far), direction, as_of), filters
         )
-    place, passed_place = np.searchsorted(starts, near), np.searchsorted(starts, passed_near)
-    # Papers are counted by their place among all that were read: their ids are too great to be multiplied.
+    near_positions, passed_positions = np.searchsorted(starts, near), np.searchsorted(starts, passed_near)
+    # Papers are counted by their position among all that were read: their ids are too great to be multiplied.
     known = np.unique(np.concatenate([starts, far, passed_far, middles, onward]))
     starts, far, passed_far, middles, onward = (
         np.searchsorted(known, ids) for ids in (starts, far, passed_far, middles, onward)
     )
-    pairs = _distinct_pairs(place, far, starts)
+    pairs = _distinct_pairs(near_positions, far, starts)
     if hops == 2:
-        pairs = np.union1d(pairs, _second_hop(passed_place, passed_far, middles, onward, starts))
-    # Each pair is a paper that is reached times the number of seeds, plus the place of a seed that reaches it.
+        pairs = np.union1d(pairs, _second_hop(passed_positions, passed_far, middles, onward, starts))
+    # Each pair is a paper that is reached times the number of seeds, plus the position of a seed that reaches it.
     reached, seed_counts = np.unique(pairs // max(len(starts), 1), return_counts=True)
     ids = known[reached]
     passing, sort_keys = _passing(connection, ids, filters, sorted_by)
@@ -336,7 +336,7 @@ def cocited(
     ).fetchall()
     condition, params = filter_sql(filters, "p")
     # The sum of all counts is at least as great as each of them, and NULL sorts first: it is the first row.
-    [(references, _), *found] = connection.execute(
+    [(references, _), *cited] = connection.execute(
         f"""
         WITH counted AS MATERIALIZED (
             SELECT cited, count(*) AS papers FROM (
@@ -353,8 +353,8 @@ def cocited(
         [json_list(row[0] for row in rows[:MAX_CITING]), paper_id, *params, limit + 2],
     ).fetchall()
     is_cut = len(rows) > MAX_CITING or (references or 0) >= MAX_REFERENCES
-    papers = [ScoredId(found_id, float(count)) for count, found_id in found[:limit]]
-    return Cocitations(papers, is_cut or len(found) > limit)
+    papers = [ScoredId(cited_id, float(count)) for count, cited_id in cited[:limit]]
+    return Cocitations(papers, is_cut or len(cited) > limit)
 
 
 def linked(
@@ -416,9 +416,9 @@ class _Limits:
         passing, keys = _passing(self._connection, ids, filters, self._sorted_by)
         passes = np.zeros(len(ids), dtype=np.bool_)
         passes[passing] = True
-        place = np.searchsorted(ids, far)
-        kept = passes[place]
-        near, far, is_reference, key = near[kept], far[kept], is_reference[kept], keys[place[kept]]
+        positions = np.searchsorted(ids, far)
+        kept = passes[positions]
+        near, far, is_reference, key = near[kept], far[kept], is_reference[kept], keys[positions[kept]]
         order = np.lexsort((far, key, is_reference, near))
         near, far, is_reference = near[order], far[order], is_reference[order]
         # The rank of each edge within its paper and direction.
@@ -439,8 +439,8 @@ def _edges_from(
     near_parts, far_parts = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
     side_parts = [np.empty(0, dtype=np.bool_)]
     steps = 0
-    for each in directions:
-        near, far = _end_columns(each)
+    for side in directions:
+        near, far = _end_columns(side)
         existing = f"CROSS JOIN papers AS p ON p.id = edges.{far} AND p.last_day <= ?"
         for listed in _lists(starts):
             cursor = connection.execute(
@@ -458,23 +458,23 @@ def _edges_from(
                 ends = np.array(rows, dtype=np.int64)
                 near_parts.append(ends[:, 0].copy())
                 far_parts.append(ends[:, 1].copy())
-                side_parts.append(np.full(len(rows), each == "references"))
+                side_parts.append(np.full(len(rows), side == "references"))
     return Edges(np.concatenate(near_parts), np.concatenate(far_parts), np.concatenate(side_parts))
 
 
-def _distinct_pairs(place: Ids, reached: Ids, starts: Ids) -> Ids:
+def _distinct_pairs(positions: Ids, reached: Ids, starts: Ids) -> Ids:
     """Return the different pairs of a paper that is reached, but is no start, and the start that reaches it.
 
-    A pair is one number: the paper times the number of starts, plus the place of the start among them.
+    A pair is one number: the paper times the number of starts, plus the position of the start among them.
     """
     outside = ~np.isin(reached, starts)
-    return np.unique(reached[outside] * len(starts) + place[outside])
+    return np.unique(reached[outside] * len(starts) + positions[outside])
 
 
-def _second_hop(place: Ids, far: Ids, middles: Ids, onward: Ids, starts: Ids) -> Ids:
+def _second_hop(near_positions: Ids, far: Ids, middles: Ids, onward: Ids, starts: Ids) -> Ids:
     """Return the pairs (:func:`_distinct_pairs`) over the second hop.
 
-    Each edge (place, far) of the first hop is joined with all edges (middle, onward) where far = middle, in parts, so
+    Each edge (near, far) of the first hop is joined with all edges (middle, onward) where far = middle, in parts, so
     that memory grows with the number of different pairs only.
     """
     order = np.argsort(middles, kind="stable")
@@ -494,8 +494,10 @@ def _second_hop(place: Ids, far: Ids, middles: Ids, onward: Ids, starts: Ids) ->
         offsets = first[part] - (ends[part] - degree[part] - done)
         position = np.repeat(offsets, degree[part])
         position += np.arange(len(position))
-        found = _distinct_pairs(np.repeat(place[part], degree[part]), onward[position], starts)
-        pairs = np.union1d(pairs, found)
+        pairs_of_part = _distinct_pairs(
+            np.repeat(near_positions[part], degree[part]), onward[position], starts
+        )
+        pairs = np.union1d(pairs, pairs_of_part)
         begin = end
     return pairs
 
@@ -506,7 +508,7 @@ def _passing(
     """Return the positions in ``ids``, which ascend, of the papers that pass; and a sort key for every position,
     which puts the greatest value of the column ``sorted_by`` first."""
     condition, params = filter_sql(filters, "p")
-    places: list[Ids] = [np.empty(0, dtype=np.int64)]
+    position_parts: list[Ids] = [np.empty(0, dtype=np.int64)]
     keys = np.full(len(ids), _UNKNOWN)
     for listed in _lists(ids):
         rows = connection.execute(
@@ -516,11 +518,11 @@ def _passing(
             """,
             [listed, *params],
         ).fetchall()
-        found = np.array(rows, dtype=np.int64).reshape(-1, 2)
-        place = np.searchsorted(ids, found[:, 0])
-        keys[place] = found[:, 1]
-        places.append(place)
-    return np.concatenate(places), keys
+        columns = np.array(rows, dtype=np.int64).reshape(-1, 2)
+        positions = np.searchsorted(ids, columns[:, 0])
+        keys[positions] = columns[:, 1]
+        position_parts.append(positions)
+    return np.concatenate(position_parts), keys
 
 
 def _lists(ids: Ids) -> Iterator[str]:

@@ -137,15 +137,15 @@ def vector_sums(
     for records in index.records(_POINTS):
         vectors = [(record.id, record.vector or {}) for record in records]
         for name in sums:
-            held = [(point, found[name]) for point, found in vectors if name in found]
+            stored = [(point, by_name[name]) for point, by_name in vectors if name in by_name]
             if name == DENSE:
                 sums[name] = combined(
-                    sums[name], sum_of(map(dense_row, *zip(*held, strict=True)) if held else ())
+                    sums[name], sum_of(map(dense_row, *zip(*stored, strict=True)) if stored else ())
                 )
                 continue
             # Each access copies the numbers.
-            copied = [(point, vector.indices, vector.values) for point, vector in held]
-            sums[name] = combined(sums[name], sum_of(sparse_row(*one) for one in copied))
+            copied = [(point, vector.indices, vector.values) for point, vector in stored]
+            sums[name] = combined(sums[name], sum_of(sparse_row(*row) for row in copied))
             if name == BM25 and count is not None:
                 count.add(
                     np.array([point for point, _, _ in copied], np.int64),

@@ -151,9 +151,9 @@ class Contents:
         """
         compared = list(blocks)
         hashes = _hash_blocks((library / name, number) for name, number in compared)
-        for (name, number), found in zip(compared, hashes, strict=True):
+        for (name, number), digest in zip(compared, hashes, strict=True):
             fact = self.files[name]
-            if found != fact.blocks[number]:
+            if digest != fact.blocks[number]:
                 raise changed_block(library / name, fact, number)
 
     def blocks(self) -> list[tuple[str, int]]:
@@ -270,8 +270,8 @@ def _hash_blocks(
     hashes = []
     # A list: the garbage collector may close an unfinished generator while it holds the lock that threads need to end.
     with ThreadPoolExecutor(min(8, cores())) as threads:
-        for found in threads.map(lambda block: _hash_block(*block), blocks):
-            hashes.append(found)
+        for digest in threads.map(lambda block: _hash_block(*block), blocks):
+            hashes.append(digest)
             advance(1)
     return hashes
 

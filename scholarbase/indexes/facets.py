@@ -77,15 +77,15 @@ def count(
     uncategorized = 0
     for year, listed, venue, key, papers in rows:
         years[year] += papers
-        own = set((listed or "").split())
-        for category in own:
+        distinct = set((listed or "").split())
+        for category in distinct:
             categories[category] += papers
-        uncategorized += 0 if own else papers
+        uncategorized += 0 if distinct else papers
         venues[key or None] += papers
         if key:
             names.setdefault(key, Counter())[venue] += papers
     no_year, no_venue = years.pop(None, 0), venues.pop(None, 0)
-    spellings = {key: min(found, key=lambda name: (-found[name], name)) for key, found in names.items()}
+    spellings = {key: min(counts, key=lambda name: (-counts[name], name)) for key, counts in names.items()}
     by_key = {key: papers for key, papers in venues.items() if key is not None}
     return Counts(
         sum(row[4] for row in rows),
@@ -104,13 +104,13 @@ def _joined(
     """The papers of each venue by its name, of the numbers by key: those that the filter ``venue`` keeps."""
     same = _same_venues(connection, venues)
     listed: set[frozenset[str]] = set()
-    found: dict[str, int] = {}
-    for key in sorted(venues, key=lambda one: (-venues[one], spellings[one])):
+    joined: dict[str, int] = {}
+    for key in sorted(venues, key=lambda venue_key: (-venues[venue_key], spellings[venue_key])):
         keys = same.get(key, frozenset((key,)))
         if keys not in listed:
             listed.add(keys)
-            found[spellings[key]] = sum(venues[one] for one in keys)
-    return found
+            joined[spellings[key]] = sum(venues[venue_key] for venue_key in keys)
+    return joined
 
 
 def _same_venues(connection: sqlite3.Connection, keys: Mapping[str, int]) -> dict[str, frozenset[str]]:
@@ -123,8 +123,8 @@ def _same_venues(connection: sqlite3.Connection, keys: Mapping[str, int]) -> dic
         """,
         (json_list(keys),),
     )
-    found: dict[str, set[str]] = {}
+    same: dict[str, set[str]] = {}
     for key, other in pairs:
         if other in keys:
-            found.setdefault(key, {key}).add(other)
-    return {key: frozenset(names) for key, names in found.items()}
+            same.setdefault(key, {key}).add(other)
+    return {key: frozenset(names) for key, names in same.items()}

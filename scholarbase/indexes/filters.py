@@ -132,9 +132,9 @@ def filter_sql(filters: ResolvedFilters, alias: str) -> tuple[str, list[int | st
         conditions.append(condition)
         params.append(value)
 
-    for one in NUMBER_FILTERS:
-        if (limit := getattr(filters, one.limit)) is not None:
-            add(f"{alias}.{one.column} {'>=' if one.is_least else '<='} ?", limit)
+    for number_filter in NUMBER_FILTERS:
+        if (limit := getattr(filters, number_filter.limit)) is not None:
+            add(f"{alias}.{number_filter.column} {'>=' if number_filter.is_least else '<='} ?", limit)
     if filters.categories:
         # The column is a space-separated list, so a value that contains a space cannot be a category.
         add(

@@ -95,13 +95,13 @@ class FrequencyCounter:
     def _months(self, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """The month of each paper."""
         rows = self._db.execute(self._sql, (UNDATED, int(ids[0]), int(ids[-1]))).fetchall()
-        held = np.array(rows, np.int64).reshape(-1, 2)
-        places = np.searchsorted(held[:, 0], ids)
-        if len(held) < len(ids) or (held[places.clip(max=len(held) - 1), 0] != ids).any():
+        stored = np.array(rows, np.int64).reshape(-1, 2)
+        positions = np.searchsorted(stored[:, 0], ids)
+        if len(stored) < len(ids) or (stored[positions.clip(max=len(stored) - 1), 0] != ids).any():
             raise LibraryCorrupt(
                 f"The vectors have papers between {ids[0]} and {ids[-1]} that the catalogue lacks: ingest again."
             )
-        months: npt.NDArray[np.int64] = held[places, 1]
+        months: npt.NDArray[np.int64] = stored[positions, 1]
         return months
 
     def _write_buffer(self) -> None:

@@ -166,15 +166,15 @@ def matching_ids(
 
 def holding(connection: sqlite3.Connection, expressions: Sequence[str], ids: Sequence[int]) -> list[set[int]]:
     """Return the ids among ``ids`` that match, for each expression. Raises as :func:`search`."""
-    found: list[set[int]] = []
+    matches: list[set[int]] = []
     # The ids in the outer loop: FTS5 seeks each in its posting lists.
     sql = """
         SELECT fulltext.rowid, 0 FROM json_each(?2) AS wanted
         CROSS JOIN fulltext ON fulltext.rowid = wanted.value WHERE fulltext MATCH ?1
     """
     for expression in expressions:
-        found.append({row[0] for row in _read(connection, sql, expression, [json_list(ids)])})
-    return found
+        matches.append({row[0] for row in _read(connection, sql, expression, [json_list(ids)])})
+    return matches
 
 
 def _matches(filters: ResolvedFilters) -> tuple[str, list[int | str]]:

@@ -235,9 +235,9 @@ class Documents:
             sql = "SELECT id, text FROM documents WHERE id IN (SELECT value FROM json_each(?))"
             packed = connection.execute(sql, (json_list({row[1] for row in rows}),)).fetchall()
         texts = {number: decompress(text) for number, text in packed}
-        found = {
-            one: StoredPassage(
-                one,
+        passages = {
+            passage_id: StoredPassage(
+                passage_id,
                 document,
                 paper,
                 version,
@@ -247,9 +247,9 @@ class Documents:
                 heading(number, title),
                 page,
             )
-            for one, document, paper, version, start, end, number, title, page in rows
+            for passage_id, document, paper, version, start, end, number, title, page in rows
         }
-        return [found[number] for number in ids]
+        return [passages[number] for number in ids]
 
     def passages_of_text(self, number: int) -> list[tuple[int, int, int, int | None]]:
         """The numbers, offsets and sections of the indexed passages of a text, in its order."""

@@ -133,12 +133,12 @@ def terms(text: str, *, syntax: bool) -> list[Term]:
     if syntax:
         parser = _Parser(text)
         parser.parse()
-        each = parser.terms
+        searched = parser.terms
     else:
         every = [Term(word, _phrase(of)) for word, of in _written(text.lower())]
-        each = [term for term in every if term.word not in STOP_WORDS] or every
+        searched = [term for term in every if term.word not in STOP_WORDS] or every
     distinct: dict[str, Term] = {}
-    for term in each:
+    for term in searched:
         known = distinct.setdefault(term.word, term)
         if known.expression != term.expression:  # the same word in the title and in the abstract
             distinct[term.word] = Term(term.word, f"({known.expression} OR {term.expression})")
@@ -347,7 +347,7 @@ class _Parser:
     def _searched(self, text: str, *, prefix: bool = False) -> str:
         """The expression of words side by side; each is added to ``terms``."""
         written = _written(text.replace("*", " ") if prefix else text)
-        found = [word for _, of in written for word in of]
+        parts = [word for _, of in written for word in of]
         column = f"{self._column} : " if self._column else ""
         self._prefixes += prefix
         if self._prefixes > MAX_PREFIXES:
@@ -355,16 +355,16 @@ class _Parser:
                 f"q has more than {MAX_PREFIXES} prefixes, and each reads every word that begins with it: use fewer, "
                 "or whole words."
             )
-        self._words += len(found)
+        self._words += len(parts)
         if self._words > MAX_WORDS:
             raise InvalidRequest(
                 f"q has more than {MAX_WORDS} words in query syntax: use fewer, or engine 'bm25', which reads every "
                 "query as free text."
             )
-        for place, (word, of) in enumerate(written, 1):
-            alone = _prefix(of) if prefix and place == len(written) else _phrase(of)
+        for position, (word, of) in enumerate(written, 1):
+            alone = _prefix(of) if prefix and position == len(written) else _phrase(of)
             self.terms.append(Term(word.lower(), f"{column}({alone})" if column else alone))
-        return _prefix(found) if prefix else _phrase(found)
+        return _prefix(parts) if prefix else _phrase(parts)
 
     def _check_bare(self, token: _Token) -> None:
         if field := _FOREIGN_FIELD.match(token.text):
@@ -404,8 +404,8 @@ class _Parser:
 
 
 def _is_stop(text: str) -> bool:
-    found = words(text.casefold())
-    return bool(found) and all(word in STOP_WORDS for word in found)
+    parts = words(text.casefold())
+    return bool(parts) and all(word in STOP_WORDS for word in parts)
 
 
 def _phrase(of: list[str]) -> str:

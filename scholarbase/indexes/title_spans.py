@@ -61,9 +61,9 @@ class _Words(NamedTuple):
 def _words(text: str) -> _Words:
     matches = list(re.finditer(r"\S+", text))
     begins, closes = [], []
-    for place, match in enumerate(matches):
-        before = matches[place - 1][0] if place else "."
-        after = matches[place + 1][0] if place + 1 < len(matches) else "("
+    for position, match in enumerate(matches):
+        before = matches[position - 1][0] if position else "."
+        after = matches[position + 1][0] if position + 1 < len(matches) else "("
         begins.append(
             (
                 before[-1] in _CLOSING
@@ -108,12 +108,12 @@ def exact_titles(connection: sqlite3.Connection, text: str, filters: ResolvedFil
         """,
         [orjson.dumps(list(spans)).decode(), *params],
     ).fetchall()
-    found = [
+    matches = [
         TitleSpan(paper_id, 1.0, *spans[key][1:], True)
         for paper_id, title, key in rows
         if normalize_title(title) == spans[key][0]
     ]
-    return sorted(found, key=lambda one: one.start - one.end)
+    return sorted(matches, key=lambda span: span.start - span.end)
 
 
 def title_span(text: str, paper_id: int, title: str) -> TitleSpan | None:
@@ -127,22 +127,22 @@ def title_span(text: str, paper_id: int, title: str) -> TitleSpan | None:
     wanted = normalize_title(title)
     if not _MIN_LENGTH <= len(wanted) <= len(normal):
         return None
-    part = fuzz.partial_ratio_alignment(wanted, normal)
-    if part is None or part.score < 100 * _WINDOW_SCORE:
+    alignment = fuzz.partial_ratio_alignment(wanted, normal)
+    if alignment is None or alignment.score < 100 * _WINDOW_SCORE:
         window = _window(paper_id, title, words)
         if window is not None:
             return window
-    if part is None:
+    if alignment is None:
         return None
     ends = list(accumulate(map(len, words.normal)))
     offsets = [end - len(word) for end, word in zip(ends, words.normal, strict=True)]
-    places = range(len(ends))
-    first = min(places, key=lambda place: abs(offsets[place] - part.dest_start))
-    last = max(first, min(places, key=lambda place: abs(ends[place] - part.dest_end)))
+    positions = range(len(ends))
+    first = min(positions, key=lambda position: abs(offsets[position] - alignment.dest_start))
+    last = max(first, min(positions, key=lambda position: abs(ends[position] - alignment.dest_end)))
     bounded = any(words.begins[max(first - 1, 0) : first + 2]) and any(
         words.closes[max(last - 1, 0) : last + 2]
     )
-    return TitleSpan(paper_id, part.score / 100, words.starts[first], words.ends[last], bounded)
+    return TitleSpan(paper_id, alignment.score / 100, words.starts[first], words.ends[last], bounded)
 
 
 def _window(paper_id: int, title: str, words: _Words) -> TitleSpan | None:
@@ -151,12 +151,15 @@ def _window(paper_id: int, title: str, words: _Words) -> TitleSpan | None:
     size = wanted.total()
     if size < _WINDOW_WORDS:
         return None
-    filled = [place for place, word in enumerate(words.normal) if word]
+    filled = [position for position, word in enumerate(words.normal) if word]
     for first in range(len(filled) - size + 1):
-        places = filled[first : first + size]
-        if words.normal[places[0]] in wanted and Counter(words.normal[place] for place in places) == wanted:
-            start, end = places[0], places[-1]
-            score = similarity(normalize_title(title), "".join(words.normal[place] for place in places))
+        window = filled[first : first + size]
+        if (
+            words.normal[window[0]] in wanted
+            and Counter(words.normal[position] for position in window) == wanted
+        ):
+            start, end = window[0], window[-1]
+            score = similarity(normalize_title(title), "".join(words.normal[position] for position in window))
             bounded = words.begins[start] and words.closes[end]
             return TitleSpan(
                 paper_id, max(score, _WINDOW_SCORE), words.starts[start], words.ends[end], bounded

@@ -146,8 +146,8 @@ def titled(connection: sqlite3.Connection, title: str, filters: ResolvedFilters,
             [key, *params, most + 1],
         ).fetchall()
         if rows:
-            held = [Titled(number, part(stored) or "", day) for number, stored, day in rows]
-            same = [paper for paper in held if normalize_title(paper.name) == normalized]
+            papers = [Titled(number, part(stored) or "", day) for number, stored, day in rows]
+            same = [paper for paper in papers if normalize_title(paper.name) == normalized]
             return same if len(rows) <= most else []
     return []
 
@@ -159,8 +159,8 @@ def is_common_phrase(connection: sqlite3.Connection, title: str, last_day: int |
     single word is a name all the same if most abstracts of these papers do not write it in lower case: *BERT*. Papers
     after ``last_day`` do not count.
     """
-    found = words(title)
-    if not found or len(found) > MAX_PHRASE_WORDS:
+    phrase = words(title)
+    if not phrase or len(phrase) > MAX_PHRASE_WORDS:
         return False
     condition, params = filter_sql(ResolvedFilters(last_day=last_day), "p")
     rows = connection.execute(
@@ -169,13 +169,13 @@ def is_common_phrase(connection: sqlite3.Connection, title: str, last_day: int |
         LEFT JOIN abstracts AS a ON a.paper_id = p.id
         WHERE title_words MATCH ? AND {condition} ORDER BY title_words.rowid LIMIT ?
         """,
-        [f'"{" ".join(found)}"', *params, COMMON_TITLES],
+        [f'"{" ".join(phrase)}"', *params, COMMON_TITLES],
     ).fetchall()
     if len(rows) < COMMON_TITLES:
         return False
-    if len(found) > 1:
+    if len(phrase) > 1:
         return True
-    word = re.compile(rf"(?<!\w){re.escape(found[0])}(?:s|es)?(?!\w)", re.IGNORECASE)
+    word = re.compile(rf"(?<!\w){re.escape(phrase[0])}(?:s|es)?(?!\w)", re.IGNORECASE)
     written = [match[0] for _, abstract in rows if (match := word.search(searchable(abstract or "")))]
     return not written or 2 * sum(text == text.lower() for text in written) >= len(written)
 
@@ -222,19 +222,19 @@ def match(
         """,
         [title_hash(title), *params],
     )
-    places: dict[int, int] = {}
-    for place, (paper_id, stored) in enumerate(beginning):
-        if place == limit + len(exact):
+    positions: dict[int, int] = {}
+    for position, (paper_id, stored) in enumerate(beginning):
+        if position == limit + len(exact):
             break
         if normalize_title(main_title(stored) or "") == normalized:
             scores[paper_id] = max(SUBTITLE_SCORE, similarity(normalized, normalize_title(stored)))
-            places[paper_id] = place
+            positions[paper_id] = position
     similar = [
         ScoredId(paper_id, score)
         for paper_id, score in scores.items()
         if paper_id not in exact_ids and score >= min_score
     ]
-    similar.sort(key=lambda hit: (-hit.score, places.get(hit.id, -1), hit.id))
+    similar.sort(key=lambda hit: (-hit.score, positions.get(hit.id, -1), hit.id))
     return [*exact, *similar][:limit]
 
 
@@ -321,7 +321,7 @@ def _rare_words(
     common = (not_stop_words or [term for _, term in known])[:_MAX_COMBINED]
     rarest = common[0] if common else ""
     for size in range(2, len(common) + 1):
-        joined = [" AND ".join(some) for some in combinations(common, size)]
+        joined = [" AND ".join(group) for group in combinations(common, size)]
         together = _counted(connection, joined, condition, params)
         if not together:
             break
@@ -345,8 +345,8 @@ def _counted(
 ) -> list[tuple[int, str]]:
     """Return the expressions that match any title, each with its number of titles, the rarest first."""
     counted = [
-        (_frequency(connection, text, condition, params), place, text)
-        for place, text in enumerate(expressions)
+        (_frequency(connection, text, condition, params), position, text)
+        for position, text in enumerate(expressions)
     ]
     return [(papers, text) for papers, _, text in sorted(counted) if papers]
 

@@ -104,8 +104,8 @@ class Payload:
             ) from error
 
 
-PAYLOAD_FIELDS: Final = tuple(one.name for one in fields(Payload))
-INTEGER_FIELDS: Final = tuple(dict.fromkeys(one.column for one in NUMBER_FILTERS))
+PAYLOAD_FIELDS: Final = tuple(payload_field.name for payload_field in fields(Payload))
+INTEGER_FIELDS: Final = tuple(dict.fromkeys(number_filter.column for number_filter in NUMBER_FILTERS))
 KEYWORD_FIELDS: Final = tuple(name for name in PAYLOAD_FIELDS if name not in INTEGER_FIELDS)
 """The fields of a payload, each with an index."""
 PAYLOAD_SQL: Final = {
@@ -130,9 +130,9 @@ def qdrant_filter(filters: ResolvedFilters, vector: str | None = None) -> dict[s
         among.append({"has_id": list(filters.within)})
     must: list[dict[str, Any]] = [
         *(
-            {"key": one.column, "range": {"gte" if one.is_least else "lte": limit}}
-            for one in NUMBER_FILTERS
-            if (limit := getattr(filters, one.limit)) is not None
+            {"key": number_filter.column, "range": {"gte" if number_filter.is_least else "lte": limit}}
+            for number_filter in NUMBER_FILTERS
+            if (limit := getattr(filters, number_filter.limit)) is not None
         ),
         *any_of("categories", filters.categories),
         *any_of("venue", filters.venues),

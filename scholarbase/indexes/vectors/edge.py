@@ -70,10 +70,10 @@ class EdgeWriter:
         check_space(path, required_bytes(config, 0))
         if not path.exists():
             _create(path, config)
-        found = read_config(path)
-        if (found.dimensions, found.learned) != (config.dimensions, config.learned):
+        existing = read_config(path)
+        if (existing.dimensions, existing.learned) != (config.dimensions, config.learned):
             raise VectorIndexError(
-                f"The vector index at {path} has the layout {found}, not {config}: remove it to build a new one."
+                f"The vector index at {path} has the layout {existing}, not {config}: remove it to build a new one."
             )
         # Qdrant does not remove the unfinished segment of a killed build.
         shutil.rmtree(path / "temp_segments", ignore_errors=True)

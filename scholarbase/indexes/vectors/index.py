@@ -171,9 +171,9 @@ class VectorIndex(ABC):
             return []
         _begin(*_SEARCH[name])
         if len(filters.exclude) > LONG_EXCLUSION:
-            found = _without_long_list(partial(self.search_sparse, name, vector), limit, filters)
-            if found is not None:
-                return found
+            kept = _without_long_list(partial(self.search_sparse, name, vector), limit, filters)
+            if kept is not None:
+                return kept
         hits = self._search(name, vector, limit, filters, ef=None)
         while hits and hits[-1].score <= 0:
             hits.pop()
@@ -234,23 +234,23 @@ class VectorIndex(ABC):
 
     def dense_vectors(self, ids: Sequence[int]) -> dict[int, npt.NDArray[np.float32]]:
         """The dense vectors of these points as stored, by id; points that are missing or lack it are left out."""
-        found = {}
+        by_id = {}
         if ids and self.config.dimensions is not None:
             for record in self.retrieve(DENSE, ids):
                 if isinstance(record.vector, dict) and DENSE in record.vector:
-                    found[_id(record)] = np.asarray(record.vector[DENSE], dtype=np.float32)
-        return dict(sorted(found.items()))
+                    by_id[_id(record)] = np.asarray(record.vector[DENSE], dtype=np.float32)
+        return dict(sorted(by_id.items()))
 
     def sparse_vectors(self, name: str, ids: Sequence[int]) -> dict[int, SparseVector | EngineVector]:
         """The sparse vectors ``name`` of these points by id, as the engine has them (terms in any order); points that
         are missing or lack it are left out."""
         _check_name(name, self._sparse_names)
-        found = {}
+        by_id = {}
         for record in self.retrieve(name, ids):
             vectors = record.vector
             if isinstance(vectors, dict) and name in vectors:
-                found[_id(record)] = vectors[name]
-        return found
+                by_id[_id(record)] = vectors[name]
+        return by_id
 
     def ids(self) -> Iterator[int]:
         """Every point's id, ascending, read in batches."""
@@ -492,7 +492,7 @@ def _engine_condition(written: dict[str, Any]) -> Any:
     if "match" in written:
         return qdrant.FieldCondition(written["key"], match=qdrant.MatchAny(written["match"]["any"]))
     must, must_not, should = (
-        [_engine_condition(one) for one in written.get(name, ())] or None
+        [_engine_condition(condition) for condition in written.get(name, ())] or None
         for name in ("must", "must_not", "should")
     )
     return qdrant.Filter(must=must, must_not=must_not, should=should)

@@ -127,10 +127,10 @@ class Nodes:
             self.addresses = tuple(map(Address.parse, addresses))
         except ValueError as error:
             raise VectorIndexError(f"{error}.") from error
-        for one in self.addresses if api_key else ():
-            if not one.tls and not is_loopback(one.host.strip("[]")):
+        for address in self.addresses if api_key else ():
+            if not address.tls and not is_loopback(address.host.strip("[]")):
                 raise VectorIndexError(
-                    f"{one.url} would get the key without encryption: use an https address, or unset "
+                    f"{address.url} would get the key without encryption: use an https address, or unset "
                     "SCHOLARBASE_QDRANT_API_KEY."
                 )
         self.api_key = api_key

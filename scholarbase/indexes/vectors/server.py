@@ -163,22 +163,25 @@ class ServerIndex(VectorIndex):
     @contextmanager
     def ahead(self, searches: Sequence[Search]) -> Iterator[None]:
         """As :meth:`.VectorIndex.ahead`. An error is raised by each of the searches."""
-        made = [one for one in searches if len(one.filters.exclude) <= LONG_EXCLUSION]
-        vectors = [one.vector.tolist() if isinstance(one.vector, np.ndarray) else one.vector for one in made]
+        made = [search for search in searches if len(search.filters.exclude) <= LONG_EXCLUSION]
+        vectors = [
+            search.vector.tolist() if isinstance(search.vector, np.ndarray) else search.vector
+            for search in made
+        ]
         queries = [
             self._query(
-                one.name,
+                search.name,
                 vector,
-                one.limit + EXTRA_HITS,
-                one.filters,
-                HNSW_EF if one.name == DENSE and not (one.exact or has_few(one.filters)) else None,
+                search.limit + EXTRA_HITS,
+                search.filters,
+                HNSW_EF if search.name == DENSE and not (search.exact or has_few(search.filters)) else None,
             )
-            for one, vector in zip(made, vectors, strict=True)
+            for search, vector in zip(made, vectors, strict=True)
         ]
         keys = [query.SerializeToString(deterministic=True) for query in queries]
         with self._known() as known:
-            for query, one in zip(queries, made, strict=True):
-                if names := one.vectors or _for_exact_scores(query):
+            for query, search in zip(queries, made, strict=True):
+                if names := search.vectors or _for_exact_scores(query):
                     query.with_vectors.CopyFrom(_named(names))
             try:
                 results = self._nearest(queries, _key(vectors[0])) if queries else []
@@ -194,7 +197,7 @@ class ServerIndex(VectorIndex):
         request = grpc.QueryBatchPoints(collection_name=self.collection, query_points=queries)
         action = f"search {self.collection!r}"
         response = self._nodes.ask(action, lambda node: node.points.QueryBatch, request, key)
-        return [one.result for one in response.result]
+        return [batch.result for batch in response.result]
 
     def _query(
         self,
@@ -238,8 +241,10 @@ class ServerIndex(VectorIndex):
     def retrieve(self, name: str, ids: Sequence[int]) -> list[Any]:
         known = _KNOWN.get()
         read = {} if known is None else known.vectors.get(name, {})
-        records = [SimpleNamespace(id=one, vector=read[one]) for one in ids if one in read]
-        unknown = [one for one in ids if one not in read]
+        records = [
+            SimpleNamespace(id=point_id, vector=read[point_id]) for point_id in ids if point_id in read
+        ]
+        unknown = [point_id for point_id in ids if point_id not in read]
         if not unknown:
             return records
         request = grpc.GetPoints(
@@ -249,8 +254,8 @@ class ServerIndex(VectorIndex):
             with_vectors=_named((name,)),
         )
         action = f"read vectors of {self.collection!r}"
-        found = self._nodes.ask(action, lambda node: node.points.Get, request).result
-        return records + list(map(_record, found))
+        points = self._nodes.ask(action, lambda node: node.points.Get, request).result
+        return records + list(map(_record, points))
 
     def first(self, filters: ResolvedFilters, order: tuple[str, bool] | None = None) -> dict[str, Any] | None:
         by = None
@@ -360,20 +365,20 @@ def _number(point: Any) -> int:
 
 def _vectors(point: Any) -> dict[str, npt.NDArray[np.float32] | SparseVector]:
     """The vectors of a point by name, dense ones as arrays."""
-    found: dict[str, npt.NDArray[np.float32] | SparseVector] = {}
+    vectors: dict[str, npt.NDArray[np.float32] | SparseVector] = {}
     for name, vector in point.vectors.vectors.vectors.items():
         if vector.HasField("dense"):
             # The numbers are the last bytes: many times as fast as one after the other.
             count = len(vector.dense.data)
             written = vector.dense.SerializeToString()
-            found[name] = np.frombuffer(written, "<f4", count, len(written) - 4 * count)
+            vectors[name] = np.frombuffer(written, "<f4", count, len(written) - 4 * count)
         elif vector.HasField("sparse"):
-            found[name] = SparseVector(list(vector.sparse.indices), list(vector.sparse.values))
+            vectors[name] = SparseVector(list(vector.sparse.indices), list(vector.sparse.values))
         elif vector.HasField("indices"):  # older servers
-            found[name] = SparseVector(list(vector.indices.data), list(vector.data))
+            vectors[name] = SparseVector(list(vector.indices.data), list(vector.data))
         else:
-            found[name] = np.array(vector.data, np.float32)
-    return found
+            vectors[name] = np.array(vector.data, np.float32)
+    return vectors
 
 
 def sparse_vector(vector: SparseVector | EngineVector) -> models.SparseVector:

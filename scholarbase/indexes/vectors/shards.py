@@ -120,8 +120,8 @@ class ShardedIndex(VectorIndex):
 
     def sample(self, count: int) -> list[Any]:
         """As :meth:`.EdgeIndex.sample`, with equally many points of each shard."""
-        each = -(-count // len(self.shards))
-        return [record for shard in self.shards for record in shard.sample(each)]
+        per_shard = -(-count // len(self.shards))
+        return [record for shard in self.shards for record in shard.sample(per_shard)]
 
     def close(self) -> None:
         """Close all shards. A second call does nothing."""

@@ -29,14 +29,14 @@ LEARNED_BYTES: Final = 4000
 
 def required_bytes(config: VectorConfig, points: int) -> int:
     """An upper estimate of the peak bytes on disk while building an index of this many points."""
-    each = POINT_BYTES
+    per_point = POINT_BYTES
     if config.learned:
-        each += LEARNED_BYTES
+        per_point += LEARNED_BYTES
     if config.dimensions is not None:
         # float16 in both segments, 2-bit codes, and the links of the graph.
         codes = config.dimensions // 4 if config.quantization else 0
-        each += 4 * config.dimensions + codes + 12 * config.m
-    return RESERVE_BYTES + points * each
+        per_point += 4 * config.dimensions + codes + 12 * config.m
+    return RESERVE_BYTES + points * per_point
 
 
 def check_space(path: Path, needed: int) -> None:
