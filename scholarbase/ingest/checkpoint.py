@@ -75,7 +75,10 @@ class Checkpoint:
         """Write conflicts into the file of rejects, and count them. They reject no record."""
         self._db.executemany(
             "INSERT INTO ingest_rejects VALUES (?, NULL, ?, ?, ?)",
-            [(one.file, one.line, one.reject.reason, one.reject.detail) for one in conflicts],
+            [
+                (conflict.file, conflict.line, conflict.reject.reason, conflict.reject.detail)
+                for conflict in conflicts
+            ],
         )
         self.add("counts", [("conflicts", len(conflicts))])
 

@@ -128,7 +128,7 @@ def divide_claims(
             (members if same else losers).append((dataset, record))
         if losers:
             lost.append((arxiv_id, losers[0][1], members[0][1]))
-            before, after = (Counter(dataset for dataset, _ in some) for some in (claimed, members))
+            before, after = (Counter(dataset for dataset, _ in group) for group in (claimed, members))
             for name, count in _joins(before).items():
                 counts[name] -= count - _joins(after)[name]
         for _, record in losers:
@@ -211,8 +211,8 @@ def contested_ids(db: sqlite3.Connection) -> dict[Identifier, Conflict]:
         )
     ]
     known = find(db, shared)
-    found = {}
-    for name in [one for one in shared if one not in known]:
+    conflicts = {}
+    for name in [identifier for identifier in shared if identifier not in known]:
         rows = db.execute(
             """
             SELECT file, record FROM own_entries JOIN claims ON own_entries.rowid = entry
@@ -222,9 +222,9 @@ def contested_ids(db: sqlite3.Connection) -> dict[Identifier, Conflict]:
         ).fetchall()
         if (pair := _different(rows)) is not None:
             (file, record), other = pair
-            found[name] = Conflict(file, record.line, name, (record.title, other.title))
+            conflicts[name] = Conflict(file, record.line, name, (record.title, other.title))
     db.execute("DROP TABLE claims")
-    return found
+    return conflicts
 
 
 def _claims(db: sqlite3.Connection) -> Iterator[tuple[str, str, int, int]]:

@@ -137,10 +137,10 @@ class DenseLookup:
 
     def get(self, paper_id: int) -> Vectors:
         """The paper's vectors. A dense vector of zeros is none."""
-        place = int(np.searchsorted(self._ids, paper_id)) if len(self._ids) else 0
-        if place == len(self._ids) or self._ids[place] != paper_id:
+        position = int(np.searchsorted(self._ids, paper_id)) if len(self._ids) else 0
+        if position == len(self._ids) or self._ids[position] != paper_id:
             return None, None
-        part, row = self._open_part(int(self._part[place])), int(self._row[place])
+        part, row = self._open_part(int(self._part[position])), int(self._row[position])
         sparse = None
         if part.sparse is not None:
             indices, values, pointers = part.sparse

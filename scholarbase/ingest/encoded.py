@@ -43,8 +43,8 @@ class Encoding:
 
     def difference(self, other: Encoding) -> str:
         """What another encoding was started with that is not the same."""
-        one, two = (replace(encoding, counts={}) for encoding in (self, other))
-        return difference(asdict(one), asdict(two))
+        first, second = (replace(encoding, counts={}) for encoding in (self, other))
+        return difference(asdict(first), asdict(second))
 
     def completed(self, counts: Mapping[str, int]) -> Encoding:
         return replace(self, counts=dict(counts))

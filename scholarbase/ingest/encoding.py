@@ -111,8 +111,8 @@ def _documents(db: sqlite3.Connection, after: int, count: int) -> list[tuple[int
 def _resolve(db: sqlite3.Connection, names: Sequence[str]) -> npt.NDArray[np.int64]:
     """Catalogue ids of the named papers, 0 for those not in the library."""
     identifiers = [stored_identifier(name) for name in names]
-    found = find(db, (identifier for identifier in identifiers if identifier is not None))
-    return np.array([found.get(i, 0) if i is not None else 0 for i in identifiers], dtype=np.int64)
+    known = find(db, (identifier for identifier in identifiers if identifier is not None))
+    return np.array([known.get(i, 0) if i is not None else 0 for i in identifiers], dtype=np.int64)
 
 
 def _check_agreement(

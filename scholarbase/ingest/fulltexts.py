@@ -167,20 +167,20 @@ class FullTexts:
                     if isinstance(record := PARSERS[Dataset.ARXIV](line), PaperRecord):
                         records[Dataset.ARXIV].append(record)
                         lines.append(line)
-                elif about.title is not None and (own := _own_record(full, about)) is not None:
-                    records[Dataset.JSON_LINES].append(own)
+                elif about.title is not None and (described := _own_record(full, about)) is not None:
+                    records[Dataset.JSON_LINES].append(described)
                     venues += [] if (venue := _venue_of(about)) is None else [venue]
                     # Last: a text without other ids, of a paper of this title, has it too.
-                    ids = (*ids, f"Doc:{entry_id(own)}")
+                    ids = (*ids, f"Doc:{entry_id(described)}")
                 self._stage(file.name, entry.number, full, ids)
         packed = store.packed(lines)
         with self._checkpoint.transaction():
             counts: Counter[str] = Counter(
                 {f"lines_{file.source}": len(batch), f"rejects_{file.source}": len(rejects)}
             )
-            for dataset, some in records.items():
-                if some:
-                    counts += writer.write(dataset, some, (), file.name)
+            for dataset, papers in records.items():
+                if papers:
+                    counts += writer.write(dataset, papers, (), file.name)
             writer.write(Dataset.PUBLICATION_VENUES, venues)
             self._checkpoint.add("counts", counts.items())
             self._checkpoint.reject(file.name, file.source, rejects)
@@ -200,7 +200,7 @@ class FullTexts:
             delete_documents(self.db, [row[0] for row in rows])
             self.db.execute("DELETE FROM ingest_documents WHERE file = ? AND number >= ?", (file, number))
 
-    def _stage(self, file: str, place: int, full: FullText, ids: Sequence[str]) -> None:
+    def _stage(self, file: str, entry_number: int, full: FullText, ids: Sequence[str]) -> None:
         spans = self._tokens.spans(full.document.text)
         tokens, of_sections = token_counts(full.document, self._tokens, spans)
         cuts = packed_passages(passages(full.document, self._chunker, self._tokens, spans))
@@ -210,7 +210,7 @@ class FullTexts:
         title = full.metadata.title
         self.db.execute(
             "INSERT INTO ingest_documents VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (number, file, place, orjson.dumps(ids).decode(), title, cuts, full.document.has_text),
+            (number, file, entry_number, orjson.dumps(ids).decode(), title, cuts, full.document.has_text),
         )
 
     # -- join -------------------------------------------------------------------------------------------
@@ -218,9 +218,9 @@ class FullTexts:
     def papers(self) -> Iterator[int]:
         """The papers in the catalogue of the documents that have a text."""
         rows = self.db.execute("SELECT ids, title FROM ingest_documents WHERE has_text ORDER BY document")
-        while some := rows.fetchmany(_JOINED_AT_ONCE):
-            found = self._papers([(orjson.loads(ids), title) for ids, title in some])
-            yield from (paper for paper in found if paper is not None)
+        while batch := rows.fetchmany(_JOINED_AT_ONCE):
+            papers = self._papers([(orjson.loads(ids), title) for ids, title in batch])
+            yield from (paper for paper in papers if paper is not None)
 
     def join(self) -> None:
         """Find the paper of each document, and those of its bibliography. Documents of no paper are rejected.
@@ -238,28 +238,28 @@ class FullTexts:
             rows = self.db.execute(
                 "SELECT document, file, number, ids, title FROM ingest_documents ORDER BY document"
             )
-            for some in iter(lambda: rows.fetchmany(_JOINED_AT_ONCE), []):
-                keys = [(orjson.loads(ids), title) for _, _, _, ids, title in some]
-                for (number, file, line, ids, title), paper in zip(some, self._papers(keys), strict=True):
+            for batch in iter(lambda: rows.fetchmany(_JOINED_AT_ONCE), []):
+                keys = [(orjson.loads(ids), title) for _, _, _, ids, title in batch]
+                for (number, file, line, ids, title), paper in zip(batch, self._papers(keys), strict=True):
                     if paper is None:
                         reject = Reject("no-paper", _unknown(orjson.loads(ids), title))
                         rejects.setdefault(file, []).append((line, reject))
                         delete_documents(self.db, [number])
                     elif self._join_one(number, paper):
                         counts["documents_repeated"] += 1
-                tracker.advance(len(some))
+                tracker.advance(len(batch))
             self._join_bibliographies()
             mark_main(self.db)
             find_figure_pages(self.db)
         if rejects and not self.db.execute("SELECT 1 FROM documents LIMIT 1").fetchone():
-            first = next(some[0][1].detail for some in rejects.values())
+            first = next(rejected[0][1].detail for rejected in rejects.values())
             raise SourceError(f"No document of --documents is of a paper of this library. The first: {first}")
         counts["documents_without_text"] = self.db.execute(
             "SELECT count(*) FROM ingest_documents JOIN documents ON id = document WHERE NOT has_text"
         ).fetchone()[0]
         with self._checkpoint.transaction():
-            for file, some in rejects.items():
-                self._checkpoint.reject(file, "documents", some)
+            for file, rejected in rejects.items():
+                self._checkpoint.reject(file, "documents", rejected)
             self._checkpoint.add("counts", counts.items())
             self._checkpoint.set("documents_joined", True)
 
@@ -296,20 +296,20 @@ class FullTexts:
             "SELECT place, ids, title, text FROM bibliography WHERE document = ?", (number,)
         ).fetchall()
         papers = self._papers([(orjson.loads(ids), title) for _, ids, title, _ in rows])
-        found = [
+        cited = [
             self._cited(text) if paper is None else paper
             for paper, (*_, text) in zip(papers, rows, strict=True)
         ]
         self.db.executemany(
             "UPDATE bibliography SET paper = ? WHERE document = ? AND place = ?",
-            [(paper, number, row[0]) for row, paper in zip(rows, found, strict=True) if paper is not None],
+            [(paper, number, row[0]) for row, paper in zip(rows, cited, strict=True) if paper is not None],
         )
 
     def _cited(self, text: str) -> int | None:
         """The paper whose title is in the text of an entry, with the name of its first author: that with the longest
         title."""
         spans = title_spans.exact_titles(self._catalog, text[:_MAX_ENTRY], NO_FILTERS)
-        for span in sorted(spans, key=lambda one: (one.start - one.end, one.id)):
+        for span in sorted(spans, key=lambda span: (span.start - span.end, span.id)):
             if not span.is_bounded or len(text[span.start : span.end].split()) < _MIN_CITED_WORDS:
                 continue
             [author] = self._catalog.execute(
@@ -321,15 +321,15 @@ class FullTexts:
 
     def _papers(self, keys: Sequence[tuple[Sequence[str], str | None]]) -> list[int | None]:
         """The paper of each pair of ids and a title, by an id or, without any id that is known, by the title."""
-        parsed = [[one for text in ids if (one := stored_identifier(text))] for ids, _ in keys]
-        known = find(self._catalog, (one for ids in parsed for one in ids))
-        found: list[int | None] = []
+        parsed = [[identifier for text in ids if (identifier := stored_identifier(text))] for ids, _ in keys]
+        known = find(self._catalog, (identifier for ids in parsed for identifier in ids))
+        papers: list[int | None] = []
         for ids, (_, title) in zip(parsed, keys, strict=True):
-            paper = next((known[one] for one in ids if one in known), None)
+            paper = next((known[identifier] for identifier in ids if identifier in known), None)
             if paper is None and title is not None and len(title.split()) >= _MIN_TITLE_WORDS:
                 paper = self._titled(title)
-            found.append(paper)
-        return found
+            papers.append(paper)
+        return papers
 
     def _titled(self, title: str) -> int | None:
         """The only paper with this title."""
@@ -346,7 +346,7 @@ class FullTexts:
 def packed_passages(cuts: Iterable[Passage]) -> bytes:
     """Passages as they are stored until they are indexed: four 64-bit integers for each."""
     rows = [
-        (one.start, one.end, one.tokens, _NO_SECTION if one.section is None else one.section) for one in cuts
+        (cut.start, cut.end, cut.tokens, _NO_SECTION if cut.section is None else cut.section) for cut in cuts
     ]
     return np.array(rows, "<i8").tobytes()
 
@@ -371,7 +371,7 @@ def finish_documents(path: Path) -> None:
 
 def _own_record(full: FullText, about: Metadata) -> PaperRecord | None:
     """The paper that a source describes, None if it says too little."""
-    ids = tuple(one for text in full.ids if (one := stored_identifier(text)))
+    ids = tuple(identifier for text in full.ids if (identifier := stored_identifier(text)))
     day = about.date if about.date is not None and len(about.date) == 10 else None
     entry = Reference(
         "",

@@ -125,8 +125,8 @@ def ingest(
         raise InvalidRequest(
             "Vectors computed elsewhere need the encoder that computed them: give --encoder too."
         )
-    if vectors is not None and encoder is not None and (found := Encoding.read(Path(vectors))) is not None:
-        found.check(encoder.spec, Path(vectors))
+    if vectors is not None and encoder is not None and (encoding := Encoding.read(Path(vectors))) is not None:
+        encoding.check(encoder.spec, Path(vectors))
     library = Path(library)
     with build_errors(library), rare_collections():
         folder = BuildFolder(library)
@@ -340,8 +340,10 @@ class _Job:
             FrequencyCounter(self._db, self._vectors.terms).write(self._db)
         documents: dict[str, Any] | None = None
         if self._texts is not None:
-            more, rows = summarize(self._texts.db, self.folder.catalog, self.folder, self.reporter)
-            sums, counts = {**sums, **more}, {**counts, **rows}
+            document_sums, document_counts = summarize(
+                self._texts.db, self.folder.catalog, self.folder, self.reporter
+            )
+            sums, counts = {**sums, **document_sums}, {**counts, **document_counts}
             documents = {
                 "chunker": self.rules.chunker,
                 "tokens": self._tokens.name,

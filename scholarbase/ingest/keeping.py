@@ -43,9 +43,9 @@ def papers_in_parts(db: sqlite3.Connection, size: int) -> Iterator[list[int]]:
     """The numbers of all papers, ``size`` at a time. The caller may remove those of a part."""
     last = -1
     sql = "SELECT id FROM papers WHERE id > ? ORDER BY id LIMIT ?"
-    while some := [row[0] for row in db.execute(sql, (last, size))]:
-        last = some[-1]
-        yield some
+    while numbers := [row[0] for row in db.execute(sql, (last, size))]:
+        last = numbers[-1]
+        yield numbers
 
 
 def drop_table(db: sqlite3.Connection, table: str, at_once: int) -> None:
@@ -54,7 +54,7 @@ def drop_table(db: sqlite3.Connection, table: str, at_once: int) -> None:
     One statement would keep all of its pages in memory, to be able to undo itself, where SQLite is compiled to
     overwrite what is deleted (https://sqlite.org/pragma.html#pragma_secure_delete).
     """
-    some = f"DELETE FROM {table} WHERE rowid IN (SELECT rowid FROM {table} LIMIT ?)"
-    while db.execute(some, (at_once,)).rowcount:
+    sql = f"DELETE FROM {table} WHERE rowid IN (SELECT rowid FROM {table} LIMIT ?)"
+    while db.execute(sql, (at_once,)).rowcount:
         pass
     db.execute(f"DROP TABLE {table}")

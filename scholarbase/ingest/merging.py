@@ -40,8 +40,8 @@ class PaperIds:
         """The numbers that papers with these ids may have in the catalogue, ascending."""
         return sorted(
             {
-                *(corpus_number(one) for one in self.corpus_ids if one > 0),
-                *(openalex_number(-one) for one in self.corpus_ids if one < 0),
+                *(corpus_number(corpus_id) for corpus_id in self.corpus_ids if corpus_id > 0),
+                *(openalex_number(-corpus_id) for corpus_id in self.corpus_ids if corpus_id < 0),
                 *map(arxiv_number, self.arxiv_ids),
                 *map(document_number, self.documents),
             }
@@ -136,8 +136,8 @@ def settle(
     conflicts: list[Conflict] = []
     counts: Counter[str] = Counter()
     for ids in groups(store, about):
-        more, changes = write_papers(writer, store, ids, files)
-        conflicts += more
+        new_conflicts, changes = write_papers(writer, store, ids, files)
+        conflicts += new_conflicts
         counts.update(changes)
         advance(len(ids.numbers))
     if about.venues:

@@ -39,7 +39,7 @@ def add_notice(db: sqlite3.Connection, record: PaperRecord) -> Counter[str]:
     """
     known = find(db, [name for name in ids_of(record) if name.scheme in _SCHEMES])
     papers = (known[name] for name in ids_of(record) if name in known)
-    number = next((one for one in papers if is_same_paper(record, stored_record(db, one))), None)
+    number = next((paper for paper in papers if is_same_paper(record, stored_record(db, paper))), None)
     if number is None:
         return Counter(notices_without_paper=1)
     stored, status, comment = db.execute(

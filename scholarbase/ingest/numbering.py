@@ -58,8 +58,8 @@ def arxiv_number(arxiv_id: str) -> int:
     archive, slash, digits = arxiv_id.rpartition("/")
     if not slash:
         return _month(arxiv_id) * _PER_MONTH + int(arxiv_id[5:])
-    place = ARCHIVES.index(archive) * _MONTHS + _month(digits)
-    return _OLD + place * _PER_OLD_MONTH + int(digits[4:])
+    month = ARCHIVES.index(archive) * _MONTHS + _month(digits)
+    return _OLD + month * _PER_OLD_MONTH + int(digits[4:])
 
 
 def corpus_number(corpus_id: int) -> int:

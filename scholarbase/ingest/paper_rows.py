@@ -119,7 +119,7 @@ def filling(number: int, r: PaperRecord) -> dict[str, Any]:
 
 
 def _authors(record: PaperRecord) -> str | None:
-    listed = [(*one, True) if one[0] in record.groups else one for one in record.authors]
+    listed = [(*author, True) if author[0] in record.groups else author for author in record.authors]
     return orjson.dumps(listed).decode() if listed else None
 
 

@@ -126,19 +126,23 @@ def _next_rows(db: sqlite3.Connection, last: int, done: int) -> tuple[list[_Row]
     rows: list[_Row] = []
     end, read = None, 0
     while len(rows) < PASSAGES_PER_BATCH:
-        found = db.execute(
+        document = db.execute(
             "SELECT id, paper FROM documents WHERE is_main AND paper > ? ORDER BY paper LIMIT 1",
             (last if end is None else end,),
         ).fetchone()
-        if found is None:
+        if document is None:
             break
-        number, end = found
+        number, end = document
         whole = read_text(db, number)
         read += len(whole)
-        for one in staged_passages(db, number):
-            text = whole[one.start : one.end]
-            place = done + len(rows) + 1
-            rows.append(_Row(place, number, one.section, one.start, one.end, one.tokens, end, text))
+        for passage in staged_passages(db, number):
+            text = whole[passage.start : passage.end]
+            passage_id = done + len(rows) + 1
+            rows.append(
+                _Row(
+                    passage_id, number, passage.section, passage.start, passage.end, passage.tokens, end, text
+                )
+            )
     return rows, end, read
 
 
@@ -158,18 +162,18 @@ def _points(
             payloads[row.paper] = Payload.of_paper(*columns)
     points = []
     size = len(rows) if encoder is None else documents_per_part(encoder.spec)
-    for some in batched(rows, size):
-        encodings = None if encoder is None else encoder.encode_documents([row.text for row in some])
+    for part in batched(rows, size):
+        encodings = None if encoder is None else encoder.encode_documents([row.text for row in part])
         points += [
             point_of(
                 row.id,
                 payloads[row.paper],
                 bm25.document("", row.text),
-                (None, None) if encodings is None else vectors_of(encodings, place),
+                (None, None) if encodings is None else vectors_of(encodings, position),
             )
-            for place, row in enumerate(some)
+            for position, row in enumerate(part)
         ]
-        tracker.advance(len(some))
+        tracker.advance(len(part))
     return points
 
 

@@ -60,8 +60,8 @@ def release_of(sources: Sequence[str | Path]) -> str | None:
     """The release of the sources: the date that is the name of their folder or of the folder above it, None if there
     are several or none."""
     paths = [Path(source).resolve() for source in sources]
-    found = {name for path in paths for name in (path.name, path.parent.name) if _RELEASE.fullmatch(name)}
-    return found.pop() if len(found) == 1 else None
+    releases = {name for path in paths for name in (path.name, path.parent.name) if _RELEASE.fullmatch(name)}
+    return releases.pop() if len(releases) == 1 else None
 
 
 def named_sets(sets: Mapping[str, Sequence[str | Path]], files: Sequence[SourceFile]) -> dict[str, list[str]]:
@@ -70,19 +70,19 @@ def named_sets(sets: Mapping[str, Sequence[str | Path]], files: Sequence[SourceF
     Raises:
         InvalidRequest: a name of a set is invalid, or a file has no papers of its own.
     """
-    found: dict[str, list[str]] = {}
+    named: dict[str, list[str]] = {}
     for name, sources in sets.items():
         check_set_name(name)
         paths = set[Path]().union(*map(files_of, sources))
-        own = [file for file in files if file.path.resolve() in paths]
-        others = [file for file in own if file.dataset not in WITH_PAPERS]
+        members = [file for file in files if file.path.resolve() in paths]
+        others = [file for file in members if file.dataset not in WITH_PAPERS]
         if others:
             raise InvalidRequest(
                 f"--set {name}: {others[0].name} has records of the dataset {others[0].dataset}, and a set takes files "
                 "of papers."
             )
-        found[name] = sorted(file.name for file in own)
-    return found
+        named[name] = sorted(file.name for file in members)
+    return named
 
 
 def make_plan(
@@ -119,7 +119,7 @@ def plan_of(manifest: Manifest) -> dict[str, Any]:
     )
     if manifest.documents is not None:
         rules = replace(rules, chunker=manifest.documents["chunker"])
-    sets = {name: one["sources"] for name, one in manifest.sets.items()}
+    sets = {name: entry["sources"] for name, entry in manifest.sets.items()}
     return make_plan(
         manifest.sources,
         rules,

@@ -56,9 +56,9 @@ def random_similarity(
     asked = ids[np.linspace(0, len(ids) - 1, min(QUERIES, len(ids))).astype(np.int64)]
     others = ids[np.linspace(0, len(ids) - 1, min(PAPERS, len(ids))).astype(np.int64)]
     titles = [db.execute("SELECT title FROM papers WHERE id = ?", (int(i),)).fetchone()[0] for i in asked]
-    found = index.dense_vectors(others.tolist())
-    others = np.array(list(found), dtype=np.int64)
-    cosines = encoder.encode_queries(titles).dense @ np.asarray(list(found.values()), dtype=np.float32).T
+    dense = index.dense_vectors(others.tolist())
+    others = np.array(list(dense), dtype=np.int64)
+    cosines = encoder.encode_queries(titles).dense @ np.asarray(list(dense.values()), dtype=np.float32).T
     return _quantiles(cosines[asked[:, None] != others[None, :]], QUANTILES)
 
 
@@ -78,9 +78,9 @@ def _with_vectors(db: sqlite3.Connection, index: VectorIndex) -> npt.NDArray[np.
     ids = np.array([row[0] for row in db.execute("SELECT id FROM papers ORDER BY id")], dtype=np.int64)
     if 2 * index.count(NO_FILTERS, vector=DENSE) > len(ids):
         return ids
-    held = [
+    papers = [
         paper
         for start in range(0, len(ids), _PER_READ)
         for paper in index.dense_vectors(ids[start : start + _PER_READ].tolist())
     ]
-    return np.array(held, dtype=np.int64)
+    return np.array(papers, dtype=np.int64)

@@ -176,9 +176,9 @@ def record_of(stored: str) -> PaperRecord:
 def ids_of(record: PaperRecord) -> list[Identifier]:
     """The ids that join a record with others, its source's id first. A citation key joins none: another file may
     give it to another paper."""
-    own = (("CorpusId", record.corpus_id), ("OpenAlex", record.external_ids.get("OpenAlex")))
+    source_ids = (("CorpusId", record.corpus_id), ("OpenAlex", record.external_ids.get("OpenAlex")))
     dois = (("DOI", value) for value in record.further_dois)
-    names = (*own, ("arXiv", record.arxiv_id), *record.external_ids.items(), *dois)
+    names = (*source_ids, ("arXiv", record.arxiv_id), *record.external_ids.items(), *dois)
     return [
         Identifier(scheme, str(value)) for scheme, value in names if value is not None and scheme != "Key"
     ]

@@ -388,8 +388,8 @@ class RecordStore:
         # The + keeps SQLite from the other index (https://sqlite.org/optoverview.html#uplus).
         where = "arxiv_id IS NOT NULL AND +dataset = ?" if only_arxiv else "dataset = ?"
         rows = self.db.execute(f"SELECT key FROM records WHERE {where}", (str(dataset),))
-        while some := rows.fetchmany(_KEYS):
-            yield [row[0] for row in some]
+        while batch := rows.fetchmany(_KEYS):
+            yield [row[0] for row in batch]
 
     def has(self, dataset: Dataset) -> bool:
         """Whether there is a record of a dataset."""

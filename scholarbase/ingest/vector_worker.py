@@ -105,9 +105,9 @@ class VectorWork:
                 threads.submit(_show, worker.messages("the vector index"), reporter) for worker in workers
             ]
             wait(shown, return_when=FIRST_EXCEPTION)
-            for one in shown:
-                if one.done():
-                    one.result()
+            for future in shown:
+                if future.done():
+                    future.result()
 
 
 def make(task: Task, reporter: Reporter) -> None:

@@ -228,7 +228,7 @@ class CatalogWriter:
     def _store_members(self, records: Sequence[PaperRecord], sets: Collection[str]) -> None:
         if sets:
             ids = [ids_of(record)[0] for record in records]
-            self.store_own((), ((name, *one) for name in sets for one in ids))
+            self.store_own((), ((name, *identifier) for name in sets for identifier in ids))
 
     def store_own(self, entries: Iterable[OwnRow], members: Iterable[Member]) -> None:
         """Store entries of people's own files, and the ids of papers of named sets."""
@@ -266,9 +266,9 @@ class CatalogWriter:
                 self._db.executemany(
                     "INSERT OR IGNORE INTO papers_with_text VALUES (?)", ((paper,) for paper in with_text())
                 )
-            for some in papers_in_parts(self._db, _AT_ONCE):
-                dropped += self.prune(some)
-                advance(len(some))
+            for papers in papers_in_parts(self._db, _AT_ONCE):
+                dropped += self.prune(papers)
+                advance(len(papers))
             if dropped:
                 self._db.execute("DELETE FROM sets WHERE paper NOT IN (SELECT id FROM papers)")
                 if self._db.execute("SELECT 1 FROM authors LIMIT 1").fetchone():
@@ -318,7 +318,7 @@ class CatalogWriter:
         known, conflicts = agreed_papers(self._db, record, self._contested)
         for name, title in conflicts:
             self._conflicts.setdefault(name, Conflict(file, record.line, name, (record.title, title)))
-        number = next((known[one] for one in ids_of(record) if one in known), None)
+        number = next((known[identifier] for identifier in ids_of(record) if identifier in known), None)
         if number is not None and record.arxiv_id is not None and self._arxiv_id(number) is not None:
             number = known.get(Identifier("arXiv", record.arxiv_id))  # not a paper with another arXiv id
         if number is None:
@@ -367,10 +367,10 @@ class CatalogWriter:
         return new
 
     def _arxiv_id(self, number: int) -> str | None:
-        found: str | None = self._db.execute(
+        arxiv_id: str | None = self._db.execute(
             "SELECT arxiv_id FROM papers WHERE id = ?", (number,)
         ).fetchone()[0]
-        return found
+        return arxiv_id
 
     def _same_work(self, record: PaperRecord) -> int | None:
         """The one paper with the record's title and first author, no other id, and a year near it: most often the
@@ -385,16 +385,16 @@ class CatalogWriter:
             """,
             (title_hash(record.title), _MOST_TITLED + 1),
         ).fetchall()
-        found = []
-        for number, *own, year, author in rows:
+        matches = []
+        for number, *ids, year, author in rows:
             others = (record.arxiv_id, record.external_ids.get("DOI"))
             differs = any(
-                a is not None and b is not None and a != b for a, b in zip(own, others, strict=True)
+                a is not None and b is not None and a != b for a, b in zip(ids, others, strict=True)
             )
             near = year is None or record.year is None or abs(year - record.year) <= _YEARS_BETWEEN
             if near and not differs and author is not None and normalize_title(surname(author)) == name:
-                found.append(number)
-        return found[0] if len(found) == 1 and len(rows) <= _MOST_TITLED else None
+                matches.append(number)
+        return matches[0] if len(matches) == 1 and len(rows) <= _MOST_TITLED else None
 
     def _is_own(self, number: int) -> bool:
         row = self._db.execute("SELECT is_new FROM own_papers WHERE paper = ?", (number,)).fetchone()
@@ -552,7 +552,9 @@ class CatalogWriter:
 
     def remove_authors(self, author_ids: Sequence[str]) -> None:
         """Remove the details of authors."""
-        self._db.executemany("DELETE FROM authors WHERE author_id = ?", [(each,) for each in author_ids])
+        self._db.executemany(
+            "DELETE FROM authors WHERE author_id = ?", [(author_id,) for author_id in author_ids]
+        )
 
     def prune(self, among: Sequence[int]) -> Counter[str]:
         """Apply the keep rule to these papers, inside :meth:`joined`. Returns counts of those that it leaves out."""
@@ -570,23 +572,23 @@ class CatalogWriter:
         """Catalogue ids by corpus id, second corpus ids included; by the numbers of OpenAlex works below zero."""
         works = [f"W{-number}" for number in corpus_ids if number < 0]
         corpus_ids = [number for number in corpus_ids if number > 0]
-        found = self._ids_of("corpus_id", corpus_ids)
+        paper_ids = self._ids_of("corpus_id", corpus_ids)
         if works:
             sql = """
                 SELECT value, paper_id FROM aliases
                 WHERE scheme = 'OpenAlex' AND value IN (SELECT value FROM json_each(?)) ORDER BY paper_id DESC
             """
             rows = self._db.execute(sql, (orjson.dumps(works).decode(),))
-            found.update((-int(value[1:]), paper_id) for value, paper_id in rows)
+            paper_ids.update((-int(value[1:]), paper_id) for value, paper_id in rows)
         if not self._has_corpus_aliases:
-            return found
+            return paper_ids
         sql = """
             SELECT value, paper_id FROM aliases
             WHERE scheme = 'CorpusId' AND value IN (SELECT value FROM json_each(?)) ORDER BY paper_id DESC
         """
         texts = orjson.dumps([str(number) for number in corpus_ids]).decode()
-        found.update((int(value), paper_id) for value, paper_id in self._db.execute(sql, (texts,)))
-        return found
+        paper_ids.update((int(value), paper_id) for value, paper_id in self._db.execute(sql, (texts,)))
+        return paper_ids
 
     def _changes(self, sql: str, rows: Sequence[tuple[Any, ...]]) -> int:
         before = self._db.total_changes

@@ -44,8 +44,8 @@ class SourceFormat(NamedTuple):
 @cache
 def formats() -> Mapping[str, SourceFormat]:
     """The formats that extensions add, by name. Invalid ones are logged and left out."""
-    found: dict[str, SourceFormat] = {}
-    for name, one in added_names("sources").items():
+    valid: dict[str, SourceFormat] = {}
+    for name, source_format in added_names("sources").items():
         if not _NAME.fullmatch(name) or name in _RESERVED:
             log.error(
                 "The source format %r of an extension is not used: a lower-case name that the core does not use, such "
@@ -53,15 +53,15 @@ def formats() -> Mapping[str, SourceFormat]:
                 name,
             )
         else:
-            found[name] = one
-    return found
+            valid[name] = source_format
+    return valid
 
 
 def format_of(start: str) -> str | None:
     """The name of the first format that recognises the start of a file."""
-    for name, one in formats().items():
+    for name, source_format in formats().items():
         try:
-            if one.recognises(start):
+            if source_format.recognises(start):
                 return name
         except Exception:
             log.exception("The source format %r of an extension failed to recognise a file.", name)

@@ -37,14 +37,14 @@ def _document_id(record: Mapping[str, Any]) -> str:
     stored = record.get("_id")
     if stored is None or stored == "":
         raise BadRecord("no-id", "_id is missing.")
-    value = identifiers.document_id(str(stored)) if type(stored) in (str, int) else None
-    if value is None:
+    document_id = identifiers.document_id(str(stored)) if type(stored) in (str, int) else None
+    if document_id is None:
         raise BadRecord(
             "bad-id",
             f"_id is {str(stored)[:80]!r}: up to {identifiers.MAX_DOCUMENT_ID} printable characters without "
             "whitespace were expected.",
         )
-    return value
+    return document_id
 
 
 def _authors(listed: Any) -> list[tuple[str, str | None]]:
@@ -53,7 +53,7 @@ def _authors(listed: Any) -> list[tuple[str, str | None]]:
         listed = split_names(listed)[0]
     if not isinstance(listed, list):
         return []
-    names = [one.get("name") if isinstance(one, dict) else one for one in listed]
+    names = [author.get("name") if isinstance(author, dict) else author for author in listed]
     texts = (clean(display_name(name), "authors") for name in names if isinstance(name, str))
     return [(text, None) for text in texts if text]
 
@@ -77,7 +77,8 @@ def parse_beir(record: dict[str, Any]) -> PaperRecord:
     venue = metadata.get("venue") or metadata.get("journal")
     return PaperRecord(
         title=first_sentence(text) if title is None and text is not None else clean_title(title),
-        external_ids={"Doc": document} | {scheme: one for scheme, one in others.items() if one is not None},
+        external_ids={"Doc": document}
+        | {scheme: value for scheme, value in others.items() if value is not None},
         abstract=text,
         authors=_authors(metadata.get("authors")),
         venue=clean(venue, "venue") if isinstance(venue, str) else None,

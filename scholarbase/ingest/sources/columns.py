@@ -90,12 +90,12 @@ def _recognise(names: tuple[str, ...], chosen: tuple[tuple[str, str], ...]) -> F
     by_key: dict[str, str] = {}
     for name in names[:MAX_COLUMNS]:
         by_key.setdefault(_PUNCTUATION.sub("", name.casefold()), name)
-    found: dict[str, Sequence[str]] = {
+    fields: dict[str, Sequence[str]] = {
         field: columns
         for field, keys in _NAMES.items()
         if (columns := tuple(by_key[key] for key in keys if key in by_key))
     }
-    return found | {field: (column,) for field, column in chosen if column in names}
+    return fields | {field: (column,) for field, column in chosen if column in names}
 
 
 def recognise(names: Iterable[str], chosen: Columns) -> Found:
@@ -137,7 +137,7 @@ def csv_rows(lines: Iterator[tuple[int, bytes]], chosen: Columns) -> Iterator[Ro
     if header is None:
         return
     names, delimiter = header
-    found, notices = recognise(names, chosen), is_retraction_watch(names)
+    fields, notices = recognise(names, chosen), is_retraction_watch(names)
     before = csv.field_size_limit(2 * MAX_LINE)
     try:
         reader = csv.reader(text, delimiter=delimiter, strict=True)
@@ -158,7 +158,7 @@ def csv_rows(lines: Iterator[tuple[int, bytes]], chosen: Columns) -> Iterator[Ro
             if notices:
                 yield Row(begin, consumed[1], notice_of(row))
             else:
-                yield _row(begin, consumed[1], row, found)
+                yield _row(begin, consumed[1], row, fields)
     finally:
         csv.field_size_limit(before)
 
@@ -194,19 +194,19 @@ def row_of(values: Mapping[str, Any], line: int) -> Row:
     return _row(line, size, values, {field: (field,) for field in FIELDS if field in values})
 
 
-def _row(line: int, size: int, values: Mapping[str, Any], found: Found) -> Row:
+def _row(line: int, size: int, values: Mapping[str, Any], fields: Found) -> Row:
     texts: dict[str, str] = {}
-    for field, columns in found.items():
+    for field, columns in fields.items():
         first = next((value for name in columns if (value := values.get(name)) not in (None, "", [])), None)
         text = _text(first, "; " if field in ("authors", "keywords") else " ")
         if len(text) > PAPERS.max_length:
             reason = f"The column {columns[0]!r} has {len(text):,} characters: the maximum is {PAPERS.max_length:,}."
             return Row(line, size, Reject("entry-too-long", reason))
         texts[field] = text
-    if "keywords" in found:  # Zotero has two columns of them
-        listed = (_text(values.get(name), "; ") for name in found["keywords"])
+    if "keywords" in fields:  # Zotero has two columns of them
+        listed = (_text(values.get(name), "; ") for name in fields["keywords"])
         texts["keywords"] = "; ".join(filter(None, listed))[: PAPERS.max_length]
-    ids, repaired = _ids(texts, values.get(found["arxiv_id"][0]) if "arxiv_id" in found else None)
+    ids, repaired = _ids(texts, values.get(fields["arxiv_id"][0]) if "arxiv_id" in fields else None)
     names = listed_names(texts.get("authors", ""))
     date = texts.get("date", "")
     reference = Reference(
@@ -230,7 +230,7 @@ def _row(line: int, size: int, values: Mapping[str, Any], found: Found) -> Row:
 def _text(value: Any, separator: str) -> str:
     """A value as text. Lists have texts, or objects with a name."""
     if isinstance(value, list):
-        return separator.join(filter(None, (_text(one, " ") for one in authors_in(value))))
+        return separator.join(filter(None, (_text(item, " ") for item in authors_in(value))))
     if isinstance(value, dict):
         return name_of(value)
     if isinstance(value, float) and value.is_integer():  # a column of whole numbers with an empty cell
@@ -240,15 +240,15 @@ def _text(value: Any, separator: str) -> str:
 
 def _ids(texts: Mapping[str, str], arxiv: Any) -> tuple[tuple[Identifier, ...], bool]:
     """The ids of a row, invalid ones left out, and whether the arXiv id was repaired."""
-    found: list[Identifier | None] = []
-    found += field_ids("arXiv", arxiv)
-    found += field_ids("DOI", texts.get("doi", ""))
-    found += field_ids("PMID", texts.get("pmid", ""))
-    found.append(whole_id(texts.get("url", "")))
+    ids: list[Identifier | None] = []
+    ids += field_ids("arXiv", arxiv)
+    ids += field_ids("DOI", texts.get("doi", ""))
+    ids += field_ids("PMID", texts.get("pmid", ""))
+    ids.append(whole_id(texts.get("url", "")))
     if (key := texts.get("key", "")).startswith("http"):
-        found.append(whole_id(key))
-    found += leading_ids(texts.get("extra", ""))
-    return tuple(dict.fromkeys(one for one in found if one is not None)), stored_arxiv_id(arxiv)[1]
+        ids.append(whole_id(key))
+    ids += leading_ids(texts.get("extra", ""))
+    return tuple(dict.fromkeys(name for name in ids if name is not None)), stored_arxiv_id(arxiv)[1]
 
 
 def is_record(record: Any, chosen: Columns) -> bool:

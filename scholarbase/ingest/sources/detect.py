@@ -44,8 +44,8 @@ class Dataset(StrEnum):
 
 
 _ALL: Final = tuple(Dataset)
-READ_ORDER: Final = {dataset: place for place, dataset in enumerate(_ALL)}
-"""The place of each dataset in the order in which they are read."""
+READ_ORDER: Final = {dataset: position for position, dataset in enumerate(_ALL)}
+"""The position of each dataset in the order in which they are read."""
 RELEASED: Final = frozenset({*_ALL[: _ALL.index(Dataset.ARXIV)], Dataset.CITATIONS})
 """Those that are read of the datasets of Semantic Scholar."""
 OWN: Final = frozenset(_ALL[_ALL.index(Dataset.BIBTEX) : _ALL.index(Dataset.CITATIONS)])
@@ -90,18 +90,18 @@ def dataset_of_record(record: Mapping[str, Any]) -> Dataset | None:
     if openalex.is_other_entity(record):
         return Dataset.OPENALEX_OTHER
     keys = record.keys()
-    found = next((dataset for dataset, needed in _KEYS if needed <= keys), None)
-    is_other = found is Dataset.ARXIV and isinstance(
+    dataset = next((dataset for dataset, needed in _KEYS if needed <= keys), None)
+    is_other = dataset is Dataset.ARXIV and isinstance(
         record["categories"], list
     )  # a list of papers of somebody's own
-    return None if is_other else found
+    return None if is_other else dataset
 
 
 def dataset_of_document(records: Iterable[bytes], name: str, columns: Columns) -> Dataset | None:
     """The dataset of the first of a hundred records of a JSON document that has one. Several kinds of papers are a list
     of somebody's own."""
-    found = [_dataset(text, name, columns) for text in islice(records, MAX_LINES)]
-    kinds = [dataset for dataset in dict.fromkeys(found) if dataset is not None]
+    datasets = [_dataset(text, name, columns) for text in islice(records, MAX_LINES)]
+    kinds = [dataset for dataset in dict.fromkeys(datasets) if dataset is not None]
     is_mixed = len(kinds) > 1 and _MIXED.issuperset(kinds)
     return Dataset.JSON_LINES if is_mixed else next(iter(kinds), None)
 

@@ -221,7 +221,7 @@ def discover(paths: Sequence[str | Path], columns: Columns = MappingProxyType({}
         SourceError: a path does not exist, a file is not a snapshot file or cannot be read, there are no files, or a
             folder is of a download that is not complete.
     """
-    found: dict[Path, SourceFile] = {}
+    files: dict[Path, SourceFile] = {}
     names: set[str] = set()
     for position, source in enumerate(paths, 1):
         root = Path(source)
@@ -232,28 +232,28 @@ def discover(paths: Sequence[str | Path], columns: Columns = MappingProxyType({}
         has_snapshot = False
         for path in walk(root, _is_note) if root.is_dir() else [root]:
             key = path.resolve()
-            if key in found:
+            if key in files:
                 continue
             name = path.relative_to(root).as_posix() if root.is_dir() else root.name
             if name in names:
                 name = f"{position}/{name}"
             names.add(name)
-            found[key] = _source_file(path, name, columns)
+            files[key] = _source_file(path, name, columns)
             is_note = root.is_dir() and path.suffix.lower() == ".bib"
             cited += [key] if is_note else []
-            has_snapshot |= found[key].dataset not in OWN
+            has_snapshot |= files[key].dataset not in OWN
         for key in cited if has_snapshot else []:
-            del found[key]
-    if not any(file.dataset not in UNUSED for file in found.values()):
+            del files[key]
+    if not any(file.dataset not in UNUSED for file in files.values()):
         where = ", ".join(str(path) for path in paths) or "no path"
-        unused = sorted({file.dataset.value for file in found.values()})
+        unused = sorted({file.dataset.value for file in files.values()})
         what = f"only {' and '.join(unused)}, which are not used" if unused else "none"
         raise SourceError(
             f"No snapshot file in {where} ({what}): give the files or folders of a Semantic Scholar release "
             "(papers, abstracts, citations), an arXiv metadata snapshot or harvest, works of OpenAlex, the corpus of a "
             "BEIR collection, or files of your own (BibTeX, RIS, CSL-JSON, CSV, JSON lines)."
         )
-    return sorted(found.values(), key=lambda file: (READ_ORDER[file.dataset], file.kind))
+    return sorted(files.values(), key=lambda file: (READ_ORDER[file.dataset], file.kind))
 
 
 def files_of(source: str | Path) -> set[Path]:
@@ -314,7 +314,7 @@ def _no_source(path: Path, first: bytes, keys: str | None) -> SourceError:
             f"{path} has no column of titles: its first line is {line!r}. Give the column's name with "
             "--columns title=NAME."
         )
-    others = "".join(f", or of {one}, which an extension adds" for one in formats())
+    others = "".join(f", or of {name}, which an extension adds" for name in formats())
     return SourceError(
         f"{path} is not a source: none of its first {MAX_LINES} lines is a record of a Semantic Scholar dataset, "
         "of an arXiv metadata snapshot or harvest, of OpenAlex, of a BEIR collection, or of BibTeX, RIS, CSL-JSON, "

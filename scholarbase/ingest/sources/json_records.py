@@ -173,10 +173,10 @@ class _Document:
         self._read()
         begin = self._text.rfind("\n", 0, self._kept) + 1
         indent = self._text[begin : self._kept]
-        found = -1 if indent.strip() else self._text.find(f"\n{indent}{{", self._kept)
-        if found < 0 and (match := _NEXT.search(self._text, self._position)) is not None:
-            found = match.end()
-        if found < 0 or is_last:
-            self._position = found = len(self._text)
+        position = -1 if indent.strip() else self._text.find(f"\n{indent}{{", self._kept)
+        if position < 0 and (match := _NEXT.search(self._text, self._position)) is not None:
+            position = match.end()
+        if position < 0 or is_last:
+            self._position = position = len(self._text)
             self._is_end = True
-        self._position = found
+        self._position = position

@@ -110,7 +110,7 @@ def _plain(name: str, value: Any) -> Any:
 
 
 def _each(values: Any, read: Any) -> Any:
-    return [read(one) for one in values] if isinstance(values, list) else values
+    return [read(value) for value in values] if isinstance(values, list) else values
 
 
 def _picked(value: Any, *names: str) -> Any:
@@ -120,32 +120,32 @@ def _picked(value: Any, *names: str) -> Any:
     return {name: value[name] for name in names if value.get(name) is not None}
 
 
-def _authorship(one: Any) -> Any:
-    found = _picked(one, "author", "raw_author_name")
-    if isinstance(found, dict) and "author" in found:
-        found["author"] = _picked(found["author"], "id", "display_name")
-    return found
+def _authorship(authorship: Any) -> Any:
+    picked = _picked(authorship, "author", "raw_author_name")
+    if isinstance(picked, dict) and "author" in picked:
+        picked["author"] = _picked(picked["author"], "id", "display_name")
+    return picked
 
 
-def _topic(one: Any) -> Any:
-    found = _picked(one, "display_name", "field")
-    if isinstance(found, dict) and "field" in found:
-        found["field"] = _picked(found["field"], "display_name")
-    return found
+def _topic(topic: Any) -> Any:
+    picked = _picked(topic, "display_name", "field")
+    if isinstance(picked, dict) and "field" in picked:
+        picked["field"] = _picked(picked["field"], "display_name")
+    return picked
 
 
-def _location(one: Any) -> Any:
-    found = _picked(one, "landing_page_url", "pdf_url", "native_id", "source")
-    if isinstance(found, dict) and "source" in found:
-        found["source"] = _picked(found["source"], "display_name")
-    return found
+def _location(location: Any) -> Any:
+    picked = _picked(location, "landing_page_url", "pdf_url", "native_id", "source")
+    if isinstance(picked, dict) and "source" in picked:
+        picked["source"] = _picked(picked["source"], "display_name")
+    return picked
 
 
 def deleted_lines(lines: Iterator[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
     """The lines of a list of deleted works as JSON lines, by their numbers."""
     header: list[str] | None = None
     for number, line in lines:
-        values = [one.strip().strip('"') for one in line.decode("utf-8", "replace").split(",")]
+        values = [value.strip().strip('"') for value in line.decode("utf-8", "replace").split(",")]
         if header is None:
             header = values
             continue
@@ -171,8 +171,8 @@ def work_number(value: Any) -> int | None:
     """The number of a work by its id (``W2741809807``) or link, or None."""
     if not isinstance(value, str):
         return None
-    found = identifiers.openalex_id(value.removeprefix(_SITE))
-    return None if found is None else int(found[1:])
+    work_id = identifiers.openalex_id(value.removeprefix(_SITE))
+    return None if work_id is None else int(work_id[1:])
 
 
 def work_key(value: Any) -> str | None:
@@ -183,9 +183,9 @@ def work_key(value: Any) -> str | None:
 
 def _required_id(record: Mapping[str, Any]) -> int:
     stored = record.get("id")
-    found = work_number(stored)
-    if found is not None:
-        return found
+    number = work_number(stored)
+    if number is not None:
+        return number
     if stored is None or stored == "":
         raise BadRecord("no-id", "id is missing.")
     raise BadRecord(
@@ -220,8 +220,8 @@ def abstract_of(index: Any) -> str | None:
     if not words:
         return None
     first = min(words)
-    end = next(place for place in range(first, first + len(words) + 1) if place not in words)
-    return clean(" ".join(words[place] for place in range(first, end)), "abstract_inverted_index")
+    end = next(position for position in range(first, first + len(words) + 1) if position not in words)
+    return clean(" ".join(words[position] for position in range(first, end)), "abstract_inverted_index")
 
 
 def _other_ids(record: Mapping[str, Any], ids: Mapping[str, Any]) -> dict[str, str]:
@@ -232,36 +232,36 @@ def _other_ids(record: Mapping[str, Any], ids: Mapping[str, Any]) -> dict[str, s
         ("PMID", ids.get("pmid"), identifiers.pmid),
         ("PMCID", ids.get("pmcid"), identifiers.pmcid),
     )
-    found: dict[str, str] = {}
+    canonical: dict[str, str] = {}
     for scheme, stored, read in links:
         if stored is None:
             continue
         text = str(stored).strip().rstrip("/")
         value = read(text if scheme == "DOI" else text.rpartition("/")[2])
         if value is not None:
-            found[scheme] = value
-    return found
+            canonical[scheme] = value
+    return canonical
 
 
 def _arxiv_id(
-    ids: Mapping[str, Any], doi: str | None, places: list[Mapping[str, Any]]
+    ids: Mapping[str, Any], doi: str | None, locations: list[Mapping[str, Any]]
 ) -> tuple[str | None, bool]:
     """The arXiv id in the ids, in arXiv's own DOI, or in a location at arXiv; and whether it was repaired."""
     stored = str(ids.get("arxiv") or "").removeprefix("https://arxiv.org/abs/")
-    found, repaired = identifiers.stored_arxiv_id(stored.removeprefix("arXiv:"))
-    if found is None and doi is not None:
-        found = identifiers.arxiv_id_from_doi(doi)
-    for place in places:
-        if found is not None:
+    arxiv_id, repaired = identifiers.stored_arxiv_id(stored.removeprefix("arXiv:"))
+    if arxiv_id is None and doi is not None:
+        arxiv_id = identifiers.arxiv_id_from_doi(doi)
+    for location in locations:
+        if arxiv_id is not None:
             break
-        native = place.get("native_id")
+        native = location.get("native_id")
         if isinstance(native, str) and native.lower().startswith("oai:arxiv.org:"):
-            found = identifiers.arxiv_id(native[len("oai:arxiv.org:") :])
+            arxiv_id = identifiers.arxiv_id(native[len("oai:arxiv.org:") :])
         for name in _ARXIV_LINKS:
-            link = place.get(name)
-            if found is None and isinstance(link, str):
-                found = _linked(link)
-    return found, repaired
+            link = location.get(name)
+            if arxiv_id is None and isinstance(link, str):
+                arxiv_id = _linked(link)
+    return arxiv_id, repaired
 
 
 def _linked(link: str) -> str | None:
@@ -294,9 +294,9 @@ def _authors(record: Mapping[str, Any]) -> list[tuple[str, str | None]]:
 def _fields_of_study(record: Mapping[str, Any]) -> list[str]:
     """The distinct fields of the topics, then the topics."""
     names: dict[str, None] = {}
-    topics = [one for one in list_of(record, "topics") if isinstance(one, dict)]
-    for one in (*(object_of(topic, "field") for topic in topics), *topics):
-        name = clean(one.get("display_name"), "display_name")
+    topics = [topic for topic in list_of(record, "topics") if isinstance(topic, dict)]
+    for subject in (*(object_of(topic, "field") for topic in topics), *topics):
+        name = clean(subject.get("display_name"), "display_name")
         if name is not None:
             names[name] = None
     return list(names)
@@ -330,9 +330,9 @@ def parse_works(record: dict[str, Any]) -> PaperRecord | DeletedRecord:
         return DeletedRecord(work=number)
     ids = object_of(record, "ids")
     external_ids = _other_ids(record, ids)
-    places = [one for one in list_of(record, "locations") if isinstance(one, dict)]
+    locations = [location for location in list_of(record, "locations") if isinstance(location, dict)]
     primary = object_of(record, "primary_location")
-    arxiv_id, repaired = _arxiv_id(ids, external_ids.get("DOI"), [primary, *places])
+    arxiv_id, repaired = _arxiv_id(ids, external_ids.get("DOI"), [primary, *locations])
     published = iso_date(record.get("publication_date"))
     year = record.get("publication_year")
     if published is not None:
@@ -356,6 +356,8 @@ def parse_works(record: dict[str, Any]) -> PaperRecord | DeletedRecord:
         repaired=repaired,
         status="retracted" if record.get("is_retracted") is True else None,
         references=[
-            one for stored in list_of(record, "referenced_works") if (one := work_number(stored)) is not None
+            work
+            for stored in list_of(record, "referenced_works")
+            if (work := work_number(stored)) is not None
         ],
     )

@@ -72,9 +72,9 @@ def _paper(entry: Reference, repaired: bool) -> PaperRecord:
     if any(not _is_text(text) for text in texts if text):
         raise BadRecord("bad-unicode", "The entry is not valid UTF-8: save the file as UTF-8.")
     title = clean_title(entry.title)
-    ids = {one.scheme: one.value for one in reversed(entry.ids)}
+    ids = {identifier.scheme: identifier.value for identifier in reversed(entry.ids)}
     arxiv_id, doi = ids.get("arXiv"), ids.get("DOI")
-    dois = [one.value for one in entry.ids if one.scheme == "DOI"]
+    dois = [identifier.value for identifier in entry.ids if identifier.scheme == "DOI"]
     external_ids: dict[str, str] = {scheme: ids[scheme] for scheme in _OTHER_IDS if scheme in ids}
     year = int(entry.date[:4]) if entry.date else entry.year
     if arxiv_id is None and doi is None:
@@ -89,7 +89,7 @@ def _paper(entry: Reference, repaired: bool) -> PaperRecord:
     details: dict[str, Any] = {
         "journal": journal if journal[1:] != [None, None] else None,
         "publication_types": [kind] if kind else None,
-        "fields_of_study": [word for one in entry.keywords if (word := clean(one, "keywords"))] or None,
+        "fields_of_study": [word for raw in entry.keywords if (word := clean(raw, "keywords"))] or None,
         "is_open_access": True if arxiv_id else None,
     }
     url = clean(entry.url, "url")

@@ -48,20 +48,20 @@ def notice_of(row: Mapping[str, str]) -> PaperRecord | Reject:
             "bad-notice", f"{missing} is {texts[missing][:80]!r}: one of Retraction Watch's was expected."
         )
     ids = {
-        one.scheme: one.value
+        identifier.scheme: identifier.value
         for scheme, column in (("PMID", "OriginalPaperPubMedID"), ("DOI", "OriginalPaperDOI"))
         if (value := texts.get(column, "")) not in {"", "0"}
-        for one in field_ids(scheme, value)
+        for identifier in field_ids(scheme, value)
     }
     notice: dict[str, Any] = {"kind": kind}
     if (day := _day(texts["RetractionDate"])) is not None:
         notice["date"] = day
-    reasons = [reason for one in texts.get("Reason", "").split(";") if (reason := one.strip().lstrip("+"))]
+    reasons = [reason for part in texts.get("Reason", "").split(";") if (reason := part.strip().lstrip("+"))]
     if reasons:
         notice["reasons"] = reasons
-    if found := [one for one in field_ids("DOI", texts.get("RetractionDOI", "")) if one.scheme == "DOI"]:
-        notice["doi"] = found[0].value
-    names = [name for one in texts.get("Author", "").split(";")[:_MAX_AUTHORS] if (name := plain(one))]
+    if dois := [doi for doi in field_ids("DOI", texts.get("RetractionDOI", "")) if doi.scheme == "DOI"]:
+        notice["doi"] = dois[0].value
+    names = [name for author in texts.get("Author", "").split(";")[:_MAX_AUTHORS] if (name := plain(author))]
     return PaperRecord(
         title,
         arxiv_id=ids.pop("arXiv", None),

@@ -135,12 +135,12 @@ def _corpus_id(value: Any) -> int | None:
 
 def _required_id(record: Mapping[str, Any], key: str = "corpusid") -> int:
     value = record.get(key)
-    found = _corpus_id(value)
-    if found is None:
+    corpus_id = _corpus_id(value)
+    if corpus_id is None:
         if value is None or value == "":
             raise BadRecord("no-id", f"{key} is missing.")
         raise BadRecord("bad-id", f"{key} is {shown(value)}: a positive whole number was expected.")
-    return found
+    return corpus_id
 
 
 def list_of(record: Mapping[str, Any], key: str) -> list[Any]:
@@ -200,10 +200,10 @@ _SCHEMES: Final = (
 def _arxiv_id(external_ids: Mapping[str, Any]) -> tuple[str | None, bool]:
     """The arXiv id, else that in arXiv's own DOI, which ``identifiers.parse`` reads as an arXiv id too; and whether it
     was repaired."""
-    found, repaired = identifiers.stored_arxiv_id(external_ids.get("ArXiv"))
-    if found is None:
-        found = identifiers.arxiv_id_from_doi(identifiers.doi(str(external_ids.get("DOI") or "")) or "")
-    return found, repaired
+    arxiv_id, repaired = identifiers.stored_arxiv_id(external_ids.get("ArXiv"))
+    if arxiv_id is None:
+        arxiv_id = identifiers.arxiv_id_from_doi(identifiers.doi(str(external_ids.get("DOI") or "")) or "")
+    return arxiv_id, repaired
 
 
 def _other_ids(external_ids: Mapping[str, Any], url: str | None) -> dict[str, str]:
@@ -262,7 +262,7 @@ def _fields_of_study(record: Mapping[str, Any]) -> list[str]:
 
 def _status(record: Mapping[str, Any]) -> PaperStatus | None:
     """Whether a publication type is PubMed's *Retracted Publication* (https://www.nlm.nih.gov/mesh/pubtypes.html)."""
-    types = (one.replace(" ", "").lower() for one in _texts(record, "publicationtypes"))
+    types = (name.replace(" ", "").lower() for name in _texts(record, "publicationtypes"))
     return "retracted" if "retractedpublication" in types else None
 
 

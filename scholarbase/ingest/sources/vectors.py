@@ -89,11 +89,11 @@ def _numpy_file(path: Path) -> Path:
     if path.is_file():
         return path
     named = path / "vectors.npy"
-    found = [named] if named.exists() else sorted(path.glob("*.npy"))
-    if len(found) != 1:
-        files = "more than one .npy file" if found else "no .npy and no .parquet file"
+    arrays = [named] if named.exists() else sorted(path.glob("*.npy"))
+    if len(arrays) != 1:
+        files = "more than one .npy file" if arrays else "no .npy and no .parquet file"
         raise SourceError(f"{path} has {files}: give vectors.npy with ids.txt beside it, or Parquet files.")
-    return found[0]
+    return arrays[0]
 
 
 def _from_numpy(path: Path, batch: int) -> Iterator[tuple[list[str], npt.NDArray[Any]]]:
@@ -134,12 +134,12 @@ def _parquet_files(path: Path) -> list[Path]:
 
 
 def _column(path: Path, names: Sequence[str], wanted: Sequence[str], what: str) -> str:
-    found = [name for name in wanted if name in names]
-    if not found:
+    columns = [name for name in wanted if name in names]
+    if not columns:
         raise SourceError(
             f"{path} has the columns {', '.join(names)}: its column of {what} must be named {' or '.join(wanted)}."
         )
-    return found[0]
+    return columns[0]
 
 
 def _from_parquet(files: list[Path], batch: int) -> Iterator[tuple[list[str], npt.NDArray[Any]]]:
