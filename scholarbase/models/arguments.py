@@ -51,7 +51,9 @@ def takes(request: type[Request], arguments: Any = None) -> Callable[[F], F]:
     def decorate(method: F) -> F:
         signature = inspect.signature(method)
         variable = inspect.Parameter.VAR_KEYWORD
-        parameters = [one for one in signature.parameters.values() if one.kind is not variable]
+        parameters = [
+            parameter for parameter in signature.parameters.values() if parameter.kind is not variable
+        ]
         for name, kind in (arguments.__annotations__ if arguments else {}).items():
             default = request.model_fields[name].default
             parameters.append(
@@ -63,7 +65,9 @@ def takes(request: type[Request], arguments: Any = None) -> Callable[[F], F]:
                 )
             )
         method.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-        method.__doc__ = _described(inspect.getdoc(method) or "", request, [one.name for one in parameters])
+        method.__doc__ = _described(
+            inspect.getdoc(method) or "", request, [parameter.name for parameter in parameters]
+        )
         return method
 
     return decorate
@@ -121,15 +125,15 @@ def _search_of(arguments: Mapping[str, Any]) -> SearchRequest:
 
 def search_requests(requests: Sequence[SearchRequest | Mapping[str, Any]]) -> list[SearchRequest]:
     """The searches of a batch, from requests or arguments of ``search``. Raises as ``search_request``."""
-    found = []
+    searches = []
     for request in check_list(requests, "requests", "searches"):
         if isinstance(request, SearchRequest):
-            found.append(request)
+            searches.append(request)
         elif isinstance(request, Mapping):
             with in_batch("search", request.get("q")):
-                found.append(_search_of({"q": None, **request}))
+                searches.append(_search_of({"q": None, **request}))
         else:
             raise InvalidRequest(
                 f"A batch contains {shown(request)}: each search must be a mapping with a q."
             )
-    return found
+    return searches

@@ -59,13 +59,13 @@ def check_type(value: object, kinds: type | tuple[type, ...], name: str, what: s
 def check_path(path: object, name: str) -> Path:
     """Require a text or a path that the file system can have."""
     try:
-        found = Path(path)  # type: ignore[arg-type]
-        is_valid = b"\0" not in os.fsencode(found)
+        checked = Path(path)  # type: ignore[arg-type]
+        is_valid = b"\0" not in os.fsencode(checked)
     except (TypeError, UnicodeEncodeError):
         is_valid = False
     if not is_valid:
         raise InvalidRequest(f"{name} is {shown(path)}: it must be the path of a file or a folder.")
-    return found
+    return checked
 
 
 def date_bounds(text: str, name: str = "date") -> tuple[int, int]:
@@ -167,26 +167,26 @@ def elements(values: object) -> tuple[Any, ...] | None:
 
 def check_list(values: object, name: str, what: str) -> tuple[Any, ...]:
     """The elements of a list; ``what`` are they in words."""
-    found = elements(values)
-    if found is None:
+    items = elements(values)
+    if items is None:
         raise InvalidRequest(f"{name} is {shown(values)}: it must be a list of {what}.")
-    return found
+    return items
 
 
 def _listed_or_none(values: object) -> tuple[str, ...] | None:
     """The strings of a list, or the list of one string; None for anything else."""
     if isinstance(values, str):
         return (values,)
-    found = elements(values)
-    return found if found is not None and all(isinstance(value, str) for value in found) else None
+    items = elements(values)
+    return items if items is not None and all(isinstance(value, str) for value in items) else None
 
 
 def listed(values: object, name: str) -> tuple[str, ...]:
     """The strings of a list, or the list of one string."""
-    found = _listed_or_none(values)
-    if found is None:
+    strings = _listed_or_none(values)
+    if strings is None:
         raise InvalidRequest(f"{name} is {shown(values)}: it must be a list of strings.")
-    return found
+    return strings
 
 
 def check_names(names: Sequence[str], name: str) -> tuple[str, ...]:
@@ -217,16 +217,16 @@ def check_statuses(values: Any) -> tuple[str, ...]:
     """Return the statuses of the filter ``status``, each once, or raise InvalidRequest. A string may have several,
     separated by commas."""
     parts = values.split(",") if isinstance(values, str) else values
-    found = tuple(dict.fromkeys(one.strip().lower() for one in check_names(parts, "status")))
-    for one in found:
-        if one not in STATUSES:
-            raise InvalidRequest(f"status is {shown(one)}: use {', '.join(STATUSES)}.")
-        if ACTIVE in found and one not in EVERY_PAPER:
+    statuses = tuple(dict.fromkeys(status.strip().lower() for status in check_names(parts, "status")))
+    for status in statuses:
+        if status not in STATUSES:
+            raise InvalidRequest(f"status is {shown(status)}: use {', '.join(STATUSES)}.")
+        if ACTIVE in statuses and status not in EVERY_PAPER:
             raise InvalidRequest(
-                f"status {ACTIVE!r} cannot be combined with {one!r}, which papers have that are active too: leave one "
-                "of them out."
+                f"status {ACTIVE!r} cannot be combined with {status!r}, which papers have that are active too: leave "
+                "one of them out."
             )
-    return found
+    return statuses
 
 
 def check_status(statuses: Sequence[str], as_of: str | None) -> None:
@@ -307,14 +307,14 @@ def check_papers(count: int, what: str) -> None:
 
 def check_ids(ids: Sequence[str] | str, name: str) -> tuple[str, ...]:
     """Paper ids of any form, at most ``MAX_IDS``; a string is one id. The lookup checks their forms."""
-    found = _listed_or_none(ids)
-    if found is None:
+    paper_ids = _listed_or_none(ids)
+    if paper_ids is None:
         raise InvalidRequest(f"{name} must be a list of paper ids, such as ['arXiv:1706.03762'].")
-    if len(found) > MAX_IDS:
-        raise InvalidRequest(f"{name} has {len(found)} ids: the maximum in one request is {MAX_IDS}.")
-    for paper_id in found:
+    if len(paper_ids) > MAX_IDS:
+        raise InvalidRequest(f"{name} has {len(paper_ids)} ids: the maximum in one request is {MAX_IDS}.")
+    for paper_id in paper_ids:
         check_text(paper_id, name)
-    return found
+    return paper_ids
 
 
 def check_phrases(phrases: Sequence[str], name: str) -> tuple[str, ...]:

@@ -132,7 +132,7 @@ class Paper(msgspec.Struct, frozen=True):
         """The day of a retracted paper's last retraction, ``YYYY-MM-DD``; None if ``notices`` have none."""
         if self.status != "retracted" or isinstance(self.notices, UnsetType):
             return None
-        return next((one.date for one in reversed(self.notices) if one.kind == "retraction"), None)
+        return next((notice.date for notice in reversed(self.notices) if notice.kind == "retraction"), None)
 
     def to_dict(self, fields: Sequence[str] | None = None) -> dict[str, Any]:
         """The paper's JSON, with all fields or only those in ``fields``."""
@@ -171,5 +171,5 @@ def check_fields(names: Sequence[str] | str | None) -> tuple[str, ...]:
     if unknown:
         raise InvalidRequest(f"Unknown field {unknown[0]!r} in fields: a paper has {', '.join(ALL_FIELDS)}.")
     wanted = {"id", *names}
-    found = tuple(name for name in ALL_FIELDS if name in wanted)
-    return PAPER_FIELDS if found == PAPER_FIELDS else found
+    checked = tuple(name for name in ALL_FIELDS if name in wanted)
+    return PAPER_FIELDS if checked == PAPER_FIELDS else checked

@@ -60,10 +60,10 @@ def read_addresses(text: str) -> tuple[str, ...]:
     Raises:
         ValueError: as :meth:`Address.parse`; or there is none, one is repeated, or there are more than 64.
     """
-    found = tuple(one.strip() for one in text.split(","))
-    urls = [Address.parse(one).url for one in found]
+    addresses = tuple(address.strip() for address in text.split(","))
+    urls = [Address.parse(address).url for address in addresses]
     if len(urls) > MAX_ADDRESSES:
         raise ValueError(f"it has {len(urls)} addresses, and the maximum is {MAX_ADDRESSES}")
     if len(set(urls)) < len(urls):
         raise ValueError(f"{next(url for url in urls if urls.count(url) > 1)} is listed twice")
-    return found
+    return addresses

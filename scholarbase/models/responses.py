@@ -157,7 +157,7 @@ def _selected(item: Any, select: _Selector) -> Any:
             del content["explain"]
         return content
     if isinstance(item, tuple):
-        return [_selected(one, select) for one in item]
+        return [_selected(element, select) for element in item]
     return select(item) if isinstance(item, Paper) else item
 
 
@@ -350,7 +350,7 @@ class SearchBatchResponse(Response, frozen=True):
     results: tuple[SearchResponse | Unfinished, ...]
 
     def selected(self) -> Any:
-        results = [one if isinstance(one, Unfinished) else one.selected() for one in self.results]
+        results = [result if isinstance(result, Unfinished) else result.selected() for result in self.results]
         return {"snapshot": self.snapshot, "results": results}
 
 
@@ -423,8 +423,8 @@ class CheckResponse(Response, frozen=True):
 
     def selected(self) -> Any:
         results = [
-            one if isinstance(one, Unfinished) else _selected_reference(one, self.fields)
-            for one in self.results
+            result if isinstance(result, Unfinished) else _selected_reference(result, self.fields)
+            for result in self.results
         ]
         return {
             "snapshot": self.snapshot,
@@ -436,10 +436,10 @@ class CheckResponse(Response, frozen=True):
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], fields: Sequence[str] | None = None) -> Self:
         results: list[CheckedReference | Unfinished] = []
-        for one in data["results"]:
-            is_error = "error" in one
+        for result in data["results"]:
+            is_error = "error" in result
             results.append(
-                msgspec.convert(one, Unfinished) if is_error else msgspec.convert(one, CheckedReference)
+                msgspec.convert(result, Unfinished) if is_error else msgspec.convert(result, CheckedReference)
             )
         return cls(
             data["snapshot"],
@@ -450,10 +450,10 @@ class CheckResponse(Response, frozen=True):
         )
 
 
-def _selected_reference(one: CheckedReference, fields: Sequence[str]) -> dict[str, Any]:
-    content, select = msgspec.structs.asdict(one), _selector(tuple(fields))
-    content["paper"] = None if one.paper is None else select(one.paper)
-    content["matches"] = [_selected(match, select) for match in one.matches]
+def _selected_reference(reference: CheckedReference, fields: Sequence[str]) -> dict[str, Any]:
+    content, select = msgspec.structs.asdict(reference), _selector(tuple(fields))
+    content["paper"] = None if reference.paper is None else select(reference.paper)
+    content["matches"] = [_selected(match, select) for match in reference.matches]
     optional = ("key", "paper", "differences", "matches")
     return {name: value for name, value in content.items() if value or name not in optional}
 
@@ -461,9 +461,9 @@ def _selected_reference(one: CheckedReference, fields: Sequence[str]) -> dict[st
 def count_statuses(results: Iterable[CheckedReference | Unfinished]) -> dict[str, int]:
     """The number of references of each status, 0 included; those not finished are left out."""
     counts: dict[str, int] = dict.fromkeys(REFERENCE_STATUSES, 0)
-    for one in results:
-        if isinstance(one, CheckedReference):
-            counts[one.status] += 1
+    for result in results:
+        if isinstance(result, CheckedReference):
+            counts[result.status] += 1
     return counts
 
 

@@ -35,7 +35,7 @@ def is_withdrawn(text: str | None) -> bool:
 
 def other_statuses(wanted: Sequence[str]) -> tuple[Status, ...]:
     """The statuses of papers that a filter leaves out: those of ``active`` papers are None."""
-    return tuple(one for one in STATUSES if one not in wanted)
+    return tuple(status for status in STATUSES if status not in wanted)
 
 
 NoticeKind = Literal["retraction", "correction", "expression_of_concern", "reinstatement"]
@@ -53,13 +53,21 @@ class Notice(msgspec.Struct, frozen=True):
 
 def notices_until(notices: Iterable[Notice], day: int | None) -> tuple[Notice, ...]:
     """The notices up to a day ``yyyymmdd``, the earliest first; with a day, those without a date are left out."""
-    known = [one for one in notices if day is None or (one.date and int(one.date.replace("-", "")) <= day)]
-    return tuple(sorted(known, key=lambda one: (one.date or "", one.kind, one.reasons, one.doi or "")))
+    known = [
+        notice
+        for notice in notices
+        if day is None or (notice.date and int(notice.date.replace("-", "")) <= day)
+    ]
+    return tuple(
+        sorted(known, key=lambda notice: (notice.date or "", notice.kind, notice.reasons, notice.doi or ""))
+    )
 
 
 def last_verdict(notices: Sequence[Notice]) -> Notice | None:
     """The last retraction or reinstatement of notices in the order of their dates."""
-    return next((one for one in reversed(notices) if one.kind in {"retraction", "reinstatement"}), None)
+    return next(
+        (notice for notice in reversed(notices) if notice.kind in {"retraction", "reinstatement"}), None
+    )
 
 
 def status_on(notices: Iterable[Notice], day: int | None) -> PaperStatus | None:

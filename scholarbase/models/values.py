@@ -67,8 +67,8 @@ def as_tuple(value: Any) -> Any:
     """A list or another iterable as a tuple; a string as a tuple of one."""
     if isinstance(value, str):
         return (value,)
-    found = elements(value)
-    return value if found is None else found
+    items = elements(value)
+    return value if items is None else items
 
 
 def _number_of(

@@ -218,7 +218,7 @@ def _replace(
 
 def _replaces(dataset: Dataset, line: bytes, stored: list[bytes]) -> bool:
     """Whether a record takes the place of the stored ones."""
-    return stored != [line] and not any(is_older(dataset, line, one) for one in stored)
+    return stored != [line] and not any(is_older(dataset, line, other) for other in stored)
 
 
 def _replace_cited(
@@ -229,9 +229,11 @@ def _replace_cited(
     gone = "FROM citations WHERE key IN (SELECT value FROM json_each(?))"
     applied.pairs.update(store.db.execute(f"SELECT citing, cited {gone}", (listed,)))
     store.db.execute(f"DELETE {gone}", (listed,))
-    citations = [one for record, _ in new if isinstance(record, PaperRecord) for one in cited_works(record)]
+    citations = [
+        citation for record, _ in new if isinstance(record, PaperRecord) for citation in cited_works(record)
+    ]
     store.append(Dataset.CITATIONS, citations, [])
-    applied.pairs.update((one.citing or 0, one.cited or 0) for one in citations)
+    applied.pairs.update((citation.citing or 0, citation.cited or 0) for citation in citations)
 
 
 def _replace_citations(

@@ -92,8 +92,8 @@ def _is_step(folder: Path) -> bool:
 
 def _differences(folder: Path, prefix: str) -> Step:
     """The step of one folder of differences."""
-    found = _STEP.fullmatch(folder.resolve().name)
-    begins, ends = found.groups() if found else (None, None)
+    match = _STEP.fullmatch(folder.resolve().name)
+    begins, ends = match.groups() if match else (None, None)
     files: dict[str, list[SourceFile]] = {UPDATES: [], DELETES: []}
     for part in sorted(path for path in folder.iterdir() if path.is_dir() and path.name[0] != "."):
         try:

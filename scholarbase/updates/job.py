@@ -114,7 +114,7 @@ def update(
     steps += _find_steps(source, manifest, named) if named else []
     files = [file for step in steps for file in step.updates]
     members = named_sets(sets, files)
-    empty = [name for name, held in members.items() if not held]
+    empty = [name for name, file_names in members.items() if not file_names]
     if empty:
         raise InvalidRequest(f"--set {empty[0]}: the source has no file of papers.")
     for name, count in Counter(file.name for file in files if file.dataset in OWN).items():
@@ -161,27 +161,27 @@ def _check(
         )
     spec = encoder.spec if encoder else None
     if spec != manifest.encoder:
-        names = [one.name if one else "no encoder" for one in (spec, manifest.encoder)]
+        names = [compared.name if compared else "no encoder" for compared in (spec, manifest.encoder)]
         raise EncoderMismatch(
             f"The encoder of the update is {names[0]}, and the library at {source} was built with {names[1]}: give "
             "that one with --encoder."
         )
     if encoder is not None and "query_probe" in (stored := stored_encoder(source)):
         check_probe(encoder, stored["query_probe"])
-    done = sum(len(each["steps"]) for each in manifest.updates)
+    done = sum(len(past["steps"]) for past in manifest.updates)
     if done + len(steps) > max_steps:
         raise InvalidRequest(
             f"The library at {source} has had {done} steps of changes since it was built, and {len(steps)} more exceed "
             f"the limit of {max_steps}: download and ingest the full release, or raise --max-steps."
         )
     release = manifest.release
-    held = _datasets(manifest) & {*map(str, RELEASED)}
+    datasets = _datasets(manifest) & {*map(str, RELEASED)}
     for step in steps:
-        missing = sorted(held - step.datasets) if step.datasets is not None else []
+        missing = sorted(datasets - step.datasets) if step.datasets is not None else []
         if missing:
             raise SourceError(
                 f"The changes from {step.begins} to {step.ends} have no {', '.join(missing)}, which the library at "
-                f"{source} has: download them with --datasets {','.join(sorted(held))}, or ingest the full release."
+                f"{source} has: download them with --datasets {','.join(sorted(datasets))}, or ingest the full release."
             )
         if step.begins is not None and release is not None and step.begins != release:
             raise SourceError(
@@ -193,7 +193,7 @@ def _check(
 
 def _datasets(manifest: Manifest) -> set[str]:
     """The datasets and added formats that a library was built from."""
-    later = [file["dataset"] for each in manifest.updates for step in each["steps"] for file in step["files"]]
+    later = [file["dataset"] for past in manifest.updates for step in past["steps"] for file in step["files"]]
     return {*(source.dataset for source in manifest.sources), *later}
 
 
@@ -315,12 +315,12 @@ class _UpdateJob:
     def _check_rejects(self, applied: Applied, share: float) -> None:
         rejects = 0
         with self._checkpoint.transaction():
-            for file, dataset, found in applied.rejects:
-                self._checkpoint.reject(file, dataset, found)
-                rejects += len(found) if dataset not in OWN else 0  # which were checked file by file
+            for file, dataset, rejected in applied.rejects:
+                self._checkpoint.reject(file, dataset, rejected)
+                rejects += len(rejected) if dataset not in OWN else 0  # which were checked file by file
         total = rejects + sum(applied.counts.values())
         if rejects > max(REJECTS_ALWAYS_ALLOWED, share * total):
-            file, _, [(line, reject), *_] = next(one for one in applied.rejects if one[1] not in OWN)
+            file, _, [(line, reject), *_] = next(group for group in applied.rejects if group[1] not in OWN)
             raise TooManyRejects(
                 f"{rejects:,} of {total:,} lines of changes were rejected, {more_than(share)}. The first is line "
                 f"{line} of {file}: {reject.detail}"
@@ -394,7 +394,7 @@ class _UpdateJob:
     def _named_sets(self, db: sqlite3.Connection) -> dict[str, dict[str, Any]]:
         """The sets as the manifest lists them."""
         kept = {row[0] for row in db.execute("SELECT DISTINCT name FROM sets")}
-        sources = {name: {*one["sources"]} for name, one in self.old.sets.items()}
+        sources = {name: {*entry["sources"]} for name, entry in self.old.sets.items()}
         for name, files in self._sets.items():
             sources.setdefault(name, set()).update(files)
         empty = sorted(sources.keys() - kept)

@@ -45,7 +45,7 @@ class OwnKeys:
         return title in self.titles or not self.ids.isdisjoint(ids)
 
     def values(self, scheme: str) -> list[str]:
-        return sorted(one.value for one in self.ids if one.scheme == scheme)
+        return sorted(identifier.value for identifier in self.ids if identifier.scheme == scheme)
 
     def __len__(self) -> int:
         return len(self.ids) + len(self.titles)
@@ -124,7 +124,7 @@ def joined_papers(db: sqlite3.Connection, keys: OwnKeys) -> list[int]:
                 sorted(keys.titles),
                 keys.values("arXiv"),
                 _whole(keys.values("CorpusId")),
-                [[*one] for one in sorted(keys.ids)],
+                [[*identifier] for identifier in sorted(keys.ids)],
             )
         ],
     )
@@ -138,7 +138,7 @@ def add_records(
     about.corpus_ids.update(_whole(keys.values("CorpusId")))
     about.arxiv_ids.update(keys.values("arXiv"))
     about.corpus_ids.update(
-        one.corpus_id for one in store.records(Dataset.PAPER_IDS, "key", keys.values("sha"))
+        record.corpus_id for record in store.records(Dataset.PAPER_IDS, "key", keys.values("sha"))
     )
     if keep == "title":
         return  # which drops no paper
@@ -154,9 +154,9 @@ def _dropped(
     for dataset, scheme in SCHEMES.items():
         # That rule never reads Semantic Scholar's papers without an arXiv id.
         only_arxiv = keep == "arxiv" and dataset is Dataset.PAPERS
-        for some in store.keys(dataset, only_arxiv=only_arxiv):
-            known = find(db, [Identifier(scheme, str(key)) for key in some])
-            missing = [key for key in some if Identifier(scheme, str(key)) not in known]
+        for keys in store.keys(dataset, only_arxiv=only_arxiv):
+            known = find(db, [Identifier(scheme, str(key)) for key in keys])
+            missing = [key for key in keys if Identifier(scheme, str(key)) not in known]
             for record in store.records(dataset, "key", missing):
                 yield dataset, record
 
@@ -171,5 +171,5 @@ def own_counts(joined: Counter[str], store: RecordStore) -> Counter[str]:
     entries = store.db.execute("SELECT count(*) FROM own_entries").fetchone()[0]
     if not entries:
         return Counter()
-    found = {name: joined[name] for name in ("notices_joined", "notices_without_paper") if joined[name]}
-    return Counter(own_entries=entries, own_joined=joined["own_joined"], **found)
+    notices = {name: joined[name] for name in ("notices_joined", "notices_without_paper") if joined[name]}
+    return Counter(own_entries=entries, own_joined=joined["own_joined"], **notices)

@@ -79,17 +79,17 @@ class PointChanges:
             closing(open_local(old_vectors)) as old,
             closing(ShardWriters.open(vectors, shards, self._config, deleted_share=_DELETED_SHARE)) as writer,
         ):
-            for some in batched(sorted(changed.removed), _AT_ONCE):
-                self._subtract(old, some, changed)
-                writer.delete(some)
-            for some in batched(points, _AT_ONCE):
-                self._subtract(old, some, changed)
-                writer.upsert(self._points(old, some, changed))
-                tracker.advance(len(some))
+            for batch in batched(sorted(changed.removed), _AT_ONCE):
+                self._subtract(old, batch, changed)
+                writer.delete(batch)
+            for batch in batched(points, _AT_ONCE):
+                self._subtract(old, batch, changed)
+                writer.upsert(self._points(old, batch, changed))
+                tracker.advance(len(batch))
             writer.finish()
         with closing(open_local(vectors, view=False)) as new:
-            for some in batched(points, _AT_ONCE):
-                self._add(new, some)
+            for batch in batched(points, _AT_ONCE):
+                self._add(new, batch)
 
     # -- new points -------------------------------------------------------------------------------------
 
@@ -120,15 +120,17 @@ class PointChanges:
             else:
                 sources[number] = source
         dense, learned = self._stored(old, sorted(set(sources.values())))
-        found: dict[int, Vectors] = {
+        vectors: dict[int, Vectors] = {
             n: (dense.get(source), learned.get(source)) for n, source in sources.items()
         }
         if new:
             encodings = self._encoder.encode_documents([text for _, text in new])
             self.counts["papers_encoded"] += len(new)
-            found.update((number, vectors_of(encodings, place)) for place, (number, _) in enumerate(new))
+            vectors.update(
+                (number, vectors_of(encodings, position)) for position, (number, _) in enumerate(new)
+            )
         self.counts["vectors_kept"] += len(sources)
-        return found
+        return vectors
 
     def _stored(
         self, old: VectorIndex, numbers: Sequence[int]
@@ -157,18 +159,18 @@ class PointChanges:
         self, index: VectorIndex, numbers: Sequence[int], days: dict[int, int | None], sign: int
     ) -> dict[str, list[bytes]]:
         """The rows of the content's parts for these points; their terms are counted."""
-        found: dict[str, list[bytes]] = {}
+        rows: dict[str, list[bytes]] = {}
         for name in self._config.sparse_names:
             vectors = _ascending(index, name, numbers)
-            found[name] = [sparse_row(number, *vector) for number, vector in vectors.items()]
+            rows[name] = [sparse_row(number, *vector) for number, vector in vectors.items()]
             if name == BM25:
                 for number, vector in vectors.items():
                     self.frequencies.add(days[number], vector.indices, sign)
         if self._config.dimensions is not None:
-            found[DENSE] = [
+            rows[DENSE] = [
                 dense_row(number, v.tolist()) for number, v in index.dense_vectors(numbers).items()
             ]
-        return found
+        return rows
 
 
 def _ascending(index: VectorIndex, name: str, numbers: Sequence[int]) -> dict[int, SparseVector]:

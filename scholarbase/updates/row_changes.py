@@ -50,7 +50,7 @@ class RowChanges:
     def __iter__(self) -> Iterator[tuple[str, Row | None, Row | None]]:
         """Each row that differs: its table, the row before and the row now, None where there is none."""
         for table, key in KEYS.items():
-            same = " AND ".join(f"t.{column} = c.key ->> {place}" for place, column in enumerate(key))
+            same = " AND ".join(f"t.{column} = c.key ->> {position}" for position, column in enumerate(key))
             sql = f"""
                 SELECT c.key, c.before, {self._now(table)} FROM row_changes AS c LEFT JOIN {table} AS t ON {same}
                 WHERE c.of_table = ? AND c.key > ? ORDER BY c.key LIMIT ?

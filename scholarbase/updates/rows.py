@@ -133,9 +133,9 @@ class CatalogChanges:
         entries, members = self._store.own()
         self._db.execute("DELETE FROM sets")
         self._writer.store_own(entries, members)
-        with self._writer.joined() as (counts, own):
-            for some in batched(sorted(written | own), GROUPED):
-                self._writer.prune(some)
+        with self._writer.joined() as (counts, own_papers):
+            for batch in batched(sorted(written | own_papers), GROUPED):
+                self._writer.prune(batch)
             self._db.execute("DELETE FROM sets WHERE paper NOT IN (SELECT id FROM papers)")
         self.changed.counts.update(own_counts(counts, self._store))
         self.changed.conflicts += self._writer.conflicts
@@ -158,14 +158,14 @@ class CatalogChanges:
                 self.changed.author_ids.add(row[0])
             elif table == "edges" and None in (old, new):
                 self.changed.counts["edges_removed" if new is None else "edges_added"] += 1
-        for some in batched(sorted(papers), GROUPED):
+        for batch in batched(sorted(papers), GROUPED):
             versions = zip(
-                *(self._rows.versions(table, some) for table in ("papers", "abstracts")), strict=True
+                *(self._rows.versions(table, batch) for table in ("papers", "abstracts")), strict=True
             )
             for paper, abstract in versions:
                 self._note(*map(self._paper, paper, abstract))
-        for some in batched(sorted(members), GROUPED):
-            for _, now in self._rows.versions("papers", some):
+        for batch in batched(sorted(members), GROUPED):
+            for _, now in self._rows.versions("papers", batch):
                 if (new_paper := self._paper(now, None)) is not None:
                     self.changed.points.add(new_paper["id"])
                     self.changed.days.setdefault(new_paper["id"], new_paper["last_day"])
@@ -187,9 +187,9 @@ class CatalogChanges:
         changed.counts[kind] += 1
         same_text = old is not None and new is not None and _text(old) == _text(new)
         if not same_text:
-            for one, remove in ((old, True), (new, False)):
-                if one is not None:
-                    fulltext.index(self._db, [(number, *_text(one))], remove=remove)
+            for version, remove in ((old, True), (new, False)):
+                if version is not None:
+                    fulltext.index(self._db, [(number, *_text(version))], remove=remove)
         if old is not None:
             changed.days[number] = old["last_day"]
             if not same_text:
@@ -200,10 +200,15 @@ class CatalogChanges:
             changed.points.add(number)
             if not same_text:
                 changed.texts.add(number)
-        authorship = [None if one is None else (one["authors"], one["citation_count"]) for one in (old, new)]
+        authorship = [
+            None if version is None else (version["authors"], version["citation_count"])
+            for version in (old, new)
+        ]
         if authorship[0] != authorship[1]:
             changed.authors.add(number)
-            for authors in (one["authors"] for one in (old, new) if one is not None and one["authors"]):
+            for authors in (
+                version["authors"] for version in (old, new) if version is not None and version["authors"]
+            ):
                 changed.author_ids.update(mentions(authors))
 
     # -- citations --------------------------------------------------------------------------------------
@@ -211,9 +216,9 @@ class CatalogChanges:
     def _remember_places(self, corpus_ids: Iterable[int]) -> None:
         """Keep the papers that these corpus ids name, unless they are known."""
         new = sorted(set(corpus_ids) - self._places.keys())
-        for some in batched(new, GROUPED):
-            found = self._writer.by_corpus_id(some)
-            self._places.update((corpus_id, found.get(corpus_id)) for corpus_id in some)
+        for batch in batched(new, GROUPED):
+            papers = self._writer.by_corpus_id(batch)
+            self._places.update((corpus_id, papers.get(corpus_id)) for corpus_id in batch)
 
     def _changed_places(self) -> set[int]:
         """The papers that a corpus id named, and those that it names instead."""
@@ -224,9 +229,9 @@ class CatalogChanges:
 
     def _edges_of_papers(self, numbers: Sequence[int]) -> None:
         """Write all edges of these papers again."""
-        for some in batched(numbers, GROUPED):
-            listed = orjson.dumps(some).decode()
-            corpus_ids = sorted(self._corpus_ids(some).keys())
+        for batch in batched(numbers, GROUPED):
+            listed = orjson.dumps(batch).decode()
+            corpus_ids = sorted(self._corpus_ids(batch).keys())
             citing, cited = (self._store.citations(end, corpus_ids) for end in ("citing", "cited"))
             where = (
                 "citing IN (SELECT value FROM json_each(?1)) OR cited IN (SELECT value FROM json_each(?1))"
@@ -235,12 +240,12 @@ class CatalogChanges:
 
     def _edges_of_pairs(self, pairs: Iterable[tuple[int, int]], done: set[int]) -> None:
         """Write the edges between these corpus ids again, except those of papers that are ``done``."""
-        for some in batched(sorted(pairs), GROUPED):
-            places = self._writer.by_corpus_id(sorted({end for pair in some for end in pair}))
+        for batch in batched(sorted(pairs), GROUPED):
+            numbers = self._writer.by_corpus_id(sorted({end for pair in batch for end in pair}))
             papers = {
-                (places[citing], places[cited])
-                for citing, cited in some
-                if {citing, cited} <= places.keys() and not {places[citing], places[cited]} & done
+                (numbers[citing], numbers[cited])
+                for citing, cited in batch
+                if {citing, cited} <= numbers.keys() and not {numbers[citing], numbers[cited]} & done
             }
             ends = self._corpus_ids(sorted({number for pair in papers for number in pair}))
             citing = {pair[0] for pair in papers}
