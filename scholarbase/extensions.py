@@ -210,9 +210,9 @@ def _check_parts(kind: Kind, parts: dict[str, Any] | tuple[Any, ...]) -> None:
             raise TypeError(f"the name {name!r} is not a text")
     for part in parts.values() if isinstance(parts, dict) else parts:
         wanted = load_attribute(_VALUES.get(kind, "collections.abc:Callable"))
-        for one in part if kind == "tool_sets" else (part,):
-            if not isinstance(one, wanted):
-                raise TypeError(f"{one!r} is not a {wanted.__name__}")
+        for value in part if kind == "tool_sets" else (part,):
+            if not isinstance(value, wanted):
+                raise TypeError(f"{value!r} is not a {wanted.__name__}")
 
 
 def reason(error: BaseException) -> str:
@@ -226,18 +226,18 @@ def chosen() -> list[EntryPoint]:
     Raises:
         InvalidRequest: it names an extension that is not installed.
     """
-    found = sorted(entry_points(group=GROUP), key=lambda entry: entry.name)
+    entries = sorted(entry_points(group=GROUP), key=lambda entry: entry.name)
     wanted = load_settings().extensions
     if wanted is None:
-        return found
-    names = [entry.name for entry in found]
+        return entries
+    names = [entry.name for entry in entries]
     for name in wanted:
         if name not in names:
             raise InvalidRequest(
                 f"SCHOLARBASE_EXTENSIONS names {name!r}, which is not an installed extension: the installed ones are "
                 f"{', '.join(names) or 'none'}."
             )
-    return [entry for entry in found if entry.name in wanted]
+    return [entry for entry in entries if entry.name in wanted]
 
 
 def left_out() -> list[str]:
@@ -275,13 +275,13 @@ def installed() -> tuple[Installed, ...]:
     loaded: dict[str, Installed] = {}
     problems: list[Installed] = []
     for entry in chosen():
-        one = _load(entry, loaded.get(entry.name))
-        if one.problem is not None:
-            log.error("%s", one.failure("cannot be loaded", one.problem))
-            problems.append(one)
+        extension = _load(entry, loaded.get(entry.name))
+        if extension.problem is not None:
+            log.error("%s", extension.failure("cannot be loaded", extension.problem))
+            problems.append(extension)
         else:
-            loaded[one.name] = one
-    return tuple(sorted((*loaded.values(), *problems), key=lambda one: one.name))
+            loaded[extension.name] = extension
+    return tuple(sorted((*loaded.values(), *problems), key=lambda extension: extension.name))
 
 
 def _load(entry: EntryPoint, first: Installed | None) -> Installed:
@@ -300,28 +300,28 @@ def _load(entry: EntryPoint, first: Installed | None) -> Installed:
 @cache
 def _added(kind: Kind) -> tuple[tuple[str, Any], ...]:
     """What each extension adds of a kind."""
-    found: list[tuple[str, Any]] = []
+    added: list[tuple[str, Any]] = []
     owners: dict[str, str] = {}
-    for one in installed():
-        if one.extension is None:
+    for extension in installed():
+        if extension.extension is None:
             continue
         try:
-            parts = one.parts(kind)
+            parts = extension.parts(kind)
         except ExtensionError as error:
             log.error("%s", error)
             continue
-        found.append((one.name, parts))
+        added.append((extension.name, parts))
         for name in parts if isinstance(parts, dict) else ():
-            if (owner := owners.setdefault(name, one.name)) != one.name:
+            if (owner := owners.setdefault(name, extension.name)) != extension.name:
                 log.warning(
                     "The extensions %s and %s both add %r to the %s: that of %s is used.",
                     owner,
-                    one.name,
+                    extension.name,
                     name,
                     kind.replace("_", " "),
                     owner,
                 )
-    return tuple(found)
+    return tuple(added)
 
 
 def added_list(kind: Kind) -> list[Any]:

@@ -160,8 +160,8 @@ def free_space(path: Path) -> int:
 
 
 def _file_among(path: Path) -> Path | None:
-    """The file at ``path``, or the one in the place of a folder above it."""
-    return next((place for place in (path, *path.parents) if place.is_file()), None)
+    """The file at ``path``, or at the path of a folder above it."""
+    return next((candidate for candidate in (path, *path.parents) if candidate.is_file()), None)
 
 
 @contextmanager
@@ -325,10 +325,10 @@ class ZstdStream:
             self._in_frame, self._piece = True, b""
             texts.append(text)
             size -= len(text)
-        found = b"".join(texts)
-        if self._failure is not None and not found:
+        decompressed = b"".join(texts)
+        if self._failure is not None and not decompressed:
             raise self._failure
-        return found
+        return decompressed
 
     def close(self) -> None:
         """Does not close the file."""

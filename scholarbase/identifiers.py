@@ -168,18 +168,18 @@ def stored_arxiv_id(value: object) -> tuple[str | None, bool]:
     ``value`` is a string, or the number that a program made of the id.
     """
     text = repr(value) if type(value) is float else value.strip() if isinstance(value, str) else ""
-    found = arxiv_id(text)
-    if found is None:
-        found = arxiv_id_from_number(text)
-        return found, found is not None
-    return found, False
+    canonical = arxiv_id(text)
+    if canonical is None:
+        canonical = arxiv_id_from_number(text)
+        return canonical, canonical is not None
+    return canonical, False
 
 
 def stored_identifier(text: str) -> Identifier | None:
     """The identifier in a record, None if it is not a valid one. An arXiv id is repaired as by ``stored_arxiv_id``."""
-    found, _ = stored_arxiv_id(text)
-    if found is not None:
-        return Identifier("arXiv", found)
+    canonical, _ = stored_arxiv_id(text)
+    if canonical is not None:
+        return Identifier("arXiv", canonical)
     try:
         return parse(text)
     except InvalidRequest:
@@ -196,8 +196,8 @@ def doi(text: str) -> str | None:
 
     DOIs don't distinguish the case of ASCII letters.
     """
-    found = _doi_parts(text)
-    return found[0] if found and None not in found else None
+    parts = _doi_parts(text)
+    return parts[0] if parts and None not in parts else None
 
 
 def dois(text: str) -> list[str]:
@@ -206,8 +206,8 @@ def dois(text: str) -> list[str]:
     DOIs may be escaped as in links, HTML and BibTeX (``%3C``, ``&lt;``, ``\\_``), and separated by spaces, commas or
     semicolons before the next one: a DOI itself may have both (``10.1659/0276-4741(2004)024[0141:SPOCMP]2.0.CO;2``).
     """
-    found = [one for one in _doi_parts(text) if one is not None]
-    return list(dict.fromkeys(found)) if len(found) > 1 else found
+    valid = [part for part in _doi_parts(text) if part is not None]
+    return list(dict.fromkeys(valid)) if len(valid) > 1 else valid
 
 
 def _doi_parts(text: str) -> list[str | None]:
@@ -433,8 +433,8 @@ def _spaced(name: str) -> Identifier | None:
 
 def _unstamped(text: str) -> str:
     """An arXiv id without the rest of arXiv's stamp: ``1706.03762v5 [cs.CL] 6 Dec 2017``."""
-    own, bracket, rest = text.partition("[")
-    return own.rstrip() if bracket and _STAMP.fullmatch(rest) else text
+    unstamped, bracket, rest = text.partition("[")
+    return unstamped.rstrip() if bracket and _STAMP.fullmatch(rest) else text
 
 
 def _prefixed(name: str) -> Identifier | None:
