@@ -48,9 +48,9 @@ class Authors(Part):
     def authors(self, request: AuthorBatchBody) -> AuthorBatchResponse:
         """Many authors."""
         numbers = self._lookup.authors(request.ids, request.as_of)
-        held = list({number for number in numbers if number is not None})
-        authors = self._catalog.authors(held, self._lookup.day(request.as_of))
-        by_number: dict[int | None, AuthorProfile] = dict(zip(held, authors, strict=True))
+        known = list({number for number in numbers if number is not None})
+        authors = self._catalog.authors(known, self._lookup.day(request.as_of))
+        by_number: dict[int | None, AuthorProfile] = dict(zip(known, authors, strict=True))
         return AuthorBatchResponse(self._snapshot, tuple(map(by_number.get, numbers)))
 
     def papers(self, request: AuthorPapersBody) -> AuthorPapersResponse:

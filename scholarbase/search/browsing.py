@@ -53,11 +53,11 @@ class Browsing(Part):
         key = (filters, by_citations)
         listed = partial(self._list, filters, by_citations)
         is_cached = len(filters.within or ()) + len(filters.exclude) <= MAX_CACHED_IDS
-        total, papers = self._lists.get(key, listed) if is_cached else listed()
+        total, ranked = self._lists.get(key, listed) if is_cached else listed()
         read = perf_counter()
         end = min(request.offset + request.limit, MAX_DEPTH)
-        hits = papers[request.offset : end]
-        found = self._catalog.papers([hit.id for hit in hits], request.fields, as_of=request.as_of)
+        hits = ranked[request.offset : end]
+        papers = self._catalog.papers([hit.id for hit in hits], request.fields, as_of=request.as_of)
         stages().extend((("list", start, read), ("hydrate", read, perf_counter())))
         name = "cited" if by_citations else "recent"
         return SearchResponse(
@@ -66,14 +66,14 @@ class Browsing(Part):
             "fts5",
             total,
             "eq",
-            end if end < len(papers) else None,
+            end if end < len(ranked) else None,
             tuple(
                 Hit(
                     hit.score,
                     paper,
                     (LegExplanation(name, rank, hit.score, hit.score),) if request.explain else None,
                 )
-                for rank, (hit, paper) in enumerate(zip(hits, found, strict=True), request.offset + 1)
+                for rank, (hit, paper) in enumerate(zip(hits, papers, strict=True), request.offset + 1)
             ),
             warnings=warnings,
             fields=request.fields,
@@ -97,4 +97,4 @@ class Browsing(Part):
                 count = f"SELECT count(*) FROM papers AS p WHERE {condition}"
                 [total] = connection.execute(count, params).fetchone()
         deadlines.check(*LISTING)
-        return total, [ScoredId(number, float(value)) for number, value in rows]
+        return total, [ScoredId(number, float(score)) for number, score in rows]

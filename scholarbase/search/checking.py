@@ -104,13 +104,15 @@ class References(Part):
             for reference in bibliography.references
         ]
         checked = perf_counter()
-        numbers = {number for one in outcomes if isinstance(one, Outcome) for number in one.papers}
+        numbers = {
+            number for outcome in outcomes if isinstance(outcome, Outcome) for number in outcome.papers
+        }
         papers = self._catalog.papers(list(numbers), request.fields, as_of=request.as_of)
         by_number = dict(zip(numbers, papers, strict=True))
         stages().extend((("references", start, checked), ("hydrate", checked, perf_counter())))
         results = tuple(
-            one if isinstance(one, Unfinished) else _checked(position, reference, one, by_number)
-            for position, (reference, one) in enumerate(
+            outcome if isinstance(outcome, Unfinished) else _checked(position, reference, outcome, by_number)
+            for position, (reference, outcome) in enumerate(
                 zip(bibliography.references, outcomes, strict=True), 1
             )
         )
@@ -158,21 +160,25 @@ class Checking:
         if key is not None and sharing:
             reference, text = replace(reference, ids=(key,) * len(sharing)), ""
         numbers = [number for number, _ in sharing] or self._catalog.resolve(reference.ids)
-        held, missing = self._named(reference.ids, numbers)
+        named, missing = self._named(reference.ids, numbers)
         if reference.is_plain and not any(map(str.isalpha, text)):
             text = ""
-        if len(held) > 1:
-            names = " and ".join(f"{identifier} is {paper.id}" for identifier, _, paper in held[:2])
-            return _near(f"Its ids name different papers: {names}.", [(1.0, number) for _, number, _ in held])
-        if held:
-            return self._checked_id(reference, text, *held[0])
-        found = self._by_title(reference, text)
-        best = found[0] if found else None
+        if len(named) > 1:
+            names = " and ".join(f"{identifier} is {paper.id}" for identifier, _, paper in named[:2])
+            return _near(
+                f"Its ids name different papers: {names}.", [(1.0, number) for _, number, _ in named]
+            )
+        if named:
+            return self._checked_id(reference, text, *named[0])
+        comparisons = self._by_title(reference, text)
+        best = comparisons[0] if comparisons else None
         if best is not None and best.is_same:
-            return self._by_title_held(found, missing)
-        shown = [one for one in found if _is_near(one, is_line=bool(text))]
+            return self._by_title_held(comparisons, missing)
+        shown = [comparison for comparison in comparisons if _is_near(comparison, is_line=bool(text))]
         if shown:
-            return _near(_why_near(shown[0]), [(one.score or 0.0, one.number) for one in shown])
+            return _near(
+                _why_near(shown[0]), [(comparison.score or 0.0, comparison.number) for comparison in shown]
+            )
         return _absent(reference, missing)
 
     def _named(
@@ -187,8 +193,8 @@ class Checking:
         }
         ordered = [number for number in dict.fromkeys(numbers) if number in exist and number is not None]
         papers = self._catalog.papers(ordered, _FIELDS)
-        held = [(first[number], number, paper) for number, paper in zip(ordered, papers, strict=True)]
-        return held, [name for name, number in zip(ids, numbers, strict=True) if number not in exist]
+        named = [(first[number], number, paper) for number, paper in zip(ordered, papers, strict=True)]
+        return named, [name for name, number in zip(ids, numbers, strict=True) if number not in exist]
 
     def _checked_id(
         self, reference: Reference, text: str, name: Identifier, number: int, paper: Paper
@@ -196,12 +202,12 @@ class Checking:
         """The outcome for a reference with the id of a paper."""
         if reference.is_plain:
             span = title_span(text, number, paper.title or "")
-            one = compare_line(reference, text, span, paper, number)
+            comparison = compare_line(reference, text, span, paper, number)
             has_title = span is not None and span.score >= NEAR_LINE_SCORE
             score = span.score if span is not None else 0.0
         else:
-            one = compare(reference, number, paper)
-            score = one.score or 0.0
+            comparison = compare(reference, number, paper)
+            score = comparison.score or 0.0
             has_title = titles_agree(reference.title, paper.title)
         if not has_title and reference.title is not None:
             title = shortened(paper.title or "")
@@ -209,39 +215,45 @@ class Checking:
             return self._disagree(
                 reference, text, reason, number, relation_of(reference.title, paper.title)[1]
             )
-        if one.stated and not one.agreed:
+        if comparison.stated and not comparison.agreed:
             reason = f"{name} names {paper.id}, but the reference names none of its authors"
             return self._disagree(reference, text, reason, number, score)
-        return self._held(_reason(f"{name} names this paper", one.differences), number, one.differences)
+        return self._held(
+            _reason(f"{name} names this paper", comparison.differences), number, comparison.differences
+        )
 
     def _disagree(
         self, reference: Reference, text: str, reason: str, number: int, score: float | None
     ) -> Outcome:
         """The outcome for a reference with the id of one paper and the title or the authors of another."""
         others = [
-            one for one in self._by_title(reference, text) if one.number != number and one.relation != "other"
+            comparison
+            for comparison in self._by_title(reference, text)
+            if comparison.number != number and comparison.relation != "other"
         ]
         if others:
             reason += f"; {others[0].paper.id} has that title"
-        scored = [(one.score or 0.0, one.number) for one in others]
+        scored = [(comparison.score or 0.0, comparison.number) for comparison in others]
         return _near(f"{reason}.", [*scored[: MAX_NEAR - 1], (score or 0.0, number)])
 
     def _by_title(self, reference: Reference, text: str) -> list[Comparison]:
         """The papers with a similar title, compared, the best first."""
         if not reference.is_plain:
             compared = [compare(reference, number, paper) for number, paper in self._matches(reference.title)]
-            if reference.title and not any(one.is_same for one in compared):
-                known = {one.number for one in compared}
-                found = self._with_words(f"{reference.title} {' '.join(reference.authors[:3])}", known)
-                compared += [compare(reference, number, paper) for number, paper in found]
+            if reference.title and not any(comparison.is_same for comparison in compared):
+                known = {comparison.number for comparison in compared}
+                candidates = self._with_words(f"{reference.title} {' '.join(reference.authors[:3])}", known)
+                compared += [compare(reference, number, paper) for number, paper in candidates]
         elif text:
             spans = self._catalog.exact_titles(text, self._filters)[:_CANDIDATES]
             compared = self._compared_lines(reference, text, spans)
-            if not any(one.is_same for one in compared):
-                compared += self._similar_lines(reference, text, {one.number for one in compared})
+            if not any(comparison.is_same for comparison in compared):
+                compared += self._similar_lines(
+                    reference, text, {comparison.number for comparison in compared}
+                )
         else:
             compared = []
-        return sorted(compared, key=lambda one: one.order)
+        return sorted(compared, key=lambda comparison: comparison.order)
 
     def _compared_lines(
         self, reference: Reference, text: str, spans: Sequence[TitleSpan]
@@ -258,28 +270,28 @@ class Checking:
         Initials and numbers are not searched for, and the words of the title alone too: other papers may have more of
         the line's words.
         """
-        found: list[Comparison] = []
+        compared: list[Comparison] = []
         plain = " ".join(word for word in words(text) if len(word) > 1 and not word.isdigit())
         for searched in filter(None, (plain or text, reference.title)):
             candidates = self._with_words(searched, known)
             known = known | {number for number, _ in candidates}
-            found += self._similar_to_parts(reference, text, candidates)
-            if any(one.is_same for one in found):
+            compared += self._similar_to_parts(reference, text, candidates)
+            if any(comparison.is_same for comparison in compared):
                 break
-        return found
+        return compared
 
     def _similar_to_parts(
         self, reference: Reference, text: str, candidates: Sequence[tuple[int, Paper]]
     ) -> list[Comparison]:
-        found = []
+        compared = []
         for number, paper in candidates:
             span = title_span(text, number, paper.title or "")
             if span is None or span.score < NEAR_LINE_SCORE:
                 continue
-            one = compare_line(reference, text, span, paper, number)
-            if one.relation != "other" or span.is_bounded:
-                found.append(one)
-        return found
+            comparison = compare_line(reference, text, span, paper, number)
+            if comparison.relation != "other" or span.is_bounded:
+                compared.append(comparison)
+        return compared
 
     def _with_words(self, text: str, known: set[int]) -> list[tuple[int, Paper]]:
         numbers = [number for number in self._search(text, self._filters) if number not in known]
@@ -292,36 +304,40 @@ class Checking:
         ids: dict[int, None] = {}
         for text in (title, main_title(title)):
             if text:
-                found = self._catalog.match_title(text, _CANDIDATES, MIN_TITLE_SCORE, self._filters)
-                ids |= dict.fromkeys(match.id for match in found)
+                matches = self._catalog.match_title(text, _CANDIDATES, MIN_TITLE_SCORE, self._filters)
+                ids |= dict.fromkeys(match.id for match in matches)
         return list(zip(ids, self._catalog.papers(list(ids), _FIELDS), strict=True))
 
     def _by_title_held(self, candidates: Sequence[Comparison], missing: Sequence[Identifier]) -> Outcome:
         best = candidates[0]
-        alike = [one for one in candidates[1:] if one.is_same and one.order[:-1] == best.order[:-1]]
+        alike = [
+            comparison
+            for comparison in candidates[1:]
+            if comparison.is_same and comparison.order[:-1] == best.order[:-1]
+        ]
         if alike and not best.stated:
-            ids = ", ".join(one.paper.id for one in (best, *alike))
+            ids = ", ".join(comparison.paper.id for comparison in (best, *alike))
             return _near(
                 f"Several papers have this title, and their authors cannot be compared: {ids}.",
-                [(one.score or 0.0, one.number) for one in (best, *alike)],
+                [(comparison.score or 0.0, comparison.number) for comparison in (best, *alike)],
             )
         differences = best.differences
         for name in missing:
-            own = best.paper.external_ids.get(name.scheme)
-            if own is None:
+            external_id = best.paper.external_ids.get(name.scheme)
+            if external_id is None:
                 continue
             if name.scheme == "arXiv":
                 return _near(
                     f"{name} is not in this snapshot, and the paper with this title is {best.paper.id}.",
                     [(best.score or 0.0, best.number)],
                 )
-            differences += (Difference("id", str(name), f"{name.scheme}:{own}"),)
+            differences += (Difference("id", str(name), f"{name.scheme}:{external_id}"),)
         nearly = "" if best.relation == "same" else "nearly "
         if best.stated:
-            found = f"The authors and {nearly}the title are those of this paper"
+            agreement = f"The authors and {nearly}the title are those of this paper"
         else:
-            found = f"The title is {nearly}that of this paper; its authors cannot be compared"
-        return self._held(_reason(found, differences), best.number, differences)
+            agreement = f"The title is {nearly}that of this paper; its authors cannot be compared"
+        return self._held(_reason(agreement, differences), best.number, differences)
 
     def _held(self, reason: str, number: int, differences: tuple[Difference, ...]) -> Outcome:
         [paper] = self._catalog.papers([number], ("abstract", "comment", "status", "notices"))
@@ -373,24 +389,24 @@ def _checked(
     )
 
 
-def _reason(found: str, differences: Sequence[Difference]) -> str:
+def _reason(agreement: str, differences: Sequence[Difference]) -> str:
     if not differences:
-        return f"{found}."
+        return f"{agreement}."
     fields = [difference.field for difference in differences]
     names = fields[0] if len(fields) == 1 else f"{', '.join(fields[:-1])} and {fields[-1]}"
-    return f"{found}; different: {names}."
+    return f"{agreement}; different: {names}."
 
 
 def _near(reason: str, matches: Sequence[tuple[float, int]]) -> Outcome:
     return Outcome("near", reason, matches=tuple(matches[:MAX_NEAR]))
 
 
-def _is_near(one: Comparison, *, is_line: bool) -> bool:
+def _is_near(comparison: Comparison, *, is_line: bool) -> bool:
     """Whether to return a paper as a near match. Many lines contain titles such as *Introduction* and *hep-th*."""
     if not is_line:
-        return (one.score or 0) >= MIN_TITLE_SCORE
-    least = NEAR_EXACT_WORDS if one.relation == "same" else NEAR_WORDS
-    return (one.score or 0) >= NEAR_LINE_SCORE and len(words(one.paper.title or "")) >= least
+        return (comparison.score or 0) >= MIN_TITLE_SCORE
+    least = NEAR_EXACT_WORDS if comparison.relation == "same" else NEAR_WORDS
+    return (comparison.score or 0) >= NEAR_LINE_SCORE and len(words(comparison.paper.title or "")) >= least
 
 
 def _why_near(best: Comparison) -> str:

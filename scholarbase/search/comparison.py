@@ -112,8 +112,8 @@ def compare_line(
     reference: Reference, text: str, span: TitleSpan | None, paper: Paper, number: int
 ) -> Comparison:
     """Compare a line of text, in which the paper's title stands at ``span``; None if it does not."""
-    found = text[span.start : span.end].strip(" .,;:\"'\u201c\u201d") if span is not None else None
-    relation, score = relation_of(found, paper.title)
+    line_title = text[span.start : span.end].strip(" .,;:\"'\u201c\u201d") if span is not None else None
+    relation, score = relation_of(line_title, paper.title)
     if span is not None and span.score == 1.0 and span.is_bounded:
         relation, score = "same", 1.0
     elif span is not None and not span.is_bounded:
@@ -122,21 +122,21 @@ def compare_line(
         guessed, guessed_score = relation_of(reference.title, paper.title)
         start = text.find(reference.title)
         if guessed != "other" and start >= 0:
-            relation, score, found = guessed, guessed_score, reference.title
+            relation, score, line_title = guessed, guessed_score, reference.title
             span = TitleSpan(number, guessed_score or 0.0, start, start + len(reference.title), True)
     before, after = (text, "") if span is None else (text[: span.start], text[span.end :])
     agreed, stated, missing = _people_in(before, after, people_of(paper))
     differences = []
-    if relation in ("variant", "subtitle", "reworded") and found:
-        differences.append(_difference("title", found, paper.title))
+    if relation in ("variant", "subtitle", "reworded") and line_title:
+        differences.append(_difference("title", line_title, paper.title))
     if stated and missing:
         names = before if _WORD.search(before) else after
         differences.append(_difference("authors", names.strip(" .,;:(\"'\u201c"), names_of(paper)))
     year = paper.year if paper.year in reference.years else reference.year
     if year is not None and paper.year not in (None, year):
         differences.append(_difference("year", year, paper.year))
-    one = _comparison(number, paper, relation, score, agreed, stated, _gap(year, paper), differences)
-    return one if span is None else replace(one, length=span.end - span.start)
+    comparison = _comparison(number, paper, relation, score, agreed, stated, _gap(year, paper), differences)
+    return comparison if span is None else replace(comparison, length=span.end - span.start)
 
 
 def _comparison(

@@ -150,7 +150,7 @@ class Texts(Part):
         if request.direction == "references":
             documents, text = self.text_of(request.paper_id, request.version, request.as_of)
             total, marks = documents.marks_of(text.id, request.limit, request.offset, filters)
-            papers = [mark.cited for mark in marks]
+            numbers = [mark.cited for mark in marks]
         else:
             documents = self._open_documents()
             if request.version is not None:
@@ -160,10 +160,10 @@ class Texts(Part):
                 )
             number = self._lookup.id(request.paper_id, request.as_of)
             total, marks = documents.marks_on(number, request.limit, request.offset, filters)
-            papers = [mark.paper for mark in marks]
-        held = list(dict.fromkeys(number for number in papers if number is not None))
-        found = self._catalog.papers(held, request.fields, as_of=request.as_of)
-        by_number = dict(zip(held, found, strict=True))
+            numbers = [mark.paper for mark in marks]
+        known = list(dict.fromkeys(number for number in numbers if number is not None))
+        papers = self._catalog.papers(known, request.fields, as_of=request.as_of)
+        by_number = dict(zip(known, papers, strict=True))
         texts = {
             number: documents.document(number) for number in dict.fromkeys(mark.document for mark in marks)
         }
@@ -174,7 +174,7 @@ class Texts(Part):
                 None if number is None else by_number[number],
                 mark.reference,
             )
-            for mark, number in zip(marks, papers, strict=True)
+            for mark, number in zip(marks, numbers, strict=True)
         )
         stages().append(("contexts", start, perf_counter()))
         following = next_offset(request.offset, len(results), total)
@@ -189,10 +189,10 @@ class Texts(Part):
         shown_papers = list(
             dict.fromkeys([text.paper, *(number for number in numbers if number is not None)])
         )
-        found = self._catalog.papers(shown_papers, fields, as_of=as_of)
-        papers: dict[int | None, Paper] = dict(zip(shown_papers, found, strict=True))
-        cited = tuple(papers.get(number) for number in numbers)
-        return WholeText(papers[text.paper], text.version, documents.document(text.id), cited)
+        papers = self._catalog.papers(shown_papers, fields, as_of=as_of)
+        by_number: dict[int | None, Paper] = dict(zip(shown_papers, papers, strict=True))
+        cited = tuple(by_number.get(number) for number in numbers)
+        return WholeText(by_number[text.paper], text.version, documents.document(text.id), cited)
 
     def pdf(self, paper_id: str, version: int | None, as_of: str | None) -> tuple[bytes, int | None]:
         """The PDF of a paper and its version."""
@@ -255,9 +255,9 @@ class Texts(Part):
         version = named if version is None else version
         chosen = [text for text in texts if text.version == version]
         if not chosen:
-            held = ", ".join(sorted({"unknown" if t.version is None else str(t.version) for t in texts}))
+            versions = ", ".join(sorted({"unknown" if t.version is None else str(t.version) for t in texts}))
             raise DocumentNotFound(
-                f"This library has no version {version} of the text of {paper_id!r}, only version {held}."
+                f"This library has no version {version} of the text of {paper_id!r}, only version {versions}."
             )
         return chosen
 
@@ -269,19 +269,25 @@ class Texts(Part):
 
     def _about(self, documents: Documents, text: Text) -> TextDocument:
         texts = documents.texts(text.paper)
-        versions = sorted({one.version for one in texts if one.version is not None})
-        pages = max((one.pages for one in texts if one.version == text.version), default=0)
+        versions = sorted({paper_text.version for paper_text in texts if paper_text.version is not None})
+        pages = max(
+            (paper_text.pages for paper_text in texts if paper_text.version == text.version), default=0
+        )
         return TextDocument(text.source, text.characters, text.tokens, text.version, tuple(versions), pages)
 
 
 def _outline(document: Document, tokens: Sequence[int]) -> tuple[Section, ...]:
     levels: list[int] = []
-    found = []
-    for place, (one, count) in enumerate(zip(document.sections, tokens, strict=True)):
-        levels.append(1 if one.parent is None else levels[one.parent] + 1)
-        page = _page_at(document, one.start)
-        found.append(Section(place, one.title, levels[place], one.start, one.end, count, one.number, page))
-    return tuple(found)
+    outline = []
+    for place, (section, count) in enumerate(zip(document.sections, tokens, strict=True)):
+        levels.append(1 if section.parent is None else levels[section.parent] + 1)
+        page = _page_at(document, section.start)
+        outline.append(
+            Section(
+                place, section.title, levels[place], section.start, section.end, count, section.number, page
+            )
+        )
+    return tuple(outline)
 
 
 def unread(document: Document) -> tuple[str, ...]:
@@ -309,17 +315,22 @@ def _sections(document: Document, name: str, paper_id: str) -> list[int]:
     else:
         number = wanted.rstrip(".")
         forms = [
-            [one.number is not None and one.number.rstrip(".").casefold() == number for one in sections],
-            [one.title.casefold() == wanted for one in sections],
-            [(heading(one.number, one.title) or "").casefold() == wanted for one in sections],
+            [
+                section.number is not None and section.number.rstrip(".").casefold() == number
+                for section in sections
+            ],
+            [section.title.casefold() == wanted for section in sections],
+            [(heading(section.number, section.title) or "").casefold() == wanted for section in sections],
         ]
         for matching in forms:
             if any(matching):
                 return [place for place, is_match in enumerate(matching) if is_match]
-    some = ", ".join(repr(heading(one.number, one.title)) for one in sections[:20] if one.title)
-    more = f" and {len(sections) - 20} more" if len(sections) > 20 else ""
+    titles = ", ".join(
+        repr(heading(section.number, section.title)) for section in sections[:20] if section.title
+    )
+    rest = f" and {len(sections) - 20} more" if len(sections) > 20 else ""
     raise InvalidRequest(
-        f"The text of {paper_id!r} has no section {shown(name)}: it has {some or 'none'}{more}. Read the outline."
+        f"The text of {paper_id!r} has no section {shown(name)}: it has {titles or 'none'}{rest}. Read the outline."
     )
 
 
@@ -327,10 +338,10 @@ def _of_one_name(name: str, place: int, others: Sequence[int]) -> tuple[str, ...
     """A warning that sections at other places have the name too."""
     if not others:
         return ()
-    some = ", ".join(f"#{other}" for other in others[:20])
-    more = f" and {len(others) - 20} more" if len(others) > 20 else ""
+    places = ", ".join(f"#{other}" for other in others[:20])
+    rest = f" and {len(others) - 20} more" if len(others) > 20 else ""
     return (
-        f"{len(others) + 1} sections are called {shown(name)}: this is #{place}, the others are {some}{more}.",
+        f"{len(others) + 1} sections are called {shown(name)}: this is #{place}, the others are {places}{rest}.",
     )
 
 
@@ -339,9 +350,9 @@ def _end(text: str, start: int, last: int, most: int) -> int:
     if last - start <= most:
         return last
     for mark in ("\n\n", "\n", " "):
-        place = text.rfind(mark, start + most // 2, start + most)
-        if place >= 0:
-            return place + len(mark)
+        cut = text.rfind(mark, start + most // 2, start + most)
+        if cut >= 0:
+            return cut + len(mark)
     return start + most
 
 
@@ -364,7 +375,10 @@ def in_document(
 ) -> Passage:
     """A part of a text, with the section and the page of the place ``at``, by default of its start."""
     at = start if at is None else at
-    section = next((one for one in reversed(document.sections) if one.start <= at < one.end), None)
+    section = next(
+        (candidate for candidate in reversed(document.sections) if candidate.start <= at < candidate.end),
+        None,
+    )
     page = _page_at(document, at)
     name = None if section is None else heading(section.number, section.title)
     return Passage(start, end, document.text[start:end], name, version, page)
@@ -378,7 +392,10 @@ def _page_at(document: Document, offset: int) -> int | None:
 
 def _context(document: Document, mark: Mark) -> Passage:
     """The sentence with a mark."""
-    paragraph = next((one for one in document.paragraphs if one.start <= mark.start < one.end), None)
+    paragraph = next(
+        (candidate for candidate in document.paragraphs if candidate.start <= mark.start < candidate.end),
+        None,
+    )
     first, last = (mark.start, mark.end) if paragraph is None else (paragraph.start, paragraph.end)
     for start, end in sentence_spans(document.text[first:last]):
         if first + start <= mark.start < first + end:

@@ -172,12 +172,12 @@ def read(q: str, count: Count = lambda expression: 0) -> Understood | None:
     excluded: list[str] = []
     avoided: list[str] = []
     kept: list[str] = []
-    place = 0
+    position = 0
     cues = list(_cues(q))
     if len(cues) > MAX_CUES:
         return None
     for number, cue in enumerate(cues):
-        if cue.start < place:
+        if cue.start < position:
             continue
         limit = cues[number + 1].start if number + 1 < len(cues) else len(q)
         if cue.kind == "non":
@@ -189,9 +189,9 @@ def read(q: str, count: Count = lambda expression: 0) -> Understood | None:
             things = list(_things(q[cue.end : end]))
         if not _are_valid(things) or len(excluded) + len(avoided) + len(things) > MAX_PHRASES:
             continue
-        before = q[place : cue.start]
+        before = q[position : cue.start]
         if _may_be_topic(cue, before) and any(
-            _is_topic(count, cue, q[cue.start : end], one) for one in things
+            _is_topic(count, cue, q[cue.start : end], thing) for thing in things
         ):
             continue
         head = ""
@@ -201,10 +201,10 @@ def read(q: str, count: Count = lambda expression: 0) -> Understood | None:
                 things = [written]
         (excluded if cue.kind == "excluded" else avoided).extend(things)
         kept.append(f"{before} {head}")
-        place = end
-    wanted = _joined([*kept, q[place:]])
+        position = end
+    wanted = _joined([*kept, q[position:]])
     excluded = list(_outside(wanted, excluded))
-    avoided = [one for one in _outside(wanted, avoided) if one not in excluded]
+    avoided = [phrase for phrase in _outside(wanted, avoided) if phrase not in excluded]
     if not (excluded or avoided) or not _has_words(wanted):
         return None
     return Understood(wanted, tuple(excluded), tuple(avoided))
@@ -219,8 +219,8 @@ def _may_be_topic(cue: _Cue, before: str) -> bool:
 
 def _is_topic(count: Count, cue: _Cue, written: str, thing: str) -> bool:
     """Whether a negation is a topic of papers, as *without labels* is."""
-    own = any_phrase([re.sub(r"^.*?\b(?=(?:not|no)\b)", "", written.strip())])
-    having, term, forms = any_phrase([thing]), own, own
+    as_written = any_phrase([re.sub(r"^.*?\b(?=(?:not|no)\b)", "", written.strip())])
+    having, term, forms = any_phrase([thing]), as_written, as_written
     if cue.kind == "non":
         term = forms = any_phrase([f"non {thing}", f"{thing} free"])
     elif cue.kind == "avoided":
@@ -233,9 +233,9 @@ def _is_topic(count: Count, cue: _Cue, written: str, thing: str) -> bool:
         return negated >= least and negated >= share * count(f"{column}({having})")
 
     return (
-        is_frequent(own, 1, RARE_SHARE)
+        is_frequent(as_written, 1, RARE_SHARE)
         or is_frequent(term, TOPIC, TOPIC_SHARE)
-        or is_frequent(own, 1, TOPIC_SHARE, "title : ")
+        or is_frequent(as_written, 1, TOPIC_SHARE, "title : ")
         or is_frequent(forms, 1, RARE_SHARE)
         or is_frequent(term, TOPIC_TITLES, TOPIC_SHARE, "title : ")
     )
@@ -357,7 +357,9 @@ def _cleaned(part: str) -> str:
 def _outside(wanted: str, things: Iterable[str]) -> tuple[str, ...]:
     """The phrases that the wanted text does not have, each once."""
     inside = f" {' '.join(words(wanted.casefold()))} "
-    return tuple(one for one in dict.fromkeys(things) if f" {' '.join(words(one.casefold()))} " not in inside)
+    return tuple(
+        thing for thing in dict.fromkeys(things) if f" {' '.join(words(thing.casefold()))} " not in inside
+    )
 
 
 def _related(things: tuple[str, ...]) -> tuple[str, ...]:

@@ -138,21 +138,23 @@ class FilterValues:
 
     def numbers(self, filters: ResolvedFilters) -> tuple[str, ...]:
         """Warnings about dates before or after all papers, and more citations than any paper has."""
-        found = []
-        for one in NUMBER_FILTERS:
-            value = getattr(filters, one.limit)
+        warnings = []
+        for number_filter in NUMBER_FILTERS:
+            value = getattr(filters, number_filter.limit)
             if value is None:
                 continue
             try:
-                limit = self._limit(one.column, greatest=one.is_least)
+                limit = self._limit(number_filter.column, greatest=number_filter.is_least)
             except VectorIndexError:
                 continue
-            if limit is None or (value > limit if one.is_least else value < limit):
-                what = one.has
+            if limit is None or (value > limit if number_filter.is_least else value < limit):
+                what = number_filter.has
                 if limit is not None:
-                    what = one.passes.format(_date(limit) if one.column.endswith("_day") else limit)
-                found.append(f"{one.argument}: no paper of {self._where} {what}.")
-        return tuple(found)
+                    what = number_filter.passes.format(
+                        _date(limit) if number_filter.column.endswith("_day") else limit
+                    )
+                warnings.append(f"{number_filter.argument}: no paper of {self._where} {what}.")
+        return tuple(warnings)
 
     def _limit(self, field: str, *, greatest: bool) -> int | None:
         """The greatest or the least value of a field of numbers; None if no paper has it."""
@@ -166,7 +168,7 @@ class FilterValues:
     def _resolve(
         self, field: Field, names: Sequence[str], spellings: Callable[[str], Iterator[Sequence[str]]]
     ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        found: set[str] = set()
+        resolved: set[str] = set()
         unknown: list[str] = []
         for name in dict.fromkeys(names):
             try:
@@ -177,8 +179,8 @@ class FilterValues:
                 return (), ()
             if not values:
                 unknown.append(name)
-            found.update(values or next(spellings(name)))
-        return tuple(sorted(found)), self._warning(field, unknown) if unknown else ()
+            resolved.update(values or next(spellings(name)))
+        return tuple(sorted(resolved)), self._warning(field, unknown) if unknown else ()
 
     def _understood(
         self, field: Field, name: str, spellings: Callable[[str], Iterator[Sequence[str]]]
@@ -200,7 +202,9 @@ class FilterValues:
 
         def read() -> dict[str, int]:
             values = self._vectors.values(_FIELDS[field][0], _LISTED)
-            return {one: values[one] for one in values if field != "category" or _PLAIN.fullmatch(one)}
+            return {
+                value: values[value] for value in values if field != "category" or _PLAIN.fullmatch(value)
+            }
 
         try:
             return self._lists.get(field, read)
@@ -211,14 +215,14 @@ class FilterValues:
         """The values by their letters alone, those of venues by abbreviations in parentheses too."""
 
         def read() -> dict[str, list[str]]:
-            found: dict[str, list[str]] = {}
+            by_spelling: dict[str, list[str]] = {}
             for value in self._values(field):
-                found.setdefault(_compact(value), []).append(value)
+                by_spelling.setdefault(_compact(value), []).append(value)
             if field == "venue":
                 for value in self._values(field):
                     for short in _ABBREVIATION.findall(value):
-                        found.setdefault(_compact(short), []).append(value)
-            return found
+                        by_spelling.setdefault(_compact(short), []).append(value)
+            return by_spelling
 
         return self._spellings.get(field, read)
 
@@ -241,29 +245,30 @@ def _near(field: Field, name: str, values: Mapping[str, int]) -> list[str]:
     category, else the most frequent of its archive."""
     key = _compact(name)
     scorer = fuzz.ratio
-    found: list[str] = []
+    nearest: list[str] = []
     if field == "category":
-        found = [value for value in values if _compact(value.partition(".")[2]) == key != ""]
+        nearest = [value for value in values if _compact(value.partition(".")[2]) == key != ""]
     elif field == "venue":
         scorer = fuzz.token_set_ratio
         key = venue_key(name)
-        found = [value for value in values if len(key) > 2 and key in _initials(value)]
+        nearest = [value for value in values if len(key) > 2 and key in _initials(value)]
     choices = {value: venue_key(value) if field == "venue" else _compact(value) for value in values}
-    found += (
-        one[2] for one in process.extract(key, choices, scorer=scorer, limit=_NEAREST, score_cutoff=_LEAST)
+    nearest += (
+        match[2]
+        for match in process.extract(key, choices, scorer=scorer, limit=_NEAREST, score_cutoff=_LEAST)
     )
-    if field == "category" and not found:
+    if field == "category" and not nearest:
         archive = name.casefold().partition(".")[0]
-        found = [value for value in values if value.partition(".")[0] == archive]
-    return list(dict.fromkeys(found))[:_NEAREST]
+        nearest = [value for value in values if value.partition(".")[0] == archive]
+    return list(dict.fromkeys(nearest))[:_NEAREST]
 
 
 def _nearest(near: Mapping[str, Sequence[str]]) -> str:
     """Sentences that name the values near to unknown ones."""
     return "".join(
-        f" Nearest to {shown(name, MAX_SHOWN)}: {', '.join(shown(one, MAX_SHOWN) for one in found)}."
-        for name, found in near.items()
-        if found
+        f" Nearest to {shown(name, MAX_SHOWN)}: {', '.join(shown(value, MAX_SHOWN) for value in values)}."
+        for name, values in near.items()
+        if values
     )
 
 

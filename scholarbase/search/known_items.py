@@ -121,14 +121,17 @@ class KnownItems:
         if not terms:
             return []  # a stop word
         [term] = terms[:1]
-        held = self._catalog.document_frequencies([term], last_day)
-        is_common = held.get(term, 0) >= COMMON_WORD
+        frequencies = self._catalog.document_frequencies([term], last_day)
+        is_common = frequencies.get(term, 0) >= COMMON_WORD
 
         def is_new(day: int | None) -> bool:
             if day is None:
                 return False
             earlier = self._catalog.document_frequencies([term], day).get(term, 0)
-            return earlier <= NEW_SHARE * held[term] and earlier <= NEW_SHARE_OF_ALL * held[ANY_TERM]
+            return (
+                earlier <= NEW_SHARE * frequencies[term]
+                and earlier <= NEW_SHARE_OF_ALL * frequencies[ANY_TERM]
+            )
 
         return [
             paper
@@ -179,11 +182,11 @@ def explain_known(
 
 def put_first(known: Sequence[KnownItem], hits: Sequence[ScoredId]) -> list[ScoredId]:
     """The hits with the known items before all others, each with a score above that of the next."""
-    own = {hit.id: hit.score for hit in hits}
+    scores = {hit.id: hit.score for hit in hits}
     ids = [item.id for item in known]
     ranked = [hit for hit in hits if hit.id not in ids]
     for number in reversed(ids):
-        score = own.get(number, 0.0 if ranked else 1.0)
+        score = scores.get(number, 0.0 if ranked else 1.0)
         if ranked and score <= ranked[0].score:
             score = math.nextafter(ranked[0].score, math.inf)
         ranked.insert(0, ScoredId(number, score))

@@ -449,8 +449,8 @@ class Bm25Queries:
 def _idf(terms: Sequence[int], frequencies: Mapping[int, int]) -> dict[int, float]:
     """The inverse document frequency of each term, above 0 also for one that no paper has."""
     papers = frequencies.get(ANY_TERM, 0)
-    held = {term: frequencies.get(term, 0) for term in terms}
-    return {term: math.log(1 + (papers - count + 0.5) / (count + 0.5)) for term, count in held.items()}
+    counts = {term: frequencies.get(term, 0) for term in terms}
+    return {term: math.log(1 + (papers - count + 0.5) / (count + 0.5)) for term, count in counts.items()}
 
 
 def round_query(weights: Sequence[float], greatest: float) -> list[float]:

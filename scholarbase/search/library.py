@@ -145,7 +145,7 @@ class Library(Source):
         self.snapshot_id = opened.snapshot
         self.settings = settings = opened.settings
         self._catalog, self._vectors, self._encoder = opened.catalog, opened.vectors, opened.encoder
-        sizes = {name: one["papers"] for name, one in manifest.sets.items()}
+        sizes = {name: entry["papers"] for name, entry in manifest.sets.items()}
         self._lookup = lookup = Lookup(opened.catalog, opened.vectors, opened.snapshot, sizes)
         bm25 = Bm25Text(Bm25Parameters.from_dict(manifest.bm25))
         self._planner = Planner(opened, lookup, bm25)
@@ -211,11 +211,11 @@ class Library(Source):
                 f"encoder is {shown(encoder)}: it must be an open encoder, or the name, path or URL of one."
             )
         check_type(rerankers, (Mapping, NoneType), "rerankers", "a mapping from names to rerankers, or None")
-        for name, one in (rerankers or {}).items():
-            if not isinstance(one, str) and not hasattr(one, "score"):
+        for name, reranker in (rerankers or {}).items():
+            if not isinstance(reranker, str) and not hasattr(reranker, "score"):
                 raise InvalidRequest(
-                    f"The reranker {shown(name)} is {shown(one)}: it must be an open reranker, or the folder, hub name "
-                    "or URL of one."
+                    f"The reranker {shown(name)} is {shown(reranker)}: it must be an open reranker, or the folder, hub "
+                    "name or URL of one."
                 )
         opened = Opened.at(path, settings, encoder, rerankers, full=full)
         try:
@@ -428,8 +428,8 @@ class Library(Source):
         """The snapshot id, the settings that decide rankings, the rerankers, and the manifest."""
         content: dict[str, Any] = orjson.loads(self.manifest.to_bytes())
         rerankers = {
-            name: {"name": one.name, "fingerprint": one.fingerprint}
-            for name, one in self._opened.rerankers.items()
+            name: {"name": reranker.name, "fingerprint": reranker.fingerprint}
+            for name, reranker in self._opened.rerankers.items()
         }
         return {
             "snapshot": self.snapshot_id,

@@ -137,7 +137,7 @@ class Lookup:
         """
         if within is None:
             return None, ()
-        named = list(dict.fromkeys(one.strip()[len(PREFIX) :].strip() for one in within if is_set(one)))
+        named = list(dict.fromkeys(entry.strip()[len(PREFIX) :].strip() for entry in within if is_set(entry)))
         for name in named:
             if name not in self._sizes:
                 known = ", ".join(sorted(self._sizes)[:SHOWN_SETS]) or "none"
@@ -145,7 +145,7 @@ class Lookup:
                     f"within names the set {shown(name)}, which this library (snapshot {self._snapshot}) does not "
                     f"have. Its sets: {known}."
                 )
-        ids = [one for one in within if not is_set(one)]
+        ids = [entry for entry in within if not is_set(entry)]
         listed = frozenset(self.ids(ids, as_of)) if ids or not named else frozenset()
         large = tuple(sorted(name for name in named if self._sizes[name] > MAX_LISTED_SET))
         for name in named:
@@ -176,18 +176,18 @@ class Lookup:
         if not authors:
             return None, ()
         check_kept("author", authors)
-        ids = {one: author_names.canonical_id(one) for one in authors}
-        found = self._catalog.find_authors(ids.values())
-        numbers, unknown = set(found.values()), []
-        for one, author_id in ids.items():
-            if author_id in found:
+        ids = {author: author_names.canonical_id(author) for author in authors}
+        by_id = self._catalog.find_authors(ids.values())
+        numbers, unknown = set(by_id.values()), []
+        for author, author_id in ids.items():
+            if author_id in by_id:
                 continue
             named = []
-            if not is_author_id(one):
-                named = self._catalog.authors_named(name_expression(one, "author"), MAX_AUTHOR_PAPERS)
+            if not is_author_id(author):
+                named = self._catalog.authors_named(name_expression(author, "author"), MAX_AUTHOR_PAPERS)
             numbers.update(named)
             if not named:
-                unknown.append(one)
+                unknown.append(author)
             if len(numbers) > MAX_AUTHOR_PAPERS:
                 raise _too_many(authors)
         papers = self._catalog.papers_of_authors(numbers, MAX_AUTHOR_PAPERS)
@@ -198,8 +198,8 @@ class Lookup:
     def authors(self, ids: Sequence[str], as_of: str | None) -> list[int | None]:
         """The numbers of authors, None for those without a paper (as of a day)."""
         canonical = list(map(author_names.canonical_id, ids))
-        found = self._catalog.find_authors(canonical, self.day(as_of))
-        return list(map(found.get, canonical))
+        by_id = self._catalog.find_authors(canonical, self.day(as_of))
+        return list(map(by_id.get, canonical))
 
     def author(self, author_id: str, as_of: str | None) -> int:
         """The number of an author. Raises AuthorNotFound."""
@@ -214,15 +214,15 @@ class Lookup:
         """The papers of ``exclude_ids``. A paper that is not there cannot be a result, so it needs only a warning."""
         if not ids:
             return frozenset(), ()
-        found = self.find(ids)
-        held = frozenset(number for number in found if number is not None)
+        numbers = self.find(ids)
+        existing = frozenset(number for number in numbers if number is not None)
         if day is not None:
-            held = frozenset(self._catalog.existing(list(held), day))
-        missing = [paper_id for paper_id, number in zip(ids, found, strict=True) if number not in held]
+            existing = frozenset(self._catalog.existing(list(existing), day))
+        missing = [paper_id for paper_id, number in zip(ids, numbers, strict=True) if number not in existing]
         if not missing:
-            return held, ()
+            return existing, ()
         where = f"this library (snapshot {self._snapshot})" + ("" if as_of is None else f" as of {as_of}")
-        return held, (
+        return existing, (
             f"exclude_ids has no effect for papers that are not in {where}: {listed(missing, WARNED_IDS)}.",
         )
 
@@ -231,12 +231,12 @@ class Lookup:
         if not phrases:
             return frozenset()
 
-        found = self.matching(query_syntax.any_phrase(phrases), day)
-        if len(found) > MAX_SYNTAX_MATCHES:
+        papers = self.matching(query_syntax.any_phrase(phrases), day)
+        if len(papers) > MAX_SYNTAX_MATCHES:
             raise InvalidRequest(
                 f"exclude {list(phrases)!r} matches more than {MAX_SYNTAX_MATCHES:,} papers: use longer phrases."
             )
-        return found
+        return papers
 
     def matching(self, expression: str, day: int | None) -> frozenset[int]:
         """The papers, as of a day, that match an FTS5 expression, one more than ``MAX_SYNTAX_MATCHES`` at most."""
@@ -256,10 +256,10 @@ class Lookup:
         earliest, is_first = self._earliest
         if day < earliest and not is_first:
             # The day of any paper is usually enough: finding the earliest takes a second in a large library.
-            some = self._catalog.any_by(day)
-            first = self._catalog.first_day() if some is None else None
-            earliest = first or _LAST_DAY + 1 if some is None else some
-            self._earliest = earliest, some is None
+            any_day = self._catalog.any_by(day)
+            first = self._catalog.first_day() if any_day is None else None
+            earliest = first or _LAST_DAY + 1 if any_day is None else any_day
+            self._earliest = earliest, any_day is None
         if day < earliest:
             raise NothingLeft(
                 f"as_of {as_of!r} is before every paper of this library, so nothing can match: give a later date."
@@ -307,8 +307,8 @@ class Lookup:
         )
 
     def ids(self, ids: Sequence[str], as_of: str | None = None) -> list[int]:
-        found = self.find(ids)
-        missing = [paper_id for paper_id, number in zip(ids, found, strict=True) if number is None]
+        resolved = self.find(ids)
+        missing = [paper_id for paper_id, number in zip(ids, resolved, strict=True) if number is None]
         if missing:
             first = parse(missing[0], keys=True)
             near = self._catalog.near_keys(first.value) if first.scheme == "Key" else []
@@ -320,7 +320,7 @@ class Lookup:
             raise PaperNotFound(
                 f"No paper {listed(missing)} in this library (snapshot {self._snapshot}): {advice}"
             )
-        numbers = [number for number in found if number is not None]
+        numbers = [number for number in resolved if number is not None]
         if as_of is not None and (day := self.day(as_of)) is not None:
             self._check_existing(ids, numbers, as_of, day)
         return numbers

@@ -231,9 +231,11 @@ def open_rerankers(rerankers: Mapping[str, str | Reranker] | None, settings: Set
     key = settings.reranker_api_key.get_secret_value() if settings.reranker_api_key else None
     opened: dict[str, Reranker] = {}
     try:
-        for name, one in ((settings.rerankers or {}) if rerankers is None else rerankers).items():
+        for name, source in ((settings.rerankers or {}) if rerankers is None else rerankers).items():
             opened[name] = (
-                open_reranker(name, one, device=settings.device, api_key=key) if isinstance(one, str) else one
+                open_reranker(name, source, device=settings.device, api_key=key)
+                if isinstance(source, str)
+                else source
             )
     except BaseException:
         for reranker in opened.values():
@@ -256,8 +258,8 @@ def stored_encoder(path: Path) -> dict[str, Any]:
                 raise TypeError(f"{key} is not a {kind.__name__}")
     except (OSError, AttributeError, TypeError, ValueError) as error:
         raise LibraryCorrupt(f"{about} cannot be read ({error}): restore it from a backup.") from error
-    found: dict[str, Any] = stored
-    return found
+    content: dict[str, Any] = stored
+    return content
 
 
 def encoder_location(path: Path, manifest: Manifest, settings: Settings) -> str | None:

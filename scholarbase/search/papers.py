@@ -59,15 +59,15 @@ class Papers(Part):
         """Many papers. Raises PaperNotFound if the request needs all of them."""
         day = self._lookup.day(request.as_of)
         numbers = self._lookup.find(request.ids)
-        held = {paper_id for paper_id in numbers if paper_id is not None}
+        existing = {paper_id for paper_id in numbers if paper_id is not None}
         if day is not None:
-            held = self._catalog.existing(list(held), day)
+            existing = self._catalog.existing(list(existing), day)
         if request.needs_all:
             for paper_id, number in zip(request.ids, numbers, strict=True):
-                if number not in held:
+                if number not in existing:
                     self._lookup.id(paper_id, request.as_of)  # raises
         start = perf_counter()
-        papers = self._catalog.papers(list(held), request.fields, as_of=request.as_of)
+        papers = self._catalog.papers(list(existing), request.fields, as_of=request.as_of)
         stages().append(("hydrate", start, perf_counter()))
-        by_id: dict[int | None, Paper] = dict(zip(held, papers, strict=True))
+        by_id: dict[int | None, Paper] = dict(zip(existing, papers, strict=True))
         return PaperBatchResponse(self._snapshot, tuple(map(by_id.get, numbers)), request.fields)

@@ -119,10 +119,10 @@ class Passages(Part):
         if self._opened is None:
             return []
         documents, vectors = self._opened.documents, self._opened.vectors
-        some = SparseVector([1], [1.0])
+        probe = SparseVector([1], [1.0])
         return [
             ("documents", lambda: documents.frequencies([], None)),
-            ("passages", lambda: vectors.search_sparse(BM25, some, 1, NO_FILTERS)),
+            ("passages", lambda: vectors.search_sparse(BM25, probe, 1, NO_FILTERS)),
         ]
 
     def search(self, request: PassageSearch) -> PassagesResponse:
@@ -182,11 +182,11 @@ class Passages(Part):
             start = perf_counter()
             vector = self._encoder.encode_queries([request.q]).dense[0]
             encoded = perf_counter()
-            found = []
+            nearest = []
             if vector.any():
-                found = index.vectors.search_dense(vector, depth + 1, by_passage, exact=request.exact)
+                nearest = index.vectors.search_dense(vector, depth + 1, by_passage, exact=request.exact)
             stages().extend((("encode", start, encoded), ("dense", encoded, perf_counter())))
-            whole, legs["dense"] = whole and len(found) <= depth, found[:depth]
+            whole, legs["dense"] = whole and len(nearest) <= depth, nearest[:depth]
         if len(legs) == 1:
             [hits] = legs.values()
         else:
@@ -199,17 +199,19 @@ class Passages(Part):
         self, documents: Documents, hits: Sequence[ScoredId], fields: Sequence[str], as_of: str | None
     ) -> list[PassageHit]:
         start = perf_counter()
-        found: list[StoredPassage] = documents.passages([hit.id for hit in hits])
-        numbers = list(dict.fromkeys(one.paper for one in found))
+        stored: list[StoredPassage] = documents.passages([hit.id for hit in hits])
+        numbers = list(dict.fromkeys(passage.paper for passage in stored))
         papers = dict(zip(numbers, self._catalog.papers(numbers, fields, as_of=as_of), strict=True))
         stages().append(("hydrate", start, perf_counter()))
         return [
             PassageHit(
                 hit.score,
-                papers[one.paper],
-                Passage(one.start, one.end, one.text, one.heading, one.version, one.page),
+                papers[passage.paper],
+                Passage(
+                    passage.start, passage.end, passage.text, passage.heading, passage.version, passage.page
+                ),
             )
-            for hit, one in zip(hits, found, strict=True)
+            for hit, passage in zip(hits, stored, strict=True)
         ]
 
     # -- one paper --------------------------------------------------------------------------------------
@@ -249,20 +251,20 @@ class Passages(Part):
             ids: list[int] = []
             if is_indexed:
                 stored = documents.passages_of_text(text.id)
-                ids, spans = [one[0] for one in stored], [(one[1], one[2]) for one in stored]
+                ids, spans = [row[0] for row in stored], [(row[1], row[2]) for row in stored]
             else:
                 check(*_SEARCH)
-                found = passages(document, CHUNKERS[chunker], tokens_of(self._encoder))
-                spans = [(one.start, one.end) for one in found]
+                chunks = passages(document, CHUNKERS[chunker], tokens_of(self._encoder))
+                spans = [(chunk.start, chunk.end) for chunk in chunks]
             return Cut(document, spans, [document.text[a:b] for a, b in spans], ids)
 
         return self._cut_texts.get((text.id, chunker), compute)
 
     def _rank_in_paper(self, cut: Cut, q: str, engine: InPaperEngine) -> list[ScoredId]:
-        """The places of passages, best first."""
+        """The positions of passages, best first."""
         legs: dict[str, list[ScoredId]] = {}
         if engine != "dense":
-            legs[BM25] = [ScoredId(place, score) for place, score in rank_passages(cut.texts, q)]
+            legs[BM25] = [ScoredId(position, score) for position, score in rank_passages(cut.texts, q)]
         if engine != "bm25":
             legs["dense"] = self._nearest_in_paper(cut, q)
         if len(legs) == 1:
@@ -274,20 +276,24 @@ class Passages(Part):
         """The passages by the cosine of their vectors with that of the query."""
         assert self._encoder is not None
         query = self._encoder.encode_queries([q]).dense[0]
-        rows: dict[int, np.ndarray] = {}
+        vectors: dict[int, np.ndarray] = {}
         if cut.ids:
             stored = self._index.vectors.dense_vectors(cut.ids)
-            rows = {place: stored[number] for place, number in enumerate(cut.ids) if number in stored}
+            vectors = {
+                position: stored[number] for position, number in enumerate(cut.ids) if number in stored
+            }
         else:
             for start in range(0, len(cut.texts), ENCODED_AT_ONCE):
                 check(*_SEARCH)
                 encoded = self._encoder.encode_documents(cut.texts[start : start + ENCODED_AT_ONCE]).dense
-                rows |= {start + place: row for place, row in enumerate(encoded) if row.any()}
-        if not rows or not query.any():
+                vectors |= {
+                    start + position: vector for position, vector in enumerate(encoded) if vector.any()
+                }
+        if not vectors or not query.any():
             return []
-        scores = np.stack(list(rows.values())) @ query
-        found = [ScoredId(place, float(score)) for place, score in zip(rows, scores, strict=True)]
-        return sorted(found, key=lambda hit: (-hit.score, hit.id))
+        scores = np.stack(list(vectors.values())) @ query
+        hits = [ScoredId(position, float(score)) for position, score in zip(vectors, scores, strict=True)]
+        return sorted(hits, key=lambda hit: (-hit.score, hit.id))
 
 
 def _by_words(
@@ -353,7 +359,7 @@ def _depth(request: PassageSearch) -> int:
 
 def _fused(legs: Mapping[str, Sequence[ScoredId]]) -> list[ScoredId]:
     """The passages of both legs by reciprocal rank."""
-    return [ScoredId(one.id, one.score) for one in fuse(legs, weights={BM25: WORDS_WEIGHT})]
+    return [ScoredId(hit.id, hit.score) for hit in fuse(legs, weights={BM25: WORDS_WEIGHT})]
 
 
 def _of_passages(documents: Documents, filters: ResolvedFilters) -> ResolvedFilters:

@@ -286,12 +286,12 @@ class Planner:
                 raise
             return filters, False, None, (INVALID_SYNTAX.format(error),)
         if syntax == "auto" and query_syntax.is_prose(q):
-            some = self._catalog.matching_ids(expression, FEW, filters) if matches is None else matches
-            if len(some) < FEW:
+            matching = self._catalog.matching_ids(expression, FEW, filters) if matches is None else matches
+            if len(matching) < FEW:
                 warning = few_match(
-                    len(some), "paper", {1: ", which comes first", 0: ""}, ", which come first"
+                    len(matching), "paper", {1: ", which comes first", 0: ""}, ", which come first"
                 )
-                return filters, False, expression if some else None, (warning,)
+                return filters, False, expression if matching else None, (warning,)
         if matches is not None:
             filters = replace(filters, within=matches, sets=())
         return filters, True, expression, ()

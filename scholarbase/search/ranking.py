@@ -76,16 +76,16 @@ class Ranker:
         )
         if plan.lowered:
             ranking = self._with_lowered(plan, ranking, end, failed)
-        own = hits = ranking.hits
+        leg_hits = hits = ranking.hits
         total, pageable = ranking.total, ranking.pageable
         if plan.known:
-            hits = put_first(plan.known, own)
-            absent = len(hits) - len(own)
+            hits = put_first(plan.known, leg_hits)
+            absent = len(hits) - len(leg_hits)
             pageable += absent
             if ranking.relation == "gte":
                 total = max(total, len(hits))
             elif absent:
-                total += self._uncounted(plan, legs, own)
+                total += self._uncounted(plan, legs, leg_hits)
         outcome = self._rerank(plan, hits, last_reranked)
         reranked = outcome if isinstance(outcome, Reranked) else None
         if reranked:
@@ -95,7 +95,7 @@ class Ranker:
         hits = hits[request.offset : end]
         explanations: Explanations = {}
         if request.explain:
-            explanations = explain_known(plan.known, hits, own, ranking.explanations)
+            explanations = explain_known(plan.known, hits, leg_hits, ranking.explanations)
             explanations = self._with_terms(plan, explanations, [hit.id for hit in hits])
             if reranked:
                 explanations = reranked.explain(explanations)
@@ -256,12 +256,12 @@ class Ranker:
         self, plan: Plan, explanations: Explanations, page: Sequence[int]
     ) -> dict[int, tuple[LegExplanation, ...]]:
         """The explanations of a page, with the words of the query that each paper contains."""
-        own = plan.engine if plan.engine in WORD_LEGS else None
-        ids = [paper_id for paper_id in page if any(leg.leg == own for leg in explanations[paper_id])]
+        word_leg = plan.engine if plan.engine in WORD_LEGS else None
+        ids = [paper_id for paper_id in page if any(leg.leg == word_leg for leg in explanations[paper_id])]
         terms = self._matching_terms(plan, ids) if ids else {}
         return {
             paper_id: tuple(
-                msgspec.structs.replace(leg, terms=terms[paper_id]) if leg.leg == own else leg
+                msgspec.structs.replace(leg, terms=terms[paper_id]) if leg.leg == word_leg else leg
                 for leg in explanations[paper_id]
             )
             for paper_id in page
@@ -280,7 +280,9 @@ class Ranker:
             }
             return {
                 paper_id: tuple(
-                    word for word, own in numbers.items() if not own.isdisjoint(vectors.get(paper_id, ()))
+                    word
+                    for word, word_numbers in numbers.items()
+                    if not word_numbers.isdisjoint(vectors.get(paper_id, ()))
                 )
                 for paper_id in ids
             }
@@ -291,9 +293,9 @@ class Ranker:
             for paper_id in ids
         }
 
-    def _uncounted(self, plan: Plan, legs: Mapping[str, Ranking], own: Sequence[ScoredId]) -> int:
+    def _uncounted(self, plan: Plan, legs: Mapping[str, Ranking], leg_hits: Sequence[ScoredId]) -> int:
         """The number of known items that no leg matches, so that the total lacks them."""
-        ranked = {hit.id for leg in legs.values() for hit in leg.hits} | {hit.id for hit in own}
+        ranked = {hit.id for leg in legs.values() for hit in leg.hits} | {hit.id for hit in leg_hits}
         absent = {item.id for item in plan.known} - ranked
         if all(len(leg.hits) == leg.total for leg in legs.values()):
             return len(absent)

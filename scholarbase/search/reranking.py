@@ -122,11 +122,13 @@ class Reranking:
         if weight < 1:
             before = np.array([hit.score for hit in candidates[: len(scores)]])
             order = (1 - weight) * _scaled(before) + weight * _scaled(scores)
-        for place, row in enumerate(np.argsort(-order, kind="stable").tolist()):
-            paper_id, own = candidates[row]
-            score = candidates[place].score
-            reranked[first + place] = ScoredId(paper_id, score)
-            explanations[paper_id] = LegExplanation(RERANK, place + 1, float(scores[row]), score - own)
+        for position, row in enumerate(np.argsort(-order, kind="stable").tolist()):
+            paper_id, score_before = candidates[row]
+            score = candidates[position].score
+            reranked[first + position] = ScoredId(paper_id, score)
+            explanations[paper_id] = LegExplanation(
+                RERANK, position + 1, float(scores[row]), score - score_before
+            )
         return Reranked(reranked, explanations)
 
     def _score(
@@ -141,12 +143,12 @@ class Reranking:
             size = len(texts) if milliseconds is None else BATCH_IN_BUDGET
             call = self._called_in_thread if milliseconds or partial else self._called
             scores: list[Scores] = []
-            for place in range(0, len(texts), size):
+            for offset in range(0, len(texts), size):
                 batch = perf_counter()
                 if milliseconds and scores and batch - start + longest > milliseconds / 1000:
                     break
                 try:
-                    scores.append(call(name, text, texts[place : place + size]))
+                    scores.append(call(name, text, texts[offset : offset + size]))
                 except TimeLimit:
                     if not scores:
                         raise

@@ -96,7 +96,7 @@ class Similarity(Part):
         start = perf_counter()
         end = min(request.offset + request.limit, self._depth)
         lists = {name: leg.hits for name, leg in legs.items()}
-        hits, found, explanations = fuse_first(lists, end, k=self._k, weights={}, explain=request.explain)
+        hits, total, explanations = fuse_first(lists, end, k=self._k, weights={}, explain=request.explain)
         hits = hits[request.offset :]
         if graph is not None and request.explain:
             linked = graph.linked()
@@ -113,9 +113,9 @@ class Similarity(Part):
         reached = request.offset + len(hits)
         return Ranking(
             hits,
-            found,
+            total,
             "gte" if any(leg.has_more for leg in legs.values()) else "eq",
-            reached if hits and reached < min(found, self._depth) else None,
+            reached if hits and reached < min(total, self._depth) else None,
             explanations,
         )
 

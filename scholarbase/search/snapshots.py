@@ -49,13 +49,13 @@ def locate(path: Path) -> Path:
         return path.resolve()
     if os.path.lexists(path / CURRENT):
         return _target(path / CURRENT)
-    found = _libraries(path)
-    if not found:
+    libraries = _libraries(path)
+    if not libraries:
         raise LibraryNotFound(
             f'No library at {path}, and no complete one in it: run "scholarbase ingest" first, or give another '
             "--library."
         )
-    return found[-1].resolve()
+    return libraries[-1].resolve()
 
 
 def snapshots(folder: Path) -> list[Snapshot]:
@@ -94,10 +94,10 @@ def prune(folder: Path, keep: int) -> list[Snapshot]:
     """
     if keep < 1:
         raise InvalidRequest(f"keep is {keep}: keep at least one library.")
-    removed = [one for one in snapshots(folder)[:-keep] if not one.is_current]
+    removed = [snapshot for snapshot in snapshots(folder)[:-keep] if not snapshot.is_current]
     try:
-        for one in removed:
-            one.path.rename(one.path.with_name(REMOVED + one.path.name))
+        for snapshot in removed:
+            snapshot.path.rename(snapshot.path.with_name(REMOVED + snapshot.path.name))
         for path in folder.glob(f"{REMOVED}*"):  # also what an interrupted command left
             shutil.rmtree(path)
     except OSError as error:

@@ -108,7 +108,7 @@ def _check_counts(db: sqlite3.Connection, manifest: Manifest) -> str:
         if lost := db.execute(sql).fetchone()[0]:
             raise VerificationFailed(f"{lost:,} {what} have no paper.")
     sets = dict(db.execute("SELECT name, count(*) FROM sets GROUP BY name"))
-    listed = {name: one["papers"] for name, one in manifest.sets.items()}
+    listed = {name: entry["papers"] for name, entry in manifest.sets.items()}
     if sets != listed:
         raise VerificationFailed(f"The catalogue has the sets {sets}, and the manifest says {listed}.")
     shown = [f"{rows:,} {table}" for table, rows in counts.items()] + (
@@ -167,30 +167,30 @@ def _check_content(
                 shard = stack.enter_context(closing(EdgeIndex.open(path / PASSAGES)))
                 of_passages = FrequencyCounter(texts, folders[1], MONTHS)
                 sums |= content_sums(texts, shard, of_passages)
-        found = part_hashes(sums)
+        hashes = part_hashes(sums)
         if index is None:
-            _check_hashes({**manifest.content, **found}, manifest)
-            yield f"content: the hashes of {len(found)} of {len(manifest.content)} parts are those of the manifest"
+            _check_hashes({**manifest.content, **hashes}, manifest)
+            yield f"content: the hashes of {len(hashes)} of {len(manifest.content)} parts are those of the manifest"
         else:
-            _check_hashes(found, manifest)
+            _check_hashes(hashes, manifest)
             yield f"content: its hash is {manifest.content_hash}"
             yield f"document frequencies: {counter.check(db):,} are those of the BM25 vectors"
         if manifest.documents is not None:
             yield f"passages: {of_passages.check(texts):,} document frequencies are those of the BM25 vectors"
 
 
-def _check_hashes(found: Mapping[str, str], manifest: Manifest) -> None:
+def _check_hashes(hashes: Mapping[str, str], manifest: Manifest) -> None:
     changed = sorted(
-        name for name in {**found, **manifest.content} if found.get(name) != manifest.content.get(name)
+        name for name in {**hashes, **manifest.content} if hashes.get(name) != manifest.content.get(name)
     )
     if changed:
         raise VerificationFailed(
             f"The content differs from the manifest: {', '.join(changed)} changed. Restore the copy, or ingest again."
         )
-    if content_hash(found) != manifest.content_hash:
+    if content_hash(hashes) != manifest.content_hash:
         raise VerificationFailed(
-            f"The manifest's content hash is {manifest.content_hash}, and its parts have {content_hash(found)}: it was "
-            "not written by ScholarBase. Ingest again."
+            f"The manifest's content hash is {manifest.content_hash}, and its parts have {content_hash(hashes)}: it "
+            "was not written by ScholarBase. Ingest again."
         )
 
 
@@ -198,13 +198,13 @@ def _check_vectors(index: VectorIndex, db: sqlite3.Connection, manifest: Manifes
     rows = db.execute(f"SELECT id, {PAYLOAD_COLUMNS} FROM papers ORDER BY id")
     for paper, point in zip_longest(rows, index.payloads()):
         if paper is None or point is None or paper[0] != point[0]:
-            one, other = (
+            present, absent = (
                 ("paper", "point")
                 if point is None or (paper is not None and paper[0] < point[0])
                 else ("point", "paper")
             )
             number = min(row[0] for row in (paper, point) if row is not None)
-            raise VerificationFailed(f"The {one} {number} has no {other}: vectors and catalogue differ.")
+            raise VerificationFailed(f"The {present} {number} has no {absent}: vectors and catalogue differ.")
         if Payload.of_paper(*paper[1:]) != point[1]:
             raise VerificationFailed(
                 f"The filters of point {point[0]} are {point[1]}, and the catalogue has {Payload.of_paper(*paper[1:])}."
