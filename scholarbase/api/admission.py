@@ -179,9 +179,9 @@ class Capacity:
         name, is_quick = caller
         if is_quick:
             return True
-        own = self._long[name]
-        reserved = self._reserved if own else self._reserved // 2
-        return own + units <= self._share and self._long.total() + units <= self._units - reserved
+        used = self._long[name]
+        reserved = self._reserved if used else self._reserved // 2
+        return used + units <= self._share and self._long.total() + units <= self._units - reserved
 
     def _lend_to(self, caller: Caller, units: int) -> None:
         self._free -= units
@@ -225,7 +225,7 @@ class Capacity:
         at_once = self._units
         if not is_quick:
             at_once = min(self._units - self._reserved, self._share * max(1, len(alike)))
-        return self._seconds[is_quick] * sum(min(one, last) for one in alike) / at_once
+        return self._seconds[is_quick] * sum(min(length, last) for length in alike) / at_once
 
     def _refuse_late(self, wait: _Wait, caller: Caller, seconds: float) -> None:
         text = f"The request waited for {self._what} of this server for {seconds:.3g} seconds: retry later."

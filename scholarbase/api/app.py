@@ -83,8 +83,8 @@ def create_app(
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         async with AsyncExitStack() as stack:
-            for one in running:
-                await stack.enter_async_context(one)
+            for mcp_context in running:
+                await stack.enter_async_context(mcp_context)
             app.state.admission.start()
             on_start()
             yield
@@ -139,7 +139,9 @@ def create_app(
         ):
             mcp, context = _mcp(app, settings, offered)
             running.append(context)
-            app.router.routes += [Route(one, mcp, include_in_schema=False) for one in (path, path + "/")]
+            app.router.routes += [
+                Route(route_path, mcp, include_in_schema=False) for route_path in (path, path + "/")
+            ]
         app.router.routes += explorer.routes()
     app.state.gauges = ServerGauges(libraries, app.state.admission, sessions, registry)
     app.state.metrics = _metrics(registry, app.state.gauges)

@@ -96,4 +96,4 @@ class ExtensionRoutes(BaseRoute):
         """The dialect that a path belongs to."""
         if not self._is_loaded and not path.startswith(NATIVE):
             await to_thread.run_sync(self.load)
-        return next((one for prefix, one in self._dialects.items() if is_below(path, prefix)), None)
+        return next((dialect for prefix, dialect in self._dialects.items() if is_below(path, prefix)), None)

@@ -120,11 +120,11 @@ class Libraries:
             libraries = [held.library for held in reversed(self._held.values())]
         return [
             {
-                "snapshot": one.snapshot_id,
-                "name": one.path.name,
-                **{name: one.manifest.counts.get(count, 0) for name, count in _COUNTS.items()},
+                "snapshot": library.snapshot_id,
+                "name": library.path.name,
+                **{name: library.manifest.counts.get(count, 0) for name, count in _COUNTS.items()},
             }
-            for one in libraries
+            for library in libraries
         ]
 
     def add(self, library: Library) -> None:

@@ -88,7 +88,7 @@ def server_of(call: Call, list_schemas: ListSchemas, *, max_bytes: int, offered:
             response, _ = await call(context, name, arguments)
             return response
 
-        has_texts = any(one["name"] == "read_paper" for one in await list_schemas(context))
+        has_texts = any(schema["name"] == "read_paper" for schema in await list_schemas(context))
         return await tool.run(native, text, has_texts)
 
     async def call_tool(context: Any, name: str, arguments: dict[str, Any]) -> dict[str, Any]:

@@ -220,7 +220,7 @@ def _describe_single_values(document: dict[str, Any]) -> None:
                 schema = schemas.get(media["schema"].get("$ref", "").rpartition("/")[2], media["schema"])
                 for kind in schema.get("properties", {}).values():
                     accepted = kind.get("anyOf", [kind])
-                    if _STRING in accepted or not any(one.get("items") == _STRING for one in accepted):
+                    if _STRING in accepted or not any(choice.get("items") == _STRING for choice in accepted):
                         continue
                     if accepted == [kind]:
                         kind["anyOf"] = [{name: kind.pop(name) for name in _OF_LISTS if name in kind}]
@@ -356,7 +356,11 @@ def _documented_type(annotation: Any, is_sized: bool) -> Any:
     if origin is tuple:
         return list[_documented_type(arguments[0], is_sized)]  # type: ignore[misc]
     if origin in (Union, UnionType):
-        kinds = (_documented_type(one, is_sized) for one in arguments if one is not msgspec.UnsetType)
+        kinds = (
+            _documented_type(argument, is_sized)
+            for argument in arguments
+            if argument is not msgspec.UnsetType
+        )
         return Union[tuple(kinds)]  # noqa: UP007
     if isinstance(annotation, type) and issubclass(annotation, msgspec.Struct):
         return documented(annotation, is_sized and issubclass(annotation, Response))
@@ -365,18 +369,18 @@ def _documented_type(annotation: Any, is_sized: bool) -> Any:
 
 def tool_response() -> Any:
     """The response of a tool: that of its native route. An id that is malformed has its own error."""
-    one: Any = Union[documented(Paper, False), documented(InvalidId, False), None]  # noqa: UP007
+    result: Any = Union[documented(Paper, False), documented(InvalidId, False), None]  # noqa: UP007
     papers = create_model(
         "ToolPapersResponse",
         __doc__="The response of get_papers.",
         __base__=documented(PaperBatchResponse, True),
-        results=(list[one], ...),
+        results=(list[result], ...),
     )
     others = (
         *(SearchResponse, TitleBatchResponse, CheckResponse, CitationsResponse, ExpandResponse),
         *(PassagesResponse, TextResponse, FindResponse, SqlResponse, Observation),
     )
-    return Union[(papers, *(documented(one, True) for one in others))]
+    return Union[(papers, *(documented(response, True) for response in others))]
 
 
 # -- errors --------------------------------------------------------------------------------------------------

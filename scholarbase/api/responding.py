@@ -133,7 +133,7 @@ class Call:
         response = await self.make_response(http, library, request, recording)
         headers = None
         if recording is not None:
-            headers = await record(recording, [response.arguments(one) for one in arguments], response)
+            headers = await record(recording, [response.arguments(item) for item in arguments], response)
         media_type = _MEDIA_TYPES[response.form] if self._is_changed(request) else self.media_type
         return await large_response(http, response.body, media_type, headers)
 
@@ -235,7 +235,9 @@ def names_session(headers: Iterable[tuple[bytes, bytes]]) -> bool:
 def _excludes_seen(request: Any) -> bool:
     """Whether a request, or a search of a batch, leaves out what its session has returned."""
     # vars, since getattr of a name that a pydantic model lacks takes 4 microseconds
-    return any(vars(one).get("exclude_seen", False) for one in vars(request).get("searches", (request,)))
+    return any(
+        vars(search).get("exclude_seen", False) for search in vars(request).get("searches", (request,))
+    )
 
 
 def _json(response: Response | bytes) -> bytes:
@@ -393,7 +395,7 @@ class NativeRoute(APIRoute):
         # of the time of the regular expression, and a look-up comes after all of them.
         self._end = path.rpartition("}")[2]
         responses = options["responses"]
-        options["responses"] = {str(status): deepcopy(one) for status, one in responses.items()}
+        options["responses"] = {str(status): deepcopy(response) for status, response in responses.items()}
         described = endpoint
         if call is not None:
             described = openapi.described(path, call.request, call.response, call.media_type, options)
@@ -455,7 +457,7 @@ def _is_current(tag: bytes, headers: Iterable[tuple[bytes, bytes]]) -> bool:
     """Whether the client has the response with this tag. ``*`` is not compared: it would match errors too."""
     for name, value in headers:
         if name == b"if-none-match" and tag[2:] in value:
-            return any(one.strip().removeprefix(b"W/") == tag[2:] for one in value.split(b","))
+            return any(sent_tag.strip().removeprefix(b"W/") == tag[2:] for sent_tag in value.split(b","))
     return False
 
 

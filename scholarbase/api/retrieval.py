@@ -131,18 +131,22 @@ async def _has_text(call: NativeCall, paper_id: str) -> bool:
 
 def _rest(paper_id: str, following: int, outline: Mapping[str, Any]) -> str:
     """How to read what a cut text lacks."""
-    sections = [one for one in outline["sections"] if one["title"]][:MAX_SECTIONS]
+    sections = [section for section in outline["sections"] if section["title"]][:MAX_SECTIONS]
     rest = f"[The text is cut here. To read on, fetch {paper_id}#from={following}"
     if not sections:
         return f"{rest}]"
     example = sections[-1].get("number") or sections[-1]["title"]
-    names = "; ".join(heading(one.get("number"), one["title"]) or "" for one in sections)
+    names = "; ".join(heading(section.get("number"), section["title"]) or "" for section in sections)
     return f"{rest} or a section by its number or title, such as {paper_id}#{example}. Sections: {names}]"
 
 
 def _found(response: Mapping[str, Any]) -> dict[str, Any]:
     papers = [hit["paper"] for hit in response["results"]]
-    return {"results": [{"id": one["id"], "title": one["title"] or "", "url": _link(one)} for one in papers]}
+    return {
+        "results": [
+            {"id": paper["id"], "title": paper["title"] or "", "url": _link(paper)} for paper in papers
+        ]
+    }
 
 
 def _document(response: Mapping[str, Any]) -> dict[str, Any]:

@@ -80,17 +80,17 @@ class Runtime:
         with locked(self.path / "lock"):
             yield
 
-    def publish(self, held: tuple[Target, ...]) -> Served:
+    def publish(self, targets: tuple[Target, ...]) -> Served:
         """Let all workers serve these libraries, the last one by default."""
         number = self.served().number + 1 if (self.path / "served.json").exists() else 0
-        held_as_json = [{"folder": os.fspath(one.folder), "snapshot": one.snapshot} for one in held]
-        self._write(self.path / "served.json", {"number": number, "held": held_as_json})
-        return Served(number, held)
+        entries = [{"folder": os.fspath(target.folder), "snapshot": target.snapshot} for target in targets]
+        self._write(self.path / "served.json", {"number": number, "held": entries})
+        return Served(number, targets)
 
     def served(self) -> Served:
         content = orjson.loads((self.path / "served.json").read_bytes())
-        held = (Target(Path(one["folder"]), one["snapshot"]) for one in content["held"])
-        return Served(content["number"], tuple(held))
+        targets = (Target(Path(entry["folder"]), entry["snapshot"]) for entry in content["held"])
+        return Served(content["number"], tuple(targets))
 
     # -- workers ----------------------------------------------------------------------------------------
 

@@ -66,7 +66,7 @@ class LargeResponses:
     def _disconnect_slow(self) -> None:
         """Cut off responses until the others fit, and look again while they do not."""
         loop = asyncio.get_running_loop()
-        unsent = sum(one.size for one in self._sending)
+        unsent = sum(response.size for response in self._sending)
         for sending in self._sending:
             if unsent <= MAX_UNREAD or loop.time() - sending.started < UNREAD_SECONDS:
                 break

@@ -38,12 +38,12 @@ def session_folder(settings: Settings, library: Path) -> Iterator[Settings]:
             lock.seek(0)
             if (other := lock.read()) != name:
                 digest = hashlib.sha256(name.encode()).hexdigest()[:8]
-                own = folder / f"{library.name}-{digest}"
+                own_folder = folder / f"{library.name}-{digest}"
                 log.info(
                     "The server of %s records sessions in %s, so this one records them in %s: set "
-                    "SCHOLARBASE_SESSIONS to choose the folder.", other, folder, own,
+                    "SCHOLARBASE_SESSIONS to choose the folder.", other, folder, own_folder,
                 )  # fmt: skip
-                yield settings.model_copy(update={"sessions": str(own)})
+                yield settings.model_copy(update={"sessions": str(own_folder)})
                 return
         fcntl.flock(lock, fcntl.LOCK_SH)  # servers of one library share the folder
         yield settings

@@ -80,11 +80,11 @@ def session_headers(headers: Headers) -> dict[str, str | None]:
     Raises:
         InvalidRequest: a header is repeated.
     """
-    found: dict[str, str | None] = {}
+    by_name: dict[str, str | None] = {}
     names = (("session", SESSION), ("parent", PARENT), ("round", ROUND), ("key", IDEMPOTENCY_KEY))
     for name, header in names:
         values = headers.getlist(header)
         if len(values) > 1:
             raise InvalidRequest(f"The header {header} occurs {len(values)} times: send it once.")
-        found[name] = values[0] if values else None
-    return found
+        by_name[name] = values[0] if values else None
+    return by_name

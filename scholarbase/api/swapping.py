@@ -82,7 +82,7 @@ class Models:
     def __init__(self, encoder: Encoder | None, rerankers: dict[str, Reranker]) -> None:
         self._opened: list[Any] = [*rerankers.values(), *([] if encoder is None else [encoder])]
         self.encoder = None if encoder is None else cast(Encoder, KeptOpen(encoder))
-        self.rerankers = {name: cast(Reranker, KeptOpen(one)) for name, one in rerankers.items()}
+        self.rerankers = {name: cast(Reranker, KeptOpen(reranker)) for name, reranker in rerankers.items()}
 
     @classmethod
     def open(cls, encoder_name: str | None, settings: Settings) -> Models:
@@ -187,7 +187,7 @@ class Follower:
         if self._number == STARTING:  # earlier libraries, for requests that name their snapshots
             for kept in served.held[:-1]:
                 self._open_kept(kept)
-        self._libraries.switch([one.snapshot for one in served.held])
+        self._libraries.switch([served_target.snapshot for served_target in served.held])
 
     def _open_kept(self, target: Target) -> None:
         if target.snapshot in self._libraries.names():
@@ -223,18 +223,18 @@ class Swaps:
             SwapFailed: it cannot be served. The old one is.
         """
         with self.runtime.changing():
-            held = self.runtime.served().held
-            folder, previous = held[-1]
+            targets = self.runtime.served().held
+            folder, previous = targets[-1]
             try:
                 target = self._target()
                 if target.snapshot != previous:
                     self._check(target)
-                    self._publish(target, held)
+                    self._publish(target, targets)
                 elif target.folder != folder:  # from which a worker that starts would open it
                     check_files(
                         target.folder, target.snapshot, self._settings, full=self._settings.full_check
                     )
-                    self._publish(target, held)
+                    self._publish(target, targets)
             except ScholarBaseError as error:
                 failure = SwapFailed(
                     f"Snapshot {previous} is still served, since the new library cannot be: {error}"
@@ -244,7 +244,11 @@ class Swaps:
             if target.snapshot != previous:
                 log.info("Serving %s (snapshot %s) instead of snapshot %s.", *target, previous)
             served = self.runtime.served()
-            return Reloaded(target.snapshot, previous, tuple(one.snapshot for one in reversed(served.held)))
+            return Reloaded(
+                target.snapshot,
+                previous,
+                tuple(served_target.snapshot for served_target in reversed(served.held)),
+            )
 
     def _target(self) -> Target:
         folder = locate(self._path)
@@ -259,14 +263,14 @@ class Swaps:
             )
         check_files(target.folder, target.snapshot, self._settings, full=self._settings.full_check)
 
-    def _publish(self, target: Target, held: tuple[Target, ...]) -> None:
+    def _publish(self, target: Target, targets: tuple[Target, ...]) -> None:
         """Let all workers serve a library. Raises what the first worker that cannot raises; then none does."""
-        others = [one for one in held if one.snapshot != target.snapshot]
+        others = [other for other in targets if other.snapshot != target.snapshot]
         kept = tuple([*others, target][-self._settings.keep_libraries :])
         try:
             self._wait(self.runtime.publish(kept).number)
         except BaseException:
-            number = self.runtime.publish(held).number
+            number = self.runtime.publish(targets).number
             with suppress(ScholarBaseError):  # which a worker has logged
                 self._wait(number)
             raise

@@ -186,8 +186,8 @@ class Keys:
 
     def _reload(self) -> None:
         try:
-            found = self._path.stat()
-            state: tuple[int, ...] = found.st_mtime_ns, found.st_ino, found.st_size
+            status = self._path.stat()
+            state: tuple[int, ...] = status.st_mtime_ns, status.st_ino, status.st_size
         except OSError:
             state = ()
         if state == self._state:

@@ -56,7 +56,9 @@ route(
 def _each(body: SearchBatchBody) -> list[Mapping[str, Any]]:
     share = body.max_tokens and share_of(body.max_tokens, len(body.searches))
     options = {"max_tokens": share, "format": body.format}
-    return [SEARCH.arguments_for(SearchBody.model_construct(**vars(one) | options)) for one in body.searches]
+    return [
+        SEARCH.arguments_for(SearchBody.model_construct(**vars(query) | options)) for query in body.searches
+    ]
 
 
 route(

@@ -142,7 +142,7 @@ def list_sessions(request: Request, parameters: Annotated[SessionsParameters, Qu
         {
             "total": total,
             "next_offset": end if facts and end < total else None,
-            "results": [one.to_dict() for one in facts],
+            "results": [session.to_dict() for session in facts],
         }
     )
 
@@ -205,12 +205,12 @@ def replay_session(request: Request, library: OpenLibrary, name: SessionName) ->
     lines = list(session_lines(store, facts.session, "replay"))
     ran = 0
     recorded_on: dict[str, None] = {}
-    found: list[Difference] = []
-    for one in replay(library, facts.session, lines):
+    all_differences: list[Difference] = []
+    for replayed in replay(library, facts.session, lines):
         _check_time(name, "replay")  # a call that was stopped at the limit is no difference
-        ran += one.ran
-        recorded_on.setdefault(one.recorded.get("snapshot", library.snapshot_id))
-        found += differences([one])
+        ran += replayed.ran
+        recorded_on.setdefault(replayed.recorded.get("snapshot", library.snapshot_id))
+        all_differences += differences([replayed])
     return json_response(
         {
             "session": name,
@@ -219,7 +219,13 @@ def replay_session(request: Request, library: OpenLibrary, name: SessionName) ->
             "calls": len(lines),
             "replayed": ran,
             "differences": [
-                {"call": one.call, "tool": one.tool, "what": one.what, "message": str(one)} for one in found
+                {
+                    "call": difference.call,
+                    "tool": difference.tool,
+                    "what": difference.what,
+                    "message": str(difference),
+                }
+                for difference in all_differences
             ],
         }
     )
@@ -286,8 +292,8 @@ def visible_session(request: Request, name: str) -> tuple[SessionStore, SessionF
 def _reported(request: Request, library: Library, name: str, answers: Sequence[str] | None) -> Response:
     store, facts = visible_session(request, name)
     lines = list(session_lines(store, facts.session, "report"))
-    held = None if answers is None else held_answers(library, answers, facts.session.as_of)
-    return json_response(report(facts.session, lines, held))
+    answer_ids = None if answers is None else held_answers(library, answers, facts.session.as_of)
+    return json_response(report(facts.session, lines, answer_ids))
 
 
 def session_lines(store: SessionStore, session: Session, what: str) -> Iterator[bytes]:
