@@ -72,8 +72,8 @@ def resolve_answers(source: Source, queries: QuerySet) -> Judged:
 def find_papers(source: Source, queries: QuerySet) -> AnswerPapers:
     """Look up the papers of all answers and pools. Raises as :func:`resolve_answers`."""
     canonical = _canonical(queries.queries)
-    held = resolve(source, set(canonical.values()))
-    by_id = {written: held.get(paper_id) for written, paper_id in canonical.items()}
+    library_ids = resolve(source, set(canonical.values()))
+    by_id = {written: library_ids.get(paper_id) for written, paper_id in canonical.items()}
     titles = {
         folded_title(answer.title): answer.title
         for query in queries.queries
@@ -96,7 +96,7 @@ def title_candidates(
     source: Source, titles: Mapping[str, str], fields: Sequence[str]
 ) -> dict[str, list[Paper]]:
     """Each casefolded title to the papers with this title, the most similar first. ``fields`` include the title."""
-    found: dict[str, list[Paper]] = {}
+    by_title: dict[str, list[Paper]] = {}
     ordered = sorted(titles)
     for first in range(0, len(ordered), _BATCH):
         batch = ordered[first : first + _BATCH]
@@ -107,10 +107,10 @@ def title_candidates(
             fields=fields,
         )
         for folded, response in zip(batch, responses, strict=True):
-            found[folded] = [
+            by_title[folded] = [
                 hit.paper for hit in response.results if _numbers(hit.paper.title or "") == _numbers(folded)
             ]
-    return found
+    return by_title
 
 
 def _numbers(title: str) -> str:
@@ -125,16 +125,16 @@ def folded_title(title: str) -> str:
 def _judged(query: Query, papers: AnswerPapers) -> JudgedQuery:
     merged: dict[str, JudgedAnswer] = {}
     for answer in query.answers:
-        found = resolved(answer, papers)
-        first = merged.get(found.paper_id)
+        judged = resolved(answer, papers)
+        first = merged.get(judged.paper_id)
         if first is not None:
-            found_by: Found = "id" if "id" in (first.found, found.found) else found.found
-            found = JudgedAnswer(found.paper_id, found_by, max(first.grade, found.grade))
-        merged[found.paper_id] = found
+            found_by: Found = "id" if "id" in (first.found, judged.found) else judged.found
+            judged = JudgedAnswer(judged.paper_id, found_by, max(first.grade, judged.grade))
+        merged[judged.paper_id] = judged
     pool = None
     if query.pool is not None:
-        held = (papers.by_id[paper_id] for paper_id in query.pool)
-        pool = tuple(dict.fromkeys(paper_id for paper_id in held if paper_id is not None))
+        library_ids = (papers.by_id[paper_id] for paper_id in query.pool)
+        pool = tuple(dict.fromkeys(paper_id for paper_id in library_ids if paper_id is not None))
     return JudgedQuery(
         query.id, query.text, tuple(merged.values()), query.intent, query.category, query.date, pool
     )
@@ -143,13 +143,13 @@ def _judged(query: Query, papers: AnswerPapers) -> JudgedQuery:
 def resolved(answer: Answer, papers: AnswerPapers) -> JudgedAnswer:
     """The paper of an answer."""
     if answer.id is not None:
-        held = papers.by_id[answer.id]
-        if held is not None:
-            return JudgedAnswer(held, "id", answer.grade)
+        paper_id = papers.by_id[answer.id]
+        if paper_id is not None:
+            return JudgedAnswer(paper_id, "id", answer.grade)
     if answer.title:
-        held = papers.by_title[folded_title(answer.title)]
-        if held is not None:
-            return JudgedAnswer(held, "title", answer.grade)
+        paper_id = papers.by_title[folded_title(answer.title)]
+        if paper_id is not None:
+            return JudgedAnswer(paper_id, "title", answer.grade)
     if answer.id is not None:
         return JudgedAnswer(papers.canonical[answer.id], "absent", answer.grade)
     return JudgedAnswer(absent_title(answer.title or ""), "absent", answer.grade)
@@ -166,14 +166,14 @@ def counts_of(
     """The counts of :class:`Judged`."""
     answers = sum(answer.grade > 0 for query in queries for answer in query.answers)
     relevant = [answer for query in judged for answer in query.relevant]
-    found = [answer.found for answer in relevant]
+    outcomes = [answer.found for answer in relevant]
     pool_held = sum(len(query.pool or ()) for query in judged)
     return {
         "queries": len(judged),
         "answers": answers,
-        "by_id": found.count("id"),
-        "by_title": found.count("title"),
-        "absent": found.count("absent"),
+        "by_id": outcomes.count("id"),
+        "by_title": outcomes.count("title"),
+        "absent": outcomes.count("absent"),
         "duplicates": answers - len(relevant),
         "not_relevant": sum(len(query.answers) for query in judged) - len(relevant),
         "pool_papers": pool_held,

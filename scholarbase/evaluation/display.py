@@ -73,9 +73,9 @@ def show_case(case: Mapping[str, Any]) -> None:
     rows = []
     for answer in case["answers"]:
         paper = " ".join(filter(None, (answer["title"], answer["paper_id"])))
-        held = "" if answer["held"] else ", not in the library"
+        absence = "" if answer["held"] else ", not in the library"
         routes = (route or "missed" for route in answer["routes"].values())
-        rows.append([str(answer["year"] or ""), paper + held, *routes])
+        rows.append([str(answer["year"] or ""), paper + absence, *routes])
     answers = Table.of("answers", "Answers", ["Year", "Answer", *names], [], rows)
     rows = [
         [

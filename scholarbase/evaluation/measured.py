@@ -57,7 +57,7 @@ class Measured:
     @cached_property
     def measures(self) -> tuple[str, ...]:
         """The measures of any run."""
-        return tuple(dict.fromkeys(name for each in self.evaluations for name in each.measures))
+        return tuple(dict.fromkeys(name for evaluation in self.evaluations for name in evaluation.measures))
 
     @cached_property
     def recall(self) -> str:
@@ -137,8 +137,8 @@ def _depths(measured: Measured) -> list[str]:
 
 def depths(measured: Measured) -> str:
     """A note on the depth of R@All in each run."""
-    each = (f"{label} {run.depth:,}" for label, run in zip(measured.labels, measured.runs, strict=True))
-    return f"R@All is over whole rankings, with these depths: {', '.join(each)}."
+    run_depths = (f"{label} {run.depth:,}" for label, run in zip(measured.labels, measured.runs, strict=True))
+    return f"R@All is over whole rankings, with these depths: {', '.join(run_depths)}."
 
 
 def _without_self(measured: Measured) -> list[str]:
@@ -179,8 +179,8 @@ def grouped(measured: Measured, by: str) -> Table:
     for group in group_order(by, dict.fromkeys(label for labels in members for label in labels)):
         queries = [labels.get(group, []) for labels in members]
         cells = [
-            {m: cell(bootstrap_interval(_values(each, m, of_run))) for m in measured.measures}
-            for each, of_run in zip(measured.evaluations, queries, strict=True)
+            {m: cell(bootstrap_interval(_values(evaluation, m, of_run))) for m in measured.measures}
+            for evaluation, of_run in zip(measured.evaluations, queries, strict=True)
         ]
         rows += _group_rows(measured, group, list(map(len, queries)), cells)
     return Table.of(
@@ -214,8 +214,8 @@ def crossed(measured: Measured, by: str, columns: str, measure: str) -> Table:
     rows: list[list[Cell | str | int]] = []
     for group in (*group_order(by, dict.fromkeys(row for row, _ in keys if row)), ""):
         values = [
-            {column: _values(each, measure, of_run.get((group, column), ())) for column in headings}
-            for each, of_run in zip(measured.evaluations, members, strict=True)
+            {column: _values(evaluation, measure, of_run.get((group, column), ())) for column in headings}
+            for evaluation, of_run in zip(measured.evaluations, members, strict=True)
         ]
         cells = [{c: Cell(value=fmean(v) if v else None) for c, v in of_run.items()} for of_run in values]
         rows += _group_rows(measured, group or OVERALL, [len(of_run[""]) for of_run in values], cells)

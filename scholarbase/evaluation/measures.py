@@ -298,7 +298,7 @@ def ranked_ids(ranking: Iterable[RankedId]) -> list[str]:
 def _decreasing(ranking: Iterable[RankedId]) -> dict[str, float]:
     """Scores that decrease by one: 32-bit floats distinguish whole numbers up to 16 million."""
     order = ranked_ids(ranking)
-    return {paper_id: float(len(order) - place) for place, paper_id in enumerate(order)}
+    return {paper_id: float(len(order) - rank) for rank, paper_id in enumerate(order)}
 
 
 def _measure(
@@ -311,12 +311,12 @@ def _measure(
         return {measure.name: {} for measure in measures}
     theirs = [ir_measure(measure) for measure in measures]
     run = {query_id: scores[query_id] for query_id in qrels if scores[query_id]}
-    found = {
+    values = {
         (str(m.measure), m.query_id): m.value
         for m in require("ir_measures", "evaluation", "The evaluation").iter_calc(theirs, qrels, run)
     }
     return {
-        measure.name: {query_id: float(found[str(their), query_id]) for query_id in qrels}
+        measure.name: {query_id: float(values[str(their), query_id]) for query_id in qrels}
         for measure, their in zip(measures, theirs, strict=True)
     }
 

@@ -42,11 +42,11 @@ def paper_notes(
     notes = {name: known[name] for name in ids if name in known} if known else {}
     spans = {name: span_of(name) if passages else None for name in ids.difference(notes)}
     papers = {name: name if span is None else span.paper for name, span in spans.items()}
-    found = {
+    by_paper = {
         requested: PaperNote(paper.title, paper.year, next(iter(paper.categories or ()), None))
         for requested, paper in _papers(source, set(papers.values()), ["title", "year", "categories"])
     }
-    return notes | {name: found[paper] for name, paper in papers.items() if paper in found}
+    return notes | {name: by_paper[paper] for name, paper in papers.items() if paper in by_paper}
 
 
 def _papers(source: Source, ids: Iterable[str], fields: Sequence[str]) -> Iterator[tuple[str, Paper]]:

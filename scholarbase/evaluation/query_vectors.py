@@ -27,9 +27,11 @@ def read_query_vectors(path: Path, queries: QuerySet, library: Path) -> tuple[Qu
         QueryFileError: a query has no vector, or two queries with one text have different ones.
         EncoderMismatch: the library has no vectors, or ones of other dimensions.
     """
-    rows = {name: row for ids, vectors in open_vectors(path) for name, row in zip(ids, vectors, strict=True)}
+    by_id = {
+        name: vector for ids, vectors in open_vectors(path) for name, vector in zip(ids, vectors, strict=True)
+    }
     spec = read_manifest(library)[0].encoder
-    dimensions = len(next(iter(rows.values())))
+    dimensions = len(next(iter(by_id.values())))
     if spec is None or spec.dimensions != dimensions:
         other = "no vectors" if spec is None else f"{spec.dimensions} ({spec.name})"
         raise EncoderMismatch(
@@ -39,15 +41,15 @@ def read_query_vectors(path: Path, queries: QuerySet, library: Path) -> tuple[Qu
     digest = hashlib.sha256()
     by_text: dict[str, npt.NDArray[np.float32]] = {}
     for query in queries.queries:
-        row = rows.get(query.id)
-        if row is None:
+        vector = by_id.get(query.id)
+        if vector is None:
             raise QueryFileError(
                 f"{path} has no vector of the query {query.id!r}: each query of {queries.name} needs one, under its id."
             )
-        if not np.array_equal(by_text.setdefault(query.text, row), row):
+        if not np.array_equal(by_text.setdefault(query.text, vector), vector):
             raise QueryFileError(
                 f"{path} has another vector for the query {query.id!r} than for one of equal text."
             )
-        digest.update(row.tobytes())
+        digest.update(vector.tobytes())
     by_text.setdefault(CHECKED, np.zeros(dimensions, np.float32))
     return QueryVectors(spec, by_text), digest.hexdigest()

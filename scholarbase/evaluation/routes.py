@@ -110,11 +110,11 @@ def routes(found: Sequence[Gain]) -> dict[str, Gain]:
 def subject(call: Call) -> str:
     """What a call looks for: its query, title or seeds; all of its arguments as JSON if none has a known name."""
     for name in _SUBJECTS:
-        value = call.arguments.get(name)
-        if isinstance(value, str) and value.strip():
-            return _cut(value)
-        if isinstance(value, list) and value and all(isinstance(item, str) for item in value):
-            return _cut(", ".join(value))
+        argument = call.arguments.get(name)
+        if isinstance(argument, str) and argument.strip():
+            return _cut(argument)
+        if isinstance(argument, list) and argument and all(isinstance(item, str) for item in argument):
+            return _cut(", ".join(argument))
     return _cut(orjson.dumps(dict(call.arguments)).decode()) if call.arguments else ""
 
 

@@ -119,11 +119,11 @@ def strictly_decreasing(scores: Sequence[float]) -> list[float]:
     values = np.asarray(scores, np.float32)
     if not (values[1:] < values[:-1]).all():
         last = np.float32(np.inf)
-        for at, value in enumerate(values):
-            if not value < last:
+        for at, score in enumerate(values):
+            if not score < last:
                 values[at] = np.nextafter(last, np.float32(-np.inf))
             last = values[at]
-    return [float(str(value)) for value in values]
+    return [float(str(score)) for score in values]
 
 
 # -- writing --------------------------------------------------------------------------------------------
@@ -191,14 +191,14 @@ def _as_read(ranking: Sequence[RankedId]) -> tuple[RankedId, ...]:
 def _write_lines(path: Path, lines: Iterable[bytes]) -> str:
     """Write a gzip file without timestamp or name. Returns its SHA-256."""
     with atomic_write(path) as file, gzip_writer(file, LEVEL) as packed:
-        packed.writelines(b"\n".join([*some, b""]) for some in _chunks(lines))
+        packed.writelines(b"\n".join([*chunk, b""]) for chunk in _chunks(lines))
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def _chunks(lines: Iterable[bytes]) -> Iterator[list[bytes]]:
     coming = iter(lines)
-    while some := list(islice(coming, 1000)):
-        yield some
+    while chunk := list(islice(coming, 1000)):
+        yield chunk
 
 
 def _trec_run(run: Run) -> Iterator[bytes]:
@@ -251,10 +251,10 @@ def read_run(folder: Path) -> Run:
             row.id: PaperNote(row.title, row.year, row.category) for row in _rows(folder / PAPERS, _PaperRow)
         }
         calls = tuple(_rows(folder / CALLS, Call)) if CALLS in manifest.files else ()
-        found: dict[str, list[RankedId]] = {query.id: [] for query in queries}
+        ranked: dict[str, list[RankedId]] = {query.id: [] for query in queries}
         for _, line in text_lines(folder / RUN):
             query_id, _, paper_id, _, score, _ = line.split(" ")
-            found[unquote(query_id)].append(RankedId(unquote(paper_id), float(score)))
+            ranked[unquote(query_id)].append(RankedId(unquote(paper_id), float(score)))
         seconds = (
             msgspec.convert(orjson.loads((folder / SECONDS).read_bytes()), dict[str, float])
             if (folder / SECONDS).is_file()
@@ -262,7 +262,7 @@ def read_run(folder: Path) -> Run:
         )
     except (KeyError, ValueError, OSError, msgspec.ValidationError, RecursionError, QueryFileError) as error:
         raise RunDamaged(f"The run at {folder} cannot be read ({error}): make the run again.") from error
-    rankings = {query_id: tuple(ranking) for query_id, ranking in found.items()}
+    rankings = {query_id: tuple(ranking) for query_id, ranking in ranked.items()}
     return Run(manifest, queries, rankings, papers, seconds, calls)
 
 
@@ -275,7 +275,7 @@ def read_manifest(folder: Path) -> RunManifest:
     """
     path = folder / MANIFEST
     if not path.is_file():
-        below = sorted(found.parent.name for found in folder.glob(f"*/{RUN}"))
+        below = sorted(run_file.parent.name for run_file in folder.glob(f"*/{RUN}"))
         if below:
             raise RunNotFound(
                 f"No run at {folder}, but below it: give {folder / below[0]}, one of {', '.join(below)}."

@@ -221,9 +221,9 @@ def _search_batches(
     concurrency: int,
     tracker: Tracker,
 ) -> None:
-    def store(found: list[QueryResult]) -> None:
-        checkpoint.append(found)
-        tracker.advance(len(found))
+    def store(results: list[QueryResult]) -> None:
+        checkpoint.append(results)
+        tracker.advance(len(results))
         tracker.at(len(checkpoint.done))
 
     if concurrency == 1:
@@ -233,8 +233,8 @@ def _search_batches(
         return
     # Its threads are daemons, so that Ctrl-C ends the process while a response is awaited.
     with ThreadPool(max(1, min(concurrency, len(batches)))) as pool:
-        for found in pool.imap_unordered(search, batches):
-            store(found)
+        for results in pool.imap_unordered(search, batches):
+            store(results)
 
 
 def _search_batch(

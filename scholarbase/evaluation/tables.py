@@ -116,7 +116,7 @@ def holm(ps: Sequence[float]) -> list[float]:
     65-70)."""
     corrected = [0.0] * len(ps)
     least = 0.0
-    for place, index in enumerate(sorted(range(len(ps)), key=ps.__getitem__)):
-        least = max(least, min(1.0, ps[index] * (len(ps) - place)))
+    for rank, index in enumerate(sorted(range(len(ps)), key=ps.__getitem__)):
+        least = max(least, min(1.0, ps[index] * (len(ps) - rank)))
         corrected[index] = least
     return corrected

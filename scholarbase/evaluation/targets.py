@@ -34,7 +34,7 @@ def judge_passages(source: Source, queries: QuerySet, *, by_version: bool = Fals
         ScholarBaseError: the library or its server fails.
     """
     papers = find_papers(source, queries)
-    found: dict[Answer, JudgedAnswer] = {}
+    by_target: dict[Answer, JudgedAnswer] = {}
     by_text: dict[tuple[str, int | None], list[PassageTarget]] = {}
     for query in queries.queries:
         for target in query.answers:
@@ -42,21 +42,23 @@ def judge_passages(source: Source, queries: QuerySet, *, by_version: bool = Fals
                 raise QueryFileError(
                     f"Query {query.id!r} has an answer that is a paper, where others are passages."
                 )
-            found[target] = resolved(target, papers)
+            by_target[target] = resolved(target, papers)
             version = target.version if by_version else None
-            by_text.setdefault((found[target].paper_id, version), []).append(target)
+            by_text.setdefault((by_target[target].paper_id, version), []).append(target)
     text_absent: set[Answer] = set()
     for (paper, version), targets in by_text.items():
-        held = found[targets[0]].held
-        text = _Text.read(source, paper, version) if held else None
+        is_held = by_target[targets[0]].held
+        text = _Text.read(source, paper, version) if is_held else None
         for target in targets:
             name, in_text = _place(paper, target, text)
-            if held and not in_text:
+            if is_held and not in_text:
                 text_absent.add(target)
-            found[target] = JudgedAnswer(name, found[target].found if in_text else "absent", target.grade)
+            by_target[target] = JudgedAnswer(
+                name, by_target[target].found if in_text else "absent", target.grade
+            )
     judged = []
     for query in queries.queries:
-        merged = {found[target].paper_id: found[target] for target in query.answers}
+        merged = {by_target[target].paper_id: by_target[target] for target in query.answers}
         versions = (target.version for target in query.answers if isinstance(target, PassageTarget))
         version = next(versions, None) if by_version else None
         answers = tuple(merged.values())
@@ -132,10 +134,10 @@ class _Text:
 def _letters(text: str) -> tuple[str, list[int]]:
     """The letters and digits of a text in one case, without ligatures, and the offset of each."""
     letters: list[str] = []
-    places: list[int] = []
-    for place, character in enumerate(text):
-        for one in unicodedata.normalize("NFKC", character).casefold():
-            if one.isalnum():
-                letters.append(one)
-                places.append(place)
-    return "".join(letters), places
+    offsets: list[int] = []
+    for offset, character in enumerate(text):
+        for letter in unicodedata.normalize("NFKC", character).casefold():
+            if letter.isalnum():
+                letters.append(letter)
+                offsets.append(offset)
+    return "".join(letters), offsets

@@ -80,11 +80,13 @@ def targets(
     Raises:
         Broken: there is none, or one has another form.
     """
-    found = fields.required(record, "evidence")
-    if isinstance(found, dict) and not found.keys() & _PIECE:
-        pieces = [one for value in found.values() for one in (value if isinstance(value, list) else [value])]
+    evidence = fields.required(record, "evidence")
+    if isinstance(evidence, dict) and not evidence.keys() & _PIECE:
+        pieces = [
+            piece for value in evidence.values() for piece in (value if isinstance(value, list) else [value])
+        ]
     else:
-        pieces = found if isinstance(found, list) else [found]
+        pieces = evidence if isinstance(evidence, list) else [evidence]
     pieces = [piece for piece in pieces if piece not in (None, "")]
     if not pieces:
         raise Broken("evidence is empty: a query without evidence cannot be judged.")

@@ -122,11 +122,11 @@ def _arxiv_paper_id(value: Any, name: str, reading: Reading) -> str | None:
     """Like ``paper_id``, for arXiv ids: an id stored as a number (806.1945) is repaired and counted."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         value = str(value)
-    found, repaired = stored_arxiv_id(value)
+    arxiv_id, repaired = stored_arxiv_id(value)
     if not repaired:
         return paper_id(value, name)
     reading.count(_REPAIRED)
-    return f"arXiv:{found}"
+    return f"arXiv:{arxiv_id}"
 
 
 def title(value: Any, name: str) -> str | None:
@@ -143,15 +143,15 @@ def answer(
 ) -> Answer:
     """An answer with an id, a title, or both. Raises Broken: neither, or an unknown form of id without a title."""
     try:
-        found = _arxiv_paper_id(value, name, reading) if arxiv else paper_id(value, name)
+        answer_id = _arxiv_paper_id(value, name, reading) if arxiv else paper_id(value, name)
     except Broken:
         if its_title is None:
             raise
         reading.count(_BY_TITLE)
-        found = None
-    if found is None and its_title is None:
+        answer_id = None
+    if answer_id is None and its_title is None:
         raise Broken(f"{name} contains an empty answer: give an id or a title.")
-    return Answer(found, its_title, grade)
+    return Answer(answer_id, its_title, grade)
 
 
 def non_empty(answers: Sequence[Answer], name: str) -> tuple[Answer, ...]:
@@ -163,12 +163,12 @@ def non_empty(answers: Sequence[Answer], name: str) -> tuple[Answer, ...]:
 
 def grade(value: Any, name: str) -> int:
     """A whole number, or one written as a text. Raises Broken: another value, or beyond a million."""
-    found = value
+    number = value
     if isinstance(value, str):
         with suppress(ValueError):
-            found = int(value)
-    if isinstance(found, bool) or not isinstance(found, int):
+            number = int(value)
+    if isinstance(number, bool) or not isinstance(number, int):
         raise Broken(f"{name} contains {shown(value)}, and must contain whole numbers.")
-    if abs(found) > MAX_GRADE:
+    if abs(number) > MAX_GRADE:
         raise Broken(f"{name} contains {shown(value)}: a grade is from -{MAX_GRADE:,} to {MAX_GRADE:,}.")
-    return found
+    return number

@@ -39,12 +39,12 @@ def _read_metadata(path: Path, queries: Reading) -> dict[str, _Facts]:
     for record in reading.readable(json_lines(path)):
         with reading.catching(record.where):
             query_id = fields.query_id(fields.required(record.fields, "query_id"), "query_id")
-            found = _Facts(
+            query_facts = _Facts(
                 fields.optional_text(record.fields, "category"),
                 fields.optional_text(record.fields, "domain"),
                 fields.optional_text(record.fields, "final_query"),
             )
-            if facts.setdefault(query_id, found) != found:
+            if facts.setdefault(query_id, query_facts) != query_facts:
                 raise Broken(f"the query id {query_id!r} is described twice, with different values.")
     reading.check(bool(facts))
     if reading.broken_count:
@@ -70,14 +70,14 @@ def add_metadata(reading: Reading, path: Path | None) -> None:
     facts = _read_metadata(path, reading)
     described = []
     for query in reading.queries:
-        found = facts.get(query.id)
-        if found is None:
+        query_facts = facts.get(query.id)
+        if query_facts is None:
             reading.count(_MISSING)
             described.append(query)
             continue
-        if found.text not in (None, query.text):
+        if query_facts.text not in (None, query.text):
             reading.count(_OTHERWISE)
-        described.append(replace(query, intent=found.intent, category=found.category))
+        described.append(replace(query, intent=query_facts.intent, category=query_facts.category))
     reading.queries = described
 
 
@@ -93,7 +93,7 @@ def _query(record: Record, reading: Reading) -> Query:
         fields.query_id(fields.required(record.fields, "query_id"), "query_id"),
         fields.query_text(record.fields, "final_query"),
         fields.non_empty(
-            [fields.answer(value, None, 1, "answer_arxiv_ids", reading, arxiv=True) for value in ids],
+            [fields.answer(arxiv_id, None, 1, "answer_arxiv_ids", reading, arxiv=True) for arxiv_id in ids],
             "answer_arxiv_ids",
         ),
         date=fields.date(record.fields.get("date"), "date"),

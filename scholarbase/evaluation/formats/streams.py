@@ -37,8 +37,8 @@ class Record(NamedTuple):
 
 def plain_or_packed(path: Path) -> Path | None:
     """The file itself, or its gzip or xz version, or None."""
-    places = (path.with_name(path.name + suffix) for suffix in ("", ".gz", ".xz"))
-    return next((place for place in places if place.is_file()), None)
+    candidates = (path.with_name(path.name + suffix) for suffix in ("", ".gz", ".xz"))
+    return next((candidate for candidate in candidates if candidate.is_file()), None)
 
 
 def start_of(path: Path) -> bytes:

@@ -73,19 +73,19 @@ def pair_in(folder: Path) -> tuple[Path, Path] | None:
 
 def qrels_file(topics: Path) -> Path:
     """The qrels in the folder of a topics file. Raises QueryFileError: none, or several."""
-    found = [path for path in _files(topics.parent) if path != topics and kind_of(path) == "qrels"]
-    return _only(found, "qrels", topics.parent)
+    files = [path for path in _files(topics.parent) if path != topics and kind_of(path) == "qrels"]
+    return _only(files, "qrels", topics.parent)
 
 
 def _files(folder: Path) -> list[Path]:
     return sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
 
 
-def _only(found: list[Path], kind: Kind, folder: Path) -> Path:
-    if len(found) == 1:
-        return found[0]
-    if found:
-        names = ", ".join(path.name for path in found)
+def _only(files: list[Path], kind: Kind, folder: Path) -> Path:
+    if len(files) == 1:
+        return files[0]
+    if files:
+        names = ", ".join(path.name for path in files)
         raise QueryFileError(
             f"{folder} has several {kind} files ({names}): move the one to use to its own folder."
         )
@@ -132,15 +132,15 @@ def read_topics(path: Path) -> Iterator[tuple[str, tuple[str, str]]]:
                 query_id, _, query = line.partition("\t")
                 yield f"{path.name}, line {number}", (query_id, " ".join(query.split()))
         return
-    lines, place = 1, 0
+    lines, offset = 1, 0
     for opened, closed in _pairs(path, text):
-        lines, place = lines + text.count("\n", place, opened.start()), opened.start()
+        lines, offset = lines + text.count("\n", offset, opened.start()), opened.start()
         content = text[opened.end() : closed.start()]
-        found = _NUMBER.search(opened[1]) or _NUM.search(content)
+        match = _NUMBER.search(opened[1]) or _NUM.search(content)
         parts = [part[1] for part in (pattern.search(content) for pattern in _PARTS) if part]
         whole = content if "<" not in content else ""
         query = next((part for part in (*parts, whole) if part.strip()), "")
-        query_id = found[1] if found else ""
+        query_id = match[1] if match else ""
         yield f"{path.name}, line {lines}", (query_id, " ".join(html.unescape(query).split()))
 
 
