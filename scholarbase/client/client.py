@@ -51,13 +51,13 @@ def joined(requests: CheckRequests, checked: Sequence[Checked]) -> CheckResponse
     Raises:
         ServerFailure: the server has changed its snapshot between two requests.
     """
-    snapshots = list(dict.fromkeys(one.snapshot for one in checked))
+    snapshots = list(dict.fromkeys(result.snapshot for result in checked))
     if len(snapshots) > 1:
         raise ServerFailure(
             f"The server changed from snapshot {snapshots[0]} to {snapshots[1]} while it checked references: check "
             "them again."
         )
-    return requests.response(snapshots[0], [one.reference for one in checked])
+    return requests.response(snapshots[0], [result.reference for result in checked])
 
 
 class Client(BaseClient, Source):

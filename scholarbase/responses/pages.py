@@ -59,11 +59,11 @@ class JsonForm:
     def item(self, item: Any, rank: int) -> int:
         return units_of(orjson.dumps(item)) + _COMMA
 
-    def group(self, place: int, empty: bool) -> int:
+    def group(self, number: int, empty: bool) -> int:
         """The list around the matches of a title."""
         return units_of(b"[],")
 
-    def search(self, place: int) -> int:
+    def search(self, number: int) -> int:
         return _COMMA
 
     def source(self, text: str) -> str:
@@ -103,13 +103,13 @@ class TextForm:
     def item(self, item: Any, rank: int) -> int:
         return units_of(text_format.block(item, rank).encode()) + self.gap
 
-    def group(self, place: int, empty: bool) -> int:
+    def group(self, number: int, empty: bool) -> int:
         if empty:
-            return units_of(text_format.title_blocks([], place)[0].encode()) + self.gap
-        return units_of(f"{text_format.title_heading(place)}\n".encode())
+            return units_of(text_format.title_blocks([], number)[0].encode()) + self.gap
+        return units_of(f"{text_format.title_heading(number)}\n".encode())
 
-    def search(self, place: int) -> int:
-        return units_of(text_format.search_heading(place).encode()) + self.gap
+    def search(self, number: int) -> int:
+        return units_of(text_format.search_heading(number).encode()) + self.gap
 
     def source(self, text: str) -> str:
         return plain(text)
@@ -196,20 +196,20 @@ class Page:
         if self._is_paper:
             yield self._piece(0, self.response, 1)
             return
-        for place, item in enumerate(self.response["results"]):
+        for index, item in enumerate(self.response["results"]):
             if not isinstance(item, list):
-                yield self._piece(place, item, self._offset + place + 1)
+                yield self._piece(index, item, self._offset + index + 1)
                 continue
-            group = self._form.group(place + 1, not item)
+            group = self._form.group(index + 1, not item)
             if not item:
-                yield _Piece(place, None, None, [], group)
+                yield _Piece(index, None, None, [], group)
             for rank, match in enumerate(item, 1):
-                piece = self._piece(place, match, rank)
+                piece = self._piece(index, match, rank)
                 yield piece._replace(units=piece.units + group) if rank == 1 else piece
 
-    def _piece(self, place: int, item: dict[str, Any] | None, rank: int) -> _Piece:
+    def _piece(self, index: int, item: dict[str, Any] | None, rank: int) -> _Piece:
         if item is None:
-            return _Piece(place, None, None, [], self._form.item(None, rank))
+            return _Piece(index, None, None, [], self._form.item(None, rank))
         bare, paper = dict(item), dict(item.get("paper", item))
         abstract = self._form.source(paper["abstract"]) if paper.get("abstract") else None
         if abstract:
@@ -221,7 +221,7 @@ class Page:
         contexts = list(item.get("contexts") or ()) if "paper" in item else []
         if contexts:
             bare["contexts"] = []
-        return _Piece(place, bare, abstract, contexts, 0 if self._is_paper else self._form.item(bare, rank))
+        return _Piece(index, bare, abstract, contexts, 0 if self._is_paper else self._form.item(bare, rank))
 
     def cut(self, room: int, tokens: int) -> dict[str, Any]:
         """The response in ``room`` units (``least`` or more), reported as ``tokens``. Call it once."""
@@ -353,13 +353,13 @@ def _shared(steps: Sequence[Sequence[int]], room: int) -> list[int]:
     chosen = [bisect_right(units, level) - 1 for units in steps]
     left = room - sum(units[step] for units, step in zip(steps, chosen, strict=True))
     # The remainder may allow one more step for some, in order.
-    for place, units in enumerate(steps):
+    for index, units in enumerate(steps):
         if (
-            chosen[place] + 1 < len(units)
-            and (more := units[chosen[place] + 1] - units[chosen[place]]) <= left
+            chosen[index] + 1 < len(units)
+            and (extra := units[chosen[index] + 1] - units[chosen[index]]) <= left
         ):
-            chosen[place] += 1
-            left -= more
+            chosen[index] += 1
+            left -= extra
     return chosen
 
 

@@ -22,31 +22,31 @@ def as_markdown(response: CheckResponse, name: str) -> str:
         f"{counts_line(response.counts)}. Snapshot {response.snapshot}.",
     ]
     lines += ["", NOTE, ""]
-    for one in _notable(response):
-        key = f" ({_escaped(one.key)})" if one.key else ""
+    for reference in _notable(response):
+        key = f" ({_escaped(reference.key)})" if reference.key else ""
         lines += [
-            f"## {one.position}{key}, line {one.line}: {LABELS[one.status]}",
+            f"## {reference.position}{key}, line {reference.line}: {LABELS[reference.status]}",
             "",
-            f"> {_escaped(one.text)}",
+            f"> {_escaped(reference.text)}",
             "",
         ]
-        lines += [_escaped(one.reason), ""]
-        lines += [f"- {_escaped(text)}" for text in _facts(one)]
+        lines += [_escaped(reference.reason), ""]
+        lines += [f"- {_escaped(text)}" for text in _facts(reference)]
         lines += [""]
     return "\n".join(lines).rstrip() + "\n"
 
 
 def _notable(response: CheckResponse) -> list[CheckedReference]:
-    found = [one for one in response.results if isinstance(one, CheckedReference)]
-    return [one for one in found if one.status != "held" or one.differences]
+    references = [reference for reference in response.results if isinstance(reference, CheckedReference)]
+    return [reference for reference in references if reference.status != "held" or reference.differences]
 
 
-def _facts(one: CheckedReference) -> Iterator[str]:
-    if one.paper is not None:
-        yield f"Paper: {paper_line(one.paper.to_dict())}"
-    for difference in one.differences:
+def _facts(reference: CheckedReference) -> Iterator[str]:
+    if reference.paper is not None:
+        yield f"Paper: {paper_line(reference.paper.to_dict())}"
+    for difference in reference.differences:
         yield f"{difference.field}: {difference.reference} (library: {difference.library})"
-    for match in one.matches:
+    for match in reference.matches:
         yield f"Near ({match.score:.2f}): {paper_line(match.paper.to_dict())}"
 
 

@@ -70,14 +70,14 @@ def fit_response(
     room = max_tokens * 9 // 2 - form.reserve
     response = {key: value for key, value in response.items() if key != "tokens"}
     if "observation" in response:
-        fitted = _observation(response, lambda one: form.whole(one, 0) <= room)
+        fitted = _observation(response, lambda candidate: form.whole(candidate, 0) <= room)
         _check_room(room, form.whole(fitted, 0), form)
     elif "document" in response:
         fitted = _text(response, room, form)
     elif text_format.has_rows(response):
-        fitted = _rows(response, lambda one: _size(one, 0, form), max_tokens)
+        fitted = _rows(response, lambda candidate: _size(candidate, 0, form), max_tokens)
     elif text_format.is_record(response):
-        fitted = _record(response, lambda one: form.whole(one, 0) <= room)
+        fitted = _record(response, lambda candidate: form.whole(candidate, 0) <= room)
         _check_room(room, form.whole(fitted, 0), form)
     elif "results" in response and text_format.is_search_batch(response):
         fitted = _batch(response, room, offset, form)
@@ -108,7 +108,9 @@ def _check_room(room: int, least: int, form: Form) -> None:
 
 def _text(response: dict[str, Any], room: int, form: Form) -> dict[str, Any]:
     """An outline or a part of a text."""
-    fitted = _outline(response, lambda one: form.whole(one, 0) <= room, tokens_of(room + form.reserve))
+    fitted = _outline(
+        response, lambda candidate: form.whole(candidate, 0) <= room, tokens_of(room + form.reserve)
+    )
     least = form.whole(fitted, 0)
     _check_room(room, least, form)
     if fitted.get("text") == "" and response["text"]:
@@ -136,9 +138,11 @@ def _batch(response: dict[str, Any], room: int, offset: int | Sequence[int], for
         raise InvalidRequest(
             f"offset has {len(offsets)} numbers for {len(responses)} searches: give one for each."
         )
-    pages = [Page(one, start, form) for one, start in zip(responses, offsets, strict=True)]
+    pages = [
+        Page(search_response, start, form) for search_response, start in zip(responses, offsets, strict=True)
+    ]
     out = {**response, "results": [page.response for page in pages]}
-    frame = form.frame(out, len(pages), 0) + sum(form.search(place) for place in range(1, len(pages) + 1))
+    frame = form.frame(out, len(pages), 0) + sum(form.search(number) for number in range(1, len(pages) + 1))
     if frame + sum(page.need for page in pages) <= room:
         return out
     for page in pages:
@@ -148,13 +152,13 @@ def _batch(response: dict[str, Any], room: int, offset: int | Sequence[int], for
     most = max(page.need for page in pages)
     level = greatest(most, lambda level: sum(_share(page, level) for page in pages) <= room - frame)
     spare = room - frame - sum(_share(page, level) for page in pages)
-    for place, page in enumerate(pages):
+    for index, page in enumerate(pages):
         share = _share(page, level) + spare
         if page.need <= share:
             spare = share - page.need
             continue
-        out["results"][place] = page.cut(share, tokens_of(share))
-        spare = share - form.whole(out["results"][place], offsets[place])
+        out["results"][index] = page.cut(share, tokens_of(share))
+        spare = share - form.whole(out["results"][index], offsets[index])
     return out
 
 
@@ -233,9 +237,9 @@ def _fit_text(response: dict[str, Any], fits: Callable[[dict[str, Any]], bool]) 
 
     length = greatest(len(text) - 1, lambda kept: fits(cut(kept)))
     for mark in ("\n\n", "\n", " "):
-        place = text.rfind(mark, length // 2, length)
-        if place >= 0:
-            return cut(place + len(mark))
+        position = text.rfind(mark, length // 2, length)
+        if position >= 0:
+            return cut(position + len(mark))
     return cut(length)
 
 
@@ -262,7 +266,7 @@ def _rows(
         )
         return _cut(response, rows[:count], {"rows": left, "how": how})
 
-    count = greatest(len(rows), lambda one: tokens_of(first(one)) <= max_tokens)
+    count = greatest(len(rows), lambda kept: tokens_of(first(kept)) <= max_tokens)
     if count:
         return first(count)
     if not rows:
@@ -277,7 +281,7 @@ def _rows(
         return _cut(response, [row], {"rows": left, "how": how})
 
     longest = max((len(value) for value in rows[0] if isinstance(value, str)), default=0)
-    characters = greatest(longest, lambda one: tokens_of(cut(one)) <= max_tokens)
+    characters = greatest(longest, lambda kept: tokens_of(cut(kept)) <= max_tokens)
     if characters < SHORTEST:
         raise _too_small(max_tokens)
     return cut(characters)

@@ -64,16 +64,16 @@ def as_text(response: Mapping[str, Any], *, offset: int | Sequence[int] = 0) -> 
     if is_search_batch(response):
         starts = [offset] * len(results) if isinstance(offset, int) else offset
         parts += [
-            f"{search_heading(place)}{as_text(one, offset=start)}"
-            for place, (one, start) in enumerate(zip(results, starts, strict=True), 1)
+            f"{search_heading(number)}{as_text(result, offset=start)}"
+            for number, (result, start) in enumerate(zip(results, starts, strict=True), 1)
         ]
     else:
         assert isinstance(offset, int)
-        for place, item in enumerate(results, 1):
+        for number, item in enumerate(results, 1):
             if isinstance(item, list):
-                parts += title_blocks(item, place)
+                parts += title_blocks(item, number)
             else:
-                parts.append(block(item, offset + place))
+                parts.append(block(item, offset + number))
     return GAP.join(filter(None, (*parts, tail(response))))
 
 
@@ -110,9 +110,9 @@ def _on_a_line(value: Any) -> str:
         if "id" in value and "title" in value:
             return paper_line(value)
         parts = (
-            f"{plain(key).replace('_', ' ')} {_on_a_line(one)}"
-            for key, one in value.items()
-            if one is not None
+            f"{plain(key).replace('_', ' ')} {_on_a_line(item)}"
+            for key, item in value.items()
+            if item is not None
         )
         return "; ".join(parts)
     if isinstance(value, list):
@@ -202,9 +202,9 @@ def head(response: Mapping[str, Any], shown: int) -> str:
         names = {"wanted": "Searched for", "excluded": "Left out", "avoided": "Last"}
         read = (understood.get(name) for name in names)
         lines += [
-            f"{label}: {plain(one if isinstance(one, str) else ', '.join(one))}"
-            for label, one in zip(names.values(), read, strict=True)
-            if one
+            f"{label}: {plain(phrases if isinstance(phrases, str) else ', '.join(phrases))}"
+            for label, phrases in zip(names.values(), read, strict=True)
+            if phrases
         ]
     lines += [f"Warning: {plain(warning)}" for warning in response.get("warnings", ())]
     return "\n".join(lines)
@@ -299,8 +299,9 @@ def reference_lines(item: Mapping[str, Any], number: str) -> Iterator[str]:
     yield f"{INDENT}Reference: {plain(item['text'])}"
     if item.get("paper"):
         yield f"{INDENT}Paper: {paper_line(item['paper'])}"
-    for one in item.get("differences") or ():
-        yield f"{INDENT}{plain(one['field'])}: {plain(one['reference'])} (library: {plain(one['library'])})"
+    for difference in item.get("differences") or ():
+        reference, library = plain(difference["reference"]), plain(difference["library"])
+        yield f"{INDENT}{plain(difference['field'])}: {reference} (library: {library})"
     for match in item.get("matches") or ():
         yield f"{INDENT}Near ({match['score']:.2f}): {paper_line(match['paper'])}"
 
@@ -321,7 +322,7 @@ def paper_line(paper: Mapping[str, Any]) -> str:
 def _status(paper: Mapping[str, Any]) -> str:
     """The status, with the day of the last retraction if ``notices`` have it; empty without a status."""
     status = (paper.get("status") or "").upper()
-    dates = [one["date"] for one in paper.get("notices") or () if one["kind"] == "retraction"]
+    dates = [notice["date"] for notice in paper.get("notices") or () if notice["kind"] == "retraction"]
     return f"{status} on {dates[-1]}" if status == "RETRACTED" and dates and dates[-1] else status
 
 
@@ -339,20 +340,20 @@ def context_line(context: str) -> str:
     return f"\n{INDENT}Context: {plain(context)}"
 
 
-def title_blocks(matches: Sequence[Mapping[str, Any]], place: int) -> list[str]:
+def title_blocks(matches: Sequence[Mapping[str, Any]], number: int) -> list[str]:
     """The blocks of the matches of one title, the first with the heading."""
     if not matches:
-        return [f"{title_heading(place)} nothing matched."]
+        return [f"{title_heading(number)} nothing matched."]
     blocks = [block(match, rank) for rank, match in enumerate(matches, 1)]
-    return [f"{title_heading(place)}\n{blocks[0]}", *blocks[1:]]
+    return [f"{title_heading(number)}\n{blocks[0]}", *blocks[1:]]
 
 
-def title_heading(place: int) -> str:
-    return f"Title {place}:"
+def title_heading(number: int) -> str:
+    return f"Title {number}:"
 
 
-def search_heading(place: int) -> str:
-    return f"Search {place}: "
+def search_heading(number: int) -> str:
+    return f"Search {number}: "
 
 
 def compact_authors(authors: Sequence[Mapping[str, Any]] | str | None) -> str:
@@ -392,19 +393,21 @@ def _document_lines(response: Mapping[str, Any]) -> list[str]:
     if response.get("snapshot"):
         lines.append(f"{INDENT}snapshot {plain(response['snapshot'])}")
     lines += [f"{INDENT}Warning: {plain(warning)}" for warning in response.get("warnings", ())]
-    for one in response.get("sections") or ():
-        name = " ".join(filter(None, (plain(one.get("number")), plain(one["title"]))))
-        page = f", page {one['page']}" if one.get("page") else ""
-        size = f"#{one['place']}, {one['tokens']:,} tokens, offset {one['start']}{page}"
-        lines.append(f"{INDENT * one['level']}{name or '(no title)'} ({size})")
+    for section in response.get("sections") or ():
+        name = " ".join(filter(None, (plain(section.get("number")), plain(section["title"]))))
+        page = f", page {section['page']}" if section.get("page") else ""
+        size = f"#{section['place']}, {section['tokens']:,} tokens, offset {section['start']}{page}"
+        lines.append(f"{INDENT * section['level']}{name or '(no title)'} ({size})")
     if response.get("sections") == [] and not response.get("left_out"):
         if about["characters"]:
             lines.append(f"{INDENT}The text has no sections: read it from offset 0 on.")
     elif response.get("sections") is not None:
         lines.append(f"{INDENT}Read a section by its number, its title or # and its place.")
-    for one in response.get("figures") or ():
-        page = f", page {one['page']}" if one.get("page") else ""
-        lines.append(f"{INDENT}{plain(one['label']) or plain(one['kind'])}{page}: {plain(one['caption'])}")
+    for figure in response.get("figures") or ():
+        page = f", page {figure['page']}" if figure.get("page") else ""
+        lines.append(
+            f"{INDENT}{plain(figure['label']) or plain(figure['kind'])}{page}: {plain(figure['caption'])}"
+        )
     if response.get("text") is not None:
         where = f"section {plain(response['section'])}, " if response.get("section") else ""
         lines.append(f"{INDENT}{where}offset {response['start']} to {response['end']}:")

@@ -156,25 +156,25 @@ class TrajectoryReader:
 
     def line(self, number: int, ended: int, stored: bytes) -> bytes:
         """The line of the next call."""
-        row: dict[str, Any] = orjson.loads(stored)
-        parent = row.pop("parent", None)
-        if parent not in self._places and row["kind"] not in ("search", "match"):
+        call: dict[str, Any] = orjson.loads(stored)
+        parent = call.pop("parent", None)
+        if parent not in self._places and call["kind"] not in ("search", "match"):
             # An expansion or a look-up follows from the call that last returned one of the papers that it names.
-            returned = {self._last_returned[i] for i in _named(row["arguments"]) if i in self._last_returned}
+            returned = {self._last_returned[i] for i in _named(call["arguments"]) if i in self._last_returned}
             parent = max(returned, key=self._places.__getitem__, default=None)
         parents = {"parent": parent} if parent in self._places else {}
         self._places[number] = len(self._places)
-        self._round = max(row.pop("round", self._round + 1), self._round)
-        if row["kind"] != "answer":  # written by the agent, not returned to it
-            self._last_returned.update(dict.fromkeys(row["ids"], number))
-        last = {key: row.pop(key) for key in _LAST_KEYS if key in row}
+        self._round = max(call.pop("round", self._round + 1), self._round)
+        if call["kind"] != "answer":  # written by the agent, not returned to it
+            self._last_returned.update(dict.fromkeys(call["ids"], number))
+        last = {key: call.pop(key) for key in _LAST_KEYS if key in call}
         last |= {"session": self._session.id}
         if self._session.query is not None:
             last |= {"query": self._session.query}
         return orjson.dumps(
             {
                 **{"query_id": self._session.query_id, "call": number},
-                **row,
+                **call,
                 "ended": rfc3339(ended),
                 **parents,
                 "round": self._round,

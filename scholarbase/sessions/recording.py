@@ -75,7 +75,7 @@ def returned_papers(content: Mapping[str, Any] | bytes, tokens: int) -> Returned
     results = response.results or ()
     ids: list[str] = []
     scores: list[float] = []
-    unfinished = [one for one in (response, *results) if isinstance(one, _Named) and one.is_unfinished]
+    unfinished = [item for item in (response, *results) if isinstance(item, _Named) and item.is_unfinished]
     if not response.is_unfinished:
         _gather(response, ids, scores)
     has_scores = bool(ids) and len(scores) == len(ids)
@@ -96,7 +96,11 @@ def _gather(response: _Named, ids: list[str], scores: list[float]) -> None:
         elif item is None or item.error is not None:
             continue
         elif item.reason is not None:  # a checked reference
-            ids += [one.paper.id for one in (item, *item.matches) if one.paper and one.paper.id]
+            ids += [
+                candidate.paper.id
+                for candidate in (item, *item.matches)
+                if candidate.paper and candidate.paper.id
+            ]
         elif item.passage is not None and (item.paper is None or item.paper.id in ids):
             continue  # a citation of a paper that is not held, or a further passage of a paper
         elif item.paper is not None and item.paper.id is not None:
@@ -111,9 +115,9 @@ def _papers_of_rows(response: _Named) -> list[str]:
     """The distinct ids in a column ``paper_id`` of rows."""
     if "paper_id" not in response.columns:
         return []
-    place = response.columns.index("paper_id")
-    found = dict.fromkeys(row[place] for row in response.rows if isinstance(row[place], str))
-    return [text for text in found if _is_canonical(text)]
+    column = response.columns.index("paper_id")
+    values = dict.fromkeys(row[column] for row in response.rows if isinstance(row[column], str))
+    return [text for text in values if _is_canonical(text)]
 
 
 def _is_canonical(text: str) -> bool:

@@ -47,10 +47,10 @@ def held_answers(library: Library, answers: Sequence[str], as_of: str | None = N
     listed = check_ids(answers, "answers")
     forms = [str(parse(answer, keys=True)) for answer in listed]
     try:
-        found = library.papers(listed, fields=("id",), as_of=as_of)
+        papers = library.papers(listed, fields=("id",), as_of=as_of)
     except NothingLeft:
-        found = [None] * len(forms)
-    ids = [None if paper is None else paper.to_dict(("id",))["id"] for paper in found]
+        papers = [None] * len(forms)
+    ids = [None if paper is None else paper.to_dict(("id",))["id"] for paper in papers]
     return dict(zip(forms, ids, strict=True))
 
 
@@ -66,7 +66,7 @@ def report(
             counts as one that was not found.
     """
     calls = [call_of(orjson.loads(line)) for line in lines]
-    relevant = frozenset(held or answer for answer, held in (answers or {}).items())
+    relevant = frozenset(library_id or answer for answer, library_id in (answers or {}).items())
     named = asdict(figures(session.query_id, calls, relevant))
     del named["query_id"]
     return {
@@ -75,5 +75,5 @@ def report(
         **named,
         "recall_after": recall_after_each(calls, relevant) if relevant else None,
         "answers": len(relevant),
-        "answers_absent": [answer for answer, held in (answers or {}).items() if held is None],
+        "answers_absent": [answer for answer, library_id in (answers or {}).items() if library_id is None],
     }

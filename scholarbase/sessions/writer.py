@@ -216,8 +216,10 @@ class Writer:
                 log.error("Sessions cannot be written: %s", self._storage.error(error))
                 with self._lock:
                     self._error = error
-                    failed = [one for one in self._waiting if one.recorded is None]
-                    self._waiting = deque(one for one in self._waiting if one.recorded is not None)
+                    failed = [operation for operation in self._waiting if operation.recorded is None]
+                    self._waiting = deque(
+                        operation for operation in self._waiting if operation.recorded is not None
+                    )
         for operation in failed:
             operation.fail(self._storage.error(self._error))
 
@@ -229,7 +231,9 @@ class Writer:
             try:
                 self._write_group(group, seconds)
             except self._storage.errors:
-                self._waiting.extendleft(one for one in reversed(group) if not one.future.done())
+                self._waiting.extendleft(
+                    operation for operation in reversed(group) if not operation.future.done()
+                )
                 raise
 
     def _write_group(self, group: list[_Operation], seconds: float) -> None:

@@ -128,7 +128,7 @@ def _retrieve(library: Library, action: RetrieveAction) -> PassagesResponse:
 def _query(library: Library, action: QueryAction) -> SqlResponse:
     """Run a statement. AirQA's papers have UUIDs as ids: where a column of ids is compared with one, the paper's id in
     this library is meant."""
-    sql = _COMPARED.sub(lambda found: found[1] + _UUID.sub(_CALL, found[2]), action.sql)
+    sql = _COMPARED.sub(lambda match: match[1] + _UUID.sub(_CALL, match[2]), action.sql)
     sql = _REVERSED.sub(_CALL, sql)
     body = SqlBody.of(query=sql, limit=MOST_ROWS, as_of=action.as_of, timeout=action.timeout)
     return library.run_sql(body)
@@ -144,10 +144,14 @@ def _view(library: Library, action: ViewAction) -> Observation:
     )
     image = library.run_page(request)
     paper = library.paper(action.paper_id, fields=("id",), as_of=action.as_of).id
-    part = f", box {', '.join(f'{one:g}' for one in action.bounding_box)}" if action.bounding_box else ""
+    box = (
+        f", box {', '.join(f'{coordinate:g}' for coordinate in action.bounding_box)}"
+        if action.bounding_box
+        else ""
+    )
     return Observation(
         library.snapshot_id,
-        f"Page {action.page_number} of {paper}{part}.",
+        f"Page {action.page_number} of {paper}{box}.",
         id=paper,
         image=b64encode(image).decode(),
         media_type=PNG,

@@ -111,7 +111,7 @@ def canonical(
             continue
         converted = _converted(key, value, kinds[key])
         if key not in required and isinstance(converted, list) and converted:
-            converted = [one for one in converted if one is not None and not _is_one_of(one, _NULLS)]
+            converted = [item for item in converted if item is not None and not _is_one_of(item, _NULLS)]
             if not converted or (len(converted) == 1 and _is_one_of(converted[0], _LEFT_OUT)):
                 continue
         if values.get(key, "") not in ("", converted):
@@ -130,10 +130,10 @@ def _known_name(name: str, kinds: Mapping[str, Any]) -> str | None:
     plain = _WORDS.sub("_", str(name).strip()).lower()
     if plain in kinds:
         return plain
-    found = [key for key in kinds if plain in _OTHER_NAMES.get(key, "").split()]
-    if len(found) > 1 and "within" in found:
-        found.remove("within")  # the ids that a tool requires
-    return found[0] if len(found) == 1 else None
+    keys = [key for key in kinds if plain in _OTHER_NAMES.get(key, "").split()]
+    if len(keys) > 1 and "within" in keys:
+        keys.remove("within")  # the ids that a tool requires
+    return keys[0] if len(keys) == 1 else None
 
 
 def _unknown(name: str, kinds: Mapping[str, Any], tool: str, shown: Mapping[str, str]) -> str:
@@ -170,7 +170,8 @@ def _converted(name: str, value: Any, kind: Mapping[str, Any]) -> Any:
         case "array" if name == "ids" and isinstance(value, list):
             # What is no text is not an id either; each has its own error.
             result = [
-                "" if one is None else shown(one) if isinstance(one, int | float) else one for one in value
+                "" if item is None else shown(item) if isinstance(item, int | float) else item
+                for item in value
             ]
         case "string" if isinstance(value, list) and len(value) == 1:
             [result] = value
@@ -185,8 +186,11 @@ def _converted(name: str, value: Any, kind: Mapping[str, Any]) -> Any:
 
 def _references(value: list[Any] | dict[str, Any]) -> Any:
     """References as one text: a list of texts by lines, items of CSL-JSON as JSON."""
-    if isinstance(value, list) and all(isinstance(one, str) for one in value):
-        return "\n".join(one if one.lstrip()[:1] in ("@", "T") else " ".join(one.split()) for one in value)
+    if isinstance(value, list) and all(isinstance(reference, str) for reference in value):
+        return "\n".join(
+            reference if reference.lstrip()[:1] in ("@", "T") else " ".join(reference.split())
+            for reference in value
+        )
     try:
         return orjson.dumps(value).decode()
     except orjson.JSONEncodeError:

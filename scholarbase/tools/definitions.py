@@ -86,8 +86,8 @@ def _read_papers(library: Library, request: PaperBatchBody) -> PaperBatchRespons
             errors[paper_id] = InvalidId(paper_id, str(error))
     valid = tuple(paper_id for paper_id in request.ids if paper_id not in errors)
     response = library.run_papers(request.model_copy(update={"ids": valid}))
-    found = iter(response.results)
-    results = tuple(errors[paper_id] if paper_id in errors else next(found) for paper_id in request.ids)
+    papers = iter(response.results)
+    results = tuple(errors[paper_id] if paper_id in errors else next(papers) for paper_id in request.ids)
     return PaperBatchResponse(response.snapshot, cast(tuple[Paper | None, ...], results), response.fields)
 
 
@@ -291,7 +291,7 @@ def tool_named(name: str, tool_set: ToolSet = "scholarbase") -> Tool:
     for tool in tools:
         if isinstance(name, str) and tool.name == (name.lower() if tool_set == "airqa" else name):
             return tool
-    reason = f"There is no tool {shown(name)}: the tools are {', '.join(one.name for one in tools)}."
+    reason = f"There is no tool {shown(name)}: the tools are {', '.join(tool.name for tool in tools)}."
     if tool_set == "airqa" and isinstance(name, str):
         return unknown_action(name, reason)
     raise ToolNotFound(reason)
@@ -312,7 +312,9 @@ def sets_of(names: Iterable[str]) -> list[ToolSet]:
     what a session's owner recorded."""
     called = set(names) - {"answer"}
     sets = [
-        name for name in (*_SETS, *added_names("tool_sets")) if called & {one.name for one in tools_in(name)}
+        name
+        for name in (*_SETS, *added_names("tool_sets"))
+        if called & {tool.name for tool in tools_in(name)}
     ]
     return sets or ["scholarbase"]
 

@@ -66,8 +66,8 @@ def read_recorded(path: Path) -> tuple[Session, list[bytes], int]:
     session = Session(first.session or path.stem, query_id=first.query_id, query=first.query)
     rows = [{key: getattr(call, key) for key in KEYS} for call in calls if call.error is None]
     lines = [
-        orjson.dumps({"call": place, **{key: value for key, value in row.items() if value is not None}})
-        for place, row in enumerate(rows, 1)
+        orjson.dumps({"call": number, **{key: value for key, value in row.items() if value is not None}})
+        for number, row in enumerate(rows, 1)
     ]
     return session, lines, len(calls) - len(rows)
 
@@ -80,21 +80,25 @@ def replay(library: Library, session: Session, lines: Iterable[bytes]) -> Iterat
     """
     progress = Progress()
     for number, line in enumerate(lines, 1):
-        row: dict[str, Any] = orjson.loads(line)
-        call = SessionCall(session, row["tool"], progress.state(session.limits, with_seen=True))
-        progress.add(number, row)
-        if row["kind"] == "answer" or row.get("error") is not None:
-            yield Replayed(row, row, None)
+        recorded: dict[str, Any] = orjson.loads(line)
+        call = SessionCall(session, recorded["tool"], progress.state(session.limits, with_seen=True))
+        progress.add(number, recorded)
+        if recorded["kind"] == "answer" or recorded.get("error") is not None:
+            yield Replayed(recorded, recorded, None)
             continue
-        one = _run(library, call, row)
-        if differences([one]) and (form := _FORMS.get(row["tool"])) is not None and _is_one(row):
-            other = _run(library, call, row, form)
-            one = one if differences([other]) else other
-        if one.content is not None and "budget" in one.content:
+        replayed = _run(library, call, recorded)
+        if (
+            differences([replayed])
+            and (form := _FORMS.get(recorded["tool"])) is not None
+            and _is_one(recorded)
+        ):
+            other = _run(library, call, recorded, form)
+            replayed = replayed if differences([other]) else other
+        if replayed.content is not None and "budget" in replayed.content:
             left = progress.state(session.limits).remaining
-            content = {**one.content, "budget": {name: max(rest, 0) for name, rest in left.items()}}
-            one = replace(one, content=content)
-        yield one
+            content = {**replayed.content, "budget": {name: max(rest, 0) for name, rest in left.items()}}
+            replayed = replace(replayed, content=content)
+        yield replayed
 
 
 def _run(
@@ -138,29 +142,29 @@ def _is_one(row: Mapping[str, Any]) -> bool:
 def differences(replayed: Iterable[Replayed]) -> list[Difference]:
     """The calls whose results differ. Messages of two failures are not compared, since a native call and a tool may
     word the same one differently."""
-    found: list[Difference] = []
-    for one in replayed:
+    all_differences: list[Difference] = []
+    for call in replayed:
         for what in COMPARED:
-            before, after = one.recorded.get(what), one.now.get(what)
+            before, after = call.recorded.get(what), call.now.get(what)
             if what == "error" and before is not None and after is not None:
                 continue
             if before != after:
-                row = one.recorded
-                found.append(Difference(row["call"], row["tool"], what, before, after))
+                recorded = call.recorded
+                all_differences.append(Difference(recorded["call"], recorded["tool"], what, before, after))
                 break
-    return found
+    return all_differences
 
 
 def _shown(recorded: Any, now: Any) -> str:
     if isinstance(recorded, list) and isinstance(now, list):
         pairs = list(zip(recorded, now, strict=False))
-        place = next((i for i, (a, b) in enumerate(pairs) if a != b), len(pairs))
+        position = next((i for i, (a, b) in enumerate(pairs) if a != b), len(pairs))
         return (
-            f"differ from place {place + 1}: {_some(recorded, place)} were recorded, {_some(now, place)} came now "
-            f"({len(recorded)} and {len(now)} in all)"
+            f"differ from place {position + 1}: {_some(recorded, position)} were recorded, {_some(now, position)} came "
+            f"now ({len(recorded)} and {len(now)} in all)"
         )
     return f"was {recorded!r} and is {now!r}"
 
 
-def _some(values: Sequence[Any], place: int) -> str:
-    return repr(list(values[place : place + SHOWN])) if place < len(values) else "none"
+def _some(values: Sequence[Any], position: int) -> str:
+    return repr(list(values[position : position + SHOWN])) if position < len(values) else "none"

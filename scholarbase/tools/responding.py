@@ -56,12 +56,12 @@ def apply_session(library: Library, request: BaseModel, call: SessionCall | None
     """
     searches = getattr(request, "searches", None)
     if call is None:
-        for one in searches or [request]:
-            check_session(getattr(one, "exclude_seen", False))
+        for search in searches or [request]:
+            check_session(getattr(search, "exclude_seen", False))
         return request
     if searches is not None:
         return request.model_copy(
-            update={"searches": tuple(apply_session(library, one, call) for one in searches)}
+            update={"searches": tuple(apply_session(library, search, call) for search in searches)}
         )
     arguments = vars(request)
     session, as_of = call.session, arguments.get("as_of")
@@ -117,8 +117,8 @@ def make_response(
     limited = call is not None and bool(call.session.limits)
     compact = compact and form not in MEDIA_TYPES
     searches: Sequence[Any] = getattr(request, "searches", ())
-    parts: Sequence[Any] = searches or (request,)
-    offsets: list[int] = [getattr(part, "offset", 0) or 0 for part in parts]
+    requests: Sequence[Any] = searches or (request,)
+    offsets: list[int] = [getattr(search, "offset", 0) or 0 for search in requests]
     room = max_tokens and _room(max_tokens, len(searches), limited=limited)
     most = None
     if tool_tokens is not None and max_tokens is None and form not in MEDIA_TYPES:
@@ -131,8 +131,12 @@ def make_response(
         begin, end = len(sized), len(sized) + len(results)
         try:
             done = [
-                _sized(result, offset, room, form, compact, bool(getattr(part, "exclude_seen", False)), most)
-                for result, offset, part in zip(results, offsets[begin:end], parts[begin:end], strict=True)
+                _sized(
+                    result, offset, room, form, compact, bool(getattr(search, "exclude_seen", False)), most
+                )
+                for result, offset, search in zip(
+                    results, offsets[begin:end], requests[begin:end], strict=True
+                )
             ]
         except InvalidRequest as error:
             if room == max_tokens:

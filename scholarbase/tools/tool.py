@@ -70,7 +70,7 @@ class Tool:
         """
         response = self.run(library, request)
         if isinstance(response, PaperBatchResponse) and not any(
-            isinstance(one, Paper) for one in response.results
+            isinstance(result, Paper) for result in response.results
         ):
             library.lookup.ids(request.ids, request.as_of)
         return response
