@@ -188,14 +188,14 @@ def report(
     from scholarbase.sessions.report import held_answers
     from scholarbase.sessions.report import report as made
 
-    held: dict[str, str | None] | None = None
+    answer_ids: dict[str, str | None] | None = None
     if answers:
         path = require_library(library, settings)
         with Library.open(path, encoder="none", rerankers={}, settings=settings) as opened:
-            held = held_answers(opened, answers)
+            answer_ids = held_answers(opened, answers)
     with opened_sessions(settings, sessions) as store:
         recorded = store.session(name, of_any_owner=True).session
-        content = made(recorded, store.lines(recorded.key), held)
+        content = made(recorded, store.lines(recorded.key), answer_ids)
     print_json(content)
 
 
@@ -223,23 +223,23 @@ def replay(
             with opened_sessions(settings, sessions) as store:
                 recorded = store.session(name, of_any_owner=True).session
                 lines, skipped = list(store.lines(recorded.key)), 0
-        found: list[Difference] = []
+        all_differences: list[Difference] = []
         snapshots: set[str] = set()
         ran = 0
-        for one in run(opened, recorded, lines):
-            ran += one.ran
-            found.extend(differences([one]))
-            snapshots.add(one.recorded.get("snapshot", opened.snapshot_id))
+        for replayed in run(opened, recorded, lines):
+            ran += replayed.ran
+            all_differences.extend(differences([replayed]))
+            snapshots.add(replayed.recorded.get("snapshot", opened.snapshot_id))
         others = sorted(snapshots - {opened.snapshot_id})
-    for difference in found[:SHOWN_DIFFERENCES]:
+    for difference in all_differences[:SHOWN_DIFFERENCES]:
         click.echo(printable(difference))
     total = len(lines) + skipped
     calls = f"{ran} of {total} calls" if ran < total else f"{total} call{'s' * (total != 1)}"
     summary = f"{calls} replayed on the snapshot {opened.snapshot_id}"
     if others:
         summary += f" (recorded on {', '.join(others)})"
-    if found:
-        raise ReplayDiffers(f"{summary}. Differences: {len(found)}.")
+    if all_differences:
+        raise ReplayDiffers(f"{summary}. Differences: {len(all_differences)}.")
     click.echo(printable(f"{summary}. No differences."))
 
 

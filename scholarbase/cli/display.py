@@ -72,8 +72,8 @@ def _show_facets(response: FacetsResponse) -> None:
         facet = getattr(response, name)
         table = Table(box=None, show_header=False, pad_edge=False)
         table.add_column(justify="right")
-        for one in facet.values:
-            table.add_row(f"{one.papers:,}", escape(str(one.value)))
+        for entry in facet.values:
+            table.add_row(f"{entry.papers:,}", escape(str(entry.value)))
         if facet.distinct > len(facet.values):
             table.add_row("", f"and {facet.distinct - len(facet.values):,} more")
         if facet.unknown:
@@ -84,20 +84,22 @@ def _show_facets(response: FacetsResponse) -> None:
 
 def show_checked(response: CheckResponse) -> None:
     console = _console()
-    for place, one in enumerate(response.results, 1):
-        if isinstance(one, CheckedReference):
-            number = f"{place}. " if one.key is None else f"{place}. [{plain(one.key)}] "
-            content = msgspec.to_builtins(one)
-            console.print(Text("\n".join(reference_lines(content, number)), style=_STATUS_STYLES[one.status]))
+    for position, reference in enumerate(response.results, 1):
+        if isinstance(reference, CheckedReference):
+            number = f"{position}. " if reference.key is None else f"{position}. [{plain(reference.key)}] "
+            content = msgspec.to_builtins(reference)
+            console.print(
+                Text("\n".join(reference_lines(content, number)), style=_STATUS_STYLES[reference.status])
+            )
     console.print(f"{counts_line(response.counts)}; snapshot {response.snapshot}")
 
 
 def _show_authors(response: AuthorsResponse) -> None:
     console = _console()
     console.print(f"[dim]{response.total:,} authors; snapshot {response.snapshot}[/dim]")
-    for place, author in enumerate(response.results, 1):
+    for position, author in enumerate(response.results, 1):
         papers = "1 paper" if author.paper_count == 1 else f"{author.paper_count:,} papers"
-        text = Text(f"{place:>3}.  ", style="dim")
+        text = Text(f"{position:>3}.  ", style="dim")
         text.append(plain(author.name), style="bold")
         text.append(
             f"\n      {' · '.join(map(plain, (author.id, papers, *author.affiliations)))}", style="cyan"
@@ -117,7 +119,9 @@ def show_info(path: Path, manifest: Manifest, snapshot: str) -> None:
         sources.add_row(name, dataset, f"{source.bytes / 1e6:,.1f}", digest)
     console.print(sources)
     if manifest.sets:
-        console.print(_table("named sets", [(f"set:{n}", _set_row(one)) for n, one in manifest.sets.items()]))
+        console.print(
+            _table("named sets", [(f"set:{n}", _set_row(entry)) for n, entry in manifest.sets.items()])
+        )
 
 
 def _set_row(named: Mapping[str, Any]) -> str:

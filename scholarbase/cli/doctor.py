@@ -127,16 +127,16 @@ def _extension(extension: Installed) -> str:
     return about if added else f"{about}adds nothing"
 
 
-def _command_problem(words: str, place: str) -> str | None:
+def _command_problem(words: str, location: str) -> str | None:
     """Why a command of an extension cannot be run, None if it can."""
     from scholarbase.cli.commands import main
 
     try:
-        command = load_command(words, place)
+        command = load_command(words, location)
         if find_command(main, words) is command:
             return None
     except ExtensionError as error:
-        return f"its command {words!r} cannot be loaded from {place} ({reason(error.__cause__ or error)})"
+        return f"its command {words!r} cannot be loaded from {location} ({reason(error.__cause__ or error)})"
     return (
         f"its command {words!r} is not used, since another one has these words, or its group does not exist"
     )

@@ -249,10 +249,10 @@ def run(
             judged = resolve_answers(source, query_set)
         runs = []
         for search, used_mode in zip(searches, used_modes, strict=True):
-            own = ("engine", "fusion", "rerank", "chunker")
+            named_fields = ("engine", "fusion", "rerank", "chunker")
             names = [
                 "in-paper" if options["in_paper"] else None,
-                *(getattr(search, name, None) for name in own),
+                *(getattr(search, name, None) for name in named_fields),
             ]
             run_name = default_name(query_set, used_mode, *names)
             if name:

@@ -12,15 +12,15 @@ class Commands(click.Group):
     """A group whose commands may come from extensions, which are loaded only for a command that the core lacks."""
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        own = super().get_command(ctx, cmd_name)
-        if own is not None:
-            return own
+        command = super().get_command(ctx, cmd_name)
+        if command is not None:
+            return command
         words = " ".join((*_words(ctx), cmd_name))
-        place = added_names("commands").get(words)
-        if place is None:
+        location = added_names("commands").get(words)
+        if location is None:
             return None
         try:
-            return load_command(words, place)
+            return load_command(words, location)
         except ExtensionError as error:
             return _failing(cmd_name, error)
 
@@ -38,7 +38,7 @@ class Commands(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         path = _words(ctx)
         added = (words.split() for words in added_names("commands"))
-        return sorted({*super().list_commands(ctx), *(one[-1] for one in added if one[:-1] == path)})
+        return sorted({*super().list_commands(ctx), *(parts[-1] for parts in added if parts[:-1] == path)})
 
 
 def _failing(name: str, error: ExtensionError) -> click.Command:
@@ -53,15 +53,15 @@ def _failing(name: str, error: ExtensionError) -> click.Command:
     )
 
 
-def load_command(words: str, place: str) -> click.Command:
-    """Import a command of an extension. Raises ExtensionError: there is none at this place."""
+def load_command(words: str, location: str) -> click.Command:
+    """Import a command of an extension. Raises ExtensionError: there is none at this location."""
     try:
-        command = load_attribute(place)
+        command = load_attribute(location)
         if not isinstance(command, click.Command):
             raise TypeError(f"it is a {type(command).__name__}, not a click command")
     except FAILURES as error:
         raise ExtensionError(
-            f'The command "{words}" of an extension cannot be loaded from {place} ({reason(error)}): update or '
+            f'The command "{words}" of an extension cannot be loaded from {location} ({reason(error)}): update or '
             'uninstall the extension, which "scholarbase doctor" names.'
         ) from error
     return command

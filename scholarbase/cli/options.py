@@ -270,9 +270,9 @@ def open_source(
 def named_sources(sets: Sequence[str]) -> dict[str, list[Path]]:
     """The sources of ``NAME=SOURCE`` by the name of the set."""
     named: dict[str, list[Path]] = {}
-    for one in sets:
-        name, equals, source = one.partition("=")
+    for assignment in sets:
+        name, equals, source = assignment.partition("=")
         if not equals or not source:
-            raise InvalidRequest(f"--set {one} is not NAME=SOURCE: use one such as zotero=my.bib.")
+            raise InvalidRequest(f"--set {assignment} is not NAME=SOURCE: use one such as zotero=my.bib.")
         named.setdefault(name, []).append(Path(source))
     return named

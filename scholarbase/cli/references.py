@@ -79,11 +79,11 @@ def check(
 
 def _statuses(text: str) -> Sequence[str]:
     """The statuses of ``--fail-on``, separated by commas."""
-    found = [name.strip() for name in text.split(",") if name.strip()]
-    for name in found:
+    statuses = [name.strip() for name in text.split(",") if name.strip()]
+    for name in statuses:
         if name not in REFERENCE_STATUSES[1:]:
             raise InvalidRequest(f"--fail-on has {name!r}: use some of {', '.join(REFERENCE_STATUSES[1:])}.")
-    return found
+    return statuses
 
 
 def read_text(file: Path, most: int) -> str:

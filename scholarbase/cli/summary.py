@@ -114,7 +114,7 @@ def _left_out(manifest: Manifest) -> Iterator[str]:
 def _rejected(library: Path, manifest: Manifest) -> Iterator[Row]:
     reasons = {name: count for name, count in manifest.rejects.items() if name not in _KEPT}
     listed = ", ".join(
-        f"{count:,} {name}" for name, count in sorted(reasons.items(), key=lambda one: -one[1])
+        f"{count:,} {name}" for name, count in sorted(reasons.items(), key=lambda item: -item[1])
     )
     yield "rejected", f"{sum(reasons.values()):,}" + (f" ({listed})" if listed else "")
     if reasons and (first := _first(library / REJECTS)) is not None:
@@ -127,7 +127,7 @@ def _first(path: Path) -> Mapping[str, Any] | None:
         return None
     with gzip.open(path) as lines:
         rejects = (orjson.loads(line) for line in lines)
-        return next((one for one in rejects if one["reason"] not in _KEPT), None)
+        return next((reject for reject in rejects if reject["reason"] not in _KEPT), None)
 
 
 def _full_texts(manifest: Manifest) -> Iterator[str]:

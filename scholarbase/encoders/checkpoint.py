@@ -79,16 +79,16 @@ def find_checkpoint(name: str, extra_files: Sequence[str] = ()) -> Path:
     patterns += [f"*_[0-9]*_*/{pattern}" for pattern in patterns if "/" not in pattern]
     try:
         folder = Path(snapshot_download(name, local_files_only=True))
-        places = [folder]
+        folders = [folder]
         needed = ["config.json", *extra_files]
         if (folder / ROUTER_CONFIG).exists():
-            places += [place for place in folder.iterdir() if place.is_dir()]
+            folders += [module_folder for module_folder in folder.iterdir() if module_folder.is_dir()]
             needed = list(extra_files)
         weights = [
             path
-            for place in places
+            for module_folder in folders
             for pattern in (*_WEIGHTS, *_PICKLED_WEIGHTS)
-            for path in place.glob(pattern)
+            for path in module_folder.glob(pattern)
         ]
         if weights and all((folder / file).exists() for file in needed):
             return folder

@@ -235,7 +235,7 @@ class HttpEncoder:
     def _parse(self, response: httpx.Response) -> dict[str, Any]:
         content = self._service.read_json(response, "an embeddings service")
         if self._is_tei and isinstance(content, list):
-            return {"data": [{"index": index, "embedding": row} for index, row in enumerate(content)]}
+            return {"data": [{"index": index, "embedding": vector} for index, vector in enumerate(content)]}
         if not isinstance(content, dict):
             raise EncoderError(f"{self._service} returned JSON that is not an object: check the URL.")
         return content
@@ -255,15 +255,15 @@ class HttpEncoder:
                 f"{count - 1} once each: use another service."
             )
         items = sorted(items, key=lambda item: int(item["index"]))
-        rows = [_read_vector(item.get("embedding"), str(self._service)) for item in items]
-        lengths = {len(row) for row in rows}
+        vectors = [_read_vector(item.get("embedding"), str(self._service)) for item in items]
+        lengths = {len(vector) for vector in vectors}
         may_be_zero = _may_be_zero(content)
         if len(lengths) != 1 or (0 in lengths and not may_be_zero):
             raise EncoderError(
                 f"{self._service} returned vectors of {sorted(lengths)} dimensions in one response, but all must have "
                 "the same: check which model it serves."
             )
-        dense = unit_rows(np.stack(rows), str(self._service), allow_zero=may_be_zero)
+        dense = unit_rows(np.stack(vectors), str(self._service), allow_zero=may_be_zero)
         with_sparse = sum("sparse_embedding" in item for item in items)
         if with_sparse == 0:
             return dense, None

@@ -75,8 +75,8 @@ class Router:
 
     def modules(self, task: str) -> Sequence[str]:
         """The names of the modules that a text for ``task`` passes, in order."""
-        found: Sequence[str] = self.content["structure"][self.route(task)]
-        return found
+        names: Sequence[str] = self.content["structure"][self.route(task)]
+        return names
 
     def folders(self, task: str | None = None) -> list[Path]:
         """The folders of the modules for a task, or of all."""
@@ -157,12 +157,12 @@ class Modules:
     def files(self) -> list[Path]:
         """The files that decide the model's output."""
         routed = [] if self.router is None else [self.router.folder, *self.router.folders()]
-        return [file for part in {self.folder, *self.others, *routed} for file in deciding_files(part)]
+        return [file for folder in {self.folder, *self.others, *routed} for file in deciding_files(folder)]
 
     def query_files(self) -> list[Path]:
         """The files that decide the vectors of queries."""
         routed = [] if self.router is None else self.router.folders("query")
-        files = [file for part in {*self.others, *routed} for file in deciding_files(part)]
+        files = [file for folder in {*self.others, *routed} for file in deciding_files(folder)]
         shared = [self.folder / _MODULES, self.folder / _MODEL_CONFIG]
         shared += [] if self.router is None else [self.router.path]
         return [*files, *(file for file in shared if file.is_file())]
@@ -175,14 +175,14 @@ class Modules:
 
         def link(source: Path, target: Path) -> None:
             for entry in source.iterdir():
-                place = target / entry.name
+                destination = target / entry.name
                 if entry == router.path:
-                    place.write_bytes(router.only("query"))
+                    destination.write_bytes(router.only("query"))
                 elif entry in router.path.parents:
-                    place.mkdir()
-                    link(entry, place)
+                    destination.mkdir()
+                    link(entry, destination)
                 else:
-                    place.symlink_to(entry)
+                    destination.symlink_to(entry)
 
         with TemporaryDirectory(prefix="query-model-") as temporary:
             link(self.folder, Path(temporary))

@@ -58,8 +58,8 @@ def create_service(encoder: Encoder, *, queries_only: bool = False) -> FastAPI:
     @app.exception_handler(RequestValidationError)
     async def invalid_request(request: Request, error: RequestValidationError) -> Response:
         first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"] if part != "body") or "body"
-        return _problem(400, "invalid_request_error", f"{place} is not valid: {first['msg']}.", place)
+        parameter = ".".join(str(part) for part in first["loc"] if part != "body") or "body"
+        return _problem(400, "invalid_request_error", f"{parameter} is not valid: {first['msg']}.", parameter)
 
     @app.exception_handler(ScholarBaseError)
     async def failure(request: Request, error: ScholarBaseError) -> Response:

@@ -193,10 +193,13 @@ class WordTokens:
 
     def ids(self, texts: Sequence[str]) -> list[npt.NDArray[np.int64]]:
         """The first ``max_tokens`` tokens of each text."""
-        found = [self._look_up(text) if self._is_plain(text) else None for text in texts]
-        others = iter(_tokenize(self._tokenizer, [texts[n] for n, ids in enumerate(found) if ids is None]))
+        looked_up = [self._look_up(text) if self._is_plain(text) else None for text in texts]
+        others = iter(
+            _tokenize(self._tokenizer, [texts[n] for n, ids in enumerate(looked_up) if ids is None])
+        )
         return [
-            np.frombuffer(next(others) if ids is None else ids, np.int64)[: self._max_tokens] for ids in found
+            np.frombuffer(next(others) if ids is None else ids, np.int64)[: self._max_tokens]
+            for ids in looked_up
         ]
 
     def _look_up(self, text: str) -> bytes:
@@ -237,8 +240,8 @@ class WordCache(dict[str, bytes]):
 
 def _tokenize(tokenizer: Tokenizer, texts: list[str]) -> list[bytes]:
     """The tokens of each text, as the bytes of 64-bit integers, which are joined fast."""
-    found = tokenizer.encode_batch_fast(texts, add_special_tokens=False)
-    return [np.array(one.ids, np.int64).tobytes() for one in found]
+    encodings = tokenizer.encode_batch_fast(texts, add_special_tokens=False)
+    return [np.array(encoding.ids, np.int64).tobytes() for encoding in encodings]
 
 
 def divides_by_word(tokenizer: Tokenizer) -> bool:
@@ -271,10 +274,12 @@ def _max_tokens(path: Path) -> int | None:
     config = read_json(path)
     if not isinstance(config, dict):
         raise EncoderError(f"{path} is not a JSON object: copy the model again.")
-    value = config.get("max_length", DEFAULT_MAX_TOKENS)
-    if value is not None and (type(value) is not int or value < 1):  # a Boolean is an int, too
-        raise EncoderError(f"{path} has max_length {value!r}: it must be null, or an integer of 1 or more.")
-    return value
+    max_length = config.get("max_length", DEFAULT_MAX_TOKENS)
+    if max_length is not None and (type(max_length) is not int or max_length < 1):  # a Boolean is an int, too
+        raise EncoderError(
+            f"{path} has max_length {max_length!r}: it must be null, or an integer of 1 or more."
+        )
+    return max_length
 
 
 def _read_tokenizer(path: Path) -> Tokenizer:

@@ -81,7 +81,7 @@ class LocalReranker(ABC):
     def score(self, query: str, texts: Sequence[str]) -> Scores:
         """See :meth:`Reranker.score`. The time limit is checked before each batch."""
         # Longest first: there is little padding, and a batch that does not fit in memory fails early.
-        order = sorted(range(len(texts)), key=lambda place: -len(texts[place]))
+        order = sorted(range(len(texts)), key=lambda index: -len(texts[index]))
         scores = np.empty(len(texts), dtype=np.float32)
         check(*RERANKING)
         with turn(self._lock):
@@ -91,9 +91,9 @@ class LocalReranker(ABC):
                 scorer = self._scorer(query) if texts else None
                 for start in range(0, len(order), BATCH_SIZE):
                     check(*RERANKING)
-                    places = order[start : start + BATCH_SIZE]
+                    batch = order[start : start + BATCH_SIZE]
                     assert scorer is not None
-                    scores[places] = scorer([texts[place] for place in places])
+                    scores[batch] = scorer([texts[index] for index in batch])
             except ScholarBaseError:
                 raise
             except Exception as error:

@@ -33,7 +33,9 @@ class BgeM3Reranker(LocalReranker):
 
         def score(texts: list[str]) -> npt.ArrayLike:
             vectors = self._encoder.token_vectors(texts)
-            return np.array([(tokens @ one.T).max(axis=1).sum() / len(tokens) for one in vectors])
+            return np.array(
+                [(tokens @ text_vectors.T).max(axis=1).sum() / len(tokens) for text_vectors in vectors]
+            )
 
         return score
 

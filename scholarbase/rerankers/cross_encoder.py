@@ -55,8 +55,8 @@ class CrossEncoderReranker(LocalReranker):
                 f"The model {path_or_name} has {scores.size} scores for a pair of texts, and a reranker has one: use "
                 "a cross-encoder with one label."
             )
-        modules = [part for part in sorted(folder.glob("[0-9]*_*")) if part.is_dir()]
-        files = [file for part in (folder, *modules) for file in deciding_files(part)]
+        modules = [module for module in sorted(folder.glob("[0-9]*_*")) if module.is_dir()]
+        files = [file for module_folder in (folder, *modules) for file in deciding_files(module_folder)]
         super().__init__(model_name(folder), fingerprint(folder, files), device)
 
     def _predict(self, pairs: list[tuple[str, str]]) -> Any:

@@ -140,9 +140,9 @@ class EncoderReranker:
                 scores[rows >= 0] = self._stored.vectors[rows[rows >= 0]].astype(np.float32) @ vector
             for start in range(0, len(missing), BATCH_SIZE):
                 check(*RERANKING)
-                places = missing[start : start + BATCH_SIZE]
-                scores[places] = (
-                    self._encoder.encode_documents([texts[place] for place in places]).dense @ vector
+                batch = missing[start : start + BATCH_SIZE]
+                scores[batch] = (
+                    self._encoder.encode_documents([texts[index] for index in batch]).dense @ vector
                 )
         except EncoderError as error:
             failed = RerankerError(str(error))

@@ -111,7 +111,7 @@ class HttpReranker:
 
     def score(self, query: str, texts: Sequence[str]) -> Scores:
         """See :meth:`.Reranker.score`. The timeout of a request is at most what remains of the time limit."""
-        found = [np.empty(0, dtype=np.float32)]
+        scored = [np.empty(0, dtype=np.float32)]
         done, size = 0, self._batch_size
         check(*RERANKING)
         with self._service.errors(), turn(self._turns):
@@ -124,10 +124,10 @@ class HttpReranker:
                 if scores is None:
                     size = (len(batch) + 1) // 2
                     continue
-                found.append(scores)
+                scored.append(scores)
                 done += len(batch)
         self._batch_size = min(size, self._batch_size)
-        return np.concatenate(found)
+        return np.concatenate(scored)
 
     def close(self) -> None:
         """Close the connections. Scoring after this raises RerankerError."""
