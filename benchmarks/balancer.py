@@ -35,10 +35,10 @@ def balancing(*urls: str) -> Iterator[str]:
         probe.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{probe.getsockname()[1]}"
     environment = {"LISTEN": address, "RESOLVER": "127.0.0.1:53"} | {
-        f"API_{place}": urlsplit(url).netloc for place, url in enumerate(urls, 1)
+        f"API_{number}": urlsplit(url).netloc for number, url in enumerate(urls, 1)
     }
     general = CONFIGURATION.read_text().partition("    server ")[0]
-    servers = [f'    server api-{place} "${{API_{place}}}"\n' for place in range(1, len(urls) + 1)]
+    servers = [f'    server api-{number} "${{API_{number}}}"\n' for number in range(1, len(urls) + 1)]
     with tempfile.NamedTemporaryFile("w", suffix=".cfg") as file:
         file.write(general + "".join(servers))
         file.flush()

@@ -38,42 +38,42 @@ _OTHER: Final = re.compile(r"\{\{\w+:[^{}]*\}\}")
 def read(data: Path) -> tuple[dict[str, str], list[Claim]]:
     """The abstracts by id, and the claims."""
     with gzip.open(data / "scifact" / "corpus.jsonl.gz") as file:
-        texts = {str(one["_id"]): one["text"] for one in map(json.loads, file)}
+        texts = {str(record["_id"]): record["text"] for record in map(json.loads, file)}
     lines = (data / "scifact-claims" / "claims.jsonl").read_text().splitlines()
     return texts, [json.loads(line) for line in lines]
 
 
-def has(found: Comparison, evidence: str) -> bool:
-    return any(evidence in one.text or one.text in evidence for one in found.sentences)
+def has(comparison: Comparison, evidence: str) -> bool:
+    return any(evidence in sentence.text or sentence.text in evidence for sentence in comparison.sentences)
 
 
 def measure(texts: dict[str, str], claims: Sequence[Claim]) -> None:
     labels: Counter[tuple[str, str]] = Counter()
     hits = sentences = sentence_hits = above = 0
     begin = perf_counter()
-    results = [(one, compare_claim(one["claim"], [(0, texts[one["doc_id"]])])) for one in claims]
+    results = [(claim, compare_claim(claim["claim"], [(0, texts[claim["doc_id"]])])) for claim in claims]
     milliseconds = (perf_counter() - begin) / len(claims) * 1000
-    for one, found in results:
-        evidence = [sentence for group in one["evidence"] for sentence in group]
-        shown = [has(found, sentence) for sentence in evidence]
+    for claim, comparison in results:
+        evidence = [sentence for group in claim["evidence"] for sentence in group]
+        shown = [has(comparison, sentence) for sentence in evidence]
         hits, sentences, sentence_hits = hits + any(shown), sentences + len(shown), sentence_hits + sum(shown)
-        labels[one["label"], found.label] += 1
+        labels[claim["label"], comparison.label] += 1
     print(f"{len(claims)} claims, {milliseconds:.1f} ms each")
     print(f"  an evidence sentence is in the first three: {hits / len(claims):.3f}")
     print(f"  evidence sentences in the first three: {sentence_hits / sentences:.3f} of {sentences}")
     for (truth, label), count in sorted(labels.items()):
         print(f"  {truth}: {label} {count}")
-    for one, found in results[:200]:
-        rivals = (compare_claim(one["claim"], [(0, text)]) for key, text in _similar(one, texts, claims))
+    for claim, comparison in results[:200]:
+        rivals = (compare_claim(claim["claim"], [(0, text)]) for key, text in _similar(claim, texts, claims))
         best = max((rival.sentences[0].score for rival in rivals if rival.sentences), default=0.0)
-        above += found.sentences[0].score > best
+        above += comparison.sentences[0].score > best
     print(f"  right paper above the most similar wrong one: {above} of {len(results[:200])}")
 
 
 def _similar(claim: Claim, texts: dict[str, str], claims: Sequence[Claim]) -> list[tuple[str, str]]:
     """The paper, of the other claims' papers, that has most of the right paper's words."""
     right = set(texts[claim["doc_id"]].lower().split())
-    others = sorted({one["doc_id"] for one in claims} - {claim["doc_id"]})
+    others = sorted({other["doc_id"] for other in claims} - {claim["doc_id"]})
 
     def shared(key: str) -> float:
         words = set(texts[key].lower().split())
@@ -87,9 +87,9 @@ def change_numbers(texts: dict[str, str], claims: Sequence[Claim]) -> None:
     """Change the first digit of a number in sentences that the papers have."""
     generator = random.Random(7)
     stated = [
-        (sentence, texts[one["doc_id"]])
-        for one in claims
-        for group in one["evidence"]
+        (sentence, texts[record["doc_id"]])
+        for record in claims
+        for group in record["evidence"]
         for sentence in group
         if NUMBER.search(sentence)
     ]
@@ -97,15 +97,15 @@ def change_numbers(texts: dict[str, str], claims: Sequence[Claim]) -> None:
     changed: Counter[str] = Counter()
     for sentence, text in stated[:CHANGED]:
         number = generator.choice(list(NUMBER.finditer(sentence)))
-        place = next(n for n in range(number.start(), number.end()) if sentence[n].isdigit())
-        digit = generator.choice([one for one in "123456789" if one != sentence[place]])
+        position = next(n for n in range(number.start(), number.end()) if sentence[n].isdigit())
+        digit = generator.choice([character for character in "123456789" if character != sentence[position]])
         for name, claim in (
-            ("changed", f"{sentence[:place]}{digit}{sentence[place + 1 :]}"),
+            ("changed", f"{sentence[:position]}{digit}{sentence[position + 1 :]}"),
             ("unchanged", sentence),
         ):
-            found = compare_claim(claim, [(0, text)])
-            changed[f"{name} flagged"] += bool(found.missing_numbers)
-            changed[f"{name} contradicts"] += found.label == "contradicts"
+            comparison = compare_claim(claim, [(0, text)])
+            changed[f"{name} flagged"] += bool(comparison.missing_numbers)
+            changed[f"{name} contradicts"] += comparison.label == "contradicts"
     print(f"  numbers of {len(stated[:CHANGED])} sentences: {dict(changed)}")
 
 
@@ -114,7 +114,7 @@ def citing_sentences(data: Path) -> Iterator[tuple[str, str, str]]:
     with gzip.open(data / "unarxive-sample" / "arXiv_src_2212_086.jsonl.gz") as file:
         papers = [json.loads(line) for line in file]
     for paper in papers:
-        for text in (one["text"] for one in paper["body_text"] if "{{cite:" in one["text"]):
+        for text in (paragraph["text"] for paragraph in paper["body_text"] if "{{cite:" in paragraph["text"]):
             marks = _CITATION.findall(text)
             marked = _OTHER.sub("X", _CITATION.sub("\ue000", text))
             for start, end in sentence_spans(marked):
@@ -152,8 +152,13 @@ def contexts(library: Library, data: Path) -> None:
                     counts[kind] += 1
                     near = nearness(encoder, claim, [right, paper])
                     counts[f"{kind}: nearer"] += near[0] > near[1]
-                    compared = [compare_claim(claim, [(0, one.abstract or "")]) for one in (right, paper)]
-                    best = [one.sentences[0].score if one.sentences else 0.0 for one in compared]
+                    compared = [
+                        compare_claim(claim, [(0, candidate.abstract or "")]) for candidate in (right, paper)
+                    ]
+                    best = [
+                        comparison.sentences[0].score if comparison.sentences else 0.0
+                        for comparison in compared
+                    ]
                     counts[f"{kind}: best sentence"] += best[0] > best[1]
                     counts[f"{kind}: best sentences equal"] += best[0] == best[1]
             print(name, dict(sorted(counts.items())))
@@ -163,11 +168,11 @@ def _cited(library: Library, entries: Sequence[str]) -> dict[str, Paper]:
     """The papers of references that the library has with an abstract."""
     papers = {}
     for start in range(0, len(entries), 100):
-        some = entries[start : start + 100]
-        found = library.check_references(
-            "\n".join(some), input_format="text", fields=["id", "title", "abstract"]
+        batch = entries[start : start + 100]
+        results = library.check_references(
+            "\n".join(batch), input_format="text", fields=["id", "title", "abstract"]
         ).results
-        for entry, checked in zip(some, found, strict=True):
+        for entry, checked in zip(batch, results, strict=True):
             paper = checked.paper if isinstance(checked, CheckedReference) else None
             if paper is not None and paper.abstract:
                 papers[entry] = paper
@@ -177,11 +182,11 @@ def _cited(library: Library, entries: Sequence[str]) -> dict[str, Paper]:
 def nearness(encoder: Encoder, claim: str, papers: Sequence[Paper]) -> list[float]:
     """How near a claim is to the title and abstract of each paper: the mean of the similarity of their vectors and of
     the share of the claim's words that they have."""
-    texts = [document_text(one.title or "", one.abstract) for one in papers]
+    texts = [document_text(paper.title or "", paper.abstract) for paper in papers]
     similar = encoder.encode_documents(texts).dense @ encoder.encode_queries([claim]).dense[0]
     wanted = content_stems(claim)
     shares = [len(wanted & content_stems(text)) / max(1, len(wanted)) for text in texts]
-    return [float(one + share) / 2 for one, share in zip(similar, shares, strict=True)]
+    return [float(similarity + share) / 2 for similarity, share in zip(similar, shares, strict=True)]
 
 
 def main() -> None:

@@ -63,15 +63,17 @@ def read(library: Library, queries: Path | None) -> list[Question]:
     if queries is not None:
         judged = resolve_answers(library, read_queries(queries)).queries
         return [
-            Question(one.id, one.text, tuple(answer.paper_id for answer in one.relevant if answer.held))
-            for one in judged
+            Question(query.id, query.text, tuple(answer.paper_id for answer in query.relevant if answer.held))
+            for query in judged
         ]
     from benchmarks.graph import Graph
 
     graph = Graph(library.path)
     return [
-        Question(str(number), one.text, tuple(graph.papers[paper].id for paper in sorted(one.answers)))
-        for number, one in enumerate(graph.questions(lambda paper: graph.references[paper])[:200])
+        Question(
+            str(number), question.text, tuple(graph.papers[paper].id for paper in sorted(question.answers))
+        )
+        for number, question in enumerate(graph.questions(lambda paper: graph.references[paper])[:200])
     ]
 
 
@@ -79,7 +81,7 @@ def outcomes(library: Library, question: Question, depth: int, half: str) -> Ite
     answers = frozenset(question.answers)
     request = RecallBody.of(q=question.text, relevant=[*answers], depth=depth)
     samples = search_samples(library, request)
-    returned = answers.intersection(*[frozenset(paper for one in samples for paper in one.ids)])
+    returned = answers.intersection(*[frozenset(paper for sample in samples for paper in sample.ids)])
     for halving in range(HALVINGS):
         generator = random.Random(f"{halving} {question.id}")
         known = frozenset(generator.sample(sorted(answers), len(answers) // 2))
@@ -102,25 +104,25 @@ def _outcomes(
             Sample("citations", "", tuple(dict.fromkeys(paper for ids in linked for paper in ids)))
         )
         seen |= answers.intersection(samples[-1].ids)
-    for one in estimates_of(samples, seen, known, steps):
-        if (one.method == "known") == bool(known):
-            method = "half is known" if known else f"only searches: {one.method}, {one.samples}"
-            yield method, Outcome(half, len(answers), one, len(answers - seen))
+    for estimate in estimates_of(samples, seen, known, steps):
+        if (estimate.method == "known") == bool(known):
+            method = "half is known" if known else f"only searches: {estimate.method}, {estimate.samples}"
+            yield method, Outcome(half, len(answers), estimate, len(answers - seen))
 
 
 def show(method: str, rows: Sequence[Outcome], halvings: int) -> None:
     for half in ("choose", "report"):
         for low, high in (GROUPS[0], GROUPS[-1]), *pairwise(GROUPS):
-            some = [one for one in rows if one.half == half and low <= one.answers < high]
-            if some:
+            chosen = [row for row in rows if row.half == half and low <= row.answers < high]
+            if chosen:
                 print(
-                    f"{method:50} {half} {low:3} to {high - 1:3} answers: {len(some) / halvings:5.1f} questions, "
-                    f"holds {fmean(one.holds for one in some):.2f}, low end holds "
-                    f"{fmean(one.estimate.low <= one.unseen for one in some):.2f}, unseen "
-                    f"{fmean(one.unseen for one in some):4.1f}, "
-                    f"estimate {fmean(one.estimate.unseen for one in some):4.1f}, interval "
-                    f"{fmean(one.estimate.low for one in some):.1f} to "
-                    f"{fmean(one.estimate.high for one in some):.1f}"
+                    f"{method:50} {half} {low:3} to {high - 1:3} answers: {len(chosen) / halvings:5.1f} questions, "
+                    f"holds {fmean(row.holds for row in chosen):.2f}, low end holds "
+                    f"{fmean(row.estimate.low <= row.unseen for row in chosen):.2f}, unseen "
+                    f"{fmean(row.unseen for row in chosen):4.1f}, "
+                    f"estimate {fmean(row.estimate.unseen for row in chosen):4.1f}, interval "
+                    f"{fmean(row.estimate.low for row in chosen):.1f} to "
+                    f"{fmean(row.estimate.high for row in chosen):.1f}"
                 )
 
 
@@ -137,7 +139,7 @@ def main() -> None:
     seconds = []
     with Library.open(options.library, settings=load_settings(timeout=60)) as library:
         every = read(library, None if options.references else options.queries)
-        questions = [one for one in every if len(one.answers) >= FEWEST]
+        questions = [question for question in every if len(question.answers) >= FEWEST]
         print(f"{len(every)} questions, {len(questions)} with at least {FEWEST} answers in the library")
         for number, question in enumerate(questions):
             begin = perf_counter()
@@ -146,8 +148,8 @@ def main() -> None:
             ):
                 rows[method].append(outcome)
             seconds.append(perf_counter() - begin)
-    for method, some in rows.items():
-        show(method, some, HALVINGS if method == "half is known" else 1)
+    for method, of_method in rows.items():
+        show(method, of_method, HALVINGS if method == "half is known" else 1)
     print(f"{1000 * fmean(seconds):.0f} ms a question")
 
 

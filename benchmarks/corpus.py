@@ -83,10 +83,10 @@ def s2ag_source(data: Path) -> Path:
     return _only(whole, f"S2AG set (s2ag-citations/papers, abstracts and citations) in {data}")
 
 
-def _only(found: list[Path], what: str) -> Path:
-    if not found:
+def _only(paths: list[Path], what: str) -> Path:
+    if not paths:
         raise FileNotFoundError(f"No {what}: give --data a folder with one.")
-    return found[0]
+    return paths[0]
 
 
 def shifted_arxiv_id(name: str, copy: int) -> str | None:

@@ -127,14 +127,14 @@ class Bm25s:
         terms = list(dict.fromkeys(terms))
         if not terms:
             return []
-        found = self._index.retrieve(
+        result = self._index.retrieve(
             [terms],
             corpus=self._ids,
             k=min(limit, len(self._ids)),
             show_progress=False,
             n_threads=1,
         )
-        pairs = zip(found.documents[0].tolist(), found.scores[0].tolist(), strict=True)
+        pairs = zip(result.documents[0].tolist(), result.scores[0].tolist(), strict=True)
         return [(paper, score) for paper, score in pairs if score > 0]
 
 

@@ -193,7 +193,9 @@ def similar(path: Path, graph: Graph) -> dict[str, npt.NDArray[np.float64]]:
                     numbers[hit.paper.id]: sum(leg.share for leg in hit.explain or () if leg.leg in legs)
                     for hit in results
                 }
-                ranked = sorted((number for number in scores if scores[number]), key=lambda one: -scores[one])
+                ranked = sorted(
+                    (number for number in scores if scores[number]), key=lambda number: -scores[number]
+                )
                 values[", ".join(legs)].append([len(right & set(ranked[:k])) / len(right) for k in (20, 100)])
     return {legs: np.array(rows) for legs, rows in values.items()}
 
@@ -220,7 +222,7 @@ def read_edges(path: Path, copies: int) -> None:
                 of_copy = numbers[copy * len(ids) :][places.reshape(-1, 2)].tolist()
                 insert_edges(large, (EdgeRow(citing, cited) for citing, cited in of_copy))
             known = dict(zip(ids.tolist(), numbers.tolist(), strict=False))
-            seeds = [[known[seed] for seed in some if seed in known] for some in seeds]
+            seeds = [[known[seed] for seed in of_question if seed in known] for of_question in seeds]
             print(f"{copies * len(edges):,} edges: {milliseconds(large, seeds)}")
 
 
@@ -228,9 +230,9 @@ def milliseconds(db: sqlite3.Connection, seeds: list[list[int]]) -> str:
     """The median and the 95th percentile of reading the edges of each list of seeds, once all were read."""
     for _ in range(2):
         times = []
-        for some in seeds:
+        for of_question in seeds:
             start = perf_counter()
-            citations.linked(db, some, graph_leg.MOST_LINKS)
+            citations.linked(db, of_question, graph_leg.MOST_LINKS)
             times.append(1000 * (perf_counter() - start))
     return f"{np.median(times):.2f} ms, 95% within {np.percentile(times, 95):.2f} ms"
 

@@ -88,7 +88,7 @@ def machines(results: Sequence[Result]) -> str:
 def speed_table(rows: Sequence[dict[str, Any]]) -> str:
     """The rows of `make bench` that have a target; a ratio that misses it is bold."""
     lines = []
-    for row in (one for one in rows if one["bound"]):
+    for row in (row for row in rows if row["bound"]):
         target = f" ({row['bound']} {row['target']:g})"
         ratio = f"{number(row['ratio'])}{target}"
         here, floor = (f"{number(row[side])} {row['unit']}".strip() for side in ("here", "floor"))
@@ -141,31 +141,31 @@ def subjects(folder: Path) -> list[dict[str, Any]]:
     Raises:
         KeyError: a table lacks its name, command, day, columns or rows.
     """
-    found = [tomllib.loads((folder / f"{name}.toml").read_text("utf-8")) for name in SUBJECTS]
-    for subject in found:
-        for one in subject["table"]:
-            _ = one["name"], one["command"], one["recorded"], one["columns"]
-            if any(len(row) != len(one["columns"]) for row in one["rows"]):
-                raise ValueError(f"{one['name']}: a row has not as many cells as there are columns.")
-    return found
+    documents = [tomllib.loads((folder / f"{name}.toml").read_text("utf-8")) for name in SUBJECTS]
+    for subject in documents:
+        for entry in subject["table"]:
+            _ = entry["name"], entry["command"], entry["recorded"], entry["columns"]
+            if any(len(row) != len(entry["columns"]) for row in entry["rows"]):
+                raise ValueError(f"{entry['name']}: a row has not as many cells as there are columns.")
+    return documents
 
 
 def subject_section(subject: dict[str, Any]) -> str:
     parts = [f"## {subject['title']}\n"]
-    for one in subject["table"]:
-        if one.get("shown", True):
-            about = f"`{one['command']}`, {one['recorded']}. {one.get('about', '')}".rstrip()
-            parts.append(f"### {one['name']}\n\n{about}\n\n{table(one['columns'], one['rows'])}")
+    for entry in subject["table"]:
+        if entry.get("shown", True):
+            about = f"`{entry['command']}`, {entry['recorded']}. {entry.get('about', '')}".rstrip()
+            parts.append(f"### {entry['name']}\n\n{about}\n\n{table(entry['columns'], entry['rows'])}")
     return "\n".join(parts)
 
 
 def page(results: Sequence[Result]) -> str:
     """The whole page."""
-    found = subjects(RESULTS)
-    hidden = sum(not one.get("shown", True) for subject in found for one in subject["table"])
+    documents = subjects(RESULTS)
+    hidden = sum(not entry.get("shown", True) for subject in documents for entry in subject["table"])
     head = HEAD.format(hidden=hidden)
     images = [(f"measurements/{name}", shows) for name, shows in IMAGES]
-    sections = [*map(subject_section, found), speed(results, images), attacks(TORTURE)]
+    sections = [*map(subject_section, documents), speed(results, images), attacks(TORTURE)]
     return "\n".join([head, *sections])
 
 

@@ -40,17 +40,19 @@ class Peak:
 
     def sample(self, pid: int) -> None:
         """Update the peaks with the current memory of the process tree."""
-        found = [status for each in process_tree(pid) if (status := _status(each))]
-        self.largest = max([self.largest, *(status["VmHWM"] for status in found)])
-        self.together = max(self.together, sum(status["VmRSS"] for status in found))
-        self.anonymous = max(self.anonymous, sum(status["RssAnon"] for status in found))
-        self.processes = max(self.processes, len(found))
+        statuses = [status for process in process_tree(pid) if (status := _status(process))]
+        self.largest = max([self.largest, *(status["VmHWM"] for status in statuses)])
+        self.together = max(self.together, sum(status["VmRSS"] for status in statuses))
+        self.anonymous = max(self.anonymous, sum(status["RssAnon"] for status in statuses))
+        self.processes = max(self.processes, len(statuses))
 
     def sample_disk(self, pid: int, folder: Path) -> None:
         """Update the peak of ``disk_bytes``."""
         if not folder.is_dir():
             return
-        opened = [path for each in process_tree(pid) for path in _entries(Path(f"/proc/{each}/fd"), "*")]
+        opened = [
+            path for process in process_tree(pid) for path in _entries(Path(f"/proc/{process}/fd"), "*")
+        ]
         # Unlike rglob, it skips folders that were removed meanwhile.
         here = (Path(root, name) for root, _, names in os.walk(folder) for name in names)
         files = _blocks(here, deleted=False) | _blocks(opened, deleted=True)
@@ -91,14 +93,14 @@ def run(command: Sequence[str], folder: Path, growing: Path | None = None) -> tu
 
 def process_tree(pid: int) -> list[int]:
     """The ids of a process and all its descendants."""
-    found = [pid]
-    for parent in found:
+    pids = [pid]
+    for parent in pids:
         for task in _children_files(parent):
             try:
-                found.extend(int(child) for child in task.read_text().split())
+                pids.extend(int(child) for child in task.read_text().split())
             except OSError:  # the process has ended
                 continue
-    return found
+    return pids
 
 
 def _children_files(pid: int) -> list[Path]:

@@ -168,7 +168,7 @@ def whole_phrases(title: str) -> Iterator[str]:
                 after = words[start + size] if start + size < len(words) else "the"
                 phrase = " ".join(words[start : start + size])
                 if after in COMMON and "-" not in phrase:
-                    yield from (one for one in phrases(tokens(phrase)) if one.count(" ") == size - 1)
+                    yield from (whole for whole in phrases(tokens(phrase)) if whole.count(" ") == size - 1)
 
 
 def initials(phrase: str) -> str:
@@ -251,7 +251,7 @@ def make_questions(texts: Texts) -> list[Question]:
     random.shuffle(pairs)
     topics = sorted({topic for topic, _ in pairs})
     random.shuffle(topics)
-    part_of = {topic: ("known", "held out")[place % 2] for place, topic in enumerate(topics)}
+    part_of = {topic: ("known", "held out")[index % 2] for index, topic in enumerate(topics)}
     made: list[Question] = []
     used: Counter[str] = Counter()
     numbers = Counter[str]()
@@ -298,23 +298,23 @@ def search(
 
 def show_questions(library: Library, questions: Sequence[Question]) -> None:
     ways: dict[str, Any] = {
-        "off": lambda one: (one.text, {"negation": "off"}),
-        "read": lambda one: (one.text, {}),
-        "exclude=": lambda one: (one.plain, {"exclude": [one.thing]}),
+        "off": lambda question: (question.text, {"negation": "off"}),
+        "read": lambda question: (question.text, {}),
+        "exclude=": lambda question: (question.plain, {"exclude": [question.thing]}),
     }
     print("\nShare of the first 20 that have the thing; recall of right papers in the first 100; median ms")
     for mode in MODES:
         values: dict[tuple[str, str, str], list[tuple[float, float, float]]] = defaultdict(list)
         missed: Counter[str] = Counter()
-        for one in questions:
+        for question in questions:
             for way, arguments in ways.items():
-                q, changes = arguments(one)
+                q, changes = arguments(question)
                 ids, ms = search(library, q, mode, **changes)
-                bad = len(one.bad.intersection(ids[:20])) / 20
-                recall = len(one.right.intersection(ids)) / min(len(one.right), MOST_RIGHT)
-                values[one.part, one.kind, way].append((bad, recall, ms))
+                bad = len(question.bad.intersection(ids[:20])) / 20
+                recall = len(question.right.intersection(ids)) / min(len(question.right), MOST_RIGHT)
+                values[question.part, question.kind, way].append((bad, recall, ms))
                 if way == "read" and bad:
-                    missed[one.text] = round(20 * bad)
+                    missed[question.text] = round(20 * bad)
         for (part, kind, way), rows in sorted(values.items()):
             bad, recall, _ = np.mean(rows, axis=0)
             ms = np.median([row[2] for row in rows])
@@ -332,13 +332,13 @@ def show_terms(library: Library, terms: Sequence[str]) -> None:
 
 def show_titles(library: Library, titles: dict[int, str]) -> None:
     for mode in MODES:
-        found = [
+        counts = [
             sum(number in search(library, f"papers on {title}", mode, 10, negation=way)[0]
                 for number, title in titles.items())
             for way in ("off", "auto")
         ]  # fmt: skip
         print(
-            f"{mode:7} {found[0]} of {len(titles)} papers with a rare term are in the first 10, read {found[1]}"
+            f"{mode:7} {counts[0]} of {len(titles)} papers with a rare term are in the first 10, read {counts[1]}"
         )
 
 
@@ -346,15 +346,15 @@ def show_family(library: Library, path: Path, queries: Path) -> None:
     print(f"\n{queries}")
     for mode in MODES:
         totals, changed, count = np.zeros((2, 3)), 0, 0
-        for one in judged(path, queries):
-            found = [search(library, one.text, mode, 1000, negation=way)[0] for way in ("off", "auto")]
-            rows = np.array([measure(ids, one.answers)[:3] for ids in found])
+        for query in judged(path, queries):
+            rankings = [search(library, query.text, mode, 1000, negation=way)[0] for way in ("off", "auto")]
+            rows = np.array([measure(ids, query.answers)[:3] for ids in rankings])
             totals += rows
             count += 1
-            if found[0] != found[1]:
+            if rankings[0] != rankings[1]:
                 changed += 1
                 few, many = (" ".join(f"{value:.3f}" for value in rows[:, column]) for column in (1, 2))
-                print(f"{mode:7} R@20 {few} R@100 {many}: {one.text}")
+                print(f"{mode:7} R@20 {few} R@100 {many}: {query.text}")
         for way, (ndcg, few, many) in zip(("off", "read"), totals / count, strict=True):
             print(f"{mode:7} {way:5} nDCG@10 {ndcg:.4f}, R@20 {few:.4f}, R@100 {many:.4f}, {count} questions")
         print(f"{mode:7} {changed} questions changed")
@@ -378,9 +378,13 @@ def main() -> None:
             options.cache.write_bytes(pickle.dumps(texts))
     questions = make_questions(texts)
     terms, titles = read_terms(options.library)
-    print(f"{len(questions)} questions, {len({one.topic for one in questions})} topics, {len(terms)} terms")
+    print(
+        f"{len(questions)} questions, {len({question.topic for question in questions})} topics, {len(terms)} terms"
+    )
     if options.show:
-        print(*(f"{one.part} {one.kind}: {one.text}" for one in questions), *terms, sep="\n")
+        print(
+            *(f"{question.part} {question.kind}: {question.text}" for question in questions), *terms, sep="\n"
+        )
         return
     with Library.open(options.library, settings=load_settings(timeout=60)) as library:
         show_questions(library, questions)

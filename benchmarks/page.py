@@ -68,17 +68,17 @@ def ratios(rows: Sequence[dict[str, Any]]) -> Figure:
     """A dot for each row: how its ratio compares with its target, so that right of 1 is reached in every row."""
     figure = Figure(figsize=(9, 0.6 + 0.62 * len(rows)))
     axes = figure.subplots()
-    for place, row in enumerate(rows):
+    for position, row in enumerate(rows):
         color = REACHED if row["reached"] else SHORT
         share = row["ratio"] / row["target"]
         better = share if row["bound"] == "at least" else 1 / share
-        axes.plot([1, better], [place, place], color=color, alpha=0.35, linewidth=3)
-        axes.plot(1, place, marker="|", color=INK, markersize=16, markeredgewidth=2)
-        axes.plot(better, place, marker="o", color=color, markersize=7)
+        axes.plot([1, better], [position, position], color=color, alpha=0.35, linewidth=3)
+        axes.plot(1, position, marker="|", color=INK, markersize=16, markeredgewidth=2)
+        axes.plot(better, position, marker="o", color=color, markersize=7)
         text = f"{number(row['ratio'])}: {'reached' if row['reached'] else 'short'} ({row['bound']} {row['target']:g})"
         axes.annotate(
             text,
-            (1.01, place),
+            (1.01, position),
             xycoords=("axes fraction", "data"),
             va="center",
             color=color,
@@ -118,20 +118,20 @@ def ingest_stages(row: dict[str, Any]) -> Figure:
     figure = Figure(figsize=(9, 0.8 + 0.3 * len(bars)))
     axes = figure.subplots()
     whole = max(row["notes"]["seconds"], row["notes"]["floor_seconds"])
-    for place, (_, began, seconds, color) in enumerate(bars):
-        axes.barh(place, seconds, left=began, color=color, height=0.7)
+    for position, (_, began, seconds, color) in enumerate(bars):
+        axes.barh(position, seconds, left=began, color=color, height=0.7)
         beside = began + seconds + whole * 0.006
-        axes.text(beside, place, f"{seconds:,.1f} s", va="center", fontsize=8, bbox=PATCH)
+        axes.text(beside, position, f"{seconds:,.1f} s", va="center", fontsize=8, bbox=PATCH)
     axes.set_yticks(range(len(bars)), [bar[0] for bar in bars])
     axes.set_ylim(len(bars) - 0.4, -0.6)
     axes.set_xlim(0, whole * 1.1)
     axes.axhline(len(stages) - 0.5, color=INK, linewidth=0.8)
-    for place, name, seconds in (
+    for position, name, seconds in (
         (0, "ingest", row["notes"]["seconds"]),
         (len(stages), "bare sum", row["notes"]["floor_seconds"]),
     ):
-        axes.axvline(seconds, color=HERE if place == 0 else NEUTRAL, linestyle=":", linewidth=1.2)
-        axes.text(whole * 1.11, place, f"{name}: {seconds:,.1f} s", va="center", fontweight="bold")
+        axes.axvline(seconds, color=HERE if position == 0 else NEUTRAL, linestyle=":", linewidth=1.2)
+        axes.text(whole * 1.11, position, f"{name}: {seconds:,.1f} s", va="center", fontweight="bold")
     axes.set_xlabel("seconds since the start")
     return figure
 
@@ -143,8 +143,8 @@ def latencies(row: dict[str, Any]) -> Figure:
     panels = figure.subplots(3 if timeline else 1, 1, squeeze=False)[:, 0]
     names = list(percentiles)
     panels[0].barh(names, list(percentiles.values()), color=HERE, height=0.7)
-    for place, value in enumerate(percentiles.values()):
-        panels[0].text(value, place, f" {number(value)} ms", va="center", fontsize=8)
+    for position, value in enumerate(percentiles.values()):
+        panels[0].text(value, position, f" {number(value)} ms", va="center", fontsize=8)
     panels[0].invert_yaxis()
     panels[0].set_xlim(0, max(percentiles.values()) * 1.12)
     panels[0].set_xlabel("latency, ms")
@@ -171,18 +171,18 @@ def main(arguments: list[str] | None = None) -> int:
     )
     options = parser.parse_args(arguments)
     try:
-        found = read_all(options.results)
+        results = read_all(options.results)
     except (json.JSONDecodeError, KeyError) as error:
         print(
             f"The results in {options.results} cannot be read ({error!r}): run them again.", file=sys.stderr
         )
         return BAD_USE
-    if not found:
+    if not results:
         print(f"No results in {options.results}: run `make bench` first, or give --results.", file=sys.stderr)
         return BAD_USE
     with matplotlib.rc_context(STYLE):
-        plots(found, options.page.with_suffix(""))
-    options.page.write_text(page(found), encoding="utf-8")
+        plots(results, options.page.with_suffix(""))
+    options.page.write_text(page(results), encoding="utf-8")
     return 0
 
 

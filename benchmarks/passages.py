@@ -77,20 +77,24 @@ def main() -> None:
 
 
 def _search(library: Library, mode: Mode) -> Callable[[Question], Sequence[PassageHit]]:
-    return lambda one: library.search_passages(one.text, syntax="plain", mode=mode, limit=FIRST).results
+    return lambda question: (
+        library.search_passages(question.text, syntax="plain", mode=mode, limit=FIRST).results
+    )
 
 
 def _read(library: Library, engine: InPaperEngine) -> Callable[[Question], Sequence[PassageHit]]:
-    return lambda one: library.passages(one.paper, one.text, engine=engine, limit=FIRST).results
+    return lambda question: (
+        library.passages(question.paper, question.text, engine=engine, limit=FIRST).results
+    )
 
 
 def _print(
     name: str, questions: Sequence[Question], search: Callable[[Question], Sequence[PassageHit]]
 ) -> None:
-    found = [_rank(one, search(one)) for one in questions]
-    first = sum(rank == 1 for rank in found) / len(found)
+    ranks = [_rank(question, search(question)) for question in questions]
+    first = sum(rank == 1 for rank in ranks) / len(ranks)
     print(
-        f"{name}: {sum(rank is not None for rank in found) / len(found):.1%} in the first {FIRST}, {first:.1%} first"
+        f"{name}: {sum(rank is not None for rank in ranks) / len(ranks):.1%} in the first {FIRST}, {first:.1%} first"
     )
 
 
@@ -110,7 +114,7 @@ def _questions(library: Path) -> Iterator[Question]:
     ):
         for number, paper in db.execute("SELECT id, paper FROM documents WHERE is_main").fetchall():
             document = read_document(db, number)
-            [found] = papers.papers([paper], ("id",))
+            [record] = papers.papers([paper], ("id",))
             for paragraph in document.paragraphs:
                 if paragraph.kind != "paragraph":
                     continue
@@ -120,7 +124,7 @@ def _questions(library: Path) -> Iterator[Question]:
                     prose = sum(char.isalpha() or char.isspace() for char in text[start:end])
                     if len(words) >= LEAST_WORDS and prose >= PROSE * (end - start):
                         question = " ".join(words[LEFT_OUT:])
-                        yield Question(question, found.id, paragraph.start + start, paragraph.start + end)
+                        yield Question(question, record.id, paragraph.start + start, paragraph.start + end)
 
 
 class Cited(NamedTuple):
@@ -135,11 +139,11 @@ class Cited(NamedTuple):
 def _cite(library: Library, path: Path) -> None:
     marks = list(_marks(library, path))
     for mode in get_args(Mode):
-        found = [_papers(library, one, mode) for one in marks]
-        with_contexts = [_fused(papers, one, marks) for papers, one in zip(found, marks, strict=True)]
+        rankings = [_papers(library, mark, mode) for mark in marks]
+        with_contexts = [_fused(papers, mark, marks) for papers, mark in zip(rankings, marks, strict=True)]
         before, after = (
-            [float(one.cited in papers[:CITED_DEPTH]) for papers, one in zip(ranked, marks, strict=True)]
-            for ranked in (found, with_contexts)
+            [float(mark.cited in papers[:CITED_DEPTH]) for papers, mark in zip(ranked, marks, strict=True)]
+            for ranked in (rankings, with_contexts)
         )
         test = paired_test(before, after)
         print(
@@ -148,17 +152,23 @@ def _cite(library: Library, path: Path) -> None:
         )
 
 
-def _papers(library: Library, one: Cited, mode: Mode) -> list[str]:
+def _papers(library: Library, mark: Cited, mode: Mode) -> list[str]:
     hits = library.search(
-        one.text, syntax="plain", mode=mode, limit=100, as_of=one.day, exclude_ids=[one.citing], fields=["id"]
+        mark.text,
+        syntax="plain",
+        mode=mode,
+        limit=100,
+        as_of=mark.day,
+        exclude_ids=[mark.citing],
+        fields=["id"],
     ).results
     return [hit.paper.id for hit in hits]
 
 
-def _fused(papers: Sequence[str], one: Cited, marks: Sequence[Cited]) -> list[str]:
-    others = [other for other in marks if other.citing != one.citing]
-    ranked = rank_passages([other.text for other in others], one.text)
-    evidence = list(dict.fromkeys(others[place].cited for place, _ in ranked))
+def _fused(papers: Sequence[str], mark: Cited, marks: Sequence[Cited]) -> list[str]:
+    others = [other for other in marks if other.citing != mark.citing]
+    ranked = rank_passages([other.text for other in others], mark.text)
+    evidence = list(dict.fromkeys(others[position].cited for position, _ in ranked))
     numbers = {paper: number for number, paper in enumerate(dict.fromkeys([*papers, *evidence]))}
     legs = {
         name: [ScoredId(numbers[p], 0.0) for p in leg]

@@ -26,12 +26,12 @@ class ProgramMissing(Exception):
 
 
 def _program(name: str) -> str:
-    found = shutil.which(name) or next(
+    program = shutil.which(name) or next(
         (str(path) for path in sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"), reverse=True)), None
     )
-    if found is None:
+    if program is None:
         raise ProgramMissing("PostgreSQL is not installed (in Debian: apt-get install postgresql).")
-    return found
+    return program
 
 
 class Postgres:

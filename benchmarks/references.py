@@ -142,11 +142,11 @@ def papers_of(library: Path) -> list[Paper]:
             "SELECT arxiv_id, title, authors, year FROM papers WHERE arxiv_id IS NOT NULL AND authors LIKE '%_ _%' "
             "AND year IS NOT NULL ORDER BY id"
         )
-        found = [
+        papers = [
             Paper(f"arXiv:{number}", " ".join(title.split()), [name for name, _ in json.loads(authors)], year)
             for number, title, authors, year in rows
         ]
-    return [paper for paper in found if paper.authors and all(" " in name for name in paper.authors)]
+    return [paper for paper in papers if paper.authors and all(" " in name for name in paper.authors)]
 
 
 def made(papers: Sequence[Paper], draw: random.Random) -> Iterator[Made]:
@@ -191,9 +191,9 @@ def invented(papers: Sequence[Paper], titles: set[str], draw: random.Random) -> 
 
 
 def checked(library: Library, text: str) -> CheckedReference:
-    [one] = library.check_references(text).results
-    assert isinstance(one, CheckedReference)
-    return one
+    [result] = library.check_references(text).results
+    assert isinstance(result, CheckedReference)
+    return result
 
 
 def run_made(library: Library, papers: Sequence[Paper], seed: int, console: Console, *, errors: bool) -> None:
@@ -203,21 +203,22 @@ def run_made(library: Library, papers: Sequence[Paper], seed: int, console: Cons
     differing = Counter[str]()
     began = perf_counter()
     references = list(made(papers, random.Random(seed)))
-    for one in references:
-        found = checked(library, one.text)
-        held = found.paper.id if found.paper is not None else None
-        status = found.status if held is None or held == one.paper else "held: another paper"
-        table.setdefault(one.kind, Counter())[status] += 1
-        if one.kind == "real":
-            styles.setdefault(one.style, Counter())[status] += 1
-        right += held is not None and held == one.paper
-        wrong += held is not None and held != one.paper
-        if one.kind in ("altered year", "altered author") and held is not None:
-            field = "year" if one.kind == "altered year" else "authors"
-            differing[one.kind] += any(difference.field == field for difference in found.differences)
-        if errors and (status.startswith("held:") or (held is None and one.kind != "invented")):
+    for reference in references:
+        result = checked(library, reference.text)
+        paper_id = result.paper.id if result.paper is not None else None
+        status = result.status if paper_id is None or paper_id == reference.paper else "held: another paper"
+        table.setdefault(reference.kind, Counter())[status] += 1
+        if reference.kind == "real":
+            styles.setdefault(reference.style, Counter())[status] += 1
+        right += paper_id is not None and paper_id == reference.paper
+        wrong += paper_id is not None and paper_id != reference.paper
+        if reference.kind in ("altered year", "altered author") and paper_id is not None:
+            field = "year" if reference.kind == "altered year" else "authors"
+            differing[reference.kind] += any(difference.field == field for difference in result.differences)
+        if errors and (status.startswith("held:") or (paper_id is None and reference.kind != "invented")):
             console.print(
-                f"{one.kind}, {one.style}: {status}: {found.reason}\n  {one.text}\n  {one.paper} {held}",
+                f"{reference.kind}, {reference.style}: {status}: {result.reason}\n  {reference.text}\n"
+                f"  {reference.paper} {paper_id}",
                 markup=False,
             )
     seconds = (perf_counter() - began) / len(references)
@@ -264,13 +265,13 @@ def run_labelled(library: Library, data: Path, console: Console, *, errors: bool
         if line.startswith("#"):
             continue
         paper, key, label = line.split("\t")
-        found = checked(library, entries[f"{paper} {key}"])
-        held = found.paper.id if found.paper is not None else None
-        status = found.status if held is None or held == label else "held: another paper"
+        result = checked(library, entries[f"{paper} {key}"])
+        paper_id = result.paper.id if result.paper is not None else None
+        status = result.status if paper_id is None or paper_id == label else "held: another paper"
         table.setdefault("held" if ":" in label else label, Counter())[status] += 1
-        if errors and (held or "not held") != (label if ":" in label else "not held"):
+        if errors and (paper_id or "not held") != (label if ":" in label else "not held"):
             console.print(
-                f"{label}: {status} {held}: {found.reason}\n  {entries[f'{paper} {key}']}", markup=False
+                f"{label}: {status} {paper_id}: {result.reason}\n  {entries[f'{paper} {key}']}", markup=False
             )
     console.print(confusion("Labelled entries of unarXive: rows are labels", table))
     whole: Counter[str] = Counter(checked(library, text).status for text in entries.values() if text)

@@ -86,10 +86,10 @@ class Server:
 
 
 def _kilobytes(rollup: str, name: str) -> int:
-    found = re.search(rf"^{name}: +(\d+) kB", rollup, re.MULTILINE)
-    if found is None:
+    match = re.search(rf"^{name}: +(\d+) kB", rollup, re.MULTILINE)
+    if match is None:
         raise ServerError(f"/proc/PID/smaps_rollup lacks {name}: measure on Linux 5.4 or later.")
-    return int(found[1])
+    return int(match[1])
 
 
 @contextmanager

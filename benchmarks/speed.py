@@ -172,8 +172,8 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     parts = [part for part in PARTS if part in options.parts]
     failed = [part for part in parts if not run_in_process(part, setting, options.results)]
-    found = [result for part in PARTS if (result := read(options.results, part)) is not None]
-    same = [result for result in found if result.papers == setting.papers]
+    results = [result for part in PARTS if (result := read(options.results, part)) is not None]
+    same = [result for result in results if result.papers == setting.papers]
     console = Console(width=None if sys.stdout.isatty() else WIDTH)
     console.print(f"{setting.papers:,} arXiv records, {machine.cores()} cores")
     return SHORT if show(same, failed, parts, console) else 0

@@ -57,9 +57,9 @@ def measure(
     papers = encoder.encode_documents(
         [document_text(title, abstract, weight) for _, title, abstract in rows]
     ).dense
-    found = encoder.encode_queries([query.text for query in queries]).dense
+    query_vectors = encoder.encode_queries([query.text for query in queries]).dense
     judged, run = [], []
-    for query, vector in zip(queries, found, strict=True):
+    for query, vector in zip(queries, query_vectors, strict=True):
         for a in query.answers:
             if a.id:
                 name = str(known.get(answers[a.id], f"absent {a.id}"))
@@ -68,8 +68,13 @@ def measure(
         best = np.argpartition(-cosines, DEPTH)[:DEPTH]
         run += [ir_measures.ScoredDoc(query.id, str(ids[row]), float(cosines[row])) for row in best]
     parsed = [ir_measures.parse_measure(name) for name in measures]
-    values = {(one.query_id, one.measure): one.value for one in ir_measures.iter_calc(parsed, judged, run)}
-    return np.array([[values.get((query.id, one), 0.0) for one in parsed] for query in queries])
+    values = {
+        (metric.query_id, metric.measure): metric.value
+        for metric in ir_measures.iter_calc(parsed, judged, run)
+    }
+    return np.array(
+        [[values.get((query.id, parsed_measure), 0.0) for parsed_measure in parsed] for query in queries]
+    )
 
 
 def speed(encoder: StaticEncoder, library: Path) -> tuple[float, float]:

@@ -42,9 +42,9 @@ def main() -> None:
             is_relevant = re.compile(pattern).search
             counts = {}
             for name, options in WAYS.items():
-                found = [hit.paper for hit in library.search(query, limit=RESULTS, **options).results]
+                papers = [hit.paper for hit in library.search(query, limit=RESULTS, **options).results]
                 counts[name] = sum(
-                    bool(is_relevant(f"{paper.title}\n{paper.abstract or ''}")) for paper in found
+                    bool(is_relevant(f"{paper.title}\n{paper.abstract or ''}")) for paper in papers
                 )
                 sums[name] += counts[name]
             print(f"| `{query}` |", " | ".join(map(str, counts.values())), "|")

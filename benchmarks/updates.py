@@ -86,7 +86,7 @@ def arxiv(data: Path, work: Path, papers: int | None) -> None:
     ]
     _compare(work / "updated", work / "full-after")
     if all(figures):
-        (_, _), (wall, cpu), (full_wall, full_cpu) = [one for one in figures if one]
+        (_, _), (wall, cpu), (full_wall, full_cpu) = [figure for figure in figures if figure]
         print(
             f"update / full build: {wall / full_wall:.1%} of the time, {cpu / full_cpu:.1%} of the CPU time"
         )
@@ -125,7 +125,7 @@ def _run(library: Path, *arguments: str | Path) -> tuple[float, float] | None:
     began, cpu = time.perf_counter(), _cpu()
     subprocess.run([sys.executable, "-m", "scholarbase.cli", *map(str, arguments)], check=True)
     wall, used = time.perf_counter() - began, _cpu() - cpu
-    load = "/".join(f"{one:.1f}" for one in os.getloadavg())
+    load = "/".join(f"{average:.1f}" for average in os.getloadavg())
     print(
         f"{library.name}: {wall:.1f} s, {used:.1f} s of CPU time; load averages after it {load}", flush=True
     )
@@ -143,12 +143,12 @@ def _manifest(library: Path) -> Manifest:
 
 def _compare(updated: Path, built: Path) -> None:
     """Raises AssertionError: the content hashes differ."""
-    one, other = _manifest(updated), _manifest(built)
-    differing = sorted(part for part in other.content if one.content[part] != other.content[part])
-    for name, manifest in (("updated", one), ("full", other)):
+    incremental, full = _manifest(updated), _manifest(built)
+    differing = sorted(part for part in full.content if incremental.content[part] != full.content[part])
+    for name, manifest in (("updated", incremental), ("full", full)):
         counts = manifest.counts
         print(f"{name}: {counts['papers']:,} papers, {counts['edges']:,} edges, {manifest.content_hash[:16]}")
-    assert one.content_hash == other.content_hash, differing
+    assert incremental.content_hash == full.content_hash, differing
 
 
 if __name__ == "__main__":

@@ -130,10 +130,10 @@ def _loading(setting: Setting) -> Row:
     library = _built(setting, arxiv_source(setting.data), papers)
     manifest, snapshot = read_manifest(library)
     points = manifest.counts["points"]
-    found: dict[str, list[float]] = {"load": [], "json": []}
+    rates: dict[str, list[float]] = {"load": [], "json": []}
     with closing(EdgeIndex.open(library / "vectors")) as edge:
         for number in range(LOADS):
-            for kind in list(found)[:: 1 if number % 2 else -1]:
+            for kind in list(rates)[:: 1 if number % 2 else -1]:
                 with (
                     _nodes(1, batch_seconds=BATCH_SECONDS, storing=False) as (urls, _),
                     closing(Nodes(urls)) as nodes,
@@ -144,10 +144,10 @@ def _loading(setting: Setting) -> Row:
                         _send(edge, collection, lambda count: None, None)
                     else:
                         _send_json(edge, urls[0].partition("?")[0], collection.name)
-                    found[kind].append(points / (time.perf_counter() - began))
+                    rates[kind].append(points / (time.perf_counter() - began))
                     if collection.count() != points:
                         raise RuntimeError(f"{collection.count():,} points were loaded of {points:,}.")
-    here, floor = statistics.median(found["load"]), statistics.median(found["json"])
+    here, floor = statistics.median(rates["load"]), statistics.median(rates["json"])
     return Row(
         PART,
         f"load of {points:,} points of {edge.config.dimensions} dimensions into a node that takes 5 ms for a batch",
@@ -158,7 +158,7 @@ def _loading(setting: Setting) -> Row:
         here / floor,
         "at least",
         FASTER,
-        {"rounds": found},
+        {"rounds": rates},
     )
 
 
@@ -187,7 +187,7 @@ def _searching(setting: Setting) -> list[Row]:
     library = _built(setting, arxiv_source(SAMPLE), SEARCHED)
     _, snapshot = read_manifest(library)
     questions = random.Random(1).sample(free_questions(setting), SEARCHES)
-    found: dict[str, dict[str, float]] = {}
+    figures: dict[str, dict[str, float]] = {}
     with _nodes(1, search_seconds=ANSWER_SECONDS) as (urls, pipe):
         with closing(Nodes(urls)) as nodes, closing(EdgeIndex.open(library / "vectors")) as edge:
             load_into_server(edge, nodes, "scholarbase", snapshot, edge.config)
@@ -208,10 +208,11 @@ def _searching(setting: Setting) -> list[Row]:
                         opened.search(question, syntax="plain", limit=20, timeout=60, **options)
                         times.append(time.perf_counter() - began)
                         used.append(time.process_time() - processor)
-                    each = (requests() - before) / len(questions)
-                    found[name] = {
-                        "requests": each,
-                        "ms besides the nodes": 1000 * (statistics.median(times) - each * ANSWER_SECONDS),
+                    per_search = (requests() - before) / len(questions)
+                    figures[name] = {
+                        "requests": per_search,
+                        "ms besides the nodes": 1000
+                        * (statistics.median(times) - per_search * ANSWER_SECONDS),
                         "processor ms": 1000 * statistics.median(used),
                     }
     return [
@@ -219,13 +220,13 @@ def _searching(setting: Setting) -> list[Row]:
             PART,
             f"{name} search of a cluster: processor time of the process that searches",
             "its milliseconds besides the nodes' own time",
-            found[name]["processor ms"],
-            found[name]["ms besides the nodes"],
+            figures[name]["processor ms"],
+            figures[name]["ms besides the nodes"],
             "ms",
-            found[name]["processor ms"],
+            figures[name]["processor ms"],
             "at most",
             most,
-            found[name],
+            figures[name],
         )
         for name, (_, most) in COSTS.items()
     ]
@@ -264,14 +265,14 @@ def _failing(setting: Setting) -> Row:
                 texts = draw.sample(questions, SEARCHES)
                 times["without failure"] += map(search, texts[:CLIENTS])
                 running = [pool.submit(search, text) for text in texts]
-                for one in running[: draw.randrange(SEARCHES // 2)]:
-                    one.result()
+                for future in running[: draw.randrange(SEARCHES // 2)]:
+                    future.result()
                 order(node, failure)
-                times[str(failure)] += [one.result() for one in running]
+                times[str(failure)] += [future.result() for future in running]
                 order(node, None)
-    found = {name: summary(each) | {"max": max(each)} for name, each in times.items()}
-    usual = found.pop("without failure")
-    worst = max(each["p99"] for each in found.values())
+    summaries = {name: summary(seconds) | {"max": max(seconds)} for name, seconds in times.items()}
+    usual = summaries.pop("without failure")
+    worst = max(percentiles["p99"] for percentiles in summaries.values())
     return Row(
         PART,
         f"hybrid searches while one of two nodes fails, {FAILED} times: p99 of the failure with the slowest",
@@ -285,6 +286,6 @@ def _failing(setting: Setting) -> Row:
         {
             "searches": SEARCHES * FAILED,
             "failed": 0,
-            "by failure": found,
+            "by failure": summaries,
         },
     )

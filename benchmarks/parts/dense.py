@@ -142,9 +142,9 @@ def term_weights(library: Path, count: int) -> Weights:
     whole = sparse.csr_matrix((np.concatenate(values), columns, starts), shape=(len(indices), len(names)))
     common = np.sort(np.argsort(-frequencies, kind="stable")[:VOCABULARY])
     matrix = whole[:, common]
-    held = np.flatnonzero(np.diff(matrix.indptr))
+    filled = np.flatnonzero(np.diff(matrix.indptr))
     terms = {int(name): column for column, name in enumerate(names[common])}
-    return Weights(matrix[held], terms, np.array(first, np.int64)[held])
+    return Weights(matrix[filled], terms, np.array(first, np.int64)[filled])
 
 
 def _papers(library: Path, count: int) -> Iterator[SparseVector]:
@@ -250,11 +250,11 @@ def check_exact(index: EdgeIndex, prepared: Prepared) -> None:
         scores = brute_force(prepared.vectors, question)
         expected = np.sort(scores)[::-1][:LIMIT]
         hits = index.search_dense(question, LIMIT, NO_FILTERS, exact=True)
-        found = scores[[hit.id - 1 for hit in hits]]
-        if len(hits) != len(expected) or np.abs(found - expected).max() > TOLERANCE:
+        cosines = scores[[hit.id - 1 for hit in hits]]
+        if len(hits) != len(expected) or np.abs(cosines - expected).max() > TOLERANCE:
             raise RuntimeError(
                 f"Exact search found {len(hits)} papers whose cosines differ from those of the true top {LIMIT} by up "
-                f"to {np.abs(found - expected[: len(found)]).max():.5f}: the shard does not hold the same vectors."
+                f"to {np.abs(cosines - expected[: len(cosines)]).max():.5f}: the shard does not hold the same vectors."
             )
 
 
@@ -276,11 +276,11 @@ def measure(index: EdgeIndex, queries: Sequence[Floats]) -> Measured:
     for start in range(0, len(queries), BLOCK):
         block = queries[start : start + BLOCK]
         for _ in range(ROUNDS):
-            found, times = _timed(lambda q: index.search_dense(q, LIMIT, NO_FILTERS), block)
+            approximate, times = _timed(lambda q: index.search_dense(q, LIMIT, NO_FILTERS), block)
             measured.ours.extend(times)
         true, times = _timed(lambda q: index.search_dense(q, LIMIT, NO_FILTERS, exact=True), block)
         measured.exact.extend(times)
-        for hits, expected in zip(found, true, strict=True):
+        for hits, expected in zip(approximate, true, strict=True):
             recall = len({hit.id for hit in hits} & {hit.id for hit in expected}) / len(expected)
             measured.recalls.append(recall)
     return measured
@@ -305,18 +305,21 @@ def rows(index: EdgeIndex, prepared: Prepared, facts: dict[str, Any]) -> list[Ro
         lambda q: brute_force(prepared.vectors, q), list(prepared.held_out[:5].astype(np.float32))
     )[1]
     made: list[Row] = []
-    for name, found, targets in (("questions", real, (0.98, 50)), ("papers held out", papers, (None, None))):
-        recall = statistics.fmean(found.recalls)
-        here, floor = statistics.median(found.ours), statistics.median(found.exact)
+    for name, measured, targets in (
+        ("questions", real, (0.98, 50)),
+        ("papers held out", papers, (None, None)),
+    ):
+        recall = statistics.fmean(measured.recalls)
+        here, floor = statistics.median(measured.ours), statistics.median(measured.exact)
         notes = {
-            "queries": len(found.recalls),
-            "lowest": min(found.recalls),
-            "below_0.9": sum(value < 0.9 for value in found.recalls),
+            "queries": len(measured.recalls),
+            "lowest": min(measured.recalls),
+            "below_0.9": sum(value < 0.9 for value in measured.recalls),
             **facts,
         }
         times = {
-            "ms": summary(found.ours),
-            "exact_ms": summary(found.exact),
+            "ms": summary(measured.ours),
+            "exact_ms": summary(measured.exact),
             "numpy_from_float16_ms": statistics.median(numpy_times),
         }
         bound: Bound | None = "at least" if targets[0] else None

@@ -54,16 +54,16 @@ def post(path: str, body: Any) -> bytes:
 def _titles(setting: Setting) -> list[str]:
     """Titles of papers; every third has a typing error."""
     with closing(sqlite3.connect(f"file:{setting.library / FILE_NAME}?mode=ro", uri=True)) as db:
-        held = [row[0] for row in db.execute("SELECT id FROM papers ORDER BY id")]
+        paper_ids = [row[0] for row in db.execute("SELECT id FROM papers ORDER BY id")]
         draw = random.Random(SEED)
-        found: list[str] = []
-        while len(found) < TITLES:
-            found.append(
-                db.execute("SELECT title FROM papers WHERE id = ?", (draw.choice(held),)).fetchone()[0]
+        titles: list[str] = []
+        while len(titles) < TITLES:
+            titles.append(
+                db.execute("SELECT title FROM papers WHERE id = ?", (draw.choice(paper_ids),)).fetchone()[0]
             )
     return [
-        title if place % 3 or len(title) < 20 else title[:10] + title[11:]
-        for place, title in enumerate(found)
+        title if position % 3 or len(title) < 20 else title[:10] + title[11:]
+        for position, title in enumerate(titles)
     ]
 
 
@@ -121,18 +121,18 @@ def _row(
 
     def measured(side: tuple[list[bytes], int, int]) -> tuple[Load, float]:
         requests, clients, items = side
-        found = load(
+        result = load(
             server.url, requests, clients=clients, count=max(len(requests), clients), opening=get("/healthz")
         )
-        return found, found.throughput * items
+        return result, result.throughput * items
 
     for side in (ours, native):
         measured(side)  # warm up
     here, floor = [], []
     slowest = 0.0
     for _ in range(ROUNDS):
-        found, rate = measured(ours)
-        slowest = max(slowest, found.percentiles()["max"])
+        result, rate = measured(ours)
+        slowest = max(slowest, result.percentiles()["max"])
         here.append(rate)
         floor.append(measured(native)[1])
     return Row(
@@ -142,7 +142,9 @@ def _row(
         statistics.median(here),
         statistics.median(floor),
         unit,
-        statistics.median(one / other for one, other in zip(here, floor, strict=True)),
+        statistics.median(
+            dialect_rate / native_rate for dialect_rate, native_rate in zip(here, floor, strict=True)
+        ),
         "at least",
         TARGET,
         {"workers": cores(), "rounds": ROUNDS, "slowest_ms": slowest},

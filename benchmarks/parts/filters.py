@@ -115,18 +115,19 @@ def check(
         ranked = [hit.id for hit in index.search_sparse(BM25, vector, everything, NO_FILTERS)]
         for name, filters in chosen.items():
             expected = [paper for paper in ranked if paper in passing[name]][:LIMIT]
-            found = [hit.id for hit in _search(index, filters, vector)]
-            if found != expected:
-                raise RuntimeError(_difference(number, name, found, expected))
+            returned = [hit.id for hit in _search(index, filters, vector)]
+            if returned != expected:
+                raise RuntimeError(_difference(number, name, returned, expected))
     return len(vectors)
 
 
-def _difference(number: int, name: str, found: list[int], expected: list[int]) -> str:
-    both = zip(found, expected, strict=False)
-    place = next((i for i, (a, b) in enumerate(both) if a != b), min(len(found), len(expected)))
+def _difference(number: int, name: str, returned: list[int], expected: list[int]) -> str:
+    both = zip(returned, expected, strict=False)
+    position = next((i for i, (a, b) in enumerate(both) if a != b), min(len(returned), len(expected)))
     return (
-        f"Question {number} filtered by {name} returns {len(found)} papers, filter-then-rank {len(expected)}. They "
-        f"differ from place {place + 1}: {found[place : place + 3]} instead of {expected[place : place + 3]}."
+        f"Question {number} filtered by {name} returns {len(returned)} papers, filter-then-rank {len(expected)}. They "
+        f"differ from place {position + 1}: {returned[position : position + 3]} instead of "
+        f"{expected[position : position + 3]}."
     )
 
 

@@ -122,8 +122,8 @@ def _row(
         def search(texts: Sequence[str], clients: int, name: str = "hybrid") -> list[float]:
             """Milliseconds of each response."""
             requests = [get("/v1/search", q=text, **REQUESTS[name]) for text in texts]
-            found = load(server.url, requests, clients=clients, opening=get("/healthz"))
-            return [float(seconds) * 1000 for seconds in found.latencies]
+            result = load(server.url, requests, clients=clients, opening=get("/healthz"))
+            return [float(seconds) * 1000 for seconds in result.latencies]
 
         def compare(texts: Sequence[str]) -> tuple[float, dict[str, float]]:
             """Mean milliseconds of a hybrid search, and of each of its parts."""
@@ -133,8 +133,8 @@ def _row(
             # Each has its own questions: the second request for one finds its lists in the processor's caches,
             # and its vector in the server's.
             means = {
-                name: statistics.fmean(search(texts[place :: len(REQUESTS)], 1, name))
-                for place, name in enumerate(REQUESTS)
+                name: statistics.fmean(search(texts[offset :: len(REQUESTS)], 1, name))
+                for offset, name in enumerate(REQUESTS)
             }
             return means.pop("hybrid"), means
 
@@ -145,7 +145,10 @@ def _row(
         together = search(fresh, CLIENTS)
         seconds = time.perf_counter() - began
     http, alone = [here for here, _ in measured], [parts for _, parts in measured]
-    here, floor = statistics.median(http), statistics.median(sum(each.values()) for each in alone)
+    here, floor = (
+        statistics.median(http),
+        statistics.median(sum(milliseconds.values()) for milliseconds in alone),
+    )
     return Row(
         PART,
         what,
@@ -158,8 +161,10 @@ def _row(
         TARGET,
         {
             "workers": workers,
-            "rounds": {"http": http, "alone": [sum(each.values()) for each in alone]},
-            "alone": {leg: statistics.median(each[leg] for each in alone) for leg in alone[0]},
+            "rounds": {"http": http, "alone": [sum(milliseconds.values()) for milliseconds in alone]},
+            "alone": {
+                leg: statistics.median(milliseconds[leg] for milliseconds in alone) for leg in alone[0]
+            },
             f"{CLIENTS} clients": {
                 "p50": statistics.median(together),
                 "max": max(together),

@@ -115,7 +115,7 @@ def run(setting: Setting) -> list[Row]:
     quarter = ingest_in_process(work / "corpus", work / "library")
     quarter_manifest, _ = read_manifest(work / "library")
     shutil.rmtree(work)
-    papers = [each.counts["papers"] for each in (manifest, quarter_manifest)]
+    papers = [library_manifest.counts["papers"] for library_manifest in (manifest, quarter_manifest)]
     return [time_row(rounds, manifest), memory_row(rounds[0][0], quarter, papers)]
 
 
@@ -138,7 +138,7 @@ def time_row(rounds: Sequence[tuple[Ingested, Clock]], manifest: Manifest) -> Ro
             "floor_seconds": bare.sum,
             "floor_parts": bare.seconds,
             "cpu_seconds": [here.cpu_seconds, bare.cpu_seconds],
-            "ratios": [each.seconds / bare.sum for each, bare in rounds],
+            "ratios": [ingested.seconds / bare.sum for ingested, bare in rounds],
             "counts": {table: manifest.counts[table] for table in schema.COUNTED_TABLES},
         },
     )

@@ -58,39 +58,41 @@ def run(setting: Setting) -> list[Row]:
         }
         for node in nodes:  # so that all needed pages of the library are in memory
             load(node.url, requests, clients=10, count=min(WARMING, len(requests)))
-        found: dict[str, list[Load]] = {side: [] for side in sides}
+        by_side: dict[str, list[Load]] = {side: [] for side in sides}
         for round_ in range(ROUNDS):
             for side in sides if round_ % 2 else reversed(sides):
-                found[side].append(
+                by_side[side].append(
                     load(sides[side], requests, clients=CLIENTS, seconds=ROUND_SECONDS, headers=_headers())
                 )
         with psycopg.connect(url) as connection:
             [[recorded]] = connection.execute("SELECT count(*) FROM calls").fetchall()
-    calls = sum(len(one.latencies) for loads in found.values() for one in loads)
+    calls = sum(len(result.latencies) for loads in by_side.values() for result in loads)
     expected = calls + len(SIDES) * ROUNDS * CLIENTS  # a call opens each connection
     if recorded != expected:
         raise RuntimeError(f"{recorded:,} calls were recorded of {expected:,}.")
-    return [_row(found, side, calls) for side in LEAST]
+    return [_row(by_side, side, calls) for side in LEAST]
 
 
 def _headers() -> list[bytes]:
     return [f"X-ScholarBase-Session: {secrets.token_hex(8)}".encode() for _ in range(CLIENTS)]
 
 
-def _row(found: dict[str, list[Load]], side: str, calls: int) -> Row:
-    several, one = (statistics.median(each.throughput for each in found[name]) for name in (side, "one"))
+def _row(by_side: dict[str, list[Load]], side: str, calls: int) -> Row:
+    several, single = (
+        statistics.median(result.throughput for result in by_side[name]) for name in (side, "one")
+    )
     notes: dict[str, Any] = {
         "cores": cores(),
         "share of a core": SHARE,
         "calls": calls,
         "errors": 0,
-        "rounds": {name: [each.throughput for each in loads] for name, loads in found.items()},
+        "rounds": {name: [result.throughput for result in loads] for name, loads in by_side.items()},
         "percentiles of rounds": {
             name: {
-                percentile: statistics.median(each.percentiles()[percentile] for each in loads)
+                percentile: statistics.median(result.percentiles()[percentile] for result in loads)
                 for percentile in ("p50", "p99", "max")
             }
-            for name, loads in found.items()
+            for name, loads in by_side.items()
         },
     }
     return Row(
@@ -98,10 +100,10 @@ def _row(found: dict[str, list[Load]], side: str, calls: int) -> Row:
         f"{CLIENTS} clients on {side} servers with {SHARE} of a core each, with sessions in PostgreSQL",
         "the same clients on one such server",
         several,
-        one,
+        single,
         "calls/s",
         statistics.median(
-            a.throughput / b.throughput for a, b in zip(found[side], found["one"], strict=True)
+            a.throughput / b.throughput for a, b in zip(by_side[side], by_side["one"], strict=True)
         ),
         "at least",
         LEAST[side],

@@ -161,7 +161,7 @@ def bare(library: Path, work: Path) -> Clock:
         shard = qdrant.EdgeShard.load(str(work / "shard"), edge_config(index.config))
         unsealed = 0
         for batch in index.points(POINTS_PER_UPSERT):
-            points = [_point(one) for one in batch]
+            points = [_point(record) for record in batch]
             with clock.running("upsert"):
                 shard.update(qdrant.UpdateOperation.upsert_points(points))
             unsealed += len(batch)
@@ -239,8 +239,8 @@ def paper_rows(setting: Setting, path: Path) -> list[Row]:
 
         rows = []
         few = papers[:READ_PAPERS]
-        for which, some in (("that was asked before", few), ("not asked before", papers)):
-            pairs = [(some[number % len(some)], question) for number, question in enumerate(asked)]
+        for which, chosen in (("that was asked before", few), ("not asked before", papers)):
+            pairs = [(chosen[number % len(chosen)], question) for number, question in enumerate(asked)]
             times = interleaved(
                 {
                     "passages": lambda pair: library.passages(*pair, engine="bm25", limit=LIMIT),

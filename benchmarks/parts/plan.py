@@ -200,7 +200,7 @@ def tokens_per_paper(source: Path) -> float:
     chosen = sorted(lines(source), key=key)[:TOKENIZED]
     records = [orjson.loads(line) for line in chosen]
     texts = [document_text(record["title"], record["abstract"]) for record in records]
-    return sum(len(one.ids) for one in tokenizer.encode_batch(texts)) / len(texts)
+    return sum(len(encoding.ids) for encoding in tokenizer.encode_batch(texts)) / len(texts)
 
 
 def build(sources: str, library: str, encoder: str) -> None:

@@ -60,7 +60,7 @@ def run(setting: Setting) -> list[Row]:
             return search
 
         answers = held_answers(setting, library, papers)
-        found = {
+        by_engine = {
             "plain": recalls(plain.search, answers),
             "bm25": recalls(ids_by("bm25"), answers),
             "feedback": recalls(ids_by("feedback"), answers),
@@ -72,7 +72,7 @@ def run(setting: Setting) -> list[Row]:
             for name in ("bm25", "feedback")
         }
         times = interleaved(searches, [text for text, _ in answers.values()])
-    return [*(_recall(cutoff, found) for cutoff in CUTOFFS), _time(times), on_scifact(setting)]
+    return [*(_recall(cutoff, by_engine) for cutoff in CUTOFFS), _time(times), on_scifact(setting)]
 
 
 def held_answers(setting: Setting, library: Library, papers: Catalog) -> dict[str, tuple[str, set[int]]]:
@@ -87,22 +87,22 @@ def held_answers(setting: Setting, library: Library, papers: Catalog) -> dict[st
 
 def recalls(search: Search, answers: Mapping[str, tuple[str, set[int]]]) -> dict[int, list[float]]:
     """Each question's recall, by cutoff."""
-    found: dict[int, list[float]] = {cutoff: [] for cutoff in CUTOFFS}
+    by_cutoff: dict[int, list[float]] = {cutoff: [] for cutoff in CUTOFFS}
     for text, relevant in answers.values():
         ranked = search(text)
         for cutoff in CUTOFFS:
-            found[cutoff].append(len(relevant & set(ranked[:cutoff])) / len(relevant))
-    return found
+            by_cutoff[cutoff].append(len(relevant & set(ranked[:cutoff])) / len(relevant))
+    return by_cutoff
 
 
-def _recall(cutoff: int, found: Mapping[str, dict[int, list[float]]]) -> Row:
+def _recall(cutoff: int, by_engine: Mapping[str, dict[int, list[float]]]) -> Row:
     halves = {
         name: {
-            "chose nothing": statistics.fmean(each[cutoff][1::2]),
-            "chose": statistics.fmean(each[cutoff][::2]),
-            "all": statistics.fmean(each[cutoff]),
+            "chose nothing": statistics.fmean(by_cutoff[cutoff][1::2]),
+            "chose": statistics.fmean(by_cutoff[cutoff][::2]),
+            "all": statistics.fmean(by_cutoff[cutoff]),
         }
-        for name, each in found.items()
+        for name, by_cutoff in by_engine.items()
     }
     here, floor = (halves[name]["chose nothing"] for name in ("feedback", "plain"))
     what = f"BM25 with feedback, R@{cutoff} of questions that chose nothing"
@@ -131,8 +131,8 @@ def _time(times: Mapping[str, list[float]]) -> Row:
 
 def on_scifact(setting: Setting) -> Row:
     """The row of nDCG@10 with feedback on SciFact."""
-    found = runs.on_scifact(setting, ("feedback", "bm25"))
-    here, floor = found["feedback"].mean(runs.NDCG), found["bm25"].mean(runs.NDCG)
+    by_engine = runs.on_scifact(setting, ("feedback", "bm25"))
+    here, floor = by_engine["feedback"].mean(runs.NDCG), by_engine["bm25"].mean(runs.NDCG)
     what = f"BM25 with feedback, {runs.NDCG} on SciFact"
     return Row(PART, what, "BM25 alone", here, floor, runs.NDCG, here, "at least", 0.685)
 
@@ -172,8 +172,8 @@ class Plain:
 
     def search(self, question: str) -> list[int]:
         nearest = qdrant_edge.Query.Nearest(self._model.embed_query(question), using=BM25)
-        found = self._shard.query(qdrant_edge.QueryRequest(limit=LIMIT, query=nearest))
-        return [int(point.id) for point in found]
+        points = self._shard.query(qdrant_edge.QueryRequest(limit=LIMIT, query=nearest))
+        return [int(point.id) for point in points]
 
     def close(self) -> None:
         self._shard.close()

@@ -97,17 +97,20 @@ def _sparse(server: Server, library: Path, workers: int, questions: Sequence[str
         edge(1)  # warm up
         edge_passes = _passes(len(texts) / edge(1))
         passes = _passes(load(server.url, requests, clients=CLIENTS).seconds)
-        own = []
+        edge_rates = []
         cpu = {"http": 0.0, "edge": 0.0}
         for _ in range(ROUNDS):
             before = pool.submit(time.process_time).result()
-            own.append(edge(edge_passes))
+            edge_rates.append(edge(edge_passes))
             cpu["edge"] += pool.submit(time.process_time).result() - before
             before = server.cpu_seconds()
             http.append(load(server.url, requests, clients=CLIENTS, count=passes * len(requests)))
             cpu["http"] += server.cpu_seconds() - before
     usual = load(server.url, [get("/v1/search", q=t, mode="sparse") for t in questions], clients=CLIENTS)
-    here, floor = statistics.median(found.throughput for found in http), statistics.median(own) * workers
+    here, floor = (
+        statistics.median(result.throughput for result in http),
+        statistics.median(edge_rates) * workers,
+    )
     return Row(
         PART,
         f"sparse search over HTTP, {CLIENTS} clients: {LIMIT} results with id and title",
@@ -121,11 +124,11 @@ def _sparse(server: Server, library: Path, workers: int, questions: Sequence[str
         {
             "workers": workers,
             "questions": len(questions),
-            "edge_alone": statistics.median(own),
-            "rounds": {"http": [found.throughput for found in http], "edge": own},
+            "edge_alone": statistics.median(edge_rates),
+            "rounds": {"http": [result.throughput for result in http], "edge": edge_rates},
             "limit 10, all fields": usual.throughput,
             "cpu_ms": {
-                "here": cpu["http"] / sum(len(found.latencies) for found in http) * 1000,
+                "here": cpu["http"] / sum(len(result.latencies) for result in http) * 1000,
                 "floor": cpu["edge"] / (ROUNDS * edge_passes * len(texts)) * 1000,
             },
             **_notes(http),
@@ -190,8 +193,8 @@ def papers_with_edges(library: Path, column: str) -> list[str]:
 def _mean_response(server: Server, requests: Sequence[bytes]) -> bytes:
     """The body of the response whose size is nearest to the mean, so that both sides send as many bytes. A few papers
     have many citations: the median is half of the mean. This also warms up the requests."""
-    found = load(server.url, requests, clients=CLIENTS)
-    nearest = int(found.requested[np.argmin(np.abs(found.sizes - found.sizes.mean()))])
+    result = load(server.url, requests, clients=CLIENTS)
+    nearest = int(result.requested[np.argmin(np.abs(result.sizes - result.sizes.mean()))])
     path = requests[nearest].split(b" ", 2)[1].decode()
     with urlopen(Request(f"{server.url}{path}")) as response:
         body: bytes = response.read()
@@ -203,7 +206,7 @@ def _compare_constant(
 ) -> Row:
     sides = {"real": (server, requests), "constant": (constant, [get(f"{PREFIX}{name}")])}
     counts: dict[str, int] = {}
-    found: dict[str, list[Load]] = {side: [] for side in sides}
+    by_side: dict[str, list[Load]] = {side: [] for side in sides}
     cpu = dict.fromkeys(sides, 0.0)
     for side, (target, sent) in sides.items():
         seconds = load(target.url, sent, clients=CLIENTS, count=len(requests)).seconds
@@ -211,9 +214,9 @@ def _compare_constant(
     for _ in range(ROUNDS):
         for side, (target, sent) in sides.items():
             before = target.cpu_seconds()
-            found[side].append(load(target.url, sent, clients=CLIENTS, count=counts[side]))
+            by_side[side].append(load(target.url, sent, clients=CLIENTS, count=counts[side]))
             cpu[side] += target.cpu_seconds() - before
-    here, floor = (statistics.median(each.throughput for each in found[side]) for side in sides)
+    here, floor = (statistics.median(result.throughput for result in by_side[side]) for side in sides)
     return Row(
         PART,
         f"{name} over HTTP, {CLIENTS} clients",
@@ -227,14 +230,14 @@ def _compare_constant(
         {
             "papers": len(requests),
             "constant_bytes": size,
-            "mean_bytes": float(np.mean(found["real"][0].sizes)),
-            "rounds": {side: [each.throughput for each in loads] for side, loads in found.items()},
+            "mean_bytes": float(np.mean(by_side["real"][0].sizes)),
+            "rounds": {side: [result.throughput for result in loads] for side, loads in by_side.items()},
             "cpu_ms": {
-                name: cpu[side] / sum(len(each.latencies) for each in found[side]) * 1000
+                name: cpu[side] / sum(len(result.latencies) for result in by_side[side]) * 1000
                 for name, side in (("here", "real"), ("floor", "constant"))
             },
-            "constant_generator_cpu": _generator_share(found["constant"]),
-            **_notes(found["real"]),
+            "constant_generator_cpu": _generator_share(by_side["constant"]),
+            **_notes(by_side["real"]),
         },
     )
 
@@ -247,7 +250,7 @@ def _passes(seconds: float) -> int:
 
 
 def _notes(loads: Sequence[Load]) -> dict[str, Any]:
-    per_round = [found.percentiles() for found in loads]
+    per_round = [result.percentiles() for result in loads]
     return {
         "percentiles": {name: statistics.median(p[name] for p in per_round) for name in per_round[0]},
         "generator_cpu": _generator_share(loads),
@@ -256,4 +259,4 @@ def _notes(loads: Sequence[Load]) -> dict[str, Any]:
 
 def _generator_share(loads: Sequence[Load]) -> float:
     """The generator's share of one core."""
-    return sum(found.cpu_seconds for found in loads) / sum(found.seconds for found in loads)
+    return sum(result.cpu_seconds for result in loads) / sum(result.seconds for result in loads)

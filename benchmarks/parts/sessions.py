@@ -53,17 +53,17 @@ def headers() -> list[bytes]:
 
 def _row(server: Server, requests: list[bytes], workers: int) -> Row:
     sides: dict[str, Callable[[], list[bytes]]] = {"recorded": headers, "plain": list}
-    found: dict[str, list[Load]] = {side: [] for side in sides}
+    by_side: dict[str, list[Load]] = {side: [] for side in sides}
     cpu = dict.fromkeys(sides, 0.0)
     for round_ in range(ROUNDS):
         first = round_ * ROUND_CALLS % len(requests)
         calls = [*requests, *requests][first : first + ROUND_CALLS]
         for side in sides if round_ % 2 else reversed(sides):
             before = server.cpu_seconds()
-            found[side].append(load(server.url, calls, clients=CLIENTS, headers=sides[side]()))
+            by_side[side].append(load(server.url, calls, clients=CLIENTS, headers=sides[side]()))
             cpu[side] += server.cpu_seconds() - before
-    pairs = zip(*found.values(), strict=True)
-    here, floor = (statistics.median(one.throughput for one in found[side]) for side in sides)
+    pairs = zip(*by_side.values(), strict=True)
+    here, floor = (statistics.median(result.throughput for result in by_side[side]) for side in sides)
     return Row(
         PART,
         f"an agent's calls with a session, each recorded, {CLIENTS} clients",
@@ -77,13 +77,13 @@ def _row(server: Server, requests: list[bytes], workers: int) -> Row:
         {
             "workers": workers,
             "calls": ROUNDS * ROUND_CALLS,
-            "rounds": {side: [one.throughput for one in loads] for side, loads in found.items()},
+            "rounds": {side: [result.throughput for result in loads] for side, loads in by_side.items()},
             "percentiles of rounds": {
                 side: {
-                    name: statistics.median(one.percentiles()[name] for one in loads)
+                    name: statistics.median(result.percentiles()[name] for result in loads)
                     for name in ("p50", "p99", "max")
                 }
-                for side, loads in found.items()
+                for side, loads in by_side.items()
             },
             "cpu_ms": {
                 name: cpu[side] / (ROUNDS * ROUND_CALLS) * 1000

@@ -67,19 +67,19 @@ def run(setting: Setting) -> list[Row]:
     builds: dict[int, dict[str, float]] = {}
     for shards in SHARDS:
         builds[shards] = _child("build", library, setting.work / f"shards-{shards}", shards)
-    found: dict[int, list[dict[str, Any]]] = {shards: [] for shards in SHARDS}
+    measured: dict[int, list[dict[str, Any]]] = {shards: [] for shards in SHARDS}
     for _ in range(ROUNDS):
         for shards in SHARDS:
-            found[shards].append(_child("search", library, setting.work / f"shards-{shards}", asked))
+            measured[shards].append(_child("search", library, setting.work / f"shards-{shards}", asked))
     for shards in SHARDS[1:]:
         for name in ("bm25", "exact"):
-            if found[shards][0]["lists"][name] != found[1][0]["lists"][name]:
+            if measured[shards][0]["lists"][name] != measured[1][0]["lists"][name]:
                 raise RuntimeError(f"{name} returns other lists with {shards} shards than with one.")
-    return [row for shards in SHARDS[1:] for row in _rows(shards, builds, found)]
+    return [row for shards in SHARDS[1:] for row in _rows(shards, builds, measured)]
 
 
 def _rows(
-    shards: int, builds: dict[int, dict[str, float]], found: dict[int, list[dict[str, Any]]]
+    shards: int, builds: dict[int, dict[str, float]], measured: dict[int, list[dict[str, Any]]]
 ) -> list[Row]:
     rows = []
 
@@ -88,7 +88,7 @@ def _rows(
         rows.append(Row(PART, f"{shards} shards: {what}", "one shard", here, floor, unit, ratio, notes=notes))
 
     def searches(name: str, shards: int) -> float:
-        return min(one["cpu_ms"][name] for one in found[shards])
+        return min(figures["cpu_ms"][name] for figures in measured[shards])
 
     add("building, processor time", builds[shards]["cpu_s"], builds[1]["cpu_s"], "s")
     add("building, memory of a process", builds[shards]["memory_mb"], builds[1]["memory_mb"], "MB")
@@ -98,9 +98,9 @@ def _rows(
         ("exact", "exact dense search"),
     ):
         add(f"{what}, processor time", searches(name, shards), searches(name, 1), "ms", questions=QUESTIONS)
-    memory = [min(one["memory_mb"] for one in found[count]) for count in (shards, 1)]
+    memory = [min(figures["memory_mb"] for figures in measured[count]) for count in (shards, 1)]
     add("searching, memory of the process", *memory, "MB")
-    recalls = [_recall(found[count][0]["lists"]) for count in (shards, 1)]
+    recalls = [_recall(measured[count][0]["lists"]) for count in (shards, 1)]
     add(f"recall of approximate dense search at {LIMIT}", *recalls, "")
     return rows
 
@@ -149,7 +149,7 @@ def search(library: Path, folder: Path, asked: Path) -> dict[str, Any]:
     text = Bm25Text(Bm25Parameters.from_dict(read_manifest(library)[0].bm25))
     with closing(open_encoder(PACKAGED)) as encoder, closing(Catalog(library / catalog.FILE_NAME)) as papers:
         queries = Bm25Queries(text, papers.document_frequencies)
-        words, vectors = [queries.vector(one) for one in texts], encoder.encode_queries(texts).dense
+        words, vectors = [queries.vector(question) for question in texts], encoder.encode_queries(texts).dense
     with closing(open_local(folder)) as index:
         kinds: dict[str, Callable[[int], list[ScoredId]]] = {
             "bm25": lambda n: index.search_sparse(BM25, words[n], LIMIT, NO_FILTERS),

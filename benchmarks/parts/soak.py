@@ -60,13 +60,13 @@ def run(setting: Setting) -> list[Row]:
     seconds = _seconds()
     library, workers = setting.library, cores()
     mixed = mix(library, free_questions(setting))
-    requests = [each.request for each in mixed]
+    requests = [mixed_request.request for mixed_request in mixed]
     with serving(library, workers=workers) as server:
         load(server.url, requests, clients=CLIENTS)  # so that all needed pages of the library are in memory
         with _Sampling(server) as sampling:
-            found = load(server.url, requests, clients=CLIENTS, seconds=seconds)
+            result = load(server.url, requests, clients=CLIENTS, seconds=seconds)
     samples = [sample for sample in sampling.samples if sample.seconds <= seconds]
-    return [_latency(found, mixed, samples, workers), _memory(found.seconds, samples)]
+    return [_latency(result, mixed, samples, workers), _memory(result.seconds, samples)]
 
 
 def _seconds() -> float:
@@ -119,8 +119,8 @@ def mix(library: Path, questions: Sequence[str]) -> list[MixedRequest]:
 def _facts(library: Path) -> tuple[list[int], list[str], list[str]]:
     """Years (with their frequency), frequent categories and titles of a sample of papers."""
     with closing(sqlite3.connect(f"file:{quote(str(library / FILE_NAME))}?immutable=1", uri=True)) as db:
-        held = [row[0] for row in db.execute("SELECT id FROM papers ORDER BY id")]
-        ids = random.Random(SEED).sample(held, min(TITLES, len(held)))
+        paper_ids = [row[0] for row in db.execute("SELECT id FROM papers ORDER BY id")]
+        ids = random.Random(SEED).sample(paper_ids, min(TITLES, len(paper_ids)))
         rows = [
             db.execute("SELECT year, categories, title FROM papers WHERE id = ?", (i,)).fetchone()
             for i in ids
@@ -166,23 +166,23 @@ class _Sampling:
             self._error = error
 
 
-def _latency(found: Load, mixed: Sequence[MixedRequest], samples: Sequence[Sample], workers: int) -> Row:
-    percentiles = found.percentiles()
-    kinds = np.array([each.kind for each in mixed])[found.requested]
+def _latency(result: Load, mixed: Sequence[MixedRequest], samples: Sequence[Sample], workers: int) -> Row:
+    percentiles = result.percentiles()
+    kinds = np.array([mixed_request.kind for mixed_request in mixed])[result.requested]
     by_kind = {
         kind: {
-            "p50": float(np.percentile(found.latencies[kinds == kind], 50)) * 1000,
-            "p99": float(np.percentile(found.latencies[kinds == kind], 99)) * 1000,
+            "p50": float(np.percentile(result.latencies[kinds == kind], 50)) * 1000,
+            "p99": float(np.percentile(result.latencies[kinds == kind], 99)) * 1000,
         }
         for kind in MIX
     }
-    timeline = found.timeline()
+    timeline = result.timeline()
     for window in timeline:
         within = [s.memory.pss for s in samples if window["minute"] <= s.seconds / 60 < window["minute"] + 1]
         window["rss_mb"] = statistics.fmean(within) / 1e6 if within else float("nan")
     return Row(
         PART,
-        f"p99 of an agent's calls over {found.seconds / 60:.0f} minutes, {CLIENTS} clients",
+        f"p99 of an agent's calls over {result.seconds / 60:.0f} minutes, {CLIENTS} clients",
         "p50",
         percentiles["p99"],
         percentiles["p50"],
@@ -192,14 +192,14 @@ def _latency(found: Load, mixed: Sequence[MixedRequest], samples: Sequence[Sampl
         P99_TARGET,
         {
             "workers": workers,
-            "seconds": found.seconds,
-            "calls": len(found.latencies),
+            "seconds": result.seconds,
+            "calls": len(result.latencies),
             "errors": 0,
-            "rps": found.throughput,
+            "rps": result.throughput,
             "percentiles": percentiles,
             "kinds": by_kind,
             "timeline": timeline,
-            "generator_cpu": found.cpu_seconds / found.seconds,
+            "generator_cpu": result.cpu_seconds / result.seconds,
         },
     )
 
@@ -210,8 +210,10 @@ def _memory(seconds: float, samples: Sequence[Sample]) -> Row:
         return [sample.memory for sample in samples if begin <= sample.seconds < end]
 
     last, second = piece(PIECES - 1), piece(1)
-    here, floor = (statistics.median(memory.pss for memory in each) / 1e6 for each in (last, second))
-    own = [statistics.median(memory.anonymous for memory in each) / 1e6 for each in (last, second)]
+    here, floor = (statistics.median(memory.pss for memory in memories) / 1e6 for memories in (last, second))
+    anonymous = [
+        statistics.median(memory.anonymous for memory in memories) / 1e6 for memories in (last, second)
+    ]
     return Row(
         PART,
         "memory of all serving processes (PSS) in the last tenth of the run",
@@ -224,7 +226,11 @@ def _memory(seconds: float, samples: Sequence[Sample]) -> Row:
         MEMORY_TARGET,
         {
             # Pages of the library count in PSS once they are read, but the system can reclaim them.
-            "without_mapped_files": {"here": own[0], "floor": own[1], "ratio": own[0] / own[1]},
+            "without_mapped_files": {
+                "here": anonymous[0],
+                "floor": anonymous[1],
+                "ratio": anonymous[0] / anonymous[1],
+            },
             "samples": [[round(s.seconds, 1), round(s.memory.pss / 1e6, 1)] for s in samples],
         },
     )
