@@ -88,7 +88,10 @@ class _Connection:
     def execute(self, sql: str, parameters: Sequence[Any] = (), /) -> Any:
         self.raw.end = time.monotonic() + self.seconds
         # PostgreSQL has no NUL in texts, and no name of a session has one: a name with another character is as unknown.
-        given = [one.replace("\0", "\ufffd") if isinstance(one, str) else one for one in parameters]
+        given = [
+            parameter.replace("\0", "\ufffd") if isinstance(parameter, str) else parameter
+            for parameter in parameters
+        ]
         return self.raw.execute(sql.replace("?", "%s") if given else sql, given or None)
 
     def close(self) -> None:

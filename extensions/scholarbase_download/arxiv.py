@@ -176,10 +176,10 @@ class _Server:
 
     def earliest(self) -> str:
         """The earliest datestamp of the server."""
-        found = self._request({"verb": "Identify"}).page.earliest[:10]
-        if not _DAY.fullmatch(found):
+        datestamp = self._request({"verb": "Identify"}).page.earliest[:10]
+        if not _DAY.fullmatch(datestamp):
             raise DownloadError(f"{self.url} does not state its earliest datestamp: give one with --from.")
-        return found
+        return datestamp
 
     def next(self, state: _State) -> _Response:
         """The next page of a harvest."""

@@ -125,7 +125,9 @@ def _changed_papers(db: sqlite3.Connection) -> Iterator[Change]:
     for row in db.execute(query):
         name, details, differs = row[:3], row[3:5], row[5:]
         fields = [
-            column for column, one in zip((*compared, "", "abstract"), differs, strict=True) if one and column
+            column
+            for column, is_different in zip((*compared, "", "abstract"), differs, strict=True)
+            if is_different and column
         ]
         if details[0] != details[1]:
             fields += _changed_keys(*details)
@@ -134,18 +136,18 @@ def _changed_papers(db: sqlite3.Connection) -> Iterator[Change]:
 
 
 def _changed_keys(old: str | None, new: str | None) -> list[str]:
-    before, after = (orjson.loads(one) if one else {} for one in (old, new))
+    before, after = (orjson.loads(details) if details else {} for details in (old, new))
     return [key for key in {*before, *after} if before.get(key) != after.get(key)]
 
 
 def _single_edges(db: sqlite3.Connection, what: Literal["removed", "added"]) -> Iterator[Change]:
     """The citations of one library that the other does not have."""
-    schema, own = _side(what)
+    schema, side = _side(what)
     other_schema, other = ("new", "new") if what == "removed" else ("main", "old")
     query = f"""
         SELECT {id_columns("p")}, {id_columns("q")} FROM {schema}.edges e
-        LEFT JOIN pairs a ON a.{own} = e.citing
-        LEFT JOIN pairs b ON b.{own} = e.cited
+        LEFT JOIN pairs a ON a.{side} = e.citing
+        LEFT JOIN pairs b ON b.{side} = e.cited
         LEFT JOIN {other_schema}.edges f ON f.citing = a.{other} AND f.cited = b.{other}
         LEFT JOIN {schema}.papers p ON p.id = e.citing
         LEFT JOIN {schema}.papers q ON q.id = e.cited
@@ -168,7 +170,7 @@ def _changed_edges(db: sqlite3.Connection) -> Iterator[Change]:
         WHERE {" OR ".join(conditions)} ORDER BY e.citing, e.cited
         """
     for row in db.execute(query):
-        fields = tuple(name for name, one in zip(_EDGE_FIELDS, row[6:], strict=True) if one)
+        fields = tuple(name for name, is_different in zip(_EDGE_FIELDS, row[6:], strict=True) if is_different)
         yield Change("edge", "changed", (canonical_id(*row[:3]), canonical_id(*row[3:6])), fields)
 
 

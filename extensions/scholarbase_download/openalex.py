@@ -69,13 +69,13 @@ class Filter:
         entities: list[str] = []
         first, last = cls.first, cls.last
         for term in (part for text in terms for part in text.split(",")):
-            found = _TERM.fullmatch(term)
-            if found is None:
+            match = _TERM.fullmatch(term)
+            if match is None:
                 raise InvalidRequest(
                     f"{term!r} is not a filter: use entity=works, or updated_date with =, >= or <= and a date. The "
                     "snapshot is divided by these two only."
                 )
-            name, operator, value = found.groups()
+            name, operator, value = match.groups()
             if name == "entity":
                 if operator != "=" or not _ENTITY.fullmatch(value):
                     raise InvalidRequest(f"{term!r} is not an entity: use a name such as entity=works.")
@@ -129,10 +129,14 @@ def download_openalex(
                 manifests = {entity: snapshot.manifest(entity) for entity in chosen.entities}
                 snapshot.discard_changed(manifests)
                 files = {entity: list(snapshot.files(entity, manifests[entity])) for entity in manifests}
-                announce(out, [file for some in files.values() for file in some])
-                for entity, some in files.items():
+                announce(out, [file for entity_files in files.values() for file in entity_files])
+                for entity, entity_files in files.items():
                     download(
-                        some, fetcher, snapshot.links, name=entity, reporter=reporter or SilentReporter()
+                        entity_files,
+                        fetcher,
+                        snapshot.links,
+                        name=entity,
+                        reporter=reporter or SilentReporter(),
                     )
             except SourceChanged as error:
                 if {entity: snapshot.manifest(entity) for entity in chosen.entities} == manifests:
@@ -192,8 +196,8 @@ class _Snapshot:
             for entry in content["files"]:
                 path = str(entry["url"]).rpartition(f"/{entity}/")[2]
                 size = entry["meta"]["content_length"]
-                found = _FILE.fullmatch(path)
-                if found is None or type(size) is not int or size < 0 or path in files:
+                match = _FILE.fullmatch(path)
+                if match is None or type(size) is not int or size < 0 or path in files:
                     raise DownloadError(f"Unexpected file {entry!r} in {url}: check the address.")
                 files[path] = size
         except (orjson.JSONDecodeError, TypeError, KeyError) as error:

@@ -51,17 +51,17 @@ class PackedFile:
 
     def check_hash(self) -> None:
         """Compare the hash of all bytes, after the last is read. Raises LibraryCorrupt: it is another."""
-        found = self._hash.hexdigest()
+        actual = self._hash.hexdigest()
         if self._sha256 is None:
             log.warning(
                 "%s has no known hash: its files are those of its own list, but nothing says that this is the library "
                 "that was published. Its SHA-256 is %s.",
                 self.name,
-                found,
+                actual,
             )
-        elif found != self._sha256:
+        elif actual != self._sha256:
             raise LibraryCorrupt(
-                f"{self.name} has the SHA-256 {found} instead of {self._sha256}: it is damaged, or another file. Get "
+                f"{self.name} has the SHA-256 {actual} instead of {self._sha256}: it is damaged, or another file. Get "
                 "it again."
             )
 

@@ -322,13 +322,13 @@ def hash_beside(fetcher: Fetcher, url: str) -> str | None:
 
 def hash_in(data: bytes, name: str) -> str:
     """The hash in a file that ``sha256sum`` wrote for one file. Raises DownloadError: it is not one."""
-    found = _HASH_LINE.fullmatch(data)
-    if found is None:
+    match = _HASH_LINE.fullmatch(data)
+    if match is None:
         raise DownloadError(
             f"{name} is not the hash of one file as sha256sum writes it: delete it, or give the right hash with "
             "--sha256."
         )
-    return found[1].decode("ascii").lower()
+    return match[1].decode("ascii").lower()
 
 
 def address(url: str) -> str:
@@ -354,11 +354,11 @@ def _total(response: httpx.Response) -> int | None:
     name, form = "Content-Length", r"(\d{1,18})"
     if response.status_code != 200:
         name, form = "Content-Range", r"bytes (?:\*|\d{1,18}-\d{1,18})/(\d{1,18})"
-    found = re.fullmatch(form, response.headers.get(name, ""))
-    return int(found[1]) if found else None
+    match = re.fullmatch(form, response.headers.get(name, ""))
+    return int(match[1]) if match else None
 
 
 def _first(response: httpx.Response) -> int | None:
     """The first byte of a part."""
-    found = re.match(r"bytes (\d{1,18})-", response.headers.get("Content-Range", ""))
-    return int(found[1]) if found else None
+    match = re.match(r"bytes (\d{1,18})-", response.headers.get("Content-Range", ""))
+    return int(match[1]) if match else None

@@ -137,19 +137,19 @@ class _Api:
 
     def releases(self) -> list[str]:
         """All releases, the oldest first."""
-        found = self._get("release/")
-        if not isinstance(found, list):
+        listed = self._get("release/")
+        if not isinstance(listed, list):
             raise self._unexpected("release/")
-        releases = sorted(name for name in found if isinstance(name, str) and _RELEASE.fullmatch(name))
+        releases = sorted(name for name in listed if isinstance(name, str) and _RELEASE.fullmatch(name))
         if not releases:
             raise DownloadError(f"{self._base}/release/ lists no releases: check the address.")
         return releases
 
     def check_datasets(self, release: str, names: Sequence[str]) -> None:
         """Raises DownloadError: the release lacks a dataset."""
-        found = self._get(f"release/{release}")
+        answer = self._get(f"release/{release}")
         try:
-            listed = [str(dataset["name"]) for dataset in found["datasets"]]
+            listed = [str(dataset["name"]) for dataset in answer["datasets"]]
         except (TypeError, KeyError) as error:
             raise self._unexpected(f"release/{release}") from error
         if missing := [name for name in names if name not in listed]:
@@ -161,9 +161,9 @@ class _Api:
     def dataset(self, release: str, name: str) -> dict[str, str]:
         """The links to a dataset's files, by their paths ``RELEASE/DATASET/NAME``."""
         path = f"release/{release}/dataset/{name}"
-        found = self._get(path)
+        answer = self._get(path)
         try:
-            links = dict(_named(f"{release}/{name}", found["files"]))
+            links = dict(_named(f"{release}/{name}", answer["files"]))
         except (TypeError, KeyError) as error:
             raise self._unexpected(path) from error
         if not links:
@@ -175,12 +175,12 @@ class _Api:
     def diffs(self, since: str, release: str, name: str) -> tuple[list[str], dict[str, str]]:
         """The steps from one release to another, ``FROM..TO``, and links by their paths ``STEP/DATASET/KIND/NAME``."""
         path = f"diffs/{since}/to/{release}/{name}"
-        found = self._get(path)
+        answer = self._get(path)
         steps: list[str] = []
         links: dict[str, str] = {}
         at = since
         try:
-            for diff in found["diffs"]:
+            for diff in answer["diffs"]:
                 begin, end = diff["from_release"], diff["to_release"]
                 if begin != at or not _RELEASE.fullmatch(end) or end <= begin:
                     raise DownloadError(
@@ -345,9 +345,9 @@ def _unfinished(out: Path, since: str | None) -> str | None:
     pattern = re.compile(
         rf"\.s2-{'' if since is None else re.escape(since) + '[.][.]'}({_RELEASE.pattern})\.json"
     )
-    found = [
+    unfinished = [
         match[1]
         for path in out.glob(".s2-*.json")
         if (match := pattern.fullmatch(path.name)) and not read_state(path).get("complete")
     ]
-    return max(found, default=None)
+    return max(unfinished, default=None)

@@ -82,10 +82,10 @@ class _Unpacking:
     def _unpack(self, tar: tarfile.TarFile) -> Manifest:
         manifest_bytes = self._first(tar, manifest.FILE_NAME, manifest.MOST_BYTES)
         listed_bytes = self._first(tar, contents.FILE_NAME, contents.MOST_BYTES)
-        found = Manifest.from_bytes(manifest_bytes, Path(self._packed.name) / manifest.FILE_NAME)
+        parsed = Manifest.from_bytes(manifest_bytes, Path(self._packed.name) / manifest.FILE_NAME)
         listed = self._check_list(manifest_bytes, listed_bytes)
         if self._is_finished(manifest_bytes, listed_bytes):
-            return found
+            return parsed
         self._folder.clear()
         try:
             _check_space(listed, self._folder, self._packed.name)
@@ -98,7 +98,7 @@ class _Unpacking:
             self._folder.clear()
             raise
         self._folder.publish()
-        return found
+        return parsed
 
     def _damaged(self, what: str) -> LibraryCorrupt:
         return LibraryCorrupt(

@@ -65,46 +65,46 @@ def prepared(query: str) -> str:
     Raises:
         InvalidSql: not one SELECT, or WITH ... SELECT, or VALUES; or a text is in double quotes.
     """
-    found = tokens(query)
-    while found and found[-1].text == ";":
-        found.pop()
-    if not found:
+    statement = tokens(query)
+    while statement and statement[-1].text == ";":
+        statement.pop()
+    if not statement:
         raise InvalidSql("query is empty: send one SELECT statement.")
-    if any(token.text == ";" for token in found):
+    if any(token.text == ";" for token in statement):
         raise InvalidSql("query has several statements: send one SELECT statement at a time.")
-    _check_start(found)
-    if any(token.text in ("[", "{") for token in found):  # SQLite would read x[1] as x AS "1"
+    _check_start(statement)
+    if any(token.text in ("[", "{") for token in statement):  # SQLite would read x[1] as x AS "1"
         raise InvalidSql(
             "SQLite has no lists and structs: use json_array(1, 2), and list ->> 0 for the first item."
         )
-    _check_quotes(found)
+    _check_quotes(statement)
     parts, end = [], 0
-    last = found[-1].start + len(found[-1].text)
-    for place, token in enumerate(found):
-        is_view = token.word == "REFERENCES" and (place == 0 or found[place - 1].text != ".")
+    last = statement[-1].start + len(statement[-1].text)
+    for position, token in enumerate(statement):
+        is_view = token.word == "REFERENCES" and (position == 0 or statement[position - 1].text != ".")
         if token.word == "ILIKE" or is_view:
             parts += [query[end : token.start], '"references"' if is_view else "LIKE"]
             end = token.start + len(token.text)
     return "".join((*parts, query[end:last]))
 
 
-def _check_start(found: Sequence[Token]) -> None:
-    first = found[0].word
+def _check_start(statement: Sequence[Token]) -> None:
+    first = statement[0].word
     if first in ("SELECT", "WITH", "VALUES"):
         return
     raise InvalidSql(
-        f"The statement begins with {shown(found[0].text[:40])}: the library is read-only, so send one SELECT, "
+        f"The statement begins with {shown(statement[0].text[:40])}: the library is read-only, so send one SELECT, "
         f"WITH ... SELECT or VALUES. The views are {_LISTED}, and {_SCHEMA}."
     )
 
 
-def _check_quotes(found: Sequence[Token]) -> None:
+def _check_quotes(statement: Sequence[Token]) -> None:
     """SQLite would read an unknown name in double quotes as a text."""
     known = {name for columns in COLUMNS.values() for name in columns} | set(NAMES)
-    known |= {token.text.lower() for token in found if token.kind == "word"}
-    quoted = [place for place, token in enumerate(found) if token.text[0] == '"']
-    for place in quoted:
-        before = found[place - 1] if place else None
+    known |= {token.text.lower() for token in statement if token.kind == "word"}
+    quoted = [position for position, token in enumerate(statement) if token.text[0] == '"']
+    for position in quoted:
+        before = statement[position - 1] if position else None
         follows_value = before is not None and (
             before.word == "AS"
             or before.text == ")"
@@ -112,12 +112,12 @@ def _check_quotes(found: Sequence[Token]) -> None:
             or (before.kind == "word" and before.word not in _NO_ALIAS)
         )
         is_with = before is not None and before.word == "WITH"
-        is_named = place + 1 < len(found) and found[place + 1].text in (".", "(")
+        is_named = position + 1 < len(statement) and statement[position + 1].text in (".", "(")
         if follows_value or is_named or is_with:
-            known.add(_unquoted(found[place]))
-    for place in quoted:
-        if _unquoted(found[place]) not in known:
-            text = found[place].text[1:-1]
+            known.add(_unquoted(statement[position]))
+    for position in quoted:
+        if _unquoted(statement[position]) not in known:
+            text = statement[position].text[1:-1]
             raise InvalidSql(
                 f'"{text[:80]}" is in double quotes, which are for names, and nothing has this name: write a text in '
                 "single quotes."
@@ -154,11 +154,13 @@ def explained(message: str, query: str) -> str:
     return sentence
 
 
-def _no_column(name: str, found: Sequence[Token]) -> str:
+def _no_column(name: str, statement: Sequence[Token]) -> str:
     views = [
         view
         for view in NAMES
-        if any(view == token.text.strip('"').lower() for token in found if token.kind in ("word", "quoted"))
+        if any(
+            view == token.text.strip('"').lower() for token in statement if token.kind in ("word", "quoted")
+        )
     ]
     listed = "; ".join(f"{view} has {', '.join(COLUMNS[view])}" for view in views[:3])
     near = difflib.get_close_matches(
@@ -169,7 +171,7 @@ def _no_column(name: str, found: Sequence[Token]) -> str:
 
 
 def _no_function(name: str) -> str:
-    names = [own.partition("(")[0] for own in FUNCTIONS]
+    names = [signature.partition("(")[0] for signature in FUNCTIONS]
     return f"There is no function {shown(name)}: besides SQLite's own there are {', '.join(names)}, and {_OTHERWISE}."
 
 

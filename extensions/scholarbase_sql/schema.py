@@ -51,7 +51,9 @@ def schema_as_text(schema: Mapping[str, Any]) -> str:
     lines = [f"SQL in {schema['dialect']}'s dialect. {schema['description']}", ""]
     for view in schema["views"]:
         lines.append(f"{view['name']}: {view['description']}")
-        lines += [f"  {one['name']} {one['type']}: {one['description']}" for one in view["columns"]]
+        lines += [
+            f"  {column['name']} {column['type']}: {column['description']}" for column in view["columns"]
+        ]
         lines.append("")
     lines.append("Functions:")
     lines += [f"  {name}: {about}" for name, about in schema["functions"]["own"].items()]

@@ -435,10 +435,11 @@ def create(connection: sqlite3.Connection, prefix: str, schemas: Mapping[str, st
         for name in (view.name, inner):
             connection.execute(f'DROP VIEW IF EXISTS temp."{name}"')
         columns = ", ".join(
-            f"{'NULL' if one.is_later and day is not None else one.sql} AS {one.name}" for one in view.columns
+            f"{'NULL' if column.is_later and day is not None else column.sql} AS {column.name}"
+            for column in view.columns
         )
         sql = f"SELECT {columns} FROM {_source(view.source, day)}"
-        sql = _SCHEMAS.sub(lambda found: f"{schemas[found[1]]}.", sql)
+        sql = _SCHEMAS.sub(lambda match: f"{schemas[match[1]]}.", sql)
         connection.execute(f"CREATE TEMP VIEW {inner} AS {sql}")
         connection.execute(f'CREATE TEMP VIEW "{view.name}" AS SELECT * FROM temp.{inner}')
 

@@ -353,18 +353,18 @@ def _taken(rows: Iterator[tuple[Any, ...]], limit: int) -> dict[str, Any]:
             truncated = True
             break
         cells, was_cut = _cells(row, CELL_CHARACTERS)
-        more = len(orjson.dumps(cells))
-        if not taken and more > RESPONSE_BYTES:
+        row_bytes = len(orjson.dumps(cells))
+        if not taken and row_bytes > RESPONSE_BYTES:
             cells, was_cut = _cells(row, max(10, RESPONSE_BYTES // (8 * len(row))))
-            more = len(orjson.dumps(cells))
-        if size + more > RESPONSE_BYTES:
+            row_bytes = len(orjson.dumps(cells))
+        if size + row_bytes > RESPONSE_BYTES:
             truncated = True
             warnings.append(
                 f"The rows after the first {len(taken)} are left out, because the response would be larger than "
                 f"{RESPONSE_BYTES:,} bytes: select fewer columns, or cut texts with substr."
             )
             break
-        size += more
+        size += row_bytes
         cut += was_cut
         taken.append(cells)
     if cut:
@@ -378,8 +378,10 @@ def _taken(rows: Iterator[tuple[Any, ...]], limit: int) -> dict[str, Any]:
 def _cells(row: tuple[Any, ...], most: int) -> tuple[list[Any], int]:
     """The values of a row as JSON, and how many were cut."""
     cells = [_cell(value, most) for value in row]
-    cut = sum(isinstance(one, str) and len(one) > most for one in cells)
-    return [one[:most] + "..." if isinstance(one, str) and len(one) > most else one for one in cells], cut
+    cut = sum(isinstance(cell, str) and len(cell) > most for cell in cells)
+    return [
+        cell[:most] + "..." if isinstance(cell, str) and len(cell) > most else cell for cell in cells
+    ], cut
 
 
 def _cell(value: Any, most: int) -> Any:

@@ -78,8 +78,12 @@ class PapersEnvironment(Environment[Action, Observation, PapersState]):
         if isinstance(action, ListToolsAction):
             return ListToolsObservation(
                 tools=[
-                    Tool(name=one["name"], description=one["description"], input_schema=one["parameters"])
-                    for one in (schema["function"] for schema in self.episodes.schemas)
+                    Tool(
+                        name=function["name"],
+                        description=function["description"],
+                        input_schema=function["parameters"],
+                    )
+                    for function in (schema["function"] for schema in self.episodes.schemas)
                 ]
             )
         if not isinstance(action, CallToolAction):

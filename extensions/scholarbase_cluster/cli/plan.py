@@ -63,7 +63,7 @@ UNITS: Final[Mapping[str, Sequence[tuple[float, str]]]] = {
 def _numbers(ctx: click.Context, param: click.Parameter, text: str) -> tuple[int, ...]:
     """Whole numbers with commas between them."""
     try:
-        return tuple(int(each) for each in text.split(",") if text)
+        return tuple(int(number) for number in text.split(",") if text)
     except ValueError as error:
         raise click.BadParameter(f"{text!r} is not a list of whole numbers such as 1,3,6.") from error
 
@@ -199,13 +199,13 @@ def _library(
         edges = needs["citations"]
         rows.append(["citations", f"{edges.value:,.0f}", _interval(edges, "count"), edges.basis])
     for key, title in FACTS.items():
-        each = needs[key]
-        if each.value:
+        estimate = needs[key]
+        if estimate.value:
             unit = _unit(key)
-            rows.append([title, _amount(each.value, unit), _interval(each, unit), each.basis])
+            rows.append([title, _amount(estimate.value, unit), _interval(estimate, unit), estimate.basis])
     rows += [
-        [f"encoding, {name}", f"{_amount(each * 3600, 'seconds')} on one", "", speed_basis]
-        for name, each in hours.items()
+        [f"encoding, {name}", f"{_amount(needed_hours * 3600, 'seconds')} on one", "", speed_basis]
+        for name, needed_hours in hours.items()
     ]
     return rows
 
@@ -214,10 +214,10 @@ def _machines(machines: Sequence[object], titles: Mapping[str, str]) -> tuple[li
     """A row for each, and below them where the figures of each column come from."""
     rows = [list(titles.values())]
     sources: dict[str, list[str]] = {}
-    for each in machines:
+    for machine in machines:
         row = []
         for name, title in titles.items():
-            value = getattr(each, name)
+            value = getattr(machine, name)
             if isinstance(value, str | int):
                 row.append(f"{value:,}" if isinstance(value, int) else value)
                 continue
@@ -233,14 +233,14 @@ def _unit(name: str) -> str:
     return name.rpartition("_")[2] if name.endswith(("bytes", "seconds")) else "count"
 
 
-def _whole(each: Estimate, unit: str) -> str:
-    interval = _interval(each, unit)
-    return _amount(each.value, unit) + (f" ({interval})" if interval else "")
+def _whole(estimate: Estimate, unit: str) -> str:
+    interval = _interval(estimate, unit)
+    return _amount(estimate.value, unit) + (f" ({interval})" if interval else "")
 
 
-def _interval(each: Estimate, unit: str) -> str:
-    low, high = _amount(each.low, unit), _amount(each.high, unit)
-    return "" if each.low == each.high else f"{low} to {high}"
+def _interval(estimate: Estimate, unit: str) -> str:
+    low, high = _amount(estimate.low, unit), _amount(estimate.high, unit)
+    return "" if estimate.low == estimate.high else f"{low} to {high}"
 
 
 def _amount(value: float, unit: str) -> str:

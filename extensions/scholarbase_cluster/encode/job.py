@@ -128,27 +128,27 @@ class _Job:
 
     def _begin(self, plan: Encoding, *, restart: bool) -> Encoding | None:
         """Prepare the folder. Returns the encoding that it has, if it is complete."""
-        found = Encoding.read(self._out)
-        if found is None and (others := unhidden(self._out)):
+        existing = Encoding.read(self._out)
+        if existing is None and (others := unhidden(self._out)):
             raise LibraryExists(
                 f"{self._out} is not empty and has no {FILE_NAME} (it contains {min(others)!r}): give --out an empty "
                 "or a new folder."
             )
-        if found is not None and (difference := found.difference(plan)):
+        if existing is not None and (difference := existing.difference(plan)):
             if not restart:
                 raise LibraryExists(
                     f"{self._out} has vectors of other {difference}: give another --out, or --restart to replace them."
                 )
             self._clear()
-            found = None
+            existing = None
         for left in self._out.glob(".*.tmp"):  # of killed processes
             left.unlink(missing_ok=True)
-        if found is None:
+        if existing is None:
             plan.write(self._out)
             return None
-        if found.is_whole(self._out):
+        if existing.is_whole(self._out):
             log.info("The vectors in %s are already complete.", self._out)
-            return found
+            return existing
         log.info("Continuing the unfinished vectors in %s.", self._out)
         return None
 
@@ -160,26 +160,26 @@ class _Job:
         (self._out / FILE_NAME).unlink()
 
     def _encode(self, catalog: Path, every: Sequence[Partition]) -> None:
-        todo = [one for one in every if not (self._out / one.file_name).exists()]
-        total = sum(one.papers for one in every)
-        done = total - sum(one.papers for one in todo)
+        todo = [partition for partition in every if not (self._out / partition.file_name).exists()]
+        total = sum(partition.papers for partition in every)
+        done = total - sum(partition.papers for partition in todo)
         with self._reporter.stage("encode", "papers", total, done) as tracker:
-            for one in self._runner(catalog, self._out, todo):
-                done += one.papers
+            for partition in self._runner(catalog, self._out, todo):
+                done += partition.papers
                 tracker.at(done)
-                tracker.advance(one.papers)
+                tracker.advance(partition.papers)
 
     def _run_here(self, catalog: Path, out: Path, todo: Sequence[Partition]) -> Iterator[Partition]:
         worker = PartitionEncoder(catalog, out, self._encoder)
         try:
-            for one in todo:
-                worker.encode(one)
-                yield one
+            for partition in todo:
+                worker.encode(partition)
+                yield partition
         finally:
             worker.close()
 
     def _counts(self, every: Sequence[Partition]) -> dict[str, int]:
         pq: Any = require("pyarrow.parquet", "parquet", "Writing vectors")
-        vectors = sum(pq.read_metadata(self._out / one.file_name).num_rows for one in every)
-        papers = sum(one.papers for one in every)
+        vectors = sum(pq.read_metadata(self._out / partition.file_name).num_rows for partition in every)
+        papers = sum(partition.papers for partition in every)
         return {"partitions": len(every), "papers": papers, "vectors": vectors}

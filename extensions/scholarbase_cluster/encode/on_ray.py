@@ -99,7 +99,7 @@ def encode_on_ray(
         workers = _workers(ray, options, len(todo))
         log.info("Encoding on Ray with %d workers.", workers)
         dataset = data.from_items(
-            [one._asdict() for one in todo], override_num_blocks=min(len(todo), MOST_BLOCKS)
+            [partition._asdict() for partition in todo], override_num_blocks=min(len(todo), MOST_BLOCKS)
         ).map_batches(
             _Worker,
             batch_size=1,

@@ -125,7 +125,7 @@ class Width:
         law = Law.through(values, growth)
         return cls(
             spread=max(_error(value, law.at(size)) for size, value in runs),
-            drift=student * math.sqrt(sum(each * each for each in drifts) / len(drifts)),
+            drift=student * math.sqrt(sum(drift * drift for drift in drifts) / len(drifts)),
             smallest=sizes[0],
             largest=sizes[-1],
             growth=growth,
@@ -140,7 +140,7 @@ class Width:
 
 def medians(runs: Sequence[tuple[float, float]]) -> dict[float, float]:
     """The median of the runs of each size."""
-    return {size: median(value for each, value in runs if each == size) for size, _ in sorted(runs)}
+    return {size: median(value for run_size, value in runs if run_size == size) for size, _ in sorted(runs)}
 
 
 def _error(measured: float, predicted: float) -> float:
@@ -216,7 +216,8 @@ class Measured:
         data: dict[str, Any] = orjson.loads(content)
         points = [Point(**point) for point in data["points"]]
         return cls(
-            **data | {"points": points, "citations": [Citations(**each) for each in data["citations"]]}
+            **data
+            | {"points": points, "citations": [Citations(**citations) for citations in data["citations"]]}
         )
 
 

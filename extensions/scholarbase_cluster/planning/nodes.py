@@ -132,5 +132,7 @@ def _index(wanted: Wanted, measured: Measured) -> Estimate:
 
 def _rate(cores: float, seconds: Estimate) -> Estimate:
     """Searches a second of ``cores`` of which each search takes processor seconds."""
-    value, low, high = (cores * USABLE / each for each in (seconds.value, seconds.high, seconds.low))
+    value, low, high = (
+        cores * USABLE / cpu_seconds for cpu_seconds in (seconds.value, seconds.high, seconds.low)
+    )
     return Estimate(value, low, high, seconds.basis)

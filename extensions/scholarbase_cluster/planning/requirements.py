@@ -156,8 +156,8 @@ def _of_citations(wanted: Wanted, measured: Measured, quantity: str) -> Estimate
     if not wanted.citations:
         return exact(0.0, "no citations")
     rates = {
-        getattr(each, counted): getattr(each, quantity) / getattr(each, counted)
-        for each in measured.citations
+        getattr(citations, counted): getattr(citations, quantity) / getattr(citations, counted)
+        for citations in measured.citations
     }
     factor, basis = extrapolation(wanted_count.value, min(rates), max(rates), "citations")
     drift = factor ** Width.of(*_law(measured, quantity, dense=True)).drift
@@ -235,9 +235,9 @@ def _value(measured: Measured, quantity: str, papers: int, dimensions: int, *, d
     without = _value(measured, quantity, papers, 0, dense=False)
     if quantity == "cpu_seconds":
         return without + (here - without) * dimensions / measured.dimensions
-    each = (STORED_BYTES + CODE_BYTES) * papers
-    links = max(0.0, here - without - each * measured.dimensions)
-    return without + each * dimensions + GRAPH_RATIO * links
+    bytes_per_dimension = (STORED_BYTES + CODE_BYTES) * papers
+    links = max(0.0, here - without - bytes_per_dimension * measured.dimensions)
+    return without + bytes_per_dimension * dimensions + GRAPH_RATIO * links
 
 
 def clock_share(measured: Measured, *, dense: bool) -> float:

@@ -256,8 +256,8 @@ class Collection:
 
 def aliases(nodes: Nodes) -> dict[str, str]:
     """The collections that aliases name, by alias."""
-    found = nodes.read("list its aliases", lambda client: client.get_aliases())
-    return {one.alias_name: one.collection_name for one in found.aliases}
+    response = nodes.read("list its aliases", lambda client: client.get_aliases())
+    return {alias.alias_name: alias.collection_name for alias in response.aliases}
 
 
 def method_of(nodes: Nodes, alias: str, snapshot: str) -> str | None:
@@ -296,17 +296,17 @@ def unload(nodes: Nodes, alias: str, snapshot: str) -> str:
             f"--snapshot is {snapshot!r}: give a snapshot id, or its first {SNAPSHOT_DIGITS} digits (scholarbase info)."
         )
     name = collection_name(alias, snapshot)
-    found = loaded(nodes, alias)
-    if name not in found:
-        others = ", ".join(found) or "none"
+    collections = loaded(nodes, alias)
+    if name not in collections:
+        others = ", ".join(collections) or "none"
         raise InvalidRequest(
             f"The Qdrant server has no collection {name!r}. Collections of {alias!r}: {others}."
         )
-    for one, named in aliases(nodes).items():
+    for other_alias, named in aliases(nodes).items():
         if named == name:
             raise InvalidRequest(
-                f"{name!r} was not removed, since the alias {one!r} names it: servers search it. Load another library "
-                f"under the alias first."
+                f"{name!r} was not removed, since the alias {other_alias!r} names it: servers search it. Load another "
+                f"library under the alias first."
             )
     _delete(nodes, name)
     return name
@@ -317,5 +317,5 @@ def _delete(nodes: Nodes, name: str) -> None:
 
 
 def _names(nodes: Nodes) -> set[str]:
-    found = nodes.read("list its collections", lambda client: client.get_collections())
-    return {one.name for one in found.collections}
+    response = nodes.read("list its collections", lambda client: client.get_collections())
+    return {collection.name for collection in response.collections}

@@ -73,13 +73,13 @@ def wait_until_complete(collection: Collection, progress: Callable[[str], None])
     sound = began
     pause = _FIRST_PAUSE
     while True:
-        found = survey(collection)
+        latest = survey(collection)
         now = time.monotonic()
-        if not found.problems:
+        if not latest.problems:
             sound = now
-            if not found.unfinished:
-                return found
-        waiting = found.problems + found.unfinished
+            if not latest.unfinished:
+                return latest
+        waiting = latest.problems + latest.unfinished
         if now - sound >= REPAIR_SECONDS or now - began >= INDEX_SECONDS:
             raise VectorIndexError(
                 f"{collection.name!r} is loaded, but not complete: {'; '.join(waiting)}. The alias "
@@ -104,22 +104,29 @@ def survey(collection: Collection) -> Survey:
         return _View(*await asyncio.gather(client.collection_cluster_info(name), client.get_collection(name)))
 
     views = collection.nodes.each(view)
-    silent = [address.url for address, one in views.items() if isinstance(one, Exception)]
-    answered = {one.cluster.peer_id: one for one in views.values() if not isinstance(one, Exception)}
+    silent = [address.url for address, node_view in views.items() if isinstance(node_view, Exception)]
+    answered = {
+        node_view.cluster.peer_id: node_view
+        for node_view in views.values()
+        if not isinstance(node_view, Exception)
+    }
     problems = [f"{url} does not answer" for url in silent]
     unfinished = []
-    for peer, one in answered.items():
-        if one.info.status == models.CollectionStatus.GREY and collection.placement.method == BY_SNAPSHOT:
+    for peer, node_view in answered.items():
+        if (
+            node_view.info.status == models.CollectionStatus.GREY
+            and collection.placement.method == BY_SNAPSHOT
+        ):
             raise ShardRefused.because(f"node {peer} would index it again (its status is grey)")
-    if any(one.info.status == models.CollectionStatus.GREY for one in answered.values()):
+    if any(node_view.info.status == models.CollectionStatus.GREY for node_view in answered.values()):
         collection.optimize()
-    for peer, one in answered.items():
-        _check_errors(collection, peer, one.info)
-        if (doing := _unfinished(one)) is not None:
+    for peer, node_view in answered.items():
+        _check_errors(collection, peer, node_view.info)
+        if (doing := _unfinished(node_view)) is not None:
             unfinished.append(f"node {peer} {doing}")
     replicas = _replicas(list(answered.values()))
     # A node takes part in one transfer at a time, and the next replica is dead until its turn.
-    is_copying = any(one.cluster.shard_transfers for one in answered.values())
+    is_copying = any(node_view.cluster.shard_transfers for node_view in answered.values())
     for replica in replicas:
         if replica.state in _IN_REPAIR or (is_copying and replica.state != _ACTIVE):
             unfinished.append(
@@ -139,10 +146,10 @@ def _replicas(views: list[_View]) -> list[Replica]:
     states: dict[tuple[int, int], str] = {}
     points: dict[tuple[int, int], int] = {}
     for view in views:
-        own = view.cluster.peer_id
+        node = view.cluster.peer_id
         for local in view.cluster.local_shards:
-            points[local.shard_id, own] = local.points_count
-        seen = [(local.shard_id, own, str(local.state)) for local in view.cluster.local_shards]
+            points[local.shard_id, node] = local.points_count
+        seen = [(local.shard_id, node, str(local.state)) for local in view.cluster.local_shards]
         seen += [
             (remote.shard_id, remote.peer_id, str(remote.state)) for remote in view.cluster.remote_shards
         ]
@@ -183,11 +190,15 @@ def _wrong_counts(collection: Collection, replicas: list[Replica]) -> list[str]:
     problems = []
     if len(by_shard) != shards:
         problems.append(f"{len(by_shard)} of {shards} shards are known")
-    for shard, found in sorted(by_shard.items()):
-        if len(found) < (copies or 1):
-            problems.append(f"shard {shard} has {len(found)} of {copies} replicas")
-        counts = {replica.points for replica in found if replica.points is not None}
+    for shard, of_shard in sorted(by_shard.items()):
+        if len(of_shard) < (copies or 1):
+            problems.append(f"shard {shard} has {len(of_shard)} of {copies} replicas")
+        counts = {replica.points for replica in of_shard if replica.points is not None}
         if len(counts) > 1:
-            listed = ", ".join(f"{one.points} on node {one.peer}" for one in found if one.points is not None)
+            listed = ", ".join(
+                f"{replica.points} on node {replica.peer}"
+                for replica in of_shard
+                if replica.points is not None
+            )
             problems.append(f"the replicas of shard {shard} have different numbers of points ({listed})")
     return problems

@@ -124,13 +124,13 @@ def _check_versions(nodes: Nodes) -> None:
     async def version(client: AsyncQdrantClient) -> str:
         return (await client.info()).version
 
-    for address, found in nodes.each(version).items():
-        if isinstance(found, Exception):
+    for address, answer in nodes.each(version).items():
+        if isinstance(answer, Exception):
             continue  # it may be back before its turn
-        numbers = re.match(r"(\d+)\.(\d+)", found)
+        numbers = re.match(r"(\d+)\.(\d+)", answer)
         if numbers is None or (int(numbers[1]), int(numbers[2])) < OLDEST:
             raise ShardRefused.because(
-                f"{address.url} is Qdrant {found}, and restoring it needs {OLDEST[0]}.{OLDEST[1]} or newer"
+                f"{address.url} is Qdrant {answer}, and restoring it needs {OLDEST[0]}.{OLDEST[1]} or newer"
             )
 
 
@@ -177,9 +177,9 @@ def _send(edge: EdgeIndex, shard: int, collection: Collection, sent: Callable[[i
 def _with_replica(collection: Collection, shard: int) -> list[Address]:
     async def has_replica(client: AsyncQdrantClient) -> bool:
         local = (await client.collection_cluster_info(collection.name)).local_shards
-        return any(one.shard_id == shard for one in local)
+        return any(replica.shard_id == shard for replica in local)
 
-    return [address for address, found in collection.nodes.each(has_replica).items() if found is True]
+    return [address for address, answer in collection.nodes.each(has_replica).items() if answer is True]
 
 
 def _restore_on(
@@ -253,23 +253,23 @@ def _compare_searches(edge: LocalIndex, collection: Collection) -> None:
     if not queries:
         return
 
-    def found(index: VectorIndex) -> list[set[int]]:
+    def nearest(index: VectorIndex) -> list[set[int]]:
         return [
             {hit.id for hit in index.nearest(DENSE, query.tolist(), HITS, NO_FILTERS, ef=HNSW_EF)}
             for query in queries
         ]
 
-    expected, nodes = found(edge), collection.nodes
+    expected, nodes = nearest(edge), collection.nodes
     for listed, address in zip(nodes.listed, nodes.addresses, strict=True):
-        one = Nodes(
+        node = Nodes(
             [listed],
             api_key=nodes.api_key,
             connect_seconds=nodes.connect_seconds,
             read_seconds=nodes.read_seconds,
         )
-        with closing(ServerIndex(one, collection.name, edge.config)) as index:
+        with closing(ServerIndex(node, collection.name, edge.config)) as index:
             try:
-                lists = found(index)
+                lists = nearest(index)
             except VectorIndexError as error:
                 raise VectorIndexError(
                     f"{address.url} failed while its searches were compared ({error}). Run the same command again."
@@ -291,7 +291,7 @@ def _queries(edge: LocalIndex) -> list[npt.NDArray[np.float32]]:
         for record in edge.sample(2 * SEARCHED)
         if DENSE in (record.vector or {})
     ]
-    between = [one + other for one, other in zip(vectors[::2], vectors[1::2], strict=False)]
+    between = [first + second for first, second in zip(vectors[::2], vectors[1::2], strict=False)]
     return [vector for vector in between if vector.any()]
 
 
@@ -305,13 +305,13 @@ def _check_queue(collection: Collection) -> None:
             if error.status_code == 404:  # not every version has such a list
                 return []
             raise
-        found = answer.result
-        return [] if found is None else [*found.running, *(found.queued or ())]
+        optimizations = answer.result
+        return [] if optimizations is None else [*optimizations.running, *(optimizations.queued or ())]
 
-    for address, found in collection.nodes.each(queue).items():
-        if isinstance(found, Exception):
+    for address, queued in collection.nodes.each(queue).items():
+        if isinstance(queued, Exception):
             raise VectorIndexError(
-                f"{address.url} does not say what it would index again ({found}). Run the same command again."
-            ) from found
-        if found:
-            raise ShardRefused.because(f"{address.url} would index it again ({found[0].optimizer})")
+                f"{address.url} does not say what it would index again ({queued}). Run the same command again."
+            ) from queued
+        if queued:
+            raise ShardRefused.because(f"{address.url} would index it again ({queued[0].optimizer})")

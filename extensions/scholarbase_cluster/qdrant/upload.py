@@ -71,20 +71,20 @@ class Uploader:
             yield uploader
         finally:
             uploader._stopped = True
-            for one in uploader._channels:
-                one.channel.close()
+            for channel in uploader._channels:
+                channel.channel.close()
 
     def _wait_for_one(self) -> None:
         """Wait until a node accepts gRPC."""
         connected = Event()
-        waiting = [grpc.channel_ready_future(one.channel) for one in self._channels]
-        for one in waiting:
-            one.add_done_callback(lambda _: connected.set())
-        found = connected.wait(_READY_SECONDS)
-        for one in waiting:
-            one.cancel()
-        if not found:
-            ports = ", ".join(one.address.grpc for one in self._channels)
+        waiting = [grpc.channel_ready_future(channel.channel) for channel in self._channels]
+        for future in waiting:
+            future.add_done_callback(lambda _: connected.set())
+        is_connected = connected.wait(_READY_SECONDS)
+        for future in waiting:
+            future.cancel()
+        if not is_connected:
+            ports = ", ".join(channel.address.grpc for channel in self._channels)
             raise VectorIndexError(
                 f"No Qdrant node accepts gRPC connections ({ports}), which loading needs: open the port, or name it in "
                 f"the address, as in http://localhost:6333?grpc_port=6334."
@@ -115,8 +115,8 @@ class Uploader:
 
     def _finished(self, running: set[Future[int]], done: Callable[[int], None]) -> set[Future[int]]:
         finished, others = wait(running, return_when=FIRST_COMPLETED)
-        for one in finished:
-            done(one.result())
+        for future in finished:
+            done(future.result())
         return others
 
     def _store(self, batch: Sequence[Any]) -> int:
@@ -138,7 +138,7 @@ class Uploader:
             self._turn += 1
             now = time.monotonic()
             rotated = self._channels[self._turn % len(self._channels) :] + self._channels
-            channel = min(rotated, key=lambda one: max(one.avoided_until, now))
+            channel = min(rotated, key=lambda candidate: max(candidate.avoided_until, now))
         time.sleep(max(0.0, channel.avoided_until - now))
         return channel
 
@@ -162,8 +162,8 @@ def as_request(collection: str, records: Sequence[Any]) -> Any:
     """The request that stores records of Qdrant Edge, with the same bits in their vectors."""
     request = qdrant.UpsertPoints(collection_name=collection, wait=True)
     vectors = [record.vector for record in records]
-    dense = [array("f", one[DENSE]) for one in vectors if DENSE in one]
-    rows = iter(sent(np.stack([np.frombuffer(one, np.float32) for one in dense])) if dense else ())
+    dense = [array("f", named[DENSE]) for named in vectors if DENSE in named]
+    rows = iter(sent(np.stack([np.frombuffer(numbers, np.float32) for numbers in dense])) if dense else ())
     for record, named in zip(records, vectors, strict=True):
         point = request.points.add()
         point.id.num = record.id
