@@ -116,7 +116,7 @@ class DocumentBuilder:
         self._blocks: list[str] = []
         self._length = 0
         self._open: list[tuple[int, int]] = []
-        """The level and place of each section that has not ended."""
+        """The level and position of each section that has not ended."""
         self._sections: list[Section] = []
         self._paragraphs: list[Paragraph] = []
         self._citations: list[InTextCitation] = []
@@ -228,8 +228,8 @@ class DocumentBuilder:
         return start
 
     def _close_section(self) -> None:
-        _, place = self._open.pop()
-        self._sections[place] = self._sections[place]._replace(end=self._length)
+        _, position = self._open.pop()
+        self._sections[position] = self._sections[position]._replace(end=self._length)
 
 
 def _check_length(length: int) -> None:

@@ -159,14 +159,14 @@ def caption_end(lines: Sequence[Line], position: int, label: Label, usual: float
             pitch = (lines[position].bottom - lines[end].bottom) + 1.5
         end += 1
     widest = max(line.width for line in lines[position:end])
-    for place in range(position, end - 1):
-        is_label_alone = place == position and len(first.text.rstrip()) <= label.end
-        line, after = lines[place], lines[place + 1]
+    for index in range(position, end - 1):
+        is_label_alone = index == position and len(first.text.rstrip()) <= label.end
+        line, after = lines[index], lines[index + 1]
         word = len(after.text.split(maxsplit=1)[0]) + 1
         is_short = line.width + after.width * word / len(after.text) < widest - 1
         is_full = after.width > widest - 1 and abs(after.left - line.left) < 1
         if is_short and not is_label_alone and not is_full:
-            return place + 1
+            return index + 1
     return end
 
 

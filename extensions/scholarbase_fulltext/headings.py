@@ -61,10 +61,10 @@ class HeadingFinder:
         depth = len(parts)
         if depth > len(last) or parts[:-1] != last[: depth - 1]:
             return False
-        before, own = last[depth - 1], parts[-1]
-        if before.isdigit() != own.isdigit():
+        before, current = last[depth - 1], parts[-1]
+        if before.isdigit() != current.isdigit():
             return False
-        return int(own) == int(before) + 1 if own.isdigit() else ord(own) == ord(before) + 1
+        return int(current) == int(before) + 1 if current.isdigit() else ord(current) == ord(before) + 1
 
 
 def _is_title(text: str) -> bool:

@@ -260,7 +260,10 @@ class _Reader:
             title = next(_found(reference, "article-title"), None)
             year = next(_found(reference, "year"), None)
             written = re.search(r"(?<!\d)(1[5-9]\d\d|20\d\d)(?!\d)", self._text(year))
-            ids = [*_ids_in(_found(reference, "pub-id")), *(str(found.id) for found in find_ids(text))]
+            ids = [
+                *_ids_in(_found(reference, "pub-id")),
+                *(str(identifier.id) for identifier in find_ids(text)),
+            ]
             entries.append(
                 BibliographyEntry(
                     text,

@@ -63,9 +63,11 @@ def read_latexml(data: bytes) -> FullText:
         MissingExtra: lxml is not installed.
     """
     page = parse_page(data)
-    article = next((one for one in page.iter("article") if has_class(one, "ltx_document")), None)
+    article = next((element for element in page.iter("article") if has_class(element, "ltx_document")), None)
     if article is None:
-        article = next((one for one in page.iter() if has_class(one, "ltx_document", "ltx_page_main")), None)
+        article = next(
+            (element for element in page.iter() if has_class(element, "ltx_document", "ltx_page_main")), None
+        )
     if article is None:
         raise BadDocument(
             "not-latexml", "The HTML has no element of the class ltx_document, as LaTeXML writes it."
@@ -77,10 +79,10 @@ def read_latexml(data: bytes) -> FullText:
 
 def _ids_of(page: Element) -> tuple[tuple[str, ...], int | None]:
     """The arXiv id and version of a page: of the stamp on its margin, or of the page's address in its head."""
-    stamp = next((one for one in page.iter("div") if one.get("id") == "watermark-tr"), None)
+    stamp = next((element for element in page.iter("div") if element.get("id") == "watermark-tr"), None)
     names = [] if stamp is None else "".join(stamp.itertext()).split()[:1]
-    links = list(page.iter("base")) + [one for one in page.iter("link") if one.get("rel") == "canonical"]
-    names += [match[1] for one in links if (match := _PAGE_LINK.search(one.get("href", "")))]
+    links = list(page.iter("base")) + [link for link in page.iter("link") if link.get("rel") == "canonical"]
+    names += [match[1] for link in links if (match := _PAGE_LINK.search(link.get("href", "")))]
     for name in names:
         if ids := known_ids([name if name.startswith("arXiv:") else f"arXiv:{name}"]):
             return tuple(ids), arxiv_version(name.removeprefix("arXiv:"))
@@ -112,14 +114,19 @@ class _Reader:
     # -- front and back -------------------------------------------------------------------------------------
 
     def _metadata(self) -> Metadata:
-        title = next((one for one in self._article.iter("h1") if has_class(one, "ltx_title_document")), None)
-        abstract = next((one for one in self._article.iter() if has_class(one, "ltx_abstract")), None)
-        content = [] if abstract is None else [one for one in abstract if one.tag not in HEADINGS]
+        title = next(
+            (element for element in self._article.iter("h1") if has_class(element, "ltx_title_document")),
+            None,
+        )
+        abstract = next(
+            (element for element in self._article.iter() if has_class(element, "ltx_abstract")), None
+        )
+        content = [] if abstract is None else [element for element in abstract if element.tag not in HEADINGS]
         names = classed(self._article, "ltx_personname")
         return Metadata(
             title=self._text(title) or None,
             abstract=" ".join(filter(None, map(self._text, content))) or None,
-            authors=tuple(dict.fromkeys(name for one in names for name in self._names(one))),
+            authors=tuple(dict.fromkeys(name for element in names for name in self._names(element))),
         )
 
     def _names(self, element: Element) -> Iterator[str]:
@@ -137,24 +144,33 @@ class _Reader:
                 yield " ".join(words)
 
     def _entries(self) -> Iterator[BibliographyEntry]:
-        items = outermost(self._article, lambda one: one.tag == "li" and has_class(one, "ltx_bibitem"))
-        for place, item in enumerate(items):
+        items = outermost(
+            self._article, lambda element: element.tag == "li" and has_class(element, "ltx_bibitem")
+        )
+        for position, item in enumerate(items):
             if (name := item.get("id")) is not None:
-                self._refs.setdefault(name, place)
+                self._refs.setdefault(name, position)
             yield self._entry(item)
 
     def _entry(self, item: Element) -> BibliographyEntry:
-        blocks = [self._text(one) for one in item if has_class(one, "ltx_bibblock")]
+        blocks = [self._text(element) for element in item if has_class(element, "ltx_bibblock")]
         if not blocks:
-            blocks = [self._text(one) for one in item if not has_class(one, "ltx_tag")] or [item.text or ""]
+            blocks = [self._text(element) for element in item if not has_class(element, "ltx_tag")] or [
+                item.text or ""
+            ]
         text = " ".join(filter(None, blocks))
-        parts = {name: one for one in item.iter() for name in classes_of(one) if name.startswith("ltx_bib_")}
+        parts = {
+            name: element
+            for element in item.iter()
+            for name in classes_of(element)
+            if name.startswith("ltx_bib_")
+        }
         title = self._text(parts.get("ltx_bib_title"))
         if not title and len(blocks) > 2:  # of BibTeX's styles: authors, title, where it was published
             title = blocks[1].strip("\u201c\u201d\"' ").rstrip(".,")
-        links = [href for one in item.iter("a") if (href := one.get("href", "")).startswith("http")]
-        links += [f"arXiv:{self._text(one)}" for one in classed(item, "ltx_bib_external")]
-        ids = [*known_ids(links), *(str(one.id) for one in find_ids(text))]
+        links = [href for link in item.iter("a") if (href := link.get("href", "")).startswith("http")]
+        links += [f"arXiv:{self._text(element)}" for element in classed(item, "ltx_bib_external")]
+        ids = [*known_ids(links), *(str(identifier.id) for identifier in find_ids(text))]
         year = years_in(self._text(parts.get("ltx_bib_year")))[0]
         return BibliographyEntry(
             text,
@@ -277,7 +293,7 @@ class _Reader:
         for item in element:
             if item.tag in ("li", "dt") or (has_class(item, "ltx_item") and item.tag != "dd"):
                 building.line_break()
-            tag = next((one for one in item if has_class(one, "ltx_tag")), None)
+            tag = next((child for child in item if has_class(child, "ltx_tag")), None)
             label = self._text(tag)
             if label.strip(_BULLETS):
                 building.add(f"{label} ")
@@ -317,7 +333,7 @@ class _Reader:
     def _equation(self, element: Element) -> Inline:
         """A line for each row: its formulas as one, and its number."""
         self._is_in_equation = True
-        rows = list(outermost(element, lambda one: one.tag == "tr" or has_class(one, "ltx_eqn_row")))
+        rows = list(outermost(element, lambda node: node.tag == "tr" or has_class(node, "ltx_eqn_row")))
         building = InlineBuilder()
         for row in rows or [element]:
             building.line_break()
@@ -327,7 +343,7 @@ class _Reader:
 
     def _equation_row(self, row: Element) -> str:
         """The formulas of a row as one and its number, or the text of a row without formulas."""
-        formulas = list(outermost(row, lambda one: one.tag == "math"))
+        formulas = list(outermost(row, lambda node: node.tag == "math"))
         if not formulas:
             return self._text_of_children(row)
         tex = " ".join(filter(None, map(self._tex, formulas)))
@@ -340,7 +356,7 @@ class _Reader:
 
         LaTeXML gives a figure of two ``minipage`` both captions, and the first one twice.
         """
-        html = "".join(html_of(one, self._text) for one in tabulars_of(element)) or None
+        html = "".join(html_of(tabular, self._text) for tabular in tabulars_of(element)) or None
         label = ""
         seen: set[str] = set()
         for caption in captions_of(element):
@@ -393,8 +409,8 @@ class _Reader:
             cells = [cell for cell in row if cell.tag in ("td", "th")]
             if any(len(cell) or (cell.text or "").strip() for cell in cells):
                 building.line_break()
-                for place, cell in enumerate(cells):
-                    building.add(" | " if place else "")
+                for column, cell in enumerate(cells):
+                    building.add(" | " if column else "")
                     self._fill_children(building, cell)
         self._paragraph(building.build(), level, "table")
 
@@ -420,8 +436,8 @@ class _Reader:
                 self._after.append(element)
             case "equation" if not self._is_in_equation:
                 building.add(f" {self._equation(element).text} ")
-            case _ if element.tag == "a" and (place := self._cited(element)) is not None:
-                self._cite(building, element, place)
+            case _ if element.tag == "a" and (position := self._cited(element)) is not None:
+                self._cite(building, element, position)
             case _:
                 space = " " if element.tag in SEPARATED else ""
                 building.add(space)
@@ -434,8 +450,8 @@ class _Reader:
         is_raised = element.tag == "sup"
         building.add(element.text or "")
         for child in element:
-            if is_raised and child.tag == "a" and (place := self._cited(child)) is not None:
-                self._cite(building, child, place, is_raised=True)
+            if is_raised and child.tag == "a" and (position := self._cited(child)) is not None:
+                self._cite(building, child, position, is_raised=True)
             elif child is not skipped:
                 self._fill(building, child)
             building.add(child.tail or "")
@@ -444,11 +460,13 @@ class _Reader:
         """The entry of the bibliography that a link leads to."""
         return self._refs.get(link.get("href", "").rpartition("#")[2])
 
-    def _cite(self, building: InlineBuilder, link: Element, place: int, *, is_raised: bool = False) -> None:
+    def _cite(
+        self, building: InlineBuilder, link: Element, position: int, *, is_raised: bool = False
+    ) -> None:
         """A citation mark. A raised number gets brackets, as it would else join the word before it."""
-        mark = self._text_of_children(link) or str(place + 1)
+        mark = self._text_of_children(link) or str(position + 1)
         is_bare = is_raised and mark.isdigit() and not building.ends_with_bracket
-        building.cite(f"[{mark}]" if is_bare else mark, place)
+        building.cite(f"[{mark}]" if is_bare else mark, position)
 
     def _text_of_children(self, element: Element) -> str:
         building = InlineBuilder()
@@ -459,8 +477,12 @@ class _Reader:
         """The TeX of a formula, without the styles that rows of equations begin with; else the text of its MathML."""
         tex = element.get("alttext")
         if tex is None:
-            notes = (one for one in element.iter("annotation") if one.get("encoding") == "application/x-tex")
-            tex = next(("".join(one.itertext()) for one in notes), None)
+            notes = (
+                annotation
+                for annotation in element.iter("annotation")
+                if annotation.get("encoding") == "application/x-tex"
+            )
+            tex = next(("".join(note.itertext()) for note in notes), None)
         if tex is None:
             return " ".join("".join(element.itertext()).split())
         return " ".join(_STYLE.sub("", _LINE_END.sub("", tex)).split())

@@ -235,7 +235,7 @@ def outermost(
 
 def classed(element: Element, name: str, closed: tuple[str, ...] = ()) -> Iterator[Element]:
     """The outermost elements of a class in an element."""
-    return outermost(element, lambda one: has_class(one, name), closed)
+    return outermost(element, lambda node: has_class(node, name), closed)
 
 
 def tag_of(element: Element | None) -> Element | None:
@@ -249,7 +249,7 @@ def _is_caption(element: Element) -> bool:
 
 def captions_of(element: Element) -> Iterator[Element]:
     """The captions of a figure, without those of figures inside of it."""
-    return outermost(element, lambda one: role_of(one) != "float" and _is_caption(one), ("float",))
+    return outermost(element, lambda node: role_of(node) != "float" and _is_caption(node), ("float",))
 
 
 def table_rows(table: Element) -> Iterator[Element]:
@@ -263,4 +263,4 @@ def table_rows(table: Element) -> Iterator[Element]:
 
 def tabulars_of(element: Element) -> Iterator[Element]:
     """The outermost tables in a figure."""
-    return outermost(element, lambda one: role_of(one) == "tabular", ("float",))
+    return outermost(element, lambda node: role_of(node) == "tabular", ("float",))

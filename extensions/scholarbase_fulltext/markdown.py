@@ -184,48 +184,52 @@ def _caption_of(block: _Block) -> Figure | None:
 
 def _blocks(lines: list[str]) -> Iterator[_Block]:  # noqa: PLR0912
     """The blocks of a text: headings, code, tables, lists and paragraphs."""
-    held: list[str] = []
+    pending: list[str] = []
     kind: ParagraphKind = "paragraph"
-    place = 0
-    while place < len(lines):
-        line = lines[place]
-        place += 1
+    position = 0
+    while position < len(lines):
+        line = lines[position]
+        position += 1
         fence = _FENCE.match(line)
         atx = _ATX.match(line)
         if fence is not None:
-            if held:
-                yield _Block(_paragraph(held, kind), kind=kind)
-            held, kind = [], "paragraph"
+            if pending:
+                yield _Block(_paragraph(pending, kind), kind=kind)
+            pending, kind = [], "paragraph"
             code = []
-            while place < len(lines) and not _closes(lines[place], fence[1]):
-                code.append(lines[place].rstrip())
-                place += 1
-            place += 1
+            while position < len(lines) and not _closes(lines[position], fence[1]):
+                code.append(lines[position].rstrip())
+                position += 1
+            position += 1
             yield _Block("\n".join(part for part in code if part))
         elif not line.strip() or atx is not None:
-            if held:
-                yield _Block(_paragraph(held, kind), kind=kind)
-            held, kind = [], "paragraph"
+            if pending:
+                yield _Block(_paragraph(pending, kind), kind=kind)
+            pending, kind = [], "paragraph"
             if atx is not None:
                 yield _Block(_heading(_CLOSING.sub("", atx[2] or "")), len(atx[1]))
-        elif held and kind == "paragraph" and (underline := _SETEXT.match(line)):
-            yield _Block(_heading(" ".join(held)), 1 if underline[1][0] == "=" else 2)
-            held = []
-        elif held and kind == "paragraph" and "|" in held[-1] and "|" in line and _TABLE_RULE.match(line):
-            if held[:-1]:
-                yield _Block(_paragraph(held[:-1], kind))
-            held, kind = [held[-1], line], "table"
+        elif pending and kind == "paragraph" and (underline := _SETEXT.match(line)):
+            yield _Block(_heading(" ".join(pending)), 1 if underline[1][0] == "=" else 2)
+            pending = []
+        elif (
+            pending and kind == "paragraph" and "|" in pending[-1] and "|" in line and _TABLE_RULE.match(line)
+        ):
+            if pending[:-1]:
+                yield _Block(_paragraph(pending[:-1], kind))
+            pending, kind = [pending[-1], line], "table"
         else:
-            if not held:
+            if not pending:
                 kind = "list" if _ITEM.match(line) else "paragraph"
-            held.append(line)
-    if held:
-        yield _Block(_paragraph(held, kind), kind=kind)
+            pending.append(line)
+    if pending:
+        yield _Block(_paragraph(pending, kind), kind=kind)
 
 
 def _closes(line: str, fence: str) -> bool:
-    own = line.strip()
-    return len(own) >= len(fence) and not own.strip(fence[0]) and len(line) - len(line.lstrip(" ")) < 4
+    stripped = line.strip()
+    return (
+        len(stripped) >= len(fence) and not stripped.strip(fence[0]) and len(line) - len(line.lstrip(" ")) < 4
+    )
 
 
 def _heading(text: str) -> str:
@@ -251,7 +255,7 @@ def _html(table: str) -> str:
     rows = [re.split(r"(?<!\\)\|", line.strip().strip("|")) for line in table.split("\n")]
     cells = [
         "<tr>" + "".join(f"<{tag}>{html.escape(cell.strip())}</{tag}>" for cell in row) + "</tr>"
-        for number, (row, tag) in enumerate((row, "td" if place else "th") for place, row in enumerate(rows))
+        for number, (row, tag) in enumerate((row, "td" if index else "th") for index, row in enumerate(rows))
         if number != 1
     ]
     return f"<table>{''.join(cells)}</table>"

@@ -156,24 +156,24 @@ def _blocks(
     left = min((line.left for line in lines), default=0.0)
     paragraph = ""
     after_caption = 0
-    for place, line in enumerate(lines):
-        if place < after_caption:
+    for position, line in enumerate(lines):
+        if position < after_caption:
             continue
-        if place and _begins(lines[place - 1], line, gaps[place - 1], usual, left):
+        if position and _begins(lines[position - 1], line, gaps[position - 1], usual, left):
             if paragraph:
                 yield paragraph
             paragraph = ""
-        label = starts_caption(lines, place)
+        label = starts_caption(lines, position)
         block: Heading | _Caption | None
         if label is None:
             block = finder.find(clean(line.text))
         else:
-            after_caption = caption_end(lines, place, label, usual)
-            caption = lines[place:after_caption]
+            after_caption = caption_end(lines, position, label, usual)
+            caption = lines[position:after_caption]
             is_last = not any(_LETTER.search(after.text) for after in lines[after_caption:])
-            more = carried_over(caption, following, label, usual) if is_last else 0
-            block = _Caption(label, caption, following[:more])
-            del following[:more]
+            carried = carried_over(caption, following, label, usual) if is_last else 0
+            block = _Caption(label, caption, following[:carried])
+            del following[:carried]
         if block is None:
             paragraph = _joined(paragraph, line.text)
             continue
@@ -190,8 +190,8 @@ def _add_caption(
 ) -> None:
     """Add a figure or table with its caption. Later parts of one that goes on over pages are no tables of their own. A
     label alone is below a figure whose caption stands in a list."""
-    label, lines, more = block
-    text = reduce(_joined, [line.text for line in [*lines, *more]], "").removesuffix("\u00ad")
+    label, lines, rest = block
+    text = reduce(_joined, [line.text for line in [*lines, *rest]], "").removesuffix("\u00ad")
     begin = find_label(text)
     caption = text if begin is None else text[begin.end :].lstrip()
     if is_continuation(caption) or (not caption and builder.set_page(label.label, page, box)):

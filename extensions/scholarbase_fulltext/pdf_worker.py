@@ -78,17 +78,20 @@ def _lines(page: Any, left: int) -> list[tuple[Any, ...]]:
             shown = match[0].rstrip("\r\n")
             if not shown.isspace() and shown:
                 spans.append((shown, match.start()))
-        labels = [place for place, (shown, _) in enumerate(spans) if find_label(shown.lstrip()) is not None]
-        near = {place for label in labels for place in range(label - 1, label + _NEAR)}
+        labels = [
+            position for position, (shown, _) in enumerate(spans) if find_label(shown.lstrip()) is not None
+        ]
+        near = {position for label in labels for position in range(label - 1, label + _NEAR)}
         return [
-            (shown, *chars.line(shown, start, place in near)) for place, (shown, start) in enumerate(spans)
+            (shown, *chars.line(shown, start, position in near))
+            for position, (shown, start) in enumerate(spans)
         ]
     finally:
         textpage.close()
 
 
 class _Chars:
-    """The places of a page's characters."""
+    """The positions of a page's characters."""
 
     def __init__(self, page: Any, textpage: Any, is_whole: bool) -> None:
         import pypdfium2.raw
@@ -125,26 +128,26 @@ class _Chars:
                 is_set_off = self._font(begin) != self._font(end + 1 - len(rest))
         return first[0], first[1], max(last[2], first[2]), first[3], -turns % 4, gap, is_set_off
 
-    def _box(self, place: int, turns: int) -> tuple[float, float, float, float]:
+    def _box(self, position: int, turns: int) -> tuple[float, float, float, float]:
         rect = self._rect
-        self._raw.FPDFText_GetLooseCharBox(self._textpage, self._index(place), rect)
+        self._raw.FPDFText_GetLooseCharBox(self._textpage, self._index(position), rect)
         x, y = self._corner
         box = rect.left, rect.bottom, rect.right, rect.top
         left, bottom, right, top = turned(box, self._turns) if self._turns else box
         box = left - x, bottom - y, right - x, top - y
         return turned(box, turns) if turns else box
 
-    def _index(self, place: int) -> int:
+    def _index(self, position: int) -> int:
         """The number of a character of the text among those of the page, of which the text has not all."""
         if self._is_whole:
-            return place
-        return int(self._raw.FPDFText_GetCharIndexFromTextIndex(self._textpage, place))
+            return position
+        return int(self._raw.FPDFText_GetCharIndexFromTextIndex(self._textpage, position))
 
-    def _font(self, place: int) -> tuple[bytes, int]:
-        place = self._index(place)
+    def _font(self, position: int) -> tuple[bytes, int]:
+        position = self._index(position)
         buffer, flags = ctypes.create_string_buffer(128), ctypes.c_int()
-        self._raw.FPDFText_GetFontInfo(self._textpage, place, buffer, 128, flags)
-        return buffer.value, self._raw.FPDFText_GetFontWeight(self._textpage, place)
+        self._raw.FPDFText_GetFontInfo(self._textpage, position, buffer, 128, flags)
+        return buffer.value, self._raw.FPDFText_GetFontWeight(self._textpage, position)
 
 
 def draw(fields: dict[str, Any], data: bytes) -> Message:

@@ -76,7 +76,7 @@ class _Annotated:
                 raise BadDocument(
                     "not-s2orc", f"The annotation {name!r} is not valid JSON: {error}."
                 ) from error
-        found: dict[tuple[int, int, str], _Span] = {}
+        spans: dict[tuple[int, int, str], _Span] = {}
         for item in value if isinstance(value, list) else []:
             try:
                 start, end = int(item["start"]), int(item["end"])
@@ -86,8 +86,8 @@ class _Annotated:
             if 0 <= start < end <= len(self.text):
                 known = attributes if isinstance(attributes, dict) else {}
                 key = str(known.get("id", known.get("ref_id")))
-                found[start, end, key] = _Span(start, end, known)
-        self._read[name] = sorted(found.values(), key=lambda span: (span.start, -span.end))
+                spans[start, end, key] = _Span(start, end, known)
+        self._read[name] = sorted(spans.values(), key=lambda span: (span.start, -span.end))
         return self._read[name]
 
     def words(self, span: _Span) -> str:
@@ -111,10 +111,10 @@ def read_s2orc(line: bytes) -> FullText:
     if not isinstance(body.get("text"), str):
         raise BadDocument("no-text", f"The record of CorpusId:{record['corpusid']} has no text.")
     bibliography = record.get("bibliography")
-    own = (
+    separate = (
         bibliography if isinstance(bibliography, dict) and isinstance(bibliography.get("text"), str) else None
     )
-    return _Reader(record, _Annotated(body), None if own is None else _Annotated(own)).read()
+    return _Reader(record, _Annotated(body), None if separate is None else _Annotated(separate)).read()
 
 
 class _Reader:
@@ -155,20 +155,20 @@ class _Reader:
     def _entries(self) -> None:
         source = self._bibliography
         titles = source.spans("bibtitle")
-        place = 0
+        next_title = 0
         for number, span in enumerate(source.spans("bibentry")):
             self._places.setdefault(str(span.attributes.get("id")), number)
-            while place < len(titles) and titles[place].start < span.start:
-                place += 1
+            while next_title < len(titles) and titles[next_title].start < span.start:
+                next_title += 1
             title = None
-            if place < len(titles) and titles[place].start < span.end:
-                own = titles[place]
-                title = source.words(own._replace(end=min(own.end, span.end)))
+            if next_title < len(titles) and titles[next_title].start < span.end:
+                title_span = titles[next_title]
+                title = source.words(title_span._replace(end=min(title_span.end, span.end)))
             text = source.words(span)
             matched, doi = span.attributes.get("matched_paper_id"), span.attributes.get("doi")
             names = [f"CorpusId:{matched}"] if matched else []
             names += [f"DOI:{doi}"] if isinstance(doi, str) else []
-            ids = dict.fromkeys([*known_ids(names), *(str(found.id) for found in find_ids(text))])
+            ids = dict.fromkeys([*known_ids(names), *(str(identifier.id) for identifier in find_ids(text))])
             self._builder.bibliography.append(
                 BibliographyEntry(text, title or None, years_in(text)[0], tuple(ids))
             )
@@ -213,12 +213,12 @@ class _Reader:
             if mark.start < end:
                 continue
             building.add(self._body.text[end : mark.start])
-            place = self._places.get(str(mark.attributes.get("ref_id")))
+            position = self._places.get(str(mark.attributes.get("ref_id")))
             text = self._body.text[mark.start : mark.end]
-            if place is None:
+            if position is None:
                 building.add(text)
             else:
-                building.cite(text, place)
+                building.cite(text, position)
             end = mark.end
         building.add(self._body.text[end : span.end])
         return building.build()

@@ -165,12 +165,12 @@ def _sidecar_of(path: Path) -> Path | None:
     beside that one, as AirQA's ``papers/acl2023/UUID.pdf``."""
     name = path.with_suffix(".json").name
     places = (path.parent / name, *(folder / "metadata" / name for folder in path.parents[1:3]))
-    return next((place for place in places if place.is_file()), None)
+    return next((candidate for candidate in places if candidate.is_file()), None)
 
 
 def _with(full: FullText, known: Described) -> FullText:
     """The document with what is known of it from outside, which comes first."""
-    outside = {one.name: getattr(known.metadata, one.name) for one in fields(Metadata)}
+    outside = {field.name: getattr(known.metadata, field.name) for field in fields(Metadata)}
     metadata = replace(full.metadata, **{name: value for name, value in outside.items() if value})
     return replace(full, ids=known.ids or full.ids, version=known.version or full.version, metadata=metadata)
 

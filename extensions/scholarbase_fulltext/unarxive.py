@@ -122,10 +122,10 @@ class _Reader:
         for item in paragraphs:
             title, number, kind = (_text(item.get(key)) for key in ("section", "sec_number", "sec_type"))
             if title.strip() and (title, number, kind) != previous:
-                own = None if number in ("", "-1") else number
-                depth = self._depth(own, kind)
-                self._builder.heading(self._inline(title), level=depth, number=own)
-                self._open[depth - 1 :] = [None] * (depth - 1 - len(self._open)) + [own]
+                heading_number = None if number in ("", "-1") else number
+                depth = self._depth(heading_number, kind)
+                self._builder.heading(self._inline(title), level=depth, number=heading_number)
+                self._open[depth - 1 :] = [None] * (depth - 1 - len(self._open)) + [heading_number]
                 before_headings = False
             elif before_headings and self._builder.end:
                 self._builder.heading("Text")  # not a part of the abstract
@@ -195,8 +195,8 @@ class _Reader:
             kind, name = mark[1], mark[2]
             if kind == "cite":
                 if name in self._record["bib_entries"]:
-                    place = self._entries.setdefault(name, len(self._entries))
-                    building.cite(f"[{place + 1}]", place)
+                    position = self._entries.setdefault(name, len(self._entries))
+                    building.cite(f"[{position + 1}]", position)
                 else:
                     building.add("[?]")
                 continue
@@ -254,8 +254,8 @@ def _version(versions: object) -> tuple[int | None, str | None]:
 
 def _entry_ids(entry: dict[str, Any], text: str) -> tuple[str, ...]:
     """The ids of an entry: those in its text come first, those that unarXive matched in OpenAlex after them."""
-    found = [item.get("id") for item in _objects(entry.get("contained_arXiv_ids"))]
-    names = [f"arXiv:{value}" for value in found if isinstance(value, str)]
+    arxiv_ids = [item.get("id") for item in _objects(entry.get("contained_arXiv_ids"))]
+    names = [f"arXiv:{value}" for value in arxiv_ids if isinstance(value, str)]
     names += [_text(item.get("url")) for item in _objects(entry.get("contained_links"))]
     matched = entry.get("ids")
     after = matched if isinstance(matched, dict) else {}
