@@ -18,7 +18,7 @@ class Dialects(Extension):
         from scholarbase_dialects.all import DIALECTS
         from scholarbase_dialects.semantic_scholar import datasets
 
-        return {one.name: one.served() for one in (*DIALECTS.values(), datasets.DIALECT)}
+        return {dialect.name: dialect.served() for dialect in (*DIALECTS.values(), datasets.DIALECT)}
 
     def tool_sets(self) -> Mapping[str, Sequence[Any]]:
         from scholarbase_dialects.asta import ASTA

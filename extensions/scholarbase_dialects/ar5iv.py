@@ -61,10 +61,12 @@ class _Page:
         self._marks: dict[int, list[InTextCitation]] = {}
         for mark in self._document.citations:
             self._marks.setdefault(mark.start, []).append(mark)
-        self._figures = {one.start: one for one in self._document.figures if one.start is not None}
+        self._figures = {
+            figure.start: figure for figure in self._document.figures if figure.start is not None
+        }
         self._paragraphs = {
-            section: list(some)
-            for section, some in groupby(self._document.paragraphs, lambda one: one.section)
+            section: list(paragraphs)
+            for section, paragraphs in groupby(self._document.paragraphs, lambda paragraph: paragraph.section)
         }
         self._all_starts = sorted(self._marks)
         self._has_cells = False
@@ -91,31 +93,33 @@ class _Page:
         sections = self._document.sections
         abstract = sections[:1] if sections and sections[0].title.strip(".:").lower() == "abstract" else []
         in_abstract = [
-            place for place, one in enumerate(sections) if abstract and one.start < abstract[0].end
+            position
+            for position, section in enumerate(sections)
+            if abstract and section.start < abstract[0].end
         ]
         yield '<div class="ltx_abstract">\n<h6 class="ltx_title ltx_title_abstract">Abstract</h6>\n'
-        for place in in_abstract:
-            yield from self._blocks(place)
+        for position in in_abstract:
+            yield from self._blocks(position)
         if not in_abstract:
             yield f'<p class="ltx_p">{_text(self._whole.paper.abstract)}</p>\n'
         yield "</div>\n"
         yield from self._blocks(None)
         open_sections: list[int] = []
         is_appendix = False
-        for place in range(len(in_abstract), len(sections)):
-            section = sections[place]
+        for position in range(len(in_abstract), len(sections)):
+            section = sections[position]
             while open_sections and open_sections[-1] != section.parent:
                 open_sections.pop()
                 yield "</section>\n"
             if not open_sections and section.number == "A":
-                is_appendix = any(one.number for one in sections[:place])
-            yield self._heading(place, len(open_sections), is_appendix)
-            open_sections.append(place)
-            yield from self._blocks(place)
+                is_appendix = any(earlier.number for earlier in sections[:position])
+            yield self._heading(position, len(open_sections), is_appendix)
+            open_sections.append(position)
+            yield from self._blocks(position)
         yield "</section>\n" * len(open_sections)
 
-    def _heading(self, place: int, depth: int, is_appendix: bool) -> str:
-        section = self._document.sections[place]
+    def _heading(self, position: int, depth: int, is_appendix: bool) -> str:
+        section = self._document.sections[position]
         kind = _KINDS[min(depth, len(_KINDS) - 1)]
         tag = ""
         if is_appendix and not depth:
@@ -125,7 +129,7 @@ class _Page:
             tag = f'<span class="ltx_tag ltx_tag_{kind}">{_text(number)} </span>'
         level = min(depth + 2, 6)
         return (
-            f'<section id="S{place + 1}" class="ltx_{kind}">\n'
+            f'<section id="S{position + 1}" class="ltx_{kind}">\n'
             f'<h{level} class="ltx_title ltx_title_{kind}">{tag}{_text(section.title)}</h{level}>\n'
         )
 

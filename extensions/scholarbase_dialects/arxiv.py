@@ -54,7 +54,7 @@ def _whole(request: DialectRequest, name: str, default: int, high: int) -> int:
 
 def _order(request: DialectRequest) -> ListOrder:
     by, direction = request.text("sortBy") or "relevance", request.text("sortOrder") or "descending"
-    if by not in (known := list(dict.fromkeys(one for one, _ in ORDERS))):
+    if by not in (known := list(dict.fromkeys(name for name, _ in ORDERS))):
         raise InvalidRequest(f"sortBy must be in: {', '.join(sorted(known))}")
     if (by, direction) not in ORDERS:
         raise InvalidRequest("sortOrder must be in: ascending, descending")
@@ -63,18 +63,18 @@ def _order(request: DialectRequest) -> ListOrder:
 
 def _ids(request: DialectRequest) -> list[str]:
     """The ids of a request, each once and without its version. Raises InvalidRequest for an id of another form."""
-    listed = [one.strip() for one in request.text("id_list").split(",") if one.strip()]
+    listed = [text.strip() for text in request.text("id_list").split(",") if text.strip()]
     if len(listed) > MAX_IDS:
         raise InvalidRequest(f"id_list has {len(listed)} ids: send {MAX_IDS} at most")
-    found: dict[str, None] = {}
-    for one in listed:
-        read = identifiers.arxiv_id(one)
-        if read is None and _UNUSED_ID.fullmatch(one):
+    ids: dict[str, None] = {}
+    for text in listed:
+        read = identifiers.arxiv_id(text)
+        if read is None and _UNUSED_ID.fullmatch(text):
             continue
         if read is None:
-            raise InvalidRequest(f"incorrect id format for {one[:100]}")
-        found[read] = None
-    return list(found)
+            raise InvalidRequest(f"incorrect id format for {text[:100]}")
+        ids[read] = None
+    return list(ids)
 
 
 def _query(request: DialectRequest, calls: Calls) -> Answer:
@@ -114,7 +114,7 @@ def _in_order(
     calls: Calls, ids: Sequence[str], start: int, count: int, fields: tuple[str, ...]
 ) -> tuple[int, list[Paper]]:
     """The papers of a list that the library has, in the order of the list."""
-    held = {
+    stored = {
         hit.paper.external_ids["arXiv"]
         for hit in lists.listed(
             calls.library,
@@ -125,12 +125,12 @@ def _in_order(
             as_of=calls.as_of,
         )[1]
     }
-    found = [one for one in ids if one in held]
-    page = found[start : start + count]
+    existing = [arxiv_id for arxiv_id in ids if arxiv_id in stored]
+    page = existing[start : start + count]
     _, papers = calls.listed(ArxivIds(tuple(page)), {"ids": page}, order="id", limit=len(page), fields=fields)
     by_id = {paper.external_ids["arXiv"]: paper for paper in papers}
-    calls.show([by_id[one].id for one in page])
-    return len(found), [by_id[one] for one in page]
+    calls.show([by_id[arxiv_id].id for arxiv_id in page])
+    return len(existing), [by_id[arxiv_id] for arxiv_id in page]
 
 
 def _operation(method: str) -> Operation:

@@ -111,21 +111,21 @@ def read_query(text: str, *, updates: bool = True) -> Read:
     tokens = [*_without_empty_parentheses(_tokens(text, updates)), _Token("end")]
     _check_dates(tokens)
     terms = [token for token in tokens if token.kind == "term"]
-    ignored = dict.fromkeys(one.field for one in terms if one.field in NOT_STORED)
+    ignored = dict.fromkeys(term.field for term in terms if term.field in NOT_STORED)
     is_plain = not any(token.field or token.kind in ("days", "operator") for token in tokens)
     if (
         is_plain
-        and len(found := list(dict.fromkeys(" ".join(one.text for one in terms).split()))) > MAX_WORDS
+        and len(plain_words := list(dict.fromkeys(" ".join(term.text for term in terms).split()))) > MAX_WORDS
     ):
-        found = [word for word in found[:MAX_WORDS] if word.lower() not in STOP_WORDS]
-        words = either([one for word in found if (one := words_condition(word)) is not None])
+        plain_words = [word for word in plain_words[:MAX_WORDS] if word.lower() not in STOP_WORDS]
+        words = either([part for word in plain_words if (part := words_condition(word)) is not None])
         return Read(words, (f"words after the first {MAX_WORDS}",))
     if max(accumulate({"open": 1, "close": -1}.get(token.kind, 0) for token in tokens)) > MAX_PARENTHESES:
         raise _too_complex("nested parentheses", MAX_PARENTHESES)
     if any(
-        Counter(query_syntax.words(one.text)).most_common(1)[0][1] > MAX_REPEATED
-        for one in terms
-        if _has_words(one)
+        Counter(query_syntax.words(term.text)).most_common(1)[0][1] > MAX_REPEATED
+        for term in terms
+        if _has_words(term)
     ):
         raise _too_complex("times the same word in a phrase", MAX_REPEATED)
     condition, cuts = _Parser(tokens).either(), dict[str, int]()
@@ -150,14 +150,14 @@ def read_query(text: str, *, updates: bool = True) -> Read:
 def _most_alternatives(tokens: list[_Token], cuts: Mapping[str, int], what: str) -> int:
     """The most alternatives of each list with which a query is simple enough. Raises InvalidRequest: there are none."""
     most = _MOST[what]
-    found = bisect_right(
+    count = bisect_right(
         range(1, most + 1),
         most,
         key=lambda number: _complexity(_Parser(tokens, {**cuts, what: number}).either())[what],
     )
-    if not found:
+    if not count:
         raise _too_complex(what, most)
-    return found
+    return count
 
 
 def _too_complex(what: str, most: int) -> InvalidRequest:
@@ -191,11 +191,11 @@ def _depth(condition: Condition) -> int:
 def _check_dates(tokens: list[_Token]) -> None:
     """Raises InvalidRequest for a range of dates that seems to be excluded by what is not an operator."""
     has_days = any(token.kind == "days" for token in tokens)
-    for one, following in pairwise(tokens):
+    for token, following in pairwise(tokens):
         is_limit = following.kind == "days" or (has_days and following.kind == "open")
-        if is_limit and one.kind == "term" and not one.field and one.text.lower() in _LIKE_NOT:
+        if is_limit and token.kind == "term" and not token.field and token.text.lower() in _LIKE_NOT:
             raise InvalidRequest(
-                f"{shown(one.text)} is not an operator: use ANDNOT to exclude a range of dates"
+                f"{shown(token.text)} is not an operator: use ANDNOT to exclude a range of dates"
             )
 
 
@@ -376,16 +376,16 @@ class _Parser:
 
     def _operator(self) -> str:
         """The operator of a run of operators, such as ``AND NOT``; empty where there is none."""
-        found = set()
+        operators = set()
         while self._tokens[self._at].kind == "operator":
-            found.add(self._tokens[self._at].text)
+            operators.add(self._tokens[self._at].text)
             self._at += 1
-        return next((one for one in ("NOT", "AND", "OR") if one in found), "")
+        return next((operator for operator in ("NOT", "AND", "OR") if operator in operators), "")
 
     def _side_by_side(self, field: str, *, excluded: bool) -> Condition | None:
         """Operands without operators between them: any of them, within the ranges of dates. Stop words count only
         where there is nothing else."""
-        found: list[Condition] = []
+        operands: list[Condition] = []
         stops: list[Condition] = []
         days: list[Condition] = []
         while (token := self._tokens[self._at]).kind not in ("operator", "close", "end"):
@@ -399,9 +399,9 @@ class _Parser:
             else:
                 part = _condition(replace(token, field=token.field or field))
             if part is not None:
-                (stops if token.text.lower() in STOP_WORDS and not token.field else found).append(part)
-        found, days = self._first(_distinct(found or stops), excluded=excluded), _distinct(days)
-        return every([either(found), *days] if found else days) if found or days else None
+                (stops if token.text.lower() in STOP_WORDS and not token.field else operands).append(part)
+        operands, days = self._first(_distinct(operands or stops), excluded=excluded), _distinct(days)
+        return every([either(operands), *days] if operands else days) if operands or days else None
 
 
 def _alternative_kinds(part: Condition) -> set[str]:
@@ -427,8 +427,8 @@ def _condition(token: _Token) -> Condition | None:
             category = text.strip().rstrip("*").rstrip(".")
             return Categories((category,)) if category else None
         case "id":
-            found = identifiers.arxiv_id(text.strip())
-            return Either(()) if found is None else ArxivIds((found,))
+            arxiv_id = identifiers.arxiv_id(text.strip())
+            return Either(()) if arxiv_id is None else ArxivIds((arxiv_id,))
         case "ti" | "abs":
             return words_condition(spaced, "title" if name == "ti" else "abstract")
     return None if name in NOT_STORED else words_condition(spaced)

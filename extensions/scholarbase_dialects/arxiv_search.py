@@ -69,14 +69,16 @@ def _titled(title: str, calls: Calls) -> Condition | None:
 
     None for a text without words. The second part finds a title whose words are divided otherwise, such as ``GPT4``.
     """
-    parts = [one[1] or one[2] for one in _PART.finditer(title)]
-    words = [one for part in parts[:MAX_WORDS] if (one := words_condition(part, "title")) is not None]
+    parts = [match[1] or match[2] for match in _PART.finditer(title)]
+    words = [
+        condition for part in parts[:MAX_WORDS] if (condition := words_condition(part, "title")) is not None
+    ]
     if not words:
         return None
     same = calls.library.match_title(title, limit=3, min_score=1.0, as_of=calls.as_of, fields=("id",)).results
-    numbers = lists.held(calls.library, [one.paper.id for one in same], as_of=calls.as_of)
-    found = every(list(dict.fromkeys(words)))
-    return every([either([found, Among("id", numbers)]) if numbers else found, ArxivIds(None)])
+    numbers = lists.held(calls.library, [match.paper.id for match in same], as_of=calls.as_of)
+    by_words = every(list(dict.fromkeys(words)))
+    return every([either([by_words, Among("id", numbers)]) if numbers else by_words, ArxivIds(None)])
 
 
 def _search(request: DialectRequest, calls: Calls) -> Answer:
@@ -133,7 +135,7 @@ def _result(paper: Paper, show_abstract: bool) -> Iterator[str]:
         yield f'      <span class="tag is-small {style} tooltip is-tooltip-top">{_text(category)}</span>\n'
     yield f'    </div>\n  </div>\n  <p class="title is-5 mathjax">\n    {_line(paper.title)}\n  </p>\n'
     names = names_of(paper.authors)
-    authors = ", ".join(f"<a>{_line(one)}</a>" for one in names[:MAX_AUTHORS])
+    authors = ", ".join(f"<a>{_line(author)}</a>" for author in names[:MAX_AUTHORS])
     if len(names) > MAX_AUTHORS:
         authors += f", et al. ({len(names) - MAX_AUTHORS} additional authors not shown)"
     yield f'  <p class="authors">\n    {_label("Authors:")} {authors}\n  </p>\n'

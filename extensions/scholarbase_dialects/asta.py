@@ -42,7 +42,7 @@ Text = Annotated[str, BeforeValidator(lambda value: ",".join(value) if _is_names
 
 
 def _is_names(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(one, str) for one in value)
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
 
 class _Call(Timed):
@@ -153,7 +153,7 @@ def _answer(library: Library, answer: Answerer, call: Any) -> AstaAnswer:
     calls = Calls(library, as_of)
     asked = DialectRequest(path, query, {"ids": list(call.ids)} if isinstance(call, BatchCall) else None)
     content = _content(answer(asked, calls))
-    ids = dict.fromkeys(paper_id for _, found, _ in calls.begun for paper_id in found)
+    ids = dict.fromkeys(paper_id for _, paper_ids, _ in calls.begun for paper_id in paper_ids)
     return AstaAnswer(library.snapshot_id, content, tuple({"id": paper_id} for paper_id in ids))
 
 

@@ -75,7 +75,7 @@ class DialectRequest:
     def names(self, name: str) -> list[str] | None:
         """The distinct names of a parameter, separated by commas; None if it is missing or empty."""
         text = self.text(name)
-        return list(dict.fromkeys(one.strip() for one in text.split(","))) if text.strip() else None
+        return list(dict.fromkeys(part.strip() for part in text.split(","))) if text.strip() else None
 
     def whole(self, name: str, default: int, low: int, high: int, *, clamp: bool = False) -> int:
         """A whole number of the URL.
@@ -246,5 +246,5 @@ def ignored_header(names: Iterable[str]) -> str:
         "".join(c if c.isascii() and c.isprintable() and c != "," else "?" for c in name[:64])
         for name in names
     ]
-    more = [f"and {len(shown_names) - 20} more"] if len(shown_names) > 20 else []
-    return ", ".join([*shown_names[:20], *more])
+    omitted = [f"and {len(shown_names) - 20} more"] if len(shown_names) > 20 else []
+    return ", ".join([*shown_names[:20], *omitted])

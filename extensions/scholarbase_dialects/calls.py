@@ -76,9 +76,11 @@ class Calls:
         Args:
             arguments: those with which a native call would return them.
         """
-        recorded, found, scores = self.begun.pop()
-        known = dict(zip(found, scores, strict=True)) if len(scores) == len(found) else {}
-        self.begun.append(({**recorded, **arguments}, list(ids), [known[one] for one in ids if one in known]))
+        recorded, returned, scores = self.begun.pop()
+        known = dict(zip(returned, scores, strict=True)) if len(scores) == len(returned) else {}
+        self.begun.append(
+            ({**recorded, **arguments}, list(ids), [known[paper_id] for paper_id in ids if paper_id in known])
+        )
 
     def search(self, q: str, **arguments: Any) -> SearchResponse:
         """Search for a text, which is read as plain words, exclusions too. Raises as ``Library.search``.
@@ -97,8 +99,8 @@ class Calls:
             self.begun.append((recorded, [], []))
             return SearchResponse(self.library.snapshot_id, "sparse", None, 0, "eq", None, ())
         request = SearchBody.of(q=text, **{k: v for k, v in arguments.items() if v is not None})
-        found: SearchResponse = self._run(tool_named("search_papers"), request)
-        return found
+        response: SearchResponse = self._run(tool_named("search_papers"), request)
+        return response
 
     def search_meeting(
         self,
@@ -122,11 +124,11 @@ class Calls:
             filters: those of the native search. The condition includes them.
         """
         begun = len(self.begun)
-        found = self.search(q, limit=MAX_LIMIT, fields=fields, **filters).results
-        known = self.meeting([hit.paper.id for hit in found], condition)
-        kept = [hit for hit in found if hit.paper.id in known]
+        hits = self.search(q, limit=MAX_LIMIT, fields=fields, **filters).results
+        known = self.meeting([hit.paper.id for hit in hits], condition)
+        kept = [hit for hit in hits if hit.paper.id in known]
         total = len(kept)
-        if total < limit and found:
+        if total < limit and hits:
             others: Sequence[Hit] = ()
             count, ids = self._ids(condition)
             if count <= MAX_IDS and ids:
@@ -210,7 +212,9 @@ class Calls:
             title, input_format="text", as_of=self.as_of, fields=("id",)
         ).results
         return [
-            one.paper.id for one in checked if isinstance(one, CheckedReference) and one.paper is not None
+            reference.paper.id
+            for reference in checked
+            if isinstance(reference, CheckedReference) and reference.paper is not None
         ]
 
     def match(self, titles: Sequence[str], **arguments: Any) -> tuple[tuple[TitleMatch, ...], ...]:
@@ -225,10 +229,10 @@ class Calls:
             self.begun.append(({"titles": list(titles)}, [], []))
             return ((),) * len(texts)
         request = TitleBatchBody.of(titles=readable, as_of=self.as_of, **arguments)
-        found = iter(self._run(tool_named("match_titles"), request).results)
+        all_matches = iter(self._run(tool_named("match_titles"), request).results)
         results: list[tuple[TitleMatch, ...]] = []
         for text in texts:
-            matches = next(found) if text else ()
+            matches = next(all_matches) if text else ()
             if isinstance(matches, Unfinished):
                 raise TimeLimit(matches.error)
             results.append(matches)
@@ -237,8 +241,8 @@ class Calls:
     def papers(self, ids: Sequence[str], **arguments: Any) -> tuple[Paper | None, ...]:
         """Papers in order; None for one that the library does not have, or whose id is malformed."""
         request = PaperBatchBody.of(ids=ids, as_of=self.as_of, **arguments)
-        found = self._run(tool_named("get_papers"), request).results
-        return tuple(paper if isinstance(paper, Paper) else None for paper in found)
+        results = self._run(tool_named("get_papers"), request).results
+        return tuple(paper if isinstance(paper, Paper) else None for paper in results)
 
     def paper(self, paper_id: str, **arguments: Any) -> Paper:
         """The paper with this id.
@@ -246,10 +250,10 @@ class Calls:
         Raises:
             PaperNotFound: the library does not have it, or the id is malformed.
         """
-        found = self.papers([paper_id], **arguments)[0] if paper_id.strip() else None
-        if found is None:
+        paper = self.papers([paper_id], **arguments)[0] if paper_id.strip() else None
+        if paper is None:
             raise PaperNotFound(f"Paper with id {paper_id} not found in this snapshot.")
-        return found
+        return paper
 
     def citations(self, paper_id: str, **arguments: Any) -> CitationsResponse:
         """Papers that cite a paper. Raises PaperNotFound; InvalidRequest for a malformed id."""
@@ -266,8 +270,8 @@ class Calls:
             self.begun.append(({"paper_id": paper_id}, [], []))
             return SimilarResponse(self.library.snapshot_id, 0, "eq", None, ())
         request = SimilarBody.of(paper_id=paper_id, as_of=self.as_of, **arguments)
-        found: SimilarResponse = self._run(SIMILAR, request)
-        return found
+        response: SimilarResponse = self._run(SIMILAR, request)
+        return response
 
     def search_authors(self, name: str, **arguments: Any) -> AuthorsResponse:
         """Authors with a name. A text without a word of two letters is nobody's name."""
@@ -282,12 +286,12 @@ class Calls:
 
     def authors(self, ids: Sequence[str]) -> list[AuthorProfile | None]:
         """Authors in order; None for one of whom the library holds no paper, or whose id is malformed."""
-        readable = [one for one in dict.fromkeys(ids) if is_author_id_valid(one)]
-        found: dict[str, AuthorProfile | None] = {}
+        readable = [author_id for author_id in dict.fromkeys(ids) if is_author_id_valid(author_id)]
+        profiles: dict[str, AuthorProfile | None] = {}
         for start in range(0, len(readable), MAX_AUTHORS):
-            some = readable[start : start + MAX_AUTHORS]
-            found.update(zip(some, self.library.authors(some, as_of=self.as_of), strict=True))
-        return [found.get(one) for one in ids]
+            batch = readable[start : start + MAX_AUTHORS]
+            profiles.update(zip(batch, self.library.authors(batch, as_of=self.as_of), strict=True))
+        return [profiles.get(author_id) for author_id in ids]
 
     def author_papers(self, author_id: str, **arguments: Any) -> AuthorPapersResponse:
         """Papers of an author. Raises AuthorNotFound."""
@@ -295,11 +299,11 @@ class Calls:
             self.begun.append(({"author": [author_id]}, [], []))
             return AuthorPapersResponse(self.library.snapshot_id, 0, None, ())
         request = AuthorPapersBody.of(author_id=author_id, as_of=self.as_of, **arguments)
-        found = self.library.run_author_papers(request)
+        response = self.library.run_author_papers(request)
         recorded = {"author": [author_id], **arguments}
         recorded.pop("fields", None)
-        self.begun.append((recorded, [paper.id for paper in found.results], []))
-        return found
+        self.begun.append((recorded, [paper.id for paper in response.results], []))
+        return response
 
     def _edges(self, tool: str, paper_id: str, arguments: Mapping[str, Any]) -> CitationsResponse:
         if _excludes_all({**arguments, "as_of": self.as_of}):
@@ -307,8 +311,8 @@ class Calls:
             self.begun.append(({"paper_id": paper_id, **arguments}, [], []))
             return CitationsResponse(self.library.snapshot_id, 0, None, ())
         request = EdgeBody.of(paper_id=paper_id, as_of=self.as_of, **arguments)
-        found: CitationsResponse = self._run(tool_named(tool), request)
-        return found
+        response: CitationsResponse = self._run(tool_named(tool), request)
+        return response
 
     def _date(self, requested: str | None) -> str | None:
         """The earlier of two dates."""

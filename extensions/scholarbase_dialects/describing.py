@@ -28,8 +28,8 @@ FIELD_OF_ARCHIVE: Final[Mapping[str, str]] = {
 
 def pdf_of(paper: Paper) -> str | None:
     """The PDF at arXiv."""
-    found = arxiv_id_of(paper)
-    return None if found is None else f"https://arxiv.org/pdf/{found}"
+    arxiv_id = arxiv_id_of(paper)
+    return None if arxiv_id is None else f"https://arxiv.org/pdf/{arxiv_id}"
 
 
 def names_of(authors: tuple[Author, ...]) -> list[str]:
@@ -50,5 +50,5 @@ def fields_of_study(paper: Paper) -> list[str]:
     """Those of Semantic Scholar, else those of the arXiv categories."""
     if paper.fields_of_study:
         return list(paper.fields_of_study)
-    found = (FIELD_OF_ARCHIVE.get(name.partition(".")[0]) for name in paper.categories)
-    return list(dict.fromkeys(field for field in found if field is not None))
+    fields = (FIELD_OF_ARCHIVE.get(name.partition(".")[0]) for name in paper.categories)
+    return list(dict.fromkeys(field for field in fields if field is not None))

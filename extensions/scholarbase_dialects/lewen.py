@@ -104,7 +104,7 @@ def _filters(request: DialectRequest) -> Filters:
         for name, year, strictest in zip(("from_", "to"), years, (max, min), strict=True):
             if year:
                 filters[name] = strictest(filters.get(name, year), year)
-    if venues := [one.strip() for one in request.text("venue").split(",") if one.strip()]:
+    if venues := [venue.strip() for venue in request.text("venue").split(",") if venue.strip()]:
         filters["venue"] = venues
     if request.text("minCitationCount").strip():
         filters["min_citations"] = request.whole("minCitationCount", 0, 0, MAX_INTEGER)
@@ -141,9 +141,11 @@ def _searched(
         calls.show([hit.paper.id for hit in page], limit=limit, offset=offset)
         following = offset + limit if offset + limit < len(hits) else None
         return _listed(total, offset, following, [_shown(hit.paper, fields) for hit in page])
-    found = calls.search(q, limit=limit, offset=offset, fields=_native(fields), **filters.native, **arguments)
-    data = [_shown(hit.paper, fields) for hit in found.results]
-    return _listed(found.total, offset, found.next_offset, data)
+    response = calls.search(
+        q, limit=limit, offset=offset, fields=_native(fields), **filters.native, **arguments
+    )
+    data = [_shown(hit.paper, fields) for hit in response.results]
+    return _listed(response.total, offset, response.next_offset, data)
 
 
 def _titles(request: DialectRequest, calls: Calls) -> Answer:
@@ -162,19 +164,19 @@ def _titles(request: DialectRequest, calls: Calls) -> Answer:
         condition, {}, limit=limit, offset=offset, fields=_native(fields), first=calls.meant(title)
     )
     following = offset + limit if offset + limit < total else None
-    found = _listed(total, offset, following, [_shown(paper, fields) for paper in papers])
+    answer = _listed(total, offset, following, [_shown(paper, fields) for paper in papers])
     ids, scores = calls.begun.pop()[1], []
-    if not (found["total"] or filters.conditions or not words or offset):
+    if not (answer["total"] or filters.conditions or not words or offset):
         [matches] = calls.match([title], limit=MAX_TITLE_MATCHES, fields=_native(fields))
         calls.begun.pop()
         page = matches[:limit]
         ids, scores = [match.paper.id for match in page], [match.score for match in page]
         following = len(page) if len(page) < len(matches) else None
-        found = _listed(len(matches), offset, following, [_shown(match.paper, fields) for match in page])
+        answer = _listed(len(matches), offset, following, [_shown(match.paper, fields) for match in page])
     recorded = {**filters.recorded, "limit": limit, "offset": offset, "as_of": calls.as_of}
     named = {name: value for name, value in recorded.items() if value}
     calls.begun.append(({"titles": [title], **named}, ids, scores))
-    return found
+    return answer
 
 
 def _id(request: DialectRequest) -> str:
@@ -196,9 +198,9 @@ def _paper(request: DialectRequest, calls: Calls) -> Answer:
 def _edges(direction: str, key: str, request: DialectRequest, calls: Calls) -> Answer:
     fields, offset = _fields(request), _offset(request)
     read = calls.citations if direction == "citations" else calls.references
-    found = read(_id(request), limit=_limit(request), offset=offset, fields=_native(fields))
-    data = [{key: _shown(one.paper, fields)} for one in found.results]
-    return _listed(found.total, offset, found.next_offset, data)
+    response = read(_id(request), limit=_limit(request), offset=offset, fields=_native(fields))
+    data = [{key: _shown(citation.paper, fields)} for citation in response.results]
+    return _listed(response.total, offset, response.next_offset, data)
 
 
 FILTERS: Final = ("year", "venue", "minCitationCount", "fieldsOfStudy", "publicationTypes", "openAccessPdf")

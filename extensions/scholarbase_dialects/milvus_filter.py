@@ -64,10 +64,11 @@ def read_filter(expression: str) -> Condition:
         return Every(())
     if unknown := _TOKEN.sub("", expression).strip():
         raise _invalid(f"unexpected {shown(unknown[:20])}")
-    found = list(_TOKEN.finditer(expression))
-    if any(one["text"] and following["text"] for one, following in pairwise(found)):  # which Python joins
+    matches = list(_TOKEN.finditer(expression))
+    # Python would join two texts side by side.
+    if any(match["text"] and following["text"] for match, following in pairwise(matches)):
         raise _invalid("two texts side by side")
-    tokens = list(map(_as_python, found))
+    tokens = list(map(_as_python, matches))
     if tokens.count("not") > MAX_COMPARISONS:
         raise _invalid(f"more than {MAX_COMPARISONS} negations")
     try:
@@ -126,15 +127,15 @@ def _comparison(node: ast.expr) -> tuple[Condition, str]:
             return one_of if isinstance(sign, ast.In) else Without(one_of), field
         case ast.Compare(left=ast.Name(id=name), ops=[sign], comparators=[right]) if type(sign) in _SIGNS:
             return _compared(field := _field(name), _SIGNS[type(sign)], _unescaped(right)), field
-        case ast.Compare(left=left, ops=[sign, *more], comparators=[ast.Name(id=name), *right]) if (
-            all(type(one) in _SIGNS for one in (sign, *more)) and len(more) < 2
+        case ast.Compare(left=left, ops=[sign, *rest], comparators=[ast.Name(id=name), *right]) if (
+            all(type(op) in _SIGNS for op in (sign, *rest)) and len(rest) < 2
         ):
             operator = _SIGNS[type(sign)]
             field = _field(name)
             first = _compared(field, _MIRRORED.get(operator, operator), _unescaped(left))
-            if not more:
+            if not rest:
                 return first, field
-            return Every((first, _compared(field, _SIGNS[type(more[0])], _unescaped(right[0])))), field
+            return Every((first, _compared(field, _SIGNS[type(rest[0])], _unescaped(right[0])))), field
     raise _invalid(f"{shown(ast.unparse(node)[:80])} is not a comparison of a field and a text")
 
 
@@ -162,7 +163,9 @@ def _compared(field: str, operator: str, value: str) -> Condition:
 
 def _like(field: str, pattern: str) -> Condition:
     """A pattern with ``%`` for any text and ``_`` for a character, both of which a backslash makes literal."""
-    parts = [(one[1] or one[0], bool(one[1])) for one in _CHARACTER.finditer(pattern) if one[0] != "\0"]
+    parts = [
+        (match[1] or match[0], bool(match[1])) for match in _CHARACTER.finditer(pattern) if match[0] != "\0"
+    ]
     starts = next((at for at, part in enumerate(parts) if part != _ANY), len(parts))
     ends = next((at for at, part in enumerate(reversed(parts)) if part != _ANY), 0)
     inside = parts[starts : len(parts) - ends]

@@ -96,10 +96,10 @@ def _full_text(request: DialectRequest, calls: Calls) -> Answer:
     offset: int | None = 0
     while offset is not None:
         page = calls.references(arxiv_id, limit=MAX_LIMIT, offset=offset, fields=CITED_FIELDS)
-        for one in page.results:
+        for reference in page.results:
             references[f"bib.bib{len(references) + 1}"] = {
-                "title": one.paper.title or "",
-                "meta_string": _described(one.paper),
+                "title": reference.paper.title or "",
+                "meta_string": _described(reference.paper),
             }
         offset = page.next_offset
     return {"references": references}

@@ -68,12 +68,12 @@ def _validated(body: Any) -> tuple[_Query | None, Sequence[Any]]:
 def _malformed(errors: Sequence[Any]) -> InvalidRequest:
     detail = [
         {
-            "type": one["type"],
-            "loc": [*(["body"] if one["loc"][:1] != ("body",) else []), *one["loc"]],
-            "msg": one["msg"],
-            "input": shown(one["input"]) if isinstance(one["input"], list | dict | str) else None,
+            "type": error["type"],
+            "loc": [*(["body"] if error["loc"][:1] != ("body",) else []), *error["loc"]],
+            "msg": error["msg"],
+            "input": shown(error["input"]) if isinstance(error["input"], list | dict | str) else None,
         }
-        for one in errors
+        for error in errors
     ]
     return invalid("The body is malformed.", Body(orjson.dumps({"detail": detail}), status=422))
 
@@ -82,7 +82,7 @@ def _split(request: DialectRequest) -> list[DialectRequest]:
     query, topk = _read(request)
     request.ignore(*(name for name in request.body if name not in _Query.model_fields))
     body = {"topk": topk, "return_scores": query.return_scores}
-    return [replace(request, body={"queries": [one], **body}) for one in query.queries]
+    return [replace(request, body={"queries": [text], **body}) for text in query.queries]
 
 
 def _join(answers: Sequence[bytes]) -> bytes:
@@ -96,7 +96,9 @@ def _retrieve(request: DialectRequest, calls: Calls) -> Answer:
     documents = [
         {"id": hit.paper.id, "contents": f"{hit.paper.title}\n{hit.paper.abstract or ''}"} for hit in hits
     ]
-    scored = [{"document": one, "score": hit.score} for one, hit in zip(documents, hits, strict=True)]
+    scored = [
+        {"document": document, "score": hit.score} for document, hit in zip(documents, hits, strict=True)
+    ]
     return scored if query.return_scores else documents
 
 

@@ -68,9 +68,9 @@ def _search(request: DialectRequest, calls: Calls) -> Answer:
     first = (page - 1) * PAGE
     total, results = 0, []
     if first + PAGE <= MAX_LIMIT:
-        found = calls.search(q, limit=PAGE, offset=first, fields=FIELDS, from_=since)
-        total = found.total
-        results = [_result(hit, first + place) for place, hit in enumerate(found.results, 1)]
+        response = calls.search(q, limit=PAGE, offset=first, fields=FIELDS, from_=since)
+        total = response.total
+        results = [_result(hit, first + rank) for rank, hit in enumerate(response.results, 1)]
     empty = ("answers", "corrections", "infoboxes", "suggestions", "unresponsive_engines")
     return {"query": q, "number_of_results": total, "results": results, **{name: [] for name in empty}}
 

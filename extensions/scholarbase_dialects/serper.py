@@ -49,7 +49,7 @@ def _search(request: DialectRequest, calls: Calls) -> Answer:
     first = (page - 1) * num
     if first + num <= MAX_LIMIT and (not query.sites or query.sites & ARXIV):
         papers = _papers(query, calls, first, num)
-        organic = [_result(paper, first + place) for place, paper in enumerate(papers, 1)]
+        organic = [_result(paper, first + position) for position, paper in enumerate(papers, 1)]
     parameters = {"q": q, "type": "search", "engine": "google", "num": num, "page": page}
     return {"searchParameters": parameters, "organic": organic, "credits": 1}
 
@@ -57,8 +57,8 @@ def _search(request: DialectRequest, calls: Calls) -> Answer:
 def _papers(query: Query, calls: Calls, first: int, num: int) -> list[Paper]:
     """A page of the papers that a query finds, with ``site:`` those at arXiv of the whole ranking."""
     if not query.sites:
-        found = calls.search(query.words, limit=num, offset=first, fields=FIELDS, **query.dates)
-        return [hit.paper for hit in found.results]
+        response = calls.search(query.words, limit=num, offset=first, fields=FIELDS, **query.dates)
+        return [hit.paper for hit in response.results]
     recorded = {"site": sorted(query.sites), **{name.rstrip("_"): day for name, day in query.dates.items()}}
     _, hits = calls.search_meeting(
         query.words,

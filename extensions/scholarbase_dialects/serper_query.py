@@ -108,7 +108,7 @@ def limit_by(query: Query, tbs: str, today: int | None) -> list[str]:
         raise InvalidRequest(f"tbs has {len(tbs):,} characters: send {MAX_TBS:,} at most.")
     ignored = []
     for part in tbs.split(","):
-        name, _, value = (one.strip() for one in part.partition(":"))
+        name, _, value = (text.strip() for text in part.partition(":"))
         if name in ("cd_min", "cd_max"):
             if not value:
                 continue
@@ -138,8 +138,8 @@ def _days(text: str) -> tuple[int, int] | None:
         match[name] or match[f"{name}1"] or match[f"{name}2"] for name in ("year", "month", "day")
     )
     try:
-        bounds = date_bounds("-".join([year, *(one.zfill(2) for one in (month, day) if one)]))
+        bounds = date_bounds("-".join([year, *(number.zfill(2) for number in (month, day) if number)]))
     except InvalidRequest:
         return None
-    first, last = (date(one // 10_000, one // 100 % 100, one % 100).toordinal() for one in bounds)
+    first, last = (date(bound // 10_000, bound // 100 % 100, bound % 100).toordinal() for bound in bounds)
     return first, last

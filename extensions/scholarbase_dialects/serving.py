@@ -55,8 +55,8 @@ class DialectRoute(BaseRoute):
         self._dialect = dialect
         self._prefix = prefix
         routes = [
-            Route(prefix + one.path or "/", _Endpoint(one, prefix), methods=[one.method])
-            for one in dialect.operations
+            Route(prefix + operation.path or "/", _Endpoint(operation, prefix), methods=[operation.method])
+            for operation in dialect.operations
         ]
         self._router = Router(routes, redirect_slashes=False)
 
@@ -166,8 +166,8 @@ async def _respond(operation: Operation, prefix: str, request: Request) -> HttpR
         return answered
 
     if operation.parts is None:
-        one = partial(admission.execute, run_again, http=request, short=operation.short, papers=papers)
-        answers = [await share(key(asked), one)]
+        run_whole = partial(admission.execute, run_again, http=request, short=operation.short, papers=papers)
+        answers = [await share(key(asked), run_whole)]
         body = answers[0].whole
     else:
         parts = [replace(part, ignored={}) for part in operation.parts.split(asked)]
@@ -259,8 +259,8 @@ def _as_of(request: Request, recording: Recording | None) -> str | None:
         raise InvalidRequest(f"The header {AS_OF} occurs {len(values)} times: send it once.")
     if values:
         as_of_day(values[0])
-    own = values[0] if values else None
-    return own if recording is None else recording.session.date_of_call(own)
+    header = values[0] if values else None
+    return header if recording is None else recording.session.date_of_call(header)
 
 
 async def _record(recording: Recording, calls: Calls, body: bytes) -> Mapping[str, str]:
@@ -287,7 +287,7 @@ def _merged(
         return [({}, [], [])]
     scores: dict[str, float | None] = {}
     for _, ids, values in begun:
-        for place, paper_id in enumerate(ids):
-            scores.setdefault(paper_id, values[place] if len(values) == len(ids) else None)
+        for position, paper_id in enumerate(ids):
+            scores.setdefault(paper_id, values[position] if len(values) == len(ids) else None)
     known = [score for score in scores.values() if score is not None]
     return [(begun[0][0], list(scores), known if len(known) == len(scores) else [])]

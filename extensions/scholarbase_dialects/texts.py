@@ -33,14 +33,14 @@ def all_words(text: str, column: Column | None = None, most: int = MAX_WORDS) ->
             return _compiled(text.translate(_FOREIGN), column)
         except InvalidRequest:
             pass
-    found = _words(text)[:most]
-    return _compiled(" ".join(found), column) if found else None
+    words = _words(text)[:most]
+    return _compiled(" ".join(words), column) if words else None
 
 
 def any_word(text: str, column: Column | None = None, most: int = MAX_WORDS) -> Text | None:
     """Papers with any word of a text; None for a text without words. Arguments as for :func:`all_words`."""
-    found = _words(plain_query(text))
-    kept = [word for word in found if word not in STOP_WORDS] or found
+    words = _words(plain_query(text))
+    kept = [word for word in words if word not in STOP_WORDS] or words
     return _compiled(" OR ".join(kept[:most]), column) if kept else None
 
 

@@ -43,11 +43,11 @@ def _list(request: DialectRequest, calls: Calls) -> Answer:
         why = "Cursor cannot be combined with offset or sample"
         raise failure("cursor-with-offset-or-sample", "cursor", why)
     if cursor:
-        found = offset_of(cursor, calls.library.snapshot_id)
-        if found is None:
+        start = offset_of(cursor, calls.library.snapshot_id)
+        if start is None:
             why = "Cursor is not * or the next-cursor of a response of this snapshot."
             raise failure("cursor-not-valid", cursor, why)
-        offset = found
+        offset = start
     condition = queries.condition(request, partial(lists.held, calls.library, as_of=calls.as_of))
     texts = {name: request.text(name) for name in (*queries.QUERIES, "sort", "order")}
     filters = ",".join(request.query.get("filter", ()))
@@ -87,7 +87,7 @@ def _check(request: DialectRequest) -> None:
     """Raises InvalidRequest: a parameter is unknown."""
     for name in request.query:
         if name.startswith("query.") and name not in queries.QUERIES:
-            available = ", ".join(one.removeprefix("query.") for one in queries.QUERIES[1:])
+            available = ", ".join(query.removeprefix("query.") for query in queries.QUERIES[1:])
             field = name.removeprefix("query.")
             raise failure(
                 "field-query-not-available",
@@ -106,11 +106,11 @@ def _whole(request: DialectRequest, name: str, default: int, high: int) -> int:
     if not text:
         return default
     if not (text.isascii() and text.isdigit() and len(text) <= 20 and int(text) <= high):
-        more = " Use the cursor parameter to page further into result sets." if name == "offset" else ""
+        hint = " Use the cursor parameter to page further into result sets." if name == "offset" else ""
         raise failure(
             "integer-not-valid",
             text,
-            f"Integer specified as {text[:200]} but must be a positive integer less than or equal to {high}. {more}",
+            f"Integer specified as {text[:200]} but must be a positive integer less than or equal to {high}. {hint}",
         )
     return int(text)
 
@@ -145,8 +145,8 @@ def _sampled(
     total, _ = calls.hits(condition, recorded, limit=0, **page)
     calls.begun.pop()
     chosen = random.Random(repr(sorted(recorded.items()))).sample(range(total), min(size, total))
-    one = partial(lists.listed, calls.library, condition, limit=1, as_of=calls.as_of, **page)
-    hits = [hit for place in chosen for hit in one(offset=place)[1]]
+    listed_at = partial(lists.listed, calls.library, condition, limit=1, as_of=calls.as_of, **page)
+    hits = [hit for position in chosen for hit in listed_at(offset=position)[1]]
     calls.begun.append((dict(recorded), [hit.paper.id for hit in hits], []))
     return total, hits
 
@@ -157,10 +157,10 @@ def _paper(request: DialectRequest, calls: Calls) -> Paper:
         if name in PARAMETERS:
             raise failure("parameter-not-allowed", name, f"This route does not support {name}")
     _check(request)
-    found = queries.paper_of(request.path["doi"])
-    if found is None:
+    identifier = queries.paper_of(request.path["doi"])
+    if identifier is None:
         raise PaperNotFound(f"No work {request.path['doi'][:200]!r} in this library.")
-    return calls.paper(str(found), fields=FIELDS)
+    return calls.paper(str(identifier), fields=FIELDS)
 
 
 def _work(request: DialectRequest, calls: Calls) -> Answer:

@@ -134,19 +134,21 @@ def _query(name: str, text: str, most: int) -> Condition:
 
 def _filters(texts: Sequence[str], held: Held) -> list[Condition]:
     """Values of one filter in one text are alternatives; all filters hold, and all texts."""
-    parts = [(place, part) for place, text in enumerate(texts) if text.strip() for part in text.split(",")]
+    parts = [
+        (position, part) for position, text in enumerate(texts) if text.strip() for part in text.split(",")
+    ]
     values: dict[tuple[int, str], list[str]] = {}
     if len(parts) > MAX_FILTERS:
         message = f"There are {len(parts)} filters: send {MAX_FILTERS} at most."
         raise failure("filter-not-valid", None, message)
-    for place, part in parts:
+    for position, part in parts:
         name, colon, value = part.partition(":")
         if not colon:
             form = "Pair list form specified as '{}' but should be of the form: key:val,...,keyN:valN"
-            raise failure("pair-list-form-invalid", texts[place], form)
+            raise failure("pair-list-form-invalid", texts[position], form)
         if name not in FILTERS:
             raise unavailable("filter", name, FILTERS)
-        values.setdefault((place, name), []).append(value)
+        values.setdefault((position, name), []).append(value)
     return [_filter(name, given, held) for (_, name), given in values.items()]
 
 
@@ -180,15 +182,15 @@ def _day(value: str) -> tuple[int, int]:
 
 
 def _doi(value: str) -> Identifier:
-    found = paper_of(value)
-    if found is None:
+    identifier = paper_of(value)
+    if identifier is None:
         raise failure(
             "doi-not-valid",
             value,
             "DOI specified as {} but must be of the form: 10.prefix/suffix where prefix is 4 or more "
             "digits and suffix is a string",
         )
-    return found
+    return identifier
 
 
 def paper_of(text: str) -> Identifier | None:

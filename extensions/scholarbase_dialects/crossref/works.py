@@ -49,7 +49,7 @@ def work(paper: Paper, score: float, references: Sequence[Paper] | None = None) 
         "title": [paper.title] if paper.title else [],
         "subtitle": [],
         "short-title": [],
-        "author": [_author(author, place) for place, author in enumerate(paper.authors)],
+        "author": [_author(author, position) for position, author in enumerate(paper.authors)],
         "container-title": [journal_of(paper)] if journal_of(paper) and not preprint else [],
         "volume": journal.volume if journal is not None else None,
         "page": journal.pages if journal is not None else None,
@@ -64,13 +64,13 @@ def work(paper: Paper, score: float, references: Sequence[Paper] | None = None) 
         "score": score,
     }
     if references is not None:
-        values["reference"] = [_reference(one, place) for place, one in enumerate(references, 1)]
-    found = {name: value for name, value in values.items() if value is not None}
+        values["reference"] = [_reference(cited, number) for number, cited in enumerate(references, 1)]
+    content = {name: value for name, value in values.items() if value is not None}
     count = paper.reference_count
     # The original has these of every work.
-    found |= {"reference-count": count, "references-count": count}
-    found["is-referenced-by-count"] = paper.citation_count
-    return found
+    content |= {"reference-count": count, "references-count": count}
+    content["is-referenced-by-count"] = paper.citation_count
+    return content
 
 
 def _date_parts(paper: Paper) -> list[int | None]:
@@ -79,14 +79,14 @@ def _date_parts(paper: Paper) -> list[int | None]:
     return [paper.year]
 
 
-def _author(author: Author, place: int) -> dict[str, Any]:
+def _author(author: Author, position: int) -> dict[str, Any]:
     """The given and the family name. A lower-case particle, such as *van*, belongs to the latter."""
     words = author.name.split()
     start = len(words) - 1
     while start > 1 and words[start - 1] in _PARTICLES:
         start -= 1
     name = {"family": " ".join(words[start:])} if start <= 0 else _names(words, start)
-    return {**name, "sequence": "additional" if place else "first", "affiliation": []}
+    return {**name, "sequence": "additional" if position else "first", "affiliation": []}
 
 
 def _names(words: Sequence[str], start: int) -> dict[str, str]:
@@ -94,11 +94,11 @@ def _names(words: Sequence[str], start: int) -> dict[str, str]:
 
 
 def _links(paper: Paper) -> list[dict[str, str]] | None:
-    if (found := arxiv_id_of(paper)) is None:
+    if (arxiv_id := arxiv_id_of(paper)) is None:
         return None
     return [
         {
-            "URL": f"https://arxiv.org/pdf/{found}",
+            "URL": f"https://arxiv.org/pdf/{arxiv_id}",
             "content-type": "application/pdf",
             "content-version": "am",
             "intended-application": "text-mining",
@@ -106,9 +106,9 @@ def _links(paper: Paper) -> list[dict[str, str]] | None:
     ]
 
 
-def _reference(paper: Paper, place: int) -> dict[str, Any]:
+def _reference(paper: Paper, number: int) -> dict[str, Any]:
     values = {
-        "key": f"ref{place}",
+        "key": f"ref{number}",
         "DOI": doi_of(paper),
         "doi-asserted-by": "crossref" if doi_of(paper) else None,
         "article-title": paper.title,

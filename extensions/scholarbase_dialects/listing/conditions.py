@@ -272,10 +272,10 @@ class Listed(NamedTuple):
     def with_first(self, ids: Sequence[int]) -> Listed:
         """The same list with those of these papers that it has at its beginning, with the score of the best."""
         there = np.isin(self.ids, ids)
-        held = set(self.ids[there].tolist())
-        if not held:
+        present = set(self.ids[there].tolist())
+        if not present:
             return self
-        begin = np.array([one for one in ids if one in held], np.int64)
+        begin = np.array([paper_id for paper_id in ids if paper_id in present], np.int64)
         scores = self.scores
         if scores is not None:
             scores = np.concatenate([np.full(len(begin), scores.max(), np.float32), scores[~there]])
@@ -459,11 +459,11 @@ def _name_sql(
             )"""
             params = [json_list(name.replace(" ", "").lower() for name in names)]
         case Categories((name,)):
-            own = "instr(' ' || p.categories || ' ', ' ' || ? || ' ')"
+            of_category = "instr(' ' || p.categories || ' ', ' ' || ? || ' ')"
             of_archive = "instr(' ' || p.categories, ' ' || ? || '.')"
             forms = sorted(category_forms(name))
-            sql = " OR ".join([own, of_archive] * len(forms))
-            params = [form for form in forms for _ in (own, of_archive)]
+            sql = " OR ".join([of_category, of_archive] * len(forms))
+            params = [form for form in forms for _ in (of_category, of_archive)]
         case Categories(names):
             listed = json_list(sorted({form for name in names for form in category_forms(name)}))
             sql, params = _OF_CATEGORIES, [listed] * 2
@@ -488,10 +488,12 @@ def _folded(text: str) -> str:
 
 def _has_words(text: str | None, wanted: str) -> bool:
     """The SQL function ``has_words``: whether a text has all words, of which a star ends the beginning of one."""
-    found = set(_WORD.findall(_folded(text or "")))
+    words = set(_WORD.findall(_folded(text or "")))
     return all(
-        any(word.startswith(one[:-1]) for word in found) if one.endswith("*") else one in found
-        for one in wanted.split(" ")
+        any(word.startswith(wanted_word[:-1]) for word in words)
+        if wanted_word.endswith("*")
+        else wanted_word in words
+        for wanted_word in wanted.split(" ")
     )
 
 
@@ -532,9 +534,9 @@ def _between(first: str, last: str, low: int | None, high: int | None) -> tuple[
 
 
 def _joined(parts: Sequence[Condition], operator: str, empty: str) -> tuple[str, list[str | int]]:
-    each = [condition_sql(part) for part in parts]
-    text = f" {operator} ".join(sql for sql, _ in each)
-    return text or empty, [value for _, params in each for value in params]
+    compiled = [condition_sql(part) for part in parts]
+    text = f" {operator} ".join(sql for sql, _ in compiled)
+    return text or empty, [value for _, params in compiled for value in params]
 
 
 def every(parts: Sequence[Condition]) -> Condition:
@@ -572,24 +574,24 @@ def _with_words_joined(
         joined = f" {operator} ".join(f"({text.expression})" for text in texts)
         texts = [Text(joined, tuple(_parts(texts)) if all(text.ranked for text in texts) else ())]
     # SQLite evaluates the parts in their order: names take longest.
-    found = (*texts, *sorted(rest, key=lambda part: isinstance(part, Venue | Comment)))
-    return found[0] if len(found) == 1 else join(found)
+    conditions = (*texts, *sorted(rest, key=lambda part: isinstance(part, Venue | Comment)))
+    return conditions[0] if len(conditions) == 1 else join(conditions)
 
 
 def words_condition(text: str, column: Literal["title", "abstract"] | None = None) -> Text | None:
     """Papers with a text's words in sequence, in a column or in any; a star at the end makes the last word a prefix.
     None for a text without words."""
-    found = query_syntax.words(text)
-    if not found:
+    words = query_syntax.words(text)
+    if not words:
         return None
-    star = "*" if text.rstrip().endswith("*") and len(found[-1]) > 1 else ""
+    star = "*" if text.rstrip().endswith("*") and len(words[-1]) > 1 else ""
     field = f"{column}:" if column else ""
-    expression = query_syntax.compile(f'{field}"{" ".join(found)}"{star}')
+    expression = query_syntax.compile(f'{field}"{" ".join(words)}"{star}')
     return Text(expression, (expression,))
 
 
 def name_words(text: str) -> tuple[str, ...]:
     """The words of a name for :class:`Authors` and :class:`Venue`."""
     spaced = "".join(c if c == "*" or c.isalnum() or unicodedata.category(c)[0] == "M" else " " for c in text)
-    found = (word.split("*")[0] + ("*" if "*" in word else "") for word in spaced.split())
-    return tuple(word for word in found if word != "*")
+    words = (word.split("*")[0] + ("*" if "*" in word else "") for word in spaced.split())
+    return tuple(word for word in words if word != "*")

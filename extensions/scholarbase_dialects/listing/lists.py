@@ -40,7 +40,7 @@ _REFERENCES: Final = ("Reading citations", "request a smaller limit, or no filte
 
 def list_cache() -> Cache[Listed]:
     """A cache of ``CACHED_BYTES``."""
-    return Cache(CACHED_BYTES, lambda one: one.nbytes + CONDITION_BYTES)
+    return Cache(CACHED_BYTES, lambda cached: cached.nbytes + CONDITION_BYTES)
 
 
 @dataclass(eq=False)
@@ -95,16 +95,16 @@ def listed(
     condition = _existing(library, condition, as_of, orders)
     start = perf_counter()
     kept = kept_of(library)
-    found = kept.lists.get((condition, orders), lambda: _list(library, kept, condition, orders))
+    matching = kept.lists.get((condition, orders), lambda: _list(library, kept, condition, orders))
     deadlines.check(*_ACTIVITY)
     end = perf_counter()
     if first:
-        found = found.with_first(held(library, first, as_of=as_of))
+        matching = matching.with_first(held(library, first, as_of=as_of))
     page = slice(offset, offset + limit)
-    papers = library.catalog.papers(found.ids[page].tolist(), fields, as_of=as_of)
-    scores = [0.0] * len(papers) if found.scores is None else found.scores[page].tolist()
+    papers = library.catalog.papers(matching.ids[page].tolist(), fields, as_of=as_of)
+    scores = [0.0] * len(papers) if matching.scores is None else matching.scores[page].tolist()
     stages().extend((("list", start, end), ("hydrate", end, perf_counter())))
-    return len(found.ids), [Hit(score, paper) for score, paper in zip(scores, papers, strict=True)]
+    return len(matching.ids), [Hit(score, paper) for score, paper in zip(scores, papers, strict=True)]
 
 
 def count_years(library: Library, condition: Condition, *, as_of: str | None = None) -> list[tuple[int, int]]:
@@ -121,8 +121,8 @@ def held(library: Library, ids: Sequence[str], *, as_of: str | None = None) -> t
         InvalidRequest: an id is malformed.
         NothingLeft: ``as_of`` is before every paper.
     """
-    found = library.catalog.resolve([parse(paper_id) for paper_id in ids])
-    numbers = {number for number in found if number is not None}
+    resolved = library.catalog.resolve([parse(paper_id) for paper_id in ids])
+    numbers = {number for number in resolved if number is not None}
     day = library.lookup.day(as_of)
     return tuple(sorted(numbers if day is None else library.catalog.existing(list(numbers), day)))
 
@@ -152,11 +152,11 @@ def reference_ids(library: Library, ids: Sequence[str], *, as_of: str | None = N
         FROM json_each(?) AS citing CROSS JOIN papers AS c ON c.id = citing.value
         CROSS JOIN edges ON edges.citing = c.id CROSS JOIN papers AS p ON p.id = edges.cited {existing}
     """
-    found: dict[str, list[str]] = {}
+    references: dict[str, list[str]] = {}
     with library.catalog.reading(*_REFERENCES) as connection:
         for row in connection.execute(sql, (wanted,) if day is None else (wanted, day)):
-            found.setdefault(canonical_id(*row[:3]), []).append(canonical_id(*row[3:]))
-    return found
+            references.setdefault(canonical_id(*row[:3]), []).append(canonical_id(*row[3:]))
+    return references
 
 
 def _existing(

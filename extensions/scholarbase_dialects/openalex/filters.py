@@ -115,10 +115,10 @@ def read(search: str | None, text: str, held: Held) -> Filters:
     if len(searches) == 1 and searches[0].is_plain:
         words = any_word(searches[0].value)
         fallback = None if words is None else every([words, *others])
-    most = max(MAX_WORDS // max(sum(len(one.values) for one in searches), 1), 1)
-    found = [one.condition(most) for one in searches]
+    most = max(MAX_WORDS // max(sum(len(clause.values) for clause in searches), 1), 1)
+    conditions = [clause.condition(most) for clause in searches]
     title = searches[0].value if len(searches) == 1 else ""
-    return Filters(every([*found, *others]), fallback, bool(searches), title)
+    return Filters(every([*conditions, *others]), fallback, bool(searches), title)
 
 
 def _split(text: str) -> list[tuple[str, str]]:
@@ -163,8 +163,8 @@ class _Search(NamedTuple):
 
     def condition(self, most: int) -> Condition:
         """The papers with all words of one of the values. No paper has a text without words."""
-        found = either([words for one in self.values if (words := all_words(one, self.column, most))])
-        return Without(found) if self._is_negated else found
+        matching = either([words for value in self.values if (words := all_words(value, self.column, most))])
+        return Without(matching) if self._is_negated else matching
 
 
 def _condition(name: str, value: str, held: Held) -> Condition:
@@ -172,12 +172,12 @@ def _condition(name: str, value: str, held: Held) -> Condition:
     is_negated = value.startswith("!")
     values = value.split("|")
     if is_negated:
-        values = [one.removeprefix("!") for one in values]
+        values = [alternative.removeprefix("!") for alternative in values]
     if len(values) > MAX_VALUES:
         raise InvalidRequest(
             f"Maximum number of values exceeded for {name}. Decrease values to {MAX_VALUES} or below"
         )
-    if any(one.startswith("!") for one in values):
+    if any(alternative.startswith("!") for alternative in values):
         raise InvalidRequest(
             "The ! operator can only be used at the beginning of an OR query, meaning NOT (a or b). Problem value: "
             f"{value[:200]}"
@@ -187,12 +187,12 @@ def _condition(name: str, value: str, held: Held) -> Condition:
             raise InvalidRequest(f"Value for {name} must be one value, not {value[:200]}.")
         return _flag(name, values[0]) if name in FLAGS else _days(name, values[0].strip())
     if name in NUMBERS:
-        found = either([_range(name, one.strip()) for one in values])
+        condition = either([_range(name, alternative.strip()) for alternative in values])
     elif name in IDS:
-        found = _ids(name, values, held)
+        condition = _ids(name, values, held)
     else:
-        found = either([_type(one.strip().lower()) for one in values])
-    return Without(found) if is_negated else found
+        condition = either([_type(alternative.strip().lower()) for alternative in values])
+    return Without(condition) if is_negated else condition
 
 
 def _range(name: str, value: str) -> Condition:
@@ -236,7 +236,7 @@ def _ids(name: str, values: list[str], held: Held) -> Condition:
     """One of the ids; those that a space joins, all of them."""
     scheme = name.removeprefix("ids.")
     prefix = f"{scheme}:" if scheme in _SCHEMES else ""
-    groups = [[_id(name, one, prefix) for one in value.split()] for value in values]
+    groups = [[_id(name, text, prefix) for text in value.split()] for value in values]
     if any(not group for group in groups):
         raise InvalidRequest(f"'' is not a valid OpenAlex ID, in {name}.")
     if sum(map(len, groups)) > MAX_VALUES:
@@ -244,8 +244,8 @@ def _ids(name: str, values: list[str], held: Held) -> Condition:
             f"Maximum number of values exceeded for {name}. Decrease values to {MAX_VALUES} or below"
         )
     if all(len(group) == 1 for group in groups):
-        return Among(IDS[name], held([one for group in groups for one in group]))
-    return either([every([Among(IDS[name], held([one])) for one in group]) for group in groups])
+        return Among(IDS[name], held([identifier for group in groups for identifier in group]))
+    return either([every([Among(IDS[name], held([identifier])) for identifier in group]) for group in groups])
 
 
 def _id(name: str, text: str, prefix: str) -> str:
@@ -279,7 +279,7 @@ def orders(text: str, *, has_search: bool) -> tuple[ListOrder, ...] | None:
     Raises:
         InvalidRequest: a field or direction is unknown, or there is no relevance.
     """
-    found: list[ListOrder] = []
+    native_orders: list[ListOrder] = []
     for part in text.split(",") if text.strip() else ():
         key, colon, direction = part.partition(":")
         name = key.strip().replace("-", "_")
@@ -295,12 +295,12 @@ def orders(text: str, *, has_search: bool) -> tuple[ListOrder, ...] | None:
                     "Must include a search query (such as ?search=example or "
                     "?filter=display_name.search:example) in order to sort by relevance_score."
                 )
-            found.append("-relevance")
+            native_orders.append("-relevance")
         else:
-            found.append(SORTS[name][direction == "desc"])
-    if len(found) > MAX_SORTS:
-        raise InvalidRequest(f"sort has {len(found)} fields: send {MAX_SORTS} at most.")
-    return tuple(found) or None
+            native_orders.append(SORTS[name][direction == "desc"])
+    if len(native_orders) > MAX_SORTS:
+        raise InvalidRequest(f"sort has {len(native_orders)} fields: send {MAX_SORTS} at most.")
+    return tuple(native_orders) or None
 
 
 SORTS: Final[Mapping[str, tuple[ListOrder, ListOrder]]] = {

@@ -58,19 +58,19 @@ def _list(request: DialectRequest, calls: Calls) -> Answer:
     start = perf_counter()
     _check(request)
     search = request.text("search") if "search" in request.query else None
-    found = filters.read(
+    wanted = filters.read(
         search, request.text("filter"), partial(lists.held, calls.library, as_of=calls.as_of)
     )
     if group := request.text("group_by") or request.text("group-by"):
-        return _groups(group, request, found, calls, start)
+        return _groups(group, request, wanted, calls, start)
     page, per_page, cursor = _page(request), _per_page(request), request.text("cursor")
     offset = _offset(cursor, calls) if cursor else (page - 1) * per_page
     select = _select(request)
-    order = filters.orders(request.text("sort"), has_search=found.has_search) or _default(found, calls)
+    order = filters.orders(request.text("sort"), has_search=wanted.has_search) or _default(wanted, calls)
     recorded = _recorded(request, per_page, offset)
-    first = calls.meant(found.title) if order[0] == "-relevance" else []
+    first = calls.meant(wanted.title) if order[0] == "-relevance" else []
     page_of = {"order": order, "limit": per_page, "offset": offset, "first": first}
-    total, hits = _hits(found, calls, recorded, **page_of, fields=paper_fields(select))
+    total, hits = _hits(wanted, calls, recorded, **page_of, fields=paper_fields(select))
     meta: dict[str, Any] = {
         "count": total,
         "db_response_time_ms": _milliseconds(start),
@@ -83,7 +83,7 @@ def _list(request: DialectRequest, calls: Calls) -> Answer:
         meta["next_cursor"] = cursor_at(end, calls.library.snapshot_id) if hits and end < total else None
     papers = [hit.paper for hit in hits]
     scores = None
-    if found.has_search:
+    if wanted.has_search:
         scores = {hit.paper.id: hit.score for hit in hits}
     context = Context(request.base, _references(papers, select, calls), scores, is_list=True)
     results = [works.work(paper, context, select) for paper in papers]
@@ -158,9 +158,9 @@ def _select(request: DialectRequest) -> list[str] | None:
     return names
 
 
-def _default(found: Filters, calls: Calls) -> tuple[ListOrder, ...]:
+def _default(wanted: Filters, calls: Calls) -> tuple[ListOrder, ...]:
     """The order without ``sort``. Citation counts of a past date are unknown."""
-    if found.has_search:
+    if wanted.has_search:
         return ("-relevance",)
     return ("-citation_count",) if calls.as_of is None else ("-date",)
 
@@ -171,13 +171,13 @@ def _recorded(request: DialectRequest, limit: int, offset: int) -> dict[str, Any
     return {**texts, "limit": limit, "offset": offset}
 
 
-def _hits(found: Filters, calls: Calls, recorded: Mapping[str, Any], **page: Any) -> tuple[int, list[Hit]]:
+def _hits(wanted: Filters, calls: Calls, recorded: Mapping[str, Any], **page: Any) -> tuple[int, list[Hit]]:
     """A page of the papers with all words of the search; if none has them, with any."""
-    total, hits = calls.hits(found.condition, recorded, **page)
-    if total or found.fallback is None:
+    total, hits = calls.hits(wanted.condition, recorded, **page)
+    if total or wanted.fallback is None:
         return total, hits
     calls.begun.pop()
-    return calls.hits(found.fallback, recorded, **page)
+    return calls.hits(wanted.fallback, recorded, **page)
 
 
 def _references(papers: Sequence[Paper], select: Sequence[str] | None, calls: Calls) -> dict[str, list[str]]:
@@ -186,7 +186,7 @@ def _references(papers: Sequence[Paper], select: Sequence[str] | None, calls: Ca
     return lists.reference_ids(calls.library, [paper.id for paper in papers], as_of=calls.as_of)
 
 
-def _groups(name: str, request: DialectRequest, found: Filters, calls: Calls, start: float) -> Answer:
+def _groups(name: str, request: DialectRequest, wanted: Filters, calls: Calls, start: float) -> Answer:
     """The numbers of papers of each year.
 
     Raises:
@@ -201,9 +201,9 @@ def _groups(name: str, request: DialectRequest, found: Filters, calls: Calls, st
         raise InvalidRequest(
             "Unable to paginate beyond page 1: group-by has one page with up to 200 results."
         )
-    counts = lists.count_years(calls.library, found.condition, as_of=calls.as_of)
-    if not counts and found.fallback is not None:
-        counts = lists.count_years(calls.library, found.fallback, as_of=calls.as_of)
+    counts = lists.count_years(calls.library, wanted.condition, as_of=calls.as_of)
+    if not counts and wanted.fallback is not None:
+        counts = lists.count_years(calls.library, wanted.fallback, as_of=calls.as_of)
     groups = [
         {"key": str(year), "key_display_name": str(year), "count": count}
         for year, count in counts[:MAX_GROUPS]

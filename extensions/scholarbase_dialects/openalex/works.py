@@ -80,12 +80,12 @@ def _ids(paper: Paper) -> dict[str, str]:
 def _authorships(paper: Paper, context: Context) -> list[dict[str, Any]]:
     authors = paper.authors[:MAX_AUTHORS] if context.is_list else paper.authors
     last = len(paper.authors) - 1
-    return [_authorship(author, place, last) for place, author in enumerate(authors)]
+    return [_authorship(author, position, last) for position, author in enumerate(authors)]
 
 
-def _authorship(author: Author, place: int, last: int) -> dict[str, Any]:
+def _authorship(author: Author, position: int, last: int) -> dict[str, Any]:
     return {
-        "author_position": "first" if place == 0 else "last" if place == last else "middle",
+        "author_position": "first" if position == 0 else "last" if position == last else "middle",
         "author": {"id": None, "display_name": author.name, "orcid": None},
         "institutions": [],
         "countries": [],
@@ -122,9 +122,9 @@ def _source(name: str, *, at_arxiv: bool) -> dict[str, Any]:
 
 
 def _at_arxiv(paper: Paper) -> dict[str, Any] | None:
-    if (found := arxiv_id_of(paper)) is None:
+    if (arxiv_id := arxiv_id_of(paper)) is None:
         return None
-    return _location(paper, f"https://arxiv.org/abs/{found}", "arXiv", at_arxiv=True)
+    return _location(paper, f"https://arxiv.org/abs/{arxiv_id}", "arXiv", at_arxiv=True)
 
 
 def _locations(paper: Paper) -> list[dict[str, Any]]:

@@ -53,9 +53,9 @@ class Authority:
             with locked(folder / "lock"):
                 self._key, self._certificate = self._opened(folder / KEY_FILE)
                 self.roots: Final = _roots(environ, self.bundle)
-                own = self._certificate.public_bytes(serialization.Encoding.PEM).decode()
+                certificate = self._certificate.public_bytes(serialization.Encoding.PEM).decode()
                 with atomic_write(self.bundle) as file:
-                    file.write(f"{self.roots}{own}".encode())
+                    file.write(f"{self.roots}{certificate}".encode())
 
     def context(self, host: str) -> ssl.SSLContext:
         """The TLS context of a server that is one of the hosts."""
@@ -159,9 +159,9 @@ def _roots(environ: Mapping[str, str], bundle: Path) -> str:
     """The roots of the user's variables, of the system and of certifi, each once, as PEM."""
     named = [environ.get(name) for name in ROOT_VARIABLES]
     files = [*named, ssl.get_default_verify_paths().cafile, certifi.where()]
-    found: dict[str, None] = {}
+    certificates: dict[str, None] = {}
     for file in files:
         # In a shell with the variables of an earlier proxy, they name its bundle.
         if file and Path(file).is_file() and not (bundle.exists() and bundle.samefile(file)):
-            found.update(dict.fromkeys(_CERTIFICATE.findall(Path(file).read_text("utf-8", "replace"))))
-    return "".join(f"{one}\n" for one in found)
+            certificates.update(dict.fromkeys(_CERTIFICATE.findall(Path(file).read_text("utf-8", "replace"))))
+    return "".join(f"{certificate}\n" for certificate in certificates)

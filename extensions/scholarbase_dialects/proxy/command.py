@@ -130,10 +130,10 @@ async def _serve(server: Proxy, port: int, bundle: Path, command: Sequence[str])
     for number in (*_ending(), signal.SIGINT):
         loop.add_signal_handler(number, stopped.set)
     try:
-        found = variables(server.url, bundle, os.environ)
+        exported = variables(server.url, bundle, os.environ)
         if command:
-            return await _run(command, os.environ | found)
-        for name, value in found.items():
+            return await _run(command, os.environ | exported)
+        for name, value in exported.items():
             click.echo(f"export {name}={shlex.quote(value)}")
         sys.stdout.flush()
         await stopped.wait()
@@ -149,7 +149,7 @@ async def _run(command: Sequence[str], environment: dict[str, str]) -> int:
     started: asyncio.Future[asyncio.subprocess.Process] = loop.create_future()
 
     def pass_on(number: int) -> None:
-        started.add_done_callback(lambda one: _signal(one.result(), number))
+        started.add_done_callback(lambda future: _signal(future.result(), number))
 
     for number in _ending():  # before the command starts, so that no signal is lost
         loop.add_signal_handler(number, pass_on, number)
@@ -173,9 +173,9 @@ def variables(url: str, bundle: Path, environ: Mapping[str, str]) -> dict[str, s
     """The variables for a proxy at ``url``. Those of lower case too, which take precedence in some clients."""
     from scholarbase_dialects.proxy.authority import ROOT_VARIABLES
 
-    proxies = {name: url for one in ("HTTPS_PROXY", "HTTP_PROXY") for name in (one, one.lower())}
+    proxies = {name: url for upper in ("HTTPS_PROXY", "HTTP_PROXY") for name in (upper, upper.lower())}
     listed = (environ.get("no_proxy") or environ.get("NO_PROXY") or "").split(",")
-    direct = ",".join(dict.fromkeys([*(one.strip() for one in listed if one.strip()), *LOCAL]))
+    direct = ",".join(dict.fromkeys([*(host.strip() for host in listed if host.strip()), *LOCAL]))
     return {
         **proxies,
         **dict.fromkeys(("NO_PROXY", "no_proxy"), direct),

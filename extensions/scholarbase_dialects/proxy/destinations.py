@@ -56,13 +56,13 @@ def library_target(scheme: str, host: str, port: int, target: str) -> str | None
     if host not in HOSTS or port != PORTS[scheme]:
         return None
     path, mark, query = target.partition("?")
-    found = HOSTS[host](path, query)
-    return None if found is None else found + mark + query
+    library_path = HOSTS[host](path, query)
+    return None if library_path is None else library_path + mark + query
 
 
-def may_be_elsewhere(found: str) -> bool:
-    """Whether the host gets a request whose path at the library is ``found`` and that the library answers with 404."""
-    return found.startswith(tuple("/ar5iv" + path for path in TEXTS))
+def may_be_elsewhere(library_path: str) -> bool:
+    """Whether the host gets a request with this path at the library that the library answers with 404."""
+    return library_path.startswith(tuple("/ar5iv" + path for path in TEXTS))
 
 
 def split_authority(text: str, default: int | None = None) -> tuple[str, int]:

@@ -128,12 +128,12 @@ class Proxy:
     ) -> None:
         self._authority = authority
         self._backend = backend
-        found = getproxies() if proxies is None else proxies
-        self._proxies = {scheme: _checked_proxy(found[scheme]) for scheme in PORTS if found.get(scheme)}
+        urls = getproxies() if proxies is None else proxies
+        self._proxies = {scheme: _checked_proxy(urls[scheme]) for scheme in PORTS if urls.get(scheme)}
         trusting = ssl.create_default_context(cadata=authority.roots)
         transport = partial(httpx.AsyncHTTPTransport, verify=trusting, trust_env=False, limits=httpx.Limits())
         self._direct = transport()
-        self._proxied = {scheme: transport(proxy=one.geturl()) for scheme, one in self._proxies.items()}
+        self._proxied = {scheme: transport(proxy=proxy.geturl()) for scheme, proxy in self._proxies.items()}
         self._connections: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
         self.url = ""
@@ -330,14 +330,14 @@ class Proxy:
             scheme, host, port, target = split_target(target)
         if tunnel is not None:
             scheme, host, port = "https", tunnel, PORTS["https"]
-        found = library_target(scheme, host, port, target)
+        library_path = library_target(scheme, host, port, target)
         itself = (httpx.URL(scheme=scheme, host=host, port=port, raw_path=target.encode()), False)
-        if found is None:
+        if library_path is None:
             return [itself]
-        library = (httpx.URL(self._backend.url.rstrip("/") + found), True)
+        library = (httpx.URL(self._backend.url.rstrip("/") + library_path), True)
         return (
             [library, itself]
-            if request.method in (b"GET", b"HEAD") and may_be_elsewhere(found)
+            if request.method in (b"GET", b"HEAD") and may_be_elsewhere(library_path)
             else [library]
         )
 

@@ -28,30 +28,30 @@ def search(request: DialectRequest, calls: Calls) -> Answer:
     fields = author_fields(requested(request))
     limit, offset = _page(request)
     name = plain_query(parameters.query_of(request))[:MAX_NAME_LENGTH]
-    found = calls.search_authors(name, limit=limit, offset=offset)
-    answer: dict[str, Any] = {"total": found.total, "offset": offset}
-    if found.next_offset is not None:
-        answer["next"] = found.next_offset
+    response = calls.search_authors(name, limit=limit, offset=offset)
+    answer: dict[str, Any] = {"total": response.total, "offset": offset}
+    if response.next_offset is not None:
+        answer["next"] = response.next_offset
     recorded = {"q": name, "limit": limit, "offset": offset}
-    return {**answer, "data": _written(calls, found.results, fields, recorded)}
+    return {**answer, "data": _written(calls, response.results, fields, recorded)}
 
 
 def author(request: DialectRequest, calls: Calls) -> Answer:
     """One author."""
-    fields, found = author_fields(requested(request)), _author_of(request, calls)
-    return _written(calls, [found], fields, {"author": [found.id]})[0]
+    fields, profile = author_fields(requested(request)), _author_of(request, calls)
+    return _written(calls, [profile], fields, {"author": [profile.id]})[0]
 
 
 def batch(request: DialectRequest, calls: Calls) -> Answer:
     """Many authors, in order; null for one that is unknown."""
     fields = author_fields(requested(request))
-    found = calls.authors(ids_of(request, MAX_IDS))
-    known = {one.id: one for one in found if one is not None}
+    profiles = calls.authors(ids_of(request, MAX_IDS))
+    known = {profile.id: profile for profile in profiles if profile is not None}
     if not known:
         raise InvalidRequest("No valid author ids given")
     contents = _written(calls, list(known.values()), fields, {"author": list(known)})
     written = dict(zip(known, contents, strict=True))
-    return [None if one is None else written[one.id] for one in found]
+    return [None if profile is None else written[profile.id] for profile in profiles]
 
 
 def papers(request: DialectRequest, calls: Calls) -> Answer:
@@ -59,13 +59,13 @@ def papers(request: DialectRequest, calls: Calls) -> Answer:
     fields = paper_fields(requested(request))
     limit, offset = _page(request)
     author_id = _author_of(request, calls).id
-    found = calls.author_papers(
+    response = calls.author_papers(
         author_id, limit=limit, offset=offset, fields=fields.native(), **dates_of(request)
     )
     answer: dict[str, Any] = {"offset": offset}
-    if found.next_offset is not None:
-        answer["next"] = found.next_offset
-    return {**answer, "data": Writer(calls).papers(found.results, fields)}
+    if response.next_offset is not None:
+        answer["next"] = response.next_offset
+    return {**answer, "data": Writer(calls).papers(response.results, fields)}
 
 
 def of_paper(request: DialectRequest, calls: Calls) -> Answer:
@@ -74,10 +74,10 @@ def of_paper(request: DialectRequest, calls: Calls) -> Answer:
     limit, offset = _page(request)
     paper = paper_of(request, calls, ("authors",))
     page = paper.authors[offset : offset + limit]
-    found = calls.authors([author_id_of(one) for one in page])
+    known = calls.authors([author_id_of(author) for author in page])
     profiles = [
-        profile or AuthorProfile(author_id_of(one), one.name)
-        for one, profile in zip(page, found, strict=True)
+        profile or AuthorProfile(author_id_of(author), author.name)
+        for author, profile in zip(page, known, strict=True)
     ]
     answer: dict[str, Any] = {"offset": offset}
     if offset + limit < len(paper.authors):
@@ -98,10 +98,10 @@ def _author_of(request: DialectRequest, calls: Calls) -> AuthorProfile:
         AuthorNotFound: the library does not have them, in the original's words.
     """
     author_id = request.path["author_id"]
-    [found] = calls.authors([author_id])
-    if found is None:
+    [profile] = calls.authors([author_id])
+    if profile is None:
         raise AuthorNotFound(f"Author with id {author_id[:600]} not found")
-    return found
+    return profile
 
 
 def shows_papers(request: DialectRequest) -> bool:
@@ -126,10 +126,10 @@ def _written(
     if recorded is not None:
         calls.begun.append((recorded, [], []))
     writer = Writer(calls)
-    written = [writer.profile(one, fields.names) for one in authors]
+    written = [writer.profile(author, fields.names) for author in authors]
     if fields.papers is not None:
-        for one, content in zip(authors, written, strict=True):
-            found = calls.author_papers(one.id, limit=MAX_LIMIT, fields=fields.papers.native())
-            writer.count(len(found.results), "/author/{author_id}/papers")
-            content["papers"] = writer.papers(found.results, fields.papers)
+        for author, content in zip(authors, written, strict=True):
+            response = calls.author_papers(author.id, limit=MAX_LIMIT, fields=fields.papers.native())
+            writer.count(len(response.results), "/author/{author_id}/papers")
+            content["papers"] = writer.papers(response.results, fields.papers)
     return written

@@ -80,7 +80,7 @@ class Fields:
 
     def native(self, *more: str) -> tuple[str, ...]:
         """The native fields that these need."""
-        needed = {name for one in self.names for name in PAPER[one]}
+        needed = {native_name for name in self.names for native_name in PAPER[name]}
         if self.authors:
             needed.add("authors")
         return ("id", "external_ids", *sorted(needed | set(more)))
@@ -117,10 +117,10 @@ def paper_fields(names: Iterable[str], *, edge: str = "") -> Fields:
     """
     fields, unknown = Fields(), []
     for name in names:
-        own = name.removeprefix(f"{edge}.") if edge else name
-        if edge and (own == edge or own in EDGE):
-            fields.edge.update(() if own == edge else (own,))
-        elif not _add(fields, own):
+        bare_name = name.removeprefix(f"{edge}.") if edge else name
+        if edge and (bare_name == edge or bare_name in EDGE):
+            fields.edge.update(() if bare_name == edge else (bare_name,))
+        elif not _add(fields, bare_name):
             unknown.append(name)
     _check(unknown)
     if not (fields.names or fields.authors or fields.nested or fields.edge):

@@ -77,7 +77,7 @@ def filters_of(request: DialectRequest) -> Filters:
     """
     native: dict[str, Any] = dates_of(request)
     if venues := listed(request, "venue", MAX_NAMES):
-        if any(len(one) > MAX_NAME_LENGTH for one in venues):
+        if any(len(venue) > MAX_NAME_LENGTH for venue in venues):
             raise unacceptable("venue", ",".join(venues))
         native["venue"] = venues
     if text := request.text("minCitationCount").strip():
@@ -93,7 +93,7 @@ def with_labels(request: DialectRequest, native: dict[str, Any]) -> Filters:
     others: dict[str, Condition] = {}
     values: dict[str, Any] = {}
     if fields := listed(request, "fieldsOfStudy", MAX_NAMES):
-        archives = archives_of({one.casefold() for one in fields})
+        archives = archives_of({field.casefold() for field in fields})
         of_categories = every([Without(Has("fields_of_study")), Categories(archives)])
         values["fieldsOfStudy"] = fields
         others["fieldsOfStudy"] = Either((Labels("fields_of_study", tuple(fields)), of_categories))
@@ -119,7 +119,7 @@ def dates_of(request: DialectRequest) -> dict[str, str]:
                 raise unacceptable(name, text)
             first, last = limits
             try:
-                _ = [date_bounds(one) for one in (first, last) if one]
+                _ = [date_bounds(day) for day in (first, last) if day]
             except InvalidRequest:
                 raise unacceptable(name, text) from None
             firsts += [first] if first else []

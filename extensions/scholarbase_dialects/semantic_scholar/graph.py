@@ -43,9 +43,9 @@ def found_by(calls: Calls, q: str, filters: Filters, end: int) -> tuple[int, lis
     if filters.others:
         condition = every(filters.conditions)
         # One more than the page has shows whether there is a next one.
-        some = min(end + 1, WINDOW)
+        limit = min(end + 1, WINDOW)
         return calls.search_meeting(
-            q, condition, filters.recorded, limit=some, fields=("id",), **filters.native
+            q, condition, filters.recorded, limit=limit, fields=("id",), **filters.native
         )
     response = calls.search(q, limit=WINDOW, fields=("id",), **filters.native)
     hits = list(response.results)
@@ -54,8 +54,8 @@ def found_by(calls: Calls, q: str, filters: Filters, end: int) -> tuple[int, lis
 
 def read_papers(calls: Calls, ids: Sequence[str], fields: Sequence[str]) -> list[Paper]:
     """The papers with these canonical ids, as part of an answer whose papers are recorded already."""
-    found = calls.unrecorded().papers(ids, fields=fields) if ids else ()
-    return [paper for paper in found if paper is not None]
+    papers = calls.unrecorded().papers(ids, fields=fields) if ids else ()
+    return [paper for paper in papers if paper is not None]
 
 
 def search(request: DialectRequest, calls: Calls) -> Answer:
@@ -100,7 +100,7 @@ def _edges(request: DialectRequest, calls: Calls, *, are_citations: bool) -> Ans
     answer: dict[str, Any] = {"offset": offset}
     if response.next_offset is not None and response.next_offset + limit <= LAST_EDGE:
         answer["next"] = response.next_offset
-    return {**answer, "data": [writer.citation(one, name, fields) for one in response.results]}
+    return {**answer, "data": [writer.citation(citation, name, fields) for citation in response.results]}
 
 
 citations: Final = partial(_edges, are_citations=True)

@@ -41,8 +41,8 @@ def _paper(request: DialectRequest, calls: Calls) -> Answer:
         "citationVelocity": None,
         "influentialCitationCount": None,
         "topics": [],
-        "references": [_edge(one) for one in references.results],
-        "citations": [_edge(one) for one in citations.results],
+        "references": [_edge(reference) for reference in references.results],
+        "citations": [_edge(citation) for citation in citations.results],
     }
 
 
@@ -54,7 +54,9 @@ def _described(paper: Paper) -> dict[str, Any]:
         "arxivId": arxiv_id_of(paper),
         "doi": paper.external_ids.get("DOI"),
         "title": paper.title,
-        "authors": [{"authorId": one, "name": name, "url": author_url(one)} for one, name in authors],
+        "authors": [
+            {"authorId": author_id, "name": name, "url": author_url(author_id)} for author_id, name in authors
+        ],
         "year": paper.year,
         "venue": paper.venue or "",
         "url": f"{PAGE}/paper/{sha}" if sha else paper.url,

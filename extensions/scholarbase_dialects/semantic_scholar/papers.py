@@ -41,12 +41,12 @@ def archives_of(fields: Collection[str]) -> tuple[str, ...]:
 
 
 def _external_ids(paper: Paper) -> dict[str, Any]:
-    found: dict[str, Any] = {
+    ids: dict[str, Any] = {
         name: paper.external_ids[scheme] for scheme, name in _EXTERNAL.items() if scheme in paper.external_ids
     }
     if paper.corpus_id is not None:
-        found["CorpusId"] = paper.corpus_id
-    return found
+        ids["CorpusId"] = paper.corpus_id
+    return ids
 
 
 def _url(paper: Paper) -> str | None:
@@ -95,7 +95,9 @@ VALUES: Final[Mapping[str, Callable[[Paper], Any]]] = {
     "isOpenAccess": lambda paper: paper.is_open_access,
     "openAccessPdf": _pdf,
     "fieldsOfStudy": lambda paper: fields_of_study(paper) or None,
-    "s2FieldsOfStudy": lambda paper: [{"category": one, "source": None} for one in fields_of_study(paper)],
+    "s2FieldsOfStudy": lambda paper: [
+        {"category": field, "source": None} for field in fields_of_study(paper)
+    ],
     "publicationTypes": lambda paper: list(paper.publication_types) or None,
     "publicationDate": lambda paper: paper.publication_date,
     "journal": _journal,
@@ -140,14 +142,18 @@ class Writer:
         """The authors of a paper; what only the catalogue of authors knows is looked up if it is requested."""
         ids = [author_id_of(author) for author in authors]
         if names <= _OF_PAPERS:
-            profiles = [AuthorProfile(one, author.name) for one, author in zip(ids, authors, strict=True)]
-            return [self.profile(one, names) for one in profiles]
-        unknown = [one for one in dict.fromkeys(ids) if one not in self._authors]
+            profiles = [
+                AuthorProfile(author_id, author.name) for author_id, author in zip(ids, authors, strict=True)
+            ]
+            return [self.profile(profile, names) for profile in profiles]
+        unknown = [author_id for author_id in dict.fromkeys(ids) if author_id not in self._authors]
         self.count(len(unknown), "/paper/{paper_id}/authors")
         self._authors.update(zip(unknown, self._calls.authors(unknown), strict=True))
         return [
-            self.profile(self._authors[one] or AuthorProfile(one, author.name), names, name=author.name)
-            for one, author in zip(ids, authors, strict=True)
+            self.profile(
+                self._authors[author_id] or AuthorProfile(author_id, author.name), names, name=author.name
+            )
+            for author_id, author in zip(ids, authors, strict=True)
         ]
 
     def profile(self, author: AuthorProfile, names: set[str], *, name: str = "") -> dict[str, Any]:
@@ -185,14 +191,14 @@ class Writer:
             "contextsWithIntent": [{"context": text, "intents": []} for text in contexts],
             "isInfluential": citation.is_influential,
         }
-        content: dict[str, Any] = {one: values[one] for one in EDGE if one in fields.edge}
+        content: dict[str, Any] = {key: values[key] for key in EDGE if key in fields.edge}
         return {**content, name: self.paper(citation.paper, fields)}
 
     def _edges(self, paper: Paper, name: str, fields: Fields) -> list[dict[str, Any]]:
         read = self._calls.citations if name == "citations" else self._calls.references
-        found = read(paper.id, limit=MAX_LIMIT, fields=fields.native()).results
-        self.count(len(found), f"/paper/{{paper_id}}/{name}")
-        return self.papers([one.paper for one in found], fields)
+        edges = read(paper.id, limit=MAX_LIMIT, fields=fields.native()).results
+        self.count(len(edges), f"/paper/{{paper_id}}/{name}")
+        return self.papers([edge.paper for edge in edges], fields)
 
 
 def author_url(author_id: str) -> str | None:

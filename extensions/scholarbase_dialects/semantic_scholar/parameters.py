@@ -63,11 +63,11 @@ def listed(request: DialectRequest, name: str, most: int) -> list[str]:
     Raises:
         InvalidRequest: they are too many, or one is too long.
     """
-    values = [one.strip() for value in request.query.get(name, ()) for one in value.split(",")]
-    values = list(dict.fromkeys(one for one in values if one))
+    values = [part.strip() for value in request.query.get(name, ()) for part in value.split(",")]
+    values = list(dict.fromkeys(value for value in values if value))
     if len(values) > most:
         raise InvalidRequest(f"{name} has {len(values):,} values: the maximum is {most}.")
-    if any(len(one) > MAX_LENGTH for one in values):
+    if any(len(value) > MAX_LENGTH for value in values):
         raise unacceptable(name, ",".join(values))
     return values
 
@@ -97,7 +97,7 @@ def ids_of(request: DialectRequest, most: int) -> list[str]:
     """
     body = request.body if isinstance(request.body, dict) else {}
     ids = body.get("ids")
-    if not isinstance(ids, list) or not all(isinstance(one, str) for one in ids):
+    if not isinstance(ids, list) or not all(isinstance(item, str) for item in ids):
         raise InvalidRequest(f"ids is {shown(ids)}: it must be a list of strings.")
     if len(ids) > most:
         raise InvalidRequest(f"Too many ids: {len(ids):,}, and the maximum is {most}.")

@@ -48,11 +48,11 @@ _Term = tuple[str, bool]
 def read(text: str) -> Query:
     """The condition of a text in query syntax."""
     parser = _Parser(text, STOP_WORDS)
-    found = parser.parse()
-    if found is None:  # only stop words are words too
+    parsed = parser.parse()
+    if parsed is None:  # only stop words are words too
         parser = _Parser(text, frozenset())
-        found = parser.parse()
-    expression, excludes = found or (None, False)
+        parsed = parser.parse()
+    expression, excludes = parsed or (None, False)
     return Query(expression, excludes, parser.fuzzy, parser.cut)
 
 
@@ -97,8 +97,8 @@ class _Parser:
                 if term is not None:
                     alternatives[-1].append((term[0], term[1] != negated))
             negated = False
-        found = [_all(terms) for terms in alternatives]
-        return _any([one for one in found if one is not None])
+        conjunctions = [_all(terms) for terms in alternatives]
+        return _any([conjunction for conjunction in conjunctions if conjunction is not None])
 
     def _operand(self, token: re.Match[str], depth: int) -> _Term | None:
         if token["mark"] == "(":
@@ -115,37 +115,37 @@ class _Parser:
         return self._expression(words(text), is_prefix=text.endswith("*"))
 
     def _phrase(self, token: re.Match[str]) -> _Term | None:
-        found = words(token["phrase"])
-        if token["near"] is None or len(found) < 2:
-            return self._expression(found)
+        phrase = words(token["phrase"])
+        if token["near"] is None or len(phrase) < 2:
+            return self._expression(phrase)
         # A repeated word would be joined once more for each time.
-        found = list(dict.fromkeys(word.casefold() for word in found))
-        if len(found) == 1:
-            return self._expression(found)
-        if not self._counted(found):
+        phrase = list(dict.fromkeys(word.casefold() for word in phrase))
+        if len(phrase) == 1:
+            return self._expression(phrase)
+        if not self._counted(phrase):
             return None
         distance = min(int(token["distance"] or DEFAULT_DISTANCE), MAX_DISTANCE)
-        return "NEAR({}, {})".format(" ".join(f'"{word}"' for word in found), distance), False
+        return "NEAR({}, {})".format(" ".join(f'"{word}"' for word in phrase), distance), False
 
-    def _expression(self, found: list[str], *, is_prefix: bool = False) -> _Term | None:
-        is_prefix = is_prefix and bool(found) and len(found[-1]) > 1 and self._prefixes < MAX_PREFIXES
-        if not is_prefix and len(found) == 1 and found[0].casefold() in self._dropped:
+    def _expression(self, phrase: list[str], *, is_prefix: bool = False) -> _Term | None:
+        is_prefix = is_prefix and bool(phrase) and len(phrase[-1]) > 1 and self._prefixes < MAX_PREFIXES
+        if not is_prefix and len(phrase) == 1 and phrase[0].casefold() in self._dropped:
             return None
-        if not self._counted(found):
+        if not self._counted(phrase):
             return None
         self._prefixes += is_prefix
-        return compile('"{}"{}'.format(" ".join(found), "*" if is_prefix else "")), False
+        return compile('"{}"{}'.format(" ".join(phrase), "*" if is_prefix else "")), False
 
-    def _counted(self, found: Sequence[str]) -> bool:
+    def _counted(self, phrase: Sequence[str]) -> bool:
         """Whether there are words, and the query has no more than FTS5 can run."""
-        term = (self._excludes, tuple(word.casefold() for word in found))
+        term = (self._excludes, tuple(word.casefold() for word in phrase))
         if term in self._terms:
             return True
-        if not found or self._words[self._excludes] + len(found) > MAX_WORDS:
-            self.cut = self.cut or bool(found)
+        if not phrase or self._words[self._excludes] + len(phrase) > MAX_WORDS:
+            self.cut = self.cut or bool(phrase)
             return False
         self._terms.add(term)
-        self._words[self._excludes] += len(found)
+        self._words[self._excludes] += len(phrase)
         return True
 
 
@@ -163,14 +163,14 @@ def _all(terms: Sequence[_Term]) -> _Term | None:
 
 def _any(terms: Sequence[_Term]) -> _Term | None:
     """Papers that match one of the terms."""
-    found = [expression for expression, negated in terms if not negated]
+    included = [expression for expression, negated in terms if not negated]
     excluded = [expression for expression, negated in terms if negated]
     if not terms:
         return None
     if not excluded:
-        return _joined("OR", found), False
+        return _joined("OR", included), False
     expression = _joined("AND", excluded)  # either not A, or B: not (A without B)
-    return (f"({expression} NOT {_joined('OR', found)})" if found else expression), True
+    return (f"({expression} NOT {_joined('OR', included)})" if included else expression), True
 
 
 def _joined(operator: str, expressions: Sequence[str]) -> str:

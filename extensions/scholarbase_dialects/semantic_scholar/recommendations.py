@@ -40,8 +40,8 @@ def _for_paper(request: DialectRequest, calls: Calls) -> Answer:
     if pool:
         request.ignore("from")
     paper = paper_of(request, calls.unrecorded(), ())
-    found = calls.similar(paper.id, limit=limit, fields=("id",), **dates_of(request))
-    return _answer(calls, [hit.paper.id for hit in found.results], fields)
+    response = calls.similar(paper.id, limit=limit, fields=("id",), **dates_of(request))
+    return _answer(calls, [hit.paper.id for hit in response.results], fields)
 
 
 def _from_lists(request: DialectRequest, calls: Calls) -> Answer:
@@ -56,9 +56,9 @@ def _from_lists(request: DialectRequest, calls: Calls) -> Answer:
             f"positivePaperIds and negativePaperIds have {len(liked) + len(disliked):,} papers: the maximum is "
             f"{MAX_EXAMPLES}."
         )
-    found = calls.unrecorded().papers([*liked, *disliked], fields=())
-    examples = [paper.id for paper in found if paper is not None]
-    if len(examples) < len(found):
+    papers = calls.unrecorded().papers([*liked, *disliked], fields=())
+    examples = [paper.id for paper in papers if paper is not None]
+    if len(examples) < len(papers):
         raise PaperNotFound("Input papers not found")
     dates = dates_of(request)
     scores: dict[str, float] = {}
@@ -72,9 +72,11 @@ def _from_lists(request: DialectRequest, calls: Calls) -> Answer:
                 scores[hit.paper.id] = scores.get(hit.paper.id, 0.0) + share
             elif hit.paper.id in scores:
                 scores[hit.paper.id] -= share
-    kept = [one for one in scores if one not in set(examples)]
-    kept.sort(key=lambda one: (-scores[one], one))
-    calls.begun.append(({"paper_id": examples[0]}, kept[:limit], [scores[one] for one in kept[:limit]]))
+    kept = [paper_id for paper_id in scores if paper_id not in set(examples)]
+    kept.sort(key=lambda paper_id: (-scores[paper_id], paper_id))
+    calls.begun.append(
+        ({"paper_id": examples[0]}, kept[:limit], [scores[paper_id] for paper_id in kept[:limit]])
+    )
     return _answer(calls, kept[:limit], fields)
 
 
@@ -91,7 +93,7 @@ def _examples(request: DialectRequest, name: str) -> list[str]:
     ids = _body(request).get(name)
     if ids is None:
         return []
-    if not isinstance(ids, list) or not all(isinstance(one, str) for one in ids):
+    if not isinstance(ids, list) or not all(isinstance(paper_id, str) for paper_id in ids):
         raise InvalidRequest(f"{name} is {shown(ids)}: it must be a list of strings.")
     return ids
 

@@ -49,8 +49,8 @@ def search(request: DialectRequest, calls: Calls) -> Answer:
         filters.values[f"authors={name}"] = True
         filters.others[f"authors={name}"] = Authors((by,)) if by else Either(())
     if ids := listed(request, "paperIds", MAX_IDS):
-        found = calls.unrecorded().papers(ids, fields=())
-        numbers = lists.held(calls.library, [paper.id for paper in found if paper is not None])
+        papers = calls.unrecorded().papers(ids, fields=())
+        numbers = lists.held(calls.library, [paper.id for paper in papers if paper is not None])
         filters.values["paperIds"] = ids
         filters.others["paperIds"] = Among("id", numbers)
     kept: Sequence[Hit]
@@ -76,7 +76,7 @@ def _names(request: DialectRequest) -> set[str]:
         )
     if not names or "snippet" in names:
         return set(_FIELDS)
-    return {one for one in _FIELDS for name in names if name == one or name.startswith(f"{one}.")}
+    return {field for field in _FIELDS for name in names if name == field or name.startswith(f"{field}.")}
 
 
 def _earlier(to: str | None, before: str) -> str:

@@ -27,9 +27,9 @@ def match(request: DialectRequest, calls: Calls) -> Answer:
     conditions = filters.conditions
     [kept] = calls.match([text], limit=MAX_TITLE_MATCHES if conditions else 1, fields=fields.native())
     if conditions:
-        passing = calls.meeting([one.paper.id for one in kept], every(conditions))
-        kept = tuple(one for one in kept if one.paper.id in passing)
-    calls.show([one.paper.id for one in kept[:1]], limit=1, **filters.recorded)
+        passing = calls.meeting([hit.paper.id for hit in kept], every(conditions))
+        kept = tuple(hit for hit in kept if hit.paper.id in passing)
+    calls.show([hit.paper.id for hit in kept[:1]], limit=1, **filters.recorded)
     if not kept:
         return parameters.error(404, "Title match not found")
     content = Writer(calls).paper(kept[0].paper, fields)
@@ -40,12 +40,14 @@ def match(request: DialectRequest, calls: Calls) -> Answer:
 def autocomplete(request: DialectRequest, calls: Calls) -> Answer:
     """The most cited papers whose title has all words of the query, and one that begins as its last word."""
     text = plain_query(parameters.query_of(request)[:MAX_PARTIAL])
-    found = words(text)[:MAX_WORDS]
-    if not found:
+    query_words = words(text)[:MAX_WORDS]
+    if not query_words:
         calls.begun.append(({"q": text}, [], []))
         return {"matches": []}
-    last = found[-1] + ("*" if len(found[-1]) > 1 and text[-1:].isalnum() else "")
-    quoted = [f'"{word}"' for word in found[:-1]] + [f'"{last.rstrip("*")}"' + last[len(found[-1]) :]]
+    last = query_words[-1] + ("*" if len(query_words[-1]) > 1 and text[-1:].isalnum() else "")
+    quoted = [f'"{word}"' for word in query_words[:-1]] + [
+        f'"{last.rstrip("*")}"' + last[len(query_words[-1]) :]
+    ]
     _, papers = calls.listed(
         Text(compile(f"title:({' '.join(quoted)})")),
         {"q": text},
