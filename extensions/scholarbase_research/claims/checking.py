@@ -162,17 +162,17 @@ def compare_with(
     if source is None:
         reason = "The library has no text of the cited paper, so that the claim was not compared."
         return {**values, "reason": reason}
-    found = compare_claim(claim, parts)
+    compared = compare_claim(claim, parts)
     values |= {
-        "label": found.label,
-        "reason": found.reason,
+        "label": compared.label,
+        "reason": compared.reason,
         "source": source,
-        "sentences": tuple(map(_evidence, found.sentences)),
-        "missing_words": found.missing_words,
-        "missing_numbers": found.missing_numbers,
+        "sentences": tuple(map(_evidence, compared.sentences)),
+        "missing_words": compared.missing_words,
+        "missing_numbers": compared.missing_numbers,
     }
     if judge is not None:
-        judged = judge(claim, cited.paper.title or "", found)
+        judged = judge(claim, cited.paper.title or "", compared)
         values["judged"] = judged
         if judged.label is not None:
             values |= {"label": judged.label, "reason": judged.reason}
@@ -185,13 +185,13 @@ def _text(
     """The text to compare, in parts with their offsets: passages of the full text, else the abstract."""
     if library.has_full_texts:
         try:
-            found = library.passages(paper.id, claim, limit=PASSAGES, as_of=as_of)
+            response = library.passages(paper.id, claim, limit=PASSAGES, as_of=as_of)
         except DocumentNotFound:
             pass
         else:
-            return "full text", [(hit.passage.start, hit.passage.text) for hit in found.results]
+            return "full text", [(hit.passage.start, hit.passage.text) for hit in response.results]
     return ("abstract", [(0, paper.abstract)]) if paper.abstract else (None, [])
 
 
-def _evidence(one: Sentence) -> Evidence:
-    return Evidence(one.start, one.end, one.text, one.score)
+def _evidence(sentence: Sentence) -> Evidence:
+    return Evidence(sentence.start, sentence.end, sentence.text, sentence.score)

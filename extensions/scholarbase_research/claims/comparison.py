@@ -99,29 +99,29 @@ class Comparison(NamedTuple):
 
 def compare_claim(claim: str, parts: Iterable[tuple[int, str]], shown: int = SHOWN) -> Comparison:
     """Compare a claim with a text, of which ``parts`` are the offsets and the characters; they may overlap."""
-    found = {
+    by_span = {
         (offset + paragraph.start() + start, offset + paragraph.start() + end): paragraph[0][start:end]
         for offset, text in parts
         for paragraph in _PARAGRAPH.finditer(text)
         for start, end in sentence_spans(paragraph[0])
     }
-    sentences = sorted(found.items())
-    last = max((end for _, end in found), default=1)
+    sentences = sorted(by_span.items())
+    last = max((end for _, end in by_span), default=1)
     directed = {*_UP.findall(claim.casefold()), *_DOWN.findall(claim.casefold())}
     wanted = {_stem(word): word for word in _content(claim) if word not in directed}
     having = [content_stems(text) for _, text in sentences]
     weights = _weights(wanted, having)
     scored = sorted(
         (
-            Sentence(start, end, text, _score(weights, having[place]))
-            for place, ((start, end), text) in enumerate(sentences)
+            Sentence(start, end, text, _score(weights, having[position]))
+            for position, ((start, end), text) in enumerate(sentences)
         ),
-        key=lambda one: (-one.score - _finding(one, last), one.start),
+        key=lambda sentence: (-sentence.score - _finding(sentence, last), sentence.start),
     )
-    best = tuple(one._replace(score=round(one.score, 4)) for one in scored[:shown])
+    best = tuple(sentence._replace(score=round(sentence.score, 4)) for sentence in scored[:shown])
     everywhere = frozenset[str]().union(*having)
     numbers = _numbers(claim)
-    near = {value for one in best for value in _numbers(one.text).values()}
+    near = {value for sentence in best for value in _numbers(sentence.text).values()}
     missing_numbers = tuple(written for written, value in numbers.items() if value not in near)
     missing = tuple(word for stem, word in wanted.items() if stem not in everywhere)
     label, reason = _judge(claim, best, missing_numbers)
@@ -130,8 +130,8 @@ def compare_claim(claim: str, parts: Iterable[tuple[int, str]], shown: int = SHO
 
 def _content(text: str) -> list[str]:
     """The words of a text without stop words and numbers, in lower case."""
-    found = words(text.casefold())
-    return [word for word in found if word not in STOP_WORDS and len(word) > 1 and not word.isdigit()]
+    all_words = words(text.casefold())
+    return [word for word in all_words if word not in STOP_WORDS and len(word) > 1 and not word.isdigit()]
 
 
 def content_stems(text: str) -> frozenset[str]:
@@ -146,7 +146,7 @@ def _stem(word: str) -> str:
 def _weights(wanted: Mapping[str, str], having: Sequence[frozenset[str]]) -> dict[str, float]:
     """The weight of each word: the fewer sentences have it, the more. Words that none has weigh as those of one."""
     number = len(having)
-    counts = {stem: max(1, sum(stem in one for one in having)) for stem in wanted}
+    counts = {stem: max(1, sum(stem in sentence for sentence in having)) for stem in wanted}
     return {stem: math.log(1 + (number + 1) / count) for stem, count in counts.items()}
 
 
@@ -163,12 +163,12 @@ def _finding(sentence: Sentence, length: int) -> float:
 
 def _numbers(text: str) -> dict[str, float]:
     """The numbers of a text, as written and as values."""
-    found: dict[str, float] = {}
+    numbers: dict[str, float] = {}
     for match in NUMBER.finditer(text):
         written = match[0]
-        found[written] = float(written.replace(",", "").replace("·", ".").replace("−", "-"))
-    found |= {word: float(_WORDS[word]) for word in words(text.casefold()) if word in _WORDS}
-    return found
+        numbers[written] = float(written.replace(",", "").replace("·", ".").replace("−", "-"))
+    numbers |= {word: float(_WORDS[word]) for word in words(text.casefold()) if word in _WORDS}
+    return numbers
 
 
 def _direction(text: str) -> int:
@@ -179,7 +179,7 @@ def _direction(text: str) -> int:
 def _is_negated(text: str, shared: Collection[str]) -> bool:
     """Whether a negation is before a word that the claim and the sentence share; two cancel each other."""
     following = (words(text[match.end() :].casefold())[:_SCOPE] for match in _NEGATION.finditer(text))
-    return sum(any(_stem(word) in shared for word in some) for some in following) % 2 == 1
+    return sum(any(_stem(word) in shared for word in scope) for scope in following) % 2 == 1
 
 
 def _judge(claim: str, sentences: Sequence[Sentence], missing_numbers: Sequence[str]) -> tuple[Label, str]:
@@ -208,7 +208,7 @@ def _difference(claim: str, best: Sentence) -> tuple[Label, str] | None:
     if _THAN.search(claim) and not _THAN.search(best.text):
         return "not_found", "The claim compares two things, and the sentence does not."
     shared = content_stems(claim) & content_stems(best.text)
-    negated = [_is_negated(one, shared) for one in (claim, best.text)]
+    negated = [_is_negated(text, shared) for text in (claim, best.text)]
     opposite = _direction(claim) * _direction(best.text) < 0
     if negated[0] != negated[1] and not opposite:
         return "contradicts", "One of the claim and the sentence is negated, and the other is not."

@@ -123,8 +123,8 @@ class CitedClaim(CheckedClaim, frozen=True, kw_only=True):
     def selected(self) -> Any:
         content = super().selected()
         content["matches"] = [
-            {"score": one.score, "paper": {"id": one.paper.id, "title": one.paper.title}}
-            for one in self.matches
+            {"score": match.score, "paper": {"id": match.paper.id, "title": match.paper.title}}
+            for match in self.matches
         ]
         first = {name: content.pop(name) for name in ("line", "key", "claim")}
         return first | {name: value for name, value in content.items() if value or name == "paper"}
@@ -141,7 +141,10 @@ class DraftResponse(Response, frozen=True, kw_only=True):
     citations: tuple[CitedClaim, ...]
 
     def selected(self) -> Any:
-        return {**msgspec.structs.asdict(self), "citations": [one.selected() for one in self.citations]}
+        return {
+            **msgspec.structs.asdict(self),
+            "citations": [citation.selected() for citation in self.citations],
+        }
 
 
 def check_draft(
@@ -163,9 +166,9 @@ def check_draft(
 def run_draft(library: Library, request: DraftBody) -> DraftResponse:
     """:func:`check_draft` for a request."""
     draft = read_draft(request.draft, request.draft_format)
-    keys = list(dict.fromkeys(key for one in draft.cited for key in one.keys))
+    keys = list(dict.fromkeys(key for sentence in draft.cited for key in sentence.keys))
     entries = _Entries(library, request.bibliography or draft.bibliography, keys, request.as_of)
-    pairs = [(one, key) for one in draft.cited for key in one.keys if entries.has(key)]
+    pairs = [(sentence, key) for sentence in draft.cited for key in sentence.keys if entries.has(key)]
     if not pairs:
         raise InvalidRequest(
             f"The draft cites nothing (read as {draft.format}): use \\cite{{key}} and its kind in LaTeX, or [@key] in "
@@ -183,15 +186,15 @@ def run_draft(library: Library, request: DraftBody) -> DraftResponse:
         snapshot=library.snapshot_id,
         draft_format=draft.format,
         date=day,
-        references=_counts(one.reference for one in results),
-        claims=_counts(one.label for one in results),
+        references=_counts(citation.reference for citation in results),
+        claims=_counts(citation.label for citation in results),
         citations=results,
     )
 
 
 def _counts(values: Iterable[str]) -> dict[str, int]:
     """The number of each value, the greatest first."""
-    return dict(sorted(Counter(values).items(), key=lambda one: (-one[1], one[0])))
+    return dict(sorted(Counter(values).items(), key=lambda item: (-item[1], item[0])))
 
 
 Pair = tuple[Cited, str]
@@ -230,7 +233,7 @@ class _Entries:
         self._checked: dict[str, CheckedReference] = {}
         if bibliography is not None and cited:
             self._check(library, bibliography.text_of(cited), bibliography.format, as_of)
-        self._texts = {one.key: one.raw for one in cited}
+        self._texts = {entry.key: entry.raw for entry in cited}
         others = [key for key in keys if key not in self._checked and not _CROSS_REFERENCE.match(key)]
         self._without_entry = frozenset(others)
         for key in others:
@@ -240,32 +243,32 @@ class _Entries:
         self, library: Library, text: str, form: Any, as_of: str | None, key: str | None = None
     ) -> None:
         results = library.check_references(text, input_format=form, as_of=as_of, fields=FIELDS).results
-        for one in results:
-            if isinstance(one, CheckedReference):
-                self._checked.setdefault(key or one.key or "", one)
+        for result in results:
+            if isinstance(result, CheckedReference):
+                self._checked.setdefault(key or result.key or "", result)
 
     def has(self, key: str) -> bool:
         return key in self._checked
 
     def of(self, key: str) -> _Entry:
-        one = self._checked[key]
-        if key in self._without_entry and one.paper is None:
-            return _Entry(one, "no_entry", f"The bibliography has no entry with the key {key}.")
-        if one.status != "held":
-            return _Entry(one, one.status, one.reason)
+        checked = self._checked[key]
+        if key in self._without_entry and checked.paper is None:
+            return _Entry(checked, "no_entry", f"The bibliography has no entry with the key {key}.")
+        if checked.status != "held":
+            return _Entry(checked, checked.status, checked.reason)
         version = _VERSION.search(self._texts.get(key, ""))
-        last = len(one.paper.versions or ()) if one.paper is not None else 0
+        last = len(checked.paper.versions or ()) if checked.paper is not None else 0
         if version is not None and 0 < int(version[1]) < last:
             reason = f"The entry names version {version[1]} of this paper, and the last one is {last}."
-            return _Entry(one, "other_version", reason)
-        fields = {difference.field for difference in one.differences}
+            return _Entry(checked, "other_version", reason)
+        fields = {difference.field for difference in checked.differences}
         is_other = bool(fields) and fields <= _OTHER_VERSION
-        return _Entry(one, "other_version" if is_other else "held", one.reason)
+        return _Entry(checked, "other_version" if is_other else "held", checked.reason)
 
 
 def _by_key(bibliography: Bibliography) -> Mapping[str, Any]:
     """The entries by their keys; of several with one key the first."""
-    return {one.key: one for one in reversed(bibliography.references) if one.key}
+    return {entry.key: entry for entry in reversed(bibliography.references) if entry.key}
 
 
 class _Checker:
@@ -310,7 +313,7 @@ class _Checker:
         query = claim[:MAX_QUERY_LENGTH]
         if not self._library.has_bm25_terms(query):
             return UNSET
-        found = self._library.search(
+        response = self._library.search(
             query,
             mode="sparse",
             engine="bm25",
@@ -320,7 +323,7 @@ class _Checker:
             as_of=self._as_of,
             fields=("id", "title", "abstract"),
         )
-        for hit in found.results:
+        for hit in response.results:
             compared = compare_claim(claim, [(0, hit.paper.abstract or "")])
             best = compared.sentences[0] if compared.sentences else None
             if best is not None and best.score >= JUDGED and hit.paper.id != cited:

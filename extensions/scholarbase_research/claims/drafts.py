@@ -160,7 +160,8 @@ def _read_latex(text: str) -> Draft:
     text = _DISPLAY.sub(" ", marked.text)
     notes = _FOOTNOTE.findall(text)
     text = _BREAK.sub("\n\n", _DROPPED.sub(" ", "\n\n".join((_FOOTNOTE.sub("", text), *notes))))
-    cited = tuple(sorted(_sentences(text, marked, braces=True), key=lambda one: one.line))  # notes are last
+    # The notes are at the end of the text.
+    cited = tuple(sorted(_sentences(text, marked, braces=True), key=lambda sentence: sentence.line))
     return Draft("latex", cited, None if listed is None else listed[1], date and date[1])
 
 

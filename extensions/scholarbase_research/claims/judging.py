@@ -105,7 +105,7 @@ def _ask(model: Any, claim: str, title: str, compared: Comparison) -> Judgement:
         said = " ".join(reason.split()) if isinstance(reason, str) else ""
         return Judgement(model.name, label, said or "The model gave no reason.", number)
 
-    listed = "\n".join(f"{number}. {one.text}" for number, one in enumerate(compared.sentences, 1))
+    listed = "\n".join(f"{number}. {sentence.text}" for number, sentence in enumerate(compared.sentences, 1))
     prompt = _PROMPT.format(claim=claim, title=title, sentences=listed)
     asked = ask(model, json_request(prompt, _PROPERTIES), parse)
     return asked.value or Judgement(model.name, None, asked.error or "")
@@ -116,7 +116,7 @@ def _score(name: str, reranker: Any, claim: str, compared: Comparison) -> Judgem
     comparison of words found remain."""
     if not compared.sentences:
         return Judgement(name, None, "The paper has no sentence to judge.")
-    scores = reranker.score(claim, [one.text for one in compared.sentences])
+    scores = reranker.score(claim, [sentence.text for sentence in compared.sentences])
     best = int(scores.argmax())
     score = round(float(scores[best]), 4)
     if compared.label == "contradicts" or compared.missing_numbers:

@@ -164,7 +164,7 @@ def search_samples(library: Library, request: RecallBody) -> list[Sample]:
     texts: Sequence[str] = (request.q, *request.rewrites)
     if not request.rewrites:
         rewritten = RuleRewriter(library).rewrite(request.q, REWRITES, request.as_of).rewrites
-        texts = [one.text for one in rewritten]
+        texts = [rewrite.text for rewrite in rewritten]
     return [
         Sample(leg, text, _search(library, text, mode, request))
         for text in dict.fromkeys(texts)
@@ -189,13 +189,13 @@ class Papers(NamedTuple):
         listed = frozenset(filter(None, (*judged[0], *judged[1])))
         if not listed:
             raise InvalidRequest("The library has none of the papers in relevant and known: name others.")
-        return cls(listed, frozenset(filter(None, judged[1])), sum(one.count(None) for one in judged))
+        return cls(listed, frozenset(filter(None, judged[1])), sum(ids.count(None) for ids in judged))
 
 
 def held(library: Library, ids: Sequence[str], as_of: str | None) -> list[str | None]:
     """The library's id of each paper, None where it lacks it, or had it later."""
-    found = library.papers(ids, as_of=as_of, fields=("id",)) if ids else []
-    return [None if paper is None else paper.id for paper in found]
+    papers = library.papers(ids, as_of=as_of, fields=("id",)) if ids else []
+    return [None if paper is None else paper.id for paper in papers]
 
 
 def recall(
@@ -212,12 +212,16 @@ def recall(
         new: how many relevant papers each step of reading gave first.
         linked: the citations and references of relevant papers.
     """
-    returned = frozenset(paper for one in samples for paper in one.ids if one.leg != "citations")
+    returned = frozenset(paper for sample in samples for paper in sample.ids if sample.leg != "citations")
     named = papers.known or papers.relevant
     part = len(returned & named)
     low, high = share(part, len(named))
-    found = estimates(samples, papers.relevant, papers.known, new)
-    texts = {f"{one.leg}: {one.text}": one.ids for one in samples if one.leg != "citations" or one.text}
+    unseen = estimates(samples, papers.relevant, papers.known, new)
+    texts = {
+        f"{sample.leg}: {sample.text}": sample.ids
+        for sample in samples
+        if sample.leg != "citations" or sample.text
+    }
     years: dict[str, list[str]] = {}
     for paper in library.papers([*returned][:MAX_IDS], fields=("id", "year")):
         if paper is not None and paper.year is not None:
@@ -225,10 +229,10 @@ def recall(
     best = [yields(groups, papers.relevant) for groups in (texts, linked, years)]
     return Recall(
         library.snapshot_id,
-        "\n".join(_sentences(papers, part, len(named), found, best, risk)),
+        "\n".join(_sentences(papers, part, len(named), unseen, best, risk)),
         len(papers.relevant),
         Share(len(named), part, round(low, 3), round(high, 3)),
-        found,
+        unseen,
         tuple(new),
         searches=best[0],
         seeds=best[1],
@@ -238,10 +242,10 @@ def recall(
 
 
 def _search(library: Library, text: str, mode: Mode, request: RecallBody) -> tuple[str, ...]:
-    found = library.search(
+    response = library.search(
         text, mode=mode, syntax="plain", limit=request.depth, fields=("id",), as_of=request.as_of
     )
-    return tuple(hit.paper.id for hit in found.results)
+    return tuple(hit.paper.id for hit in response.results)
 
 
 def linked_papers(library: Library, relevant: Iterable[str], as_of: str | None) -> dict[str, list[str]]:
@@ -262,7 +266,7 @@ def _sentences(
     papers: Papers,
     part: int,
     named: int,
-    found: Sequence[Unseen],
+    unseen: Sequence[Unseen],
     best: Sequence[Sequence[Yield]],
     risk: float | None,
 ) -> Iterator[str]:
@@ -270,19 +274,25 @@ def _sentences(
     absent = f", and {papers.absent} that the library lacks" if papers.absent else ""
     which = "known from elsewhere" if papers.known else "relevant"
     yield f"Relevant: {len(papers.relevant)}{absent}. The searches returned {part} of the {named} that are {which}."
-    if not found:
+    if not unseen:
         few = len(papers.relevant) < FEWEST
         yield (
             f"Fewer than {FEWEST} relevant papers are known, too few for an estimate."
             if few
             else "No relevant paper is in two samples, so that nothing can be estimated."
         )
-    for one in found:
-        if one.lower_bound:
-            yield f"Unseen, by {one.samples}: at least {one.low} (by the model {one.unseen:g}, at most {one.high})."
+    for estimate in unseen:
+        if estimate.lower_bound:
+            yield (
+                f"Unseen, by {estimate.samples}: at least {estimate.low} (by the model {estimate.unseen:g}, at most "
+                f"{estimate.high})."
+            )
         else:
-            yield f"Unseen, by {one.samples}: {one.unseen:g}, with {LEVEL:.0%} between {one.low} and {one.high}."
-    if found:
+            yield (
+                f"Unseen, by {estimate.samples}: {estimate.unseen:g}, with {LEVEL:.0%} between {estimate.low} and "
+                f"{estimate.high}."
+            )
+    if unseen:
         assumed = "every relevant paper that the searches returned is in relevant"
         if papers.known:
             assumed += ", and known papers were not found by these searches"

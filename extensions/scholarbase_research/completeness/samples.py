@@ -77,11 +77,11 @@ def _estimates(
 ) -> Iterator[Unseen]:
     by_leg: dict[Leg, frozenset[str]] = {leg: frozenset() for leg in get_args(Leg)}
     by_text: dict[str, frozenset[str]] = {}
-    for one in samples:
-        of = relevant.intersection(one.ids)
-        by_leg[one.leg] |= of
-        if one.leg != "citations":
-            by_text[one.text] = by_text.get(one.text, frozenset()) | of
+    for sample in samples:
+        of = relevant.intersection(sample.ids)
+        by_leg[sample.leg] |= of
+        if sample.leg != "citations":
+            by_text[sample.text] = by_text.get(sample.text, frozenset()) | of
     returned = frozenset[str]().union(*by_text.values())
     for method, what, first, second in (
         ("known", "known papers and searches", known, returned),
@@ -121,7 +121,7 @@ def samples_of(calls: Iterable[Call]) -> list[Sample]:
 
 def new_by_sample(samples: Iterable[Sample], relevant: frozenset[str]) -> list[int]:
     """How many relevant papers each sample returned that none before it had."""
-    return _new((one.ids for one in samples), relevant)
+    return _new((sample.ids for sample in samples), relevant)
 
 
 def new_by_rank(samples: Sequence[Sample], relevant: frozenset[str]) -> list[int]:
@@ -129,8 +129,8 @@ def new_by_rank(samples: Sequence[Sample], relevant: frozenset[str]) -> list[int
     parts = [
         [
             paper
-            for one in samples
-            for paper in one.ids[len(one.ids) * n // STEPS : len(one.ids) * (n + 1) // STEPS]
+            for sample in samples
+            for paper in sample.ids[len(sample.ids) * n // STEPS : len(sample.ids) * (n + 1) // STEPS]
         ]
         for n in range(STEPS)
     ]
@@ -141,9 +141,9 @@ def _new(parts: Iterable[Iterable[str]], relevant: frozenset[str]) -> list[int]:
     seen: set[str] = set()
     counts = []
     for part in parts:
-        found = relevant.intersection(part) - seen
-        counts.append(len(found))
-        seen |= found
+        new = relevant.intersection(part) - seen
+        counts.append(len(new))
+        seen |= new
     return counts
 
 
@@ -156,5 +156,5 @@ def yields(groups: Mapping[str, Iterable[str]], relevant: frozenset[str]) -> tup
         for name, ids in sets.items()
         if ids & relevant
     ]
-    rows.sort(key=lambda one: (-one.only, -one.relevant / one.papers, one.name))
+    rows.sort(key=lambda row: (-row.only, -row.relevant / row.papers, row.name))
     return tuple(rows[:SHOWN])

@@ -95,32 +95,37 @@ class CitationRelations:
 
     def pools(self, relations: list[CitationRelation]) -> Iterator[Pool]:
         """The pool of each relation: the papers of the library that its source cites."""
-        for one in relations:
-            papers = self.cited[one.source]
-            yield Pool(Relation(one.query_id, one.query, one.source, one.target), papers, len(papers) - 1, 0)
+        for relation in relations:
+            papers = self.cited[relation.source]
+            yield Pool(
+                Relation(relation.query_id, relation.query, relation.source, relation.target),
+                papers,
+                len(papers) - 1,
+                0,
+            )
 
     def _papers(self) -> Iterator[str]:
         last = ""
         while True:
             after = last.replace("'", "''")
-            found = self._source.sql(
+            response = self._source.sql(
                 f"SELECT DISTINCT paper_id FROM documents WHERE paper_id > '{after}' ORDER BY paper_id",
                 limit=_PAPERS,
             )
-            for row in found.rows:
+            for row in response.rows:
                 last = str(row[0])
                 yield last
-            if not found.truncated:
+            if not response.truncated:
                 return
 
     def _of_paper(self, paper: str) -> Iterator[CitationRelation]:
         contexts = self._contexts(paper)
-        cited = {one.paper.id for one in contexts if one.paper is not None} - {paper}
+        cited = {context.paper.id for context in contexts if context.paper is not None} - {paper}
         self.counts["papers"] += 1
         if len(cited) < self._min_cited:
             self.counts["papers_left_out"] += 1
             return
-        for _, group in groupby(contexts, lambda one: one.passage.start):
+        for _, group in groupby(contexts, lambda context: context.passage.start):
             self.counts["sentences"] += 1
             outcome = _relation(paper, list(group))
             if isinstance(outcome, str):
@@ -131,45 +136,45 @@ class CitationRelations:
             yield outcome
 
     def _contexts(self, paper: str) -> list[CitationContext]:
-        found: list[CitationContext] = []
+        contexts: list[CitationContext] = []
         offset: int | None = 0
         while offset is not None:
             page = self._source.citation_contexts(
                 paper, direction="references", limit=_PAGE, offset=offset, fields=["id"]
             )
-            found += page.results
+            contexts += page.results
             offset = page.next_offset
-        return found
+        return contexts
 
 
 def _relation(paper: str, marks: list[CitationContext]) -> CitationRelation | str:
     """The relation of a sentence with these marks, or why it has none."""
-    one = marks[0]
-    text = one.passage.text
-    place = text.find(one.mark)
-    # A mark that is a bare number may be found at another place than its own.
-    if len(marks) > 1 or text.count(one.mark) != 1 or _SEVERAL.search(one.mark):
+    context = marks[0]
+    text = context.passage.text
+    position = text.find(context.mark)
+    # A mark that is a bare number may also occur elsewhere in the sentence.
+    if len(marks) > 1 or text.count(context.mark) != 1 or _SEVERAL.search(context.mark):
         return "several"
-    rest = text[:place] + " " + text[place + len(one.mark) :]
+    rest = text[:position] + " " + text[position + len(context.mark) :]
     if _MARKS.search(rest):
         return "unlinked"
-    if one.paper is None:
+    if context.paper is None:
         return "not_held"
-    if one.paper.id == paper:
+    if context.paper.id == paper:
         return "own"
     query = re.sub(r"\s+([.,;:!?)\]])", r"\1", " ".join(rest.split()))
     if len(re.findall(r"[^\W\d_]{2,}", query)) < _MIN_WORDS:
         return "short"
-    start, end = one.passage.start, one.passage.end
+    start, end = context.passage.start, context.passage.end
     return CitationRelation(
         f"{paper}#{start}",
         query,
         paper,
-        one.paper.id,
+        context.paper.id,
         text,
-        one.mark,
+        context.mark,
         start,
         end,
-        one.passage.section,
-        one.reference,
+        context.passage.section,
+        context.reference,
     )

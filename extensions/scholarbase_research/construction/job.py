@@ -40,11 +40,11 @@ def known_answers(source: Source, queries: QuerySet) -> dict[str, frozenset[str]
     except QueryFileError as error:
         log.warning("%s Recall is computed over the answers that this run finds.", error)
         return {}
-    found = {
+    known = {
         query.id: frozenset(answer.paper_id for answer in query.relevant if answer.held)
         for query in judged.queries
     }
-    return {query: papers for query, papers in found.items() if papers}
+    return {query: papers for query, papers in known.items() if papers}
 
 
 def construct_answers(
@@ -137,7 +137,7 @@ def _run(
     ):
         parts = Parts(source, setup, store, judges, check)
 
-        for number, found in enumerate(
+        for number, answered in enumerate(
             in_threads(
                 partial(construct, parts),
                 left,
@@ -153,7 +153,7 @@ def _run(
             tracker.at(number)
             log.info(
                 "%d papers judged, %d answers (%s)%s",
-                *(found.judged, found.answers, found.stop, cost_text(store, setup.prices)),
+                *(answered.judged, answered.answers, answered.stop, cost_text(store, setup.prices)),
             )
 
 

@@ -87,20 +87,20 @@ def make_pools(
 
 def _pool(
     relation: Relation,
-    own: Iterable[str],
+    keywords: Iterable[str],
     papers: Sequence[str],
     by_keyword: Mapping[str, Sequence[str]],
     size: int,
     seed: int,
 ) -> Pool:
-    shared = Counter(paper for keyword in own for paper in by_keyword[keyword])
+    shared = Counter(paper for keyword in keywords for paper in by_keyword[keyword])
     excluded = {relation.source, relation.target}
 
-    def place(paper: str) -> bytes:
+    def order(paper: str) -> bytes:
         return hashlib.sha256("\0".join((str(seed), relation.query_id, paper)).encode()).digest()
 
     candidates = [paper for paper in shared if paper not in excluded]
-    overlapping = sorted(candidates, key=lambda paper: (-shared[paper], place(paper)))[: size - 1]
+    overlapping = sorted(candidates, key=lambda paper: (-shared[paper], order(paper)))[: size - 1]
     chosen = [relation.target, *overlapping]
     missing = size - len(chosen)
     if missing:
@@ -116,7 +116,7 @@ def _pool(
             chosen += drawn
         else:
             chosen += numbers.sample([paper for paper in papers if paper not in taken], missing)
-    return Pool(relation, tuple(sorted(chosen, key=place)), len(overlapping), missing)
+    return Pool(relation, tuple(sorted(chosen, key=order)), len(overlapping), missing)
 
 
 # -- files ----------------------------------------------------------------------------------------------
@@ -150,10 +150,10 @@ def read_keywords(path: Path) -> dict[str, frozenset[str]]:
 
     Keywords are compared in lower case, without blanks at their ends. Raises as :func:`read_relations`.
     """
-    found: dict[str, frozenset[str]] = {}
+    by_paper: dict[str, frozenset[str]] = {}
     for where, row in rows(path, ("paper", "keywords")):
         paper = paper_field(row, "paper", where)
-        if paper in found:
+        if paper in by_paper:
             raise QueryFileError(f"{where} has the paper {paper} again: give each paper once.")
         value = row["keywords"]
         keywords = _SEPARATOR.split(value) if isinstance(value, str) else value
@@ -161,8 +161,8 @@ def read_keywords(path: Path) -> dict[str, frozenset[str]]:
             raise QueryFileError(f"{where}: keywords is {shown(value, 80)}, and must be a list or a text.")
         if len(keywords) > MAX_KEYWORDS:
             raise QueryFileError(f"{where} has {len(keywords):,} keywords: at most {MAX_KEYWORDS:,}.")
-        found[paper] = frozenset(" ".join(keyword.split()).lower() for keyword in keywords) - {""}
-    return found
+        by_paper[paper] = frozenset(" ".join(keyword.split()).lower() for keyword in keywords) - {""}
+    return by_paper
 
 
 def write_pools(pools: Iterable[Pool], path: Path) -> tuple[int, int, int]:

@@ -45,9 +45,9 @@ class Prefilter:
         self._min_overlap = min_overlap
         self._wanted = [stems(text) for text in texts]
 
-    def filter(self, found: Mapping[str, Evidence], papers: Mapping[str, Paper]) -> list[Filtered]:
+    def filter(self, evidence: Mapping[str, Evidence], papers: Mapping[str, Paper]) -> list[Filtered]:
         """Every candidate, best first."""
-        rows = [self._filtered(paper, found[paper], papers[paper]) for paper in found]
+        rows = [self._filtered(paper, evidence[paper], papers[paper]) for paper in evidence]
         return sorted(
             rows, key=lambda row: (-row.evidence.fused, -row.evidence.routes, -row.overlap, row.paper)
         )

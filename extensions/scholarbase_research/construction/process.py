@@ -135,12 +135,12 @@ class _Question:
 
     def _rewrite(self) -> list[tuple[int, str]]:
         store, limits = self._parts.store, self._parts.setup.limits
-        found = store.rewrites(self._query.id)
-        if not found:
+        rewrites = store.rewrites(self._query.id)
+        if not rewrites:
             rewritten = self._parts.setup.rewriter.rewrite(self._query.text, limits.rewrites, self._to)
             store.add_rewrites(self._query.id, self._parts.setup.rewriter.name, rewritten)
-            found = list(rewritten.rewrites)
-        return [(one.number, one.text) for one in found]
+            rewrites = list(rewritten.rewrites)
+        return [(rewrite.number, rewrite.text) for rewrite in rewrites]
 
     def _retrieve(self, texts: Sequence[tuple[int, str]]) -> dict[str, Evidence]:
         """The evidence of each paper of the pool."""
@@ -156,8 +156,10 @@ class _Question:
         for rank, paper in store.results(self._query.id):
             ranks[paper].append(rank)
         return {
-            paper: Evidence(0, len(found), min(found), sum(1 / (_FUSION_K + rank) for rank in sorted(found)))
-            for paper, found in ranks.items()
+            paper: Evidence(
+                0, len(of_paper), min(of_paper), sum(1 / (_FUSION_K + rank) for rank in sorted(of_paper))
+            )
+            for paper, of_paper in ranks.items()
         }
 
     def _compare(self, depth: int) -> None:
@@ -177,11 +179,11 @@ class _Question:
         for seed in seeds:
             for direction in ("citations", "references"):
                 self._parts.check()
-                found = stored.get((seed, direction))
-                if found is None:
-                    found = self._neighbours(seed, direction)
-                    self._parts.store.add_expansion(self._query.id, hop, found)
-                for paper in found.papers:
+                expansion = stored.get((seed, direction))
+                if expansion is None:
+                    expansion = self._neighbours(seed, direction)
+                    self._parts.store.add_expansion(self._query.id, hop, expansion)
+                for paper in expansion.papers:
                     reached[paper].add(seed)
         evidence = {}
         for paper, by in reached.items():
@@ -197,13 +199,15 @@ class _Question:
             return Expansion(seed, direction, 0, ())
         if direction == "citations":
             page = source.citations(seed, limit=limit, to=self._to, fields=["id"])
-            return Expansion(seed, direction, page.total, tuple(one.paper.id for one in page.results))
+            return Expansion(
+                seed, direction, page.total, tuple(citation.paper.id for citation in page.results)
+            )
         papers: list[str] = []
         offset: int | None = 0
         total = 0
         while offset is not None:
             page = source.references(seed, limit=_BATCH, offset=offset, to=self._to, fields=["id"])
-            papers += [one.paper.id for one in page.results]
+            papers += [reference.paper.id for reference in page.results]
             offset, total = page.next_offset, page.total
         return Expansion(seed, direction, total, tuple(dict.fromkeys(papers)))
 
@@ -221,8 +225,8 @@ class _Question:
     def _judge(self, evidence: Mapping[str, Evidence]) -> None:
         """Filter candidates, and judge those that are kept, best first, up to the limits."""
         self._read(list(evidence))
-        held = {paper: found for paper, found in evidence.items() if paper in self._papers}
-        rows = self._prefilter.filter(held, self._papers)
+        candidates = {paper: item for paper, item in evidence.items() if paper in self._papers}
+        rows = self._prefilter.filter(candidates, self._papers)
         self._filtered.update({row.paper: row for row in rows})
         waiting = [row.paper for row in rows if row.kept]
         while waiting and self._stop is None:
@@ -238,17 +242,17 @@ class _Question:
 
     def _decide(self, papers: Sequence[str]) -> None:
         decided = self._verdicts.decide([self._papers[paper] for paper in papers])
-        self._decisions.update({one.paper: one for one in decided})
+        self._decisions.update({decision.paper: decision for decision in decided})
 
     def _answers(self) -> int:
-        return sum(one.decision == "strict" for one in self._decisions.values())
+        return sum(decision.decision == "strict" for decision in self._decisions.values())
 
     def _strict(self, hop: int) -> list[str]:
         """The strict matches of a hop, in the order in which they were judged."""
         return [
             paper
-            for paper, one in self._decisions.items()
-            if one.decision == "strict" and self._filtered[paper].evidence.hop == hop
+            for paper, decision in self._decisions.items()
+            if decision.decision == "strict" and self._filtered[paper].evidence.hop == hop
         ]
 
     def _sample(self) -> None:
@@ -264,11 +268,11 @@ class _Question:
     def _finish(self) -> Answered:
         answers = 0
         decisions = []
-        for position, one in enumerate(self._decisions.values(), 1):
-            is_answer = one.decision == "strict" and answers < self._parts.setup.limits.answers
+        for position, decision in enumerate(self._decisions.values(), 1):
+            is_answer = decision.decision == "strict" and answers < self._parts.setup.limits.answers
             answers += is_answer
-            score = None if one.score is None else round(one.score, 6)
-            decisions.append((self._query.id, *one._replace(score=score), position, is_answer))
+            score = None if decision.score is None else round(decision.score, 6)
+            decisions.append((self._query.id, *decision._replace(score=score), position, is_answer))
         assert self._stop is not None
         self._parts.store.finish(
             self._query.id, self._stop, [self._row(r) for r in self._filtered.values()], decisions
@@ -276,8 +280,8 @@ class _Question:
         return Answered(self._stop, len(decisions), answers)
 
     def _row(self, row: Filtered) -> tuple[Any, ...]:
-        found = row.evidence
-        facts = (found.hop, found.routes, found.best_rank, row.overlap, row.kept, row.reason)
+        evidence = row.evidence
+        facts = (evidence.hop, evidence.routes, evidence.best_rank, row.overlap, row.kept, row.reason)
         return (self._query.id, row.paper, *facts)
 
 

@@ -31,20 +31,20 @@ def read_questions(path: Path, *, metadata: Path | None = None, skip_broken: boo
     """
     path = check_path(path, "path")
     if path.suffix == ".txt" and path.is_file():
-        found = [
+        questions = [
             Query(f"q{number}", _text(line, f"{path}, line {number}"), ())
             for number, line in text_lines(path)
             if line.strip()
         ]
-        return _set(path, found)
+        return _set(path, questions)
     if not _without_answers(path):
         return read_queries(path, metadata=metadata, skip_broken=skip_broken)
-    found = [
+    questions = [
         _question(_row(line, f"{path}, line {number}"), number, f"{path}, line {number}")
         for number, line in text_lines(path)
         if line.strip()
     ]
-    return _set(path, found)
+    return _set(path, questions)
 
 
 def _without_answers(path: Path) -> bool:
@@ -96,17 +96,21 @@ def _text(text: Any, where: str) -> str:
         raise QueryFileError(f"{where}: {problem}") from problem
 
 
-def _set(path: Path, found: list[Query]) -> QuerySet:
-    if not found:
+def _set(path: Path, questions: list[Query]) -> QuerySet:
+    if not questions:
         raise QueryFileError(f"{path} has no questions: write one on each line.")
-    if len(found) > MAX_QUESTIONS:
+    if len(questions) > MAX_QUESTIONS:
         raise QueryFileError(
-            f"{path} has {len(found):,} questions: the most are {MAX_QUESTIONS:,}, so split it."
+            f"{path} has {len(questions):,} questions: the most are {MAX_QUESTIONS:,}, so split it."
         )
-    ids = [query.id for query in found]
-    twice = next((one for one in ids if ids.count(one) > 1), None) if len(set(ids)) < len(ids) else None
+    ids = [query.id for query in questions]
+    twice = (
+        next((query_id for query_id in ids if ids.count(query_id) > 1), None)
+        if len(set(ids)) < len(ids)
+        else None
+    )
     if twice is not None:
         raise QueryFileError(
             f"{path} has the query id {twice!r} twice: give every question an id of its own."
         )
-    return QuerySet(path.name.partition(".")[0] or "questions", "questions", tuple(found))
+    return QuerySet(path.name.partition(".")[0] or "questions", "questions", tuple(questions))

@@ -95,7 +95,7 @@ def relate_questions(
     check_whole(per_paper, "per_paper", 1, 1_000)
     if candidates is not None:
         check_type(candidates, Mapping, "candidates", "the candidates of each source")
-    ordered = sorted({one._replace(answer="") for one in questions})
+    ordered = sorted({question._replace(answer="") for question in questions})
     if len(ordered) > MAX_QUESTIONS:
         raise InvalidRequest(
             f"There are {len(ordered):,} questions: at most {MAX_QUESTIONS:,} are compared. Divide the papers."
@@ -105,21 +105,23 @@ def relate_questions(
 
 
 class _Table:
-    """Questions sorted by paper and section. ``first`` has the place of each paper's first question, and the end."""
+    """Questions sorted by paper and section. ``first`` has the position of each paper's first question, and the end."""
 
     def __init__(self, questions: Sequence[PaperQuestion]) -> None:
         self.questions = questions
         papers: dict[str, int] = {}
         sections: dict[tuple[str, str], int] = {}
         self.first: list[int] = []
-        for place, (paper, section, *_) in enumerate(questions):
+        for position, (paper, section, *_) in enumerate(questions):
             if papers.setdefault(paper, len(papers)) == len(self.first):
-                self.first.append(place)
+                self.first.append(position)
             sections.setdefault((paper, section), len(sections))
         self.first.append(len(questions))
         self.papers = list(papers)
         self.number = papers
-        self.section = np.array([sections[one.paper, one.section] for one in questions], dtype=np.int64)
+        self.section = np.array(
+            [sections[question.paper, question.section] for question in questions], dtype=np.int64
+        )
         self.sections = len(sections)
         self.paper_of_section = np.array([papers[paper] for paper, _ in sections], dtype=np.int64)
         for number, paper in enumerate(self.papers):
@@ -129,12 +131,12 @@ class _Table:
                 )
 
     def of(self, number: int) -> range:
-        """The places of a paper's questions."""
+        """The positions of a paper's questions."""
         return range(self.first[number], self.first[number + 1])
 
 
 class _Found(NamedTuple):
-    """A relation as it is sorted: the negative cosine and sum, and the places of the two questions."""
+    """A relation as it is sorted: the negative cosine and sum, and the positions of the two questions."""
 
     cosine: float
     total: float
@@ -155,7 +157,7 @@ def _relations(
         return
     reporter = reporter or SilentReporter()
     with reporter.stage("encode", "questions", len(table.questions)) as tracker:
-        vectors = encoder.encode_queries([one.question for one in table.questions]).dense
+        vectors = encoder.encode_queries([question.question for question in table.questions]).dense
         tracker.advance(len(table.questions))
     if not vectors.shape[1]:
         raise InvalidRequest(f"The encoder {encoder.spec.name} makes no dense vectors: use another one.")
@@ -165,33 +167,33 @@ def _relations(
                 targets: Iterable[int] = range(len(table.papers))
             else:
                 wanted = candidates.get(paper, ())
-                targets = sorted(table.number[one] for one in wanted if one in table.number)
-            found: list[_Found] = []
+                targets = sorted(table.number[target] for target in wanted if target in table.number)
+            best: list[_Found] = []
             for block in _blocks(table, number, targets):
-                found += _best(table, vectors, number, block, threshold, top_sections)
-                found = sorted(found)[:per_paper]
-            for place, one in enumerate(found, 1):
-                yield _relation(table, f"{paper}#{place}", one)
+                best += _best(table, vectors, number, block, threshold, top_sections)
+                best = sorted(best)[:per_paper]
+            for rank, pair in enumerate(best, 1):
+                yield _relation(table, f"{paper}#{rank}", pair)
             tracker.advance(1)
             tracker.at(number + 1)
 
 
 def _blocks(table: _Table, source: int, targets: Iterable[int]) -> Iterator[npt.NDArray[np.int64]]:
-    """The places of the targets' questions, in blocks of whole papers."""
+    """The positions of the targets' questions, in blocks of whole papers."""
     most = _BLOCK // len(table.of(source))
     block: list[range] = []
     size = 0
     for target in targets:
-        places = table.of(target)
+        positions = table.of(target)
         if target == source:
             continue
-        if block and size + len(places) > most:
-            yield np.concatenate([np.arange(one.start, one.stop) for one in block])
+        if block and size + len(positions) > most:
+            yield np.concatenate([np.arange(span.start, span.stop) for span in block])
             block, size = [], 0
-        block.append(places)
-        size += len(places)
+        block.append(positions)
+        size += len(positions)
     if block:
-        yield np.concatenate([np.arange(one.start, one.stop) for one in block])
+        yield np.concatenate([np.arange(span.start, span.stop) for span in block])
 
 
 def _best(
@@ -203,16 +205,16 @@ def _best(
     top_sections: int,
 ) -> list[_Found]:
     """The relations of a source with the papers of a block: the top pairs of sections of each paper."""
-    own = table.of(number)
+    span = table.of(number)
     first, last = int(columns[0]), int(columns[-1]) + 1
     others = vectors[first:last] if last - first == len(columns) else vectors[columns]
-    cosines = vectors[own.start : own.stop] @ others.T
+    cosines = vectors[span.start : span.stop] @ others.T
     left, right = np.nonzero(cosines > threshold - _ROUNDING)
     values = cosines[left, right].astype(np.float64).round(6)
     above = values > threshold
     if not above.any():
         return []
-    values, left, right = values[above], left[above] + own.start, columns[right[above]]
+    values, left, right = values[above], left[above] + span.start, columns[right[above]]
     pairs, group = np.unique(table.section[right] * table.sections + table.section[left], return_inverse=True)
     totals = np.bincount(group, weights=values).round(6)
     # The first of each group in this order is the most similar pair of questions.
@@ -223,13 +225,15 @@ def _best(
     rank = np.arange(len(ranked)) - np.searchsorted(papers[ranked], papers[ranked])
     kept = ranked[rank < top_sections]
     return [
-        _Found(-float(values[best[one]]), -float(totals[one]), int(right[best[one]]), int(left[best[one]]))
-        for one in kept
+        _Found(
+            -float(values[best[pair]]), -float(totals[pair]), int(right[best[pair]]), int(left[best[pair]])
+        )
+        for pair in kept
     ]
 
 
-def _relation(table: _Table, query_id: str, found: _Found) -> QuestionRelation:
-    source, target = table.questions[found.source], table.questions[found.target]
+def _relation(table: _Table, query_id: str, pair: _Found) -> QuestionRelation:
+    source, target = table.questions[pair.source], table.questions[pair.target]
     return QuestionRelation(
         query_id,
         source.paper,
@@ -238,8 +242,8 @@ def _relation(table: _Table, query_id: str, found: _Found) -> QuestionRelation:
         target.question,
         source.section,
         target.section,
-        round(-found.cosine, 6),
-        round(-found.total, 6),
+        round(-pair.cosine, 6),
+        round(-pair.total, 6),
     )
 
 
@@ -255,7 +259,7 @@ def read_paper_questions(path: Path) -> list[PaperQuestion]:
     Raises:
         QueryFileError: the file cannot be read, or a line is invalid.
     """
-    found: list[PaperQuestion] = []
+    questions: list[PaperQuestion] = []
     optional = ("paper", "pmcid", "section", "id", "answer", "evidence", "title")
     for where, row in rows(path, ("question",), optional):
         if (row.get("paper") is None) == (row.get("pmcid") is None):
@@ -274,14 +278,14 @@ def read_paper_questions(path: Path) -> list[PaperQuestion]:
             check_text(question, "question")
         except InvalidRequest as error:
             raise QueryFileError(f"{where}: {error}") from error
-        if len(found) == MAX_QUESTIONS:
+        if len(questions) == MAX_QUESTIONS:
             raise QueryFileError(f"{where} is one question too many: at most {MAX_QUESTIONS:,} are compared.")
         section = "" if row.get("section") in (None, "") else text_field(row, "section", where)
         answer = "" if row.get("answer") in (None, "") else text_field(row, "answer", where)
-        found.append(PaperQuestion(paper, section, question, answer))
-    if not found:
+        questions.append(PaperQuestion(paper, section, question, answer))
+    if not questions:
         raise QueryFileError(f"{path} has no questions: give one in each line.")
-    return found
+    return questions
 
 
 class SharingKeywords(Mapping[str, set[str]]):
@@ -291,12 +295,12 @@ class SharingKeywords(Mapping[str, set[str]]):
     def __init__(self, keywords: Mapping[str, Collection[str]]) -> None:
         self._keywords = keywords
         self._papers: dict[str, set[str]] = {}
-        for paper, own in keywords.items():
-            for keyword in own:
+        for paper, paper_keywords in keywords.items():
+            for keyword in paper_keywords:
                 self._papers.setdefault(keyword, set()).add(paper)
 
     def __getitem__(self, paper: str) -> set[str]:
-        return set().union(*(self._papers[one] for one in self._keywords[paper])) - {paper}
+        return set().union(*(self._papers[keyword] for keyword in self._keywords[paper])) - {paper}
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._keywords)

@@ -51,10 +51,10 @@ def report(store: Store, prices: Mapping[str, Price]) -> dict[str, Any]:
 
 
 def _sets(rows: Iterable[tuple[Any, ...]]) -> dict[str, set[str]]:
-    found: dict[str, set[str]] = defaultdict(set)
+    by_question: dict[str, set[str]] = defaultdict(set)
     for question, paper in rows:
-        found[question].add(paper)
-    return dict(found)
+        by_question[question].add(paper)
+    return dict(by_question)
 
 
 def _questions(store: Store, answers: Mapping[str, set[str]]) -> dict[str, Any]:
@@ -78,16 +78,16 @@ def _questions(store: Store, answers: Mapping[str, set[str]]) -> dict[str, Any]:
 
 
 def _pool(store: Store, reference: Mapping[str, set[str]]) -> dict[str, Any]:
-    found = [
+    results = [
         _Pool(*row)
         for row in store.rows(
             "SELECT question, source, kind, paper FROM results JOIN rewrites USING (question) "
             "WHERE rewrites.number = results.rewrite"
         )
     ]
-    sources = _by(found, "source", sorted({one.source for one in found}))
-    kinds = _by(found, "kind", ["original", *KINDS])
-    whole = _sets((one.question, one.paper) for one in found)
+    sources = _by(results, "source", sorted({result.source for result in results}))
+    kinds = _by(results, "kind", ["original", *KINDS])
+    whole = _sets((result.question, result.paper) for result in results)
     plain = _sets(store.rows("SELECT question, paper FROM plain"))
     hops: Pools = {"retrieval": whole}
     for hop in (1, 2):
@@ -119,10 +119,10 @@ def _count(store: Store, table: str) -> int:
     return int(store.rows(f"SELECT COUNT(*) FROM {table}")[0][0])
 
 
-def _by(found: Iterable[_Pool], attribute: str, names: Sequence[str]) -> Pools:
+def _by(results: Iterable[_Pool], attribute: str, names: Sequence[str]) -> Pools:
     pools: Pools = {name: defaultdict(set) for name in names}
-    for one in found:
-        pools[getattr(one, attribute)][one.question].add(one.paper)
+    for result in results:
+        pools[getattr(result, attribute)][result.question].add(result.paper)
     return pools
 
 
@@ -145,12 +145,12 @@ def _table(pools: Pools, reference: Mapping[str, set[str]]) -> list[dict[str, An
         others: dict[str, set[str]] = defaultdict(set)
         for other, its_papers in pools.items():
             if other != name:
-                for question, found in its_papers.items():
-                    others[question] |= found
-        only = {question: found - others[question] for question, found in papers.items()}
-        new = {question: found - before[question] for question, found in papers.items()}
-        for question, found in papers.items():
-            before[question] |= found
+                for question, of_question in its_papers.items():
+                    others[question] |= of_question
+        only = {question: of_question - others[question] for question, of_question in papers.items()}
+        new = {question: of_question - before[question] for question, of_question in papers.items()}
+        for question, of_question in papers.items():
+            before[question] |= of_question
         rows.append(
             {
                 "name": name,
@@ -183,9 +183,9 @@ def _prefilter(
     )
     measured = bool(sampled) or not dropped
     lost = sum(len(dropped[question]) * strict / size for question, size, strict in sampled)
-    found = sum(map(len, answers.values()))
+    answer_count = sum(map(len, answers.values()))
     strict = sum(row[2] for row in sampled)
-    total = found - strict + lost
+    total = answer_count - strict + lost
     return {
         "candidates": _count(store, "candidates"),
         "dropped": sum(map(len, dropped.values())),
@@ -249,5 +249,5 @@ def _cost(store: Store, prices: Mapping[str, Price]) -> dict[str, Any]:
     return {
         "models": models,
         "total": round(total, 6),
-        "without_price": ", ".join(one["model"] for one in models if one["cost"] is None),
+        "without_price": ", ".join(model["model"] for model in models if model["cost"] is None),
     }

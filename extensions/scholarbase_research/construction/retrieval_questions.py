@@ -37,12 +37,15 @@ def with_retrieval_questions(
         InvalidRequest: a target, or all other papers of a pool, have no questions, or the encoder makes no vectors.
         EncoderError: the encoder fails.
     """
-    ordered = sorted(set(questions), key=lambda one: (one.paper, one.question, one.answer))
+    ordered = sorted(
+        set(questions),
+        key=lambda paper_question: (paper_question.paper, paper_question.question, paper_question.answer),
+    )
     places: dict[str, list[int]] = {}
-    for place, one in enumerate(ordered):
-        places.setdefault(one.paper, []).append(place)
+    for position, paper_question in enumerate(ordered):
+        places.setdefault(paper_question.paper, []).append(position)
     with (reporter or SilentReporter()).stage("encode", "questions", len(ordered)) as tracker:
-        texts = [f"{one.question} {one.answer}".strip() for one in ordered]
+        texts = [f"{paper_question.question} {paper_question.answer}".strip() for paper_question in ordered]
         vectors: npt.NDArray[np.float32] = encoder.encode_queries(texts).dense
         tracker.advance(len(ordered))
     if not vectors.shape[1]:
@@ -55,7 +58,7 @@ def with_retrieval_questions(
             which = f"the target {target}" if target not in places else "the other papers of the pool"
             raise InvalidRequest(f"There are no questions of {which} of the relation {name}: add some.")
         # The distances of a unit vector to n others are n less its product with their sum.
-        own = vectors[places[target]].astype(np.float64)
-        distances = -(own @ np.sum([sums[paper] for paper in others], axis=0)).round(_DECIMALS)
+        target_vectors = vectors[places[target]].astype(np.float64)
+        distances = -(target_vectors @ np.sum([sums[paper] for paper in others], axis=0)).round(_DECIMALS)
         question = ordered[places[target][int(np.argmax(distances))]].question
         yield replace(pool, relation=pool.relation._replace(query=question))

@@ -73,11 +73,11 @@ class Rewriter(Protocol):
         ...
 
 
-def numbered(question: str, found: Sequence[tuple[RewriteKind, str]], count: int) -> tuple[Rewrite, ...]:
+def numbered(question: str, rewrites: Sequence[tuple[RewriteKind, str]], count: int) -> tuple[Rewrite, ...]:
     """The question and the first rewrites, each text once."""
-    kept = unique([question, *(text[:MAX_QUERY_LENGTH] for _, text in found)])[: count + 1]
+    kept = unique([question, *(text[:MAX_QUERY_LENGTH] for _, text in rewrites)])[: count + 1]
     kinds: dict[str, RewriteKind] = {}
-    for kind, text in found:
+    for kind, text in rewrites:
         kinds.setdefault(" ".join(text[:MAX_QUERY_LENGTH].split()).casefold(), kind)
     kinds[kept[0].casefold()] = "original"
     return tuple(Rewrite(number, kinds[text.casefold()], text) for number, text in enumerate(kept))
@@ -85,8 +85,8 @@ def numbered(question: str, found: Sequence[tuple[RewriteKind, str]], count: int
 
 def shares(count: int) -> dict[RewriteKind, int]:
     """How many rewrites of each kind: equal numbers, the first kinds one more where that does not divide."""
-    each, more = divmod(count, len(KINDS))
-    return {kind: each + (place < more) for place, kind in enumerate(KINDS)}
+    quotient, remainder = divmod(count, len(KINDS))
+    return {kind: quotient + (index < remainder) for index, kind in enumerate(KINDS)}
 
 
 # -- rules ----------------------------------------------------------------------------------------------
@@ -106,10 +106,10 @@ class RuleRewriter:
         self._source = source
 
     def rewrite(self, question: str, count: int, to: str | None) -> Rewritten:
-        found = self._source.search(
+        hits = self._source.search(
             question, syntax="plain", limit=_FIRST_RESULTS, fields=["title"], to=to
         ).results
-        titles = [hit.paper.title or "" for hit in found]
+        titles = [hit.paper.title or "" for hit in hits]
         by_kind = _by_rules(question, titles)
         chosen: list[tuple[RewriteKind, str]] = []
         rest: list[tuple[RewriteKind, str]] = []
@@ -157,13 +157,15 @@ def _new_terms(question: str, titles: Sequence[str]) -> list[str]:
     pairs: Counter[str] = Counter()
     single: Counter[str] = Counter()
     for title in titles:
-        found = [word.casefold() for word in words(title)]
+        title_words = [word.casefold() for word in words(title)]
         # Dictionaries keep the order of the title, which decides between terms of equal counts; sets have none.
         pairs.update(
-            list(dict.fromkeys(f"{a} {b}" for a, b in pairwise(found) if not {stem(a), stem(b)} <= known))
+            list(
+                dict.fromkeys(f"{a} {b}" for a, b in pairwise(title_words) if not {stem(a), stem(b)} <= known)
+            )
         )
         single.update(
-            list(dict.fromkeys(word for word in found if stem(word) not in known and len(word) > 2))
+            list(dict.fromkeys(word for word in title_words if stem(word) not in known and len(word) > 2))
         )
     ranked = [term for counts in (pairs, single) for term, n in counts.most_common() if n > 1]
     return ranked or [term for term, _ in single.most_common(3)]
@@ -205,14 +207,14 @@ def _request(question: str, count: int) -> ModelRequest:
 def _parsed(completion: Completion) -> list[tuple[RewriteKind, str]]:
     """Raises Malformed: not the rewrites, or none."""
     rows = json_object(completion).get("rewrites")
-    found: list[tuple[RewriteKind, str]] = []
+    rewrites: list[tuple[RewriteKind, str]] = []
     for row in rows if isinstance(rows, list) else []:
         if not isinstance(row, dict) or row.get("kind") not in KINDS or not isinstance(row.get("text"), str):
             raise Malformed(
                 f"has a rewrite without a text or with a kind that is not one of {', '.join(KINDS)}"
             )
         if row["text"].strip():
-            found.append((row["kind"], row["text"]))
-    if not found:
+            rewrites.append((row["kind"], row["text"]))
+    if not rewrites:
         raise Malformed("has no rewrites")
-    return found
+    return rewrites

@@ -15,7 +15,7 @@ from scholarbase.models.checks import check_path, shown
 def rows(
     path: Path, names: Sequence[str], optional: Sequence[str] = ()
 ) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield each row with its place in the file. A row has each of ``names``, and may have the ``optional`` fields.
+    """Yield each row with its position in the file. A row has each of ``names``, and may have the ``optional`` fields.
 
     Raises:
         QueryFileError: the file cannot be read, or a row lacks a field or has an unknown one.
@@ -28,8 +28,8 @@ def rows(
         raise QueryFileError(f"{path} is neither CSV nor JSON lines: it must have {', '.join(names)}.")
     known = frozenset((*names, *optional))
     described = ", ".join(names) + (f", and may have {', '.join(optional)}" if optional else "")
-    for place, row in _of_lines(path) if shape == "lines" else table_of(path):
-        where = f"{path}, {place}"
+    for position, row in _of_lines(path) if shape == "lines" else table_of(path):
+        where = f"{path}, {position}"
         for name in names:
             if row.get(name) is None:
                 raise QueryFileError(f"{where} has no {name}: each line has {described}.")
@@ -47,13 +47,13 @@ def _of_lines(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 
 def table_of(path: Path) -> Iterator[tuple[str, Mapping[str, str]]]:
-    """Yield the rows of a CSV or TSV file, each with its place. Raises as :func:`rows`."""
+    """Yield the rows of a CSV or TSV file, each with its position. Raises as :func:`rows`."""
     table = streams.table_rows(path)
     _, header = next(table)
-    for place, cells in table:
+    for position, cells in table:
         if len(cells) != len(header):
-            raise QueryFileError(f"{path}, {place} has {len(cells)} cells, and the header {len(header)}.")
-        yield place, dict(zip(header, cells, strict=True))
+            raise QueryFileError(f"{path}, {position} has {len(cells)} cells, and the header {len(header)}.")
+        yield position, dict(zip(header, cells, strict=True))
 
 
 def text_field(row: Mapping[str, Any], name: str, where: str) -> str:

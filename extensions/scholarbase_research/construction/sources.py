@@ -21,10 +21,10 @@ class LibrarySource:
 
     def search(self, text: str, depth: int, to: str | None) -> list[str]:
         """The ids of at most ``depth`` papers, best first, with dates up to ``to``. Raises as ``Library.search``."""
-        found = self._source.search(
+        response = self._source.search(
             text, syntax="plain", mode=self._mode, engine=self._engine, limit=depth, to=to, fields=["id"]
         )
-        return [hit.paper.id for hit in found.results]
+        return [hit.paper.id for hit in response.results]
 
 
 def open_sources(source: Source, name: str) -> list[LibrarySource]:
@@ -39,7 +39,7 @@ def open_sources(source: Source, name: str) -> list[LibrarySource]:
     if name == "library":
         best = source.search("search", limit=1, fields=["id"]).mode
         modes: Sequence[Mode] = MODES if best == "hybrid" else (best,)
-        return [LibrarySource(source, one) for one in modes]
+        return [LibrarySource(source, mode) for mode in modes]
     if kind != "library" or mode not in get_args(Mode) or (engine and engine not in get_args(Engine)):
         raise InvalidRequest(
             f"--source {name}: use library, library:MODE or library:MODE:ENGINE, with a mode of {', '.join(MODES)} and "

@@ -200,11 +200,18 @@ class Store:
         )
         return [Rewrite(*row) for row in stored]
 
-    def add_rewrites(self, question: str, model: str, found: Rewritten) -> None:
-        about = (question, found.origin, found.prompt_hash, found.error, *astuple(found.usage), model)
+    def add_rewrites(self, question: str, model: str, rewritten: Rewritten) -> None:
+        about = (
+            question,
+            rewritten.origin,
+            rewritten.prompt_hash,
+            rewritten.error,
+            *astuple(rewritten.usage),
+            model,
+        )
         with self.transaction() as connection:
             _insert(connection, "rewritten", [about])
-            _insert(connection, "rewrites", [(question, *rewrite) for rewrite in found.rewrites])
+            _insert(connection, "rewrites", [(question, *rewrite) for rewrite in rewritten.rewrites])
 
     def searched(self, question: str) -> set[tuple[Any, ...]]:
         """Rewrite and source of each stored search."""
@@ -241,11 +248,13 @@ class Store:
             )
         }
 
-    def add_expansion(self, question: str, hop: int, found: Expansion) -> None:
-        key = (question, found.seed, found.direction)
+    def add_expansion(self, question: str, hop: int, expansion: Expansion) -> None:
+        key = (question, expansion.seed, expansion.direction)
         with self.transaction() as connection:
-            _insert(connection, "expansions", [(*key, hop, found.total, len(found.papers))])
-            _insert(connection, "edges", [(*key, rank, paper) for rank, paper in enumerate(found.papers, 1)])
+            _insert(connection, "expansions", [(*key, hop, expansion.total, len(expansion.papers))])
+            _insert(
+                connection, "edges", [(*key, rank, paper) for rank, paper in enumerate(expansion.papers, 1)]
+            )
 
     def verdicts(self, question: str) -> dict[VerdictKey, Verdict]:
         return {

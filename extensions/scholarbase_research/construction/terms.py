@@ -30,9 +30,9 @@ def stem(word: str) -> str:
 
 def stems(text: str) -> frozenset[str]:
     """The stems of a text's words; of a compound such as text-infilling also those of its parts."""
-    found = words(text)
-    parts = (part for word in found if "-" in word for part in word.split("-") if part)
-    return frozenset(map(stem, (*found, *parts)))
+    whole = words(text)
+    parts = (part for word in whole if "-" in word for part in word.split("-") if part)
+    return frozenset(map(stem, (*whole, *parts)))
 
 
 def overlap(wanted: frozenset[str], text: frozenset[str]) -> float:

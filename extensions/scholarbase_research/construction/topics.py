@@ -143,25 +143,25 @@ def construct_queries(
         ThreadPoolExecutor(concurrency, "topic") as pool,
         (reporter or SilentReporter()).stage("questions", "topics", len(topics)) as tracker,
     ):
-        found: list[Question] = []
+        generated: list[Question] = []
         for done, questions in enumerate(pool.map(generator.questions, topics), 1):
-            found += questions
+            generated += questions
             tracker.advance(1)
             tracker.at(done)
-    failed = [one for one in found if _kind(one.reason) in MALFORMED]
-    if failed and all(one.reason for one in found):
+    failed = [question for question in generated if _kind(question.reason) in MALFORMED]
+    if failed and all(question.reason for question in generated):
         raise ConstructionError(
             f"No questions about {len(topics):,} topics: the replies to {len(failed):,} requests were malformed, such "
             f"as that about {failed[0].topic!r} ({failed[0].reason}). The same command asks for these again."
         )
     if failed:
         log.warning("The replies to %d requests were malformed: the same command asks again.", len(failed))
-    found = _without_duplicates(found, encoder, cosine)
-    found = _within_quotas(found, per_intent, per_category)
+    generated = _without_duplicates(generated, encoder, cosine)
+    generated = _within_quotas(generated, per_intent, per_category)
     settings = {"model": model.name, "encoder": encoder.spec.name, "cosine": cosine}
     settings |= {"per_intent": per_intent, "per_category": per_category}
     with storage_errors(folder):
-        return _write(folder, found, len(topics), settings, generator.usage)
+        return _write(folder, generated, len(topics), settings, generator.usage)
 
 
 # -- generation -----------------------------------------------------------------------------------------
@@ -181,15 +181,19 @@ class _Generator:
 
     def questions(self, topic: str) -> list[Question]:
         """The questions of a topic, those that are left out too. A topic without any is one row with its reason."""
-        found, error = self._ask(_categories_request(topic, self._categories), self._parse_categories)
-        if found is None:
+        topic_categories, error = self._ask(
+            _categories_request(topic, self._categories), self._parse_categories
+        )
+        if topic_categories is None:
             return [Question(topic, (), "", "", f"no categories: {error}")]
-        if not found:
+        if not topic_categories:
             return [Question(topic, (), "", "", "outside computer science")]
-        texts, error = self._ask(_questions_request(topic, found), _parse_questions)
+        texts, error = self._ask(_questions_request(topic, topic_categories), _parse_questions)
         if texts is None:
-            return [Question(topic, found, "", "", f"no questions: {error}")]
-        return [self._filtered(Question(topic, found, intent, text)) for intent, text in texts.items()]
+            return [Question(topic, topic_categories, "", "", f"no questions: {error}")]
+        return [
+            self._filtered(Question(topic, topic_categories, intent, text)) for intent, text in texts.items()
+        ]
 
     def _filtered(self, question: Question) -> Question:
         verdict, error = self._ask(_filter_request(question.text), _parse_filter)
@@ -209,10 +213,12 @@ class _Generator:
         return asked.value, asked.error
 
     def _parse_categories(self, completion: Completion) -> tuple[str, ...]:
-        found = json_object(completion).get("categories")
-        if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
+        topic_categories = json_object(completion).get("categories")
+        if not isinstance(topic_categories, list) or not all(
+            isinstance(category, str) for category in topic_categories
+        ):
             raise Malformed("has no categories, a list of names")
-        return tuple(dict.fromkeys(one for one in found if one in self._categories))
+        return tuple(dict.fromkeys(category for category in topic_categories if category in self._categories))
 
 
 def _categories_request(topic: str, known: Mapping[str, str]) -> ModelRequest:
@@ -224,11 +230,11 @@ def _categories_request(topic: str, known: Mapping[str, str]) -> ModelRequest:
     return json_request(prompt, {"categories": {"type": "array", "items": {"type": "string"}}})
 
 
-def _questions_request(topic: str, found: Sequence[str]) -> ModelRequest:
+def _questions_request(topic: str, topic_categories: Sequence[str]) -> ModelRequest:
     listed = "\n".join(f"- {name}: {meaning}" for name, meaning in INTENTS.items())
     prompt = (
         f"Write one question for papers about the topic for each intent. Title and abstract must show whether a paper "
-        f"answers it.\n\nTopic: {topic} ({', '.join(found)})\n\nIntents:\n{listed}\n\n"
+        f"answers it.\n\nTopic: {topic} ({', '.join(topic_categories)})\n\nIntents:\n{listed}\n\n"
         f"Reply with a JSON object with the keys {', '.join(INTENTS)}, each a question."
     )
     return json_request(prompt, {name: {"type": "string"} for name in INTENTS})
@@ -236,11 +242,11 @@ def _questions_request(topic: str, found: Sequence[str]) -> ModelRequest:
 
 def _parse_questions(completion: Completion) -> dict[str, str]:
     row = json_object(completion)
-    found = {name: row.get(name) for name in INTENTS}
-    for name, text in found.items():
+    texts = {name: row.get(name) for name in INTENTS}
+    for name, text in texts.items():
         if not isinstance(text, str) or not text.strip() or len(text) > MAX_QUERY_LENGTH:
             raise Malformed(f"has no question of at most {MAX_QUERY_LENGTH} characters for {name}")
-    return {name: " ".join(str(text).split()) for name, text in found.items()}
+    return {name: " ".join(str(text).split()) for name, text in texts.items()}
 
 
 def _filter_request(text: str) -> ModelRequest:
@@ -264,43 +270,43 @@ def _parse_filter(completion: Completion) -> tuple[str, str]:
 # -- duplicates and quotas ------------------------------------------------------------------------------
 
 
-def _without_duplicates(found: Sequence[Question], encoder: Encoder, cosine: float) -> list[Question]:
+def _without_duplicates(questions: Sequence[Question], encoder: Encoder, cosine: float) -> list[Question]:
     """Near-duplicates of earlier kept questions get a reason, which names the question and the cosine."""
     kept: list[int] = []
-    result = list(found)
-    places = [place for place, one in enumerate(found) if not one.reason]
-    if not places:
+    result = list(questions)
+    positions = [position for position, question in enumerate(questions) if not question.reason]
+    if not positions:
         return result
-    vectors = encoder.encode_queries([found[place].text for place in places]).dense
+    vectors = encoder.encode_queries([questions[position].text for position in positions]).dense
     matrix: npt.NDArray[np.float32] = np.zeros_like(vectors)
-    for vector, place in zip(vectors, places, strict=True):
+    for vector, position in zip(vectors, positions, strict=True):
         cosines = matrix[: len(kept)] @ vector
         if kept and float(cosines.max()) >= cosine - 1e-6:
             nearest = int(cosines.argmax())
-            reason = f"duplicate (cosine {float(cosines[nearest]):.3f}) of: {found[kept[nearest]].text}"
-            result[place] = found[place]._replace(reason=reason)
+            reason = f"duplicate (cosine {float(cosines[nearest]):.3f}) of: {questions[kept[nearest]].text}"
+            result[position] = questions[position]._replace(reason=reason)
             continue
         matrix[len(kept)] = vector
-        kept.append(place)
+        kept.append(position)
     return result
 
 
 def _within_quotas(
-    found: Sequence[Question], per_intent: int | None, per_category: int | None
+    questions: Sequence[Question], per_intent: int | None, per_category: int | None
 ) -> list[Question]:
     intents: Counter[str] = Counter()
     firsts: Counter[str] = Counter()
     result = []
-    for one in found:
-        reason = one.reason
-        if not reason and per_intent is not None and intents[one.intent] >= per_intent:
-            reason = f"quota of {one.intent}"
-        if not reason and per_category is not None and firsts[one.categories[0]] >= per_category:
-            reason = f"quota of {one.categories[0]}"
+    for question in questions:
+        reason = question.reason
+        if not reason and per_intent is not None and intents[question.intent] >= per_intent:
+            reason = f"quota of {question.intent}"
+        if not reason and per_category is not None and firsts[question.categories[0]] >= per_category:
+            reason = f"quota of {question.categories[0]}"
         if not reason:
-            intents[one.intent] += 1
-            firsts[one.categories[0]] += 1
-        result.append(one._replace(reason=reason))
+            intents[question.intent] += 1
+            firsts[question.categories[0]] += 1
+        result.append(question._replace(reason=reason))
     return result
 
 
@@ -310,28 +316,28 @@ def _kind(reason: str) -> str:
 
 
 def _write(
-    folder: Path, found: Sequence[Question], topics: int, settings: Mapping[str, Any], usage: Usage
+    folder: Path, questions: Sequence[Question], topics: int, settings: Mapping[str, Any], usage: Usage
 ) -> dict[str, Any]:
-    kept = [one for one in found if not one.reason]
+    kept = [question for question in questions if not question.reason]
     rows = [
         {
             "query_id": f"Q_{number:06}",
-            "final_query": one.text,
-            "category": one.intent,
-            "domain": one.categories[0],
-            "topic_seed": one.topic,
+            "final_query": question.text,
+            "category": question.intent,
+            "domain": question.categories[0],
+            "topic_seed": question.topic,
         }
-        for number, one in enumerate(kept, 1)
+        for number, question in enumerate(kept, 1)
     ]
-    rejected = [one._asdict() for one in found if one.reason]
+    rejected = [question._asdict() for question in questions if question.reason]
     manifest = {
         "settings": dict(settings),
         "topics": topics,
         "questions": len(kept),
         "rejected": len(rejected),
-        "reasons": dict(sorted(Counter(_kind(one["reason"]) for one in rejected).items())),
-        "intents": dict(sorted(Counter(one.intent for one in kept).items())),
-        "categories": dict(sorted(Counter(one.categories[0] for one in kept).items())),
+        "reasons": dict(sorted(Counter(_kind(entry["reason"]) for entry in rejected).items())),
+        "intents": dict(sorted(Counter(question.intent for question in kept).items())),
+        "categories": dict(sorted(Counter(question.categories[0] for question in kept).items())),
         "usage": {
             "replies": usage.replies,
             "input_tokens": usage.input_tokens,

@@ -54,8 +54,8 @@ def show_audit(audit: Audit) -> None:
     for items, what in ((audit.ties, "have no majority label"), (audit.unlabelled, "have no label")):
         if items:
             shown = ", ".join(shown_item(item) for item in items[:SHOWN_ITEMS])
-            more = f", and {len(items) - SHOWN_ITEMS:,} more" if len(items) > SHOWN_ITEMS else ""
-            console.print(f"[dim]{len(items):,} of {audit.items:,} items {what}: {escape(shown)}{more}[/dim]")
+            rest = f", and {len(items) - SHOWN_ITEMS:,} more" if len(items) > SHOWN_ITEMS else ""
+            console.print(f"[dim]{len(items):,} of {audit.items:,} items {what}: {escape(shown)}{rest}[/dim]")
 
 
 def _cell(figure: Figure) -> str:

@@ -71,11 +71,11 @@ def audit(items: Sequence[Item], scale: Scale, *, seed: int = 0, resamples: int 
     check_whole(seed, "seed", 0)
     check_whole(resamples, "resamples", 1, MAX_RESAMPLES)
     labels = np.asarray(scale.labels)
-    place = {label: i for i, label in enumerate(scale.labels)}
+    index_of = {label: i for i, label in enumerate(scale.labels)}
     table = np.zeros((len(labels), len(labels)))
     for item in items:
         if (majority := item.majority) is not None:
-            table[place[item.score], place[majority]] += 1
+            table[index_of[item.score], index_of[majority]] += 1
     if not table.sum():
         raise InvalidRequest("No item has a majority label: fill in the annotators' columns of the sheets.")
     random = np.random.default_rng(seed)
@@ -100,7 +100,7 @@ def audit(items: Sequence[Item], scale: Scale, *, seed: int = 0, resamples: int 
         tuple(tuple(int(n) for n in row) for row in table),
         figures,
         hit_rates,
-        _among_annotators(items, place, resamples, random),
+        _among_annotators(items, index_of, resamples, random),
         tuple(item for item in items if item.is_tie),
         tuple(item for item in items if not item.labels),
         dict(Counter(bias for item in items for bias in item.biases).most_common()),
@@ -134,22 +134,22 @@ def _resampled(table: Floats, resamples: int, random: np.random.Generator) -> Fl
 
 
 def _figure(value: Floats, resampled: Floats, n: int) -> Figure:
-    found = None if np.isnan(value) else float(value)
-    if found is None or np.isnan(resampled).any():
-        return Figure(found, None, None, n)
+    estimate = None if np.isnan(value) else float(value)
+    if estimate is None or np.isnan(resampled).any():
+        return Figure(estimate, None, None, n)
     low, high = np.percentile(resampled, [50 * (1 - LEVEL), 100 - 50 * (1 - LEVEL)])
-    return Figure(found, float(low), float(high), n)
+    return Figure(estimate, float(low), float(high), n)
 
 
 def _among_annotators(
-    items: Sequence[Item], place: Mapping[float, int], resamples: int, random: np.random.Generator
+    items: Sequence[Item], index_of: Mapping[float, int], resamples: int, random: np.random.Generator
 ) -> dict[str, Figure]:
     """Agreement of the annotators over the items that two or more labelled; empty without such items."""
     labelled = [item for item in items if item.labels]
-    counts = np.zeros((len(labelled), len(place)))
+    counts = np.zeros((len(labelled), len(index_of)))
     for row, item in zip(counts, labelled, strict=True):
         for label in item.labels.values():
-            row[place[label]] += 1
+            row[index_of[label]] += 1
     n = int((counts.sum(-1) >= 2).sum())
     if not n:
         return {}

@@ -64,20 +64,20 @@ def read_judged(run: Path, scale: Scale) -> list[Judged]:
         raise QueryFileError(f"No run at {database}: give the folder of a construction.")
     try:
         with closing(open_for_reading(database)) as connection:
-            found = connection.execute(
+            decisions = connection.execute(
                 "SELECT questions.text, decisions.paper, decisions.score, decisions.grade FROM decisions "
                 "JOIN questions USING (question) WHERE decisions.grade IS NOT NULL "
                 "ORDER BY decisions.question, decisions.paper"
             ).fetchall()
     except sqlite3.DatabaseError as error:
         raise QueryFileError(f"{database} is not the database of a construction ({error}).") from error
-    for _, paper, score, grade in found:
+    for _, paper, score, grade in decisions:
         if scale.place(score) != grade:
             raise QueryFileError(
                 f"{database}: the score {shown(score, 80)} of {paper} is label {grade + 1} of its rubric, and not of "
                 f"the scale {', '.join(scale.shown)}: give --scale with all labels of the rubric."
             )
-    return [Judged(question, paper, "", "", scale.labels[grade]) for question, paper, _, grade in found]
+    return [Judged(question, paper, "", "", scale.labels[grade]) for question, paper, _, grade in decisions]
 
 
 def draw(items: Iterable[Judged], per_score: int, seed: int) -> Sample:
@@ -129,8 +129,8 @@ def with_texts(items: Sequence[Judged], source: Source) -> list[Judged]:
     """
     described = []
     for start in range(0, len(items), MAX_IDS):
-        some = items[start : start + MAX_IDS]
-        for item, paper in zip(some, source.papers([item.paper for item in some]), strict=True):
+        batch = items[start : start + MAX_IDS]
+        for item, paper in zip(batch, source.papers([item.paper for item in batch]), strict=True):
             if paper is None:
                 raise PaperNotFound(f"The library does not hold {item.paper}: give the library of the run.")
             described.append(item._replace(title=paper.title or "", abstract=paper.abstract or ""))

@@ -50,8 +50,8 @@ class Scale:
         return number
 
     def place(self, score: float) -> int | None:
-        """The place of the highest label that is not above a score, from 0; None if all are."""
-        return max((place for place, label in enumerate(self.labels) if label <= score), default=None)
+        """The index of the highest label that is not above a score; None if all are."""
+        return max((index for index, label in enumerate(self.labels) if label <= score), default=None)
 
 
 DEFAULT: Final = Scale((0.0, 1.0, 2.0))

@@ -129,8 +129,8 @@ def _add(
 
 def names_of(items: Sequence[Item]) -> list[str]:
     """The annotators with labels, in the order of their columns."""
-    found = {name for item in items for name in item.labels}
-    return sorted(found, key=lambda name: int(name.rpartition("_")[2]))
+    names = {name for item in items for name in item.labels}
+    return sorted(names, key=lambda name: int(name.rpartition("_")[2]))
 
 
 def shown_item(item: Item) -> str:
