@@ -52,33 +52,33 @@ def conversations(
     ).decode()
     question = {"from": "human", "value": session.query}
     history: deque[list[dict[str, Any]]] = deque(maxlen=window)
-    for one in replay(library, session, lines):
-        _check(session, one)
-        message = _agent_message(session, one)
-        if one.recorded.get("error") is None:
+    for replayed in replay(library, session, lines):
+        _check(session, replayed)
+        message = _agent_message(session, replayed)
+        if replayed.recorded.get("error") is None:
             earlier = [
                 {**past, "weight": 0} if "weight" in past else past for turn in history for past in turn
             ]
             yield {
-                "id": f"{session.id}:{one.recorded['call']}",
+                "id": f"{session.id}:{replayed.recorded['call']}",
                 "conversations": [question, *earlier, message],
                 "tools": tools,
             }
-        if one.recorded["kind"] != "answer":
-            history.append([message, {"from": "observation", "value": _observation(one)}])
+        if replayed.recorded["kind"] != "answer":
+            history.append([message, {"from": "observation", "value": _observation(replayed)}])
 
 
-def _check(session: Session, one: Replayed) -> None:
-    found = differences([one])
-    if found:
+def _check(session: Session, replayed: Replayed) -> None:
+    differing = differences([replayed])
+    if differing:
         raise ReplayDiffers(
-            f"The session {session.id!r} differs on this library: {found[0]}. Use the library that it was recorded on "
-            f"(snapshot {one.recorded.get('snapshot')})."
+            f"The session {session.id!r} differs on this library: {differing[0]}. Use the library that it was recorded "
+            f"on (snapshot {replayed.recorded.get('snapshot')})."
         )
 
 
-def _agent_message(session: Session, one: Replayed) -> dict[str, Any]:
-    row = one.recorded
+def _agent_message(session: Session, replayed: Replayed) -> dict[str, Any]:
+    row = replayed.recorded
     if row["kind"] == "answer":
         answer = row.get("arguments", {}).get("answer", "\n".join(row["ids"]))
         value = answer if isinstance(answer, str) else orjson.dumps(answer).decode()
@@ -91,8 +91,8 @@ def _agent_message(session: Session, one: Replayed) -> dict[str, Any]:
     return {"from": "function_call", "value": orjson.dumps(call).decode(), "weight": 1}
 
 
-def _observation(one: Replayed) -> str:
-    if one.content is None:
-        return str(one.recorded.get("error") or one.now.get("error"))
-    offset = one.recorded.get("arguments", {}).get("offset") or 0
-    return as_text(dict(one.content), offset=offset)
+def _observation(replayed: Replayed) -> str:
+    if replayed.content is None:
+        return str(replayed.recorded.get("error") or replayed.now.get("error"))
+    offset = replayed.recorded.get("arguments", {}).get("offset") or 0
+    return as_text(dict(replayed.content), offset=offset)

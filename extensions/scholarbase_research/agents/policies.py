@@ -32,8 +32,8 @@ class SearchPolicy:
         return {"policy": self.name, "limit": self._limit}
 
     def run(self, tools: Tools, trace: Trace, to: str | None) -> None:
-        found = trace.call(tools, "search_papers", _arguments(trace.query.text, self._limit, to), 1)
-        trace.answer(found.ids, 2)
+        observed = trace.call(tools, "search_papers", _arguments(trace.query.text, self._limit, to), 1)
+        trace.answer(observed.ids, 2)
         trace.stop = "answered"
 
 
@@ -53,10 +53,10 @@ class SearchExpandPolicy:
 
     def run(self, tools: Tools, trace: Trace, to: str | None) -> None:
         first = trace.call(tools, "search_papers", _arguments(trace.query.text, self._limit, to), 1)
-        found = first.ids
-        lists: list[tuple[float, Sequence[str]]] = [(1.0, found)]
+        ids = first.ids
+        lists: list[tuple[float, Sequence[str]]] = [(1.0, ids)]
         dated = {} if to is None else {"to": to}
-        if seeds := list(found[:SEEDS]):
+        if seeds := list(ids[:SEEDS]):
             for direction in ("references", "citations"):
                 arguments = {"seeds": seeds, "direction": direction, "limit": NEIGHBOURS, **dated}
                 lists.append((_CITED, trace.call(tools, "expand_papers", arguments, 2, parent=1).ids))

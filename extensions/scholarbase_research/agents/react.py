@@ -101,12 +101,12 @@ class ReactPolicy:
             used = completion.usage
             turn = _Turn(completion.text.strip(), [])
             calls = completion.tool_calls
-            for place, call in enumerate(calls):
-                more = {
+            for position, call in enumerate(calls):
+                details = {
                     "thought": turn.thought or None,
-                    "tokens": used.input_tokens + used.output_tokens if place == 0 else None,
+                    "tokens": used.input_tokens + used.output_tokens if position == 0 else None,
                 }
-                observed, observation = self._act(tools, trace, call, number, to, more)
+                observed, observation = self._act(tools, trace, call, number, to, details)
                 if observed.error is None and call.name == "answer":
                     trace.stop = ANSWERED
                     return
@@ -126,23 +126,23 @@ class ReactPolicy:
         return Message("system", f"{SYSTEM}\n{said}"), Message("user", question)
 
     def _act(
-        self, tools: Tools, trace: Trace, call: ToolCall, number: int, to: str | None, more: dict[str, Any]
+        self, tools: Tools, trace: Trace, call: ToolCall, number: int, to: str | None, details: dict[str, Any]
     ) -> tuple[Observed, str]:
         """Run an action. Returns what was observed, and its text."""
         arguments, problem = _arguments(call)
         if problem is None and call.name == "answer":
             ids, problem = answer_ids(arguments)
             if problem is None:
-                trace.answer(ids, number, **more)
+                trace.answer(ids, number, **details)
                 return Observed({}, ids, None), ""
         if problem is not None:
-            failed = trace.failed(call.name, arguments, number, problem, "invalid-request", **more)
+            failed = trace.failed(call.name, arguments, number, problem, "invalid-request", **details)
             return failed, problem
         try:
             arguments = self._limited(call.name, arguments, to)
         except InvalidRequest as error:
-            return trace.failed(call.name, arguments, number, str(error), error.slug, **more), str(error)
-        observed = trace.call(tools, call.name, arguments, number, **more)
+            return trace.failed(call.name, arguments, number, str(error), error.slug, **details), str(error)
+        observed = trace.call(tools, call.name, arguments, number, **details)
         if observed.content is None:
             return observed, str(observed.error)
         return observed, as_text(observed.content, offset=_whole(arguments.get("offset")))
@@ -179,10 +179,14 @@ def _arguments(call: ToolCall) -> tuple[dict[str, Any], str | None]:
 def answer_ids(arguments: Mapping[str, Any]) -> tuple[tuple[str, ...], str | None]:
     """The ids of an answer in canonical form, and what is wrong with them."""
     ids = arguments.get("ids")
-    if not isinstance(ids, list) or not all(isinstance(one, str) for one in ids) or len(ids) > MAX_LIMIT:
+    if (
+        not isinstance(ids, list)
+        or not all(isinstance(paper_id, str) for paper_id in ids)
+        or len(ids) > MAX_LIMIT
+    ):
         return (), f"answer needs ids, a list of at most {MAX_LIMIT:,} ids of papers."
     try:
-        return tuple(dict.fromkeys(str(parse(one)) for one in ids)), None
+        return tuple(dict.fromkeys(str(parse(paper_id)) for paper_id in ids)), None
     except InvalidRequest as error:
         return (), str(error)
 

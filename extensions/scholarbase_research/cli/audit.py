@@ -41,7 +41,7 @@ def scale_option(command: F) -> F:
 @encoder_option
 @click.pass_obj
 def sample(
-    settings: Settings, /, run: Path, out: Path, per_score: int, seed: int, scale_text: str, **place: Any
+    settings: Settings, /, run: Path, out: Path, per_score: int, seed: int, scale_text: str, **options: Any
 ) -> None:
     """Draw judged papers of RUN, the same number of each score, into a sheet for annotators.
 
@@ -52,7 +52,7 @@ def sample(
 
     scale = Scale.parse(scale_text)
     drawn = draw(read_judged(run, scale), per_score, seed)
-    with open_source(settings, **place, default_encoder="none") as source:
+    with open_source(settings, **options, default_encoder="none") as source:
         write_sheet(with_texts(drawn.items, source), out)
     for score, count in drawn.drawn.items():
         click.echo(f"Score {score:g}: {count:,} of {drawn.available[score]:,} judged papers.", err=True)

@@ -132,5 +132,5 @@ def _policy(opened: Models, name: str, model_url: str | None, options: Mapping[s
         added: Policy = ADDED[name](limit, model)
         return added
     if model is not None:
-        return ReactPolicy(model, **{one: options[one] for one in ("turns", "window", "observation_tokens")})
+        return ReactPolicy(model, **{key: options[key] for key in ("turns", "window", "observation_tokens")})
     return SearchPolicy(limit) if name == "search" else SearchExpandPolicy(limit)

@@ -140,7 +140,11 @@ def answers(settings: Settings, /, questions: Path, out: Path, as_json: bool, **
             [_judge(opened, name, rubric, known) for name in options["adjudicators"] or _first_model(judges)],
         )
         setup = Setup(
-            [one for name in options["sources"] or ("library",) for one in open_sources(source, name)],
+            [
+                library_source
+                for name in options["sources"] or ("library",)
+                for library_source in open_sources(source, name)
+            ],
             _rewriter(opened, source, options["rewriter"]),
             panel,
             wanted,
@@ -239,7 +243,7 @@ def queries(
     from scholarbase_research.llm.base import Usage
 
     check_inputs(out, (*OUTPUTS, REPLIES), (topics,))
-    found = read_topics(topics)
+    listed = read_topics(topics)
     priced = read_prices(options["prices"])
     recorded = options if options["cassette"] else {**options, "cassette": out / REPLIES, "record": True}
     with (
@@ -250,7 +254,7 @@ def queries(
         assert encoder is not None
         model = opened.open(model_url)
         manifest = construct_queries(
-            found,
+            listed,
             model,
             encoder,
             out,

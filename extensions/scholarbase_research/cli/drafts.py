@@ -74,7 +74,7 @@ def check_draft(
         if name not in _FAILING:
             raise InvalidRequest(f"--fail-on has {name!r}: use some of {', '.join(_FAILING)}.")
     text = read_text(file, _MAX_BYTES)
-    entries = "\n\n".join(read_text(one, _MAX_BYTES) for one in bibliographies or _named(text, file))
+    entries = "\n\n".join(read_text(path, _MAX_BYTES) for path in bibliographies or _named(text, file))
     form = _FORMATS.get(file.suffix.lower(), "auto")
     options |= {"bibliography": entries or None, "draft_format": form}
     judge = options["judge"] if options["judge"] != "model" else None
@@ -100,18 +100,18 @@ def _named(text: str, file: Path) -> list[Path]:
     return [path for path in paths if path.is_relative_to(folder) and path.is_file()]
 
 
-def _lines(one: Mapping[str, Any]) -> Iterator[str]:
+def _lines(citation: Mapping[str, Any]) -> Iterator[str]:
     """The lines of a citation, from its JSON."""
-    yield f"line {one['line']}, {one['key']}: {_words(one['label'])}, {_words(one['reference'])}"
-    yield f"   {one['claim']}"
-    yield f"   {one['reason']}"
-    for sentence in one.get("sentences", ()):
+    yield f"line {citation['line']}, {citation['key']}: {_words(citation['label'])}, {_words(citation['reference'])}"
+    yield f"   {citation['claim']}"
+    yield f"   {citation['reason']}"
+    for sentence in citation.get("sentences", ()):
         yield f"   Nearest sentence ({sentence['score']:.2f}): {sentence['text']}"
-    if one["paper"] is not None:
-        yield f"   Paper: {one['paper']['title']} ({one['paper']['id']})"
-    if one["reference"] != "held":
-        yield f"   {one['reference_reason']}"
-    if (other := one.get("said_by")) is not None:
+    if citation["paper"] is not None:
+        yield f"   Paper: {citation['paper']['title']} ({citation['paper']['id']})"
+    if citation["reference"] != "held":
+        yield f"   {citation['reference_reason']}"
+    if (other := citation.get("said_by")) is not None:
         yield f"   These words are in {other['id']}, {other['title']}: {other['sentence']}"
 
 

@@ -48,7 +48,7 @@ def compare(a: Path, b: Path, top: int, measures: Sequence[str], across_snapshot
 @source_options
 @click.pass_obj
 def oracle(
-    settings: Settings, /, runs: Sequence[Path], n: int, hops: int, as_json: bool, **place: Any
+    settings: Settings, /, runs: Sequence[Path], n: int, hops: int, as_json: bool, **options: Any
 ) -> None:
     """Show the ceilings of RUNS: perfect reranking, their union, citation expansion.
 
@@ -67,7 +67,7 @@ def oracle(
     if len(read) > 1:
         tables.append(union_ceiling(read, n))
     if hops:
-        with open_source(settings, **place, default_encoder="none") as source:
+        with open_source(settings, **options, default_encoder="none") as source:
             progress = reporter(settings.progress_seconds)
             tables.append(expansion_table(source, read[0], n, hops=hops, reporter=progress))
     if as_json:

@@ -41,8 +41,8 @@ def _import_run(
     check_installed("evaluation", "The evaluation")
     query_set = read_query_set(queries, options["metadata"], options["skip_broken"])
     name = options["name"] or file.name.lstrip(".").split(".")[0] or "run"
-    place = {key: options[key] for key in ("library", "url", "encoder")}
-    with open_source(settings, **place, default_encoder="none") as source:
+    chosen = {key: options[key] for key in ("library", "url", "encoder")}
+    with open_source(settings, **chosen, default_encoder="none") as source:
         judged = resolve_answers(source, query_set)
         run = import_run(
             source,

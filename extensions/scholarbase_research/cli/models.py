@@ -84,11 +84,11 @@ def models(settings: Settings, options: Mapping[str, Any], concurrency: int) -> 
     if not 0 < timeout <= 3600:
         raise InvalidRequest(f"--model-timeout is {timeout}: it must be above 0 and at most 3600 seconds.")
     with nullcontext() if cassette is None else Cassette(cassette, record=record) as opened:
-        found = Models(settings, opened, options.get("structured", "none"), timeout, concurrency)
+        opened_models = Models(settings, opened, options.get("structured", "none"), timeout, concurrency)
         try:
-            yield found
+            yield opened_models
         finally:
-            found.close()
+            opened_models.close()
 
 
 def read_prices(prices: Sequence[str]) -> dict[str, Price]:

@@ -66,15 +66,19 @@ def questions(
     )
 
     _check_free(out)
-    found = read_paper_questions(questions)
+    paper_questions = read_paper_questions(questions)
     candidates = None if keywords is None else SharingKeywords(read_keywords(keywords))
     with open_encoders(settings, device, encoder or PACKAGED, None) as (used, _):
         assert used is not None
         related = relate_questions(
-            found, used, candidates=candidates, reporter=reporter(settings.progress_seconds), **options
+            paper_questions,
+            used,
+            candidates=candidates,
+            reporter=reporter(settings.progress_seconds),
+            **options,
         )
         count = write_relations(related, out)
-    papers = len({one.paper for one in found})
+    papers = len({question.paper for question in paper_questions})
     click.echo(f"{count:,} relations of {papers:,} papers. They are in {out}.", err=True)
 
 
@@ -109,12 +113,19 @@ def citations(
     if pools is not None and pools.resolve() == out.resolve():
         raise InvalidRequest(f"--out and --pools are both {out}: give two files.")
     with open_source(settings, library, url, encoder, default_encoder="none") as source:
-        found = CitationRelations(source, min_cited=min_cited, reporter=reporter(settings.progress_seconds))
-        related = list(found)
+        citation_relations = CitationRelations(
+            source, min_cited=min_cited, reporter=reporter(settings.progress_seconds)
+        )
+        related = list(citation_relations)
     write_relations(related, out)
     if pools is not None:
-        write_pools(found.pools([one for one in related if len(found.cited[one.source]) > 1]), pools)
-    counts = found.counts
+        write_pools(
+            citation_relations.pools(
+                [relation for relation in related if len(citation_relations.cited[relation.source]) > 1]
+            ),
+            pools,
+        )
+    counts = citation_relations.counts
     if as_json:
         click.echo(orjson.dumps(dict(counts), option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS).decode())
     else:
@@ -168,7 +179,7 @@ def pools(
 
     _check_free(out)
     related, keywords = read_relations(relations), read_keywords(papers)
-    if questions is None and (unasked := [one.query_id for one in related if not one.query]):
+    if questions is None and (unasked := [relation.query_id for relation in related if not relation.query]):
         raise InvalidRequest(f"The relation {unasked[0]!r} has no query: give the papers' --questions.")
     made = make_pools(related, keywords, size=size, seed=seed)
     with ExitStack() as stack:

@@ -53,7 +53,9 @@ def export(
         opened_sessions(settings, sessions) as store,
         _output(output) as file,
     ):
-        chosen = names or [one.session.key for one in store.sessions()[1] if one.session.query is not None]
+        chosen = names or [
+            entry.session.key for entry in store.sessions()[1] if entry.session.query is not None
+        ]
         for name in chosen:
             recorded = store.session(name, of_any_owner=True).session
             for sample in conversations(opened, recorded, store.lines(recorded.key), window=window):
@@ -103,8 +105,8 @@ def completeness(
         opened_sessions(settings, sessions) as store,
     ):
         recorded = store.session(name, of_any_owner=True).session
-        found = session_recall(opened, recorded, store.lines(recorded.key), relevant, known)
+        recall = session_recall(opened, recorded, store.lines(recorded.key), relevant, known)
         if as_json:
-            print_json(found.to_dict())
+            print_json(recall.to_dict())
         else:
-            click.echo(found.observation)
+            click.echo(recall.observation)

@@ -84,7 +84,8 @@ def _efficiency(compared: Agents) -> Table:
         name
         for name in FIGURES
         if any(
-            each.means[name] if name in rare else each.means[name] is not None for each in compared.computed
+            computed.means[name] if name in rare else computed.means[name] is not None
+            for computed in compared.computed
         )
     ]
     return Table.of(
@@ -95,10 +96,10 @@ def _efficiency(compared: Agents) -> Table:
         [
             [
                 label,
-                *(Cell(value=each.means[name], digits=FIGURES[name][1]) for name in shown),
-                each.pooled_recall_100_per_100,
+                *(Cell(value=computed.means[name], digits=FIGURES[name][1]) for name in shown),
+                computed.pooled_recall_100_per_100,
             ]
-            for label, _, each in compared.runs
+            for label, _, computed in compared.runs
         ],
         [
             "A plain search counts as one search call per query. Candidates: distinct papers found by search and "
@@ -129,11 +130,11 @@ def _failed(run: Run, figures: Efficiency) -> list[list[int | None]]:
 
 def _failures(compared: Agents) -> Table:
     rows = []
-    for label, run, each in compared.runs:
-        failed = _failed(run, each)
+    for label, run, computed in compared.runs:
+        failed = _failed(run, computed)
         columns = ([n for n in column if n is not None] for column in zip(*failed, strict=True))
         means = [fmean(column) if column else None for column in columns] or [None] * 4
-        share = len(failed) / len(each.queries) if each.queries else None
+        share = len(failed) / len(computed.queries) if computed.queries else None
         rows.append([label, len(failed), share, *(Cell(value=mean, digits=1) for mean in means)])
     return Table.of(
         "failures",
@@ -147,9 +148,9 @@ def _failures(compared: Agents) -> Table:
 
 def _failed_queries(compared: Agents) -> Table:
     rows = []
-    for label, run, each in compared.agents:
+    for label, run, computed in compared.agents:
         texts = {query.id: query.text for query in run.queries}
-        for row, counts in zip(each.failures, _failed(run, each), strict=True):
+        for row, counts in zip(computed.failures, _failed(run, computed), strict=True):
             rows.append([label, row.query_id, texts[row.query_id], *counts])
     return Table.of(
         "failed-queries",
@@ -163,8 +164,8 @@ def _failed_queries(compared: Agents) -> Table:
 def shared_failures(compared: Agents) -> Table:
     """The queries for which no agent found an answer, by intent."""
     agents = compared.agents
-    failed = set.intersection(*({row.query_id for row in each.failures} for _, _, each in agents))
-    candidates = [{row.query_id: row.candidates for row in each.queries} for _, _, each in agents]
+    failed = set.intersection(*({row.query_id for row in computed.failures} for _, _, computed in agents))
+    candidates = [{row.query_id: row.candidates for row in computed.queries} for _, _, computed in agents]
     judged = sum(row.recall is not None for row in agents[0][2].queries)
     by_intent: dict[str, list[str]] = {}
     for query in compared.measured.runs[0].queries:

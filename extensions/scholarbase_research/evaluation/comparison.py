@@ -57,7 +57,9 @@ class Comparison:
         labels = dict.fromkeys(evaluation.label(measure) for evaluation in self.evaluations)
         if len(labels) == 1:
             return next(iter(labels))
-        return f"{measure} (depths {' and '.join(f'{each.depth:,}' for each in self.evaluations)})"
+        return (
+            f"{measure} (depths {' and '.join(f'{evaluation.depth:,}' for evaluation in self.evaluations)})"
+        )
 
 
 def compare(a: Run, b: Run, measures: Sequence[str], *, across_snapshots: bool = False) -> Comparison:

@@ -60,13 +60,13 @@ def efficiency(run: Run) -> Efficiency:
         means[name] = fmean(values) if values else None
     judged = [row for row in rows if row.recall_100 is not None]
     candidates = sum(row.candidates for row in judged)
-    found = sum(row.recall_100 or 0.0 for row in judged)
+    recalled = sum(row.recall_100 or 0.0 for row in judged)
     return Efficiency(
         run.name,
         tuple(rows),
         means,
         {query_id: len(of_query) if known else None for query_id, of_query in calls.items()},
-        found / (candidates / 100) if candidates else None,
+        recalled / (candidates / 100) if candidates else None,
     )
 
 

@@ -156,8 +156,8 @@ class _File:
 
     def _check(self, name: str, key: str, values: list[Any]) -> None:
         """Check the values of an axis as the setting of the same name."""
-        for place, value in enumerate(values):
-            if value in values[:place]:
+        for index, value in enumerate(values):
+            if value in values[:index]:
                 raise self.error(f"{name} has the value {value!r} twice: list each value once.")
             if key in ("mode", "engine"):
                 continue

@@ -71,13 +71,13 @@ def import_run(
         EvaluationError: another process is writing this run.
         StorageError: the folder cannot be written. The errors of ``read`` are raised too.
     """
-    found = read(source, queries, judged)
-    manifest = run_manifest(source.snapshot(), queries, counts, found.kind, name, command, found.search)
+    imported = read(source, queries, judged)
+    manifest = run_manifest(source.snapshot(), queries, counts, imported.kind, name, command, imported.search)
     # Locks the folder against other processes, as a search does.
     with Checkpoint(folder), storage_errors(folder):
         _check_free(folder, manifest, restart)
-        notes = paper_notes(source, judged, found.rankings, found.notes)
-        run = Run(manifest, tuple(judged), found.rankings, notes, found.seconds, tuple(found.calls))
+        notes = paper_notes(source, judged, imported.rankings, imported.notes)
+        run = Run(manifest, tuple(judged), imported.rankings, notes, imported.seconds, tuple(imported.calls))
         return write_run(folder, run)
 
 
@@ -120,9 +120,9 @@ def read_trec(path: Path, source: Source, queries: QuerySet, judged: Sequence[Ju
         QueryFileError: the file is missing, empty or damaged, or a line is invalid.
     """
     file = _read_trec(path, {query.id for query in judged}, _is_about_documents(queries))
-    held = resolve(source, {paper_id for forms in file.forms.values() for paper_id in forms})
+    library_ids = resolve(source, {paper_id for forms in file.forms.values() for paper_id in forms})
     answer_ids = {answer.paper_id for query in judged for answer in query.answers}
-    ids = {written: _resolved_id(forms, held, answer_ids) for written, forms in file.forms.items()}
+    ids = {written: _resolved_id(forms, library_ids, answer_ids) for written, forms in file.forms.items()}
     facts = Counter(lines=0, duplicates=0, papers=0, papers_absent=0, queries_without_results=0)
     rankings: dict[str, tuple[RankedId, ...]] = {}
     seen: set[str] = set()
@@ -136,7 +136,7 @@ def read_trec(path: Path, source: Source, queries: QuerySet, judged: Sequence[Ju
         facts.update(
             lines=len(results), duplicates=len(results) - len(ranked), queries_without_results=not ranked
         )
-    facts.update(papers=len(seen), papers_absent=len(seen.difference(held.values())))
+    facts.update(papers=len(seen), papers_absent=len(seen.difference(library_ids.values())))
     return Imported("import", {"file": path.name, "sha256": file.sha256, **facts}, rankings)
 
 
@@ -204,11 +204,11 @@ def _forms(written: str, documents: bool) -> tuple[str, ...]:
     return tuple(forms)
 
 
-def _resolved_id(forms: Sequence[str], held: Mapping[str, str], answer_ids: Collection[str]) -> str:
+def _resolved_id(forms: Sequence[str], library_ids: Mapping[str, str], answer_ids: Collection[str]) -> str:
     """The id of the library's paper, else of an absent answer, else the id as written."""
     for form in forms:
-        if form in held:
-            return held[form]
+        if form in library_ids:
+            return library_ids[form]
     return next((form for form in forms if form in answer_ids), forms[0])
 
 

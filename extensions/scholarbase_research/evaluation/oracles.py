@@ -110,20 +110,20 @@ def union_ceiling(runs: Sequence[Run], n: int) -> OracleTable:
     return OracleTable(f"Union of the first {n} of each run", tuple(rows))
 
 
-def _check_comparable(one: Run, other: Run) -> None:
+def _check_comparable(run: Run, other: Run) -> None:
     for name, a, b in (
-        ("query sets", one.manifest.queries["sha256"], other.manifest.queries["sha256"]),
-        ("snapshots", one.manifest.snapshot, other.manifest.snapshot),
+        ("query sets", run.manifest.queries["sha256"], other.manifest.queries["sha256"]),
+        ("snapshots", run.manifest.snapshot, other.manifest.snapshot),
     ):
         if a != b:
             raise RunMismatch(
-                f"The runs {one.name!r} and {other.name!r} are of different {name}, {a} and {b}, and cannot be "
+                f"The runs {run.name!r} and {other.name!r} are of different {name}, {a} and {b}, and cannot be "
                 "combined: give runs of the same query set and snapshot."
             )
     # Answers of one query set may have been resolved differently.
-    if one.queries != other.queries:
+    if run.queries != other.queries:
         raise RunMismatch(
-            f"The answers of the runs {one.name!r} and {other.name!r} were resolved differently: make both runs "
+            f"The answers of the runs {run.name!r} and {other.name!r} were resolved differently: make both runs "
             "again with the same version."
         )
 
@@ -151,9 +151,9 @@ def expansion_table(
     steps: list[tuple[int, Direction]] = [(1, "citations"), (1, "references"), (1, "both")]
     if hops == 2:
         steps.append((2, "both"))
-    found = _expansions(source, run, n, steps, reporter)
+    expansions = _expansions(source, run, n, steps, reporter)
     rows = [_row(f"first {n} alone", run, _first([run], n))]
-    rows += [_row(name, run, reaches) for name, reaches in found.items()]
+    rows += [_row(name, run, reaches) for name, reaches in expansions.items()]
     notes = [
         f"{row.name}: for {row.refused} of {row.queries} queries the expansion was refused as too large; they are "
         "counted without it, so the true ceiling is higher."
@@ -191,17 +191,17 @@ def _expansions(
             "give the library that was searched."
         )
     queries = [query for query in run.queries if query.relevant]
-    held = _held(source, run, n)
+    in_library = _held(source, run, n)
 
-    found: dict[str, dict[str, _Reach]] = {_step_name(*step): {} for step in steps}
+    expansions: dict[str, dict[str, _Reach]] = {_step_name(*step): {} for step in steps}
     with (reporter or SilentReporter()).stage(f"expand {run.name}", "queries", len(queries)) as tracker:
         for done, query in enumerate(queries, 1):
-            reaches = _query_reaches(source, query, _top(run, query, n), held, steps)
+            reaches = _query_reaches(source, query, _top(run, query, n), in_library, steps)
             for step, reached in zip(steps, reaches, strict=True):
-                found[_step_name(*step)][query.id] = reached
+                expansions[_step_name(*step)][query.id] = reached
             tracker.advance(1)
             tracker.at(done)
-    return found
+    return expansions
 
 
 def _held(source: Source, run: Run, n: int) -> frozenset[str]:
@@ -214,11 +214,11 @@ def _query_reaches(
     source: Source,
     query: JudgedQuery,
     top: Sequence[str],
-    held: frozenset[str],
+    in_library: frozenset[str],
     steps: Sequence[tuple[int, Direction]],
 ) -> list[_Reach]:
     alone = _reached(query, top)
-    seeds = [paper_id for paper_id in top if paper_id in held]
+    seeds = [paper_id for paper_id in top if paper_id in in_library]
     missing = [a.paper_id for a in query.relevant if a.held and a.paper_id not in alone.answers]
     reaches: list[_Reach] = []
     for hops, direction in steps:
@@ -297,23 +297,23 @@ def _row(name: str, run: Run, reaches: Mapping[str, _Reach], cutoff: int | None 
     refused = 0
     for query in run.queries:
         relevant = {answer.paper_id for answer in query.relevant}
-        held = {answer.paper_id for answer in query.relevant if answer.held}
+        held_answers = {answer.paper_id for answer in query.relevant if answer.held}
         if not relevant:
             continue
         reach = reaches[query.id]
         recalls.append(_recall(reach.answers, relevant, cutoff))
         candidates.append(reach.candidates)
         refused += reach.refused
-        if held:
-            held_recalls.append(_recall(reach.answers, held, cutoff))
+        if held_answers:
+            held_recalls.append(_recall(reach.answers, held_answers, cutoff))
     return OracleRow(
         name, _mean(recalls), _mean(held_recalls), _mean(candidates), len(recalls), len(held_recalls), refused
     )
 
 
 def _recall(reached: Collection[str], relevant: Collection[str], cutoff: int | None) -> float:
-    found = len(set(relevant).intersection(reached))
-    return min(found, len(relevant) if cutoff is None else cutoff) / len(relevant)
+    count = len(set(relevant).intersection(reached))
+    return min(count, len(relevant) if cutoff is None else cutoff) / len(relevant)
 
 
 def _mean(values: Sequence[float]) -> float | None:

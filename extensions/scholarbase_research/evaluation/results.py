@@ -60,8 +60,8 @@ def read_results(path: Path, source: Source, queries: QuerySet, judged: Sequence
     """
     by_query, sha256 = _read(path, queries)
     every = [result for results in by_query.values() for result in results]
-    held = resolve(source, {result.id for result in every if result.id is not None})
-    titles = {folded_title(r.title): r.title for r in every if r.title and r.id not in held}
+    library_ids = resolve(source, {result.id for result in every if result.id is not None})
+    titles = {folded_title(r.title): r.title for r in every if r.title and r.id not in library_ids}
     candidates = title_candidates(source, titles, ("id", "title", "year"))
     absent = _absent_answers(queries, judged)
     facts = Counter(
@@ -72,7 +72,7 @@ def read_results(path: Path, source: Source, queries: QuerySet, judged: Sequence
     for query in judged:
         papers: dict[str, None] = {}
         for result in by_query.get(query.id, ()):
-            paper, how = _matched(result, held, candidates)
+            paper, how = _matched(result, library_ids, candidates)
             facts.update(("results", how, *(["absent"] if how == "other_year" else [])))
             if paper is None:
                 paper = _absent(result, absent.get(query.id, {}))
@@ -96,13 +96,13 @@ def _read(path: Path, queries: QuerySet) -> tuple[dict[str, list[Result]], str]:
         by_text.setdefault(folded_title(query.text), []).append(query.id)
     records = streams.json_array(path) if _shape(path) == "array" else streams.json_lines(path)
     digest = hashlib.sha256()
-    found: dict[str, list[Result]] = {}
+    by_query: dict[str, list[Result]] = {}
     for record in records:
         where = f"{path}, {record.where}"
         if record.problem is not None:
             raise QueryFileError(f"{where}: {record.problem}")
         query_id = _query_id(record.fields, ids, by_text, where)
-        if query_id in found:
+        if query_id in by_query:
             raise QueryFileError(
                 f"{where} has results of the query {query_id!r} again: give them in one line."
             )
@@ -111,13 +111,13 @@ def _read(path: Path, queries: QuerySet) -> tuple[dict[str, list[Result]], str]:
             raise QueryFileError(
                 f"{where}: results must be a list of at most {MAX_RESULTS:,} objects with an id, a link or a title."
             )
-        found[query_id] = [_result(row, f"{where}, result {n}") for n, row in enumerate(results, 1)]
-        digest.update(repr((query_id, found[query_id])).encode())
-    if not found:
+        by_query[query_id] = [_result(row, f"{where}, result {n}") for n, row in enumerate(results, 1)]
+        digest.update(repr((query_id, by_query[query_id])).encode())
+    if not by_query:
         raise QueryFileError(
             f"{path} contains no results: it has a line with query and results for each query."
         )
-    return found, digest.hexdigest()
+    return by_query, digest.hexdigest()
 
 
 def _shape(path: Path) -> streams.Shape:
@@ -151,7 +151,9 @@ def _result(row: Any, where: str) -> Result:
             f"{where} is {shown(row, 80)}, and must be an object with an id, a link or a title."
         )
     ids = [_canonical(row[key]) for key in ("id", "link", "url") if isinstance(row.get(key), str)]
-    known = next((one for one in ids if one is not None and not one.startswith("URL:")), None)
+    known = next(
+        (paper_id for paper_id in ids if paper_id is not None and not paper_id.startswith("URL:")), None
+    )
     title = row.get("title")
     title = " ".join(title.split()) if isinstance(title, str) else ""
     if title:
@@ -182,11 +184,11 @@ def _year(value: Any) -> int | None:
 
 
 def _matched(
-    result: Result, held: Mapping[str, str], candidates: Mapping[str, Sequence[Paper]]
+    result: Result, library_ids: Mapping[str, str], candidates: Mapping[str, Sequence[Paper]]
 ) -> tuple[str | None, str]:
     """The library's paper, and ``by_id``, ``by_title``, ``other_year`` (only a paper of another year) or ``absent``."""
-    if result.id is not None and result.id in held:
-        return held[result.id], "by_id"
+    if result.id is not None and result.id in library_ids:
+        return library_ids[result.id], "by_id"
     papers = candidates.get(folded_title(result.title), ()) if result.title else ()
     if not papers:
         return None, "absent"
@@ -201,14 +203,14 @@ def _matched(
 def _absent_answers(queries: QuerySet, judged: Iterable[JudgedQuery]) -> dict[str, dict[str, str]]:
     """For each query, the titles of the answers that the library lacks, to their ids in the run."""
     lacking = {query.id: {answer.paper_id for answer in query.answers if not answer.held} for query in judged}
-    found: dict[str, dict[str, str]] = {}
+    absent: dict[str, dict[str, str]] = {}
     for query in queries.queries:
         for answer in query.answers:
             if answer.title:
                 paper = absent_title(answer.title) if answer.id is None else _canonical(answer.id)
                 if paper is not None and paper in lacking.get(query.id, ()):
-                    found.setdefault(query.id, {})[folded_title(answer.title)] = paper
-    return found
+                    absent.setdefault(query.id, {})[folded_title(answer.title)] = paper
+    return absent
 
 
 def _absent(result: Result, answers: Mapping[str, str]) -> str:

@@ -249,7 +249,7 @@ def _search_legs(
         judged, counts = resolve_answers(library, queries)
     runs = folder / LEG_RUNS / snapshot[:8]
     runs.mkdir(parents=True, exist_ok=True)
-    found: dict[_Leg, Run] = {}
+    leg_runs: dict[_Leg, Run] = {}
     for leg, depth in depths.items():
         weight = "" if leg.title_weight is None else f"-title{shortest(leg.title_weight)}"
         name = f"{leg.name}{weight}-{depth}"
@@ -261,7 +261,7 @@ def _search_legs(
             to=sweep.to,
         )
         with _opened(sweep, settings, leg) as library:
-            found[leg] = run_searches(
+            leg_runs[leg] = run_searches(
                 library,
                 queries,
                 judged,
@@ -273,7 +273,7 @@ def _search_legs(
                 concurrency=concurrency,
                 reporter=reporter,
             )
-    return _Legs(snapshot, judged, *_numbered(sweep.library, found, judged))
+    return _Legs(snapshot, judged, *_numbered(sweep.library, leg_runs, judged))
 
 
 def _opened(sweep: Sweep, settings: Settings, leg: _Leg | None) -> Library:
@@ -290,10 +290,10 @@ def _opened(sweep: Sweep, settings: Settings, leg: _Leg | None) -> Library:
 
 
 def _numbered(
-    path: Path, found: Mapping[_Leg, Run], judged: Sequence[JudgedQuery]
+    path: Path, leg_runs: Mapping[_Leg, Run], judged: Sequence[JudgedQuery]
 ) -> tuple[dict[_Leg, dict[str, Sequence[int]]], dict[str, int]]:
     """The rankings and the answers as catalogue ids, which break ties in the fusion."""
-    names = {hit.id for run in found.values() for ranking in run.rankings.values() for hit in ranking}
+    names = {hit.id for run in leg_runs.values() for ranking in run.rankings.values() for hit in ranking}
     answers = {answer.paper_id for query in judged for answer in query.answers if answer.held}
     listed = sorted(names | answers)
     with closing(Catalog(path / catalog.FILE_NAME, readers=1)) as papers:
@@ -306,7 +306,7 @@ def _numbered(
         leg: {
             query_id: [numbers[hit.id] or 0 for hit in ranking] for query_id, ranking in run.rankings.items()
         }
-        for leg, run in found.items()
+        for leg, run in leg_runs.items()
     }
     return rankings, {name: numbers[name] or 0 for name in answers}
 
@@ -335,12 +335,12 @@ class _Scorer:
         """The value of each query, in their order."""
         run = {
             # Distinct scores, as the providers of ir_measures order ties differently.
-            query_id: {str(paper): float(-place) for place, paper in enumerate(np.asarray(ranking).tolist())}
+            query_id: {str(paper): float(-rank) for rank, paper in enumerate(np.asarray(ranking).tolist())}
             for query_id, ranking in rankings.items()
             if len(ranking)
         }
-        found = {metric.query_id: float(metric.value) for metric in self._evaluator.iter_calc(run)}
-        return [found[query_id] for query_id in self._qrels]
+        by_query = {metric.query_id: float(metric.value) for metric in self._evaluator.iter_calc(run)}
+        return [by_query[query_id] for query_id in self._qrels]
 
 
 class _Rankings:
@@ -407,7 +407,7 @@ def _best(sweep: Sweep, means: Sequence[float]) -> int:
     """The index of the best point; ties go to the point closest to the baseline, then to the first."""
     return min(
         range(len(means)),
-        key=lambda place: (-means[place], sweep.points[place].differs_from(sweep.baseline), place),
+        key=lambda index: (-means[index], sweep.points[index].differs_from(sweep.baseline), index),
     )
 
 

@@ -60,14 +60,16 @@ def read_calls(
         by_query[call.query_id].append(call)
     _check_snapshot(calls, source.snapshot()["snapshot"])
     listed = {paper_id for call in calls for paper_id in call.ids}
-    held = resolve(source, listed)
+    library_ids = resolve(source, listed)
     facts = _facts(calls, by_query, {query.id: query.text for query in queries.queries})
-    facts.update(papers=len({held.get(i, i) for i in listed}), papers_absent=len(listed - held.keys()))
+    facts.update(
+        papers=len({library_ids.get(i, i) for i in listed}), papers_absent=len(listed - library_ids.keys())
+    )
     resolved: list[Call] = []
     rankings: dict[str, tuple[RankedId, ...]] = {}
     seconds: dict[str, float] = {}
-    for query_id, own in by_query.items():
-        ordered = _checked_calls(query_id, own, held)
+    for query_id, query_calls in by_query.items():
+        ordered = _checked_calls(query_id, query_calls, library_ids)
         resolved.extend(ordered)
         rankings[query_id] = _rank(ordered, ranking, facts)
         time = total(ordered, "seconds")
@@ -97,9 +99,9 @@ def _facts(
     return Counter(
         calls=len(calls),
         failed_calls=sum(call.error is not None for call in calls),
-        queries_without_calls=sum(not own for own in by_query.values()),
+        queries_without_calls=sum(not query_calls for query_calls in by_query.values()),
         other_texts=sum(" ".join(texts[i].split()) != " ".join(text.split()) for i, text in recorded.items()),
-        missing_call_numbers=sum(_missing(own) for own in by_query.values()),
+        missing_call_numbers=sum(_missing(query_calls) for query_calls in by_query.values()),
         answered_queries=0,
         answers_below_25=0,
         answers_below_100=0,
@@ -107,33 +109,35 @@ def _facts(
     )
 
 
-def _missing(own: Sequence[RawCall]) -> int:
-    numbers = [call.call for call in own if call.call is not None]
+def _missing(query_calls: Sequence[RawCall]) -> int:
+    numbers = [call.call for call in query_calls if call.call is not None]
     return max(numbers, default=0) - len(numbers)
 
 
-def _checked_calls(query_id: str, own: Sequence[RawCall], held: Mapping[str, str]) -> list[Call]:
+def _checked_calls(
+    query_id: str, query_calls: Sequence[RawCall], library_ids: Mapping[str, str]
+) -> list[Call]:
     """The calls of one query with numbers, rounds and the library's ids. Raises QueryFileError: inconsistent."""
     for name in ("call", "round"):
-        lacking = [raw for raw in own if getattr(raw, name) is None]
-        if lacking and len(lacking) < len(own):
+        lacking = [raw for raw in query_calls if getattr(raw, name) is None]
+        if lacking and len(lacking) < len(query_calls):
             raise QueryFileError(
                 f"{lacking[0].where} has no {name}, unlike other calls of the query {query_id!r}: set it in all calls "
                 "of a query or in none."
             )
     calls: list[Call] = []
     numbers: set[int] = set()
-    for place, raw in enumerate(own, 1):
-        number = place if raw.call is None else raw.call
-        round_ = place if raw.round is None else raw.round
+    for position, raw in enumerate(query_calls, 1):
+        number = position if raw.call is None else raw.call
+        round_ = position if raw.round is None else raw.round
         problem = None
-        if raw.session != own[0].session:
+        if raw.session != query_calls[0].session:
             problem = (
-                f"has the session {raw.session!r}, and {own[0].where} has {own[0].session!r}: a query has one session "
-                "per run. Use one file per session"
+                f"has the session {raw.session!r}, and {query_calls[0].where} has {query_calls[0].session!r}: a query "
+                "has one session per run. Use one file per session"
             )
         elif number in numbers or (
-            calls and number < calls[-1].call and not _is_in_order(own[place - 2], raw)
+            calls and number < calls[-1].call and not _is_in_order(query_calls[position - 2], raw)
         ):
             problem = (
                 f"is call {number} after call {calls[-1].call}: call numbers must differ, and increase unless the "
@@ -146,7 +150,7 @@ def _checked_calls(query_id: str, own: Sequence[RawCall], held: Mapping[str, str
         if problem is not None:
             raise QueryFileError(f"{raw.where}, of the query {query_id!r}, {problem}.")
         numbers.add(number)
-        calls.append(_call(raw, number, round_, held))
+        calls.append(_call(raw, number, round_, library_ids))
     return calls
 
 
@@ -156,7 +160,7 @@ def _is_in_order(before: RawCall, after: RawCall) -> bool:
     return first is not None and second is not None and first <= second
 
 
-def _call(raw: RawCall, number: int, round_: int, held: Mapping[str, str]) -> Call:
+def _call(raw: RawCall, number: int, round_: int, library_ids: Mapping[str, str]) -> Call:
     return Call(
         query_id=raw.query_id,
         call=number,
@@ -164,7 +168,7 @@ def _call(raw: RawCall, number: int, round_: int, held: Mapping[str, str]) -> Ca
         kind=raw.kind,
         arguments=raw.arguments,
         # Two ids may be of one paper.
-        ids=tuple(dict.fromkeys(held.get(paper_id, paper_id) for paper_id in raw.ids)),
+        ids=tuple(dict.fromkeys(library_ids.get(paper_id, paper_id) for paper_id in raw.ids)),
         round=round_,
         parent=raw.parent,
         seconds=raw.seconds,
@@ -191,4 +195,4 @@ def _rank(calls: Sequence[Call], ranking: Ranking, facts: Counter[str]) -> tuple
         ids = answer
     else:
         ids = tuple(dict.fromkeys((*answer, *observed)))
-    return tuple(RankedId(paper_id, float(len(ids) - place)) for place, paper_id in enumerate(ids))
+    return tuple(RankedId(paper_id, float(len(ids) - position)) for position, paper_id in enumerate(ids))

@@ -84,8 +84,8 @@ class Cassette:
             option=orjson.OPT_APPEND_NEWLINE | orjson.OPT_SORT_KEYS,
         )
         with self._lock:
-            if (found := self.find(key, renew=renew)) is not None:
-                return found
+            if (recorded := self.find(key, renew=renew)) is not None:
+                return recorded
             assert self._file is not None
             with storage_errors(self.path):
                 size = os.fstat(self._file).st_size
@@ -160,9 +160,9 @@ class RecordedModel:
 
     def complete(self, request: ModelRequest) -> Completion:
         key = request_hash(self.name, request)
-        found = self._cassette.find(key, renew=self._renew)
-        if found is not None:
-            return found
+        completion = self._cassette.find(key, renew=self._renew)
+        if completion is not None:
+            return completion
         if self._model is None or not self._cassette.records:
             last = request.messages[-1].content if request.messages else ""
             raise CassetteMiss(

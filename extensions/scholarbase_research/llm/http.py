@@ -109,7 +109,10 @@ class HttpModel:
         return self._service.send(post)
 
     def _body(self, request: ModelRequest) -> dict[str, Any]:
-        body: dict[str, Any] = {"model": self.name, "messages": [_message(one) for one in request.messages]}
+        body: dict[str, Any] = {
+            "model": self.name,
+            "messages": [_message(message) for message in request.messages],
+        }
         if request.tools:
             body["tools"] = list(request.tools)
         if request.schema is not None and self._structured == "schema":

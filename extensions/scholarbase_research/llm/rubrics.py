@@ -131,8 +131,8 @@ class Rubric:
         return self.borderline is not None and self.borderline[0] <= score < self.borderline[1]
 
     def grade(self, score: float) -> int:
-        """The place of the highest label that is not above the score, counted from 0."""
-        return max((place for place, value in enumerate(self.values) if value <= score), default=0)
+        """The index of the highest label that is not above the score."""
+        return max((index for index, value in enumerate(self.values) if value <= score), default=0)
 
 
 def written(value: float) -> int | float:
@@ -188,7 +188,7 @@ def _labels(row: _File, name: str) -> tuple[Label, ...]:
         first, last = row.range
         labels = [Label(float(value)) for value in range(first, min(last, first + MAX_LABELS) + 1)]
     else:
-        labels = sorted(row.labels or (), key=lambda one: one.value)
+        labels = sorted(row.labels or (), key=lambda label: label.value)
     if not 2 <= len({label.value for label in labels}) == len(labels) <= MAX_LABELS:
         raise InvalidRequest(
             f"The rubric {name}: it has {len(labels)} labels: it must have 2 to {MAX_LABELS} that differ."

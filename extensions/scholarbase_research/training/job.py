@@ -113,25 +113,25 @@ def _describe(papers: Papers, reporter: Reporter) -> dict[str, Any]:
 def _check_model(folder: Path, plan: dict[str, Any]) -> None:
     """Check that the model in the folder is of this plan."""
     config = read_json(folder / CONFIG)
-    found = config.get("training") if isinstance(config, dict) else None
-    _compare(folder, found if isinstance(found, dict) else {}, plan)
+    written = config.get("training") if isinstance(config, dict) else None
+    _compare(folder, written if isinstance(written, dict) else {}, plan)
 
 
 def _check_plan(work: Path, plan: dict[str, Any]) -> None:
     path = work / PLAN
     if path.exists():
-        found = read_json(path)
-        _compare(work.parent, found if isinstance(found, dict) else {}, plan)
+        written = read_json(path)
+        _compare(work.parent, written if isinstance(written, dict) else {}, plan)
         return
     with atomic_write(path) as file:
         file.write(orjson.dumps(plan, option=orjson.OPT_INDENT_2))
 
 
-def _compare(folder: Path, found: dict[str, Any], plan: dict[str, Any]) -> None:
+def _compare(folder: Path, written: dict[str, Any], plan: dict[str, Any]) -> None:
     differences = [
-        f"{name} {found.get(name)!r}, now {value!r}"
+        f"{name} {written.get(name)!r}, now {value!r}"
         for name, value in plan.items()
-        if found.get(name) != value
+        if written.get(name) != value
     ]
     if differences:
         raise EncoderError(

@@ -72,8 +72,8 @@ def write_tokens(
         files = {"titles": titles, "abstracts": abstracts}
         for batch in _batches(papers, TEXTS_PER_BATCH):
             for (name, file), texts in zip(files.items(), zip(*batch, strict=True), strict=True):
-                for one in tokenizer.encode_batch_fast(list(texts), add_special_tokens=False):
-                    ids = np.array(one.ids, dtype=np.int32)
+                for encoding in tokenizer.encode_batch_fast(list(texts), add_special_tokens=False):
+                    ids = np.array(encoding.ids, dtype=np.int32)
                     ids = ids[ids != unknown]
                     file.write(ids.tobytes())
                     starts[name].append(starts[name][-1] + len(ids))
@@ -109,11 +109,11 @@ class Pairs:
         return titles, abstracts
 
     def _rows(self, number: int) -> Ids:
-        epoch, place = divmod(number, len(self._titles) // self._batch)
+        epoch, batch = divmod(number, len(self._titles) // self._batch)
         if self._epoch is None or self._epoch[0] != epoch:
             random = np.random.default_rng([self._options.seed, _ORDER, epoch])
             self._epoch = epoch, random.permutation(len(self._titles))
-        return self._epoch[1][place * self._batch : (place + 1) * self._batch]
+        return self._epoch[1][batch * self._batch : (batch + 1) * self._batch]
 
     def _chunks(self, starts: Ids, ends: Ids, random: np.random.Generator) -> tuple[Ids, Ids]:
         """Replace a share of the spans by a part of each, at a random place."""

@@ -24,10 +24,10 @@ def boxed(text: str) -> str | None:
     if last is None:
         return None
     depth = 1
-    for place in range(last.end(), min(len(text), last.end() + _LONGEST)):
-        depth += {"{": 1, "}": -1}.get(text[place], 0)
+    for position in range(last.end(), min(len(text), last.end() + _LONGEST)):
+        depth += {"{": 1, "}": -1}.get(text[position], 0)
         if not depth:
-            return text[last.end() : place]
+            return text[last.end() : position]
     return None
 
 
@@ -65,5 +65,5 @@ def chosen(answer: Any) -> frozenset[str] | None:
 
 def is_right(answer: Any, gold: frozenset[str]) -> bool | None:
     """Strict accuracy (ElaipBench, appendix A.5): exactly the right options. None if the answer is unreadable."""
-    found = chosen(answer)
-    return None if found is None else found == gold
+    options = chosen(answer)
+    return None if options is None else options == gold

@@ -85,19 +85,19 @@ def read_examples(path: Path, *, skip_broken: bool = False) -> Examples:
     """
     path, reading, read = _read(path, skip_broken, _EXAMPLE_NAMES, _example)
     examples = tuple(read.values())
-    evaluators = [(one.id, one.evaluator) for one in examples if one.evaluator is not None]
+    evaluators = [(example.id, example.evaluator) for example in examples if example.evaluator is not None]
     for _, evaluator in evaluators:
         for note in dict.fromkeys(evaluator.notes):
             reading.count(note)
     problems = [f"{name}: {evaluator.problem}" for name, evaluator in evaluators if evaluator.problem]
     notes = reading.notes()
     if problems:
-        more = " ..." if len(problems) > _SHOWN_PROBLEMS else ""
+        ellipsis = " ..." if len(problems) > _SHOWN_PROBLEMS else ""
         have, score = ("has", "scores") if len(problems) == 1 else ("have", "score")
         notes += (
             f"{len(problems):,} example{'s' * (len(problems) > 1)} {have} an evaluator that cannot be applied, and "
             f"{score} 0. "
-            f"{' '.join(problems[:_SHOWN_PROBLEMS])}{more}",
+            f"{' '.join(problems[:_SHOWN_PROBLEMS])}{ellipsis}",
         )
     return Examples(path.name, examples, notes)
 
@@ -193,15 +193,15 @@ def _groups(row: Mapping[str, Any], evaluation: str | None) -> dict[str, tuple[s
     tags = row.get("tags") or []
     if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
         raise Broken(f"tags is {shown(tags, 80)}, and must be a list of texts.")
-    found = {
+    groups = {
         "type": tuple(tag for tag in tags if tag in TYPES),
         "element": tuple(tag for tag in tags if tag in ELEMENTS),
         "evaluation": () if evaluation is None else (evaluation,),
     }
     for name in ("type", "element", "difficulty", "discipline"):
         if row.get(name) is not None:
-            found[name] = _texts(row[name], name)
-    return {name: tuple(dict.fromkeys(labels)) for name, labels in found.items() if labels}
+            groups[name] = _texts(row[name], name)
+    return {name: tuple(dict.fromkeys(labels)) for name, labels in groups.items() if labels}
 
 
 # -- predictions ----------------------------------------------------------------------------------------

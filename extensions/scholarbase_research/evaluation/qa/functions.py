@@ -480,7 +480,7 @@ def _checked(
         elif name == "question" and question:
             value = question
         elif parameter.default is _REQUIRED:
-            others = [one for one in arguments if one not in function.parameters]
+            others = [argument for argument in arguments if argument not in function.parameters]
             near = difflib.get_close_matches(name, others, n=1)
             hint = f" Is {shown(near[0], 80)} meant?" if near else ""
             raise InvalidRequest(f"{function.name} lacks {name}: give {parameter.expected}.{hint}")
@@ -518,4 +518,6 @@ def _parts(
                 "each function."
             )
         pairs = list(zip(names, arguments, strict=True))
-    return tuple(read_evaluator(name, one, question=question, depth=depth + 1) for name, one in pairs)
+    return tuple(
+        read_evaluator(name, argument_set, question=question, depth=depth + 1) for name, argument_set in pairs
+    )

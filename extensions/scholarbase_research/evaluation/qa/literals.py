@@ -90,9 +90,9 @@ def number(value: Any) -> int | float | None:
         text = value.strip()
         if not _NUMBER.fullmatch(text):
             return None
-        found = float(text)
-        exact = int(text) if text.lstrip("+-").isdigit() else found
-        return exact if math.isfinite(found) else None
+        as_float = float(text)
+        exact = int(text) if text.lstrip("+-").isdigit() else as_float
+        return exact if math.isfinite(as_float) else None
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return value if isinstance(value, int) or math.isfinite(value) else None

@@ -124,8 +124,8 @@ def same_object(answer: Any, gold: Any, options: Options) -> bool:
     if isinstance(gold, list):
         return _same_list(items_of(answer), gold, options)
     if isinstance(gold, dict):
-        found = parsed(answer)
-        return isinstance(found, dict) and _same_dict(found, gold, options)
+        content = parsed(answer)
+        return isinstance(content, dict) and _same_dict(content, gold, options)
     if isinstance(gold, bool):
         return same_bool(answer, gold, options)
     if isinstance(gold, int | float):
@@ -143,9 +143,9 @@ def _same_list(items: Sequence[Any], gold: Sequence[Any], options: Options) -> b
     return all(same_object(a, g, options) for a, g in zip(items, gold, strict=True))
 
 
-def _same_dict(found: dict[Any, Any], gold: dict[Any, Any], options: Options) -> bool:
-    a, g = _by_key(found, options), _by_key(gold, options)
-    if not len(a) == len(found) == len(gold) or a.keys() != g.keys():
+def _same_dict(answer: dict[Any, Any], gold: dict[Any, Any], options: Options) -> bool:
+    a, g = _by_key(answer, options), _by_key(gold, options)
+    if not len(a) == len(answer) == len(gold) or a.keys() != g.keys():
         return False
     return all(same_object(a[key], g[key], options) for key in g)
 
@@ -196,5 +196,5 @@ def same_title(answer: Any, titles: str | Sequence[str], options: Options) -> bo
     """Whether FuzzyWuzzy's ratio of the answer and one of the titles, in lower case, reaches the threshold."""
     options = replace(options, lowercase=True)
     return any(
-        similar_text(answer, one, options) for one in ([titles] if isinstance(titles, str) else titles)
+        similar_text(answer, title, options) for title in ([titles] if isinstance(titles, str) else titles)
     )

@@ -177,7 +177,7 @@ def _group(dimension: str, label: str, rows: Sequence[Row]) -> Group:
         statuses.count("missing"),
         statuses.count("unreadable"),
         statuses.count("error"),
-        {name: bootstrap_interval(found) for name, found in values.items()},
+        {name: bootstrap_interval(scores) for name, scores in values.items()},
     )
 
 

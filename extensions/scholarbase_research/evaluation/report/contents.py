@@ -148,11 +148,11 @@ def depth_panels(measured: Measured) -> list[Panel]:
     panels = []
     for over in OVERS[:1] if measured.all_held else OVERS:
         curves = []
-        for place, (label, run) in enumerate(zip(measured.labels, measured.runs, strict=True)):
-            if over == "held" and not measured.evaluations[place].held[measured.measures[0]]:
+        for index, (label, run) in enumerate(zip(measured.labels, measured.runs, strict=True)):
+            if over == "held" and not measured.evaluations[index].held[measured.measures[0]]:
                 continue
             depths, recall = recall_curve(run, over)
-            curves.append(Curve(place, label, depths.tolist(), recall.tolist()))
+            curves.append(Curve(index, label, depths.tolist(), recall.tolist()))
         if curves:
             panels.append(Panel(f"over {OVER[over]}", tuple(curves)))
     return panels
@@ -172,9 +172,9 @@ def distribution_panels(measured: Measured) -> list[Panel]:
     panels = []
     for title, ids in groups.items():
         curves = []
-        for place, (label, evaluation) in enumerate(zip(measured.labels, measured.evaluations, strict=True)):
+        for index, (label, evaluation) in enumerate(zip(measured.labels, measured.evaluations, strict=True)):
             values = [v for query_id, v in evaluation.values(measured.recall).items() if query_id in ids]
-            curves.append(Curve(place, label, *at_least(values)))
+            curves.append(Curve(index, label, *at_least(values)))
         if any(curve.x for curve in curves):
             count = len([i for i in measured.evaluations[0].values(measured.recall) if i in ids])
             panels.append(Panel(f"{title} ({count:,})" if title else "", tuple(curves)))

@@ -70,12 +70,12 @@ def _lead(measured: Measured) -> str:
 
 
 def _sections(measured: Measured) -> Iterator[Section]:
-    held = (
+    over_held = (
         "The library holds every answer, so recall over held answers is the same."
         if measured.all_held
         else results(measured, "held")
     )
-    yield Section("results", "Results", (results(measured, "all"), held))
+    yield Section("results", "Results", (results(measured, "all"), over_held))
     yield Section(
         "measured", "What was measured", (contents.query_set(measured), contents.settings(measured))
     )
