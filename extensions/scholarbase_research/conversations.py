@@ -78,16 +78,16 @@ def _check(session: Session, replayed: Replayed) -> None:
 
 
 def _agent_message(session: Session, replayed: Replayed) -> dict[str, Any]:
-    row = replayed.recorded
-    if row["kind"] == "answer":
-        answer = row.get("arguments", {}).get("answer", "\n".join(row["ids"]))
+    recorded = replayed.recorded
+    if recorded["kind"] == "answer":
+        answer = recorded.get("arguments", {}).get("answer", "\n".join(recorded["ids"]))
         value = answer if isinstance(answer, str) else orjson.dumps(answer).decode()
         return {"from": "gpt", "value": value, "weight": 1}
-    arguments = dict(row.get("arguments", {}))
+    arguments = dict(recorded.get("arguments", {}))
     if arguments.get("as_of") == session.as_of:
         # The session adds its own date to every call; the agent did not send it.
         arguments.pop("as_of", None)
-    call = {"name": row["tool"], "arguments": arguments}
+    call = {"name": recorded["tool"], "arguments": arguments}
     return {"from": "function_call", "value": orjson.dumps(call).decode(), "weight": 1}
 
 

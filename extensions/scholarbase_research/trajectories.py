@@ -76,7 +76,7 @@ class TrajectoryWriter:
         began = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         with self._lock:
             number = self._last.get(query_id, 0) + 1
-            row = {
+            fields = {
                 "query_id": query_id,
                 "call": number,
                 "tool": tool,
@@ -85,7 +85,7 @@ class TrajectoryWriter:
                 **keys,
                 **self._common,
             }
-            line = {key: _as_json(value) for key, value in row.items() if value is not None}
+            line = {key: _as_json(value) for key, value in fields.items() if value is not None}
             raw_call(line, "the call", self._canonical)
             parent = line.get("parent")
             if parent is not None and parent >= number:

@@ -95,14 +95,14 @@ def run_agent(
 
         stage = (reporter or SilentReporter()).stage("agent", "questions", len(queries.queries), len(done))
         with stage as tracker:
-            for row in in_threads(answer, left, concurrency, len(done), len(queries.queries)):
-                _append(folder / CHECKPOINT, row)
-                done[row["query_id"]] = row
+            for record in in_threads(answer, left, concurrency, len(done), len(queries.queries)):
+                _append(folder / CHECKPOINT, record)
+                done[record["query_id"]] = record
                 tracker.advance(1)
                 tracker.at(len(done))
-        rows = [done[query.id] for query in queries.queries]
+        records = [done[query.id] for query in queries.queries]
         with storage_errors(folder):
-            return _write(folder, rows, identity, queries, price)
+            return _write(folder, records, identity, queries, price)
 
 
 def _opened(
@@ -130,10 +130,10 @@ def _opened(
         )
     for number, line in enumerate(rest.splitlines(), 2):
         try:
-            row = orjson.loads(line)
-            if row["query_id"] not in known:
-                raise ValueError(f"the question {row['query_id']!r} is unknown")
-            done[row["query_id"]] = row
+            record = orjson.loads(line)
+            if record["query_id"] not in known:
+                raise ValueError(f"the question {record['query_id']!r} is unknown")
+            done[record["query_id"]] = record
         except (ValueError, KeyError, TypeError) as error:
             raise RunDamaged(
                 f"{path}, line {number} cannot be read ({error}): start again with --restart."
@@ -151,8 +151,8 @@ def _is_identity(line: bytes) -> bool:
         return False
 
 
-def _append(path: Path, row: dict[str, Any]) -> None:
-    line = orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE)
+def _append(path: Path, record: dict[str, Any]) -> None:
+    line = orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
     with storage_errors(path), path.open("ab", buffering=0) as file:
         size = file.tell()
         try:
@@ -165,29 +165,29 @@ def _append(path: Path, row: dict[str, Any]) -> None:
 
 def _write(
     folder: Path,
-    rows: Sequence[dict[str, Any]],
+    records: Sequence[dict[str, Any]],
     identity: dict[str, Any],
     queries: QuerySet,
     price: Price | None,
 ) -> dict[str, Any]:
     with atomic_write(folder / TRAJECTORY) as file:
-        for line in (line for row in rows for line in row["lines"]):
+        for line in (line for record in records for line in record["lines"]):
             file.write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
     totals = {
-        key: sum(row["usage"].get(key, 0) for row in rows)
+        key: sum(record["usage"].get(key, 0) for record in records)
         for key in ("replies", "input_tokens", "output_tokens", "uncounted")
     }
-    calls = [sum(line["tool"] != "answer" for line in row["lines"]) for row in rows]
+    calls = [sum(line["tool"] != "answer" for line in record["lines"]) for record in records]
     manifest = {
         "identity": identity,
-        "queries": {"name": queries.name, "count": len(rows)},
-        "stops": dict(sorted(Counter(row["stop"] for row in rows).items())),
+        "queries": {"name": queries.name, "count": len(records)},
+        "stops": dict(sorted(Counter(record["stop"] for record in records).items())),
         "calls": sum(calls),
         "calls_mean": round(fmean(calls), 4),
-        "response_tokens_mean": round(fmean(row["response_tokens"] for row in rows), 4),
-        "failed_calls": sum("error" in line for row in rows for line in row["lines"]),
+        "response_tokens_mean": round(fmean(record["response_tokens"] for record in records), 4),
+        "failed_calls": sum("error" in line for record in records for line in record["lines"]),
         "usage": totals,
-        "tokens_mean": round((totals["input_tokens"] + totals["output_tokens"]) / len(rows), 4),
+        "tokens_mean": round((totals["input_tokens"] + totals["output_tokens"]) / len(records), 4),
         "cost": None
         if price is None
         else round((totals["input_tokens"] * price.input + totals["output_tokens"] * price.output) / 1e6, 6),

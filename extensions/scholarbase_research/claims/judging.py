@@ -94,8 +94,8 @@ def _ask(model: Any, claim: str, title: str, compared: Comparison) -> Judgement:
     count = len(compared.sentences)
 
     def parse(completion: Any) -> Judgement:
-        row = json_object(completion)
-        label, number, reason = row.get("label"), row.get("sentence"), row.get("reason")
+        reply = json_object(completion)
+        label, number, reason = reply.get("label"), reply.get("sentence"), reply.get("reason")
         if label not in LABELS:
             raise Malformed(f"has the label {label!r}, which is not one of {', '.join(LABELS)}")
         if label == "not_found":

@@ -214,8 +214,8 @@ def recall(
     """
     returned = frozenset(paper for sample in samples for paper in sample.ids if sample.leg != "citations")
     named = papers.known or papers.relevant
-    part = len(returned & named)
-    low, high = share(part, len(named))
+    hits = len(returned & named)
+    low, high = share(hits, len(named))
     unseen = estimates(samples, papers.relevant, papers.known, new)
     texts = {
         f"{sample.leg}: {sample.text}": sample.ids
@@ -229,9 +229,9 @@ def recall(
     best = [yields(groups, papers.relevant) for groups in (texts, linked, years)]
     return Recall(
         library.snapshot_id,
-        "\n".join(_sentences(papers, part, len(named), unseen, best, risk)),
+        "\n".join(_sentences(papers, hits, len(named), unseen, best, risk)),
         len(papers.relevant),
-        Share(len(named), part, round(low, 3), round(high, 3)),
+        Share(len(named), hits, round(low, 3), round(high, 3)),
         unseen,
         tuple(new),
         searches=best[0],
@@ -264,7 +264,7 @@ def linked_papers(library: Library, relevant: Iterable[str], as_of: str | None) 
 
 def _sentences(
     papers: Papers,
-    part: int,
+    hits: int,
     named: int,
     unseen: Sequence[Unseen],
     best: Sequence[Sequence[Yield]],
@@ -273,7 +273,7 @@ def _sentences(
     """The result as lines."""
     absent = f", and {papers.absent} that the library lacks" if papers.absent else ""
     which = "known from elsewhere" if papers.known else "relevant"
-    yield f"Relevant: {len(papers.relevant)}{absent}. The searches returned {part} of the {named} that are {which}."
+    yield f"Relevant: {len(papers.relevant)}{absent}. The searches returned {hits} of the {named} that are {which}."
     if not unseen:
         few = len(papers.relevant) < FEWEST
         yield (

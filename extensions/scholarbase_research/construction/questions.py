@@ -55,35 +55,35 @@ def _without_answers(path: Path) -> bool:
         if not line.strip():
             continue
         try:
-            row = orjson.loads(line)
+            record = orjson.loads(line)
         except orjson.JSONDecodeError:
             return False
         known = {*_TEXT_KEYS, *_ID_KEYS, *_OTHER_KEYS}
-        return isinstance(row, dict) and bool(row.keys() & set(_TEXT_KEYS)) and row.keys() <= known
+        return isinstance(record, dict) and bool(record.keys() & set(_TEXT_KEYS)) and record.keys() <= known
     return False
 
 
 def _row(line: str, where: str) -> dict[str, Any]:
     try:
-        row = orjson.loads(line)
+        record = orjson.loads(line)
     except orjson.JSONDecodeError as error:
         raise QueryFileError(f"{where} is not valid JSON ({error}): fix or remove the line.") from error
-    if not isinstance(row, dict):
+    if not isinstance(record, dict):
         raise QueryFileError(f"{where} is not a JSON object: fix or remove the line.")
-    return row
+    return record
 
 
-def _question(row: dict[str, Any], number: int, where: str) -> Query:
-    text = next((row[key] for key in _TEXT_KEYS if row.get(key)), None)
-    query_id = next((row[key] for key in _ID_KEYS if row.get(key) is not None), f"q{number}")
+def _question(record: dict[str, Any], number: int, where: str) -> Query:
+    text = next((record[key] for key in _TEXT_KEYS if record.get(key)), None)
+    query_id = next((record[key] for key in _ID_KEYS if record.get(key) is not None), f"q{number}")
     try:
         return Query(
             fields.query_id(query_id, "query_id"),
             _text(text, where),
             (),
-            intent=fields.optional_text(row, "category") or fields.optional_text(row, "intent"),
-            category=fields.optional_text(row, "domain"),
-            date=fields.date(row.get("date"), "date"),
+            intent=fields.optional_text(record, "category") or fields.optional_text(record, "intent"),
+            category=fields.optional_text(record, "domain"),
+            date=fields.date(record.get("date"), "date"),
         )
     except Broken as problem:
         raise QueryFileError(f"{where}: {problem}") from problem

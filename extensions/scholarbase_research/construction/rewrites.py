@@ -206,15 +206,19 @@ def _request(question: str, count: int) -> ModelRequest:
 
 def _parsed(completion: Completion) -> list[tuple[RewriteKind, str]]:
     """Raises Malformed: not the rewrites, or none."""
-    rows = json_object(completion).get("rewrites")
+    listed = json_object(completion).get("rewrites")
     rewrites: list[tuple[RewriteKind, str]] = []
-    for row in rows if isinstance(rows, list) else []:
-        if not isinstance(row, dict) or row.get("kind") not in KINDS or not isinstance(row.get("text"), str):
+    for rewrite in listed if isinstance(listed, list) else []:
+        if (
+            not isinstance(rewrite, dict)
+            or rewrite.get("kind") not in KINDS
+            or not isinstance(rewrite.get("text"), str)
+        ):
             raise Malformed(
                 f"has a rewrite without a text or with a kind that is not one of {', '.join(KINDS)}"
             )
-        if row["text"].strip():
-            rewrites.append((row["kind"], row["text"]))
+        if rewrite["text"].strip():
+            rewrites.append((rewrite["kind"], rewrite["text"]))
     if not rewrites:
         raise Malformed("has no rewrites")
     return rewrites

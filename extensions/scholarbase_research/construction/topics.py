@@ -241,8 +241,8 @@ def _questions_request(topic: str, topic_categories: Sequence[str]) -> ModelRequ
 
 
 def _parse_questions(completion: Completion) -> dict[str, str]:
-    row = json_object(completion)
-    texts = {name: row.get(name) for name in INTENTS}
+    reply = json_object(completion)
+    texts = {name: reply.get(name) for name in INTENTS}
     for name, text in texts.items():
         if not isinstance(text, str) or not text.strip() or len(text) > MAX_QUERY_LENGTH:
             raise Malformed(f"has no question of at most {MAX_QUERY_LENGTH} characters for {name}")
@@ -260,11 +260,11 @@ def _filter_request(text: str) -> ModelRequest:
 
 
 def _parse_filter(completion: Completion) -> tuple[str, str]:
-    row = json_object(completion)
-    if row.get("verdict") not in (KEEP, *FLAWS):
+    reply = json_object(completion)
+    if reply.get("verdict") not in (KEEP, *FLAWS):
         raise Malformed(f"has no verdict of {', '.join((KEEP, *FLAWS))}")
-    reason = row.get("reason")
-    return str(row["verdict"]), " ".join(reason.split()) if isinstance(reason, str) else ""
+    reason = reply.get("reason")
+    return str(reply["verdict"]), " ".join(reason.split()) if isinstance(reason, str) else ""
 
 
 # -- duplicates and quotas ------------------------------------------------------------------------------

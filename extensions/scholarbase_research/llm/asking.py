@@ -70,12 +70,12 @@ def json_object(completion: Completion) -> dict[str, Any]:
     if fenced := _FENCE.fullmatch(text):
         text = fenced[1]
     try:
-        row: Any = orjson.loads(text)
+        reply: Any = orjson.loads(text)
     except orjson.JSONDecodeError as error:
         raise Malformed(f"is {shortened(text)}, not a JSON object ({error})") from error
-    if not isinstance(row, dict):
+    if not isinstance(reply, dict):
         raise Malformed(f"is {shortened(text)}, not a JSON object")
-    return row
+    return reply
 
 
 def shortened(text: str) -> str:

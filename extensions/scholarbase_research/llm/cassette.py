@@ -113,11 +113,11 @@ class Cassette:
 
     def _read_line(self, line: str | bytes, where: str) -> None:
         try:
-            row: dict[str, Any] = orjson.loads(line)
-            request = msgspec.convert(row["request"], ModelRequest)
-            key = request_hash(row["model"], request)
-            completion = msgspec.convert(row["completion"], Completion)
-            stored = row["key"]
+            recorded: dict[str, Any] = orjson.loads(line)
+            request = msgspec.convert(recorded["request"], ModelRequest)
+            key = request_hash(recorded["model"], request)
+            completion = msgspec.convert(recorded["completion"], Completion)
+            stored = recorded["key"]
         except (ValueError, KeyError, TypeError, RecursionError, msgspec.ValidationError) as error:
             raise ModelError(
                 f"{where} is not a recorded reply ({error}): record the cassette again."

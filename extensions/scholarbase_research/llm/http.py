@@ -128,11 +128,11 @@ class HttpModel:
     def _read(self, response: httpx.Response) -> Completion:
         """Raises _Unreadable: it is not a chat completion."""
         try:
-            row = orjson.loads(response.content)
+            content = orjson.loads(response.content)
         except orjson.JSONDecodeError as error:
             raise _Unreadable(f"returned content that is not JSON ({error})") from error
         try:
-            choice = row["choices"][0]
+            choice = content["choices"][0]
             message = choice["message"]
             text = message.get("content")
             calls = tuple(
@@ -143,11 +143,11 @@ class HttpModel:
             raise _Unreadable(f"returned JSON that is not a chat completion ({error!r})") from error
         if text is not None and not isinstance(text, str):
             raise _Unreadable("returned a message whose content is not a text")
-        name = row.get("model")
+        name = content.get("model")
         return Completion(
             text or "",
             calls,
-            _usage(row.get("usage")),
+            _usage(content.get("usage")),
             choice.get("finish_reason") == "length",
             name if isinstance(name, str) else None,
         )
@@ -192,20 +192,20 @@ def parse_url(url: str) -> tuple[Endpoint, str]:
 
 
 def _message(message: Message) -> dict[str, Any]:
-    row: dict[str, Any] = {"role": message.role, "content": message.content}
+    fields: dict[str, Any] = {"role": message.role, "content": message.content}
     if message.tool_calls:
-        row["tool_calls"] = [
+        fields["tool_calls"] = [
             {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
             for call in message.tool_calls
         ]
     if message.tool_call_id is not None:
-        row["tool_call_id"] = message.tool_call_id
-    return row
+        fields["tool_call_id"] = message.tool_call_id
+    return fields
 
 
-def _usage(row: Any) -> Usage:
+def _usage(usage: Any) -> Usage:
     counts = [
-        row.get(key) if isinstance(row, dict) else None for key in ("prompt_tokens", "completion_tokens")
+        usage.get(key) if isinstance(usage, dict) else None for key in ("prompt_tokens", "completion_tokens")
     ]
     if all(isinstance(count, int) and count >= 0 for count in counts):
         return Usage(1, int(counts[0] or 0), int(counts[1] or 0))

@@ -80,14 +80,14 @@ def parse_reply(rubric: Rubric, completion: Completion) -> tuple[float, str]:
     Raises:
         Malformed: the reply has no score, or one that is not a label of the rubric.
     """
-    row = json_object(completion)
-    value = row.get("score")
-    if isinstance(value, str) and _NUMBER.fullmatch(value):
-        value = float(value)
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    reply = json_object(completion)
+    score = reply.get("score")
+    if isinstance(score, str) and _NUMBER.fullmatch(score):
+        score = float(score)
+    if isinstance(score, bool) or not isinstance(score, int | float):
         raise Malformed(f"is {shortened(completion.text)}, without a score that is a number")
-    if value not in rubric.values:
+    if score not in rubric.values:
         labels = ", ".join(str(written(label)) for label in rubric.values)
-        raise Malformed(f"has the score {written(value)}, which is not one of {labels}")
-    reason = row.get("reason")
-    return float(value), " ".join(reason.split())[:MAX_REASON] if isinstance(reason, str) else ""
+        raise Malformed(f"has the score {written(score)}, which is not one of {labels}")
+    reason = reply.get("reason")
+    return float(score), " ".join(reason.split())[:MAX_REASON] if isinstance(reason, str) else ""

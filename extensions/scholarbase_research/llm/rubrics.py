@@ -162,33 +162,33 @@ def open_rubric(name: str) -> Rubric:
             f"No rubric {name!r}: use {', '.join(packaged_rubrics())}, or the path of a TOML file."
         )
     try:
-        row = msgspec.toml.decode(content, type=_File)
+        file = msgspec.toml.decode(content, type=_File)
     except msgspec.ValidationError as error:
         raise InvalidRequest(f"The rubric {name}: {error}.") from error
     except (UnicodeDecodeError, msgspec.DecodeError) as error:
         raise InvalidRequest(f"The rubric {name} is not valid TOML ({error}).") from error
-    labels = _labels(row, name)
+    labels = _labels(file, name)
     lowest, highest = labels[0].value, labels[-1].value
-    if not lowest < row.threshold <= highest:
+    if not lowest < file.threshold <= highest:
         raise InvalidRequest(
-            f"The rubric {name}: threshold is {row.threshold:g}: it must be above {lowest:g} and at most {highest:g}."
+            f"The rubric {name}: threshold is {file.threshold:g}: it must be above {lowest:g} and at most {highest:g}."
         )
     return Rubric(
-        row.name or Path(name).stem,
+        file.name or Path(name).stem,
         labels,
-        *(row.system, row.prompt, row.adjudication, row.aggregation, row.disagreement),
-        *(row.borderline, row.threshold, row.max_tokens),
+        *(file.system, file.prompt, file.adjudication, file.aggregation, file.disagreement),
+        *(file.borderline, file.threshold, file.max_tokens),
     )
 
 
-def _labels(row: _File, name: str) -> tuple[Label, ...]:
-    if (row.labels is None) == (row.range is None):
+def _labels(file: _File, name: str) -> tuple[Label, ...]:
+    if (file.labels is None) == (file.range is None):
         raise InvalidRequest(f"The rubric {name}: give either labels or range, such as range = [1, 10].")
-    if row.range is not None:
-        first, last = row.range
+    if file.range is not None:
+        first, last = file.range
         labels = [Label(float(value)) for value in range(first, min(last, first + MAX_LABELS) + 1)]
     else:
-        labels = sorted(row.labels or (), key=lambda label: label.value)
+        labels = sorted(file.labels or (), key=lambda label: label.value)
     if not 2 <= len({label.value for label in labels}) == len(labels) <= MAX_LABELS:
         raise InvalidRequest(
             f"The rubric {name}: it has {len(labels)} labels: it must have 2 to {MAX_LABELS} that differ."
