@@ -92,7 +92,7 @@ def test_verify_finds_every_flipped_bit_of_the_list_itself(library: Path) -> Non
 
 
 REWRITTEN = {
-    "papers": "UPDATE papers SET authors = replace(authors, 'a', 'e') WHERE id = (SELECT min(id) FROM papers)",
+    "papers": "UPDATE papers SET url = replace(url, 'a', 'e') WHERE id = (SELECT min(id) FROM papers)",
     "papers infinity": "UPDATE papers SET tldr = 9e999 WHERE id = (SELECT min(id) FROM papers)",
     "aliases": "UPDATE aliases SET paper_id = 8 WHERE rowid IN (SELECT 1) OR value = (SELECT min(value) FROM aliases)",
     "edges contexts": "UPDATE edges SET contexts = '[\"other words\"]'",
