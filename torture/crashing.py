@@ -60,8 +60,10 @@ REPLACE: Final = Job(
     "first",
     over="first",
 )
-PACK: Final = Job("pack", ("pack", "{}/second", "{}/packed"), "packed", "second")
-UNPACK: Final = Job("unpack", ("unpack", "{}/packed", "--library", "{}/unpacked"), "unpacked", "packed")
+PACK: Final = Job("pack", ("pack", "{}/second", "{}/packed.tar.zst"), "packed.tar.zst", "second")
+UNPACK: Final = Job(
+    "unpack", ("unpack", "{}/packed.tar.zst", "--library", "{}/unpacked"), "unpacked", "packed.tar.zst"
+)
 SWAP: Final = Job(LINK, (LINK, "{}/current", "second"), "current", "second")
 JOBS: Final = (INGEST, UPDATE, REPLACE, PACK, UNPACK, SWAP)
 
@@ -231,7 +233,7 @@ class Lane:
             return f"other files: {sorted(names ^ self._names[job.name])[:5]}"
         if job.needs and (self.work / f".{job.needs}-views").exists():
             self.judge("open", self.work / job.needs)  # which removes the views of killed processes
-        known = {"packed.sha256", *(one.makes for one in JOBS)}
+        known = {"packed.tar.zst.sha256", *(one.makes for one in JOBS)}
         # Other jobs may be unfinished.
         others = tuple(one.makes for one in JOBS if one is not job)
         found = [entry.name for entry in self.work.iterdir() if entry.name not in known]
