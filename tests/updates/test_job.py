@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -110,3 +111,4 @@ def test_random_changes(tmp_path_factory: pytest.TempPathFactory, seed: int, cha
     # Applied again, the changes change nothing.
     update(folder / "updated", [diff], folder / "again")
     assert content(folder / "again") == content(folder / "updated")
+    shutil.rmtree(folder)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -111,7 +112,9 @@ def test_own_files_and_sets_are_those_of_a_full_build(tmp_path: Path, seed: int,
 def test_random_own_files(
     tmp_path_factory: pytest.TempPathFactory, seed: int, changes: int, keep: Any
 ) -> None:
-    check(tmp_path_factory.mktemp("own"), seed, keep, changes)
+    folder = tmp_path_factory.mktemp("own")
+    check(folder, seed, keep, changes)
+    shutil.rmtree(folder)
 
 
 BIB = """
