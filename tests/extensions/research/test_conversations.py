@@ -124,7 +124,7 @@ def test_a_killed_export_leaves_no_file(sample: Library, sample_library: Path, t
         call = CallRecord(
             "search_papers", "search", line["arguments"], tuple(line["ids"]), tuple(line["scores"])
         )
-        store.record(session, [call] * 3000)
+        store.record(session, [call] * 30)
     command = ("session", "export", "s", "-o", output, "--library", sample_library, "--sessions", folder)
     killed = """
 import os, signal, sys
