@@ -16,6 +16,7 @@ import sys
 import tomllib
 from collections.abc import Iterator, Sequence
 from importlib.metadata import version
+from itertools import islice
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -27,8 +28,9 @@ from packaging.version import Version
 
 from scholarbase.api.access.guard import check_access
 from scholarbase.cli import main
+from scholarbase.manifest import read_manifest
 from scholarbase.settings import PREFIX, Settings, load_settings
-from tests.conftest import ROOT
+from tests.conftest import DENSE_PAPERS, ROOT, arxiv_rows
 
 yaml = pytest.importorskip("yaml")
 
@@ -330,10 +332,18 @@ def test_the_demo_builds_the_dockerfile_and_is_published_on_localhost(demo: dict
 
 
 @pytest.mark.slow
-def test_the_demo_builds_the_library_once_and_serves_it(demo: dict[str, Any], tmp_path: Path) -> None:
+def test_the_demo_builds_the_library_once_and_serves_it(
+    demo: dict[str, Any], small_snapshot: Path, tmp_path: Path
+) -> None:
+    sample = tmp_path / "sample"
+    (sample / "arxiv").mkdir(parents=True)
+    (sample / "arxiv" / "few.jsonl").write_text(
+        "".join(json.dumps(row) + "\n" for row in islice(arxiv_rows(), 5))
+    )
+    (sample / "s2ag").symlink_to(small_snapshot)
     [shell, option] = demo["entrypoint"]
     [command] = demo["command"]
-    script = command.replace("$$", "$").replace("/sample", str(ROOT / "sample"))
+    script = command.replace("$$", "$").replace("/sample", str(sample))
     here = {
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         "SCHOLARBASE_LIBRARY": str(tmp_path / "library"),
@@ -355,5 +365,7 @@ def test_the_demo_builds_the_library_once_and_serves_it(demo: dict[str, Any], tm
                     break
             process.terminate()
             process.stderr.read()
-        assert "2,440 papers, hybrid" in lines[-1]
+        papers = read_manifest(tmp_path / "library")[0].counts["papers"]
+        assert papers > DENSE_PAPERS
+        assert f"{papers} papers, hybrid" in lines[-1]
         assert any("index full text" in line for line in lines) == first
