@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -24,13 +25,14 @@ from scholarbase.ingest.job import ingest
 from scholarbase.manifest import read_manifest
 from scholarbase.models.encoders import PACKAGED
 from scholarbase.search.library import Library
+from scholarbase.settings import load_settings
 from scholarbase_cluster.encode.job import EncodeOptions, encode
-from tests.conftest import SAMPLE, run_cli
+from tests.conftest import SAMPLE, arxiv_rows, run_cli
 from tests.encoders.embeddings import Service, embeddings_service, vector_of
 from tests.forks import CLI, COMMANDS, fork
 
-SOURCES = [SAMPLE / "s2ag", SAMPLE / "arxiv"]
-SMALL = EncodeOptions(papers=512)
+SMALL = EncodeOptions(papers=128)
+PAPERS = 640
 
 
 @pytest.fixture
@@ -46,12 +48,23 @@ def packaged() -> Iterator[Encoder]:
     encoder.close()
 
 
+def papers(path: Path, count: int) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in islice(arxiv_rows(), count)))
+    return path
+
+
 @pytest.fixture(scope="module")
-def vectors(tmp_path_factory: pytest.TempPathFactory, packaged: Encoder) -> Path:
-    """The sample's vectors, in five partitions."""
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Papers for five partitions."""
+    return papers(tmp_path_factory.mktemp("source") / "papers.jsonl", PAPERS)
+
+
+@pytest.fixture(scope="module")
+def vectors(tmp_path_factory: pytest.TempPathFactory, packaged: Encoder, source: Path) -> Path:
+    """The vectors of the papers, in five partitions."""
     out = tmp_path_factory.mktemp("encoded") / "vectors"
-    done = encode(SOURCES, out, packaged, SMALL)
-    assert done.counts == {"partitions": 5, "papers": 2440, "vectors": 2440}
+    done = encode([source], out, packaged, SMALL)
+    assert done.counts == {"partitions": 5, "papers": PAPERS, "vectors": PAPERS}
     return out
 
 
@@ -68,19 +81,25 @@ def wait_for(condition: Callable[[], bool]) -> None:
 
 @pytest.mark.slow
 def test_a_library_of_these_vectors_is_the_one_that_an_ingest_encodes(
-    vectors: Path, default_library: Path, packaged: Encoder, tmp_path: Path
+    vectors: Path, source: Path, packaged: Encoder, tmp_path: Path
 ) -> None:
     assert sorted(path.name for path in vectors.iterdir()) == [
         *(f"{number:06d}.parquet" for number in range(5)),
         "encoding.json",
     ]
-    ingest(SOURCES, tmp_path / "library", encoder=packaged, encoder_location=PACKAGED, vectors=vectors)
-    ours, theirs = (read_manifest(path)[0] for path in (tmp_path / "library", default_library))
+    sources = [source]
+    ingest(sources, tmp_path / "library", encoder=packaged, encoder_location=PACKAGED, vectors=vectors)
+    ingest(sources, tmp_path / "other", encoder=packaged, encoder_location=PACKAGED)
+    ours, theirs = (read_manifest(tmp_path / name)[0] for name in ("library", "other"))
     assert ours.content_hash == theirs.content_hash
     assert ours.encoder == theirs.encoder
     lines = (SAMPLE / "queries.jsonl").read_text().splitlines()[:10]
     queries = [json.loads(line)["final_query"] for line in lines]
-    with Library.open(tmp_path / "library") as one, Library.open(default_library) as other:
+    settings = load_settings(similarity_floor=False)
+    with (
+        Library.open(tmp_path / "library", settings=settings) as one,
+        Library.open(tmp_path / "other", settings=settings) as other,
+    ):
         for query in queries:
             for mode in ("dense", "hybrid"):
                 found = [library.search(query, mode=mode, limit=50, exact=True) for library in (one, other)]
@@ -89,29 +108,30 @@ def test_a_library_of_these_vectors_is_the_one_that_an_ingest_encodes(
 
 
 def test_a_second_call_with_other_sources_or_another_encoder_is_refused(
-    vectors: Path, packaged: Encoder, service: Service
+    vectors: Path, source: Path, packaged: Encoder, service: Service
 ) -> None:
-    before = files(vectors)
+    before, sources = files(vectors), [source]
     with pytest.raises(LibraryExists, match="has vectors of other sources: give another --out, or --restart"):
-        encode(SOURCES[:1], vectors, packaged, SMALL)
+        encode([SAMPLE / "arxiv"], vectors, packaged, SMALL)
     with (
         closing(HttpEncoder(service.url)) as other,
         pytest.raises(LibraryExists, match="other encoder and weight of titles:"),
     ):
-        encode(SOURCES, vectors, other, SMALL)
+        encode(sources, vectors, other, SMALL)
     with pytest.raises(LibraryExists, match="other papers_per_partition:"):
-        encode(SOURCES, vectors, packaged)
-    assert encode(SOURCES, vectors, packaged, SMALL).is_complete
+        encode(sources, vectors, packaged)
+    assert encode(sources, vectors, packaged, SMALL).is_complete
     assert files(vectors) == before
 
 
 @pytest.mark.slow
 def test_an_ingest_refuses_vectors_that_are_incomplete_or_from_another_encoder(
-    vectors: Path, packaged: Encoder, service: Service, tmp_path: Path
+    vectors: Path, source: Path, packaged: Encoder, service: Service, tmp_path: Path
 ) -> None:
+    sources = [source]
     mismatch = r"are from arxiv-static-v1 .* and --encoder is hashes"
     with closing(HttpEncoder(service.url)) as other, pytest.raises(EncoderMismatch, match=mismatch):
-        ingest(SOURCES, tmp_path / "library", encoder=other, vectors=vectors)
+        ingest(sources, tmp_path / "library", encoder=other, vectors=vectors)
     (tmp_path / "vectors").mkdir()
     for path in vectors.iterdir():
         (tmp_path / "vectors" / path.name).write_bytes(path.read_bytes())
@@ -119,38 +139,38 @@ def test_an_ingest_refuses_vectors_that_are_incomplete_or_from_another_encoder(
     content = lost.read_bytes()
     lost.unlink()
     with pytest.raises(SourceError, match="are not complete:"):
-        ingest(SOURCES, tmp_path / "library", encoder=packaged, vectors=tmp_path / "vectors")
-    encode(SOURCES, tmp_path / "vectors", packaged, SMALL)
+        ingest(sources, tmp_path / "library", encoder=packaged, vectors=tmp_path / "vectors")
+    encode(sources, tmp_path / "vectors", packaged, SMALL)
     assert lost.read_bytes() == content
     record = tmp_path / "vectors" / "encoding.json"
     record.write_text(record.read_text().partition('"counts"')[0] + '"counts": {}}')
     with pytest.raises(SourceError, match='are not complete: run the same "scholarbase encode" again'):
-        ingest(SOURCES, tmp_path / "library", encoder=packaged, vectors=tmp_path / "vectors")
+        ingest(sources, tmp_path / "library", encoder=packaged, vectors=tmp_path / "vectors")
     assert not (tmp_path / "library").exists()
 
 
-def command(out: Path, service: Service, *options: str) -> list[str]:
-    sources = map(str, SOURCES)
-    return ["encode", *sources, "--out", str(out), "--encoder", service.url, "--papers", "256", *options]
+def command(source: Path, out: Path, service: Service, *options: str) -> list[str]:
+    return ["encode", str(source), "--out", str(out), "--encoder", service.url, "--papers", "128", *options]
 
 
 @pytest.mark.slow
-def test_a_killed_job_encodes_no_finished_partition_again(service: Service, tmp_path: Path) -> None:
+def test_a_killed_job_encodes_no_finished_partition_again(
+    service: Service, source: Path, tmp_path: Path
+) -> None:
     out = tmp_path / "vectors"
-    service.allowed = 1 + 4 * 8 + 3  # one to open it, four partitions, and a part of the fifth
-    process = fork(CLI, *command(out, service), imports=["scholarbase_cluster.encode.job", *COMMANDS])
+    service.allowed = 1 + 2 * 4 + 2  # one to open it, two partitions, and a half of the third
+    process = fork(CLI, *command(source, out, service), imports=["scholarbase_cluster.encode.job", *COMMANDS])
     wait_for(lambda: service.requests > service.allowed)
     process.send_signal(signal.SIGKILL)
     process.communicate()
-    finished = {path.name for path in out.glob("*.parquet")}
-    assert finished == {f"{number:06d}.parquet" for number in range(4)}
+    assert {path.name for path in out.glob("*.parquet")} == {"000000.parquet", "000001.parquet"}
     service.allowed = 1 << 30
-    done = run_cli(*command(out, service))
+    done = run_cli(*command(source, out, service))
     assert done.returncode == 0, done.stderr
-    assert "2,440 vectors of 2,440 papers in 10 files" in done.stdout
+    assert "640 vectors of 640 papers in 5 files" in done.stdout
     del service.texts["scholarly search"]  # of opening it
-    assert len(service.texts) == 2440
-    assert 3 * 32 <= sum(count == 2 for count in service.texts.values()) <= 256
+    assert len(service.texts) == PAPERS
+    assert 2 * 32 <= sum(count == 2 for count in service.texts.values()) <= 128
     assert max(service.texts.values()) == 2
     assert not [path.name for path in out.iterdir() if path.name.startswith(".")]
     check_vectors(out, service)
@@ -173,10 +193,12 @@ def test_a_killed_worker_of_ray_is_replaced_and_the_vectors_are_those_of_one_pro
 ) -> None:
     if not is_installed("ray"):  # importing it here would take seconds
         pytest.skip("needs the extra ray")
+    source = papers(tmp_path / "papers.jsonl", 2 * PAPERS)
     out, mark = tmp_path / "vectors", f"mark-{tmp_path.name}-{os.getpid()}"
-    service.allowed = 1 + 2 + 5 * 8  # one for each process that opens it, and about five partitions
+    service.allowed = 1 + 2 + 5 * 4  # one for each process that opens it, and about five of ten partitions
+    options = command(source, out, service, "--ray", "local", "--workers", "2")
     process = subprocess.Popen(
-        [sys.executable, "-m", "scholarbase.cli", *command(out, service, "--ray", "local", "--workers", "2")],
+        [sys.executable, "-m", "scholarbase.cli", *options],
         env={
             **os.environ,
             "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
@@ -195,10 +217,10 @@ def test_a_killed_worker_of_ray_is_replaced_and_the_vectors_are_those_of_one_pro
     assert files_of(out).items() >= finished.items()
     wait_for(lambda: not processes(mark))
     del service.texts["scholarly search"]
-    assert len(service.texts) == 2440
+    assert len(service.texts) == 2 * PAPERS
     again = sum(service.texts[text] > 1 for text in before)
-    assert again <= 256  # the partition of the worker, at most; nothing if it had just begun another
-    assert run_cli(*command(tmp_path / "here", service)).returncode == 0
+    assert again <= 128  # the partition of the worker, at most; nothing if it had just begun another
+    assert run_cli(*command(source, tmp_path / "here", service)).returncode == 0
     assert files(tmp_path / "here") == files(out)
 
 
