@@ -30,7 +30,8 @@ PIP := $(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-c
 export PYTEST_DEBUG_TEMPROOT ?= $(shell df -Pm /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 10000 { print $$6 }')
 # Each process has its own servers and takes up to 2 GB, and importing all tests takes it 16 seconds of CPU time.
 # The tests of one file stay together, in the order of tests/conftest.py.
-WORKERS ?= 2
+# Three keep two cores busy, since many slow tests wait for a process.
+WORKERS ?= 3
 PYTEST_OPTIONS := --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 PYTEST := $(BIN)/python -m pytest $(PYTEST_OPTIONS)
 LOCK := $(BIN)/uv pip compile pyproject.toml --quiet --no-header --no-annotate --python-version 3.12 --python-platform linux --constraint $(VENV)/tested.txt
@@ -40,6 +41,8 @@ LOCK := $(BIN)/uv pip compile pyproject.toml --quiet --no-header --no-annotate -
 demo: $(VENV)/.demo
 	@$(BIN)/scholarbase demo
 
+# Few of these wait.
+test: WORKERS := 2
 test: $(VENV)/.dev
 	$(PYTEST) -m "not slow"
 
@@ -50,10 +53,11 @@ lint: $(VENV)/.dev
 types: $(VENV)/.dev
 	$(BIN)/mypy
 
-# The tests of extensions and of the whole run here, those of the core in a copy without extensions, all at the same time,
-# since many wait for a process. Each prints when it has ended.
+# The tests of extensions and of the whole run here, those of the core in a copy without extensions. mypy uses one core,
+# and tests often wait for a process: they run at the same time.
 check: lint
-	$(MAKE) --no-print-directory --jobs 3 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) types core whole
+	$(MAKE) --no-print-directory --jobs 2 types core
+	$(MAKE) --no-print-directory whole
 
 whole: $(VENV)/.dev
 	$(PYTEST) -m whole
