@@ -112,13 +112,11 @@ def _advice(error: OSError) -> str | None:
     """What to do about an error of the system; None if that is unknown."""
     if error.errno in (errno.EMFILE, errno.ENFILE):
         return f"{error.strerror}: raise the limit with ulimit -n 1024, and run the same command again"
+    if error.errno in DISK_FULL or (error.errno in DISK_FAILED and error.filename is None):
+        what = "The output or a file" if error.filename is None else shown(error.filename)
+        return f"{what} cannot be written ({error.strerror}): free some disk space, or write to another place"
     if error.filename is not None:
         return f"{shown(error.filename)} cannot be used ({error.strerror}): check the path"
-    if error.errno in DISK_FULL | DISK_FAILED:
-        return (
-            f"The output or a file cannot be written ({error.strerror}): free some disk space, or write to another "
-            "place"
-        )
     if "temporary directory" in str(error):
         return f"{error.strerror}: set TMPDIR to a folder that is writable and has space"
     return None

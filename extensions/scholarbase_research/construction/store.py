@@ -12,7 +12,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -20,7 +20,7 @@ import orjson
 from msgspec.structs import astuple
 
 from scholarbase.databases import open_for_writing
-from scholarbase.errors import ConstructionError
+from scholarbase.errors import ConstructionError, StorageError
 from scholarbase.files import storage_errors
 from scholarbase_research.construction.rewrites import Rewrite, Rewritten
 from scholarbase_research.llm.base import Usage
@@ -70,6 +70,20 @@ CREATE TABLE decisions (
     decided_by TEXT NOT NULL, position INTEGER NOT NULL, answer INTEGER NOT NULL, PRIMARY KEY (question, paper)
 ) WITHOUT ROWID;
 """
+
+
+@contextmanager
+def _database_errors(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        raise StorageError(
+            f"Cannot read or write {path} ({error}): free some disk space, or choose another --out."
+        ) from error
+    except sqlite3.DatabaseError as error:
+        raise ConstructionError(f"{path} cannot be used ({error}): start again with --restart.") from error
+
+
 VerdictKey = tuple[str, str, str]
 """Paper, round and judge."""
 
@@ -99,17 +113,13 @@ class Store:
         self._lock = threading.Lock()
         with storage_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True)
-        self._connection = open_for_writing(path)
-        try:
-            self._open(identity)
-        except sqlite3.DatabaseError as error:
-            self._connection.close()
-            raise ConstructionError(
-                f"{path} cannot be used ({error}): start again with --restart."
-            ) from error
-        except BaseException:
-            self._connection.close()
-            raise
+        with _database_errors(path):
+            self._connection = open_for_writing(path)
+            try:
+                self._open(identity)
+            except BaseException:
+                self._connection.close()
+                raise
 
     def _open(self, identity: Mapping[str, Any]) -> None:
         self._connection.execute("PRAGMA journal_mode = WAL")
@@ -140,27 +150,24 @@ class Store:
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """All statements of the block or none."""
-        with self._lock, storage_errors(self.path):
+        with self._lock, _database_errors(self.path):
+            self._connection.execute("BEGIN IMMEDIATE")
             try:
-                self._connection.execute("BEGIN IMMEDIATE")
-                try:
-                    yield self._connection
-                    self._connection.execute("COMMIT")
-                except BaseException:
+                yield self._connection
+                self._connection.execute("COMMIT")
+            except BaseException:
+                if self._connection.in_transaction:  # a full disk may have ended it
                     self._connection.execute("ROLLBACK")
-                    raise
-            except sqlite3.OperationalError as error:
-                raise OSError(str(error)) from error
+                raise
 
     def rows(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        with self._lock:
+        with self._lock, _database_errors(self.path):
             return self._connection.execute(sql, values).fetchall()
 
     def close(self) -> None:
         """Close the database. Its rows are then in one file."""
-        with self._lock:
+        with self._lock, _database_errors(self.path), closing(self._connection):
             self._connection.execute("PRAGMA journal_mode = DELETE")
-            self._connection.close()
 
     # -- questions ------------------------------------------------------------------------------------------
 

@@ -37,7 +37,7 @@ from scholarbase.evaluation.measures import Measure, ir_measure
 from scholarbase.evaluation.searching import SearchSettings, run_searches
 from scholarbase.evaluation.statistics import Interval, PairedTest, bootstrap_interval, paired_test
 from scholarbase.extras import require
-from scholarbase.files import atomic_write
+from scholarbase.files import atomic_write, storage_errors
 from scholarbase.identifiers import parse
 from scholarbase.indexes import catalog
 from scholarbase.indexes.catalog import Catalog
@@ -161,10 +161,12 @@ def run_sweep(
         EvaluationError: too few queries, or another process is running this sweep.
         QueryFileError: the query file is unreadable, or none of its answers is in the library.
         LibraryError, EncoderError, VectorIndexError: the library cannot be opened or searched; finished legs are kept.
+        StorageError: the folder cannot be written.
     """
     reporter = reporter or SilentReporter()
     queries = read_queries(sweep.queries, metadata=sweep.metadata)
-    _claim(folder, _identity(sweep, queries), restart)
+    with storage_errors(folder):
+        _claim(folder, _identity(sweep, queries), restart)
     legs = _search_legs(sweep, queries, folder, settings or load_settings(), reporter, concurrency)
     relevant = [query for query in legs.judged if query.relevant]
     tune, test = split(relevant, sweep.seed)
@@ -198,7 +200,8 @@ def run_sweep(
         snapshot=legs.snapshot,
         notes=tuple(notes),
     )
-    _write(result, folder, _identity(sweep, queries))
+    with storage_errors(folder):
+        _write(result, folder, _identity(sweep, queries))
     return result
 
 
@@ -248,7 +251,8 @@ def _search_legs(
         snapshot = library.snapshot_id
         judged, counts = resolve_answers(library, queries)
     runs = folder / LEG_RUNS / snapshot[:8]
-    runs.mkdir(parents=True, exist_ok=True)
+    with storage_errors(runs):
+        runs.mkdir(parents=True, exist_ok=True)
     leg_runs: dict[_Leg, Run] = {}
     for leg, depth in depths.items():
         weight = "" if leg.title_weight is None else f"-title{shortest(leg.title_weight)}"
