@@ -17,8 +17,8 @@ from typing import Any, Final, Literal
 
 import orjson
 
-from scholarbase.databases import attach_immutable, open_immutable
-from scholarbase.indexes.catalog import FILE_NAME, canonical_id, id_columns
+from scholarbase.databases import attach_immutable
+from scholarbase.indexes.catalog import FILE_NAME, Catalog, canonical_id, id_columns
 from scholarbase.manifest import read_manifest
 
 Kind = Literal["paper", "edge"]
@@ -78,12 +78,17 @@ def differences(old: Path, new: Path) -> Iterator[Change]:
     added and changed, in the new one's; then the same of citations.
 
     Raises:
-        LibraryNotFound, LibraryCorrupt: one is not a library.
+        LibraryNotFound, LibraryCorrupt: one is not a library, or is damaged.
+        StorageError: the pairs need more space than there is.
     """
     snapshots = {read_manifest(path)[1] for path in (old, new)}
     if len(snapshots) == 1:
         return
-    with closing(open_immutable(old / FILE_NAME)) as db:
+    with (
+        closing(Catalog(new / FILE_NAME, readers=1)),  # checks it
+        closing(Catalog(old / FILE_NAME, readers=1)) as papers,
+        papers.reading() as db,
+    ):
         attach_immutable(db, new / FILE_NAME, "new")
         db.executescript(_MATCHES.format(target="forwards", own="main", other="new"))
         db.executescript(_MATCHES.format(target="backwards", own="new", other="main"))

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import shutil
+from contextlib import closing
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 import orjson
 
-from scholarbase.databases import open_immutable
 from scholarbase.encoders import Encoder, document_text
 from scholarbase.errors import InvalidRequest, SourceError
 from scholarbase.files import atomic_write, storage_errors, unhidden
 from scholarbase.indexes.catalog import FILE_NAME as CATALOG
+from scholarbase.indexes.catalog import Catalog
 from scholarbase.ingest.dense import DenseParts
 from scholarbase.ingest.encoded import Encoding
 from scholarbase.ingest.encoding import encode_papers, load_vectors
@@ -63,7 +64,7 @@ def store_vectors(
             file.write(wanted)
         parts = DenseParts(building / "parts")
         reporter = reporter or SilentReporter()
-        with open_immutable(library / CATALOG) as db:
+        with closing(Catalog(library / CATALOG, readers=1)) as catalog, catalog.reading() as db:
             if vectors is None:
                 encode_papers(db, parts, encoder, reporter)
             else:

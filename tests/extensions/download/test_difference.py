@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
-from scholarbase.errors import LibraryNotFound
+from scholarbase.errors import LibraryCorrupt, LibraryNotFound
 from scholarbase.ingest.job import ingest
 from scholarbase.ingest.plans import IngestRules
 from scholarbase_download.difference import Change, differences
 from tests.conftest import snapshot_of
+from tests.libraries import copied
 
 
 def row(corpus_id: int, title: str, **values: Any) -> dict[str, Any]:
@@ -80,3 +81,16 @@ def test_a_library_has_no_difference_to_itself(pair: tuple[Path, Path]) -> None:
     assert list(differences(pair[0], pair[0])) == []
     with pytest.raises(LibraryNotFound):
         list(differences(pair[0], pair[0] / "nowhere"))
+
+
+def test_a_damaged_catalogue_ended_in_a_traceback(pair: tuple[Path, Path], tmp_path: Path) -> None:
+    old, new = pair
+    damaged = copied(new, tmp_path / "damaged")
+    (damaged / "manifest.json").write_bytes((damaged / "manifest.json").read_bytes() + b"\n")
+    size = (damaged / "catalog.sqlite").stat().st_size
+    with (damaged / "catalog.sqlite").open("r+b") as file:
+        file.seek(4096)
+        file.write(b"\xff" * (size - 4096))
+    for libraries in ((old, damaged), (damaged, old)):
+        with pytest.raises(LibraryCorrupt):
+            list(differences(*libraries))
