@@ -16,7 +16,7 @@ from typing import Any, Concatenate, Final, ParamSpec, TypeVar, cast
 import msgspec
 import orjson
 
-from scholarbase.databases import ReadPool, json_list, open_immutable
+from scholarbase.databases import ReadPool, checked_rows, json_list, open_immutable
 from scholarbase.errors import LibraryCorrupt
 from scholarbase.identifiers import Identifier
 from scholarbase.indexes import (
@@ -585,7 +585,7 @@ def paper_reader(
                 values["status"] = status_on(decoded.notices.values(), day)
         return Paper(canonical_id(arxiv_id, corpus_id, row[3]), **values)
 
-    return columns, " ".join(join for name, join in _JOINS.items() if name in names), make
+    return columns, " ".join(join for name, join in _JOINS.items() if name in names), checked_rows(make)
 
 
 def _external_ids(arxiv_id: str | None, corpus_id: int | None, stored: str | None) -> dict[str, str]:

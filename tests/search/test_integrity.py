@@ -301,6 +301,26 @@ def test_a_manifest_with_values_of_other_types_ended_in_a_traceback(sample_libra
             Manifest.from_bytes(text, Path("manifest.json"))
 
 
+def test_a_row_of_broken_json_was_an_internal_error(library: Path) -> None:
+    with closing(sqlite3.connect(library / "catalog.sqlite")) as db, db:
+        db.execute("UPDATE papers SET authors = '[['")
+    relist(library)
+    with (
+        Library.open(library) as opened,
+        pytest.raises(LibraryCorrupt, match=r"A row of the library .* is damaged"),
+    ):
+        opened.search("strings")
+    with closing(sqlite3.connect(library / "catalog.sqlite")) as db, db:
+        db.execute("UPDATE papers SET authors = NULL")
+        db.execute("UPDATE edges SET contexts = '['")
+    relist(library)
+    with (
+        Library.open(library) as opened,
+        pytest.raises(LibraryCorrupt, match="a row has JSON that cannot be read"),
+    ):
+        opened.citations("arXiv:hep-th/9302103")
+
+
 def test_a_pipe_and_a_device_in_the_place_of_a_file_were_read_without_end(library: Path) -> None:
     for name in ("files.json", "manifest.json"):
         (library / name).unlink()
