@@ -106,41 +106,50 @@ def lane(preloaded: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         yield lane
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("file", ["catalog.sqlite-wal", ".manifest.pending.*.tmp", "vector-work/terms/*.npy"])
-def test_an_input_output_error_of_an_ingest_ended_in_a_traceback(
-    lane: Lane, tmp_path: Path, file: str
-) -> None:
-    """Only errors of full and read-only disks were errors with a reason."""
-    lane.faults.set(tmp_path, Fault(Point("write", f"library/building/{file}", 1), 1, "fail"))
-    sources = lane.work.parent / "full"
-    command = ("ingest", sources, "--library", tmp_path / "library", "--keep", "title", "--encoder", "none")
-    failed = lane.commands(*command)
-    assert lane.faults.taken()
-    assert failed.status == StorageError.exit_code
-    assert "Traceback" not in failed.output
-    assert "scholarbase: Cannot write" in failed.output
+@pytest.fixture(scope="module")
+def first(lane: Lane) -> Path:
+    """A library, whose ingest has failed at three files and was begun again each time."""
+    library = lane.work / "first"
+    command = (
+        "ingest",
+        lane.work.parent / "full",
+        "--library",
+        library,
+        "--keep",
+        "title",
+        "--encoder",
+        "none",
+    )
+    for file in ("catalog.sqlite-wal", "vector-work/terms/*.npy", ".manifest.pending.*.tmp"):
+        lane.faults.set(lane.work, Fault(Point("write", f"first/building/{file}", 1), 1, "fail"))
+        failed = lane.commands(*command)
+        assert lane.faults.taken(), file
+        assert failed.status == StorageError.exit_code
+        assert "Traceback" not in failed.output
+        assert "scholarbase: Cannot write" in failed.output
     lane.faults.clear()
     assert lane.commands(*command).status == 0
+    return library
 
 
 @pytest.mark.slow
-def test_a_full_disk_in_the_copy_of_an_update_listed_every_file_and_ended_in_a_traceback(lane: Lane) -> None:
+def test_an_input_output_error_of_an_ingest_ended_in_a_traceback(first: Path) -> None:
+    """Only errors of full and read-only disks were errors with a reason."""
+    assert (first / "files.json").exists()
+
+
+@pytest.mark.slow
+def test_a_full_disk_in_the_copy_of_an_update_listed_every_file_and_ended_in_a_traceback(
+    lane: Lane, first: Path
+) -> None:
     """The copy went on after the first file that failed, and raised an error of its own with all of them."""
-    old, new = lane.work / "first", lane.work / "second"
-    sources = lane.work.parent
-    assert (
-        lane.commands(
-            "ingest", sources / "full", "--library", old, "--keep", "title", "--encoder", "none"
-        ).status
-        == 0
-    )
+    new, sources = lane.work / "second", lane.work.parent
     lane.faults.set(lane.work, Fault(Point("write", "second/building/vectors/segments/*", 1), 1, "full"))
-    failed = lane.commands("update", old, sources / "changes", "--library", new)
+    failed = lane.commands("update", first, sources / "changes", "--library", new)
     assert lane.faults.taken()
     assert failed.status == StorageError.exit_code
     assert "Traceback" not in failed.output
     assert failed.output.count("No space left on device") == 1
     lane.faults.clear()
     assert not new.exists()
-    assert lane.commands("update", old, sources / "changes", "--library", new).status == 0
+    assert lane.commands("update", first, sources / "changes", "--library", new).status == 0

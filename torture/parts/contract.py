@@ -109,7 +109,7 @@ def _schemathesis(url: str, folder: Path, seed: int, is_slice: bool) -> dict[str
         "run",
         f"{url}/openapi.json",
     ]
-    command += ["--max-examples", "2" if is_slice else "40", "--mode", "all", "--checks", ",".join(CHECKS)]
+    command += ["--max-examples", "1" if is_slice else "40", "--mode", "all", "--checks", ",".join(CHECKS)]
     command += ["--phases", "fuzzing,stateful" if is_slice else "examples,coverage,fuzzing,stateful"]
     command += ["--seed", str(seed), "--no-shrink", "--generation-database", "none", "--warnings", "off"]
     command += ["--continue-on-failure", "--request-timeout", "30", "--no-color"]
