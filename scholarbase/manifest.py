@@ -73,7 +73,7 @@ class _Vectors(msgspec.Struct, forbid_unknown_fields=True):
     quantization: str | None
     full_scan_kb: int
     random_similarity: _Similarity | None
-    computed_elsewhere: dict[str, Any] | None
+    computed_elsewhere: str | None
     shards: Annotated[int, msgspec.Meta(ge=1, le=MOST_SHARDS)] = 1
 
 

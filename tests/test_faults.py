@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from itertools import islice
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import httpx
@@ -193,10 +194,13 @@ def test_9_one_process_holds_the_model_for_all_workers(
         encoder_location=str(minilm_folder),
     )
     asked = {"q": "string theory", "mode": "hybrid"}
-    with serving(
-        *(library, "--workers", "2", "--encoder", str(minilm_folder)),
-        SCHOLARBASE_RUNTIME_DIR=str(tmp_path),
-    ) as (url, process):
+    with (
+        # The path of a socket has at most 100 characters.
+        TemporaryDirectory(prefix="sb", dir="/tmp") as runtime,
+        serving(
+            *(library, "--workers", "2", "--encoder", str(minilm_folder)), SCHOLARBASE_RUNTIME_DIR=runtime
+        ) as (url, process),
+    ):
 
         def search(_: int) -> bytes:
             answer = httpx.get(f"{url}/v1/search", params=asked, timeout=120)
@@ -210,7 +214,7 @@ def test_9_one_process_holds_the_model_for_all_workers(
             while time.monotonic() < until:
                 answers.update(pool.map(search, range(8)))
                 # Each process counts what it has answered in a file of its own.
-                served = {int(path.stem.rpartition("_")[2]) for path in tmp_path.rglob("counter_*.db")}
+                served = {int(path.stem.rpartition("_")[2]) for path in Path(runtime).rglob("counter_*.db")}
                 if len(served) == 2:
                     break
         assert len(served) == 2, "both workers have answered"

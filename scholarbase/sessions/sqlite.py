@@ -218,10 +218,9 @@ class SqliteStorage:
 
 
 def _identity(path: Path) -> _File | None:
-    """None where there is no file yet. A file in the place of a folder of the path is an error."""
     try:
         status = path.stat()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     return status.st_dev, status.st_ino
 

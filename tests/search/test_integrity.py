@@ -313,12 +313,13 @@ def test_a_row_of_broken_json_was_an_internal_error(library: Path) -> None:
     with closing(sqlite3.connect(library / "catalog.sqlite")) as db, db:
         db.execute("UPDATE papers SET authors = NULL")
         db.execute("UPDATE edges SET contexts = '['")
+        [(cited,)] = db.execute("SELECT arxiv_id FROM papers WHERE id = (SELECT min(cited) FROM edges)")
     relist(library)
     with (
         Library.open(library) as opened,
         pytest.raises(LibraryCorrupt, match="a row has JSON that cannot be read"),
     ):
-        opened.citations("arXiv:hep-th/9302103")
+        opened.citations(f"arXiv:{cited}")
 
 
 def test_a_pipe_and_a_device_in_the_place_of_a_file_were_read_without_end(library: Path) -> None:
