@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import gc
 import gzip
+import io
 import json
 import logging
 import lzma
@@ -204,7 +205,7 @@ def small_snapshot(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ids: set[int] = set()
     for dataset in ("papers", "abstracts", "citations"):
         (folder / dataset).mkdir()
-        with gzip.open(folder / dataset / "00000.gz", "wt") as out:
+        with gzip_text(folder / dataset / "00000.gz") as out:
             for row in sample_rows(dataset):
                 if dataset == "papers" and len(ids) < DENSE_PAPERS:
                     ids.add(row["corpusid"])
@@ -365,6 +366,11 @@ def sample(sample_library: Path) -> Iterator[Library]:
         yield library
 
 
+def gzip_text(path: Path) -> io.TextIOWrapper:
+    """A new file without the time in its header, so that each process writes the same bytes."""
+    return io.TextIOWrapper(gzip.GzipFile(path, "wb", mtime=0), encoding="utf-8")
+
+
 def snapshot_of(folder: Path, rows: Sequence[dict[str, Any]], edges: Sequence[tuple[int, int]] = ()) -> Path:
     """A Semantic Scholar release in ``folder`` of these rows, each a row of ``papers`` with its ``abstract``."""
     datasets: dict[str, list[dict[str, Any]]] = {
@@ -386,7 +392,7 @@ def snapshot_of(folder: Path, rows: Sequence[dict[str, Any]], edges: Sequence[tu
         if not content:
             continue
         (folder / dataset).mkdir(parents=True)
-        with gzip.open(folder / dataset / "00000.gz", "wt") as out:
+        with gzip_text(folder / dataset / "00000.gz") as out:
             out.writelines(json.dumps(row) + "\n" for row in content)
     return folder
 
