@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import io
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from math import inf
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import orjson
 
@@ -16,8 +15,6 @@ from scholarbase.errors import TooManyRejects
 from scholarbase.files import atomic_write, gzip_writer
 from scholarbase.ingest.claims import Conflict
 from scholarbase.ingest.records import REJECTS_ALWAYS_ALLOWED, Reject
-
-T = TypeVar("T")
 
 
 @contextmanager
@@ -135,22 +132,6 @@ class Checkpoint:
 
 def more_than(share: float) -> str:
     return f"more than the share of {share:g} that SCHOLARBASE_MAX_REJECT_SHARE allows"
-
-
-def batched(
-    values: Iterable[T], most: int, most_bytes: float = inf, size: Callable[[T], int] = lambda value: 0
-) -> Iterator[list[T]]:
-    """Values in lists that end after ``most`` of them, or when their sizes reach ``most_bytes``."""
-    batch: list[T] = []
-    total = 0
-    for value in values:
-        batch.append(value)
-        total += size(value)
-        if len(batch) == most or total >= most_bytes:
-            yield batch
-            batch, total = [], 0
-    if batch:
-        yield batch
 
 
 def paper_counts(db: sqlite3.Connection, last: int = 0, shard: int = 0, shards: int = 1) -> tuple[int, int]:

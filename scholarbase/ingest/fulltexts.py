@@ -33,7 +33,8 @@ from scholarbase.indexes import title_spans
 from scholarbase.indexes.catalog import find
 from scholarbase.indexes.filters import NO_FILTERS, venue_key
 from scholarbase.indexes.titles import normalize_title, title_hash
-from scholarbase.ingest.checkpoint import Checkpoint, batched
+from scholarbase.ingest.batches import batched
+from scholarbase.ingest.checkpoint import Checkpoint
 from scholarbase.ingest.claims import entry_id
 from scholarbase.ingest.records import PaperRecord, Reject, VenueRecord
 from scholarbase.ingest.sources import (

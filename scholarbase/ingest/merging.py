@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from scholarbase.identifiers import Identifier
-from scholarbase.ingest.checkpoint import batched
+from scholarbase.ingest.batches import batched
 from scholarbase.ingest.claims import Conflict, divide_claims, doubtful_ids
 from scholarbase.ingest.numbering import arxiv_number, corpus_number, document_number, openalex_number
 from scholarbase.ingest.records import PaperRecord

@@ -35,7 +35,8 @@ from scholarbase.indexes.vectors.bm25 import Bm25Text
 from scholarbase.indexes.vectors.edge import EdgeWriter
 from scholarbase.indexes.vectors.index import EdgeIndex
 from scholarbase.indexes.vectors.space import check_space, required_bytes
-from scholarbase.ingest.checkpoint import Checkpoint, batched
+from scholarbase.ingest.batches import batched
+from scholarbase.ingest.checkpoint import Checkpoint
 from scholarbase.ingest.dense import vectors_of
 from scholarbase.ingest.encoding import documents_per_part
 from scholarbase.ingest.folder import BuildFolder

@@ -14,7 +14,8 @@ from scholarbase.documents.readers import DocumentFile
 from scholarbase.errors import SourceChanged, SourceError
 from scholarbase.files import sync_folder
 from scholarbase.indexes.schema import open_for_building
-from scholarbase.ingest.checkpoint import Checkpoint, batched
+from scholarbase.ingest.batches import batched
+from scholarbase.ingest.checkpoint import Checkpoint
 from scholarbase.ingest.folder import BuildFolder, build_errors
 from scholarbase.ingest.fulltexts import FullTexts
 from scholarbase.ingest.merging import settle

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 import orjson
 
 from scholarbase import identifiers
-from scholarbase.ingest.checkpoint import batched
+from scholarbase.ingest.batches import batched
 from scholarbase.ingest.records import CitationRecord, DeletedRecord, PaperRecord, Record, Reject
 from scholarbase.ingest.sources import (
     Columns,

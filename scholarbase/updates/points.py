@@ -32,7 +32,7 @@ from scholarbase.indexes.vectors.bm25 import Bm25Parameters, Bm25Text
 from scholarbase.indexes.vectors.halves import restored
 from scholarbase.indexes.vectors.index import VectorIndex
 from scholarbase.indexes.vectors.shards import ShardWriters, open_local
-from scholarbase.ingest.checkpoint import batched
+from scholarbase.ingest.batches import batched
 from scholarbase.ingest.dense import Vectors, vectors_of
 from scholarbase.ingest.vectors import PAPER_COLUMNS, WITH_ABSTRACT, paper_point
 from scholarbase.progress import Tracker

@@ -21,7 +21,7 @@ from scholarbase.indexes import fulltext
 from scholarbase.indexes.author_index import mentions
 from scholarbase.indexes.content_hash import combined, sum_of_rows
 from scholarbase.indexes.vectors.base import PAYLOAD_FIELDS
-from scholarbase.ingest.checkpoint import batched
+from scholarbase.ingest.batches import batched
 from scholarbase.ingest.claims import Conflict
 from scholarbase.ingest.merging import GROUPED, groups, write_missing_authors, write_papers, write_venues
 from scholarbase.ingest.records import CitationRecord

@@ -15,6 +15,7 @@ from operator import attrgetter
 from typing import Any, Final, NamedTuple, get_args
 
 from scholarbase.errors import SourceError
+from scholarbase.ingest.batches import batched
 from scholarbase.ingest.records import Record, Reject
 from scholarbase.ingest.sources import arxiv, beir, openalex, s2ag
 from scholarbase.ingest.sources.cleaning import cleaning
@@ -40,6 +41,7 @@ _LONG: Final = {Dataset.PAPERS, Dataset.ABSTRACTS, Dataset.ARXIV, Dataset.OPENAL
 """Datasets whose lines take longer to parse than to send to another process."""
 _LINE_BYTES: Final = 1_000
 """About the least bytes of their lines, so that the size of a file says how many it has at most."""
+_LINES_AT_ONCE: Final = 10_000
 _BYTES_AT_ONCE: Final = 1_000_000
 _AHEAD: Final = 6
 """Batches that are parsed while records are written: more bytes than one transaction takes."""
@@ -58,10 +60,11 @@ class Parsed(NamedTuple):
     record: Record | Reject
 
 
-Lines = Iterable[tuple[int, bytes | Reject]]
+Line = tuple[int, bytes | Reject]
+"""The number of a line, and the line, or the reject that it is already."""
 
 
-def parsed(dataset: Dataset, lines: Lines, *, in_worker: bool) -> Iterator[Parsed]:
+def parsed(dataset: Dataset, lines: Iterable[Line], *, in_worker: bool) -> Iterator[Parsed]:
     """The records of numbered lines of ``dataset``, in their order. A line that is a reject already stays one.
 
     Args:
@@ -82,7 +85,7 @@ def _reject(line: int, reject: Reject) -> Parsed:
     return Parsed(line, b"", reject)
 
 
-def _in_worker(dataset: Dataset, lines: Lines) -> Iterator[Parsed]:
+def _in_worker(dataset: Dataset, lines: Iterable[Line]) -> Iterator[Parsed]:
     # The worker is killed before the thread that waits for it is joined.
     with ThreadPoolExecutor(1) as thread, closing(Worker(WORKER, str(dataset))) as worker:
 
@@ -96,8 +99,8 @@ def _in_worker(dataset: Dataset, lines: Lines) -> Iterator[Parsed]:
                     "run the same command again to continue."
                 ) from None
 
-        ahead: deque[tuple[list[tuple[int, bytes | Reject]], Future[bytes]]] = deque()
-        for batch in _batches(lines):
+        ahead: deque[tuple[list[Line], Future[bytes]]] = deque()
+        for batch in batched(lines, _LINES_AT_ONCE, _BYTES_AT_ONCE, _size):
             contents = [content for _, content in batch if not isinstance(content, Reject)]
             ahead.append((batch, thread.submit(parse, contents)))
             if len(ahead) > _AHEAD:
@@ -106,20 +109,12 @@ def _in_worker(dataset: Dataset, lines: Lines) -> Iterator[Parsed]:
             yield from _joined(*ahead.popleft())
 
 
-def _batches(lines: Lines) -> Iterator[list[tuple[int, bytes | Reject]]]:
-    batch = []
-    size = 0
-    for line, content in lines:
-        batch.append((line, content))
-        size += _LINE_BYTES if isinstance(content, Reject) else len(content)
-        if size >= _BYTES_AT_ONCE:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch
+def _size(line: Line) -> int:
+    """The bytes of a line; those that a reject takes about."""
+    return _LINE_BYTES if isinstance(line[1], Reject) else len(line[1])
 
 
-def _joined(batch: list[tuple[int, bytes | Reject]], records: Future[bytes]) -> Iterator[Parsed]:
+def _joined(batch: list[Line], records: Future[bytes]) -> Iterator[Parsed]:
     answers = iter(marshal.loads(records.result()))  # of a process of our own
     for line, content in batch:
         if isinstance(content, Reject):
