@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import gc
 import gzip
-import io
 import json
 import logging
 import lzma
@@ -32,6 +31,7 @@ from scholarbase.api.holding import Libraries
 from scholarbase.cli import main
 from scholarbase.encoders import open_encoder
 from scholarbase.encoders.sentence_transformers import SentenceTransformersEncoder
+from scholarbase.files import gzip_writer
 from scholarbase.ingest.job import ingest
 from scholarbase.ingest.plans import IngestRules
 from scholarbase.models.encoders import PACKAGED
@@ -205,12 +205,12 @@ def small_snapshot(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ids: set[int] = set()
     for dataset in ("papers", "abstracts", "citations"):
         (folder / dataset).mkdir()
-        with gzip_text(folder / dataset / "00000.gz") as out:
+        with (folder / dataset / "00000.gz").open("wb") as file, gzip_writer(file) as out:
             for row in sample_rows(dataset):
                 if dataset == "papers" and len(ids) < DENSE_PAPERS:
                     ids.add(row["corpusid"])
                 if ids >= {int(row[key]) for key in row if key.endswith("corpusid") and row[key] is not None}:
-                    out.write(json.dumps(row) + "\n")
+                    out.write(f"{json.dumps(row)}\n".encode())
     return folder
 
 
@@ -366,11 +366,6 @@ def sample(sample_library: Path) -> Iterator[Library]:
         yield library
 
 
-def gzip_text(path: Path) -> io.TextIOWrapper:
-    """A new file without the time in its header, so that each process writes the same bytes."""
-    return io.TextIOWrapper(gzip.GzipFile(path, "wb", mtime=0), encoding="utf-8")
-
-
 def snapshot_of(folder: Path, rows: Sequence[dict[str, Any]], edges: Sequence[tuple[int, int]] = ()) -> Path:
     """A Semantic Scholar release in ``folder`` of these rows, each a row of ``papers`` with its ``abstract``."""
     datasets: dict[str, list[dict[str, Any]]] = {
@@ -392,8 +387,8 @@ def snapshot_of(folder: Path, rows: Sequence[dict[str, Any]], edges: Sequence[tu
         if not content:
             continue
         (folder / dataset).mkdir(parents=True)
-        with gzip_text(folder / dataset / "00000.gz") as out:
-            out.writelines(json.dumps(row) + "\n" for row in content)
+        with (folder / dataset / "00000.gz").open("wb") as file, gzip_writer(file) as out:
+            out.writelines(f"{json.dumps(row)}\n".encode() for row in content)
     return folder
 
 
