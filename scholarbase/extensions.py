@@ -302,21 +302,21 @@ def _added(kind: Kind) -> tuple[tuple[str, Any], ...]:
     """What each extension adds of a kind."""
     added: list[tuple[str, Any]] = []
     owners: dict[str, str] = {}
-    for extension in installed():
-        if extension.extension is None:
+    for loaded in installed():
+        if loaded.extension is None:
             continue
         try:
-            parts = extension.parts(kind)
+            parts = loaded.parts(kind)
         except ExtensionError as error:
             log.error("%s", error)
             continue
-        added.append((extension.name, parts))
+        added.append((loaded.name, parts))
         for name in parts if isinstance(parts, dict) else ():
-            if (owner := owners.setdefault(name, extension.name)) != extension.name:
+            if (owner := owners.setdefault(name, loaded.name)) != loaded.name:
                 log.warning(
                     "The extensions %s and %s both add %r to the %s: that of %s is used.",
                     owner,
-                    extension.name,
+                    loaded.name,
                     name,
                     kind.replace("_", " "),
                     owner,

@@ -58,11 +58,11 @@ NOT_RUN: Final = (
     (r"scholarbase encoder train ", LONG),
     (
         r"scholarbase ingest sample/s2ag sample/arxiv --library (my-library|papers|words --encoder none)$",
-        "gives the library of a fixture; tests/test_packaging.py runs that of the README",
+        "a fixture builds this library; tests/test_packaging.py runs the README's command",
     ),
     (
         r"(SCHOLARBASE_SQL=true )?scholarbase serve ",
-        "is parsed by tests/test_docs.py; tests/test_packaging.py runs that of the README",
+        "is parsed by tests/test_docs.py; tests/test_packaging.py runs the README's command",
     ),
     (r"python examples/scripted_agent\.py", "tests/test_scripted_agent.py compares what it prints"),
     (r"scholarbase construct (audit|pools|relations|answers questions\.jsonl) ", FILES),

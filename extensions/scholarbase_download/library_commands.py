@@ -36,7 +36,7 @@ def pack(settings: Settings, library: Path, file: Path, force: bool, without_vec
     from scholarbase_download.packing import pack as run
 
     if not file.name.endswith(".tar.zst"):
-        raise InvalidRequest(f"{file} is no name of a packed library: choose a FILE that ends in .tar.zst.")
+        raise InvalidRequest(f"{file} cannot name a packed library: choose a FILE that ends in .tar.zst.")
     show = reporter(settings.progress_seconds)
     done = run(library, file, force=force, vectors=not without_vectors, reporter=show)
     click.echo(

@@ -50,8 +50,8 @@ FEW_PAPERS: Final = 100
 THREADS: Final = "scholarbase-request"
 """How the names of the threads begin."""
 LONG_NICE: Final = 5
-"""How far the priority of long work is lowered: where all cores are busy, quick work comes first, that of other server
-processes too."""
+"""How far the priority of long work is lowered. Where all cores are busy, quick work then comes first, also that of
+other server processes."""
 KEY: Final = "scholarbase.key"
 """The key of a request's scope that holds its :class:`scholarbase.api.access.keys.Key`, if keys are required."""
 ARRIVED: Final = "scholarbase.arrived"
@@ -515,7 +515,7 @@ class Admission:
 
 
 def _give_way() -> None:
-    """Lower the priority of this thread. On Linux each thread has its own; elsewhere it is that of the process."""
+    """Lower the priority of this thread. Only Linux has a priority for each thread."""
     if sys.platform == "linux":
         with suppress(OSError):
             lower = os.getpriority(os.PRIO_PROCESS, 0) + LONG_NICE
