@@ -29,6 +29,9 @@ CORE_BYTES: Final = 128 << 20
 RARE_COLLECTIONS: Final = (20_000, 20, 20)
 """Thresholds of Python's garbage collector for processes that make many tuples and records without cycles. With the
 defaults, all objects of a server's process were searched for cycles every few seconds, which took 80 ms."""
+SERVER_COLLECTIONS: Final = (2_000, 10, 200)
+"""The same for a server, whose objects all live while thousands of requests wait: each collection looks at few of them,
+and a full one, which took a third of a second, is rare."""
 
 
 def check_address_space(needed: int, action: str) -> None:

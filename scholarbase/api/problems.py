@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -164,3 +165,17 @@ def _methods(request: Request) -> set[str]:
     routes = [route for route in request.app.routes if getattr(route, "path", None) == path]
     methods = {method for route in routes for method in getattr(route, "methods", None) or ()}
     return methods | {"HEAD"} if "GET" in methods else methods
+
+
+def stopping() -> Busy:
+    """The error of requests that the end of the server keeps from running."""
+    return Busy("The server is stopping: send the request again in a moment.")
+
+
+def busy(waiting: int, what: str, seconds: float) -> Busy:
+    """The error of a request for which there is no place in a queue, and not before some seconds."""
+    wait = max(1, math.ceil(seconds))
+    when = "a second" if wait == 1 else f"{wait} seconds"
+    return Busy(
+        f"{waiting:,} requests wait for {what} of this server: retry in {when}, or send fewer at once.", wait
+    )

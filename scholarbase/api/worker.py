@@ -26,7 +26,7 @@ from scholarbase.api.holding import Libraries
 from scholarbase.api.runtime import POLL_SECONDS, STARTING, Runtime, State
 from scholarbase.api.swapping import OPEN_SECONDS, Follower, Models, Swaps, open_target
 from scholarbase.errors import LibraryCorrupt, LibraryError, ScholarBaseError
-from scholarbase.memory import RARE_COLLECTIONS, limit_arenas
+from scholarbase.memory import SERVER_COLLECTIONS, limit_arenas
 from scholarbase.search.library import Library
 from scholarbase.settings import Settings
 from scholarbase.workers import end_with
@@ -56,7 +56,7 @@ def worker_app(
     exit_on_bus_errors()
     end_with(parent)
     sys.setswitchinterval(SWITCH_SECONDS)
-    gc.set_threshold(*RARE_COLLECTIONS)
+    gc.set_threshold(*SERVER_COLLECTIONS)
     limit_arenas()
     runtime = Runtime(runtime_path)
     runtime.report(State(STARTING))
@@ -94,6 +94,7 @@ def _open(path: Path, encoder: str | None, settings: Settings, runtime: Runtime)
     _in_thread("follow", partial(_follow, follower, runtime, app.state.gauges, app.state.admission.stop))
     ended = threading.Event()  # never: the thread ends with the process
     _in_thread("watch-library", partial(watch, libraries.check_files, stop_changed, ended))
+    gc.freeze()  # what lives as long as the process is never searched for cycles
     return app
 
 

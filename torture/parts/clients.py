@@ -535,7 +535,7 @@ ATTACKS: Final = (
     Attack("5,000 pipelined requests, 8 connections", _pipelining),
     Attack("bodies in chunks of one byte, 32 clients", _tiny_chunks),
     Attack("6 times 8,000 abandoned chunked bodies", _abandoned),
-    Attack("1,200 searches at once", _at_once(1200, {200})),
+    Attack("1,200 searches at once", _at_once(1200, {200, 503})),
     Attack("5,000 searches at once", _at_once(5000, {200, 503})),
     Attack("a header of 200 MB", _large_header),
     Attack("50 MB of headers", _many_headers),
