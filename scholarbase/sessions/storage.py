@@ -75,7 +75,7 @@ class Storage(Protocol):
 
     def reading(self, seconds: float | None = None) -> AbstractContextManager[Connection | None]:
         """A connection for reading; None where nothing was ever written. Statements end at the context's deadline, or
-        after ``seconds``.
+        after ``seconds``, which a call gives that can run without its session.
 
         Raises:
             StorageError: the database cannot be read.

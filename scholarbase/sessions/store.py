@@ -13,6 +13,7 @@ import secrets
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -207,7 +208,8 @@ class SessionStore:
         if row is None:
             self._check_may_open(connection, owner)
             return None
-        return self._remember(_session_of(*row[:7]), row[7], deletions)
+        with _as_written(row[0]):
+            return self._remember(_session_of(*row[:7]), int(row[7]), deletions)
 
     def _remember(self, session: Session, calls: int, deletions: object) -> _Known:
         if len(self._known) >= KNOWN_SESSIONS:
@@ -332,8 +334,9 @@ class SessionStore:
             numbers = ", ".join(map(str, progress.open))
             rows += connection.execute(f"{read} IN ({numbers})", (session.key,)).fetchall()
         rows += connection.execute(f"{read} > ? ORDER BY number", (session.key, progress.last)).fetchall()
-        for number, line, is_open in rows:
-            progress.add(number, line, is_open=bool(is_open))
+        with _as_written(session.key):
+            for number, line, is_open in rows:
+                progress.add(number, line, is_open=bool(is_open))
         return progress
 
     def record(self, session: Session, calls: Sequence[CallRecord]) -> Future[list[int]]:
@@ -457,7 +460,11 @@ class SessionStore:
             listed = ", ".join(map(str, page))
             read = f"SELECT number, ended, line FROM calls WHERE session = ? AND number IN ({listed})"
             rows = {number: (ended, line) for number, ended, line in self._select(read, key)}
-            yield from (reader.line(number, *rows[number]) for number in page if number in rows)
+            for number in page:
+                if number in rows:
+                    with _as_written(key):
+                        line = reader.line(number, *rows[number])
+                    yield line
 
     def _select(self, statement: str, *params: Any) -> list[Any]:
         with self._storage.reading() as connection:
@@ -467,13 +474,26 @@ class SessionStore:
 # -- rows -----------------------------------------------------------------------------------------------
 
 
+@contextmanager
+def _as_written(key: str) -> Iterator[None]:
+    """Raises StorageError where the block finds that rows of a session have other values than a store writes."""
+    try:
+        yield
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
+        raise StorageError(
+            f"The stored session {key!r} is not as ScholarBase writes it ({error}): replace the file of sessions by "
+            "a backup, or move it away with its -wal and -shm files."
+        ) from error
+
+
 @lru_cache(KNOWN_SESSIONS)
 def _session_of(
     key: str, query_id: str, query: str | None, as_of: str | None, limits: str, owner: str, opened: str
 ) -> Session:
-    return Session(
-        key.rpartition("/")[2], query_id, query, as_of, Limits(**orjson.loads(limits)), owner, opened
-    )
+    with _as_written(key):
+        return Session(
+            key.rpartition("/")[2], query_id, query, as_of, Limits(**orjson.loads(limits)), owner, opened
+        )
 
 
 def _read(connection: Connection, key: str) -> Session | None:
@@ -519,7 +539,11 @@ def _facts(connection: Connection, rest: str, *params: str) -> list[SessionFacts
     rows = connection.execute(
         f"SELECT {_COLUMNS}, {_LAST}, {_USED}, lost FROM sessions {rest}", params
     ).fetchall()
-    return [SessionFacts(_session_of(*row[:7]), row[7], rfc3339(row[8]), row[9]) for row in rows]
+    facts = []
+    for row in rows:
+        with _as_written(row[0]):
+            facts.append(SessionFacts(_session_of(*row[:7]), int(row[7]), rfc3339(row[8]), int(row[9])))
+    return facts
 
 
 def _number_of_key(connection: Connection, session: str, key: str | None) -> int | None:

@@ -336,3 +336,39 @@ def test_sessions_of_version_1_stay(tmp_path: Path) -> None:
         assert sorted(facts.session.key for facts in store.sessions()[1]) == ["k1/s", "t"]
         assert store.record(store.find("s", "k1"), [a_call()]).result(SOON) == [2]
         assert len(list(store.lines("k1/s"))) == 2
+
+
+def test_rows_that_no_store_wrote_are_a_sentence(tmp_path: Path) -> None:
+    """They ended in a traceback."""
+
+    def read_all(store: SessionStore) -> None:
+        store.sessions()
+        list(store.lines("a"))
+
+    with SessionStore(tmp_path) as store:
+        store.open(Session("a")).result()
+        store.record(Session("a"), [a_call()]).result()
+    for change in (
+        "UPDATE sessions SET limits = '[1]'",
+        "UPDATE sessions SET limits = '{', opened_at = 1",
+        "UPDATE sessions SET limits = '{}', opened_at = 'x'; UPDATE calls SET ended = 'x'",
+        "UPDATE calls SET ended = 1, line = '{'",
+        "UPDATE calls SET line = x'5b5d'",
+    ):
+        with closing(sqlite3.connect(tmp_path / "sessions.sqlite")) as file:
+            file.executescript(change)
+        with (
+            SessionStore(tmp_path) as store,
+            pytest.raises(StorageError, match="not as ScholarBase writes it"),
+        ):
+            read_all(store)
+
+
+def test_a_file_in_the_folders_place_is_no_empty_list(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with SessionStore(tmp_path / "file") as store:
+        with pytest.raises(
+            StorageError, match=r"Not a directory.*set SCHOLARBASE_SESSIONS to another folder"
+        ):
+            store.sessions()
+        assert store.find("a", "").id == "a"  # its calls can run
