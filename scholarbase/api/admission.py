@@ -51,8 +51,8 @@ GRACEFUL_SECONDS: Final = 6.0
 FEW_PAPERS: Final = 100
 """Papers of a response that needs no admission for them, and of short and quick work."""
 QUICK_AT_ONCE: Final = 2
-"""Quick requests that run at once. Python runs one thread at a time, and each change of threads costs time: with ten
-clients, a server of 100,000 papers answered 20 to 30% more hybrid searches a second than with eight."""
+"""Quick requests that run at once. Threads take turns, also while Qdrant Edge searches, and each turn costs time: with
+ten clients, a server of 100,000 papers answered 20 to 30% more hybrid searches a second than with eight."""
 THREADS: Final = "scholarbase-request"
 """How the names of the threads begin."""
 LONG_NICE: Final = 5
