@@ -109,6 +109,8 @@ class BuildFolder:
 
     def files(self) -> dict[str, Path]:
         """The library's files by their names."""
+        for unfinished in self.path.glob("*/**/.atomicwrite*"):  # which a killed process had not renamed yet
+            shutil.rmtree(unfinished)
         files = {name: self.path / name for name in MOVED if (self.path / name).is_file()}
         for shard in (VECTORS, PASSAGES):
             files |= {name: self.path / name for name in files_in(self.path, shard)}

@@ -103,25 +103,45 @@ def test_a_killed_replacement_continues(
     same(dense_library, library)
 
 
+STOPPED = """
+import os, signal, sys
+from scholarbase.ingest import folder
+from scholarbase.cli import main
+folder.BuildFolder.{} = lambda *arguments: os.kill(os.getpid(), signal.SIGKILL)
+main(sys.argv[1:])
+"""
+
+
+def kill_at(method: str, arguments: list[str]) -> None:
+    """Run a command that is killed when it calls this method of its building folder."""
+    killed = subprocess.run([sys.executable, "-c", STOPPED.format(method), *arguments], check=False)
+    assert killed.returncode == -9
+
+
 def test_a_library_sealed_by_another_command_is_published_as_that_one(
     small_snapshot: Path, tmp_path: Path
 ) -> None:
     library = tmp_path / "library"
-    stop = """
-import sys
-from scholarbase.ingest import folder
-from scholarbase.cli import main
-def killed(self):
-    import os, signal
-    os.kill(os.getpid(), signal.SIGKILL)
-folder.BuildFolder.publish = killed
-main(sys.argv[1:])
-"""
     arguments = ["ingest", str(small_snapshot), "--library", str(library)]
-    assert subprocess.run([sys.executable, "-c", stop, *arguments], check=False).returncode == -9
+    kill_at("publish", arguments)
     other = run_cli("ingest", SAMPLE / "own" / "zotero.bib", "--library", library)
     assert other.returncode == 3
     assert "from other sources" in other.stderr
     assert "scholarbase update" in other.stderr
     # The sealed library is complete and published.
     assert run_cli(*arguments).returncode == 0
+
+
+def test_files_that_a_killed_build_had_not_renamed_are_not_listed(
+    small_snapshot: Path, tmp_path: Path
+) -> None:
+    """Qdrant leaves them. The list of files had them, and the same command again was refused."""
+    library = tmp_path / "library"
+    arguments = ["ingest", str(small_snapshot), "--library", str(library)]
+    kill_at("list_files", arguments)
+    segment = next((library / "building" / "vectors" / "segments").iterdir())
+    (segment / ".atomicwriteZe9Xnx").mkdir()
+    (segment / ".atomicwriteZe9Xnx" / "tmpfile.tmp").write_bytes(b"half")
+    assert run_cli(*arguments).returncode == 0
+    assert not list(library.rglob(".atomicwrite*"))
+    verify(library)

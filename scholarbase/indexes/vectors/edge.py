@@ -75,9 +75,8 @@ class EdgeWriter:
             raise VectorIndexError(
                 f"The vector index at {path} has the layout {existing}, not {config}: remove it to build a new one."
             )
-        # Qdrant does not remove the unfinished segment of a killed build, nor the files that it had not renamed yet.
-        for unfinished in (path / "temp_segments", *path.rglob(".atomicwrite*")):
-            shutil.rmtree(unfinished, ignore_errors=True)
+        # Qdrant does not remove the unfinished segment of a killed build.
+        shutil.rmtree(path / "temp_segments", ignore_errors=True)
         return cls(path, config, edge_config(config, deleted_share=deleted_share))
 
     def upsert(self, points: Sequence[VectorPoint]) -> None:

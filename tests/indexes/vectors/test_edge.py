@@ -112,14 +112,10 @@ def test_an_unfinished_segment_is_removed(tmp_path: Path) -> None:
     writer.close()
     (path / "temp_segments" / "segment_builder_Xy12Za").mkdir(parents=True)
     (path / "temp_segments" / "segment_builder_Xy12Za" / "matrix.dat").write_bytes(b"half")
-    unwritten = next((path / "segments").iterdir()) / ".atomicwriteZe9Xnx"
-    unwritten.mkdir()
-    (unwritten / "tmpfile.tmp").write_bytes(b"half")
     writer = EdgeWriter.open(path, CONFIG)
     writer.finish()
     writer.close()
     assert not (path / "temp_segments").exists() or list((path / "temp_segments").iterdir()) == []
-    assert not unwritten.exists()
 
 
 def segments(path: Path) -> int:
