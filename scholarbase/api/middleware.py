@@ -416,18 +416,19 @@ class BodyLimit:
             return
         is_tool = is_below(scope["path"], TOOLS_PATH)
         limit = self._limit * (TOOLS_FACTOR if is_tool else 1)
-        body, room = _Body(receive, limit), 0
+        body, content, room = _Body(receive, limit), b"", 0
         try:
             if length is not None and length > limit:
                 raise _too_large(f"{length:,}", limit)
             caller: Caller = (name_of(HTTPConnection(scope)), True)
             await self._receive(body, limit if length is None else length, caller)
             scope[ARRIVED] = time.monotonic()
-            if body.size > SMALL_BODY:
-                _check_marks(body.content, MAX_TOOL_MARKS if is_tool else MAX_MARKS)
-                if not self._bodies.take(body.size):
-                    await self._bodies.wait(body.size, scope[ARRIVED] + self._timeout, caller)
-                room = body.size
+            content = body.take()
+            if len(content) > SMALL_BODY:
+                _check_marks(content, MAX_TOOL_MARKS if is_tool else MAX_MARKS)
+                if not self._bodies.take(len(content)):
+                    await self._bodies.wait(len(content), scope[ARRIVED] + self._timeout, caller)
+                room = len(content)
         except (BodyTooLarge, Busy, RequestIncomplete) as error:
             response = await rejection(error, scope)
             # for "100 Continue", before it sends the body
@@ -438,7 +439,7 @@ class BodyLimit:
             await response(scope, receive, send)
             return
         try:
-            await self._app(scope, _replaying(body.content, receive), send)
+            await self._app(scope, _replaying(content, receive), send)
         finally:
             if room:
                 self._bodies.release(room)
@@ -481,15 +482,18 @@ class _Body:
     def __init__(self, receive: Receive, limit: int) -> None:
         self._receive = receive
         self._limit = limit
-        self._parts: list[bytes] = []
+        self._received = bytearray()  # a list of parts of one byte each would take eight times the memory
         self._began = time.monotonic()
-        self.size = 0
         self.is_complete = False
 
     @property
-    def content(self) -> bytes:
-        self._parts = [b"".join(self._parts)]
-        return self._parts[0]
+    def size(self) -> int:
+        return len(self._received)
+
+    def take(self) -> bytes:
+        """What was received, which is then held no longer."""
+        content, self._received = bytes(self._received), bytearray()
+        return content
 
     async def read(self, size: int) -> None:
         """Receive until more than ``size`` bytes have come, or the body is complete.
@@ -500,9 +504,7 @@ class _Body:
             ClientDisconnect: the client disconnected before its end.
         """
         while self.size <= size and not self.is_complete:
-            if part := await self._next(self.size, self._began):
-                self._parts.append(part)
-                self.size += len(part)
+            self._received += await self._next(self.size, self._began)
         if self.size > self._limit:
             raise _too_large(f"more than {self._limit:,}", self._limit)
 
