@@ -1,7 +1,7 @@
 """How often the intervals of docs/completeness.md hold: questions with known answers, half of them hidden.
 
 A random half of the answers is the list that is known; the other answers count as seen if a search returns them. The
-prior was chosen on the half ``choose`` (every other question, from the first), and ``report`` is the other half.
+interval was chosen on the half ``choose`` (every other question, from the first), and ``report`` is the other half.
 *Only searches* has no known papers: what they returned and what that cites counts as seen. With ``--references`` the
 questions are titles of papers of a library with citations, and their references the answers (``benchmarks/graph.py``).
 
@@ -29,10 +29,8 @@ from scholarbase.evaluation.answers import resolve_answers
 from scholarbase.evaluation.formats import read_queries
 from scholarbase.search.library import Library
 from scholarbase.settings import load_settings
-from scholarbase_research.completeness import estimates
 from scholarbase_research.completeness.checking import RecallBody, linked_papers, search_samples
-from scholarbase_research.completeness.samples import FEWEST, Sample, Unseen, new_by_rank
-from scholarbase_research.completeness.samples import estimates as estimates_of
+from scholarbase_research.completeness.samples import FEWEST, Sample, Unseen, estimates, new_by_rank
 
 HALVINGS: Final = 5
 """Random halves of the answers of each question, over which the figures are means."""
@@ -104,7 +102,7 @@ def _outcomes(
             Sample("citations", "", tuple(dict.fromkeys(paper for ids in linked for paper in ids)))
         )
         seen |= answers.intersection(samples[-1].ids)
-    for estimate in estimates_of(samples, seen, known, steps):
+    for estimate in estimates(samples, seen, known, steps):
         if (estimate.method == "known") == bool(known):
             method = "half is known" if known else f"only searches: {estimate.method}, {estimate.samples}"
             yield method, Outcome(half, len(answers), estimate, len(answers - seen))
@@ -132,9 +130,7 @@ def main() -> None:
     parser.add_argument("--queries", type=Path, help="questions with answers; else the references of papers")
     parser.add_argument("--references", action="store_true")
     parser.add_argument("--depth", type=int, default=100)
-    parser.add_argument("--prior", type=float, default=estimates.PRIOR)
     options = parser.parse_args()
-    estimates.PRIOR = options.prior  # type: ignore[misc]
     rows: defaultdict[str, list[Outcome]] = defaultdict(list)
     seconds = []
     with Library.open(options.library, settings=load_settings(timeout=60)) as library:

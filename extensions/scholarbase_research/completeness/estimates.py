@@ -16,9 +16,6 @@ from numpy.typing import NDArray
 
 LEVEL: Final = 0.8
 """The probability with which an interval should contain the total."""
-PRIOR: Final = 1.5
-"""The exponent of the prior of the total, N^-1.5, as of the numbers of answers of AutoScholarQuery's questions. Larger
-ones make intervals shorter, and they hold less often (``benchmarks/completeness.py --prior``)."""
 MOST: Final = 10_000
 """The largest total that a posterior distribution considers, or 50 times the papers seen."""
 _SHIFT: Final = 8
@@ -36,15 +33,16 @@ def chapman(first: int, second: int, both: int, level: float = LEVEL) -> Estimat
     """The total, from two independent samples of these sizes with ``both`` papers in common.
 
     The estimate is Chapman's (1951) form of that of Lincoln and Petersen, nearly unbiased for small samples. The
-    interval is the highest density of Castledine's (1981) posterior: the share that each sample has of all papers is
-    uniform, and the prior of the total is N^-:data:`PRIOR`.
+    interval is one of Castledine's (1981) posterior, where the share that each sample has of all papers is uniform.
     """
     seen = first + second - both
     totals = _totals(seen)
-    logs = _log_gamma(totals + 1) - _log_gamma(totals - seen + 1) - PRIOR * np.log(totals)
+    logs = _log_gamma(totals + 1) - _log_gamma(totals - seen + 1)
     for size in (first, second):
         logs += _log_gamma(totals - size + 1) - _log_gamma(totals + 2)
-    return Estimate((first + 1) * (second + 1) / (both + 1) - 1, *_interval(totals, logs, level))
+    total = (first + 1) * (second + 1) / (both + 1) - 1
+    low, high = _interval(totals, logs, level)
+    return Estimate(total, min(low, total), high)
 
 
 def chao(frequencies: Sequence[int], samples: int | None = None, level: float = LEVEL) -> Estimate:
@@ -78,14 +76,14 @@ def removal(new: Sequence[int], level: float = LEVEL) -> Estimate:
     """The total, from how many papers each call returned first, if each returns the same share of those still unseen.
 
     The removal model of Moran (1951) and Zippin (1956). The estimate is that of Carle and Strub (1978), the most likely
-    total where the share is uniform; the interval is the highest density with the prior N^-:data:`PRIOR`.
+    total where the share is uniform.
     """
     seen, calls = sum(new), len(new)
     totals = _totals(seen)
     misses = calls * totals - sum((calls - n) * count for n, count in enumerate(new))
     logs = _log_gamma(totals + 1) - _log_gamma(totals - seen + 1) + _log_gamma(misses + 1)
     logs -= _log_gamma(misses + seen + 2)
-    return Estimate(float(totals[logs.argmax()]), *_interval(totals, logs - PRIOR * np.log(totals), level))
+    return Estimate(float(totals[logs.argmax()]), *_interval(totals, logs, level))
 
 
 def share(part: int, whole: int, level: float = LEVEL) -> tuple[float, float]:
@@ -140,11 +138,19 @@ def _totals(seen: int) -> NDArray[np.float64]:
 
 
 def _interval(totals: NDArray[np.float64], logs: NDArray[np.float64], level: float) -> tuple[float, float]:
-    """The ends of the most probable totals of a distribution with one mode: as many as come nearest to ``level``."""
-    order = np.argsort(-logs, kind="stable")
-    shares = np.exp(logs[order] - logs[order[0]]).cumsum()
-    chosen = totals[order[: np.abs(shares / shares[-1] - level).argmin() + 1]]
-    return float(chosen.min()), float(chosen.max())
+    """The ends of the totals between two equal tails of a posterior; a total is in the tail that has its middle.
+
+    The prior of a total N is 1 / sqrt(N), Jeffreys' of a count. A uniform one makes intervals about twice as long, and
+    with 1 / N they contain the truth more often than ``level`` (``benchmarks/completeness.py``).
+
+    Args:
+        logs: logarithms of the likelihoods.
+    """
+    logs = logs - np.log(totals) / 2
+    shares = np.exp(logs - logs.max())
+    middles = (shares.cumsum() - shares / 2) / shares.sum()
+    low, high = np.searchsorted(middles, [(1 - level) / 2, (1 + level) / 2])
+    return float(totals[low]), float(totals[max(low, high - 1)])
 
 
 def _log_gamma(values: NDArray[np.float64] | np.float64) -> NDArray[np.float64]:

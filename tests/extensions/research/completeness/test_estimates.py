@@ -8,7 +8,6 @@ import pytest
 
 from scholarbase_research.completeness.estimates import (
     LEVEL,
-    PRIOR,
     chao,
     chapman,
     removal,
@@ -23,21 +22,28 @@ def test_two_samples_give_chapmans_estimate() -> None:
 
 
 @pytest.mark.parametrize(("first", "second", "both"), [(10, 15, 5), (2, 2, 2), (3, 1, 0)])
-def test_the_interval_has_the_most_probable_totals(first: int, second: int, both: int) -> None:
-    """Castledine's posterior, added up one total after the other."""
+def test_the_interval_has_equal_tails(first: int, second: int, both: int) -> None:
+    """Castledine's posterior with Jeffreys' prior, added up one total after the other."""
     seen = first + second - both
 
     def probability(total: int) -> float:
-        logs = lgamma(total + 1) - lgamma(total - seen + 1) - PRIOR * log(total)
+        logs = lgamma(total + 1) - lgamma(total - seen + 1) - log(total) / 2
         logs += sum(lgamma(n + 1) + lgamma(total - n + 1) - lgamma(total + 2) for n in (first, second))
         return 2.0 ** (logs / log(2))
 
-    ranked = sorted(range(seen, 10_001), key=probability, reverse=True)
-    whole = sum(map(probability, ranked))
-    sums = [sum(map(probability, ranked[: n + 1])) / whole for n in range(200)]
-    nearest = min(range(200), key=lambda n: abs(sums[n] - LEVEL))
-    found = chapman(first, second, both)
-    assert (found.low, found.high) == (min(ranked[: nearest + 1]), max(ranked[: nearest + 1]))
+    shares = [probability(total) for total in range(seen, 10_001)]
+    interval = chapman(first, second, both)
+    below = sum(shares[: int(interval.low) - seen])
+    above = sum(shares[int(interval.high) + 1 - seen :])
+    ends = shares[int(interval.low) - seen], shares[int(interval.high) - seen]
+    for tail, end in zip((below, above), ends, strict=True):
+        if tail:
+            assert tail / sum(shares) == pytest.approx((1 - LEVEL) / 2, abs=end / sum(shares))
+
+
+def test_the_interval_contains_the_estimate() -> None:
+    """All of fifteen papers and of one: a posterior of mode 15, of which the lower tail alone has the mode."""
+    assert chapman(15, 1, 1)[:2] == (15, 15)
 
 
 def test_rabbits_give_chaos_lower_bound() -> None:
