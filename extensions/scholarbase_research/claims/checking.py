@@ -15,14 +15,14 @@ from scholarbase.models.requests import ResponseOptions, Timed
 from scholarbase.models.responses import CheckedReference, Response, Snapshot
 from scholarbase.models.values import AsOf
 from scholarbase.search.library import Library
-from scholarbase_research.claims.comparison import Label, Sentence, compare_claim
+from scholarbase_research.claims.comparison import Label, Sentence, compare_claim, without_citation
 from scholarbase_research.claims.judging import Judgement, Judging, open_judge
 
 MAX_CLAIM: Final = 2_000
 """Characters of a claim, and of its reference."""
 PASSAGES: Final = 10
 """Passages of a full text whose sentences are compared."""
-FIELDS: Final = ("id", "title", "abstract", "status", "notices", "versions")
+FIELDS: Final = ("id", "title", "abstract", "authors", "year", "status", "notices", "versions")
 """Fields of a cited paper that are compared and shown."""
 
 
@@ -162,7 +162,7 @@ def compare_with(
     if source is None:
         reason = "The library has no text of the cited paper, so that the claim was not compared."
         return {**values, "reason": reason}
-    compared = compare_claim(claim, parts)
+    compared = compare_claim(without_citation(claim, cited.paper), parts)
     values |= {
         "label": compared.label,
         "reason": compared.reason,

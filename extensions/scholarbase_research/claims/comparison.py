@@ -14,6 +14,7 @@ from typing import Final, Literal, NamedTuple, get_args
 from scholarbase.documents.sentences import sentence_spans
 from scholarbase.indexes.query_syntax import words
 from scholarbase.indexes.stop_words import STOP_WORDS
+from scholarbase.models.papers import Paper
 
 Label = Literal["supported", "not_found", "contradicts"]
 LABELS: Final[tuple[Label, ...]] = get_args(Label)
@@ -65,6 +66,8 @@ _DOWN: Final = re.compile(
     r"|\b(?:lower?|fewer|less|shorter|worse|loss|negative(?:ly)?)\b",
     re.IGNORECASE,
 )
+_ET_AL: Final = re.compile(r"\bet al\b\.?(?:['’]s)?")
+_WORD: Final = re.compile(r"\w+")
 _PARAGRAPH: Final = re.compile(r"\S.*?(?=\n\n|\Z)", re.DOTALL)
 """A heading is a paragraph of a full text, and no part of the sentence after it."""
 
@@ -126,6 +129,18 @@ def compare_claim(claim: str, parts: Iterable[tuple[int, str]], shown: int = SHO
     missing = tuple(word for stem, word in wanted.items() if stem not in everywhere)
     label, reason = _judge(claim, best, missing_numbers)
     return Comparison(label, reason, best, missing, missing_numbers)
+
+
+def without_citation(claim: str, paper: Paper) -> str:
+    """A claim without the words that cite a paper: the family names of its authors, *et al.*, its year in brackets."""
+    families = (author.name.rpartition(" ")[2] for author in paper.authors or ())
+    names = {word.casefold() for family in families for word in _WORD.findall(family)}
+
+    def drop_name(word: re.Match[str]) -> str:
+        return "" if word[0][0].isupper() and word[0].casefold() in names else word[0]
+
+    claim = _WORD.sub(drop_name, _ET_AL.sub(" ", claim))
+    return claim if paper.year is None else re.sub(rf"\(\s*{paper.year}[a-z]?\s*\)", " ", claim)
 
 
 def _content(text: str) -> list[str]:

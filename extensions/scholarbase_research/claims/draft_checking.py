@@ -28,7 +28,7 @@ from scholarbase_research.claims.checking import (
     Judge,
     compare_with,
 )
-from scholarbase_research.claims.comparison import COMPARED, JUDGED, compare_claim
+from scholarbase_research.claims.comparison import COMPARED, JUDGED, compare_claim, without_citation
 from scholarbase_research.claims.drafts import Cited, DraftFormat, read_draft
 from scholarbase_research.claims.judging import Judging, open_judge
 
@@ -321,10 +321,10 @@ class _Checker:
             negation="off",
             limit=OTHERS,
             as_of=self._as_of,
-            fields=("id", "title", "abstract"),
+            fields=("id", "title", "abstract", "authors", "year"),
         )
         for hit in response.results:
-            compared = compare_claim(claim, [(0, hit.paper.abstract or "")])
+            compared = compare_claim(without_citation(claim, hit.paper), [(0, hit.paper.abstract or "")])
             best = compared.sentences[0] if compared.sentences else None
             if best is not None and best.score >= JUDGED and hit.paper.id != cited:
                 return SaidElsewhere(hit.paper.id, hit.paper.title or "", best.text)

@@ -49,6 +49,15 @@ def test_overlapping_parts_are_one_text() -> None:
     assert len({one.start for one in found.sentences}) == len(found.sentences) == 3
 
 
+def test_names_and_the_year_of_the_cited_paper_are_no_words_of_the_claim(sample: Library) -> None:
+    abstract = sample.paper(PAPER).abstract or ""
+    said = abstract.partition(". ")[0]
+    checked = check_claim(sample, f"Gross and Taylor et al. (1993) find: {said}", PAPER)
+    assert (checked.missing_words, checked.missing_numbers) == ((), ())
+    other = check_claim(sample, f"Witten et al. (1992) find: {said}", PAPER)
+    assert (other.missing_words, other.missing_numbers) == (("witten",), ("1992",))
+
+
 def test_nothing_found_is_not_false(sample: Library) -> None:
     found = check_claim(sample, "Dark matter consists of axions.", PAPER)
     assert (found.label, found.reference, found.source) == ("not_found", "held", "abstract")
