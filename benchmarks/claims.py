@@ -27,10 +27,17 @@ from scholarbase.models.encoders import PACKAGED
 from scholarbase.models.papers import Paper
 from scholarbase.models.responses import CheckedReference
 from scholarbase.settings import load_settings
-from scholarbase_research.claims.comparison import NUMBER, Comparison, compare_claim, content_stems
+from scholarbase_research.claims.comparison import (
+    NUMBER,
+    Comparison,
+    compare_claim,
+    content_stems,
+    without_citation,
+)
 
 Claim = dict[str, Any]
 CHANGED: Final = 100
+FIELDS: Final = ("id", "title", "abstract", "authors", "year")
 _CITATION: Final = re.compile(r"\{\{cite:([0-9a-f]+)\}\}")
 _OTHER: Final = re.compile(r"\{\{\w+:[^{}]*\}\}")
 
@@ -142,9 +149,7 @@ def contexts(library: Library, data: Path) -> None:
         for name, half in (("choose", [*pairs.values()][::2]), ("report", [*pairs.values()][1::2])):
             counts: Counter[str] = Counter()
             for citing, claim, right in half:
-                similar = (
-                    library.similar(right.id, limit=1, fields=["id", "title", "abstract"]).results[0].paper
-                )
+                similar = library.similar(right.id, limit=1, fields=FIELDS).results[0].paper
                 wrong = {"similar": similar}
                 if others := [paper for key, paper in sorted(references[citing].items()) if key != right.id]:
                     wrong["other reference"] = random.Random(claim + right.id).choice(others)
@@ -153,7 +158,8 @@ def contexts(library: Library, data: Path) -> None:
                     near = nearness(encoder, claim, [right, paper])
                     counts[f"{kind}: nearer"] += near[0] > near[1]
                     compared = [
-                        compare_claim(claim, [(0, candidate.abstract or "")]) for candidate in (right, paper)
+                        compare_claim(without_citation(claim, candidate), [(0, candidate.abstract or "")])
+                        for candidate in (right, paper)
                     ]
                     best = [
                         comparison.sentences[0].score if comparison.sentences else 0.0
@@ -169,9 +175,7 @@ def _cited(library: Library, entries: Sequence[str]) -> dict[str, Paper]:
     papers = {}
     for start in range(0, len(entries), 100):
         batch = entries[start : start + 100]
-        results = library.check_references(
-            "\n".join(batch), input_format="text", fields=["id", "title", "abstract"]
-        ).results
+        results = library.check_references("\n".join(batch), input_format="text", fields=FIELDS).results
         for entry, checked in zip(batch, results, strict=True):
             paper = checked.paper if isinstance(checked, CheckedReference) else None
             if paper is not None and paper.abstract:
@@ -181,11 +185,15 @@ def _cited(library: Library, entries: Sequence[str]) -> dict[str, Paper]:
 
 def nearness(encoder: Encoder, claim: str, papers: Sequence[Paper]) -> list[float]:
     """How near a claim is to the title and abstract of each paper: the mean of the similarity of their vectors and of
-    the share of the claim's words that they have."""
+    the share of the claim's words that they, and the names of the authors, have."""
     texts = [document_text(paper.title or "", paper.abstract) for paper in papers]
     similar = encoder.encode_documents(texts).dense @ encoder.encode_queries([claim]).dense[0]
     wanted = content_stems(claim)
-    shares = [len(wanted & content_stems(text)) / max(1, len(wanted)) for text in texts]
+    names = [" ".join(author.name for author in paper.authors or ()) for paper in papers]
+    shares = [
+        len(wanted & content_stems(f"{text}\n{name}")) / max(1, len(wanted))
+        for text, name in zip(texts, names, strict=True)
+    ]
     return [float(similarity + share) / 2 for similarity, share in zip(similar, shares, strict=True)]
 
 
