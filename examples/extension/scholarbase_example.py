@@ -33,7 +33,7 @@ class Example(Extension):
 
 
 def count(library, question):
-    return {one.value: one.papers for one in library.facets(question).year.values}
+    return {year.value: year.papers for year in library.facets(question).year.values}
 
 
 @click.command()
@@ -51,4 +51,4 @@ def years(question, library):
 def read(file):
     for entry in re.split(r"\n\s*\n", file.read().strip()):
         lines = {field: re.findall(rf"^%{tag} (.+)", entry, re.M) for field, tag in TAGS.items()}
-        yield {field: "; ".join(found) for field, found in lines.items()}
+        yield {field: "; ".join(values) for field, values in lines.items()}
