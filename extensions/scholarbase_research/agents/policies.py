@@ -6,12 +6,15 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any, Final
 
+from scholarbase.models.limits import MAX_TOKENS
 from scholarbase.tools.calling import Tools
 from scholarbase_research.agents.base import Trace
 
 SEEDS: Final = 5
 TITLES: Final = 3
 NEIGHBOURS: Final = 50
+_WHOLE: Final = {"max_tokens": MAX_TOKENS}
+"""All ``limit`` papers, also where they exceed the default size of a tool's response."""
 _FUSION_K: Final = 60
 _CITED: Final = 0.5
 """The weight of a list of references or citations; the search for the question has 1."""
@@ -58,7 +61,7 @@ class SearchExpandPolicy:
         dated = {} if to is None else {"to": to}
         if seeds := list(ids[:SEEDS]):
             for direction in ("references", "citations"):
-                arguments = {"seeds": seeds, "direction": direction, "limit": NEIGHBOURS, **dated}
+                arguments = {"seeds": seeds, "direction": direction, "limit": NEIGHBOURS, **_WHOLE, **dated}
                 lists.append((_CITED, trace.call(tools, "expand_papers", arguments, 2, parent=1).ids))
         for hit in (first.content or {}).get("results", [])[:TITLES]:
             arguments = _arguments(hit["paper"]["title"], NEIGHBOURS, to)
@@ -68,7 +71,7 @@ class SearchExpandPolicy:
 
 
 def _arguments(text: str, limit: int, to: str | None) -> dict[str, Any]:
-    return {"q": text, "limit": limit} | ({} if to is None else {"to": to})
+    return {"q": text, "limit": limit, **_WHOLE} | ({} if to is None else {"to": to})
 
 
 def fused(lists: Sequence[tuple[float, Sequence[str]]]) -> list[str]:

@@ -63,6 +63,8 @@ def test_search_and_expansion(sample: Library, sample_library: Path, tmp_path: P
     assert calls[0].ids == tuple(hit.paper.id for hit in found)
     assert all(call.error is None and call.ids for call in calls[1:])
     assert [call.arguments["q"] for call in calls[3:6]] == [hit.paper.title for hit in found[:3]]
+    # All of the 50, which the default size of a response would cut.
+    assert [len(call.ids) for call in calls[3:6]] == [50, 50, 50]
     assert calls[-1].ids != calls[0].ids
     assert len(calls[-1].ids) == 20
 
