@@ -137,7 +137,7 @@ def citing_sentences(data: Path) -> Iterator[tuple[str, str, str]]:
 def contexts(library: Library, data: Path) -> None:
     """Compare citing sentences with the cited paper, with the most similar other one, and with another reference."""
     sentences = list(citing_sentences(data))
-    cited = _cited(library, sorted({entry for _, _, entry in sentences}))
+    cited = cited_papers(library, sorted({entry for _, _, entry in sentences}))
     references: dict[str, dict[str, Paper]] = {}
     pairs: dict[tuple[str, str], tuple[str, str, Paper]] = {}
     for citing, claim, entry in sentences:
@@ -170,7 +170,7 @@ def contexts(library: Library, data: Path) -> None:
             print(name, dict(sorted(counts.items())))
 
 
-def _cited(library: Library, entries: Sequence[str]) -> dict[str, Paper]:
+def cited_papers(library: Library, entries: Sequence[str]) -> dict[str, Paper]:
     """The papers of references that the library has with an abstract."""
     papers = {}
     for start in range(0, len(entries), 100):

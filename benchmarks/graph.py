@@ -3,10 +3,12 @@
 A question is the title or the abstract of a paper, and the paper itself is taken out. What is right comes from its
 citations: its references, the papers that cite it, or those that are cited together with it. Settings were chosen on
 the first 200 papers; the next 200 report. *Known* asks for a paper by the last sentence of its abstract, and only this
-paper is right: its R@1 shows what the graph costs such questions.
+paper is right: its R@1 shows what the graph costs such questions. *Contexts* are sentences that cite papers of the
+library, which are right: those of abstracts that name papers by their arXiv ids and, with ``--data``, of unarXive's
+full texts.
 
     scholarbase ingest ../shared/data/s2ag-citations --library citations-library
-    python benchmarks/graph.py --library citations-library
+    python benchmarks/graph.py --library citations-library --data ../shared/data
     python benchmarks/graph.py --library citations-library --copies 211
 
 With ``--copies`` it measures only the time of reading the edges of 50 seeds: the library's own, and those of so many
@@ -35,7 +37,9 @@ import numpy.typing as npt
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.claims import cited_papers, citing_sentences
 from scholarbase.databases import open_immutable
+from scholarbase.documents.sentences import sentence_spans
 from scholarbase.evaluation.statistics import paired_test
 from scholarbase.indexes import citations
 from scholarbase.indexes.catalog import FILE_NAME, canonical_id, id_columns
@@ -54,6 +58,13 @@ TOGETHER: Final = 3
 """The least number of papers that cite two papers which are called cited together."""
 LONGEST: Final = 3000
 """Characters of an abstract that are searched for."""
+SHORTEST: Final = 8
+"""Words of a sentence that is a question."""
+_MENTIONED: Final = re.compile(
+    r"\b((?:hep-(?:th|ph|lat|ex)|gr-qc|(?:astro|math)-ph|nucl-(?:th|ex)|cond-mat|quant-ph|math|alg-geom|dg-ga|q-alg"
+    r"|physics|solv-int)(?:\.[A-Z]{2})?)[/ ]\s?(\d{7})((?:(?:,? and|,|;)\s*\d{7}\b)*)"
+)
+"""An arXiv id of before 2007, and the numbers of others in a list."""
 
 
 class Paper(NamedTuple):
@@ -113,6 +124,37 @@ class Graph:
                 text = (paper.abstract or paper.title)[:LONGEST] if by == "abstract" else paper.title
                 chosen.append(Question(text, paper.id, right, paper.year))
         return chosen[: CHOSEN + REPORTED]
+
+    def contexts(self) -> list[Question]:
+        """The sentences of abstracts that name other papers of the library, without their ids."""
+        numbers = {paper.id: number for number, paper in self.papers.items()}
+        chosen = []
+        for number, paper in sorted(self.papers.items()):
+            for start, end in sentence_spans(paper.abstract):
+                sentence = paper.abstract[start:end]
+                names = {
+                    f"arXiv:{mention[1]}/{digits}"
+                    for mention in _MENTIONED.finditer(sentence)
+                    for digits in (mention[2], *re.findall(r"\d{7}", mention[3]))
+                }
+                right = frozenset(numbers[name] for name in names if name in numbers) - {number}
+                text = " ".join(_MENTIONED.sub(" ", sentence).split())
+                if right and len(text.split()) >= SHORTEST:
+                    chosen.append(Question(text, paper.id, right, paper.year))
+        return chosen
+
+    def citing_sentences(self, library: Library, data: Path) -> list[Question]:
+        """The sentences of unarXive's full texts that cite papers of the library."""
+        numbers = {paper.id: number for number, paper in self.papers.items()}
+        sentences = list(citing_sentences(data))
+        cited = cited_papers(library, sorted({entry for _, _, entry in sentences}))
+        right: defaultdict[tuple[str, str], set[int]] = defaultdict(set)
+        for citing, sentence, entry in sentences:
+            if entry in cited:
+                right[citing, sentence].add(numbers[cited[entry].id])
+        return [
+            Question(sentence, None, frozenset(answers), None) for (_, sentence), answers in right.items()
+        ]
 
     def known(self) -> list[Question]:
         """The last sentences of abstracts, whose only answer is their paper."""
@@ -241,6 +283,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Measure the citation graph in hybrid search.")
     parser.add_argument("--library", type=Path, required=True, help="a library with citations")
     parser.add_argument("--weight", type=float, help="of the graph; by default the setting")
+    parser.add_argument("--data", type=Path, help="a folder with unarxive-sample/ in it")
     parser.add_argument("--copies", type=int, help="only the time of reading edges, of so many copies too")
     options = parser.parse_args()
     if options.copies:
@@ -253,9 +296,12 @@ def main() -> None:
         "citing papers, by title": graph.questions(lambda paper: graph.citing.get(paper, ())),
         "cited together, by title": graph.questions(graph.together),
         "known, by a sentence": graph.known(),
+        "contexts, in abstracts": graph.contexts(),
     }
     table = Table("questions", "n", *(f"R@{depth} without, with" for depth in DEPTHS), "ms")
     with Library.open(options.library, settings=load_settings(timeout=60, known_items=False)) as library:
+        if options.data:
+            families["contexts, in full texts"] = graph.citing_sentences(library, options.data)
         for name, questions in families.items():
             without, before = run(library, questions, 0)
             added, after = run(library, questions, options.weight)
@@ -263,6 +309,8 @@ def main() -> None:
                 "chosen": np.arange(len(questions)) < CHOSEN,
                 "reported": np.arange(len(questions)) >= CHOSEN,
             }
+            if name.startswith("contexts"):
+                parts = {"all": np.ones(len(questions), dtype=np.bool_)}
             if name.startswith("references, by title"):
                 parts |= groups(questions)
             for part, mask in parts.items():
