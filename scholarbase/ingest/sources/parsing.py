@@ -1,6 +1,7 @@
 """Parses the lines of a snapshot: those of a large file in a process of its own, if a core is free for it.
 
-Parsing and cleaning a line takes as long as writing its record, so the two run beside each other.
+Parsing and cleaning a line takes as long as writing its record, so the two run beside each other. The first lines are
+parsed here while the process starts.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import fields
+from itertools import chain, islice
 from operator import attrgetter
 from typing import Any, Final, NamedTuple, get_args
 
@@ -43,6 +45,8 @@ _LINE_BYTES: Final = 1_000
 """About the least bytes of their lines, so that the size of a file says how many it has at most."""
 _LINES_AT_ONCE: Final = 10_000
 _BYTES_AT_ONCE: Final = 1_000_000
+_FIRST: Final = 4
+"""Batches that are parsed and written in about the half second in which a process starts."""
 _AHEAD: Final = 6
 """Batches that are parsed while records are written: more bytes than one transaction takes."""
 
@@ -73,9 +77,10 @@ def parsed(dataset: Dataset, lines: Iterable[Line], *, in_worker: bool) -> Itera
     Raises:
         SourceError: this process ended early.
     """
-    if in_worker:
-        yield from _in_worker(dataset, lines)
-        return
+    yield from (_in_worker if in_worker else _here)(dataset, lines)
+
+
+def _here(dataset: Dataset, lines: Iterable[Line]) -> Iterator[Parsed]:
     parse = PARSERS[dataset]
     for line, content in lines:
         yield _reject(line, content) if isinstance(content, Reject) else Parsed(line, content, parse(content))
@@ -100,11 +105,16 @@ def _in_worker(dataset: Dataset, lines: Iterable[Line]) -> Iterator[Parsed]:
                 ) from None
 
         ahead: deque[tuple[list[Line], Future[bytes]]] = deque()
-        for batch in batched(lines, _LINES_AT_ONCE, _BYTES_AT_ONCE, _size):
+        batches = batched(lines, _LINES_AT_ONCE, _BYTES_AT_ONCE, _size)
+        first = deque(islice(batches, _FIRST))
+        for batch in batches:
             contents = [content for _, content in batch if not isinstance(content, Reject)]
             ahead.append((batch, thread.submit(parse, contents)))
-            if len(ahead) > _AHEAD:
+            if first:
+                yield from _here(dataset, first.popleft())
+            elif len(ahead) > _AHEAD:
                 yield from _joined(*ahead.popleft())
+        yield from _here(dataset, chain.from_iterable(first))
         while ahead:
             yield from _joined(*ahead.popleft())
 

@@ -1,4 +1,4 @@
-"""A process of its own parses lines into the same records, in the same order."""
+"""A process of its own, and this one while it starts, parse lines into the same records, in the same order."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ TOO_LONG = Reject("too-long", "The line has 70,000,000 bytes.")
 
 @pytest.mark.slow
 def test_a_worker_gives_the_records_of_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parsing, "_BYTES_AT_ONCE", 1_000)
+    monkeypatch.setattr(parsing, "_BYTES_AT_ONCE", 1)
+    monkeypatch.setattr(parsing, "_FIRST", 1)
     others = {
         Dataset.ARXIV: ARXIV.read_bytes().splitlines(),
         Dataset.OPENALEX: [orjson.dumps(test_openalex.work(number)) for number in (1, 2)],
@@ -45,6 +46,7 @@ def test_a_worker_gives_the_records_of_this_process(monkeypatch: pytest.MonkeyPa
 
 def test_a_worker_that_ends_early_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parsing, "WORKER", "this")
+    monkeypatch.setattr(parsing, "_FIRST", 0)
     with pytest.raises(
         SourceError, match="The process that parses arxiv ended with status 0: see its messages"
     ):
