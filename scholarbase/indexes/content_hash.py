@@ -24,7 +24,6 @@ import orjson
 from scholarbase.errors import LibraryCorrupt
 from scholarbase.indexes.frequencies import FrequencyCounter
 from scholarbase.indexes.vectors.base import BM25, DENSE
-from scholarbase.indexes.vectors.edge import EdgeWriter
 from scholarbase.indexes.vectors.index import VectorIndex
 
 KEYS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -127,17 +126,15 @@ def check_types(db: sqlite3.Connection) -> None:
 
 
 def vector_sums(
-    index: VectorIndex | EdgeWriter,
+    index: VectorIndex,
     count: FrequencyCounter | None = None,
     advance: Callable[[int], None] = lambda points: None,
-    *,
-    start: int = 0,
 ) -> dict[str, int]:
-    """The sum of the stored vectors of each name, of the points from the id ``start`` on. ``count`` counts their
-    document frequencies; ``advance`` is called with the number of points read since the last call."""
+    """The sum of the stored vectors of each name. ``count`` counts their document frequencies; ``advance`` is called
+    with the number of points read since the last call."""
     dense = () if index.config.dimensions is None else (DENSE,)
     sums = dict.fromkeys((*index.config.sparse_names, *dense), 0)
-    for records in index.records(_POINTS, start=start):
+    for records in index.records(_POINTS):
         vectors = [(record.id, record.vector or {}) for record in records]
         for name in sums:
             stored = [(point, by_name[name]) for point, by_name in vectors if name in by_name]

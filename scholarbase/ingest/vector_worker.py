@@ -6,6 +6,7 @@ divided among as many workers as there are cores. A small library is made in the
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import ExitStack, closing, contextmanager
@@ -18,11 +19,13 @@ import orjson
 from scholarbase.databases import open_for_reading, open_for_writing
 from scholarbase.files import atomic_write, locked
 from scholarbase.indexes.catalog import FILE_NAME as CATALOG
-from scholarbase.indexes.content_hash import combined
+from scholarbase.indexes.content_hash import combined, vector_sums
+from scholarbase.indexes.frequencies import FrequencyCounter
 from scholarbase.indexes.vectors.base import VectorConfig
 from scholarbase.indexes.vectors.bm25 import Bm25Parameters
+from scholarbase.indexes.vectors.index import EdgeIndex
 from scholarbase.indexes.vectors.shards import shard_folder, shard_folders
-from scholarbase.ingest.checkpoint import Checkpoint
+from scholarbase.ingest.checkpoint import Checkpoint, paper_counts
 from scholarbase.ingest.dense import DenseParts
 from scholarbase.ingest.folder import DENSE, VECTOR_WORK, VECTORS, BuildFolder, build_errors
 from scholarbase.ingest.vectors import index_vectors
@@ -128,9 +131,16 @@ def _make_shard(task: Task, number: int, reporter: Reporter) -> None:
     ):
         config, bm25 = VectorConfig.from_dict(task.config), Bm25Parameters.from_dict(task.bm25)
         lookup = DenseParts(folder / DENSE).open()
-        sums = index_vectors(
-            db, Checkpoint(state), vectors, path / _TERMS, config, bm25, lookup, reporter, number, shards
-        )
+        index_vectors(db, Checkpoint(state), vectors, config, bm25, lookup, reporter, number, shards)
+        shutil.rmtree(path / _TERMS, ignore_errors=True)
+        (path / _TERMS).mkdir()
+        counter = FrequencyCounter(db, path / _TERMS)
+        with (
+            closing(EdgeIndex.open(shard_folder(vectors, number, shards), view=False)) as index,
+            reporter.stage("hash vectors", "papers", paper_counts(db, 0, number, shards)[0]) as tracker,
+        ):
+            sums = vector_sums(index, counter, tracker.advance)
+        counter.save()
         with atomic_write(path / _SUMS) as file:
             file.write(orjson.dumps({name: f"{total:x}" for name, total in sums.items()}))
 

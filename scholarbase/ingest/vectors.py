@@ -1,20 +1,13 @@
-"""The vector stage: papers with their BM25, dense and learned sparse vectors to the vector index, and what is derived
-from the stored vectors.
-
-The points of a segment are hashed while the engine builds it, which takes no lock of Python.
-"""
+"""The vector stage: papers with their BM25, dense and learned sparse vectors to the vector index."""
 
 from __future__ import annotations
 
 import shutil
 import sqlite3
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
-from scholarbase.indexes.content_hash import combined, vector_sums
-from scholarbase.indexes.frequencies import FrequencyCounter
 from scholarbase.indexes.vectors.base import (
     BM25,
     LEARNED,
@@ -50,17 +43,15 @@ def index_vectors(
     db: sqlite3.Connection,
     checkpoint: Checkpoint,
     vectors: Path,
-    terms: Path,
     config: VectorConfig,
     bm25: Bm25Parameters,
     lookup: DenseLookup,
     reporter: Reporter,
     number: int = 0,
     shards: int = 1,
-) -> dict[str, int]:
+) -> None:
     """Index the papers of the catalogue ``db`` with the dense vectors in ``lookup``: those of the shard ``number``.
 
-    Returns the sums of the stored vectors, and counts their terms in the folder ``terms`` (:class:`.FrequencyCounter`).
     After a kill, indexing continues behind the last point that was flushed.
 
     Raises:
@@ -68,6 +59,8 @@ def index_vectors(
         StorageError: there is not enough disk space.
         OutOfMemory: there is not enough address space.
     """
+    if checkpoint.get("vectors_done"):
+        return
     shard = shard_folder(vectors, number, shards)
     last = int(checkpoint.get("vectors", 0))
     if last == 0 and shard.exists():
@@ -85,8 +78,8 @@ def index_vectors(
                 if done and done % writer.segment_points == 0:
                     # At the start of the loop, so that a job killed while sealing seals again. Progress was recorded
                     # before, so that no sealed point is upserted again.
-                    _seal(writer, db, checkpoint, terms, [last, done], reporter)
-                    writer.reopen()
+                    with reporter.stage("build vector graph", None, None):
+                        writer.seal()
                 room = writer.segment_points - done % writer.segment_points
                 rows = db.execute(_ROWS, (last, shards, number, min(room, POINTS_PER_UPSERT))).fetchall()
                 points = [paper_point(row, text, lookup.get(row[0])) for row in rows]
@@ -102,38 +95,12 @@ def index_vectors(
                     break
                 last = points[-1].id
                 tracker.advance(len(points))
-        return _seal(writer, db, checkpoint, terms, [last, done], reporter)
+        with reporter.stage("build vector graph", None, None):
+            writer.finish()
     finally:
         writer.close()
-
-
-def _seal(
-    writer: EdgeWriter,
-    db: sqlite3.Connection,
-    checkpoint: Checkpoint,
-    terms: Path,
-    end: Sequence[int],
-    reporter: Reporter,
-) -> dict[str, int]:
-    """Build the segment of the last points, and hash them and count their terms meanwhile.
-
-    ``end`` is the last id and the number of all points. Returns the sums of all points.
-    """
-    (last, done), stored = checkpoint.get("sealed", [[0, 0], {}])
-    folder = terms / f"{last}"
-    shutil.rmtree(folder, ignore_errors=True)  # counts of a killed build
-    folder.mkdir(parents=True)
-    counter = FrequencyCounter(db, folder)
-    with ThreadPoolExecutor(1) as thread, reporter.stage("build vector graph", None, None):
-        built = thread.submit(writer.finish)
-        with reporter.stage("hash vectors", "papers", end[1] - done) as tracker:
-            sums = vector_sums(writer, counter, tracker.advance, start=last + 1)
-        counter.save()
-        built.result()
-    sums = {name: combined(total, int(stored.get(name, "0"), 16)) for name, total in sums.items()}
     with checkpoint.transaction():
-        checkpoint.set("sealed", [end, {name: f"{total:x}" for name, total in sums.items()}])
-    return sums
+        checkpoint.set("vectors_done", True)
 
 
 def point_of(number: int, payload: Payload, bm25: EngineVector, vectors: Vectors) -> VectorPoint:

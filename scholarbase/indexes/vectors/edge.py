@@ -8,7 +8,7 @@ lists) of a fixed number of points, so that the memory of a build does not grow 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -99,40 +99,25 @@ class EdgeWriter:
             with engine_errors(self.path, "delete points"):
                 self._shard.update(qdrant.UpdateOperation.delete_points(list(ids)))
 
-    def records(self, batch: int, *, start: int = 0) -> Iterator[list[Any]]:
-        """The points with their vectors, as :meth:`.VectorIndex.records`, also while another thread builds their
-        segment."""
-        offset: Any = start
-        while offset is not None:
-            request = qdrant.ScrollRequest(offset=offset, limit=batch, with_payload=False, with_vector=True)
-            with engine_errors(self.path, "list its points"):
-                records, offset = self._shard.scroll(request)
-            if records:
-                yield records
-
     def flush(self) -> None:
         """Make all previous upserts durable."""
         with engine_errors(self.path, "write its points to disk"):
             self._shard.flush()
 
     def seal(self) -> None:
-        """Finish, and go on with the memory of an empty shard."""
-        self.finish()
-        self.reopen()
+        """Build an immutable segment of the points added since the last call, and make it durable.
 
-    def reopen(self) -> None:
-        """Free the memory of the points that are sealed."""
+        A job must record its progress before this call, and repeat the call when it resumes: upserting sealed points
+        again rebuilds their segment. Without new points it does nothing.
+        """
+        self.finish()
         # Without the pages of the segments that are written, which stay mapped.
         with engine_errors(self.path, "close"):
             self._shard.close()
         self._shard = self._load("open again")
 
     def finish(self) -> None:
-        """Seal the points: build an immutable segment of those added since the last call, and make it durable.
-
-        A job must record its progress before this call, and repeat the call when it resumes: upserting sealed points
-        again rebuilds their segment. Without new points it does nothing.
-        """
+        """Seal the last points. A second call does nothing."""
         self.flush()
         with engine_errors(self.path, "build a segment"):
             self._shard.optimize()
