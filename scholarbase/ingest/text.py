@@ -18,6 +18,7 @@ from scholarbase.indexes.author_index import AuthorIndex
 from scholarbase.indexes.content_hash import table_sums
 from scholarbase.indexes.schema import open_for_building
 from scholarbase.ingest.checkpoint import Checkpoint, paper_counts
+from scholarbase.memory import cores
 from scholarbase.progress import Reporter
 
 ROWS_PER_COMMIT: Final = 10_000
@@ -27,7 +28,8 @@ _CACHE: Final = "PRAGMA cache_size = -65536"
 
 @contextmanager
 def indexing_text(catalog: Path, reporter: Reporter) -> Iterator[Callable[[], dict[str, int]]]:
-    """Index a catalogue's authors and text and hash its tables meanwhile, with connections of its own.
+    """Index a catalogue's authors and text and hash its tables, with connections of its own: beside each other, if a
+    third core is left for the vectors, which take longest.
 
     Gives a function that waits for the end and returns the sums of the tables, or raises the error of a thread. If the
     block raises, the threads are interrupted. After a kill, authors are indexed again unless they were complete, and
@@ -37,7 +39,7 @@ def indexing_text(catalog: Path, reporter: Reporter) -> Iterator[Callable[[], di
     with (
         closing(open_for_building(catalog)) as db,
         closing(open_for_reading(catalog)) as reading,
-        ThreadPoolExecutor(2, thread_name_prefix="full-text") as threads,
+        ThreadPoolExecutor(2 if cores() > 2 else 1, thread_name_prefix="full-text") as threads,
     ):
         db.execute(_CACHE)
         indexed = threads.submit(_index, db, catalog, reporter, stopped)
@@ -52,6 +54,7 @@ def indexing_text(catalog: Path, reporter: Reporter) -> Iterator[Callable[[], di
             yield finish
         except BaseException:
             stopped.set()
+            hashed.cancel()
             while wait(running, 0.1).not_done:
                 db.interrupt()
                 reading.interrupt()
