@@ -14,11 +14,12 @@ from __future__ import annotations
 import hashlib
 import sqlite3
 import struct
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 import orjson
 
 from scholarbase.errors import LibraryCorrupt
@@ -145,28 +146,41 @@ def vector_sums(
                 continue
             # Each access copies the numbers.
             copied = [(point, vector.indices, vector.values) for point, vector in stored]
-            sums[name] = combined(sums[name], sum_of(sparse_row(*row) for row in copied))
+            points = np.array([point for point, _, _ in copied], np.int64)
+            lengths = np.array([len(numbers) for _, numbers, _ in copied], np.uint32)
+            terms = np.fromiter(chain.from_iterable(numbers for _, numbers, _ in copied), np.uint32)
+            weights = np.fromiter(chain.from_iterable(values for _, _, values in copied), np.float32)
+            sums[name] = combined(sums[name], sum_of(_sparse_rows(points, lengths, terms, weights)))
             if name == BM25 and count is not None:
-                count.add(
-                    np.array([point for point, _, _ in copied], np.int64),
-                    np.array([len(terms) for _, terms, _ in copied], np.uint32),
-                    np.fromiter(chain.from_iterable(terms for _, terms, _ in copied), np.uint32),
-                )
+                count.add(points, lengths, terms)
         advance(len(records))
     return sums
 
 
 def sparse_row(point: int, terms: Sequence[int], weights: Sequence[float]) -> bytes:
     """The bytes of a sparse vector: the paper's id, the terms ascending, and their weights."""
-    numbers = np.array(terms, "<u4")
-    order = np.argsort(numbers)
-    return b"".join(
-        (
-            np.array(point, "<i8").tobytes(),
-            numbers[order].tobytes(),
-            np.array(weights, "<f4")[order].tobytes(),
+    lengths = np.array([len(terms)], np.uint32)
+    return next(
+        _sparse_rows(
+            np.array([point], np.int64), lengths, np.array(terms, np.uint32), np.array(weights, np.float32)
         )
     )
+
+
+def _sparse_rows(
+    points: npt.NDArray[np.int64],
+    lengths: npt.NDArray[np.uint32],
+    terms: npt.NDArray[np.uint32],
+    weights: npt.NDArray[np.float32],
+) -> Iterator[bytes]:
+    """The bytes of the sparse vectors of points: the number of the terms of each, and the terms and weights of all."""
+    order = np.argsort(np.repeat(np.arange(len(points)) << 32, lengths) | terms, kind="stable")
+    ids, numbers = points.astype("<i8").tobytes(), terms[order].astype("<u4").tobytes()
+    values = weights[order].astype("<f4").tobytes()
+    start = 0
+    for number, end in enumerate((4 * np.cumsum(lengths, dtype=np.int64)).tolist()):
+        yield ids[8 * number : 8 * number + 8] + numbers[start:end] + values[start:end]
+        start = end
 
 
 def dense_row(point: int, vector: Sequence[float]) -> bytes:
