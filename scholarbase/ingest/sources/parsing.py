@@ -22,6 +22,7 @@ from scholarbase.ingest.records import Record, Reject
 from scholarbase.ingest.sources import arxiv, beir, openalex, s2ag
 from scholarbase.ingest.sources.cleaning import cleaning
 from scholarbase.ingest.sources.detect import Dataset
+from scholarbase.memory import rare_collections
 from scholarbase.workers import Send, Worker, WorkerEnded, pays_off, requests
 
 PARSERS: Final[Mapping[Dataset, Callable[[bytes], Record | Reject]]] = {
@@ -146,7 +147,8 @@ def parse_batches(dataset: str, send: Send) -> None:
     """Answer each batch of lines with their records: the numbers of their classes, and their fields, which are of
     built-in types."""
     parse = PARSERS[Dataset(dataset)]
-    for _, lines in requests():
-        records = map(parse, marshal.loads(lines))
-        numbered = ((record, *_VALUES[type(record)]) for record in records)
-        send(None, marshal.dumps([(number, values(record)) for record, number, values in numbered]))
+    with rare_collections():
+        for _, lines in requests():
+            records = map(parse, marshal.loads(lines))
+            numbered = ((record, *_VALUES[type(record)]) for record in records)
+            send(None, marshal.dumps([(number, values(record)) for record, number, values in numbered]))
