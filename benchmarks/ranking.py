@@ -61,6 +61,9 @@ WAYS: Final[dict[str, tuple[dict[str, Any], dict[str, Any]]]] = {
     "sparse, fts5": ({}, {"mode": "sparse", "engine": "fts5"}),
     "dense": ({}, {"mode": "dense"}),
     "scholarquest": ({"profile": "scholarquest"}, {}),
+    "prefer recent": ({}, {"prefer": "recent"}),
+    "without the graph": ({"graph_weight": 0}, {}),
+    "without the graph, prefer cited": ({"graph_weight": 0}, {"prefer": "cited"}),
 }
 """By name: settings, and arguments of the search."""
 RERANKED: Final[dict[str, dict[str, Any]]] = {
@@ -89,7 +92,8 @@ class Question(NamedTuple):
     arguments: dict[str, Any]
 
 
-def judged(library: Path, queries: Path) -> list[Question]:
+def judged(library: Path, queries: Path, *, dated: bool = False) -> list[Question]:
+    """The questions of a query file, with ``dated`` as of their dates."""
     read = read_queries(queries).queries
     ids = {answer.id: parse(answer.id) for query in read for answer in query.answers if answer.id}
     with open_immutable(library / FILE_NAME) as db:
@@ -103,7 +107,7 @@ def judged(library: Path, queries: Path) -> list[Question]:
                 for answer in query.answers
                 if answer.id and answer.grade > 0
             ),
-            {},
+            {"as_of": query.date} if dated else {},
         )
         for query in read
     ]
@@ -175,12 +179,18 @@ def main() -> None:
     for name in ("arxiv", "scifact", "citations"):
         parser.add_argument(f"--{name}", type=Path, help=f"the library of {name}; left out if missing")
         parser.add_argument(f"--{name}-reranker", help=f"a reranker for the library of {name}")
+    parser.add_argument("--dated", action="store_true", help="arxiv's questions as of their dates")
+    parser.add_argument(
+        "--half", choices=("even", "odd"), help="only every second question: the first is odd"
+    )
     parser.add_argument(
         "--ways", nargs="+", choices=[*WAYS, *RULES], default=[*WAYS, *RULES], help="only these rows"
     )
     options = parser.parse_args()
     families: dict[str, Callable[[], list[Question]]] = {
-        "arxiv": lambda: judged(options.arxiv, options.data / "autoscholar" / "queries.jsonl"),
+        "arxiv": lambda: judged(
+            options.arxiv, options.data / "autoscholar" / "queries.jsonl", dated=options.dated
+        ),
         "scifact": lambda: judged(options.scifact, options.data / "scifact"),
         "citations": lambda: citing(options.citations),
     }
@@ -188,7 +198,9 @@ def main() -> None:
         path: Path | None = getattr(options, family)
         if path is None:
             continue
-        questions = read()
+        questions = read()[
+            {None: slice(None), "even": slice(1, None, 2), "odd": slice(0, None, 2)}[options.half]
+        ]
         table = Table(f"{family}: {len(questions)} questions", *MEASURES, "ms")
         first: npt.NDArray[np.float64] | None = None
         reranker = getattr(options, f"{family}_reranker")
