@@ -16,7 +16,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from itertools import zip_longest
+from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -153,7 +153,7 @@ class AuthorIndex:
         """Write the rows to the catalogue's empty tables. The caller commits. ``advance`` is called with the number of
         authors written since the last call."""
         rows = self.names()
-        while batch := [row for row, _ in zip(rows, range(_ROWS), strict=False)]:
+        while batch := list(islice(rows, _ROWS)):
             self._db.executemany("INSERT INTO author_names VALUES (?, ?, ?, ?, ?)", [row for row, _ in batch])
             _insert_words(self._db, batch)
             advance(len(batch))

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import sys
 import unicodedata
 from collections.abc import Sequence
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
+from scholarbase.databases import open_immutable
 from scholarbase.indexes import author_index, author_names
+from scholarbase.indexes.catalog import FILE_NAME
+from scholarbase.ingest.job import ingest
 from scholarbase.models.limits import MAX_NAME_LENGTH
 
 
@@ -100,3 +105,14 @@ def test_a_long_name_makes_a_short_expression() -> None:
     assert found(longest, [longest]) == [longest]
     ten = " ".join(f"ab{number}" for number in range(author_names.MAX_INITIALS))
     assert found(ten, [ten]) == [ten]
+
+
+def test_no_author_of_thousands_is_lost(tmp_path: Path) -> None:
+    names = [f"Ann {chr(97 + n // 676)}{chr(97 + n // 26 % 26)}{chr(97 + n % 26)}son" for n in range(11_000)]
+    with (tmp_path / "papers.jsonl").open("w") as out:
+        for first in range(0, len(names), 500):
+            paper = {"title": f"Paper {first}", "abstract": "A text.", "authors": names[first : first + 500]}
+            out.write(json.dumps(paper) + "\n")
+    ingest([tmp_path / "papers.jsonl"], tmp_path / "library")
+    with closing(open_immutable(tmp_path / "library" / FILE_NAME)) as db:
+        assert sorted(name for (name,) in db.execute("SELECT name FROM author_names")) == names
