@@ -14,6 +14,7 @@ from scholarbase.evaluation.requests import CHECKED
 from scholarbase.ingest.sources.vectors import open_vectors
 from scholarbase.manifest import read_manifest
 from scholarbase.models.queries import QuerySet
+from scholarbase.search.plan import text_without_markup
 
 
 def read_query_vectors(path: Path, queries: QuerySet, library: Path) -> tuple[QueryVectors, str]:
@@ -46,7 +47,7 @@ def read_query_vectors(path: Path, queries: QuerySet, library: Path) -> tuple[Qu
             raise QueryFileError(
                 f"{path} has no vector of the query {query.id!r}: each query of {queries.name} needs one, under its id."
             )
-        if not np.array_equal(by_text.setdefault(query.text, vector), vector):
+        if not np.array_equal(by_text.setdefault(text_without_markup(query.text), vector), vector):
             raise QueryFileError(
                 f"{path} has another vector for the query {query.id!r} than for one of equal text."
             )

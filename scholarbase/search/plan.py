@@ -361,10 +361,13 @@ class Planner:
 
 def without_markup(request: Q) -> Q:
     """A request whose text has no markup, as texts of a library have none."""
-    if MAY_CHANGE.search(request.q) is None:
-        return request
-    q = plain(request.q)
-    return request if q in ("", request.q) else request.model_copy(update={"q": q})
+    q = text_without_markup(request.q)
+    return request if q == request.q else request.model_copy(update={"q": q})
+
+
+def text_without_markup(q: str) -> str:
+    """A text without markup; the same text if it has nothing else."""
+    return (MAY_CHANGE.search(q) and plain(q)) or q
 
 
 INVALID_SYNTAX: Final = "q is ranked as plain text, because its query syntax is invalid. {}"

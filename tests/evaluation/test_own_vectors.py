@@ -19,9 +19,11 @@ from tests.conftest import SAMPLE, run_cli
 
 @pytest.fixture(scope="module")
 def queries(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three of the sample's questions."""
+    """Three of the sample's questions, with two spaces for one."""
     path = tmp_path_factory.mktemp("few") / "few.jsonl"
-    path.write_text("".join((SAMPLE / "queries.jsonl").read_text().splitlines(keepends=True)[:3]))
+    rows = [json.loads(line) for line in (SAMPLE / "queries.jsonl").read_text().splitlines()[:3]]
+    spaced = [row | {"final_query": row["final_query"].replace(" ", "  ", 1)} for row in rows]
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in spaced))
     return path
 
 
