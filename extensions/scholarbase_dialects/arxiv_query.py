@@ -125,7 +125,7 @@ def read_query(text: str, *, updates: bool = True) -> Read:
     if any(
         Counter(query_syntax.words(term.text)).most_common(1)[0][1] > MAX_REPEATED
         for term in terms
-        if _has_words(term)
+        if query_syntax.words(term.text)
     ):
         raise _too_complex("times the same word in a phrase", MAX_REPEATED)
     condition, cuts = _Parser(tokens).either(), dict[str, int]()
@@ -162,10 +162,6 @@ def _most_alternatives(tokens: list[_Token], cuts: Mapping[str, int], what: str)
 
 def _too_complex(what: str, most: int) -> InvalidRequest:
     return InvalidRequest(f"search_query has more than {most} {what}: send a simpler query, or several")
-
-
-def _has_words(token: _Token) -> bool:
-    return bool(query_syntax.words(token.text))
 
 
 def _without_empty_parentheses(tokens: Iterable[_Token]) -> list[_Token]:

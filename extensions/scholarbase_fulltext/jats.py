@@ -203,12 +203,10 @@ class _Reader:
         if floats is not None:
             self._section(floats, 1, "Figures and tables")
         self._builder.bibliography.extend(entries)
-        return FullText("jats", self._builder.build(), self._ids(), metadata=self._metadata())
+        ids = tuple(dict.fromkeys(_ids_in(_children(self._meta, "article-id"))))
+        return FullText("jats", self._builder.build(), ids, metadata=self._metadata())
 
     # -- front and back -------------------------------------------------------------------------------------
-
-    def _ids(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(_ids_in(_children(self._meta, "article-id"))))
 
     def _metadata(self) -> Metadata:
         group = _first(self._meta, "title-group")

@@ -55,11 +55,6 @@ class FileFact:
     blocks: list[str]
 
 
-class _Stored(msgspec.Struct):
-    snapshot: str
-    files: dict[str, FileFact]
-
-
 @dataclass(frozen=True, slots=True)
 class Contents:
     """The files of the library with this snapshot id, by their paths in its folder."""
@@ -105,12 +100,11 @@ class Contents:
         """Parse a list of files, which may be from anyone. Raises LibraryCorrupt: it is not as it was written, or has
         a name outside of the library's folder, or a size that its hashes do not fit."""
         try:
-            stored = msgspec.convert(orjson.loads(data), _Stored)
+            contents = msgspec.convert(orjson.loads(data), cls)
         except (orjson.JSONDecodeError, msgspec.ValidationError, RecursionError) as error:
             raise LibraryCorrupt(
                 f"{where} cannot be read: {error}. Restore the copy, or ingest again."
             ) from error
-        contents = cls(stored.snapshot, stored.files)
         for name, fact in contents.files.items():
             if not all(_PART.fullmatch(part) for part in name.split("/")) or len(name) > LONGEST_NAME:
                 raise LibraryCorrupt(

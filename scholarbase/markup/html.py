@@ -61,7 +61,7 @@ _ANY_TAG: Final = re.compile(r"</?[A-Za-z][^<>]*>")
 def decode_entities(text: str) -> str:
     """The text with characters in place of the entities of HTML."""
     for _ in range(_TIMES):
-        if "&" not in text or text == (text := _ENTITY.sub(_character, text)):
+        if "&" not in text or text == (text := _ENTITY.sub(lambda match: html.unescape(match[0]), text)):
             break
     return text
 
@@ -74,7 +74,7 @@ def decode_html(text: str) -> str:
     if "math" in text:
         if _MATH[0].search(text):
             text = _replaced(_replaced(text, _TEX_MATH, lambda _: ""), _MATH, _formula)
-        text = _replaced(text, _TEX_MATH, _tex_formula)
+        text = _replaced(text, _TEX_MATH, lambda tex: decode(f"${tex_body(tex).strip().strip('$')}$"))
     text = _NO_TEXT.sub("", text)
     tags = list(_TAG.finditer(text))
     ends = {tag[3].lower() for tag in tags if tag[1]}
@@ -111,19 +111,11 @@ def _replaced(text: str, tags: tuple[re.Pattern[str], re.Pattern[str]], instead:
     return "".join((*pieces, text[at:]))
 
 
-def _character(match: re.Match[str]) -> str:
-    return html.unescape(match[0])
-
-
 def _caret(text: str, opening: re.Match[str]) -> str:
     """What stands for the beginning of raised text."""
     end = text.find("<", opening.end())
     raised = text[opening.end() : end].strip()
     return "^" if script(text[opening.start() - 1 : opening.start()], raised) != raised else ""
-
-
-def _tex_formula(content: str) -> str:
-    return decode(f"${tex_body(content).strip().strip('$')}$")
 
 
 def tex_body(content: str) -> str:

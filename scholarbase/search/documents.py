@@ -84,7 +84,7 @@ class Texts(Part):
                 title,
                 about,
                 _outline(document, tokens),
-                _figures(document),
+                tuple(FigureEntry(f.kind, f.label, f.caption, f.page, f.box) for f in document.figures),
                 warnings=unread(document),
             )
         else:
@@ -298,10 +298,6 @@ def unread(document: Document) -> tuple[str, ...]:
     if document.is_partly_lost:
         return (f"Parts of the PDF's text are missing (\ufffd): {why}",)
     return ()
-
-
-def _figures(document: Document) -> tuple[FigureEntry, ...]:
-    return tuple(FigureEntry(f.kind, f.label, f.caption, f.page, f.box) for f in document.figures)
 
 
 def _sections(document: Document, name: str, paper_id: str) -> list[int]:

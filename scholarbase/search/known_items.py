@@ -89,8 +89,9 @@ class KnownItems:
             if self._catalog.passing([number], filters):
                 return Found((KnownItem(number, "id"),))
             return Found(absent=f"q is the id {identifier}, of a paper that the filters exclude.")
-        if titled and not self._is_common(text, filters.last_day):
-            named = self._names(text, titled, filters.last_day)
+        day = filters.last_day
+        if titled and not self._common.get((text, day), lambda: self._catalog.is_common_phrase(text, day)):
+            named = self._names(text, titled, day)
             return Found(tuple(KnownItem(paper.id, "title") for paper in named))
         if identifier is None or titled or _may_be_words(identifier):
             return Found()
@@ -138,9 +139,6 @@ class KnownItems:
             for paper in titled
             if not is_common or (_hyphens(paper.name) == _hyphens(text) and is_new(paper.first_day))
         ]
-
-    def _is_common(self, title: str, last_day: int | None) -> bool:
-        return self._common.get((title, last_day), lambda: self._catalog.is_common_phrase(title, last_day))
 
 
 def _hyphens(title: str) -> int:

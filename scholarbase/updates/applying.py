@@ -44,10 +44,6 @@ def _digits(value: Any) -> Key | None:
     return identifiers.number(str(value)) if type(value) in (int, str) else None
 
 
-def _arxiv_id(value: Any) -> Key | None:
-    return identifiers.stored_arxiv_id(value)[0]
-
-
 def _sha(value: Any) -> Key | None:
     return identifiers.sha(value) if isinstance(value, str) else None
 
@@ -60,7 +56,7 @@ PRIMARY_KEYS: Final[dict[Dataset, tuple[str, Callable[[Any], Key | None]]]] = {
     Dataset.CITATIONS: ("citationid", _whole),
     Dataset.AUTHORS: ("authorid", _digits),
     Dataset.PUBLICATION_VENUES: ("id", _text),
-    Dataset.ARXIV: ("id", _arxiv_id),
+    Dataset.ARXIV: ("id", lambda value: identifiers.stored_arxiv_id(value)[0]),
     Dataset.OPENALEX: ("id", openalex.work_key),
     Dataset.BEIR: ("_id", _text),
 }

@@ -11,7 +11,7 @@ from scholarbase.indexes.vectors.base import DENSE
 from scholarbase.indexes.vectors.halves import sent
 from scholarbase.indexes.vectors.index import EdgeIndex
 from scholarbase.indexes.vectors.nodes import Nodes
-from scholarbase.indexes.vectors.server import COMPLETE, LAYOUT, SNAPSHOT, collection_name, sparse_vector
+from scholarbase.indexes.vectors.server import COMPLETE, LAYOUT, SNAPSHOT, collection_name
 
 
 def fill(edge: EdgeIndex, nodes: Nodes, alias: str, snapshot: str, *, complete: bool = True) -> None:
@@ -43,5 +43,7 @@ def _point(record: Any) -> models.PointStruct:
         if name == DENSE:
             vectors[name] = sent(np.array([vector], np.float32))[0].tolist()
         else:
-            vectors[name] = sparse_vector(vector)
+            vectors[name] = models.SparseVector(
+                indices=[int(i) for i in vector.indices], values=[float(v) for v in vector.values]
+            )
     return models.PointStruct(id=record.id, vector=vectors, payload=record.payload)

@@ -68,7 +68,7 @@ def _list(request: DialectRequest, calls: Calls) -> Answer:
         "total-results": total,
         "items": items,
         "items-per-page": rows,
-        "query": {"start-index": offset, "search-terms": _terms(request) or None},
+        "query": {"start-index": offset, "search-terms": request.text("query") or None},
     }
     if cursor:
         message["next-cursor"] = cursor_at(offset + len(items), calls.library.snapshot_id)
@@ -77,10 +77,6 @@ def _list(request: DialectRequest, calls: Calls) -> Answer:
 
 def _message(kind: str, message: Any) -> dict[str, Any]:
     return {"status": "ok", "message-type": kind, "message-version": "1.0.0", "message": message}
-
-
-def _terms(request: DialectRequest) -> str:
-    return request.text("query")
 
 
 def _check(request: DialectRequest) -> None:

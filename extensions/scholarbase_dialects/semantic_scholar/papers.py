@@ -72,10 +72,6 @@ def _pdf(paper: Paper) -> dict[str, Any] | None:
     return None if url is None else {"url": url, "status": "GREEN", "license": None, "disclaimer": None}
 
 
-def _summary(paper: Paper) -> dict[str, str] | None:
-    return None if paper.tldr is None else {"model": TLDR_MODEL, "text": paper.tldr}
-
-
 def _nothing(paper: Paper) -> None:
     """The value of a field that no library stores."""
 
@@ -103,7 +99,7 @@ VALUES: Final[Mapping[str, Callable[[Paper], Any]]] = {
     "journal": _journal,
     "citationStyles": lambda paper: {"bibtex": bibtex_entry(paper)},
     "embedding": _nothing,
-    "tldr": _summary,
+    "tldr": lambda paper: None if paper.tldr is None else {"model": TLDR_MODEL, "text": paper.tldr},
     "textAvailability": lambda paper: "abstract" if paper.abstract else "none",
     "isRetracted": lambda paper: paper.status == "retracted",
     "citationVelocity": _nothing,

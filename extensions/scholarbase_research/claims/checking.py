@@ -15,7 +15,7 @@ from scholarbase.models.requests import ResponseOptions, Timed
 from scholarbase.models.responses import CheckedReference, Response, Snapshot
 from scholarbase.models.values import AsOf
 from scholarbase.search.library import Library
-from scholarbase_research.claims.comparison import Label, Sentence, compare_claim, without_citation
+from scholarbase_research.claims.comparison import Label, compare_claim, without_citation
 from scholarbase_research.claims.judging import Judgement, Judging, open_judge
 
 MAX_CLAIM: Final = 2_000
@@ -167,7 +167,7 @@ def compare_with(
         "label": compared.label,
         "reason": compared.reason,
         "source": source,
-        "sentences": tuple(map(_evidence, compared.sentences)),
+        "sentences": tuple(Evidence(s.start, s.end, s.text, s.score) for s in compared.sentences),
         "missing_words": compared.missing_words,
         "missing_numbers": compared.missing_numbers,
     }
@@ -191,7 +191,3 @@ def _text(
         else:
             return "full text", [(hit.passage.start, hit.passage.text) for hit in response.results]
     return ("abstract", [(0, paper.abstract)]) if paper.abstract else (None, [])
-
-
-def _evidence(sentence: Sentence) -> Evidence:
-    return Evidence(sentence.start, sentence.end, sentence.text, sentence.score)

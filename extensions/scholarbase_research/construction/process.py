@@ -237,15 +237,13 @@ class _Question:
                 return
             chunk, waiting = waiting[: min(CHUNK, left)], waiting[min(CHUNK, left) :]
             self._decide(chunk)
-            if self._answers() >= self._parts.setup.limits.answers:
+            answers = sum(decision.decision == "strict" for decision in self._decisions.values())
+            if answers >= self._parts.setup.limits.answers:
                 self._stop = ANSWERS
 
     def _decide(self, papers: Sequence[str]) -> None:
         decided = self._verdicts.decide([self._papers[paper] for paper in papers])
         self._decisions.update({decision.paper: decision for decision in decided})
-
-    def _answers(self) -> int:
-        return sum(decision.decision == "strict" for decision in self._decisions.values())
 
     def _strict(self, hop: int) -> list[str]:
         """The strict matches of a hop, in the order in which they were judged."""

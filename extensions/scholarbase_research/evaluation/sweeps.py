@@ -23,6 +23,7 @@ import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
@@ -390,17 +391,14 @@ def _means(sweep: Sweep, legs: _Legs, query_ids: Sequence[str], reporter: Report
     rankings, scorer = _Rankings(legs, query_ids, sweep.limit), _Scorer(sweep.measure, legs, query_ids)
     means: dict[tuple[Any, ...], float] = {}
     with reporter.stage("fuse", "points", len(sweep.points)) as tracker:
+        order = attrgetter("mode", "engine", "fts5_title_weight", "fusion_depth")
         # Sorted, so that points that fuse the same lists are consecutive.
-        for done, point in enumerate(sorted(sweep.points, key=_order), 1):
+        for done, point in enumerate(sorted(sweep.points, key=order), 1):
             if point.effective not in means:
                 means[point.effective] = float(np.mean(scorer.values(rankings.of(point))))
             tracker.advance(1)
             tracker.at(done)
     return [means[point.effective] for point in sweep.points]
-
-
-def _order(point: Point) -> tuple[Any, ...]:
-    return point.mode, point.engine, point.fts5_title_weight, point.fusion_depth
 
 
 def _values(sweep: Sweep, legs: _Legs, point: Point, query_ids: Sequence[str]) -> list[float]:

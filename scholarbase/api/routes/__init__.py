@@ -13,11 +13,11 @@ or the keys of the body. Other routes are functions, with FastAPI's own kinds of
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Annotated, Any, TypeVar
 
 from fastapi import APIRouter, Depends
 from fastapi import Request as HttpRequest
-from fastapi.routing import APIRoute
 
 from scholarbase.api.holding import held_by
 from scholarbase.api.openapi import problems
@@ -39,10 +39,6 @@ OpenLibrary = Annotated[Library, Depends(library_of)]
 """The library that answers the request, as a parameter of a function that FastAPI runs."""
 
 
-def _operation_id(route: APIRoute) -> str:
-    return route.name
-
-
 def resource(prefix: str, tag: str, *errors: type[ScholarBaseError]) -> APIRouter:
     """A router for the routes below ``prefix``, which reject unknown parameters, with the errors of all of them."""
     return APIRouter(
@@ -50,7 +46,7 @@ def resource(prefix: str, tag: str, *errors: type[ScholarBaseError]) -> APIRoute
         tags=[tag],
         responses=problems(*errors),
         route_class=NativeRoute,
-        generate_unique_id_function=_operation_id,
+        generate_unique_id_function=attrgetter("name"),
     )
 
 

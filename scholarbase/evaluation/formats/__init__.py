@@ -100,7 +100,7 @@ def _read_file(path: Path, reading: Reading, metadata: Path | None) -> str:
     shape = streams.shape_of(start)
     if shape == "empty":
         raise QueryFileError(f"{path} is empty: a query file has at least one query. {_hint()}")
-    if shape == "markup" or (shape == "table" and _is_topics(path, start)):
+    if shape == "markup" or (shape == "table" and not _has_columns(start) and trec.kind_of(path) == "topics"):
         if trec.kind_of(path) != "topics":
             raise QueryFileError(f"{path} is markup without TREC topics. {_hint()}")
         trec.read(path, trec.qrels_file(path), reading)
@@ -118,10 +118,6 @@ def _has_columns(start: bytes) -> bool:
     header = start.decode(errors="replace").lstrip().partition("\n")[0]
     cells = [cell.strip().strip('"').lower() for cell in header.split(streams.delimiter_of(header))]
     return any(get_close_matches(cell, columns.NAMES, 1) for cell in cells)
-
-
-def _is_topics(path: Path, start: bytes) -> bool:
-    return not _has_columns(start) and trec.kind_of(path) == "topics"
 
 
 def _records(path: Path, shape: streams.Shape) -> Iterator[Record]:

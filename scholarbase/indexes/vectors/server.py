@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from qdrant_client import grpc, models
+from qdrant_client import grpc
 from qdrant_client.conversions.conversion import value_to_json
 
 from scholarbase.errors import LibraryCorrupt, VectorIndexError
@@ -379,10 +379,3 @@ def _vectors(point: Any) -> dict[str, npt.NDArray[np.float32] | SparseVector]:
         else:
             vectors[name] = np.array(vector.data, np.float32)
     return vectors
-
-
-def sparse_vector(vector: SparseVector | EngineVector) -> models.SparseVector:
-    """A sparse vector as one of qdrant-client."""
-    return models.SparseVector(
-        indices=[int(i) for i in vector.indices], values=[float(v) for v in vector.values]
-    )
