@@ -116,7 +116,7 @@ def _origins_of(text: str) -> tuple[str, ...] | None:
     for origin in origins:
         if origin != "*" and not _ORIGIN.fullmatch(origin):
             raise _invalid(
-                f"{origin!r} is not an origin: use * or a scheme and host without a path, such as https://example.org"
+                f"{shown(origin)} is not an origin: use * or a scheme and host without a path, such as https://example.org"
             )
     return origins or None
 
@@ -127,7 +127,7 @@ def _hosts_of(text: str) -> tuple[str, ...] | None:
     for host in hosts:
         if host != "*" and not _HOST.fullmatch(host):
             raise _invalid(
-                f"{host!r} is not a host: use * or a name or address without a port, such as papers.example.org"
+                f"{shown(host)} is not a host: use * or a name or address without a port, such as papers.example.org"
             )
     return hosts or None
 
@@ -137,8 +137,8 @@ def _weights_of(text: str) -> dict[str, float] | None:
     weights: dict[str, float] = {}
     for item, leg, number in _pairs_of(text):
         if leg in weights:
-            raise _invalid(f"the leg {leg!r} has two weights: give each leg one weight")
-        sentence = f"{item!r} is not a weight: use legs and numbers, such as dense=1.5,bm25=1"
+            raise _invalid(f"the leg {shown(leg)} has two weights: give each leg one weight")
+        sentence = f"{shown(item)} is not a weight: use legs and numbers, such as dense=1.5,bm25=1"
         if not leg:
             raise _invalid(sentence)
         try:
@@ -151,7 +151,7 @@ def _weights_of(text: str) -> dict[str, float] | None:
 def _check_weights(value: dict[str, float] | None) -> dict[str, float] | None:
     for leg, weight in (value or {}).items():
         if leg not in LEGS:
-            raise _invalid(f"{leg!r} is not a leg of a hybrid search: the legs are {', '.join(LEGS)}")
+            raise _invalid(f"{shown(leg)} is not a leg of a hybrid search: the legs are {', '.join(LEGS)}")
         if not math.isfinite(weight) or weight < 0:
             raise _invalid(f"the weight of {leg} is {weight!r}: it must be a number of 0 or more")
     zero = [leg for leg, weight in (value or {}).items() if weight == 0]
@@ -169,10 +169,10 @@ def _rerankers_of(text: str) -> dict[str, str] | None:
     for item, name, location in _pairs_of(text):
         if "=" not in item:
             raise _invalid(
-                f"{item!r} is not a reranker: use names and models, such as minilm=/path/to/cross-encoder"
+                f"{shown(item)} is not a reranker: use names and models, such as minilm=/path/to/cross-encoder"
             )
         if name in rerankers:
-            raise _invalid(f"the reranker {name!r} has two models: give each a name of its own")
+            raise _invalid(f"the reranker {shown(name)} has two models: give each a name of its own")
         rerankers[name] = location
     return rerankers or None
 
@@ -185,10 +185,10 @@ def _check_rerankers(value: dict[str, str] | None) -> dict[str, str] | None:
     for name, location in (value or {}).items():
         if not _RERANKER_NAME.fullmatch(name):
             raise _invalid(
-                f"{name!r} is not a reranker's name: use up to 64 letters, digits, dots, hyphens and underscores"
+                f"{shown(name)} is not a reranker's name: use up to 64 letters, digits, dots, hyphens and underscores"
             )
         if not location.strip():
-            raise _invalid(f"the reranker {name!r} has no model: give a folder, a hub name or a URL")
+            raise _invalid(f"the reranker {shown(name)} has no model: give a folder, a hub name or a URL")
     return value
 
 

@@ -6,6 +6,8 @@ import re
 from typing import Final, NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
+from scholarbase.models.checks import shown
+
 REST_PORT: Final = 6333
 MAX_ADDRESSES: Final = 64
 _HOST: Final = re.compile(r"[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]")
@@ -30,7 +32,7 @@ class Address(NamedTuple):
         Raises:
             ValueError: it is not such an address. The message is the rest of a sentence, and names it.
         """
-        problem = f"{text!r} is not the address of a Qdrant node, such as http://localhost:6333"
+        problem = f"{shown(text)} is not the address of a Qdrant node, such as http://localhost:6333"
         try:
             parts = urlsplit(text)
             port = parts.port or REST_PORT
