@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from scholarbase import __version__
 from scholarbase.deadlines import DEADLINE
 from scholarbase.errors import AddressError, TimeLimit
+from scholarbase.models.checks import shown
 
 if TYPE_CHECKING:
     import httpx
@@ -163,9 +164,10 @@ def listen_together(host: str, port: int, count: int) -> list[socket.socket]:
     """
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-    except OSError as error:
+    except (OSError, UnicodeError) as error:  # a label of over 63 characters
+        problem = error.strerror if isinstance(error, OSError) else error
         raise AddressError(
-            f"{host!r} is not an address of this machine ({error.strerror}): use another --host."
+            f"{shown(host)} is not an address of this machine ({problem}): use another --host."
         ) from error
     try:
         first = _listening(family, address)  # fails if another server listens there

@@ -7,6 +7,8 @@ import logging
 import sys
 from typing import Final, TextIO
 
+from scholarbase.terminal import printable
+
 _VERBOSE: Final = (
     "httpx",
     "httpx2",
@@ -34,7 +36,7 @@ class BufferedHandler(logging.StreamHandler[TextIO]):
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
-            self._lines.append(self.format(record) + self.terminator)
+            self._lines.append(printable(self.format(record)) + self.terminator)
             if record.levelno >= logging.WARNING:
                 self.flush()
                 return

@@ -196,6 +196,7 @@ def test_texts_of_others_wrote_to_the_terminal_with_control_characters(tmp_path:
         ("session", "list", "--sessions", tmp_path / "sessions"),
         ("eval", "show", tmp_path / evil.replace("/", "")),
         ("snapshots", tmp_path / "\x1b"),
+        ("serve", "--library", tmp_path / "title\x1b"),  # also in lines of the log
     ):
         done = run_cli(*arguments)
         output = done.stdout + done.stderr

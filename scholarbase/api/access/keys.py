@@ -65,6 +65,8 @@ def read_keys(path: Path) -> list[Key]:
         InvalidRequest: the file cannot be read, or is not a key file.
     """
     try:
+        if path.exists() and not path.is_file():  # a pipe would be waited for, a device may have no end
+            raise InvalidRequest(f"{path} is not a plain file, so it cannot be the key file: name another.")
         content = path.read_bytes()
     except FileNotFoundError:
         return []

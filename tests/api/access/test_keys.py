@@ -215,3 +215,9 @@ def test_an_unreadable_file_is_an_invalid_request(tmp_path: Path) -> None:
     path.chmod(0)
     with pytest.raises(InvalidRequest, match="cannot be read"):
         read_keys(path)
+
+
+def test_a_pipe_is_not_read_as_keys(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "keys.json")
+    with pytest.raises(InvalidRequest, match="is not a plain file"):
+        read_keys(tmp_path / "keys.json")
