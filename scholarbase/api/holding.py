@@ -18,6 +18,7 @@ from hashlib import blake2b
 from typing import Any, Final
 
 import orjson
+from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from scholarbase import __version__
@@ -178,6 +179,11 @@ def held_by(scope: Scope) -> Held:
     """What a request holds."""
     held: Held = scope[HELD]
     return held
+
+
+def library_of(request: HTTPConnection) -> Library:
+    """The library that answers a request. It stays open until the response has been sent."""
+    return held_by(request.scope).library
 
 
 class Holding:
