@@ -12,12 +12,12 @@ from scholarbase.bibliographies import Reference, read_bibliography
 from scholarbase.bibliographies.lines import line_text
 from scholarbase.errors import InvalidRequest
 from scholarbase.identifiers import Identifier, parse
-from scholarbase.indexes.agreement import relation_of, titles_agree
+from scholarbase.indexes.agreement import NAMING_LETTERS, relation_of, titles_agree
 from scholarbase.indexes.catalog import Catalog
 from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters
 from scholarbase.indexes.query_syntax import words
 from scholarbase.indexes.title_spans import TitleSpan, title_span
-from scholarbase.indexes.titles import main_title
+from scholarbase.indexes.titles import main_title, normalize_title
 from scholarbase.models.check_requests import CheckBody
 from scholarbase.models.limits import (
     MAX_NEAR,
@@ -176,8 +176,10 @@ class Checking:
             return self._by_title_held(comparisons, missing)
         shown = [comparison for comparison in comparisons if _is_near(comparison, is_line=bool(text))]
         if shown:
+            lacking = f" No paper of this snapshot has the id {_names(missing)}." if missing else ""
             return _near(
-                _why_near(shown[0]), [(comparison.score or 0.0, comparison.number) for comparison in shown]
+                _why_near(shown[0]) + lacking,
+                [(comparison.score or 0.0, comparison.number) for comparison in shown],
             )
         return _absent(reference, missing)
 
@@ -402,9 +404,12 @@ def _near(reason: str, matches: Sequence[tuple[float, int]]) -> Outcome:
 
 
 def _is_near(comparison: Comparison, *, is_line: bool) -> bool:
-    """Whether to return a paper as a near match. Many lines contain titles such as *Introduction* and *hep-th*."""
+    """Whether to return a paper as a near match. Many lines contain titles such as *Introduction* and *hep-th*, and
+    short titles of other people are similar by chance."""
     if not is_line:
-        return (comparison.score or 0) >= MIN_TITLE_SCORE
+        is_long = len(normalize_title(comparison.paper.title or "")) >= NAMING_LETTERS
+        by_chance = comparison.other_people and comparison.relation != "same" and not is_long
+        return (comparison.score or 0) >= MIN_TITLE_SCORE and not by_chance
     least = NEAR_EXACT_WORDS if comparison.relation == "same" else NEAR_WORDS
     return (comparison.score or 0) >= NEAR_LINE_SCORE and len(words(comparison.paper.title or "")) >= least
 
@@ -412,7 +417,7 @@ def _is_near(comparison: Comparison, *, is_line: bool) -> bool:
 def _why_near(best: Comparison) -> str:
     paper = best.paper
     if best.relation == "other":
-        return f'No paper has this title; the most similar one is "{shortened(paper.title or "")}".'
+        return f'No paper has this title; a similar one is "{shortened(paper.title or "")}".'
     if best.other_people:
         named = "none" if not best.agreed else f"only {best.agreed}"
         return f"{paper.id} has this title, but {named} of its authors agree with the reference."
@@ -421,10 +426,14 @@ def _why_near(best: Comparison) -> str:
     return f"{paper.id} has a similar title, but its year differs by {best.gap}."
 
 
+def _names(ids: Sequence[Identifier]) -> str:
+    return ", ".join(map(str, ids[:3]))
+
+
 def _absent(reference: Reference, missing: Sequence[Identifier]) -> Outcome:
-    names = ", ".join(map(str, missing[:3]))
+    names = _names(missing)
     if reference.title:
-        reason = f"No paper of this snapshot has this title or a similar one{f', nor the id {names}' if names else ''}."
+        reason = f"No paper of this snapshot has this title or one similar enough{f', nor the id {names}' if names else ''}."
     elif names:
         reason = f"No paper of this snapshot has the id {names}."
     else:

@@ -222,3 +222,21 @@ def test_an_id_of_another_paper_beside_a_title_and_an_author(tmp_path: Path) -> 
     assert one.status == "near"
     assert [match.paper.id for match in one.matches] == ["arXiv:2001.00002", "arXiv:2001.00001"]
     assert "arXiv:2001.00002 has that title" in one.reason
+
+
+def test_similar_titles_name_the_missing_id_and_short_ones_of_others_are_not_near(tmp_path: Path) -> None:
+    """The id that no paper has was left out of a near verdict, and "Adams" was near "Adam"."""
+    entry = "@misc{{k, title={{{}}}, author={{{}}}, abstract={{A.}}}}\n"
+    (tmp_path / "own.bib").write_text(
+        entry.format("Adams", "Bell, Ann") + entry.format("Deep entity linking of documents", "Dee, Carl")
+    )
+    ingest([tmp_path / "own.bib"], tmp_path / "library")
+    with Library.open(tmp_path / "library") as library:
+        assert check(library, entry.format("Adam", "Kingma, Diederik")).status == "not_in_snapshot"
+        assert check(library, entry.format("Adam", "Bell, Ann")).status != "not_in_snapshot"
+        near = check(
+            library,
+            "@misc{k, title={Deep entity links in document sets}, author={Roe, Jo}, eprint={1312.5602}}",
+        )
+    assert near.status == "near"
+    assert near.reason.endswith("No paper of this snapshot has the id arXiv:1312.5602.")
