@@ -253,6 +253,8 @@ def run(
             names = [
                 "in-paper" if options["in_paper"] else None,
                 *(getattr(search, name, None) for name in named_fields),
+                "exclude-self" if options["exclude_self"] else None,
+                "own-vectors" if query_vectors is not None else None,
             ]
             run_name = default_name(query_set, used_mode, *names)
             if name:

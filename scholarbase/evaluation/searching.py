@@ -178,8 +178,11 @@ def _finished(folder: Path, manifest: RunManifest, judged: Sequence[JudgedQuery]
     except RunDamaged as error:
         check_place(folder)
         raise RunDamaged(f"{error} Give --restart to replace it.") from error
+    before, now = stored.search or {}, manifest.search or {}
+    names = [name for name in before | now if before.get(name) != now.get(name)]
+    which = f"; the settings differ in {', '.join(names)}" if names else ""
     raise RunExists(
-        f"{folder} has a run of other settings, queries or another snapshot ({stored.command}): "
+        f"{folder} has a run of other settings, queries or another snapshot ({stored.command}{which}): "
         "give another name or folder, or replace it with --restart."
     )
 

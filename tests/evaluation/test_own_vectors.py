@@ -72,11 +72,13 @@ def test_a_document_with_the_id_of_the_query_is_left_out(tmp_path: Path) -> None
     common = ["eval", "run", folder, "--library", tmp_path / "library", "--mode", "sparse", "--limit", 2]
     common += ["--measure", "RR@2"]
     rankings = []
-    for options in (["--name", "with"], ["--name", "without", "--exclude-self"]):
+    for options, name in (([], "arguments-sparse"), (["--exclude-self"], "arguments-sparse-exclude-self")):
         done = run_cli(*map(str, [*common, *options]), cwd=tmp_path)
         assert done.returncode == 0, done.stderr
-        rankings.append([hit.id for hit in read_run(tmp_path / "runs" / options[1]).rankings["a1"]])
-        noted = "Without documents that have the id of their query: without." in " ".join(done.stdout.split())
+        rankings.append([hit.id for hit in read_run(tmp_path / "runs" / name).rankings["a1"]])
+        noted = f"Without documents that have the id of their query: {name}." in " ".join(done.stdout.split())
         assert noted == ("--exclude-self" in options)
     assert "Doc:a1" in rankings[0]
     assert sorted(rankings[1]) == ["Doc:a2", "Doc:a3"], "two results, as --limit says"
+    again = run_cli(*map(str, [*common, "--exclude-self", "--name", "arguments-sparse"]), cwd=tmp_path)
+    assert "; the settings differ in exclude_self): give another name" in again.stderr
