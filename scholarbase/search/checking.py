@@ -433,7 +433,8 @@ def _names(ids: Sequence[Identifier]) -> str:
 def _absent(reference: Reference, missing: Sequence[Identifier]) -> Outcome:
     names = _names(missing)
     if reference.title:
-        reason = f"No paper of this snapshot has this title or one similar enough{f', nor the id {names}' if names else ''}."
+        lacking = f", nor the id {names}" if names else ""
+        reason = f"No paper of this snapshot has this title or one similar enough{lacking}."
     elif names:
         reason = f"No paper of this snapshot has the id {names}."
     else:
