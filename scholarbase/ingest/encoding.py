@@ -93,7 +93,9 @@ def load_vectors(
             parts.write(number, ids[known], Encodings(vectors[known]))
             tracker.advance(len(names))
     if not checked:
-        raise SourceError(f"{path} has no vector of a paper in this library: check its ids.")
+        raise SourceError(
+            f"{path} has no vector of a paper in this library: check its ids, such as {names[0]!r}."
+        )
     counts["vectors_repeated"] = parts.open().repeated
     return counts
 
@@ -109,8 +111,8 @@ def _documents(db: sqlite3.Connection, after: int, count: int) -> list[tuple[int
 
 
 def _resolve(db: sqlite3.Connection, names: Sequence[str]) -> npt.NDArray[np.int64]:
-    """Catalogue ids of the named papers, 0 for those not in the library."""
-    identifiers = [stored_identifier(name) for name in names]
+    """Catalogue ids of the named papers, 0 for those not in the library. Bare ids are documents', as in qrels."""
+    identifiers = [stored_identifier(name) or stored_identifier(f"Doc:{name}") for name in names]
     known = find(db, (identifier for identifier in identifiers if identifier is not None))
     return np.array([known.get(i, 0) if i is not None else 0 for i in identifiers], dtype=np.int64)
 

@@ -37,7 +37,14 @@ from scholarbase.documents.tokens import tokens_of
 from scholarbase.encoders import Encoder
 from scholarbase.encoders.paired import PairedEncoder
 from scholarbase.encoders.probe import probe
-from scholarbase.errors import InvalidRequest, LibraryExists, SourceChanged, VectorIndexError
+from scholarbase.errors import (
+    EncoderMismatch,
+    InvalidRequest,
+    LibraryExists,
+    SourceChanged,
+    SourceError,
+    VectorIndexError,
+)
 from scholarbase.indexes import fulltext
 from scholarbase.indexes.content_hash import content_hash, part_hashes
 from scholarbase.indexes.frequencies import FrequencyCounter
@@ -73,6 +80,9 @@ log = logging.getLogger("scholarbase.ingest")
 
 MOST_LISTED: Final = 4_000
 """Characters of the list of vector files in the manifest. A longer one is replaced by its hash."""
+
+_REFUSED: Final = "refused"
+"""In the stored plan of a job whose vectors were refused: another plan replaces it without ``restart``."""
 
 
 def ingest(
@@ -188,10 +198,11 @@ class _Job:
                 return _finished(library, plan)
             self.folder.clear()
         unfinished = self._unfinished_plan()
+        refused = unfinished is not None and unfinished.pop(_REFUSED, False)
         if unfinished is None and not restart and (library / FILE_NAME).exists():
             return _finished(library, plan)
         if unfinished is not None and unfinished != plan:
-            if not restart:
+            if not restart and not refused:
                 raise SourceChanged(
                     f"The unfinished library at {library} and this command differ in {difference(unfinished, plan)}: "
                     "run the command that started it, or give --restart."
@@ -305,9 +316,14 @@ class _Job:
         if self.vectors is None:
             encode_papers(self._db, parts, encoder, self.reporter)
         else:
-            counts = load_vectors(
-                self._db, parts, encoder, self.vectors, self._plan["title_weight"], self.reporter
-            )
+            try:
+                counts = load_vectors(
+                    self._db, parts, encoder, self.vectors, self._plan["title_weight"], self.reporter
+                )
+            except (EncoderMismatch, SourceError):
+                with self._checkpoint.transaction():
+                    self._checkpoint.set("plan", self._plan | {_REFUSED: True})
+                raise
             if self._vectors_hash() != self._plan["vectors"]:
                 raise SourceChanged(
                     f"The vectors at {self.vectors} changed while they were being read: run the same command again "

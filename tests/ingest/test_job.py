@@ -329,9 +329,7 @@ def test_vectors_of_another_encoder_are_refused(
     small_snapshot: Path, packaged: Encoder, tmp_path: Path
 ) -> None:
     vectors = tmp_path / "vectors.npy"
-    refused = partial(
-        ingest, [small_snapshot], tmp_path / "library", encoder=packaged, vectors=vectors, restart=True
-    )
+    refused = partial(ingest, [small_snapshot], tmp_path / "library", encoder=packaged, vectors=vectors)
     ids = [str(row["externalids"]["ArXiv"]) for row in sample_rows("papers")][:50]
     rng = np.random.default_rng(0)
     for dimensions, what in ((256, "are not from"), (384, "have 384 dimensions")):
@@ -345,6 +343,21 @@ def test_vectors_of_another_encoder_are_refused(
     (tmp_path / "ids.txt").write_text("2401.99999\n")
     with pytest.raises(SourceError, match="no vector of a paper"):
         refused()
+
+
+def test_refused_vectors_are_corrected_without_a_restart(packaged: Encoder, tmp_path: Path) -> None:
+    """The right command was refused after a wrong one; the ids of a collection's documents needed ``Doc:``."""
+    (tmp_path / "beir").mkdir()
+    (tmp_path / "beir" / "corpus.jsonl").write_text('{"_id": "4983", "title": "Cells", "text": "Of mice."}\n')
+    (tmp_path / "beir" / "queries.jsonl").write_text('{"_id": "1", "text": "mice"}\n')
+    (tmp_path / "ids.txt").write_text("4983\n")
+    file = tmp_path / "vectors.npy"
+    corrected = partial(ingest, [tmp_path / "beir"], tmp_path / "library", encoder=packaged, vectors=file)
+    np.save(file, np.ones((1, 7), dtype=np.float32))
+    with pytest.raises(EncoderMismatch, match="have 7 dimensions"):
+        corrected()
+    np.save(file, packaged.encode_documents(["Cells\nOf mice."]).dense)
+    assert corrected().counts["dense_vectors"] == 1
 
 
 def test_a_paper_has_the_number_of_its_id(sample_library: Path) -> None:
