@@ -71,7 +71,9 @@ def test_a_port_in_use_and_a_folder_that_cannot_be_written(
     monkeypatch.setenv("SCHOLARBASE_HOST", "192.0.2.1")  # an address of no machine (RFC 5737)
     (tmp_path / "file").touch()
     monkeypatch.setenv("SCHOLARBASE_SESSIONS", str(tmp_path / "file" / "sessions"))
+    monkeypatch.setenv("SCHOLARBASE_KEYS", str(tmp_path / "keys.json"))
     found = findings()
+    assert found["access"]["state"] == "failed", "serve refuses to start without keys"
     assert found["port"]["state"] == "failed"
     assert found["sessions"]["state"] == "failed"
     (tmp_path / "sessions.sqlite").write_bytes(b"no database " * 1000)

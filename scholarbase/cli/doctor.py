@@ -80,6 +80,7 @@ def examine(settings: Settings, library: Path | None) -> Iterator[Finding]:
     else:
         yield from _library(library, settings)
     yield _finding("sessions", _sessions, settings)
+    yield _finding("access", _access, settings)
     yield _finding("port", _port, settings)
 
 
@@ -244,6 +245,13 @@ def _sessions(settings: Settings) -> str:
                 f"{location} cannot be written: name another folder by SCHOLARBASE_SESSIONS, or none."
             )
     return f"recorded in {store.name}, which has {total:,}"
+
+
+def _access(settings: Settings) -> str:
+    from scholarbase.api.access.guard import check_access
+
+    check_access(settings)
+    return "without keys" if settings.keys is None else f"with the keys of {settings.keys}"
 
 
 def _port(settings: Settings) -> str:
