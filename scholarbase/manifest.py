@@ -83,7 +83,7 @@ class _Set(msgspec.Struct):
 
 
 class _Changes(msgspec.Struct):
-    files: list[dict[str, Any]]
+    files: list[SourceFact]
 
 
 class _Update(msgspec.Struct):

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from scholarbase.files import disk_size
-from scholarbase.manifest import Manifest
+from scholarbase.manifest import Manifest, SourceFact
 from scholarbase.models.encoders import EncoderSpec
 from scholarbase.models.papers import Paper
 from scholarbase.models.responses import (
@@ -114,7 +114,8 @@ def show_info(path: Path, manifest: Manifest, snapshot: str) -> None:
     console.print(f"[bold]{escape(str(path))}[/bold]  snapshot {snapshot}")
     console.print(_table("", [*summary(path, manifest), *_facts(path, manifest).items()]))
     sources = Table("source", "dataset", "MB", "sha256", box=None, header_style="dim", pad_edge=False)
-    for source in manifest.sources:
+    files = [file for past in manifest.updates for step in past["steps"] for file in step["files"]]
+    for source in (*manifest.sources, *(msgspec.convert(file, SourceFact) for file in files)):
         name, dataset, digest = map(escape, (source.name, source.dataset, source.sha256[:16]))
         sources.add_row(name, dataset, f"{source.bytes / 1e6:,.1f}", digest)
     console.print(sources)

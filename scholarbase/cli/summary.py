@@ -54,6 +54,9 @@ def summary(library: Path, manifest: Manifest) -> Iterator[Row]:
     counts = manifest.counts
     kinds = dict.fromkeys(source.dataset for source in manifest.sources if not manifest.updates)
     read = [f"{counts[f'lines_{kind}']:,} {kind}" for kind in kinds if f"lines_{kind}" in counts]
+    if manifest.updates:
+        kinds_of_records = ("updated", "unchanged", "deleted")
+        read = [f"{counts.get(f'records_{kind}', 0):,} {kind}" for kind in kinds_of_records]
     if read:
         yield "read", ", ".join(read)
     yield (
@@ -63,6 +66,7 @@ def summary(library: Path, manifest: Manifest) -> Iterator[Row]:
     )
     if read:
         yield from _named("left out", _left_out(manifest))
+    if read and not manifest.updates:
         merged = sum(counts.get(name, 0) for name in _MERGED)
         repeated = counts.get("papers_repeated", 0)
         yield (

@@ -135,7 +135,7 @@ class CatalogChanges:
         self._writer.store_own(entries, members)
         with self._writer.joined() as (counts, own_papers):
             for batch in batched(sorted(written | own_papers), GROUPED):
-                self._writer.prune(batch)
+                self.changed.counts.update(self._writer.prune(batch))
             self._db.execute("DELETE FROM sets WHERE paper NOT IN (SELECT id FROM papers)")
         self.changed.counts.update(own_counts(counts, self._store))
         self.changed.conflicts += self._writer.conflicts

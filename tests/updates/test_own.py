@@ -216,9 +216,17 @@ def test_a_record_that_comes_back_is_not_in_its_earlier_sets(base: Path, tmp_pat
 def test_a_file_of_another_name_is_added_to_a_set_by_the_command_line(base: Path, tmp_path: Path) -> None:
     more = write(tmp_path / "changes", "more.bib", [NEWER])
     other = arxiv(tmp_path / "changes" / "other.json", 3)
+    bare = arxiv(tmp_path / "changes" / "bare.json", 4)
+    bare.write_text(bare.read_text().replace("Text 4.", ""))
     arguments = ("--set", f"mine={more}", "--set", f"theirs={other}", "--library", tmp_path / "new")
-    done = run_cli("update", base, *arguments)
+    done = run_cli("update", base, bare, *arguments)
     assert done.returncode == 0, done.stderr
+    assert "left out" in done.stdout
+    assert "1 paper without an abstract or a full text" in done.stdout
+    about = run_cli("info", "--library", tmp_path / "new").stdout
+    assert all(
+        words in about for words in ("4 updated, 0 unchanged, 0 deleted", "1 paper without", "bare.json")
+    )
     manifest = read_manifest(tmp_path / "new")[0]
     assert manifest.sets["mine"] == {"sources": ["mine.bib", "more.bib"], "papers": 3}
     assert manifest.updates[0]["sets"] == {"mine": ["more.bib"], "theirs": ["other.json"]}
