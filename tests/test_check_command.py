@@ -57,13 +57,18 @@ def test_reports_leave_out_what_is_held_and_show_markup_as_text(
     assert (refused.returncode, "is not a .md file" in refused.stderr) == (2, True)
 
 
-def test_files_that_cannot_be_read(sample_library: Path, tmp_path: Path) -> None:
+def test_files_that_cannot_be_read(
+    sample_library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "latin1.txt").write_bytes("Müller. Ein Titel. 2001".encode("latin-1"))
     (tmp_path / "empty.bib").write_text("% nothing\n")
     for name, words in (("missing.txt", "cannot be read"), ("latin1.txt", "not UTF-8"), ("empty.bib", None)):
         done = run_cli("check", tmp_path / name, "--library", sample_library, "--format", "bibtex")
         assert done.returncode == 2
         assert (words or "no reference in the format bibtex") in done.stderr
+    monkeypatch.setenv("SCHOLARBASE_CACHE_DIR", str(tmp_path))
+    done = run_cli("check", tmp_path / "empty.bib", "--library", "demo")
+    assert 'run "scholarbase demo" first' in done.stderr
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ import orjson
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from scholarbase.errors import InvalidRequest
+from scholarbase.errors import InvalidRequest, LibraryNotFound
 from scholarbase.extensions import added_names
 from scholarbase.models.limits import EXPORT_FORMATS
 from scholarbase.settings import PREFIX, Settings, is_url
@@ -216,8 +216,14 @@ def local_library(library: Path | str | None, settings: Settings) -> Path | None
 
 
 def downloaded_library(named: Path, settings: Settings) -> Path:
-    """The folder of the library with this name that ``get`` or ``demo`` wrote, or the path itself if there is none."""
+    """The folder of the library with this name that ``get`` or ``demo`` wrote, or the path itself if there is none.
+
+    Raises:
+        LibraryNotFound: the demo is not built yet.
+    """
     folder = settings.libraries_folder / named
+    if str(named) == "demo" and not folder.is_dir():
+        raise LibraryNotFound('No library demo: run "scholarbase demo" first, which builds it.')
     return folder if len(named.parts) == 1 and folder.is_dir() else named
 
 
