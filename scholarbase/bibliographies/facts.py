@@ -75,8 +75,10 @@ def kind_of(paper: Paper) -> str:
 
 def note_of(paper: Paper) -> str:
     """The status of a paper that should not be cited unseen, with the day of a retraction, and the id of one without an
-    arXiv id and a DOI."""
-    paper_id = "" if doi_of(paper) else paper.id
+    arXiv id and a DOI, unless it was made from an entry with a citation key."""
+    paper_id = (
+        "" if doi_of(paper) or (paper.id.startswith("Doc:") and "Key" in paper.external_ids) else paper.id
+    )
     day = paper.retraction_date
     status = f"{(paper.status or '').capitalize()}{f' on {day}' if day else ''}"
     return ". ".join(filter(None, (paper_id, status)))

@@ -159,7 +159,7 @@ def bibtex_entry(paper: Paper, key: str | None = None, *, whole: bool = False) -
         "author": " and ".join(map(_bibtex_name, paper.authors)),
         container: "" if kind == "misc" else _plain(container_of(paper)),
         "volume": _plain(journal.volume if journal is not None else None),
-        "pages": _plain(journal.pages if journal is not None else None),
+        "pages": _plain(journal.pages if journal is not None else None).replace("\N{EN DASH}", "--"),
         "title": (written.title and with_formulas(written.title)) or _plain(paper.title),
         "year": str(paper.year or ""),
         "eprint": arxiv_id or "",

@@ -308,6 +308,19 @@ def test_the_note_has_the_day_of_a_retraction() -> None:
     assert "note = {CorpusId:7. Retracted}" in write_papers([structs.replace(ONLY_S2, notices=())])
 
 
+def test_an_entry_of_ones_own_file_has_no_made_id_and_a_dash_of_tex() -> None:
+    """It had the note ``Doc:...`` and a Unicode dash in its pages."""
+    assert GROSS.journal is not None
+    journal = structs.replace(GROSS.journal, pages="1735\N{EN DASH}1780")
+    own = structs.replace(
+        ONLY_S2, id="Doc:lstm-1", external_ids={"Key": "my.bib/lstm"}, status=None, journal=journal
+    )
+    text = write_papers([own])
+    assert "pages = {1735--1780}" in text
+    assert "note =" not in text
+    assert read_bibtex(text, PAPERS)[0][0].pages == "1735\N{EN DASH}1780"
+
+
 def test_nothing_is_an_empty_bibliography() -> None:
     assert [write_papers([], form) for form in ("bibtex", "ris", "csl")] == ["", "", "[]\n"]
     assert write_papers([], "csv").startswith("id,title,authors,")
