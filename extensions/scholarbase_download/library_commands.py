@@ -79,7 +79,11 @@ def libraries(settings: Settings, as_json: bool) -> None:
         print_json([msgspec.structs.asdict(entry) for entry in entries])
         return
     if not entries:
-        click.echo("The catalogue has no libraries: name another with SCHOLARBASE_CATALOGUE.", err=True)
+        click.echo(
+            "The catalogue has no libraries: name another with SCHOLARBASE_CATALOGUE, or make one of your files with "
+            '"scholarbase ingest", or the sample with "scholarbase demo".',
+            err=True,
+        )
     for entry in entries:
         mark = "*" if (settings.libraries_folder / entry.name).is_dir() else " "
         click.echo(
