@@ -60,7 +60,6 @@ ROWS: Final = (
     Row("dense, all-MiniLM-L6-v2", "dense", None, encoder=MINILM),
     Row("hybrid, packaged encoder (the default)", "hybrid", None, 0.70, 0.95),
     Row("hybrid, MiniLM", "hybrid", None, 0.7225, 0.962, encoder=MINILM),
-    Row("hybrid, MiniLM, without feedback", "hybrid", "bm25", encoder=MINILM),
     Row("hybrid, MiniLM, FTS5", "hybrid", "fts5", encoder=MINILM),
 )
 
