@@ -139,9 +139,10 @@ class Web:
             size = min(PIECE, len(body) - at)
             if self.stops and self.sent + size > self.stops[0]:
                 size = max(self.stops[0] - self.sent, 0)
+            # Counted first: the client may have read everything, and its test go on, before ``write`` returns.
+            self.sent += size
             handler.wfile.write(body[at : at + size])
             at += size
-            self.sent += size
             if self.stops and self.sent >= self.stops[0]:
                 del self.stops[0]
                 handler.wfile.flush()
