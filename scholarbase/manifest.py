@@ -18,7 +18,7 @@ import orjson
 
 from scholarbase.errors import LibraryCorrupt, LibraryNotFound
 from scholarbase.models.encoders import EncoderSpec
-from scholarbase.settings import KeepRule, Profile
+from scholarbase.models.limits import KeepRule, Profile
 
 FILE_NAME: Final = "manifest.json"
 MOST_BYTES: Final = 16 << 20

@@ -22,13 +22,12 @@ from scholarbase.models.limits import (
     MIN_TOKENS,
     Engine,
     Fusion,
+    KeepRule,
+    Profile,
 )
 from scholarbase.models.qdrant_addresses import read_addresses
 
 PREFIX = "SCHOLARBASE_"
-
-KeepRule = Literal["text", "arxiv", "title"]
-Profile = Literal["default", "scholarquest"]
 
 LEGS: Final = ("bm25", "feedback", "fts5", "learned", "dense")
 """The legs that may have a fusion weight: the sparse leg by its engine, and the dense leg."""

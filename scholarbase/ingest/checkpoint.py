@@ -13,8 +13,7 @@ import orjson
 
 from scholarbase.errors import TooManyRejects
 from scholarbase.files import atomic_write, gzip_writer
-from scholarbase.ingest.claims import Conflict
-from scholarbase.ingest.records import REJECTS_ALWAYS_ALLOWED, Reject
+from scholarbase.ingest.records import REJECTS_ALWAYS_ALLOWED, Conflict, Reject
 
 
 @contextmanager

@@ -11,7 +11,6 @@ import re
 import sqlite3
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
@@ -22,7 +21,7 @@ from scholarbase.identifiers import Identifier, arxiv_id_from_doi
 from scholarbase.indexes.agreement import NAMING_LETTERS, is_same_work
 from scholarbase.indexes.catalog import find
 from scholarbase.indexes.titles import normalize_title, title_hash_of
-from scholarbase.ingest.records import NOTICES_FROM, PaperRecord, Reject, ids_of, record_of
+from scholarbase.ingest.records import NOTICES_FROM, Conflict, PaperRecord, ids_of, record_of
 from scholarbase.ingest.sources.own import own_key
 
 _DOUBTFUL: Final = "doubtful_ids"
@@ -33,27 +32,6 @@ _MOST_ENTRIES: Final = 10_000
 
 _MOST_COMPARED: Final = 20
 """Of these, how many the others are compared with."""
-
-
-@dataclass(slots=True)
-class Conflict:
-    """An id that records of different papers have.
-
-    ``file`` and ``line`` are those of a record that lost the id; if they are not known, its dataset and 0.
-    ``titles``: the title of this record, and of one of the other paper.
-    """
-
-    file: str
-    line: int
-    id: Identifier
-    titles: tuple[str, str]
-
-    @property
-    def reject(self) -> Reject:
-        first, second = (title if len(title) <= 200 else f"{title[:197]}..." for title in self.titles)
-        return Reject(
-            "conflict", f'{self.id} is the id of "{first}" and of "{second}": they stay two papers.'
-        )
 
 
 def is_same_paper(one: PaperRecord, other: PaperRecord) -> bool:

@@ -8,7 +8,7 @@ from typing import Final
 
 import orjson
 
-from scholarbase.settings import KeepRule
+from scholarbase.models.limits import KeepRule
 
 _IN_COLLECTION: Final = "EXISTS (SELECT 1 FROM aliases WHERE paper_id = papers.id AND scheme = 'Doc')"
 """A document of a test collection, which is searched as a whole."""

@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from scholarbase.identifiers import Identifier
 from scholarbase.ingest.batches import batched
-from scholarbase.ingest.claims import Conflict, divide_claims, doubtful_ids
+from scholarbase.ingest.claims import divide_claims, doubtful_ids
 from scholarbase.ingest.numbering import arxiv_number, corpus_number, document_number, openalex_number
-from scholarbase.ingest.records import PaperRecord
+from scholarbase.ingest.records import Conflict, PaperRecord
 from scholarbase.ingest.sources import Dataset
 from scholarbase.ingest.store import About, RecordStore
 from scholarbase.ingest.writer import CatalogWriter

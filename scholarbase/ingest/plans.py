@@ -13,8 +13,8 @@ from scholarbase.errors import InvalidRequest
 from scholarbase.ingest.sources import WITH_PAPERS, Columns, SourceFile, files_of
 from scholarbase.manifest import FORMAT, MOST_SHARDS, Manifest, SourceFact
 from scholarbase.models.encoders import EncoderSpec
+from scholarbase.models.limits import KeepRule, Profile
 from scholarbase.models.sets import check_set_name
-from scholarbase.settings import KeepRule, Profile
 
 _RELEASE: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
 

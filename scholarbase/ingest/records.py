@@ -154,6 +154,27 @@ class Reject:
     detail: str
 
 
+@dataclass(slots=True)
+class Conflict:
+    """An id that records of different papers have.
+
+    ``file`` and ``line`` are those of a record that lost the id; if they are not known, its dataset and 0.
+    ``titles``: the title of this record, and of one of the other paper.
+    """
+
+    file: str
+    line: int
+    id: Identifier
+    titles: tuple[str, str]
+
+    @property
+    def reject(self) -> Reject:
+        first, second = (title if len(title) <= 200 else f"{title[:197]}..." for title in self.titles)
+        return Reject(
+            "conflict", f'{self.id} is the id of "{first}" and of "{second}": they stay two papers.'
+        )
+
+
 NOTICES_FROM: Final = 8
 """The place of notices, which are written after all other entries, in any order."""
 OwnRow = tuple[str, int, str, str]

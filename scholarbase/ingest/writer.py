@@ -21,7 +21,7 @@ from scholarbase.indexes.catalog import find
 from scholarbase.indexes.citations import EdgeRow
 from scholarbase.indexes.filters import venue_key
 from scholarbase.indexes.titles import normalize_title, title_hash
-from scholarbase.ingest.claims import Conflict, agreed_papers, contested_ids, note_doubtful
+from scholarbase.ingest.claims import agreed_papers, contested_ids, note_doubtful
 from scholarbase.ingest.keeping import drop_table, left_out, papers_in_parts
 from scholarbase.ingest.notices import add_notice, entries
 from scholarbase.ingest.numbering import arxiv_number, paper_number
@@ -37,6 +37,7 @@ from scholarbase.ingest.records import (
     AbstractRecord,
     AuthorRecord,
     CitationRecord,
+    Conflict,
     DeletedRecord,
     Member,
     OwnRow,
@@ -51,8 +52,8 @@ from scholarbase.ingest.records import (
     work_end,
 )
 from scholarbase.ingest.sources import OWN, WITH_PAPERS, Dataset
+from scholarbase.models.limits import KeepRule
 from scholarbase.models.status import is_withdrawn
-from scholarbase.settings import KeepRule
 
 _WORKING_TABLES: Final = {
     "own_entries": "file TEXT NOT NULL, place INTEGER NOT NULL, record TEXT NOT NULL, sets TEXT NOT NULL",

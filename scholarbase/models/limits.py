@@ -7,6 +7,8 @@ from typing import Final, Literal, get_args
 Mode = Literal["hybrid", "sparse", "dense"]
 Engine = Literal["bm25", "feedback", "fts5", "learned"]
 Fusion = Literal["scores", "rrf"]
+KeepRule = Literal["text", "arxiv", "title"]
+Profile = Literal["default", "scholarquest"]
 Syntax = Literal["auto", "plain", "query"]
 Negation = Literal["auto", "off"]
 Prefer = Literal["none", "recent", "cited"]

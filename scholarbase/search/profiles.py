@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from scholarbase.settings import Profile, Settings
+from scholarbase.models.limits import Profile
+from scholarbase.settings import Settings
 
 PROFILES: Final[Mapping[Profile, Mapping[str, Any]]] = {
     "default": {},

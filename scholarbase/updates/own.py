@@ -22,7 +22,7 @@ from scholarbase.indexes.titles import title_hash
 from scholarbase.ingest.records import OWN_REJECTS_ALWAYS_ALLOWED, PaperRecord, Reject, ids_of, record_of
 from scholarbase.ingest.sources import Columns, Dataset, SourceFile, StoredBytes, read_records
 from scholarbase.ingest.store import SCHEMES, About, RecordStore, links_of
-from scholarbase.settings import KeepRule
+from scholarbase.models.limits import KeepRule
 
 MAX_ENTRIES: Final = 100_000
 """Entries that a library may have to be updated: their papers are in memory, some kilobytes each."""

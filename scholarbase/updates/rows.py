@@ -22,9 +22,8 @@ from scholarbase.indexes.author_index import mentions
 from scholarbase.indexes.content_hash import combined, sum_of_rows
 from scholarbase.indexes.vectors.base import PAYLOAD_FIELDS
 from scholarbase.ingest.batches import batched
-from scholarbase.ingest.claims import Conflict
 from scholarbase.ingest.merging import GROUPED, groups, write_missing_authors, write_papers, write_venues
-from scholarbase.ingest.records import CitationRecord
+from scholarbase.ingest.records import CitationRecord, Conflict
 from scholarbase.ingest.sources import Dataset
 from scholarbase.ingest.store import About, RecordStore
 from scholarbase.ingest.writer import CatalogWriter

@@ -23,8 +23,8 @@ from scholarbase.ingest.job import hash_files
 from scholarbase.ingest.plans import IngestRules
 from scholarbase.ingest.reading import FOLDER, read_texts
 from scholarbase.ingest.sources import UNUSED, Columns, Dataset, discover
+from scholarbase.models.limits import KeepRule
 from scholarbase.progress import Reporter, SilentReporter
-from scholarbase.settings import KeepRule
 from scholarbase_cluster.encode.partitions import PAPERS, Partition, PartitionEncoder, partitions
 
 log = logging.getLogger("scholarbase.ingest")

@@ -19,8 +19,7 @@ from scholarbase.api.openapi import SNAPSHOT
 from scholarbase.api.problems import problem, problem_content
 from scholarbase.api.routes import OpenLibrary, cacheable, json_response, problems, resource
 from scholarbase.errors import Forbidden, InvalidRequest, SwapFailed
-from scholarbase.models.limits import Engine, Fusion
-from scholarbase.settings import Profile
+from scholarbase.models.limits import Engine, Fusion, Profile
 
 router = resource("", "about")
 admin = resource("/v1/admin", "admin")
