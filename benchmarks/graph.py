@@ -109,18 +109,20 @@ class Graph:
         )
         return {cited for cited, count in counts.most_common(40) if count >= TOGETHER}
 
-    def drawn(self) -> list[int]:
+    def drawn(self, fewest: int = FEWEST) -> list[int]:
         """The papers with enough references, in an order drawn at random."""
-        papers = sorted(paper for paper, cited in self.references.items() if FEWEST <= len(cited) <= MOST)
+        papers = sorted(paper for paper, cited in self.references.items() if fewest <= len(cited) <= MOST)
         random.Random(43).shuffle(papers)
         return papers
 
-    def questions(self, answers: Callable[[int], Iterable[int]], *, by: str = "title") -> list[Question]:
-        """Questions whose answers are related to a paper, ``FEWEST`` at least."""
+    def questions(
+        self, answers: Callable[[int], Iterable[int]], *, by: str = "title", fewest: int = FEWEST
+    ) -> list[Question]:
+        """Questions whose answers are related to a paper, ``fewest`` at least."""
         chosen = []
-        for number in self.drawn():
+        for number in self.drawn(fewest):
             paper, right = self.papers[number], frozenset(answers(number))
-            if len(right) >= FEWEST:
+            if len(right) >= fewest:
                 text = (paper.abstract or paper.title)[:LONGEST] if by == "abstract" else paper.title
                 chosen.append(Question(text, paper.id, right, paper.year))
         return chosen[: CHOSEN + REPORTED]

@@ -33,16 +33,19 @@ def chapman(first: int, second: int, both: int, level: float = LEVEL) -> Estimat
     """The total, from two independent samples of these sizes with ``both`` papers in common.
 
     The estimate is Chapman's (1951) form of that of Lincoln and Petersen, nearly unbiased for small samples. The
-    interval is one of Castledine's (1981) posterior, where the share that each sample has of all papers is uniform.
+    interval is one of Castledine's (1981) posterior, where the share that each sample has of all papers is uniform. It
+    begins at the papers seen if one sample has all those of the other, and so perhaps all papers. The prior of a total
+    N is N^-1/4: with a uniform one intervals are half as long again, and with 1 / sqrt(N) those of short lists contain
+    the truth too often (``benchmarks/completeness.py``).
     """
     seen = first + second - both
     totals = _totals(seen)
-    logs = _log_gamma(totals + 1) - _log_gamma(totals - seen + 1)
+    logs = _log_gamma(totals + 1) - _log_gamma(totals - seen + 1) - np.log(totals) / 4
     for size in (first, second):
         logs += _log_gamma(totals - size + 1) - _log_gamma(totals + 2)
     total = (first + 1) * (second + 1) / (both + 1) - 1
-    low, high = _interval(totals, logs, level)
-    return Estimate(total, min(low, total), high)
+    low, high = _interval(totals, logs, level, 0.0 if both == min(first, second) else (1 - level) / 2)
+    return Estimate(total, low, max(high, total))
 
 
 def chao(frequencies: Sequence[int], samples: int | None = None, level: float = LEVEL) -> Estimate:
@@ -76,14 +79,15 @@ def removal(new: Sequence[int], level: float = LEVEL) -> Estimate:
     """The total, from how many papers each call returned first, if each returns the same share of those still unseen.
 
     The removal model of Moran (1951) and Zippin (1956). The estimate is that of Carle and Strub (1978), the most likely
-    total where the share is uniform.
+    total where the share is uniform. The prior of the interval is 1 / sqrt(N), Jeffreys' of a count N.
     """
     seen, calls = sum(new), len(new)
     totals = _totals(seen)
     misses = calls * totals - sum((calls - n) * count for n, count in enumerate(new))
     logs = _log_gamma(totals + 1) - _log_gamma(totals - seen + 1) + _log_gamma(misses + 1)
     logs -= _log_gamma(misses + seen + 2)
-    return Estimate(float(totals[logs.argmax()]), *_interval(totals, logs, level))
+    interval = _interval(totals, logs - np.log(totals) / 2, level, (1 - level) / 2)
+    return Estimate(float(totals[logs.argmax()]), *interval)
 
 
 def share(part: int, whole: int, level: float = LEVEL) -> tuple[float, float]:
@@ -137,19 +141,18 @@ def _totals(seen: int) -> NDArray[np.float64]:
     return np.arange(max(seen, 1), max(MOST, 50 * seen) + 1, dtype=np.float64)
 
 
-def _interval(totals: NDArray[np.float64], logs: NDArray[np.float64], level: float) -> tuple[float, float]:
-    """The ends of the totals between two equal tails of a posterior; a total is in the tail that has its middle.
-
-    The prior of a total N is 1 / sqrt(N), Jeffreys' of a count. A uniform one makes intervals about twice as long, and
-    with 1 / N they contain the truth more often than ``level`` (``benchmarks/completeness.py``).
+def _interval(
+    totals: NDArray[np.float64], logs: NDArray[np.float64], level: float, below: float
+) -> tuple[float, float]:
+    """The ends of the totals between two tails of a posterior; a total is in the tail that has its middle.
 
     Args:
-        logs: logarithms of the likelihoods.
+        logs: logarithms of the probabilities.
+        below: the probability of the lower tail.
     """
-    logs = logs - np.log(totals) / 2
     shares = np.exp(logs - logs.max())
     middles = (shares.cumsum() - shares / 2) / shares.sum()
-    low, high = np.searchsorted(middles, [(1 - level) / 2, (1 + level) / 2])
+    low, high = np.searchsorted(middles, [below, below + level])
     return float(totals[low]), float(totals[max(low, high - 1)])
 
 

@@ -21,13 +21,18 @@ def test_two_samples_give_chapmans_estimate() -> None:
     assert chapman(10, 15, 5).total == pytest.approx(28.33, abs=0.01)
 
 
-@pytest.mark.parametrize(("first", "second", "both"), [(10, 15, 5), (2, 2, 2), (3, 1, 0)])
-def test_the_interval_has_equal_tails(first: int, second: int, both: int) -> None:
-    """Castledine's posterior with Jeffreys' prior, added up one total after the other."""
+@pytest.mark.parametrize(
+    ("first", "second", "both", "tails"),
+    [(10, 15, 5, (0.1, 0.1)), (3, 1, 0, (0.1, 0.1)), (2, 7, 2, (0, 0.2)), (9, 1, 1, (0, 0.2))],
+)
+def test_the_interval_has_two_tails_or_one(
+    first: int, second: int, both: int, tails: tuple[float, float]
+) -> None:
+    """Castledine's posterior, added up one total after the other; none is below if a sample has all of the other's."""
     seen = first + second - both
 
     def probability(total: int) -> float:
-        logs = lgamma(total + 1) - lgamma(total - seen + 1) - log(total) / 2
+        logs = lgamma(total + 1) - lgamma(total - seen + 1) - log(total) / 4
         logs += sum(lgamma(n + 1) + lgamma(total - n + 1) - lgamma(total + 2) for n in (first, second))
         return 2.0 ** (logs / log(2))
 
@@ -36,14 +41,18 @@ def test_the_interval_has_equal_tails(first: int, second: int, both: int) -> Non
     below = sum(shares[: int(interval.low) - seen])
     above = sum(shares[int(interval.high) + 1 - seen :])
     ends = shares[int(interval.low) - seen], shares[int(interval.high) - seen]
-    for tail, end in zip((below, above), ends, strict=True):
-        if tail:
-            assert tail / sum(shares) == pytest.approx((1 - LEVEL) / 2, abs=end / sum(shares))
+    for tail, expected, end in zip((below, above), tails, ends, strict=True):
+        if not expected:
+            assert tail == 0
+        elif tail:
+            assert tail / sum(shares) == pytest.approx(expected, abs=end / sum(shares))
+    assert sum(tails) == pytest.approx(1 - LEVEL)
 
 
 def test_the_interval_contains_the_estimate() -> None:
-    """All of fifteen papers and of one: a posterior of mode 15, of which the lower tail alone has the mode."""
+    """Of fifteen papers and one of them, and of two samples of thirty, where the upper tail alone has the estimate."""
     assert chapman(15, 1, 1)[:2] == (15, 15)
+    assert chapman(30, 30, 29).high == pytest.approx(31**2 / 30 - 1)
 
 
 def test_rabbits_give_chaos_lower_bound() -> None:
