@@ -46,7 +46,7 @@ from scholarbase.indexes.catalog import FILE_NAME, canonical_id, id_columns
 from scholarbase.indexes.citations import EdgeRow, insert_edges
 from scholarbase.indexes.schema import open_for_building
 from scholarbase.models.requests import SearchRequest
-from scholarbase.search import graph_leg
+from scholarbase.search import fusion
 from scholarbase.search.library import Library
 from scholarbase.settings import load_settings
 
@@ -250,9 +250,9 @@ def read_edges(path: Path, copies: int) -> None:
         graph = Graph(path)
         questions = graph.questions(lambda paper: graph.references[paper])
         seeds = [
-            [hit.id for hit in library._ranker.rank(library._plan(request)[0]).hits[: graph_leg.SEEDS]]
+            [hit.id for hit in library._ranker.rank(library._plan(request)[0]).hits[: fusion.SEEDS]]
             for request in (
-                SearchRequest(q=question.text, syntax="plain", graph_weight=0, limit=graph_leg.SEEDS)
+                SearchRequest(q=question.text, syntax="plain", graph_weight=0, limit=fusion.SEEDS)
                 for question in questions
             )
         ]
@@ -278,7 +278,7 @@ def milliseconds(db: sqlite3.Connection, seeds: list[list[int]]) -> str:
         times = []
         for of_question in seeds:
             start = perf_counter()
-            citations.linked(db, of_question, graph_leg.MOST_LINKS)
+            citations.linked(db, of_question, fusion.MOST_LINKS)
             times.append(1000 * (perf_counter() - start))
     return f"{np.median(times):.2f} ms, 95% within {np.percentile(times, 95):.2f} ms"
 

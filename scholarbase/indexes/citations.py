@@ -23,6 +23,8 @@ from scholarbase.indexes.vectors.base import ScoredId
 from scholarbase.models.limits import CitationSort, Direction
 
 Ids = npt.NDArray[np.int64]
+Edges = tuple[Ids, Ids, npt.NDArray[np.bool_]]
+"""Edges as arrays: the paper they were read for, the other end, and whether that is a reference."""
 
 MAX_STEPS: Final = 5_000_000
 """Most edges that one expansion may follow: about an eighth of a gigabyte of memory."""
@@ -385,15 +387,7 @@ def linked(
                 near += [seed] * len(ends)
                 far.append(np.array(ends, dtype=np.int64))
                 sides += [is_reference] * len(ends)
-    return Edges(np.array(near, dtype=np.int64), np.concatenate(far), np.array(sides, dtype=np.bool_))
-
-
-class Edges(NamedTuple):
-    """Edges as arrays: the paper they were read for, the other end, and whether that is a reference."""
-
-    near: Ids
-    far: Ids
-    is_reference: npt.NDArray[np.bool_]
+    return np.array(near, dtype=np.int64), np.concatenate(far), np.array(sides, dtype=np.bool_)
 
 
 class _Limits:
@@ -459,7 +453,7 @@ def _edges_from(
                 near_parts.append(ends[:, 0].copy())
                 far_parts.append(ends[:, 1].copy())
                 side_parts.append(np.full(len(rows), side == "references"))
-    return Edges(np.concatenate(near_parts), np.concatenate(far_parts), np.concatenate(side_parts))
+    return np.concatenate(near_parts), np.concatenate(far_parts), np.concatenate(side_parts)
 
 
 def _distinct_pairs(positions: Ids, reached: Ids, starts: Ids) -> Ids:

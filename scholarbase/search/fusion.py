@@ -1,9 +1,15 @@
-"""Fusion of ranked lists: of their scores, and by reciprocal rank.
+"""Fusion of ranked lists: of their scores, with the papers that citations link to them, and by reciprocal rank.
 
 Fusion of scores is the weighted sum of the legs' scores, each scaled to between 0 and 1: the convex combination of
 Bruch, Gai and Ingber, "An Analysis of Fusion Functions for Hybrid Retrieval", TOIS 2023,
 https://arxiv.org/abs/2210.11934. Ranks alone say nothing about how far the first result of BM25 is ahead of the others.
 docs/measurements.md has the figures behind the constants.
+
+The leg of the citation graph has papers that the first results of the other legs cite, or that cite them. An answer may
+have none of a question's words, and be cited by half of the papers that have them. The leg is one step of a random walk
+with restart (Tong, Faloutsos and Pan, "Fast Random Walk with Restart and Its Applications", ICDM 2006,
+https://doi.org/10.1109/ICDM.2006.70) from the first results of the fused text legs, the *seeds*: of the weight of all
+seeds, the part that is linked with a paper, which for a seed includes its own.
 
 In reciprocal rank fusion a paper's score is the sum of ``weight / (k + rank)``, ranks counted from one, over the lists
 that contain it (Cormack, Clarke and Büttcher, "Reciprocal rank fusion outperforms Condorcet and individual rank
@@ -14,19 +20,23 @@ learning methods", SIGIR 2009, https://doi.org/10.1145/1571941.1572114). Qdrant'
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from time import perf_counter
 from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scholarbase.errors import InvalidRequest
+from scholarbase.indexes.catalog import Catalog
+from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters
 from scholarbase.indexes.vectors.base import DENSE, ScoredId, scored_id
 from scholarbase.models.responses import LegExplanation
+from scholarbase.timing import stages
 
 K: Final = 60
 """The constant of the paper, which found similar results with other values near it."""
-
 
 WEIGHTS: Final = (0.45, 0.55)
 """The weights of the sparse and the dense leg."""
@@ -38,6 +48,20 @@ words of the query, and BM25 finds them better."""
 FIRST: Final = 300
 """The number of results of a fusion of scores that come from as many of each leg. Longer legs find no better ones, and
 take longer; the results after them are fused from whole legs."""
+
+GRAPH: Final = "graph"
+"""The name of the citation graph's leg in explanations."""
+SEEDS: Final = 50
+"""First results whose citations and references are followed. A seed's weight is the square of its score."""
+CITING: Final = 0.5
+"""The part of a seed's weight for a paper that cites it; one that it cites gets all."""
+MOST_LINKS: Final = 1000
+"""Papers that a seed may cite, and that may cite it. Of one with more, that direction is left out: being cited next to
+thousands of others says little about a paper, and reading them takes long."""
+CHECKED: Final = 500
+"""Papers whose filters are checked at once."""
+SHOWN: Final = 10
+"""Linked seeds that an explanation names."""
 
 
 # -- scores --------------------------------------------------------------------------------------------
@@ -106,6 +130,86 @@ def summed(
     # The ids ascend, and a stable sort keeps their order where scores are equal.
     order = np.argsort(-scores, kind="stable")[:limit]
     return list(map(scored_id, zip(ids[order].tolist(), scores[order].tolist(), strict=True))), len(ids)
+
+
+# -- citations -----------------------------------------------------------------------------------------
+
+
+class GraphLeg:
+    """The leg of the citation graph in one library. As of a day, an edge exists if both of its papers do."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+
+    def rank(
+        self, hits: Sequence[ScoredId], depth: int, filters: ResolvedFilters, day: int | None
+    ) -> tuple[list[ScoredId], bool]:
+        """The ``depth`` best papers that pass the filters and are linked with seeds, the first of ``hits``, each with
+        the square root of its part of the weight of all seeds; and whether there are more."""
+        start = perf_counter()
+        seeds = _seeds(hits)
+        ids = np.array([seed.id for seed in seeds], dtype=np.int64)
+        near, far, is_reference = self._catalog.linked(ids.tolist(), MOST_LINKS, as_of=day)
+        weights = np.array([seed.score for seed in seeds], dtype=np.float64) ** 2
+        order = np.argsort(ids)
+        of_edge = weights[order[np.searchsorted(ids, near, sorter=order)]]
+        papers, positions = np.unique(np.concatenate([ids, far]), return_inverse=True)
+        parts = np.concatenate([weights, np.where(is_reference, 1.0, CITING) * of_edge])
+        shares = np.bincount(positions, parts, minlength=len(papers)) / (weights.sum() or 1.0)
+        # The ids ascend, and a stable sort keeps their order where shares are equal.
+        best = np.argsort(-shares, kind="stable")
+        ranked = zip(papers[best].tolist(), np.sqrt(shares[best]).tolist(), strict=True)
+        leg = list(islice(self._passing(map(scored_id, ranked), filters), depth + 1))
+        stages().append((GRAPH, start, perf_counter()))
+        return leg[:depth], len(leg) > depth
+
+    def _passing(self, ranked: Iterator[ScoredId], filters: ResolvedFilters) -> Iterator[ScoredId]:
+        """The papers that pass the filters. They are checked some at a time, since the first may be enough."""
+        if filters is NO_FILTERS:
+            yield from ranked
+        while batch := list(islice(ranked, CHECKED)):
+            passing = self._catalog.passing([hit.id for hit in batch], filters)
+            yield from (hit for hit in batch if hit.id in passing)
+
+    def added_to(
+        self,
+        hits: Sequence[ScoredId],
+        limit: int,
+        *,
+        weight: float,
+        depth: int,
+        filters: ResolvedFilters,
+        day: int | None,
+    ) -> tuple[list[ScoredId], int, list[ScoredId]]:
+        """The ``limit`` best papers by the sum of their scores in the hits and, ``weight`` times, in the leg, ties by
+        id; the number of all of them; and the leg (:meth:`rank`)."""
+        leg, _ = self.rank(hits, depth, filters, day)
+        scores = [np.array([score for _, score in part], dtype=np.float64) for part in (hits, leg)]
+        scores[1] *= weight
+        return *summed((hits, leg), scores, limit=limit), leg
+
+    def linked(
+        self, hits: Sequence[ScoredId], day: int | None
+    ) -> dict[int, tuple[tuple[str, ...], tuple[str, ...]]]:
+        """For the explanations of the papers of the leg: the ids of the first seeds that cite a paper, and of those
+        that it cites."""
+        seeds = [seed.id for seed in _seeds(hits)]
+        names = {
+            seed: paper.id for seed, paper in zip(seeds, self._catalog.papers(seeds, ("id",)), strict=True)
+        }
+        citing: dict[int, list[str]] = {}
+        cited: dict[int, list[str]] = {}
+        edges = self._catalog.linked(seeds, MOST_LINKS, as_of=day)
+        for near, far, is_reference in zip(*(column.tolist() for column in edges), strict=True):
+            (citing if is_reference else cited).setdefault(far, []).append(names[near])
+        return {
+            number: (tuple(citing.get(number, ())[:SHOWN]), tuple(cited.get(number, ())[:SHOWN]))
+            for number in citing.keys() | cited.keys()
+        }
+
+
+def _seeds(hits: Sequence[ScoredId]) -> list[ScoredId]:
+    return [hit for hit in hits[:SEEDS] if hit.score > 0]
 
 
 # -- ranks ---------------------------------------------------------------------------------------------

@@ -21,8 +21,7 @@ from scholarbase.indexes.vectors.base import BM25, DENSE, ScoredId
 from scholarbase.indexes.vectors.bm25 import Bm25Text, without_shortened
 from scholarbase.models.limits import MAX_DEPTH, TotalRelation
 from scholarbase.models.responses import FailedLeg, LegExplanation
-from scholarbase.search.fusion import combine, fuse_first, leg_weights, zero
-from scholarbase.search.graph_leg import GraphLeg
+from scholarbase.search.fusion import GRAPH, GraphLeg, combine, fuse_first, leg_weights, zero
 from scholarbase.search.known_items import explain_known, put_first
 from scholarbase.search.legs import WORD_LEGS, Legs, Ranking, append_scaled
 from scholarbase.search.opening import Opened
@@ -49,6 +48,7 @@ class Ranker:
         self._has_all_vectors = counts["dense_vectors"] == counts["papers"]
         self._bm25 = bm25
         self._legs = Legs(opened, bm25)
+        self._graph = GraphLeg(opened.catalog)
         self._reranking = Reranking(opened.catalog, opened.rerankers)
 
     def close(self) -> None:
@@ -205,16 +205,20 @@ class Ranker:
         total, relation = self._hybrid_total(plan, legs, count)
         has_more = plan.depth < plan.deepest and any(leg.total > len(leg.hits) for leg in legs.values())
         if plan.graph_weight:
-            graph = GraphLeg(
-                self._catalog, hits, plan.deepest, plan.filters, plan.day, weight=plan.graph_weight
+            is_whole, of_text, text_hits = relation == "eq" and total == count, count, hits
+            hits, count, linked = self._graph.added_to(
+                hits,
+                most,
+                weight=plan.graph_weight,
+                depth=plan.deepest,
+                filters=plan.filters,
+                day=plan.day,
             )
-            is_whole, of_text = relation == "eq" and total == count, count
-            hits, count = graph.added_to(hits, most)
             if plan.floor is not None or not self._has_all_vectors:
                 total = max(total, count)
                 relation = relation if is_whole or count == of_text else "gte"
             if plan.request.explain:
-                explanations = graph.explain(explanations)
+                explanations = self._with_graph(plan, explanations, text_hits, linked)
         if has_preference:
             hits, explanations = preferred(self._catalog, hits, plan, explanations)
         pageable = plan.deepest if has_more else count
@@ -231,6 +235,18 @@ class Ranker:
         }
         hits, count, shares = combine(lists, leg_weights(lists, configured), zeros, limit=end)
         return hits, count, _shares(lists, hits, shares) if plan.request.explain else {}
+
+    def _with_graph(
+        self, plan: Plan, explanations: Explanations, hits: Sequence[ScoredId], linked: Sequence[ScoredId]
+    ) -> Explanations:
+        """The explanations of the text legs, whose fusion has these hits, with those of the linked papers."""
+        seeds = self._graph.linked(hits, plan.day)
+        explained = dict(explanations)
+        for rank, (number, score) in enumerate(linked, 1):
+            share = plan.graph_weight * score
+            leg = LegExplanation(GRAPH, rank, score, share, (), *seeds.get(number, ((), ())))
+            explained[number] = (*explained.get(number, ()), leg)
+        return explained
 
     def _rerank(self, plan: Plan, hits: list[ScoredId], last: int) -> Reranked | FailedLeg | None:
         """The hits with the first ones up to ``last`` reranked, behind the known items; None if there are none to

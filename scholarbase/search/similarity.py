@@ -14,8 +14,7 @@ from scholarbase.indexes.vectors.base import DENSE, ScoredId
 from scholarbase.models.checks import as_of_day
 from scholarbase.models.requests import SimilarBody
 from scholarbase.models.responses import Hit, LegExplanation, SimilarResponse
-from scholarbase.search.fusion import fuse_first, scaled, zero
-from scholarbase.search.graph_leg import GRAPH, MOST_LINKS, GraphLeg
+from scholarbase.search.fusion import GRAPH, MOST_LINKS, GraphLeg, fuse_first, scaled, zero
 from scholarbase.search.legs import Ranking
 from scholarbase.search.lookup import Lookup
 from scholarbase.search.opening import Opened, Part
@@ -41,6 +40,7 @@ class Similarity(Part):
     def __init__(self, opened: Opened, lookup: Lookup) -> None:
         super().__init__(opened, lookup)
         self._vectors = opened.vectors
+        self._graph = GraphLeg(opened.catalog)
         self._k = opened.settings.rrf_k
         self._depth = opened.settings.fusion_depth
         self._exact = opened.settings.exact
@@ -90,16 +90,18 @@ class Similarity(Part):
             )
         dense = self._dense(paper_id, request, filters)
         legs = {DENSE: dense, COCITATION: self._cocited(paper_id, request, filters)}
-        graph = self._graph(paper_id, dense.hits, request, filters) if self._has_edges else None
-        if graph is not None:
-            legs[GRAPH] = _Leg(graph.hits, graph.has_more)
+        day = None if request.as_of is None else as_of_day(request.as_of)
+        seeds = self._seeds(paper_id, dense.hits)
+        if self._has_edges:
+            others = replace(filters, exclude=filters.exclude | {paper_id})
+            legs[GRAPH] = _Leg(*self._graph.rank(seeds, self._depth, others, day))
         start = perf_counter()
         end = min(request.offset + request.limit, self._depth)
         lists = {name: leg.hits for name, leg in legs.items()}
         hits, total, explanations = fuse_first(lists, end, k=self._k, weights={}, explain=request.explain)
         hits = hits[request.offset :]
-        if graph is not None and request.explain:
-            linked = graph.linked()
+        if GRAPH in legs and request.explain:
+            linked = self._graph.linked(seeds, day)
             explanations = {
                 number: tuple(
                     LegExplanation(leg.leg, leg.rank, leg.score, leg.share, (), *linked.get(number, ((), ())))
@@ -123,11 +125,9 @@ class Similarity(Part):
         """Whether the paper has a vector, or citations, whatever the filters of a request."""
         if self._vectors.dense_vectors([paper_id]):
             return True
-        return bool(
-            self._catalog.linked(
-                [paper_id], MOST_LINKS, as_of=None if as_of is None else as_of_day(as_of)
-            ).far.size
-        )
+        day = None if as_of is None else as_of_day(as_of)
+        _, far, _ = self._catalog.linked([paper_id], MOST_LINKS, as_of=day)
+        return far.size > 0
 
     def _dense(self, paper_id: int, request: SimilarBody, filters: ResolvedFilters) -> _Leg:
         start = perf_counter()
@@ -144,16 +144,11 @@ class Similarity(Part):
         stages().append((DENSE, start, perf_counter()))
         return leg
 
-    def _graph(
-        self, paper_id: int, near: list[ScoredId], request: SimilarBody, filters: ResolvedFilters
-    ) -> GraphLeg:
+    def _seeds(self, paper_id: int, near: list[ScoredId]) -> list[ScoredId]:
+        """The paper and those near it, as seeds of the graph."""
         scores = scaled(near, zero(near, self._depth, 0.0)).tolist()
-        seeds = [ScoredId(hit.id, score) for hit, score in zip(near, scores, strict=True)]
-        others = replace(filters, exclude=filters.exclude | {paper_id})
-        day = None if request.as_of is None else as_of_day(request.as_of)
-        return GraphLeg(
-            self._catalog, [ScoredId(paper_id, math.sqrt(PAPER_WEIGHT)), *seeds], self._depth, others, day
-        )
+        scored = [ScoredId(hit.id, score) for hit, score in zip(near, scores, strict=True)]
+        return [ScoredId(paper_id, math.sqrt(PAPER_WEIGHT)), *scored]
 
     def _cocited(self, paper_id: int, request: SimilarBody, filters: ResolvedFilters) -> _Leg:
         start = perf_counter()
