@@ -135,7 +135,7 @@ def titled(connection: sqlite3.Connection, title: str, filters: ResolvedFilters,
     normalized = normalize_title(title)
     if not normalized or len(title) > MAX_TITLE_LENGTH:
         return []
-    key = title_hash(title)
+    key = title_hash_of(normalized)
     condition, params = ("1", []) if filters is NO_FILTERS else filter_sql(filters, "p")
     for column, part in (("title_hash", str), ("main_title_hash", main_title)):
         rows = connection.execute(
@@ -202,7 +202,7 @@ def match(
     condition, params = filter_sql(filters, "p")
     same_hash = connection.execute(
         f"SELECT p.id, p.title FROM papers AS p WHERE p.title_hash = ? AND {condition} ORDER BY p.id",
-        [title_hash(title), *params],
+        [title_hash_of(normalized), *params],
     ).fetchall()
     # Different titles may have the same hash, however rarely.
     exact = [
@@ -220,7 +220,7 @@ def match(
         SELECT p.id, p.title FROM papers AS p WHERE p.main_title_hash = ? AND {condition}
         ORDER BY {"p.id" if params else "p.citation_count DESC, p.id"}
         """,
-        [title_hash(title), *params],
+        [title_hash_of(normalized), *params],
     )
     positions: dict[int, int] = {}
     for position, (paper_id, stored) in enumerate(beginning):
