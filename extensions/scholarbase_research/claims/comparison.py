@@ -111,7 +111,7 @@ def compare_claim(claim: str, parts: Iterable[tuple[int, str]], shown: int = SHO
     sentences = sorted(by_span.items())
     last = max((end for _, end in by_span), default=1)
     directed = {*_UP.findall(claim.casefold()), *_DOWN.findall(claim.casefold())}
-    wanted = {_stem(word): word for word in _content(claim) if word not in directed}
+    wanted = {_stem(word): word for word in content_words(claim) if word not in directed}
     having = [content_stems(text) for _, text in sentences]
     weights = _weights(wanted, having)
     scored = sorted(
@@ -143,7 +143,7 @@ def without_citation(claim: str, paper: Paper) -> str:
     return claim if paper.year is None else re.sub(rf"\(\s*{paper.year}[a-z]?\s*\)", " ", claim)
 
 
-def _content(text: str) -> list[str]:
+def content_words(text: str) -> list[str]:
     """The words of a text without stop words and numbers, in lower case."""
     all_words = words(text.casefold())
     return [word for word in all_words if word not in STOP_WORDS and len(word) > 1 and not word.isdigit()]
@@ -151,7 +151,7 @@ def _content(text: str) -> list[str]:
 
 def content_stems(text: str) -> frozenset[str]:
     """The beginnings of the words of a text without stop words and numbers."""
-    return frozenset(map(_stem, _content(text)))
+    return frozenset(map(_stem, content_words(text)))
 
 
 def _stem(word: str) -> str:
