@@ -10,21 +10,18 @@ import os
 import sqlite3
 import threading
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic, sleep
-from typing import Any, Final, TypeVar
+from typing import Final
 from urllib.parse import quote
 
-import msgspec
 import orjson
 
 from scholarbase.deadlines import DEADLINE, Deadline
 from scholarbase.errors import LibraryCorrupt, LibraryError, StorageError
-
-T = TypeVar("T")
 
 BUSY_SECONDS: Final = 30.0
 """How long a connection waits for another one's lock."""
@@ -292,21 +289,6 @@ class ReadPool:
                     with reader.lock, suppress(sqlite3.ProgrammingError):  # closed meanwhile
                         if reader.deadline is deadline:
                             reader.connection.interrupt()
-
-
-def checked_rows(make: Callable[[Sequence[Any]], T]) -> Callable[[Sequence[Any]], T]:
-    """A function that makes objects of rows, and raises LibraryCorrupt where a row has something else than was written,
-    such as JSON that is cut short."""
-
-    def checked(row: Sequence[Any]) -> T:
-        try:
-            return make(row)
-        except (ValueError, TypeError, AttributeError, RecursionError, msgspec.DecodeError) as error:
-            raise LibraryCorrupt(
-                f'A row of the library ({str(row[0])[:80]}) is damaged ({error}). Run "scholarbase verify" on it.'
-            ) from error
-
-    return checked
 
 
 def json_list(values: Iterable[int] | Iterable[str]) -> str:

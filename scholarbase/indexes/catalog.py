@@ -16,18 +16,10 @@ from typing import Any, Concatenate, Final, ParamSpec, TypeVar, cast
 import msgspec
 import orjson
 
-from scholarbase.databases import ReadPool, checked_rows, json_list, open_immutable
+from scholarbase.databases import ReadPool, json_list, open_immutable
 from scholarbase.errors import LibraryCorrupt
 from scholarbase.identifiers import Identifier
-from scholarbase.indexes import (
-    author_index,
-    citation_keys,
-    citations,
-    facets,
-    fulltext,
-    title_spans,
-    titles,
-)
+from scholarbase.indexes import author_index, citation_keys, citations, facets, fulltext, title_spans, titles
 from scholarbase.indexes import authors as author_rows
 from scholarbase.indexes.citations import Edge
 from scholarbase.indexes.facets import COUNTING
@@ -585,7 +577,15 @@ def paper_reader(
                 values["status"] = status_on(decoded.notices.values(), day)
         return Paper(canonical_id(arxiv_id, corpus_id, row[3]), **values)
 
-    return columns, " ".join(join for name, join in _JOINS.items() if name in names), checked_rows(make)
+    def checked(row: Sequence[Any]) -> Paper:
+        try:
+            return make(row)
+        except (ValueError, TypeError, AttributeError, RecursionError, msgspec.DecodeError) as error:
+            raise LibraryCorrupt(
+                f'A row of the library ({str(row[0])[:80]}) is damaged ({error}). Run "scholarbase verify" on it.'
+            ) from error
+
+    return columns, " ".join(join for name, join in _JOINS.items() if name in names), checked
 
 
 def _external_ids(arxiv_id: str | None, corpus_id: int | None, stored: str | None) -> dict[str, str]:
