@@ -18,6 +18,7 @@ from starlette.datastructures import Headers
 from scholarbase import identifiers
 from scholarbase.api.access.keys import read_keys
 from scholarbase.api.session_headers import session_headers
+from scholarbase.bibliographies import read_bibliography
 from scholarbase.evaluation.formats import read_queries
 from scholarbase.indexes import query_syntax, titles
 from scholarbase.ingest.sources import PARSERS as SOURCE_PARSERS
@@ -33,6 +34,7 @@ from scholarbase.sessions.session import check_session_id
 from scholarbase.settings import load_settings
 from scholarbase.tools.definitions import TOOLS
 from scholarbase.trajectories.calls import read_trajectory
+from scholarbase_research.claims.drafts import read_draft
 
 TOKENS: Final = (
     *(
@@ -98,6 +100,7 @@ TOKENS: Final = (
         "\ud7ff",
         "\U0010ffff",
     ),
+    *("\\begin{verbatim}", "\\[", "\\ref[", "\\cite{", "[", "]", "<!--", "[^", "@a", ";", "`", "%", "#"),
 )
 texts: Final = st.one_of(
     st.text(max_size=300),
@@ -262,6 +265,11 @@ def parsers() -> dict[str, Parser]:
         "titles.normalize_title": Parser(titles.normalize_title, texts, _whole),
         "titles.main_title": Parser(titles.main_title, texts, _whole),
         "sentences": Parser(lambda text: list(sentence_ends(text)), texts, _whole),
+        "draft": Parser(read_draft, texts, lambda text: f"[@a{text}"),
+        "draft in LaTeX": Parser(
+            lambda text: read_draft(text, "latex"), texts, lambda text: rf"\cite{{a}}{text}"
+        ),
+        "bibliography": Parser(read_bibliography, texts, lambda text: f"@a{{b, title={{{text}}}}}"),
         "dates": Parser(date_bounds, texts | values, _whole),
         "as_of": Parser(as_of_day, texts | values, _whole),
         "categories": Parser(check_categories, texts | st.lists(texts, max_size=4), _whole),

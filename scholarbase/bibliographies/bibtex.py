@@ -30,6 +30,7 @@ from scholarbase.bibliographies.references import (
     Purpose,
     Reference,
     plain_texts,
+    timed,
     too_long,
     unreadable,
     with_subtitle,
@@ -150,7 +151,7 @@ def read_bibtex(text: str, purpose: Purpose = CHECKING) -> tuple[list[Reference]
     blocks: list[_Block | Reference] = []
     macros: dict[str, str] = dict(MONTHS)
     shared: list[str] = []
-    for block in Splitter(text).split().blocks:
+    for block in timed(Splitter(text).split().blocks):
         line = (block.start_line or 0) + 1
         raw = block.raw or ""
         # Of entries with one key all are read, and of fields with one name the first.
@@ -203,7 +204,7 @@ def _references(blocks: Sequence[_Block | Reference], purpose: Purpose) -> Itera
     for entry in entries:
         if entry.kind not in _NO_PAPERS and entry.key:
             parents.setdefault(entry.key.lower(), _with_data(entry, data))
-    for block in blocks:
+    for block in timed(blocks):
         if isinstance(block, Reference):
             yield block
         elif block.kind not in _NO_PAPERS:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Final, NamedTuple, TypedDict
+from typing import Final, NamedTuple, TypedDict, TypeVar
 
+from scholarbase.deadlines import check
 from scholarbase.identifiers import Identifier
 from scholarbase.markup import plain, read_abstract, read_text
+
+T = TypeVar("T")
 
 MAX_REFERENCE_LENGTH: Final = 20_000
 """Characters of one entry; abstracts and lists of hundreds of authors fit."""
@@ -110,6 +114,13 @@ def plain_texts(title: str, abstract: str, venue: str, *, braces: bool = False) 
         written_title=written_title,
         written_abstract=written_abstract,
     )
+
+
+def timed(entries: Iterable[T]) -> Iterator[T]:
+    """Entries to be read within the time limit of the request. Raises TimeLimit, Cancelled."""
+    for entry in entries:
+        check("Reading the bibliography", "send fewer entries at once")
+        yield entry
 
 
 def unreadable(raw: str, line: int, problem: str, key: str | None = None) -> Reference:

@@ -16,6 +16,7 @@ from scholarbase.bibliographies.references import (
     Purpose,
     Reference,
     plain_texts,
+    timed,
     too_long,
     unreadable,
 )
@@ -43,7 +44,7 @@ _Values = Mapping[str, Sequence[str]]
 
 def read_ris(text: str, purpose: Purpose = CHECKING) -> list[Reference]:
     """The references of a RIS file."""
-    return [_reference(lines, begin, purpose) for begin, lines in _records(text)]
+    return [_reference(lines, begin, purpose) for begin, lines in timed(_records(text))]
 
 
 def _records(text: str) -> Iterator[tuple[int, list[str]]]:

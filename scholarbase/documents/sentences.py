@@ -11,6 +11,8 @@ import sentencex
 LONGEST: Final = 5_000
 """Characters of a sentence. What is longer, such as data printed in a paper, is divided at white space."""
 
+_AT_ONCE: Final = 20_000
+"""Characters that sentencex reads at once: its time grows with the square of their number for some texts."""
 _LANGUAGE: Final = "en"
 _MARK: Final = re.compile(r"[.!?](?:[\"')\]}]|\[\d[\d, -]*\])*\s+(?=\S)")
 """Where a sentence may end: a mark, with what closes after it, and white space."""
@@ -82,6 +84,15 @@ _ASCII: Final = _Ascii()
 
 def _bounds(text: str) -> Iterator[int]:
     """Where the sentences after the first one start, in a text of ASCII."""
+    start = 0
+    while start < len(text):
+        bounds = [start + bound for bound in _bounds_in(text[start : start + _AT_ONCE])]
+        yield from bounds
+        end = start + _AT_ONCE
+        start = bounds[-1] if bounds and start + _AT_ONCE // 2 < bounds[-1] and end < len(text) else end
+
+
+def _bounds_in(text: str) -> Iterator[int]:
     starts = [bound["start_index"] for bound in sentencex.get_sentence_boundaries(_LANGUAGE, text)]
     start = number = 0
     for match in _MARK.finditer(text):

@@ -28,7 +28,7 @@ _LATEX: Final = re.compile(r"\\(?:documentclass|begin\{|section|[a-zA-Z]*cite[a-
 
 # LaTeX
 _COMMENT: Final = re.compile(r"(?<!\\)((?:\\\\)*)%[^\n]*")
-_HIDDEN: Final = re.compile(r"\\begin\{(verbatim|lstlisting|minted|comment)\*?\}.*?\\end\{\1\*?\}", re.DOTALL)
+_HIDDEN: Final = re.compile(r"\\begin\{((?:verbatim|lstlisting|minted|comment)\*?)\}")
 _BIBLIOGRAPHY: Final = re.compile(
     r"\\begin\{thebibliography\}(?:\{[^{}]*\})?(.*?)(?:\\end\{thebibliography\}|\Z)", re.DOTALL
 )
@@ -43,39 +43,39 @@ _CITE: Final = re.compile(
 _KEYS_IN_BRACES: Final = re.compile(r"\{([^{}]*)\}")
 _TEXTUAL: Final = re.compile(r"(?i)textcites?|citet|newcite|onlinecite|cite(?:full)?author|citealt|citeposs")
 _DISPLAY: Final = re.compile(
-    r"\\begin\{(equation|align|gather|multline|eqnarray|displaymath|math)(\*?)\}.*?\\end\{\1\2\}|\\\[.*?\\\]",
-    re.DOTALL,
+    r"\\begin\{((?:equation|align|gather|multline|eqnarray|displaymath|math)\*?)\}|(?<!\\)(?:\\\\)*\\\["
 )
 _DROPPED: Final = re.compile(
     r"\\(?:label|eqref|[a-z]*ref|[vh]space|input|include|includegraphics|bibliography(?:style)?|nocite|usepackage)\*?"
-    r"(?:\[[^\]]*\])*\{[^{}]*\}"
+    r"(?:\[[^\[\]]*\])*\{[^{}]*\}|\\\\\*?\[[^\[\]\n]{0,40}\]"
 )
 _FOOTNOTE: Final = re.compile(r"\\footnote(?:text)?\s*\{((?:[^{}]|\{[^{}]*\})*)\}")
+_OPTION: Final = r"\[[^\[\]\U000f0000-\U000ffffd]*\]"
+"""An option without a citation."""
 _BREAK: Final = re.compile(
-    r"\\(?:begin|end)\{[^{}]*\}(?:\[[^\]]*\]|\{[^{}]*\})*|\\(?:sub)*(?:section|paragraph|chapter)\*?\{[^{}]*\}"
-    r"|\\(?:item\b(?:\[[^\]]*\])?|caption\b|par\b|maketitle\b|bigskip\b)"
+    rf"\\(?:begin|end)\{{[^{{}}]*\}}(?:{_OPTION}|\{{[^{{}}]*\}})*"
+    r"|\\(?:sub)*(?:section|paragraph|chapter)\*?\{[^{}]*\}"
+    rf"|\\(?:item\b(?:{_OPTION})?|caption\b|par\b|maketitle\b|bigskip\b)"
 )
 _DATE: Final = re.compile(r"\\date\{\s*(\d{4}(?:-\d\d){0,2})\s*\}")
 
 # Markdown
 _FRONT: Final = re.compile(r"\A---[ \t]*\n(.*?\n)(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
 _FRONT_DATE: Final = re.compile(r"^date:\s*[\"']?(\d{4}(?:-\d\d){0,2})[\"']?\s*$", re.MULTILINE)
-_CODE: Final = re.compile(
-    r"^ {0,3}(```+|~~~+).*?(?:^ {0,3}\1|\Z)|`[^`\n]+`|<!--.*?-->", re.DOTALL | re.MULTILINE
-)
+_CODE: Final = re.compile(r"^ {0,3}(```+|~~~+).*?(?:^ {0,3}\1|\Z)|`[^`\n]+`|<!--", re.DOTALL | re.MULTILINE)
 _KEY: Final = r"(?<![\w@./])-?@(?:\{([^{}\s]+)\}|(\w(?:[\w:.#$%&+?<>~/-]*[\w/])?))"
 _KEYS: Final = re.compile(_KEY)
-_PANDOC: Final = re.compile(rf"\[([^\[\]]*{_KEY}[^\[\]]*)\](?!\()|{_KEY}(?:\s*\[[^\[\]@]*\](?!\())?")
-_NOTE: Final = re.compile(r"\[\^[^\]\s]+\](?!:)")
+_PANDOC: Final = re.compile(rf"\[([^\[\]]*)\](?!\()|{_KEY}(?:\s*\[[^\[\]@]*\](?!\())?")
+_NOTE: Final = re.compile(r"\[\^[^\[\]\s]+\](?!:)")
 _LINK: Final = re.compile(r"!?\[([^\[\]]*)\]\([^()\s]*(?:\s+\"[^\"]*\")?\)")
 _EMPHASIS: Final = re.compile(r"(\$[^$]+\$)|(?<!\w)[*_]{1,3}|[*_]{1,3}(?!\w)")
 """Marks of emphasis, and the formulas in which they are none."""
 _LINE_BREAK: Final = re.compile(
-    r"^(?:[ \t]{0,3}#{1,6}[ \t].*|[ \t]*(?:[-*+]|\d{1,9}[.)]|>|\||\[\^[^\]]+\]:)(?=[ \t]))", re.MULTILINE
+    r"^(?:[ \t]{0,3}#{1,6}[ \t].*|[ \t]*(?:[-*+]|\d{1,9}[.)]|>|\||\[\^[^\[\]\n]+\]:)(?=[ \t]))", re.MULTILINE
 )
 
 _EMPTY_LINES: Final = re.compile(r"\n[ \t]*\n\s*")
-_BEFORE_STOP: Final = re.compile(rf"([.,;:!?]+)((?:{_MARK})+)")
+_BEFORE_STOP: Final = re.compile(rf"(?<![.,;:!?])([.,;:!?]+)((?:{_MARK})+)")
 _SPACED: Final = re.compile(r"\s+([.,;:!?)])")
 _EMPTY: Final = re.compile(r"\(\s*(?:see|e\.g\.,?|cf\.)?[\s,;]*\)")
 
@@ -154,10 +154,9 @@ def _read_latex(text: str) -> Draft:
     body = _BODY.search(text)
     if body is not None:
         text = _blank(text[: body.start(1)]) + body[1]
-    for hidden in (_BIBLIOGRAPHY, _HIDDEN):
-        text = hidden.sub(lambda match: _blank(match[0]), text)
-    marked = _Marked(_CITE, _latex_keys, text)
-    text = _DISPLAY.sub(" ", marked.text)
+    text = _BIBLIOGRAPHY.sub(lambda match: _blank(match[0]), text)
+    marked = _Marked(_CITE, _latex_keys, _without(text, _HIDDEN, _latex_end, _blank))
+    text = _without(marked.text, _DISPLAY, _latex_end, lambda _: " ")
     notes = _FOOTNOTE.findall(text)
     text = _BREAK.sub("\n\n", _DROPPED.sub(" ", "\n\n".join((_FOOTNOTE.sub("", text), *notes))))
     # The notes are at the end of the text.
@@ -170,7 +169,7 @@ def _read_markdown(text: str) -> Draft:
     date = None if front is None else _FRONT_DATE.search(front[1])
     if front is not None:
         text = _blank(front[0]) + text[front.end() :]
-    marked = _Marked(_PANDOC, _pandoc_keys, _CODE.sub(lambda match: _blank(match[0]), text))
+    marked = _Marked(_PANDOC, _pandoc_keys, _without(text, _CODE, _markdown_end, _blank))
     text = _LINE_BREAK.sub("\n\n", _LINK.sub(r"\1", _NOTE.sub("", marked.text)))
     cited = tuple(_sentences(_EMPHASIS.sub(lambda match: match[1] or "", text), marked, braces=False))
     return Draft("markdown", cited, None, date and date[1])
@@ -179,6 +178,35 @@ def _read_markdown(text: str) -> Draft:
 def _blank(text: str) -> str:
     """As many lines without content."""
     return "\n" * text.count("\n")
+
+
+def _without(
+    text: str, begin: re.Pattern[str], end_of: Callable[[re.Match[str]], str], instead: Callable[[str], str]
+) -> str:
+    """The text with ``instead`` for what ``begin`` and the end that it has enclose. What never ends stays; its end is
+    looked for once, since many beginnings without an end would take quadratic time."""
+    endless: set[str] = set()
+    pieces: list[str] = []
+    start = at = 0
+    while (match := begin.search(text, at)) is not None:
+        at, end = match.end(), end_of(match)
+        stop = -1 if end in endless else text.find(end, at)
+        if stop < 0:
+            endless.add(end)
+            continue
+        at = stop + len(end)
+        pieces += (text[start : match.start()], instead(text[match.start() : at]))
+        start = at
+    return "".join((*pieces, text[start:]))
+
+
+def _latex_end(begin: re.Match[str]) -> str:
+    return f"\\end{{{begin[1]}}}" if begin[1] else "\\]"
+
+
+def _markdown_end(begin: re.Match[str]) -> str:
+    """The end of a comment. Code is matched to its end."""
+    return "-->" if begin[0] == "<!--" else ""
 
 
 def _latex_keys(match: re.Match[str]) -> tuple[tuple[str, ...], bool]:
@@ -202,18 +230,21 @@ def _sentences(text: str, marked: _Marked, *, braces: bool) -> Iterator[Cited]:
 
 
 def _parts(sentence: str, marked: _Marked) -> Iterator[Cited]:
-    start = 0
-    for match in _MARKS.finditer(sentence):
-        end = match.start() if marked.of(match[0]).is_textual else match.end()
-        if _is_part(sentence[start:end]) and _is_part(sentence[end:]):
+    """The parts of a sentence that have a citation and words enough each."""
+    marks = list(_MARKS.finditer(sentence))
+    words = [len(text.split()) for text in _MARKS.split(sentence)]
+    before, after = 0, sum(words)
+    start = first = 0
+    for number, mark in enumerate(marks):
+        before += words[number]
+        after -= words[number]
+        is_textual = marked.of(mark[0]).is_textual
+        next_first = number if is_textual else number + 1
+        if min(before, after) >= MIN_WORDS and first < next_first < len(marks):
+            end = mark.start() if is_textual else mark.end()
             yield from _cited(sentence[start:end], marked)
-            start = end
+            start, first, before = end, next_first, 0
     yield from _cited(sentence[start:], marked)
-
-
-def _is_part(text: str) -> bool:
-    """Whether a part of a sentence has a citation and words enough."""
-    return _MARKS.search(text) is not None and len(_MARKS.sub(" ", text).split()) >= MIN_WORDS
 
 
 def _cited(part: str, marked: _Marked) -> Iterator[Cited]:

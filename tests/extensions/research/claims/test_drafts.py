@@ -188,6 +188,37 @@ def test_citations_of_markdown() -> None:
         assert [f"{one.claim}|{' '.join(one.keys)}" for one in cited] == claims
 
 
+@pytest.mark.parametrize(
+    "piece",
+    [
+        r"\begin{verbatim}",
+        r"\[ ",
+        r"\ref[",
+        r"\item[",
+        ".",
+        "[@a",
+        " @a",
+        "<!--",
+        "[^",
+        "\n[^a",
+        "? ",
+        r"\'{",
+    ],
+)
+def test_a_draft_of_any_content_is_read(piece: str) -> None:
+    """Beginnings without an end took time that grows with their square: a minute for this draft, hours for 1 MB."""
+    draft = read_draft(
+        rf"[@a \cite{{a}} {piece * (100_000 // len(piece))}", "markdown" if "\\" not in piece else "latex"
+    )
+    assert all(len(sentence.claim) <= 5_000 for sentence in draft.cited)
+
+
+def test_a_line_break_with_a_length_begins_no_formula() -> None:
+    text = r"One row is here \cite{a} \\[2pt] and a second one \cite{b}. \end{center}[Note \cite{c}]. \[ x \]"
+    assert [key for sentence in read_draft(text).cited for key in sentence.keys] == ["a", "b", "c"]
+    assert "2pt" not in "".join(sentence.claim for sentence in read_draft(text).cited)
+
+
 def test_entries_come_from_the_draft_or_are_ids(sample: Library) -> None:
     listed = r"""\begin{document} QCD is a string theory \cite{gross,other,wrong}.
     \begin{thebibliography}{9}
