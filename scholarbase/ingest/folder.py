@@ -107,10 +107,13 @@ class BuildFolder:
         with atomic_write(self.path / name) as file:
             file.write(data)
 
+    def remove_unfinished(self) -> None:
+        """Remove the files of Qdrant that a killed process had not renamed yet."""
+        for unfinished in self.path.glob("*/**/.atomicwrite*"):
+            shutil.rmtree(unfinished)
+
     def files(self) -> dict[str, Path]:
         """The library's files by their names."""
-        for unfinished in self.path.glob("*/**/.atomicwrite*"):  # which a killed process had not renamed yet
-            shutil.rmtree(unfinished)
         files = {name: self.path / name for name in MOVED if (self.path / name).is_file()}
         for shard in (VECTORS, PASSAGES):
             files |= {name: self.path / name for name in files_in(self.path, shard)}

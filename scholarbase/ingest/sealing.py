@@ -106,6 +106,7 @@ def publish(folder: BuildFolder, reporter: Reporter) -> Manifest:
             data = folder.pending_manifest.read_bytes()
             if not Manifest.from_bytes(data, folder.pending_manifest).rules["records"]:
                 folder.records.unlink(missing_ok=True)
+            folder.remove_unfinished()
             files = folder.files()
         blocks = sum(-(-path.stat().st_size // BLOCK) for path in files.values())
         with reporter.stage("list files", "blocks", blocks) as tracker:
