@@ -58,7 +58,8 @@ class Endpoint(NamedTuple):
         parts = urlsplit(name)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ValueError("it needs a host and the scheme http or https")
-        _ = parts.port  # raises ValueError if it is not a number
+        # Both raise ValueError: of a port that is not a number, of a label of over 63 characters.
+        _ = parts.port, parts.hostname.encode("idna")
         path = parts.path.rstrip("/")
         if routes and not path.endswith(routes):
             path += routes[0]

@@ -91,7 +91,14 @@ def read_catalogue(settings: Settings) -> list[Entry]:
 
 
 def _resolved(url: str, catalogue: str) -> str:
+    """A whole URL or path. One from the web is of the web: it names no file of this machine, and no store that the
+    user's credentials open."""
     if is_url(url):
+        if is_url(catalogue) and not url.lower().startswith(WEB):
+            raise SourceError(
+                f"The catalogue {catalogue} names {url!r}: a catalogue of the web may name http and https addresses "
+                "only. Use another SCHOLARBASE_CATALOGUE."
+            )
         return url
     return urljoin(catalogue, url) if is_url(catalogue) else str(Path(catalogue).parent / url)
 

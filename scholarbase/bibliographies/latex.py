@@ -18,17 +18,23 @@ _LIGATURE: Final = re.compile(r"-(?=-)|`(?=`)|'(?=')|<(?=[A-Za-z/!?])|&(?=[#A-Za
 
 _MARK: Final = re.compile(r"(?<!\\)[%&#_]")
 """A mark in a text in TeX that its author did not escape."""
+_UNSAFE: Final = re.compile(
+    r"\^\^|\\(?:input|include|write|openin|openout|read|immediate|special|directlua|usepackage|href|url|csname|catcode"
+    r"|expandafter|def|[egx]def|let|futurelet|newcommand|renewcommand|loop|html)(?![A-Za-z])"
+)
+"""What reads and writes files, defines commands or makes links. No formula has it, and whoever typesets a bibliography
+runs it."""
 
 
 def with_formulas(text: str) -> str | None:
-    """A text with formulas in TeX as a value of BibTeX; None where it is no such value."""
+    """A text with formulas in TeX as a value of BibTeX; None where it is no such value, or has other commands."""
     parts = text.split("$")
     depth = 0
     for char in text.replace("\\{", "").replace("\\}", ""):
         depth += (char == "{") - (char == "}")
         if depth < 0:
             return None
-    if depth or len(parts) % 2 == 0 or "<" in text or text.endswith("\\"):
+    if depth or len(parts) % 2 == 0 or "<" in text or text.endswith("\\") or _UNSAFE.search(text):
         return None
     parts[::2] = [_MARK.sub(r"\\\g<0>", part) for part in parts[::2]]
     return "$".join(parts)

@@ -56,15 +56,19 @@ def find_checkpoint(name: str, extra_files: Sequence[str] = ()) -> Path:
     Raises:
         EncoderError: the folder does not exist, or the model cannot be downloaded.
     """
-    if is_path(name):
-        folder = Path(name).expanduser()
-        if not folder.is_dir():
-            what = "is a file, not a model's folder" if folder.exists() else "does not exist"
-            raise EncoderError(
-                f"The model path {name} {what}: give the folder with the model's config.json, "
-                "or a model's name on the hub, such as BAAI/bge-m3."
-            )
-        return folder.resolve()
+    try:
+        is_local, folder = is_path(name), Path(name).expanduser()
+        if is_local and folder.is_dir():
+            return folder.resolve()
+        what = "is a file, not a model's folder" if folder.exists() else "does not exist"
+    except (OSError, RuntimeError) as error:  # a name of 5,000 letters, or the home of an unknown user
+        reason = error.strerror if isinstance(error, OSError) else error
+        is_local, what = True, f"cannot be used ({reason})"
+    if is_local:
+        raise EncoderError(
+            f"The model path {name[:200]} {what}: give the folder with the model's config.json, "
+            "or a model's name on the hub, such as BAAI/bge-m3."
+        )
     try:
         from huggingface_hub import snapshot_download
     except ImportError as error:

@@ -30,7 +30,7 @@ from scholarbase.errors import InvalidRequest
 from scholarbase.ingest.job import ingest
 from scholarbase.ingest.sources.columns import FIELDS, recognise
 from scholarbase.markup import plain
-from scholarbase.models.papers import Author, Journal, Paper
+from scholarbase.models.papers import AsWritten, Author, Journal, Paper
 from scholarbase.models.status import Notice
 from scholarbase.search.library import Library
 
@@ -184,6 +184,16 @@ def test_no_text_changes_or_ends_an_entry(title: str, name: str) -> None:
         # A BibTeX entry has the text itself, unless it looks like a formula that Zotero escaped.
         expected = {plain(one_line(title))} | ({one_line(title)} if form == "bibtex" else set())
         assert (found[0].title or "") in expected, form
+
+
+@pytest.mark.parametrize(
+    "formula", [r"\input{/etc/passwd}", r"\write18{id}", r"\href{javascript:x}{y}", "^^5cinput x"]
+)
+def test_a_formula_that_reads_files_or_makes_links_is_not_written(formula: str) -> None:
+    paper = Paper("CorpusId:1", title="QCD", as_written=AsWritten(title=f"QCD ${formula}$"))
+    assert "title = {QCD}" in write_papers([paper])
+    harmless = Paper("CorpusId:1", title="QCD", as_written=AsWritten(title=r"QCD $\left(\alpha\right)$"))
+    assert r"title = {QCD $\left(\alpha\right)$}" in write_papers([harmless])
 
 
 @given(text=TEXTS)

@@ -37,6 +37,12 @@ def test_a_missing_path_is_an_error(tmp_path: Path) -> None:
         find_checkpoint(str(tmp_path / "no-model"))
 
 
+@pytest.mark.parametrize("name", ["a" * 5000, "/" + "a" * 5000, "~nobody-of-this-name/x"])
+def test_a_path_that_the_system_refuses_is_an_error(name: str) -> None:
+    with pytest.raises(EncoderError, match=r"cannot be used \((File name too long|Could not determine home)"):
+        find_checkpoint(name)
+
+
 def test_a_file_is_not_a_folder(tmp_path: Path) -> None:
     (tmp_path / "model.safetensors").write_bytes(b"")
     with pytest.raises(EncoderError, match="is a file, not a model's folder"):

@@ -79,7 +79,9 @@ def service(running_service: ScriptedService) -> ScriptedService:
     return running_service
 
 
-@pytest.mark.parametrize("name", ["ftp://host/v1", "http://", "http://host:port/v1", "unix:", "unix:#m"])
+@pytest.mark.parametrize(
+    "name", ["ftp://host/v1", "http://", "http://host:port/v1", "unix:", "unix:#m", f"http://{'a' * 64}/v1"]
+)
 def test_invalid_addresses_are_rejected(name: str) -> None:
     with pytest.raises(EncoderError):
         parse_endpoint(name)

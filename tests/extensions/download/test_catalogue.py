@@ -109,5 +109,14 @@ def test_what_is_not_a_catalogue_is_an_error(tmp_path: Path) -> None:
         read_catalogue(load_settings(catalogue=str(tmp_path / "absent.json")))
 
 
+def test_a_catalogue_of_the_web_names_no_file_of_this_machine(published: Path) -> None:
+    listed = (published / "catalogue.json").read_text()
+    with serving(published) as server:
+        for address in ("file:///etc/passwd", "s3://bucket/x.tar.zst"):
+            (published / "other.json").write_text(listed.replace(f'"{NAME}"', f'"{address}"'))
+            with pytest.raises(SourceError, match="may name http and https addresses only"):
+                read_catalogue(load_settings(catalogue=f"{server.url}/other.json"))
+
+
 def test_the_catalogue_in_the_package_can_be_read() -> None:
     assert isinstance(read_catalogue(load_settings()), list)
