@@ -233,8 +233,20 @@ class Episodes:
             return _observed(error)
 
     def resume(self, name: str, task: str) -> Episode:
-        """The episode of a session that another process may have opened."""
-        return Episode(self, self._tasks[task], name, self._tools(name))
+        """The episode of a session that another process may have opened, as far as its calls have come.
+
+        Raises:
+            InvalidRequest: there is no such task.
+            SessionNotFound: there is no such session.
+        """
+        if task not in self._tasks:
+            raise InvalidRequest(f"There is no task {task!r}: give the id of a query.")
+        calls = self.calls(name)
+        answered = any(call.kind == "answer" for call in calls)
+        refused = sum(call.error_type == BudgetExhausted.slug for call in calls)
+        episode = Episode(self, self._tasks[task], name, self._tools(name), answered or refused > 1, answered)
+        episode.refused = refused
+        return episode
 
     def record_answer(self, name: str, ids: Sequence[str]) -> None:
         """Record the answer of an episode."""

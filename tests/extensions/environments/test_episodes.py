@@ -60,11 +60,25 @@ def test_a_second_call_without_budget_ends_the_episode(server: str) -> None:
         texts = [episode.call("search_papers", {"q": "QCD", "limit": 1}) for _ in range(3 - 1)]
         assert "0 are left" in texts[1]
         assert not episode.done
+        assert episodes.resume(episode.name, episode.query.id).refused == 1
         episode.call("search_papers", {"q": "QCD"})
+        assert episodes.resume(episode.name, episode.query.id).done
         assert episode.done
         assert episode.reward == -0.25
         with pytest.raises(InvalidRequest, match="has ended"):
             episode.call("search_papers", {"q": "QCD"})
+
+
+def test_another_process_cannot_answer_an_episode_again(sample_library: Path, tmp_path: Path) -> None:
+    with Episodes(sample_library, QUERIES, sessions=tmp_path) as episodes:
+        episode = episodes.start(0)
+        again = episodes.resume(episode.name, episode.query.id)
+        assert not again.done
+        again.call("answer", {"ids": []})
+        with pytest.raises(InvalidRequest, match="has ended"):
+            episodes.resume(episode.name, episode.query.id).call("answer", {"ids": [ID]})
+        with pytest.raises(InvalidRequest, match="There is no task 'no'"):
+            episodes.resume(episode.name, "no")
 
 
 @pytest.mark.parametrize(
