@@ -33,6 +33,8 @@ class SparseVector(NamedTuple):
 EngineVector: TypeAlias = qdrant_edge.SparseVector
 """Qdrant's own sparse vector, made by its tokenizer and taken by Qdrant Edge as it is: converting millions of them
 would take as long as making them. The order of its terms is undefined and does not change a score."""
+QueryVector: TypeAlias = list[float] | SparseVector | EngineVector
+"""A dense or a sparse vector that an engine searches for."""
 
 
 class ScoredId(NamedTuple):

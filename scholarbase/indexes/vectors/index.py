@@ -29,6 +29,7 @@ from scholarbase.indexes.vectors.base import (
     LEARNED,
     EngineVector,
     Payload,
+    QueryVector,
     ScoredId,
     Search,
     SparseVector,
@@ -187,13 +188,7 @@ class VectorIndex(ABC):
         return len(self._fetch(name, vector, most, filters, ef=None)[:most])
 
     def _search(
-        self,
-        name: str,
-        vector: list[float] | SparseVector | EngineVector,
-        limit: int,
-        filters: ResolvedFilters,
-        *,
-        ef: int | None,
+        self, name: str, vector: QueryVector, limit: int, filters: ResolvedFilters, *, ef: int | None
     ) -> list[ScoredId]:
         points = self._fetch(name, vector, limit, filters, ef=ef)
         ranked = [(-point.score, key) for point in points if isinstance(key := point.id, int)]
@@ -205,7 +200,7 @@ class VectorIndex(ABC):
     def _fetch(
         self,
         name: str,
-        vector: list[float] | SparseVector | EngineVector,
+        vector: QueryVector,
         limit: int,
         filters: ResolvedFilters,
         *,
@@ -290,13 +285,7 @@ class VectorIndex(ABC):
 
     @abstractmethod
     def nearest(
-        self,
-        name: str,
-        vector: list[float] | SparseVector | EngineVector,
-        limit: int,
-        filters: ResolvedFilters,
-        *,
-        ef: int | None,
+        self, name: str, vector: QueryVector, limit: int, filters: ResolvedFilters, *, ef: int | None
     ) -> Sequence[Any]:
         """The ``limit`` nearest points that pass the filters, each with ``id`` and ``score``: best first, ties in any
         order.
@@ -374,13 +363,7 @@ class EdgeIndex(VectorIndex):
         return cls(shard, path, config, private)
 
     def nearest(
-        self,
-        name: str,
-        vector: list[float] | SparseVector | EngineVector,
-        limit: int,
-        filters: ResolvedFilters,
-        *,
-        ef: int | None,
+        self, name: str, vector: QueryVector, limit: int, filters: ResolvedFilters, *, ef: int | None
     ) -> list[qdrant.ScoredPoint]:
         params = search_params(qdrant, name, limit, ef)
         if isinstance(vector, SparseVector):

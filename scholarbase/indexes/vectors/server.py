@@ -23,7 +23,7 @@ from scholarbase.errors import LibraryCorrupt, VectorIndexError
 from scholarbase.indexes.filters import ResolvedFilters
 from scholarbase.indexes.vectors.base import (
     DENSE,
-    EngineVector,
+    QueryVector,
     ScoredId,
     Search,
     SparseVector,
@@ -125,13 +125,7 @@ class ServerIndex(VectorIndex):
             return super().search_dense(vector, limit, filters, exact=exact, ef=ef)
 
     def nearest(
-        self,
-        name: str,
-        vector: list[float] | SparseVector | EngineVector,
-        limit: int,
-        filters: ResolvedFilters,
-        *,
-        ef: int | None,
+        self, name: str, vector: QueryVector, limit: int, filters: ResolvedFilters, *, ef: int | None
     ) -> Sequence[ScoredId]:
         query = self._query(name, vector, limit, filters, ef)
         known = _KNOWN.get()
@@ -200,12 +194,7 @@ class ServerIndex(VectorIndex):
         return [batch.result for batch in response.result]
 
     def _query(
-        self,
-        name: str,
-        vector: list[float] | SparseVector | EngineVector,
-        limit: int,
-        filters: ResolvedFilters,
-        ef: int | None,
+        self, name: str, vector: QueryVector, limit: int, filters: ResolvedFilters, ef: int | None
     ) -> Any:
         """A search as the message of gRPC, the same bytes for the same search."""
         if isinstance(vector, list):
@@ -324,7 +313,7 @@ def _named(names: Sequence[str]) -> Any:
     return grpc.WithVectorsSelector(include=grpc.VectorsSelector(names=names))
 
 
-def _key(vector: list[float] | SparseVector | EngineVector) -> int:
+def _key(vector: QueryVector) -> int:
     """A number of a query. Replicas have graphs of their own, which may miss other papers: the same query goes to the
     same node."""
     numbers = vector if isinstance(vector, list) else sorted(vector.indices)

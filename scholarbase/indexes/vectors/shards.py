@@ -22,7 +22,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 from scholarbase.errors import VectorIndexError
 from scholarbase.indexes.filters import ResolvedFilters
-from scholarbase.indexes.vectors.base import EngineVector, SparseVector, VectorConfig, VectorPoint
+from scholarbase.indexes.vectors.base import QueryVector, VectorConfig, VectorPoint
 from scholarbase.indexes.vectors.edge import EdgeWriter
 from scholarbase.indexes.vectors.index import EdgeIndex, VectorIndex
 from scholarbase.indexes.vectors.shard_view import PART_NAME
@@ -65,13 +65,7 @@ class ShardedIndex(VectorIndex):
         self.path = path
 
     def nearest(
-        self,
-        name: str,
-        vector: list[float] | SparseVector | EngineVector,
-        limit: int,
-        filters: ResolvedFilters,
-        *,
-        ef: int | None,
+        self, name: str, vector: QueryVector, limit: int, filters: ResolvedFilters, *, ef: int | None
     ) -> list[Any]:
         points = [
             point for shard in self.shards for point in shard.nearest(name, vector, limit, filters, ef=ef)
