@@ -1,14 +1,58 @@
-"""Changed copies of libraries."""
+"""Libraries of a few records, and changed copies of libraries."""
 
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+from scholarbase.encoders import open_encoder
 from scholarbase.files import copy_sparse
 from scholarbase.indexes import contents
 from scholarbase.indexes.contents import Contents, files_in
+from scholarbase.ingest.job import ingest
+from scholarbase.ingest.plans import IngestRules
 from scholarbase.manifest import read_manifest
+from scholarbase.models.encoders import PACKAGED
+from scholarbase.search.library import Library
+from tests.conftest import sample_rows, snapshot_of
+
+
+def library_of(
+    folder: Path,
+    rows: Sequence[dict[str, Any]],
+    edges: Sequence[tuple[int, int]] = (),
+    *,
+    dense: bool = False,
+    **rules: Any,
+) -> Path:
+    """Ingest the release of :func:`snapshot_of`, with the vectors of the encoder in the package if ``dense``."""
+    snapshot, path = snapshot_of(folder / "snapshot", rows, edges), folder / "library"
+    if not dense:
+        ingest([snapshot], path, rules=IngestRules(**rules))
+        return path
+    encoder = open_encoder(PACKAGED)
+    ingest([snapshot], path, encoder=encoder, encoder_location=PACKAGED, rules=IngestRules(**rules))
+    encoder.close()
+    return path
+
+
+@contextmanager
+def opened_library(
+    folder: Path, rows: Sequence[dict[str, Any]], edges: Sequence[tuple[int, int]] = (), **options: Any
+) -> Iterator[Library]:
+    """The library of :func:`library_of`, open."""
+    with Library.open(library_of(folder, rows, edges, **options)) as library:
+        yield library
+
+
+def sample_papers() -> list[dict[str, Any]]:
+    """The sample's papers that have an abstract, as rows of :func:`snapshot_of`."""
+    abstracts = {row["corpusid"]: row["abstract"] for row in sample_rows("abstracts")}
+    papers = [row | {"abstract": abstracts.get(row["corpusid"])} for row in sample_rows("papers")]
+    return [row for row in papers if row["abstract"]]
 
 
 def relist(library: Path) -> None:

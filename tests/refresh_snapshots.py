@@ -16,10 +16,8 @@ import orjson
 
 from scholarbase.api.app import create_app
 from scholarbase.cli import main
-from scholarbase.ingest.job import ingest
-from scholarbase.search.library import Library
 from scholarbase.tools.definitions import schemas
-from tests.conftest import snapshot_of
+from tests.libraries import opened_library
 
 FOLDER = Path(__file__).parent / "snapshots"
 HOW = "If the change is meant, run `python -m tests.refresh_snapshots` and commit the difference."
@@ -33,10 +31,8 @@ def openapi() -> bytes:
         "abstract": "An abstract.",
         "externalids": {"ArXiv": "2401.00001"},
     }
-    with tempfile.TemporaryDirectory() as folder:
-        ingest([snapshot_of(Path(folder) / "snapshot", [row])], Path(folder) / "library")
-        with Library.open(Path(folder) / "library") as library:
-            document = create_app(library).openapi()
+    with tempfile.TemporaryDirectory() as folder, opened_library(Path(folder), [row]) as library:
+        document = create_app(library).openapi()
     return orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
 
 

@@ -35,7 +35,7 @@ from scholarbase.search.library import Library
 from scholarbase.search.verification import verify
 from tests.conftest import SAMPLE, run_cli, sample_rows, snapshot_of
 from tests.ingest.contents import points, rows, same
-from tests.libraries import copied, relist
+from tests.libraries import copied, relist, sample_papers
 
 
 @pytest.fixture(scope="module")
@@ -266,13 +266,7 @@ def test_titles_have_weight_four_in_vectors_of_a_static_encoder(tmp_path: Path) 
         total: npt.NDArray[np.float32] = weight * table[ids[0]].sum(axis=0) + table[ids[1]].sum(axis=0)
         return total / np.float32(np.linalg.norm(total))
 
-    texts = {row["corpusid"]: row["abstract"] for row in sample_rows("abstracts")}
-    records = [
-        {**row, "abstract": texts[row["corpusid"]]}
-        for row in sample_rows("papers")
-        if row["corpusid"] in texts
-    ]
-    library, source = tmp_path / "library", snapshot_of(tmp_path / "release", records[:20])
+    library, source = tmp_path / "library", snapshot_of(tmp_path / "release", sample_papers()[:20])
     with closing(open_encoder(PACKAGED)) as encoder:
         manifest = ingest([source], library, encoder=encoder, encoder_location=PACKAGED)
     assert manifest.rules["title_weight"] == 4

@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from scholarbase.ingest.job import ingest
 from scholarbase.markup import plain, searchable
 from scholarbase.models.responses import CheckedReference
 from scholarbase.search.library import Library
-from tests.conftest import snapshot_of
+from tests.libraries import opened_library
 
 SAME = [
     ("C#", "C♯"),
@@ -82,8 +81,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
         }
         for n, title in enumerate(titles, 1)
     ]
-    ingest([snapshot_of(folder / "snapshot", rows)], folder / "library")
-    with Library.open(folder / "library") as opened:
+    with opened_library(folder, rows) as opened:
         yield opened
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -12,17 +11,16 @@ import numpy as np
 import orjson
 import pytest
 
-from scholarbase.encoders import Encodings, document_text, open_encoder
+from scholarbase.encoders import Encodings, document_text
 from scholarbase.encoders.sentence_transformers import SentenceTransformersEncoder
 from scholarbase.errors import EncoderError, EncoderMismatch, InvalidRequest, RerankerError
-from scholarbase.ingest.job import ingest
 from scholarbase.ingest.stored import store_vectors
-from scholarbase.models.encoders import PACKAGED
 from scholarbase.rerankers import open_reranker
 from scholarbase.rerankers.encoder import EncoderReranker, StoredVectors
 from scholarbase.search.library import Library
 from scholarbase.settings import load_settings
-from tests.conftest import run_cli, sample_rows, snapshot_of
+from tests.conftest import run_cli
+from tests.libraries import library_of, sample_papers
 
 pytestmark = pytest.mark.slow
 
@@ -54,12 +52,7 @@ class Counting:
 def dense_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """24 papers with vectors of the encoder in the package: MiniLM takes 70 ms for each."""
     folder = tmp_path_factory.mktemp("few")
-    texts = {row["corpusid"]: row["abstract"] for row in sample_rows("abstracts")}
-    rows = [row | {"abstract": texts.get(row["corpusid"])} for row in sample_rows("papers")]
-    snapshot = snapshot_of(folder / "snapshot", [row for row in rows if row["abstract"]][:24])
-    with closing(open_encoder(PACKAGED)) as encoder:
-        ingest([snapshot], folder / "library", encoder=encoder, encoder_location=PACKAGED)
-    return folder / "library"
+    return library_of(folder, sample_papers()[:24], dense=True)
 
 
 @pytest.fixture(scope="module")

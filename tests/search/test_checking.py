@@ -13,7 +13,7 @@ from scholarbase.ingest.job import ingest
 from scholarbase.models.responses import CheckedReference
 from scholarbase.models.status import is_withdrawn
 from scholarbase.search.library import Library
-from tests.conftest import snapshot_of
+from tests.libraries import opened_library
 
 GROSS = "arXiv:hep-th/9301068"
 
@@ -198,8 +198,7 @@ def test_papers_with_more_words_of_a_line_do_not_hide_the_one_meant(tmp_path: Pa
     rows.append({"title": title, "abstract": "We study words.", "authors": people})
     ids = [{"corpusid": number, "externalids": {"ArXiv": f"2301.{number:05}"}} for number in range(1, 32)]
     papers = [{**one, **row, "year": 2011} for one, row in zip(ids, rows, strict=True)]
-    ingest([snapshot_of(tmp_path / "snapshot", papers)], tmp_path / "library")
-    with Library.open(tmp_path / "library") as library:
+    with opened_library(tmp_path, papers) as library:
         swapped = (
             'P. Barceló, L. Libkin and J. Reutter, "Expressions Regular Parameterized and their Languages," '
             "Journal of Automata, vol. 7, 2011, pp. 461."

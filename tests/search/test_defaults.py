@@ -24,7 +24,8 @@ from scholarbase.models.requests import SearchRequest
 from scholarbase.search.fusion import FIRST
 from scholarbase.search.library import Library
 from scholarbase.settings import Settings, load_settings
-from tests.conftest import run_cli, serving_in_thread, snapshot_of
+from tests.conftest import run_cli, serving_in_thread
+from tests.libraries import opened_library
 
 WAYS: Final[list[dict[str, Any]]] = [
     *({"mode": "sparse", "engine": engine} for engine in ("bm25", "feedback", "fts5")),
@@ -248,11 +249,7 @@ def test_words_of_the_month_of_as_of_are_known(tmp_path: Path) -> None:
          "externalids": {"ArXiv": f"2001.{n:05}"}}
         for n in range(1, 601)
     ]  # fmt: skip
-    encoder = open_encoder(PACKAGED)
-    path = tmp_path / "library"
-    ingest([snapshot_of(tmp_path / "snapshot", rows)], path, encoder=encoder, encoder_location=PACKAGED)
-    encoder.close()
-    with Library.open(path) as library:
+    with opened_library(tmp_path, rows, dense=True) as library:
         assert library.search("gravity", mode="dense", as_of="2020-01-20").total > 0
         assert library.search("zzqqy", mode="dense", as_of="2020-01-20").total == 0
 

@@ -11,11 +11,10 @@ import pytest
 
 from scholarbase.errors import InvalidRequest
 from scholarbase.indexes.vectors import index
-from scholarbase.ingest.job import ingest
 from scholarbase.models.requests import Filters
 from scholarbase.search import lookup
 from scholarbase.search.library import Library
-from tests.conftest import snapshot_of
+from tests.libraries import opened_library
 from tests.search.test_library import WAYS, ids
 
 TEXTS = [
@@ -45,8 +44,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
         for n, (title, abstract) in enumerate(TEXTS, 1)
     ]
     edges = [(1, 2), (2, 3), (2, 6), (1, 4), (4, 5)]
-    ingest([snapshot_of(folder / "snapshot", rows, edges)], folder / "library")
-    with Library.open(folder / "library") as opened:
+    with opened_library(folder, rows, edges) as opened:
         yield opened
 
 

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from typing import Any
 
 import pytest
 
-from scholarbase.encoders import open_encoder
 from scholarbase.errors import InvalidRequest
-from scholarbase.ingest.job import ingest
-from scholarbase.models.encoders import PACKAGED
 from scholarbase.models.facet_requests import FacetsParameters
 from scholarbase.models.responses import Understood
 from scholarbase.search.exclusions import read
 from scholarbase.search.library import Library
 from scholarbase.search.negations import may_exclude
-from tests.conftest import snapshot_of
+from tests.libraries import opened_library
 
 Reading = tuple[str, list[str], list[str]]
 
@@ -379,10 +375,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
         }
         for n, (title, abstract) in enumerate(TEXTS, 1)
     ]
-    with closing(open_encoder(PACKAGED)) as encoder:
-        snapshot = snapshot_of(folder / "snapshot", rows)
-        ingest([snapshot], folder / "library", encoder=encoder, encoder_location=PACKAGED)
-    with Library.open(folder / "library") as opened:
+    with opened_library(folder, rows, dense=True) as opened:
         yield opened
 
 

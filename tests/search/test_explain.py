@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from scholarbase.indexes import query_syntax
-from scholarbase.ingest.job import ingest
 from scholarbase.models.responses import SearchResponse
 from scholarbase.search.library import Library
-from tests.conftest import snapshot_of
+from tests.libraries import opened_library
 
 TEXTS = [
     ("Graph networks", "Molecules and their graphs. We show naïve baselines."),
@@ -30,8 +29,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
         {"corpusid": n, "title": title, "abstract": abstract, "externalids": {"ArXiv": f"080{n}.0001"}}
         for n, (title, abstract) in enumerate(TEXTS, 1)
     ]
-    ingest([snapshot_of(folder / "snapshot", rows)], folder / "library")
-    with Library.open(folder / "library") as opened:
+    with opened_library(folder, rows) as opened:
         yield opened
 
 

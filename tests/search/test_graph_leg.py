@@ -15,12 +15,11 @@ from scholarbase.errors import InvalidRequest
 from scholarbase.indexes import citations
 from scholarbase.indexes.citations import EdgeRow, insert_edges
 from scholarbase.indexes.schema import open_for_building
-from scholarbase.ingest.job import ingest
-from scholarbase.ingest.plans import IngestRules
 from scholarbase.responses.text import as_text
 from scholarbase.search.library import Library
 from scholarbase.settings import load_settings
-from tests.conftest import sample_edges, snapshot_of
+from tests.conftest import sample_edges
+from tests.libraries import opened_library
 
 QUESTIONS = ("two dimensional QCD", "entropy of black holes", "supersymmetric gauge theories")
 TEXT = 1e-9
@@ -126,12 +125,7 @@ def test_a_library_without_enough_edges_is_ranked_by_its_texts(tmp_path: Path) -
     ]
     answers = []
     for name, edges in (("none", []), ("few", [(1, 2), (1, 3), (1, 4)])):
-        ingest(
-            [snapshot_of(tmp_path / f"{name}-s2", rows, edges)],
-            tmp_path / name,
-            rules=IngestRules(keep="title"),
-        )
-        with Library.open(tmp_path / name) as opened:
+        with opened_library(tmp_path / name, rows, edges, keep="title") as opened:
             responses = [opened.search("colouring of graphs", graph_weight=weight) for weight in (None, 0)]
             assert responses[0] == responses[1]
             answers.append([(hit.paper.corpus_id, hit.score) for hit in responses[0].results])

@@ -12,13 +12,13 @@ import pytest
 from scholarbase.identifiers import parse
 from scholarbase.indexes.titles import normalize_title
 from scholarbase.indexes.vectors.base import ScoredId
-from scholarbase.ingest.job import ingest
 from scholarbase.models.requests import SearchRequest
 from scholarbase.models.responses import SearchResponse
 from scholarbase.search.known_items import KnownItem, put_first
 from scholarbase.search.library import Library
 from scholarbase.settings import load_settings
-from tests.conftest import arxiv_rows, snapshot_of
+from tests.conftest import arxiv_rows
+from tests.libraries import opened_library
 
 SPARSE: list[dict[str, Any]] = [
     {"mode": "sparse", "engine": engine} for engine in (None, "bm25", "feedback", "fts5")
@@ -137,8 +137,7 @@ def phrases(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
         {"corpusid": n, "title": title, "abstract": abstract, "externalids": {"ArXiv": f"0801.{n:04}"}}
         for n, (title, abstract) in enumerate(texts, 1)
     ]
-    ingest([snapshot_of(folder / "snapshot", rows)], folder / "library")
-    with Library.open(folder / "library") as opened:
+    with opened_library(folder, rows) as opened:
         yield opened
 
 
@@ -201,8 +200,7 @@ def dated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
          "externalids": {"ArXiv": f"0801.{n:04}"}}
         for n, (title, abstract, day) in enumerate(texts, 1)
     ]  # fmt: skip
-    ingest([snapshot_of(folder / "snapshot", rows)], folder / "library")
-    with Library.open(folder / "library") as opened:
+    with opened_library(folder, rows) as opened:
         yield opened
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +11,11 @@ import pytest
 from scholarbase.bibliographies.bibtex import read_bibtex
 from scholarbase.bibliographies.writing import write_papers
 from scholarbase.client import Client
-from scholarbase.encoders import open_encoder
-from scholarbase.encoders.registry import PACKAGED
-from scholarbase.ingest.job import ingest
 from scholarbase.models.papers import PAPER_FIELDS, AsWritten
 from scholarbase.search.library import Library
 from scholarbase.search.verification import verify
-from tests.conftest import run_cli, serving_in_thread, snapshot_of
+from tests.conftest import run_cli, serving_in_thread
+from tests.libraries import opened_library
 
 TEXTS = {
     1: (r"A B\"acklund transformation", "Solitons of a chain are related to each other."),
@@ -46,10 +43,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
         }
         for number, (title, abstract) in TEXTS.items()
     ]
-    with closing(open_encoder(PACKAGED)) as encoder:
-        snapshot_of(folder / "release", rows)
-        ingest([folder / "release"], folder / "library", encoder=encoder, encoder_location=PACKAGED)
-    with Library.open(folder / "library") as library:
+    with opened_library(folder, rows, dense=True) as library:
         yield library
 
 

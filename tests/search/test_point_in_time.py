@@ -9,7 +9,6 @@ from __future__ import annotations
 import calendar
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from datetime import date
 from itertools import product
 from pathlib import Path
@@ -22,15 +21,13 @@ from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
 from scholarbase.api.app import create_app
-from scholarbase.encoders import open_encoder
 from scholarbase.errors import InvalidRequest, NothingLeft, PaperNotFound
-from scholarbase.ingest.job import ingest
 from scholarbase.models.checks import check_sort
-from scholarbase.models.encoders import PACKAGED
 from scholarbase.models.requests import Filters
 from scholarbase.search.library import Library
 from scholarbase.settings import load_settings
-from tests.conftest import sample_edges, sample_rows, snapshot_of
+from tests.conftest import sample_edges, sample_rows
+from tests.libraries import library_of, opened_library
 
 QUERIES = [
     "gauge theory",
@@ -87,8 +84,7 @@ def existing(day: int) -> set[str]:
 def now(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
     """A library of all the records."""
     folder = tmp_path_factory.mktemp("now")
-    ingest([snapshot_of(folder / "snapshot", ROWS, EDGES)], folder / "library")
-    with Library.open(folder / "library") as library:
+    with opened_library(folder, ROWS, EDGES) as library:
         yield library
 
 
@@ -108,8 +104,7 @@ def then(
     held = {row["corpusid"] for row in rows}
     folder = tmp_path_factory.mktemp("then")
     edges = [(a, b) for a, b in EDGES if a in held and b in held]
-    ingest([snapshot_of(folder / "snapshot", rows, edges)], folder / "library")
-    with Library.open(folder / "library") as library:
+    with opened_library(folder, rows, edges) as library:
         assert library.manifest.counts["papers"] == len(existing(day)) > 0
         yield request.param, library
 
@@ -245,10 +240,8 @@ def test_meaning_finds_what_was_there(dense: Library, tmp_path: Path) -> None:
         and last <= day
     ]
     assert 10 < len(early) < len(held)
-    with closing(open_encoder(PACKAGED)) as encoder:
-        snapshot = snapshot_of(tmp_path / "snapshot", early)
-        ingest([snapshot], tmp_path / "library", encoder=encoder, encoder_location=PACKAGED)
-    with Library.open(tmp_path / "library", settings=load_settings(similarity_floor=False)) as earlier:
+    path = library_of(tmp_path, early, dense=True)
+    with Library.open(path, settings=load_settings(similarity_floor=False)) as earlier:
         ways: list[dict[str, Any]] = [
             {"mode": "dense"},
             {"mode": "hybrid"},
@@ -443,8 +436,7 @@ def test_nothing_was_there_before_the_first_paper(now: Library) -> None:
 
 def test_without_a_date_nothing_was_ever_there(tmp_path: Path) -> None:
     row = {"corpusid": 1, "title": "x", "abstract": "y", "externalids": {"ArXiv": "0801.0001"}}
-    ingest([snapshot_of(tmp_path / "snapshot", [row])], tmp_path / "library")
-    with Library.open(tmp_path / "library") as library:
+    with opened_library(tmp_path, [row]) as library:
         for _ in range(2):
             with pytest.raises(NothingLeft):
                 library.search("x", as_of="9999-12")

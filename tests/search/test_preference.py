@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from scholarbase.errors import InvalidRequest
-from scholarbase.ingest.job import ingest
 from scholarbase.search.library import Library
-from tests.conftest import snapshot_of
+from tests.libraries import opened_library
 
 Q = "supersymmetric gauge theories"
 
@@ -61,9 +60,8 @@ def test_citations_of_a_day_require_citations(tmp_path: Path) -> None:
         "year": 2024,
         "publicationdate": "2024-01-05",
     }
-    ingest([snapshot_of(tmp_path / "snapshot", [row])], tmp_path / "library")
     with (
-        Library.open(tmp_path / "library") as without,
+        opened_library(tmp_path, [row]) as without,
         pytest.raises(InvalidRequest, match="prefer 'cited' cannot be combined with as_of '2024-06'"),
     ):
         without.search("gravity", prefer="cited", as_of="2024-06")
@@ -96,8 +94,7 @@ def test_a_preference_raises_negative_scores_too(library: Library) -> None:
 
 def test_a_preference_without_effect_has_a_warning(library: Library, tmp_path: Path) -> None:
     rows = [{"corpusid": 1, "title": "Gravity", "abstract": "Of waves."}]
-    ingest([snapshot_of(tmp_path / "snapshot", rows)], tmp_path / "library")
-    with Library.open(tmp_path / "library") as bare:
+    with opened_library(tmp_path, rows) as bare:
         assert bare.search("gravity", prefer="recent").warnings == (
             "prefer 'recent' changes nothing, because no paper of this library has a date.",
         )
@@ -118,8 +115,7 @@ def test_one_late_paper_does_not_decide_the_newest_day(tmp_path: Path) -> None:
         for n in range(1, 101)
     ]
     rows[0] |= {"publicationdate": "2016-06-05"}
-    ingest([snapshot_of(tmp_path / "snapshot", rows)], tmp_path / "library")
-    with Library.open(tmp_path / "library") as opened:
+    with opened_library(tmp_path, rows) as opened:
         assert opened.catalog.newest_day == 20030128
         best = opened.search("gravity", prefer="recent", explain=True, limit=1, mode="sparse").results[0]
         assert (best.explain or ())[-1].score == 1

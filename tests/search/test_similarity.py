@@ -32,7 +32,8 @@ from scholarbase.ingest.plans import IngestRules
 from scholarbase.models.responses import SimilarResponse
 from scholarbase.search.library import Library
 from scholarbase.settings import load_settings
-from tests.conftest import SAMPLE, sample_edges, sample_rows, serving_in_thread, snapshot_of
+from tests.conftest import SAMPLE, sample_edges, sample_rows, serving_in_thread
+from tests.libraries import library_of
 
 SEED = "arXiv:hep-th/9301068"
 NUMBER = 1014785
@@ -283,15 +284,8 @@ def small(folder: Path, *, edges: bool, dense: bool) -> Library:
         {"corpusid": n, "title": title, "externalids": {"ArXiv": f"2401.0000{n}"}, "publicationdate": f"2024-01-0{n}"}
         for n, title in SMALL
     ]  # fmt: skip
-    encoder = open_encoder(PACKAGED) if dense else None
-    ingest(
-        [snapshot_of(folder / "snapshot", rows, SMALL_EDGES if edges else ())],
-        folder / "library",
-        encoder=encoder,
-        encoder_location=PACKAGED if dense else None,
-        rules=IngestRules(keep="title"),
-    )
-    return Library.open(folder / "library", encoder="none")
+    path = library_of(folder, rows, SMALL_EDGES if edges else (), dense=dense, keep="title")
+    return Library.open(path, encoder="none")
 
 
 def test_a_library_without_vectors_has_only_citations(tmp_path: Path) -> None:

@@ -12,7 +12,8 @@ from scholarbase.encoders import open_encoder
 from scholarbase.ingest.job import ingest
 from scholarbase.models.encoders import PACKAGED
 from scholarbase.search.library import Library
-from tests.conftest import SAMPLE, sample_rows, snapshot_of
+from tests.conftest import SAMPLE
+from tests.libraries import opened_library, sample_papers
 from tests.search.test_defaults import NONSENSE
 
 OTHER_FIELDS = (
@@ -36,17 +37,7 @@ def bibliography(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
 def small(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
     """The first papers of the sample, most of them on physics."""
     folder = tmp_path_factory.mktemp("small")
-    texts = {row["corpusid"]: row["abstract"] for row in sample_rows("abstracts")}
-    rows = [row | {"abstract": texts.get(row["corpusid"])} for row in sample_rows("papers")]
-    rows = [row for row in rows if row["abstract"]][: request.param]
-    with closing(open_encoder(PACKAGED)) as encoder:
-        ingest(
-            [snapshot_of(folder / "snapshot", rows)],
-            folder / "library",
-            encoder=encoder,
-            encoder_location=PACKAGED,
-        )
-    with Library.open(folder / "library") as library:
+    with opened_library(folder, sample_papers()[: request.param], dense=True) as library:
         yield library
 
 

@@ -9,10 +9,9 @@ from typing import Any
 import httpx
 import pytest
 
-from scholarbase.ingest.job import ingest
-from scholarbase.ingest.plans import IngestRules
 from scholarbase.search.library import Library
-from tests.conftest import serving_in_thread, snapshot_of
+from tests.conftest import serving_in_thread
+from tests.libraries import opened_library
 
 
 def search(server: str, **body: Any) -> dict[str, Any]:
@@ -120,8 +119,7 @@ def test_papers_elsewhere_do_not_hide_those_at_arxiv(tmp_path: Path) -> None:
         }
         for number in range(1, 1113)
     ]
-    ingest([snapshot_of(tmp_path / "snapshot", rows)], tmp_path / "library", rules=IngestRules(keep="title"))
-    with Library.open(tmp_path / "library") as library, serving_in_thread(library) as url:
+    with opened_library(tmp_path, rows, keep="title") as library, serving_in_thread(library) as url:
         assert "arxiv.org" not in str([one["link"] for one in search(url, q="monopole", num=100)["organic"]])
         found = search(url, q="monopole site:arxiv.org", num=10)["organic"]
         rest = search(url, q="monopole site:arxiv.org", num=10, page=2)["organic"]

@@ -7,11 +7,8 @@ from typing import Any
 import pytest
 
 from scholarbase.errors import LibraryCorrupt, LibraryNotFound
-from scholarbase.ingest.job import ingest
-from scholarbase.ingest.plans import IngestRules
 from scholarbase_download.difference import Change, differences
-from tests.conftest import snapshot_of
-from tests.libraries import copied
+from tests.libraries import copied, library_of
 
 
 def row(corpus_id: int, title: str, **values: Any) -> dict[str, Any]:
@@ -30,10 +27,7 @@ OLD_EDGES = [(2, 1), (3, 1), (4, 2), (6, 5)]
 
 
 def build(folder: Path, rows: list[dict[str, Any]], edges: list[tuple[int, int]]) -> Path:
-    ingest(
-        [snapshot_of(folder / "snapshot", rows, edges)], folder / "library", rules=IngestRules(keep="title")
-    )
-    return folder / "library"
+    return library_of(folder, rows, edges, keep="title")
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from scholarbase.ingest.job import ingest
 from scholarbase.search.library import Library
 from scholarbase_dialects.listing import conditions, lists
 from scholarbase_dialects.listing.conditions import (
@@ -23,7 +22,7 @@ from scholarbase_dialects.listing.conditions import (
     Without,
     words_condition,
 )
-from tests.conftest import snapshot_of
+from tests.libraries import opened_library
 
 
 def paper(number: int, title: str, authors: list[str], **also: Any) -> dict[str, Any]:
@@ -64,8 +63,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
             abstract="A 100% abstract.",
         ),
     ]
-    ingest([snapshot_of(folder / "snapshot", rows)], folder / "library")
-    with Library.open(folder / "library") as opened:
+    with opened_library(folder, rows) as opened:
         yield opened
 
 

@@ -11,10 +11,9 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from scholarbase.ingest.job import ingest
-from scholarbase.ingest.plans import IngestRules
 from scholarbase.search.library import Library
-from tests.conftest import serving_in_thread, snapshot_of
+from tests.conftest import serving_in_thread
+from tests.libraries import opened_library
 
 HOLOMORPHIC = "arXiv:hep-th/9302103"
 
@@ -317,8 +316,7 @@ def test_access_and_journals(tmp_path: Path) -> None:
         }
         for n, row in enumerate(rows, 1)
     ]
-    ingest([snapshot_of(tmp_path / "source", papers)], tmp_path / "library", rules=IngestRules(keep="title"))
-    with Library.open(tmp_path / "library") as library, serving_in_thread(library) as url:
+    with opened_library(tmp_path, papers, keep="title") as library, serving_in_thread(library) as url:
         assert [get(url, filter=f"is_oa:{value}")["meta"]["count"] for value in ("true", "false")] == [2, 1]
         first, second, third, fourth = (get(url, f"/CorpusId:{n}") for n in range(1, 5))
         assert [w["open_access"]["is_oa"] for w in (first, second, third, fourth)] == [

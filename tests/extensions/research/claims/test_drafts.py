@@ -18,8 +18,9 @@ from scholarbase.ingest.job import ingest
 from scholarbase.tools import Tools
 from scholarbase_research.claims import check_draft
 from scholarbase_research.claims.drafts import read_draft
-from tests.conftest import run_cli, sample_rows, serving_in_thread, snapshot_of
+from tests.conftest import run_cli, serving_in_thread, snapshot_of
 from tests.ingest.sources.test_retraction_watch import row, write
+from tests.libraries import sample_papers
 
 FOLDER = Path(__file__).parent
 BIBLIOGRAPHY = (FOLDER / "draft.bib").read_text()
@@ -39,11 +40,7 @@ WRONG = {
 def library_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Papers of the sample, one of them retracted in 1999."""
     folder = tmp_path_factory.mktemp("drafts")
-    abstracts = {one["corpusid"]: one["abstract"] for one in sample_rows("abstracts")}
-    papers = [
-        one for one in sample_rows("papers") if one["corpusid"] in abstracts and one["corpusid"] <= 1007100
-    ]
-    rows = [one | {"abstract": abstracts[one["corpusid"]]} for one in papers]
+    rows = [paper for paper in sample_papers() if paper["corpusid"] <= 1007100]
     notice = row(
         1, "Retraction", "3/15/1999 0:00", OriginalPaperDOI="10.1103/PhysRevD.48.R5049", Author="Eric Braaten",
         Title="Perturbative QCD Fragmentation Functions for B_c and B_c* Production",

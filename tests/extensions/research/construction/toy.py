@@ -18,9 +18,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from scholarbase.encoders import open_encoder
-from scholarbase.ingest.job import ingest
-from scholarbase.models.encoders import PACKAGED
 from scholarbase.models.queries import Query, QuerySet
 from scholarbase.search.library import Library
 from scholarbase_research.construction.job import construct_answers
@@ -32,7 +29,7 @@ from scholarbase_research.construction.sources import open_sources
 from scholarbase_research.construction.store import Store
 from scholarbase_research.llm.judges import FunctionJudge
 from scholarbase_research.llm.rubrics import open_rubric
-from tests.conftest import snapshot_of
+from tests.libraries import library_of
 
 CITING = 40
 RUBRIC = open_rubric("relevance-0-2")
@@ -85,12 +82,7 @@ def names_of(ids: Any) -> set[str]:
 def toy_library(folder: Path, *, encoder: bool = False) -> Path:
     """The library, with the vectors of the encoder in the package if ``encoder`` is on."""
     rows, edges = toy_rows()
-    snapshot = snapshot_of(folder / "snapshot", list(rows.values()), edges)
-    opened = open_encoder(PACKAGED) if encoder else None
-    ingest([snapshot], folder / "library", encoder=opened, encoder_location=PACKAGED if encoder else None)
-    if opened is not None:
-        opened.close()
-    return folder / "library"
+    return library_of(folder, list(rows.values()), edges, dense=encoder)
 
 
 def by_title(item: Mapping[str, str]) -> tuple[float, str]:
