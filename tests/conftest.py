@@ -13,7 +13,7 @@ import re
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import cache, partial
 from pathlib import Path
@@ -390,6 +390,12 @@ def snapshot_of(folder: Path, rows: Sequence[dict[str, Any]], edges: Sequence[tu
         with (folder / dataset / "00000.gz").open("wb") as file, gzip_writer(file) as out:
             out.writelines(f"{json.dumps(row)}\n".encode() for row in content)
     return folder
+
+
+def json_lines(path: Path, rows: Iterable[Any]) -> Path:
+    """Write a file with a line of JSON for each of these."""
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
 
 
 def arxiv_rows() -> Iterator[dict[str, Any]]:

@@ -30,7 +30,7 @@ from scholarbase.api.access.guard import check_access
 from scholarbase.cli import main
 from scholarbase.manifest import read_manifest
 from scholarbase.settings import PREFIX, Settings, load_settings
-from tests.conftest import DENSE_PAPERS, ROOT, arxiv_rows
+from tests.conftest import DENSE_PAPERS, ROOT, arxiv_rows, json_lines
 
 yaml = pytest.importorskip("yaml")
 
@@ -337,9 +337,7 @@ def test_the_demo_builds_the_library_once_and_serves_it(
 ) -> None:
     sample = tmp_path / "sample"
     (sample / "arxiv").mkdir(parents=True)
-    (sample / "arxiv" / "few.jsonl").write_text(
-        "".join(json.dumps(row) + "\n" for row in islice(arxiv_rows(), 5))
-    )
+    json_lines(sample / "arxiv" / "few.jsonl", islice(arxiv_rows(), 5))
     (sample / "s2ag").symlink_to(small_snapshot)
     [shell, option] = demo["entrypoint"]
     [command] = demo["command"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from scholarbase.ingest.job import ingest
 from scholarbase.models.queries import Answer, Query, QuerySet
 from scholarbase.models.runs import JudgedAnswer
 from scholarbase.search.library import Library
-from tests.conftest import SAMPLE, arxiv_rows
+from tests.conftest import SAMPLE, arxiv_rows, json_lines
 
 ABSENT = "arXiv:2912.00001"
 
@@ -102,7 +101,7 @@ def test_another_part_or_year_of_a_title_matched_the_paper(tmp_path: Path) -> No
         {"id": f"2401.{n:05}", "title": title, "abstract": "An abstract.", "categories": "cs.CL"}
         for n, title in enumerate((*same, *other), 1)
     ]
-    (tmp_path / "arxiv.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    json_lines(tmp_path / "arxiv.jsonl", rows)
     ingest([tmp_path / "arxiv.jsonl"], tmp_path / "library")
     titles = (*same.values(), *other.values())
     with Library.open(tmp_path / "library") as library:

@@ -22,7 +22,7 @@ from scholarbase.ingest.job import ingest
 from scholarbase.models.runs import Run
 from scholarbase.models.source import Source
 from scholarbase.search.library import Library
-from tests.conftest import run_cli, serving_in_thread
+from tests.conftest import json_lines, run_cli, serving_in_thread
 from tests.fulltexts import ABSTRACT_ONLY, GRAPHS, GRAPHS_TEXT, MERGING, SENTENCE, SORTING, SORTING_TEXT
 
 DEPTH = "The depth of the network is seven."
@@ -32,8 +32,7 @@ LAST_AT = GRAPHS_TEXT.index(LAST)
 
 
 def write(path: Path, *queries: dict[str, object]) -> Path:
-    path.write_text("".join(json.dumps(query) + "\n" for query in queries))
-    return path
+    return json_lines(path, queries)
 
 
 def search(

@@ -14,7 +14,7 @@ from scholarbase.encoders import open_encoder
 from scholarbase.evaluation.runs import read_run
 from scholarbase.ingest.job import ingest
 from scholarbase.models.encoders import PACKAGED
-from tests.conftest import SAMPLE, run_cli
+from tests.conftest import SAMPLE, json_lines, run_cli
 
 
 @pytest.fixture(scope="module")
@@ -23,8 +23,7 @@ def queries(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("few") / "few.jsonl"
     rows = [json.loads(line) for line in (SAMPLE / "queries.jsonl").read_text().splitlines()[:3]]
     spaced = [row | {"final_query": row["final_query"].replace(" ", "  ", 1)} for row in rows]
-    path.write_text("".join(f"{json.dumps(row)}\n" for row in spaced))
-    return path
+    return json_lines(path, spaced)
 
 
 def test_vectors_of_ones_own_rank_as_the_encoder_that_made_them(

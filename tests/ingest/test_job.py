@@ -33,7 +33,7 @@ from scholarbase.models.encoders import PACKAGED
 from scholarbase.models.papers import Journal
 from scholarbase.search.library import Library
 from scholarbase.search.verification import verify
-from tests.conftest import SAMPLE, run_cli, sample_rows, snapshot_of
+from tests.conftest import SAMPLE, json_lines, run_cli, sample_rows, snapshot_of
 from tests.ingest.contents import points, rows, same
 from tests.libraries import copied, relist, sample_papers
 
@@ -403,7 +403,7 @@ def lines(folder: Path, **datasets: list[dict[str, Any]]) -> Path:
     """A release with a file of these records for each dataset."""
     folder.mkdir()
     for dataset, records in datasets.items():
-        (folder / f"{dataset}.jsonl").write_text("".join(json.dumps(r) + "\n" for r in records))
+        json_lines(folder / f"{dataset}.jsonl", records)
     return folder
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from scholarbase.ingest.job import ingest
 from scholarbase.models.responses import CheckedReference
 from scholarbase.models.status import is_withdrawn
 from scholarbase.search.library import Library
+from tests.conftest import json_lines
 from tests.libraries import opened_library
 
 GROSS = "arXiv:hep-th/9301068"
@@ -154,7 +154,7 @@ def test_a_comment_tells_of_a_withdrawal(tmp_path: Path) -> None:
         }
         for name, text in comments.items()
     )
-    (tmp_path / "arxiv.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+    json_lines(tmp_path / "arxiv.jsonl", records)
     ingest([tmp_path / "arxiv.jsonl"], tmp_path / "library")
     with Library.open(tmp_path / "library") as library:
         one = check(library, "arXiv:1208.4891")

@@ -15,7 +15,7 @@ from scholarbase.ingest.plans import IngestRules
 from scholarbase.search.library import Library
 from scholarbase.tools import Tools
 from scholarbase.updates.job import update
-from tests.conftest import serving_in_thread
+from tests.conftest import json_lines, serving_in_thread
 
 PAPERS = [
     {"corpusid": 1, "title": "Deep learning for graphs", "externalids": {"DOI": "10.1000/graphs"}},
@@ -58,7 +58,7 @@ KERNELS = "CorpusId:2"
 
 def sources(folder: Path) -> list[Path]:
     (folder / "s2").mkdir(parents=True)
-    (folder / "s2" / "papers.jsonl").write_text("".join(f"{json.dumps(one)}\n" for one in PAPERS))
+    json_lines(folder / "s2" / "papers.jsonl", PAPERS)
     (folder / "s2" / "citations.jsonl").write_text('{"citationid":1,"citingcorpusid":1,"citedcorpusid":2}\n')
     files = {"mine.bib": MINE, "theirs.json": json.dumps(THEIRS), "some.ris": RIS, "rows.csv": TABLE}
     for name, text in files.items():

@@ -16,7 +16,7 @@ from scholarbase.ingest.job import ingest
 from scholarbase.search.library import Library
 from scholarbase.tools import Tools
 from scholarbase.updates.job import update
-from tests.conftest import serving_in_thread, snapshot_of
+from tests.conftest import json_lines, serving_in_thread, snapshot_of
 
 PAGES = [Path(__file__).parents[2] / page for page in ("docs/arguments.md", "tests/data/filter-values.md")]
 ROWS = [
@@ -51,7 +51,7 @@ def make_library(folder: Path) -> Path:
          "publicationdate": day, "year": int(day[:4]), "citationcount": citations, "abstract": "A lattice."}
         for number, (key, _, venue, types, author, day, citations) in enumerate(PAPERS, 1)
     ]  # fmt: skip
-    (folder / "arxiv.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    json_lines(folder / "arxiv.jsonl", lines)
     release = snapshot_of(folder / "release", rows, [(2, 1), (5, 1), (5, 2), (4, 1)])
     ingest([folder / "arxiv.jsonl", release], folder / "library")
     return folder / "library"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from scholarbase.ingest.job import ingest
 from scholarbase.ingest.plans import IngestRules
 from scholarbase.responses.text import as_text
 from scholarbase.tools import Tools
-from tests.conftest import run_cli, serving_in_thread
+from tests.conftest import json_lines, run_cli, serving_in_thread
 
 WITHDRAWN, BY_ABSTRACT, RETRACTED, BOTH, ACTIVE = (
     "0704.0001",
@@ -50,13 +49,13 @@ def make_library(folder: Path) -> Path:
          "authors": "Ann Lee", "versions": [{"version": "v1", "created": "2007-04-02"}]} | changes
         for key, changes in PAPERS.items()
     ]  # fmt: skip
-    (folder / "arxiv.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    json_lines(folder / "arxiv.jsonl", lines)
     works = [
         {"id": f"https://openalex.org/W{n}", "title": f"Lattice photon {key}", "is_retracted": True, "authorships": [],
          "locations": [{"landing_page_url": f"https://arxiv.org/abs/{key}"}]}
         for key, n in OPENALEX.items()
     ]  # fmt: skip
-    (folder / "works.jsonl").write_text("".join(json.dumps(work) + "\n" for work in works))
+    json_lines(folder / "works.jsonl", works)
     numbers = {key: n for n, key in enumerate(PAPERS, 1)}
     papers = [
         {"corpusid": n, "externalids": {"ArXiv": key}, "title": f"Lattice photon {key}", "citationcount": n}
@@ -70,13 +69,13 @@ def make_library(folder: Path) -> Path:
             "publicationtypes": ["Retracted Publication"],
         }
     )
-    (folder / "papers.jsonl").write_text("".join(json.dumps(paper) + "\n" for paper in papers))
+    json_lines(folder / "papers.jsonl", papers)
     edges = [
         {"citationid": 10 * one + other, "citingcorpusid": one, "citedcorpusid": other}
         for one in numbers.values()
         for other in numbers.values()
     ]
-    (folder / "citations.jsonl").write_text("".join(json.dumps(edge) + "\n" for edge in edges))
+    json_lines(folder / "citations.jsonl", edges)
     ingest(sorted(folder.glob("*.jsonl")), folder / "library", rules=IngestRules(keep="title"))
     return folder / "library"
 

@@ -22,7 +22,7 @@ from scholarbase.sessions.session import Limits, Session
 from scholarbase.sessions.store import SessionStore
 from scholarbase.tools import Tools
 from scholarbase.trajectories.calls import read_trajectory
-from tests.conftest import serving_in_thread
+from tests.conftest import json_lines, serving_in_thread
 from tests.sessions.agents import QUESTION, SECONDS, SEED, Agent, budget, ids, send, wait_until
 
 TITLE = "Two Dimensional QCD is a String Theory"
@@ -102,8 +102,7 @@ def test_each_route_is_recorded_as_its_tool(url: str, tmp_path: Path) -> None:
     assert {(line["session"], line["query_id"], line["query"]) for line in lines} == {
         (agent.name, "q1", QUESTION)
     }
-    file = tmp_path / "calls.jsonl"
-    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    file = json_lines(tmp_path / "calls.jsonl", lines)
     assert len(read_trajectory(file)) == 13
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import sqlite3
 from contextlib import closing
@@ -20,7 +19,7 @@ from scholarbase.search.library import Library
 from scholarbase.updates.job import update
 from scholarbase.updates.points import PointChanges
 from scholarbase.updates.rows import CatalogChanges
-from tests.conftest import run_cli
+from tests.conftest import json_lines, run_cli
 from tests.ingest.contents import points, rows
 from tests.libraries import copied, relist
 
@@ -31,8 +30,7 @@ def paper(corpus_id: int, arxiv_id: str | None, title: str = "Title") -> dict[st
 
 def lines(path: Path, *records: dict[str, Any]) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(json.dumps(record) + "\n" for record in records))
-    return path
+    return json_lines(path, records)
 
 
 def release(folder: Path) -> Path:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +11,13 @@ import pytest
 from scholarbase.errors import QueryFileError
 from scholarbase.evaluation.formats import read_queries
 from scholarbase.models.queries import QuerySet
+from tests.conftest import json_lines
 
 QUESTION = "Which optimizer is used?"
 
 
 def read(path: Path, *records: dict[str, Any], **options: Any) -> QuerySet:
-    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    json_lines(path, records)
     return read_queries(path, **options)
 
 

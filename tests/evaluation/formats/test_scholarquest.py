@@ -13,12 +13,11 @@ import pytest
 from scholarbase.errors import QueryFileError
 from scholarbase.evaluation.formats import read_queries
 from scholarbase.models.queries import Answer, QuerySet
-from tests.conftest import SAMPLE
+from tests.conftest import SAMPLE, json_lines
 
 
 def lines(path: Path, *rows: Any) -> Path:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
+    return json_lines(path, rows)
 
 
 def scholarquest(number: int, *ids: str, **more: Any) -> dict[str, Any]:

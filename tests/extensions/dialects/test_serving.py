@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 import httpx
 import pytest
@@ -11,16 +10,6 @@ import pytest
 from scholarbase.search.library import Library
 from scholarbase_dialects.all import DIALECTS
 from tests.conftest import ROOT, serving_in_thread
-
-
-@pytest.fixture(scope="module")
-def http(sample: Library, tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
-    sessions = str(tmp_path_factory.mktemp("sessions"))
-    with (
-        serving_in_thread(sample, sessions=sessions) as url,
-        httpx.Client(base_url=url, timeout=120) as client,
-    ):
-        yield client
 
 
 def retrieve(http: httpx.Client, *queries: str, **headers: str) -> httpx.Response:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import httpx
 import pytest
 
-from scholarbase.search.library import Library
 from scholarbase_dialects.all import DIALECTS
-from tests.conftest import serving_in_thread
 from tests.extensions.dialects.steps import EARLY, OF_METADATA, about, by_doi, native, prefix_of
 from tests.sessions.agents import wait_recorded
 
@@ -23,16 +20,6 @@ TITLE_LOOKUPS = {
     ("arxiv-search", "GET", ""),
 }
 """The routes whose only purpose is to find a paper by its title."""
-
-
-@pytest.fixture(scope="module")
-def http(sample: Library, tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
-    sessions = str(tmp_path_factory.mktemp("sessions"))
-    with (
-        serving_in_thread(sample, sessions=sessions) as url,
-        httpx.Client(base_url=url, timeout=120) as client,
-    ):
-        yield client
 
 
 @pytest.fixture(scope="module")

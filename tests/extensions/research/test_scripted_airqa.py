@@ -16,7 +16,7 @@ from scholarbase.ingest.job import ingest
 from scholarbase.search.library import Library
 from scholarbase_research.evaluation.qa.examples import read_examples, read_predictions
 from scholarbase_research.evaluation.qa.scoring import score
-from tests.conftest import serving_in_thread
+from tests.conftest import json_lines, serving_in_thread
 from tests.documents.pdfs import new_pdf
 
 Act = Callable[[str, dict[str, Any]], dict[str, Any]]
@@ -257,7 +257,7 @@ def test_its_answers_are_right_by_airqas_functions(url: str, tmp_path: Path) -> 
         ("examples.jsonl", [question for question, _ in QUESTIONS]),
         ("predictions.jsonl", predictions),
     ):
-        (tmp_path / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
+        json_lines(tmp_path / name, rows)
     scores = score(
         read_examples(tmp_path / "examples.jsonl"), read_predictions(tmp_path / "predictions.jsonl")
     )

@@ -22,6 +22,7 @@ from scholarbase.ingest.sources import Dataset, StoredBytes, discover, read_reco
 from scholarbase.ingest.sources.json_records import json_records
 from scholarbase.search.library import Library
 from scholarbase.updates.job import update
+from tests.conftest import json_lines
 from tests.ingest.sources.test_own import papers, rejects, written
 
 WORK = {
@@ -200,7 +201,7 @@ def test_records_are_those_of_json(records: list[Any], indent: Any, ascii: bool,
 
 def test_an_array_makes_the_library_of_its_lines(tmp_path: Path) -> None:
     works = [WORK, WORK | {"id": "https://openalex.org/W2", "title": "Another", "referenced_works": []}]
-    (tmp_path / "lines.jsonl").write_text("".join(json.dumps(work) + "\n" for work in works))
+    json_lines(tmp_path / "lines.jsonl", works)
     (tmp_path / "array.json").write_text(json.dumps({"results": works}))
     found = []
     for name in ("lines.jsonl", "array.json"):

@@ -21,7 +21,7 @@ from scholarbase.ingest.sources.retraction_watch import notice_of
 from scholarbase.responses.text import as_text
 from scholarbase.tools import Tools
 from scholarbase.updates.job import update
-from tests.conftest import run_cli, serving_in_thread
+from tests.conftest import json_lines, run_cli, serving_in_thread
 
 COLUMNS = [
     "Record ID", "Title", "Subject", "Institution", "Journal", "Publisher", "Country", "Author", "URLS", "ArticleType",
@@ -76,7 +76,7 @@ NOTICES = [
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
     folder = tmp_path_factory.mktemp("notices")
-    (folder / "papers.jsonl").write_text("".join(json.dumps(paper) + "\n" for paper in PAPERS))
+    json_lines(folder / "papers.jsonl", PAPERS)
     write(folder / "retraction_watch.csv", NOTICES)
     ingest([folder / "papers.jsonl", folder / "retraction_watch.csv"], folder / "library",
            rules=IngestRules(keep="title"))  # fmt: skip
@@ -175,7 +175,7 @@ def test_a_cited_retraction_is_a_verdict_as_of_the_draft(library: Library) -> No
 
 
 def test_an_update_replaces_the_file_and_equals_an_ingest(tmp_path: Path) -> None:
-    (tmp_path / "papers.jsonl").write_text("".join(json.dumps(paper) + "\n" for paper in PAPERS))
+    json_lines(tmp_path / "papers.jsonl", PAPERS)
     rules = IngestRules(keep="title")
     file = write(tmp_path / "retraction_watch.csv", NOTICES[:3])
     ingest([tmp_path / "papers.jsonl", file], tmp_path / "before", rules=rules)

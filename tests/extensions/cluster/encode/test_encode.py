@@ -27,7 +27,7 @@ from scholarbase.models.encoders import PACKAGED
 from scholarbase.search.library import Library
 from scholarbase.settings import load_settings
 from scholarbase_cluster.encode.job import EncodeOptions, encode
-from tests.conftest import SAMPLE, arxiv_rows, run_cli
+from tests.conftest import SAMPLE, arxiv_rows, json_lines, run_cli
 from tests.encoders.embeddings import Service, embeddings_service, vector_of
 from tests.forks import CLI, COMMANDS, fork
 
@@ -49,8 +49,7 @@ def packaged() -> Iterator[Encoder]:
 
 
 def papers(path: Path, count: int) -> Path:
-    path.write_text("".join(json.dumps(row) + "\n" for row in islice(arxiv_rows(), count)))
-    return path
+    return json_lines(path, islice(arxiv_rows(), count))
 
 
 @pytest.fixture(scope="module")

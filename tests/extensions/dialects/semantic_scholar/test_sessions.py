@@ -3,26 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import httpx
-import pytest
 
 from scholarbase.search.library import Library
-from tests.conftest import serving_in_thread
 
 QCD = "arXiv:hep-th/9301068"
-
-
-@pytest.fixture(scope="module")
-def http(sample: Library, tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
-    sessions = str(tmp_path_factory.mktemp("sessions"))
-    with (
-        serving_in_thread(sample, sessions=sessions) as url,
-        httpx.Client(base_url=url, timeout=120) as client,
-    ):
-        yield client
 
 
 def recorded(http: httpx.Client, name: str) -> list[dict[str, Any]]:

@@ -15,7 +15,7 @@ from scholarbase.errors import InvalidRequest
 from scholarbase_research.construction.pools import Pool, Relation, make_pools
 from scholarbase_research.construction.relations import PaperQuestion
 from scholarbase_research.construction.retrieval_questions import with_retrieval_questions
-from tests.conftest import SAMPLE, run_cli
+from tests.conftest import SAMPLE, json_lines, run_cli
 from tests.extensions.research.construction.test_relations import Degrees
 
 
@@ -96,17 +96,12 @@ def test_the_query_is_the_targets_question_that_is_most_distinct_in_its_pool() -
             list(with_retrieval_questions([pool], missing, Degrees()))
 
 
-def write(path: Path, rows: list[dict[str, Any]]) -> Path:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
-
-
 def test_queries_of_similar_questions_are_chosen_with_the_pools(tmp_path: Path) -> None:
-    papers = write(
+    papers = json_lines(
         tmp_path / "papers.jsonl",
         [{"paper": paper(n), "keywords": ["x" if n < 6 else "y"]} for n in range(12)],
     )
-    relations = write(
+    relations = json_lines(
         tmp_path / "relations.jsonl",
         [
             {
@@ -120,7 +115,7 @@ def test_queries_of_similar_questions_are_chosen_with_the_pools(tmp_path: Path) 
         1: ["How deep is the network?", "Which corpus of newspapers was annotated by hand?"],
         **{n: [f"How deep is the network of size {n}?"] for n in range(2, 6)},
     }
-    questions = write(
+    questions = json_lines(
         tmp_path / "questions.jsonl",
         [{"paper": paper(n), "question": one} for n, some in asked.items() for one in some],
     )
@@ -150,7 +145,7 @@ def test_a_search_within_the_pools_is_measured(tmp_path: Path, sample_library: P
     ids = list(dict.fromkeys([*answers, *others]))[:60]
     papers = tmp_path / "papers.csv"
     papers.write_text("paper,keywords\n" + "".join(f"{i},Models; set {n % 9}\n" for n, i in enumerate(ids)))
-    relations = write(
+    relations = json_lines(
         tmp_path / "relations.jsonl",
         [
             {"query_id": f"q{n}", "query": query["final_query"], "source": ids[-1 - n], "target": answer}

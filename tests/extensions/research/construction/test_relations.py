@@ -27,7 +27,7 @@ from scholarbase_research.construction.relations import (
     write_relations,
 )
 from tests import fulltexts
-from tests.conftest import run_cli
+from tests.conftest import json_lines, run_cli
 
 A, B, C = (f"arXiv:2101.0000{n}" for n in range(1, 4))
 
@@ -134,7 +134,7 @@ def test_files_of_questions(tmp_path: Path) -> None:
         {"question": " What is  n? ", "answer": "5", "evidence": "n is 5.", "pmcid": "PMC10021650"},
         {"question": "Why?", "paper": "2101.00001", "section": "Methods"},
     ]
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    json_lines(path, lines)
     assert read_paper_questions(path) == [
         PaperQuestion("PMCID:10021650", "", "What is n?", "5"),
         PaperQuestion(A, "Methods", "Why?"),

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import json_lines
 from tests.evaluation.test_cli import QUERIES, evaluate, mean_by_trec_eval, work
 
 __all__ = ["work"]
@@ -65,7 +66,7 @@ def test_a_trajectory_becomes_a_run(work: Path, sample_library: Path) -> None:
         {"query_id": query["query_id"], "tool": "search_papers", "arguments": {"q": "llm"}, "ids": found},
         {"query_id": query["query_id"], "tool": "answer", "arguments": {}, "ids": answer},
     ]
-    (work / "agent.jsonl").write_text("".join(json.dumps(call) + "\n" for call in calls))
+    json_lines(work / "agent.jsonl", calls)
     options = ["--library", sample_library, "--json", "--measure", "R@100"]
     for ranking, count in (("answer", 2), ("answer-only", 1)):
         done = evaluate(

@@ -20,7 +20,7 @@ from scholarbase.models.runs import Run
 from scholarbase.search.library import Library
 from scholarbase_research.evaluation.imports import import_run
 from scholarbase_research.evaluation.results import read_results
-from tests.conftest import run_cli
+from tests.conftest import json_lines, run_cli
 from tests.fulltexts import metadata
 
 DEEP, OLD_SURVEY, NEW_SURVEY, PART_TWO = (
@@ -51,25 +51,20 @@ def parsing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
         metadata(i, title, "We parse.", f"Mon, 4 Jan {year} 00:00:00 GMT", "cs.CL")
         for i, title, year in PAPERS
     )
-    (folder / "arxiv.json").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    json_lines(folder / "arxiv.json", lines)
     ingest([folder / "arxiv.json"], folder / "library")
     with Library.open(folder / "library") as library:
         yield library
 
 
-def write(path: Path, rows: list[Any]) -> Path:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
-
-
 def imported(library: Library, folder: Path, rows: list[Any] | str, **options: Any) -> Run:
-    queries = read_queries(write(folder / "queries.jsonl", ANSWERS))
+    queries = read_queries(json_lines(folder / "queries.jsonl", ANSWERS))
     judged = resolve_answers(library, queries)
     path = folder / "theirs.jsonl"
     if isinstance(rows, str):
         path.write_text(rows)
     else:
-        write(path, rows)
+        json_lines(path, rows)
     return import_run(
         *(library, partial(read_results, path), queries, judged.queries, judged.counts, folder / "run"),
         name="theirs",
@@ -179,9 +174,9 @@ def test_results_of_a_query_in_two_lines_are_refused(parsing: Library, tmp_path:
 
 
 def test_the_command_imports_titles_and_prints_the_counts(parsing: Library, tmp_path: Path) -> None:
-    queries = write(tmp_path / "queries.jsonl", ANSWERS)
+    queries = json_lines(tmp_path / "queries.jsonl", ANSWERS)
     results = [{"title": "Deep Parsing of Sentences", "year": 2020}, {"title": "Unheard of"}]
-    theirs = write(tmp_path / "web.jsonl", [{"query_id": "q1", "results": results}])
+    theirs = json_lines(tmp_path / "web.jsonl", [{"query_id": "q1", "results": results}])
     done = run_cli(
         *("eval", "import", theirs, queries, "--library", parsing.path, "--out", tmp_path / "runs", "--json"),
         *("--measure", "R@1"),

@@ -19,7 +19,7 @@ from scholarbase_research.evaluation.agent_tables import Agents, route_counts, r
 from scholarbase_research.evaluation.report import write_report
 from scholarbase_research.evaluation.report.page import build, to_html
 from scholarbase_research.evaluation.report.tables import to_csv
-from tests.conftest import run_cli
+from tests.conftest import json_lines, run_cli
 from tests.extensions.research.evaluation.test_report import QUERIES as REPORTED
 from tests.extensions.research.evaluation.test_report import Page, a_run, two
 
@@ -103,8 +103,7 @@ def write_trajectory(path: Path, length: int, raising: Sequence[tuple[int, str, 
                 "ids": ids,
             }
         )
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return path
+    return json_lines(path, lines)
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,7 @@ from scholarbase.search.library import Library
 from scholarbase.settings import Settings, load_settings
 from scholarbase_research.evaluation.grids import Point, read_sweep
 from scholarbase_research.evaluation.sweeps import SweepResult, _Rankings, _search_legs, run_sweep, split
-from tests.conftest import SAMPLE, sample_rows
+from tests.conftest import SAMPLE, json_lines, sample_rows
 from tests.forks import run_fork
 from tests.search.test_asymmetric_encoders import learned, snapshot
 
@@ -53,8 +53,7 @@ def questions(tmp_path_factory: pytest.TempPathFactory, dense_library: Path) -> 
         {"query_id": SYNTAX, "query": "title:string OR quantum", "answers": [papers[0].id], "intent": "near"}
     )
     path = tmp_path_factory.mktemp("sweeps") / "queries.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
+    return json_lines(path, rows)
 
 
 def sweep_file(folder: Path, text: str) -> Path:

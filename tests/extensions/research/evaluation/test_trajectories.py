@@ -27,7 +27,7 @@ from scholarbase_research.evaluation.efficiency import efficiency, mean_recall_b
 from scholarbase_research.evaluation.imports import import_run
 from scholarbase_research.evaluation.trajectories import read_calls
 from scholarbase_research.trajectories import TrajectoryWriter
-from tests.conftest import ROOT, run_cli
+from tests.conftest import ROOT, json_lines, run_cli
 from tests.sessions.agents import QUESTION, SEED, Agent
 from tests.sessions.test_recording import location, url
 
@@ -65,11 +65,6 @@ def query_set(ids: Sequence[str], answers: Sequence[Sequence[str]]) -> tuple[Que
     return QuerySet("questions", "jsonl", queries), judged
 
 
-def written(path: Path, lines: Lines) -> Path:
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return path
-
-
 def call(query_id: str, tool: str, ids: Sequence[str], **keys: Any) -> dict[str, Any]:
     return {"query_id": query_id, "tool": tool, "ids": list(ids), **keys}
 
@@ -84,7 +79,7 @@ def run_of(
 ) -> Run:
     """The run of a trajectory with the queries q1, q2, ..., and their answers."""
     queries, judged = query_set([f"q{n}" for n in range(1, len(answers) + 1)], answers)
-    calls = read_trajectory(written(tmp_path / "calls.jsonl", lines))
+    calls = read_trajectory(json_lines(tmp_path / "calls.jsonl", lines))
     return import_run(
         source,
         partial(read_calls, calls, **options),
@@ -124,7 +119,7 @@ def test_every_key_is_read(tmp_path: Path) -> None:
         "query": "What is attention?",
         "error": None,
     }
-    (read,) = read_trajectory(written(tmp_path / "calls.jsonl", [line]))
+    (read,) = read_trajectory(json_lines(tmp_path / "calls.jsonl", [line]))
     assert read.ids == ("arXiv:1706.03762", "arXiv:2204.02311")
     assert (read.call, read.kind, read.scores, read.parent, read.round) == (2, "search", (2.0, 1.5), 1, 3)
     assert (read.seconds, read.tokens, read.snapshot, read.session) == (0.5, 120, "abc", "s1")
@@ -133,7 +128,7 @@ def test_every_key_is_read(tmp_path: Path) -> None:
 
 
 def test_the_kind_of_a_scholarbase_tool_is_optional(tmp_path: Path) -> None:
-    path = written(tmp_path / "calls.jsonl", [call("q1", tool, []) for tool in TOOLS])
+    path = json_lines(tmp_path / "calls.jsonl", [call("q1", tool, []) for tool in TOOLS])
     assert [read.kind for read in read_trajectory(path)] == list(TOOLS.values())
 
 
@@ -155,7 +150,7 @@ def test_the_error_for_an_invalid_line_has_its_number(tmp_path: Path) -> None:
         ({"query_id": 1, "tool": "answer", "ids": []}, "query_id is 1"),
         (["q1"], "it is not a JSON object"),
     ):
-        path = written(tmp_path / "calls.jsonl", [call("q1", "search_papers", HELD), line])
+        path = json_lines(tmp_path / "calls.jsonl", [call("q1", "search_papers", HELD), line])
         with pytest.raises(QueryFileError, match=r"calls\.jsonl, line 2: ") as caught:
             read_trajectory(path)
         assert message in str(caught.value)
@@ -497,7 +492,7 @@ def test_title_matches_are_not_searches(tmp_path: Path) -> None:
         call("q1", "match_titles", HELD[1:2]),
         call("q1", "match_titles", HELD[2:3], kind="match"),
     ]
-    calls = read_trajectory(written(tmp_path / "calls.jsonl", lines))
+    calls = read_trajectory(json_lines(tmp_path / "calls.jsonl", lines))
     assert [one.kind for one in calls] == ["search", "match", "match"]
 
 
@@ -506,8 +501,7 @@ def test_a_trajectory_of_the_server_makes_a_run(url: str, sample_library: Path, 
     agent.search(limit=5)
     agent.expand(SEED, limit=5)
     agent.search(limit=0)  # fails
-    file = tmp_path / "calls.jsonl"
-    file.write_text("".join(json.dumps(line) + "\n" for line in agent.lines()))
+    file = json_lines(tmp_path / "calls.jsonl", agent.lines())
     row = {"query_id": "q1", "final_query": QUESTION, "answer_arxiv_ids": ["hep-th/9301068"]}
     queries = tmp_path / "queries.jsonl"
     queries.write_text(json.dumps(row) + "\n")

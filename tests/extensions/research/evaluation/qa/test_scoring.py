@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from scholarbase_research.evaluation.qa.examples import (
     read_predictions,
 )
 from scholarbase_research.evaluation.qa.scoring import Scores, score
-from tests.conftest import ROOT, run_cli
+from tests.conftest import ROOT, json_lines, run_cli
 from tests.extensions.research.llm.model_server import FunctionModel
 
 CASES = ROOT.parent / "shared" / "cases"
@@ -59,14 +59,11 @@ PREDICTIONS: list[dict[str, Any]] = [
 ]
 
 
-def write(path: Path, rows: Sequence[Mapping[str, Any]]) -> Path:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
-
-
 @pytest.fixture
 def files(tmp_path: Path) -> tuple[Path, Path]:
-    return write(tmp_path / "predictions.jsonl", PREDICTIONS), write(tmp_path / "examples.jsonl", EXAMPLES)
+    return json_lines(tmp_path / "predictions.jsonl", PREDICTIONS), json_lines(
+        tmp_path / "examples.jsonl", EXAMPLES
+    )
 
 
 def scored(files: tuple[Path, Path], **options: Any) -> Scores:
@@ -130,9 +127,11 @@ def test_judgements_run_at_once(files: tuple[Path, Path], tmp_path: Path) -> Non
         both.wait(60)
         return "True"
 
-    predictions = write(tmp_path / "p.jsonl", [{"id": f"e{n}", "answer": "x"} for n in range(3)])
+    predictions = json_lines(tmp_path / "p.jsonl", [{"id": f"e{n}", "answer": "x"} for n in range(3)])
     scores = scored(
-        (predictions, write(tmp_path / "e.jsonl", rows)), judge=FunctionModel("judge", decide), concurrency=3
+        (predictions, json_lines(tmp_path / "e.jsonl", rows)),
+        judge=FunctionModel("judge", decide),
+        concurrency=3,
     )
     assert scores.overall.values["accuracy"].mean == 1
 
@@ -167,7 +166,7 @@ def test_the_command_prints_and_writes_the_scores(files: tuple[Path, Path], tmp_
 
 
 def test_predictions_of_other_examples_are_refused(files: tuple[Path, Path], tmp_path: Path) -> None:
-    write(files[0], [*PREDICTIONS, {"id": "e9", "answer": "x"}])
+    json_lines(files[0], [*PREDICTIONS, {"id": "e9", "answer": "x"}])
     with pytest.raises(RunMismatch, match=r"1 of 9 .* such as 'e9'"):
         scored(files)
     done = run_cli("eval", "qa", *files)
@@ -183,7 +182,7 @@ def test_invalid_lines_are_refused_with_their_place(tmp_path: Path) -> None:
         ({"answer": "x"}, "it has no uuid or id"),
         ({"id": "x", "answer": "y", "tags": "text"}, "must be a list of texts"),
     ):
-        path = write(tmp_path / "examples.jsonl", [EXAMPLES[0], row])
+        path = json_lines(tmp_path / "examples.jsonl", [EXAMPLES[0], row])
         with pytest.raises(QueryFileError, match=rf"line 2: .*{message}"):
             read_examples(path)
         skipped = read_examples(path, skip_broken=True)
@@ -194,13 +193,13 @@ def test_invalid_lines_are_refused_with_their_place(tmp_path: Path) -> None:
         ({"id": "e2", "answer": 1, "pred": 2}, "give one of them"),
     ):
         with pytest.raises(QueryFileError, match=rf"line 2: .*{message}"):
-            read_predictions(write(tmp_path / "p.jsonl", [PREDICTIONS[0], row]))
+            read_predictions(json_lines(tmp_path / "p.jsonl", [PREDICTIONS[0], row]))
 
 
 def test_an_unknown_function_scores_0_and_stays_in_the_mean(files: tuple[Path, Path], tmp_path: Path) -> None:
     """AirQA's mean is over all of its examples: one that is left out would raise it."""
-    write(files[1], [EXAMPLES[0], {"uuid": "e2", **function("eval_magic", {"gold": "RoBERTa"}, "text")}])
-    write(files[0], PREDICTIONS[:2])
+    json_lines(files[1], [EXAMPLES[0], {"uuid": "e2", **function("eval_magic", {"gold": "RoBERTa"}, "text")}])
+    json_lines(files[0], PREDICTIONS[:2])
     rows = tmp_path / "rows.jsonl"
     done = run_cli("eval", "qa", *files, "--json", "--rows", rows)
     assert done.returncode == 0, done.stderr
@@ -241,5 +240,5 @@ def _gold(arguments: Mapping[str, Any]) -> Any:
 
 
 def test_a_huge_answer_is_an_error_of_its_example(files: tuple[Path, Path]) -> None:
-    write(files[0], [{"id": "t1", "answer": "x" * 200_000}])
+    json_lines(files[0], [{"id": "t1", "answer": "x" * 200_000}])
     assert "at most 100,000 are compared" in scored(files).errors["t1"]
