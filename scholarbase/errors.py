@@ -269,7 +269,6 @@ class MissingExtra(ScholarBaseError):
 class ExtensionError(ScholarBaseError):
     """A part of an extension cannot be loaded."""
 
-    status = 500
     exit_code = 27
     slug = "extension"
     title = "Extension failed"
@@ -288,8 +287,6 @@ class SessionsUnavailable(StorageError):
     """The sessions of a server are locked by another process, damaged, or written too slowly."""
 
     status = 503
-    slug = "sessions-unavailable"
-    title = "Sessions unavailable"
 
 
 class OutOfMemory(ScholarBaseError):

@@ -206,7 +206,9 @@ class CatalogWriter:
 
     def _openalex_works(self, records: Sequence[PaperRecord]) -> Counter[str]:
         counts: Counter[str] = Counter(openalex_works=len(records))
-        new, joined = self._divide(records, _work_end, counts, "openalex_joined")
+        new, joined = self._divide(
+            records, lambda r: work_end(int(r.external_ids["OpenAlex"][1:])), counts, "openalex_joined"
+        )
         self._insert(new)
         self._compare(joined)
         self._fill(joined)
@@ -595,7 +597,3 @@ class CatalogWriter:
         before = self._db.total_changes
         self._db.executemany(sql, rows)
         return self._db.total_changes - before
-
-
-def _work_end(record: PaperRecord) -> int:
-    return work_end(int(record.external_ids["OpenAlex"][1:]))
