@@ -11,7 +11,7 @@ import sentencex
 LONGEST: Final = 5_000
 """Characters of a sentence. What is longer, such as data printed in a paper, is divided at white space."""
 
-_AT_ONCE: Final = 20_000
+_AT_ONCE: Final = 10_000
 """Characters that sentencex reads at once: its time grows with the square of their number for some texts."""
 _LANGUAGE: Final = "en"
 _MARK: Final = re.compile(r"[.!?](?:[\"')\]}]|\[\d[\d, -]*\])*\s+(?=\S)")
