@@ -31,6 +31,8 @@ from scholarbase_research.construction.rewrites import RuleRewriter
 _LEGS: Final[Mapping[Leg, Mode]] = {"words": "sparse", "meaning": "dense"}
 MAX_PAPERS: Final = 500
 """Papers of a list."""
+MAX_POPULATION: Final = 1_000_000_000
+"""Papers, up to which the risk is exact to 0.001: logarithms of factorials lose digits with their size."""
 MAX_TEXTS: Final = 10
 """Rewrites."""
 REWRITES: Final = 3
@@ -89,6 +91,14 @@ class RecallBody(ResponseOptions, Timed):
         if not self.relevant and not self.known:
             raise InvalidRequest(
                 "relevant and known are empty: name the papers that are known to be relevant."
+            )
+        if self.population is not None and not self.read:
+            raise InvalidRequest(
+                "population is only for the risk of stopping: send read too, or leave it out."
+            )
+        if self.population is not None and self.population > MAX_POPULATION:
+            raise InvalidRequest(
+                f"population is more than {MAX_POPULATION:,}: use that of the papers searched."
             )
         if self.population is not None and self.population < len(self.read):
             raise InvalidRequest(

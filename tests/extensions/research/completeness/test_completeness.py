@@ -101,6 +101,8 @@ def test_one_paper_says_that_it_is_too_few(sample: Library) -> None:
         {"relevant": ["arXiv:2001.00001"]},
         {"relevant": [SEED] * 501},
         {"relevant": [SEED], "read": [SEED, SEED], "population": 1},
+        {"relevant": [SEED], "population": 100},  # was ignored
+        {"relevant": [SEED], "read": [SEED], "population": 10**15},  # the risk was 0.00001 instead of 1
     ):
         with pytest.raises(InvalidRequest):
             estimate_recall(sample, QUESTION, **arguments)
