@@ -210,6 +210,11 @@ class _Reader:
 
     def _metadata(self) -> Metadata:
         group = _first(self._meta, "title-group")
+        for note in list(group.iter()) if group is not None else []:
+            if _name(note) == "fn" or (_name(note) == "xref" and note.get("ref-type") == "fn"):
+                tail = note.tail
+                note.clear()
+                note.tail = tail  # The words after a footnote's mark are the title's.
         title, subtitle = (self._text(_first(group, name)) for name in ("article-title", "subtitle"))
         abstracts = [item for item in _children(self._meta, "abstract") if not item.get("abstract-type")]
         venue = next(_found(_first(self._article, "front", "journal-meta"), "journal-title"), None)

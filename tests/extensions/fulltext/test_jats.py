@@ -256,3 +256,10 @@ def test_a_subtitle_is_of_the_title() -> None:
     [full] = read_articles([text.encode()])
     assert isinstance(full, FullText)
     assert full.metadata.title == "Article 1: And more"
+
+
+def test_a_mark_of_a_footnote_is_not_of_the_title() -> None:
+    notes = '<sup><xref ref-type="fn" rid="n"><bold>*</bold></xref></sup> in <sup>13</sup>C<fn><p>Dedicated.</p></fn>'
+    [full] = read_articles([article_of(1).replace("</article-title>", f"{notes}</article-title>").encode()])
+    assert isinstance(full, FullText)
+    assert full.metadata.title == "Article 1 in 13C"
