@@ -1,4 +1,4 @@
-"""The process that parses the lines of a large file (:mod:`scholarbase.ingest.sources.parsing`)."""
+"""A process that parses the lines of a large file (:mod:`scholarbase.ingest.sources.parsing`)."""
 
 from __future__ import annotations
 
