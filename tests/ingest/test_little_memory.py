@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -24,13 +23,14 @@ SHORT_OF_MEMORY_AT_THE_VECTORS = (
 def limited(megabytes: int, script: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
     """Run a script with a limit of its address space. Raises TimeoutExpired if it hangs."""
     size = megabytes * MB
+    # Set in the process itself: in a fork of this one, threads of other tests' libraries may abort.
+    limit = f"import resource; resource.setrlimit(resource.RLIMIT_AS, ({size}, {size})); "
     return subprocess.run(
-        [sys.executable, "-c", script, *map(str, arguments)],
+        [sys.executable, "-c", limit + script, *map(str, arguments)],
         capture_output=True,
         text=True,
         timeout=300,
         check=False,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (size, size)),
     )
 
 
