@@ -1,4 +1,4 @@
-"""A process that parses the lines of a large file (:mod:`scholarbase.ingest.sources.parsing`)."""
+"""The process that parses the lines of a large file (:mod:`scholarbase.ingest.sources.parsing`)."""
 
 from __future__ import annotations
 

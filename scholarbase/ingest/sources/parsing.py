@@ -1,7 +1,7 @@
-"""Parses the lines of a snapshot: those of a large file in processes of their own, if there is more than one core.
+"""Parses the lines of a snapshot: those of a large file in a process of its own, if a core is free for it.
 
-Parsing and cleaning a line takes twice as long as writing its record, so two processes parse beside the one that
-writes. The first lines are parsed here while they start.
+Parsing and cleaning a line takes as long as writing its record, so the two run beside each other. The first lines are
+parsed here while the process starts.
 """
 
 from __future__ import annotations
@@ -10,11 +10,10 @@ import marshal
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, closing
+from contextlib import closing
 from dataclasses import fields
 from itertools import chain, islice
 from operator import attrgetter
-from queue import SimpleQueue
 from typing import Any, Final, NamedTuple, get_args
 
 from scholarbase.errors import SourceError
@@ -41,7 +40,6 @@ PARSERS: Final[Mapping[Dataset, Callable[[bytes], Record | Reject]]] = {
 """The parser of each dataset whose records are lines: from one line to one record or reject."""
 
 WORKER: Final = "scholarbase.ingest.parse_worker"
-_WORKERS: Final = 2
 _LONG: Final = {Dataset.PAPERS, Dataset.ABSTRACTS, Dataset.ARXIV, Dataset.OPENALEX, Dataset.BEIR}
 """Datasets whose lines take longer to parse than to send to another process."""
 _LINE_BYTES: Final = 1_000
@@ -49,13 +47,13 @@ _LINE_BYTES: Final = 1_000
 _LINES_AT_ONCE: Final = 10_000
 _BYTES_AT_ONCE: Final = 1_000_000
 _FIRST: Final = 4
-"""Batches that are parsed and written in about the half second in which the processes start."""
+"""Batches that are parsed and written in about the half second in which a process starts."""
 _AHEAD: Final = 6
 """Batches that are parsed while records are written: more bytes than one transaction takes."""
 
 
 def worker_pays_off(dataset: Dataset, size: int) -> bool:
-    """Whether a file of ``size`` bytes is parsed sooner by processes of their own."""
+    """Whether a file of ``size`` bytes is parsed sooner by a process of its own."""
     return dataset in _LONG and pays_off(size // _LINE_BYTES)
 
 
@@ -75,10 +73,10 @@ def parsed(dataset: Dataset, lines: Iterable[Line], *, in_worker: bool) -> Itera
     """The records of numbered lines of ``dataset``, in their order. A line that is a reject already stays one.
 
     Args:
-        in_worker: parse in processes of their own, ahead of the caller.
+        in_worker: parse in a process of its own, ahead of the caller.
 
     Raises:
-        SourceError: such a process ended early.
+        SourceError: this process ended early.
     """
     yield from (_in_worker if in_worker else _here)(dataset, lines)
 
@@ -94,31 +92,25 @@ def _reject(line: int, reject: Reject) -> Parsed:
 
 
 def _in_worker(dataset: Dataset, lines: Iterable[Line]) -> Iterator[Parsed]:
-    # The workers are killed before the threads that wait for them are joined.
-    with ThreadPoolExecutor(_WORKERS) as threads, ExitStack() as stack:
-        idle: SimpleQueue[Worker] = SimpleQueue()
-        for _ in range(_WORKERS):
-            idle.put(stack.enter_context(closing(Worker(WORKER, str(dataset)))))
+    # The worker is killed before the thread that waits for it is joined.
+    with ThreadPoolExecutor(1) as thread, closing(Worker(WORKER, str(dataset))) as worker:
 
         def parse(contents: list[bytes]) -> bytes:
-            worker = idle.get()
             try:
                 worker.send(None, marshal.dumps(contents))
                 return worker.receive()[1]
             except WorkerEnded as ended:
                 raise SourceError(
-                    f"A process that parses {dataset} ended with status {ended.status}: see its messages above, and "
+                    f"The process that parses {dataset} ended with status {ended.status}: see its messages above, and "
                     "run the same command again to continue."
                 ) from None
-            finally:
-                idle.put(worker)
 
         ahead: deque[tuple[list[Line], Future[bytes]]] = deque()
         batches = batched(lines, _LINES_AT_ONCE, _BYTES_AT_ONCE, _size)
         first = deque(islice(batches, _FIRST))
         for batch in batches:
             contents = [content for _, content in batch if not isinstance(content, Reject)]
-            ahead.append((batch, threads.submit(parse, contents)))
+            ahead.append((batch, thread.submit(parse, contents)))
             if first:
                 yield from _here(dataset, first.popleft())
             elif len(ahead) > _AHEAD:
@@ -143,7 +135,7 @@ def _joined(batch: list[Line], records: Future[bytes]) -> Iterator[Parsed]:
             yield Parsed(line, content, _KINDS[kind](*values))
 
 
-# -- in a worker --------------------------------------------------------------------------------------
+# -- in the worker --------------------------------------------------------------------------------------
 
 _KINDS: Final[tuple[type[Any], ...]] = (*get_args(Record), Reject)
 _VALUES: Final = {

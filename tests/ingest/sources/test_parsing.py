@@ -48,6 +48,6 @@ def test_a_worker_that_ends_early_is_named(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(parsing, "WORKER", "this")
     monkeypatch.setattr(parsing, "_FIRST", 0)
     with pytest.raises(
-        SourceError, match="A process that parses arxiv ended with status 0: see its messages"
+        SourceError, match="The process that parses arxiv ended with status 0: see its messages"
     ):
         [*parsed(Dataset.ARXIV, [(1, b"{}")], in_worker=True)]
