@@ -87,6 +87,8 @@ def read_catalogue(settings: Settings) -> list[Entry]:
         raise SourceError(
             f"{where} is not a catalogue of libraries ({error}): check SCHOLARBASE_CATALOGUE."
         ) from error
+    if len({entry.name for entry in listed}) < len(listed):
+        raise SourceError(f"{where} has two libraries of one name: check SCHOLARBASE_CATALOGUE.")
     return [msgspec.structs.replace(entry, url=_resolved(entry.url, where)) for entry in listed]
 
 
@@ -111,7 +113,7 @@ def get(name: str, settings: Settings, *, reporter: Reporter) -> Manifest:
     Raises:
         InvalidRequest: the catalogue has no such library.
         SourceError, DownloadError: the catalogue or the file cannot be read, or the file has another hash.
-        LibraryCorrupt: the packed file is damaged.
+        LibraryCorrupt: the packed file is damaged, or has another snapshot than the catalogue says.
         LibraryExists: the folder has another library.
         StorageError: the disk is full or cannot be written.
     """
@@ -131,13 +133,17 @@ def get(name: str, settings: Settings, *, reporter: Reporter) -> Manifest:
     with storage_errors(folder, "free some disk space, or set SCHOLARBASE_CACHE_DIR"):
         folder.mkdir(parents=True, exist_ok=True)
     if not entry.url.startswith(WEB):
-        return unpack(entry.url, folder / name, sha256=entry.sha256, reporter=reporter)
+        return unpack(
+            entry.url, folder / name, sha256=entry.sha256, snapshot=entry.snapshot, reporter=reporter
+        )
     packed = folder / f".{name}.tar.zst"
     with locked(folder / f".{name}.lock"):
         if bytes_in(packed) != entry.packed_bytes:  # else an earlier call has downloaded it
             _download(entry, packed, reporter)
         try:
-            manifest = unpack(packed, folder / name, sha256=entry.sha256, reporter=reporter)
+            manifest = unpack(
+                packed, folder / name, sha256=entry.sha256, snapshot=entry.snapshot, reporter=reporter
+            )
         except LibraryCorrupt:
             packed.unlink()
             raise

@@ -33,7 +33,12 @@ SPARE: Final = 64 << 20
 
 
 def unpack(
-    source: str | Path, library: str | Path, *, sha256: str | None = None, reporter: Reporter | None = None
+    source: str | Path,
+    library: str | Path,
+    *,
+    sha256: str | None = None,
+    snapshot: str | None = None,
+    reporter: Reporter | None = None,
 ) -> Manifest:
     """Write the library in a packed file or URL to the folder ``library``.
 
@@ -42,10 +47,11 @@ def unpack(
 
     Args:
         sha256: the hash of the packed file, in hexadecimal; by default the one in ``SOURCE.sha256``, if there is one.
+        snapshot: the id of the library; by default any.
 
     Raises:
-        LibraryCorrupt: the packed file is damaged, incomplete, or not a packed library, or has another hash. Also
-            where its library has a format that this release does not read.
+        LibraryCorrupt: the packed file is damaged, incomplete, or not a packed library, or has another hash or library.
+            Also where its library has a format that this release does not read.
         LibraryExists: the folder has another library, other files, or an unfinished job of another command.
         LibraryBusy: another process writes to the folder.
         SourceError: the file or URL cannot be read.
@@ -58,15 +64,18 @@ def unpack(
         try:
             if folder.pending_contents.exists():  # only moves are left
                 folder.publish()
-            return _Unpacking(packed, folder, reporter or SilentReporter()).run()
+            return _Unpacking(packed, folder, snapshot, reporter or SilentReporter()).run()
         finally:
             folder.close()
 
 
 class _Unpacking:
-    def __init__(self, packed: PackedFile, folder: BuildFolder, reporter: Reporter) -> None:
+    def __init__(
+        self, packed: PackedFile, folder: BuildFolder, snapshot: str | None, reporter: Reporter
+    ) -> None:
         self._packed = packed
         self._folder = folder
+        self._snapshot = snapshot
         self._reporter = reporter
 
     def run(self) -> Manifest:
@@ -83,6 +92,11 @@ class _Unpacking:
         manifest_bytes = self._first(tar, manifest.FILE_NAME, manifest.MOST_BYTES)
         listed_bytes = self._first(tar, contents.FILE_NAME, contents.MOST_BYTES)
         parsed = Manifest.from_bytes(manifest_bytes, Path(self._packed.name) / manifest.FILE_NAME)
+        if self._snapshot not in {None, parsed.snapshot}:
+            raise LibraryCorrupt(
+                f"{self._packed.name} has the snapshot {parsed.snapshot}, not {self._snapshot}: whoever listed it must "
+                'correct the list. "scholarbase unpack" takes the file as it is.'
+            )
         listed = self._check_list(manifest_bytes, listed_bytes)
         if self._is_finished(manifest_bytes, listed_bytes):
             return parsed

@@ -93,6 +93,22 @@ def test_a_catalogue_in_a_folder_names_files_beside_it(published: Path, tmp_path
         get("other", settings, reporter=SilentReporter())
 
 
+def test_a_file_with_another_library_than_the_catalogue_says_is_refused(
+    published: Path, tmp_path: Path
+) -> None:
+    listed = json.loads((published / "catalogue.json").read_bytes())["libraries"]
+    listed[0] |= {"url": str(published / NAME), "snapshot": "0" * 32}
+    other = tmp_path / "catalogue.json"
+    other.write_text(json.dumps({"libraries": listed}))
+    settings = load_settings(catalogue=str(other), cache_dir=tmp_path)
+    with pytest.raises(LibraryCorrupt, match=f"not {'0' * 32}: whoever listed it"):
+        get("sample", settings, reporter=SilentReporter())
+    assert not (tmp_path / "sample" / "manifest.json").exists()
+    other.write_text(json.dumps({"libraries": [listed[0], listed[0]]}))
+    with pytest.raises(SourceError, match="has two libraries of one name"):
+        read_catalogue(settings)
+
+
 def test_what_is_not_a_catalogue_is_an_error(tmp_path: Path) -> None:
     wrong = tmp_path / "wrong.json"
     entry = {
