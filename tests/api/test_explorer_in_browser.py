@@ -157,8 +157,11 @@ def check_view(page: Page, address: str, shows: str) -> None:
         page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
     wanted = set(page.driver.execute_script(REACHED))
     page.driver.execute_script(WATCH)
-    ActionChains(page.driver, duration=0).send_keys(Keys.TAB * (len(wanted) + 5)).perform()
-    assert wanted <= set(page.run("window.reached"))
+    for _ in range(3):  # a busy browser may lose a key
+        ActionChains(page.driver, duration=0).send_keys(Keys.TAB * (len(wanted) + 5)).perform()
+        if wanted <= (reached := set(page.run("window.reached"))):
+            break
+    assert wanted <= reached
 
 
 def drawn(paper: Paper) -> str:
