@@ -33,29 +33,19 @@ class Cache(Generic[V]):
             self._values.clear()
             self._total = 0
 
-    def find(self, key: Hashable) -> V | None:
-        """The cached value, if there is one."""
+    def get(self, key: Hashable, compute: Callable[[], V]) -> V:
+        """The cached value, else a computed one. Errors and None are not cached."""
         with self._lock:
             if key in self._values:
                 self._values.move_to_end(key)
-            return self._values.get(key)
-
-    def get(self, key: Hashable, compute: Callable[[], V]) -> V:
-        """The cached value, else a computed one. Errors and None are not cached."""
-        cached = self.find(key)
-        if cached is not None:
-            return cached
+                return self._values[key]
         value = compute()
-        self.put(key, value)
-        return value
-
-    def put(self, key: Hashable, value: V) -> None:
-        """Cache a value, unless there is one for the key."""
         weight = self._weight(value)
         with self._lock:
-            if weight <= self._size and key not in self._values:
+            if value is not None and weight <= self._size and key not in self._values:
                 self._values[key] = value
                 self._total += weight
                 while self._total > self._size:
                     _, oldest = self._values.popitem(last=False)
                     self._total -= self._weight(oldest)
+        return value
