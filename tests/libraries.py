@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -33,9 +33,8 @@ def library_of(
     if not dense:
         ingest([snapshot], path, rules=IngestRules(**rules))
         return path
-    encoder = open_encoder(PACKAGED)
-    ingest([snapshot], path, encoder=encoder, encoder_location=PACKAGED, rules=IngestRules(**rules))
-    encoder.close()
+    with closing(open_encoder(PACKAGED)) as encoder:
+        ingest([snapshot], path, encoder=encoder, encoder_location=PACKAGED, rules=IngestRules(**rules))
     return path
 
 

@@ -94,8 +94,8 @@ class _Unpacking:
         parsed = Manifest.from_bytes(manifest_bytes, Path(self._packed.name) / manifest.FILE_NAME)
         if self._snapshot not in {None, parsed.snapshot}:
             raise LibraryCorrupt(
-                f"{self._packed.name} has the snapshot {parsed.snapshot}, not {self._snapshot}: whoever listed it must "
-                'correct the list. "scholarbase unpack" takes the file as it is.'
+                f"{self._packed.name} has the snapshot {parsed.snapshot}, not {self._snapshot}: the list that names it "
+                'is wrong. "scholarbase unpack" takes the file as it is.'
             )
         listed = self._check_list(manifest_bytes, listed_bytes)
         if self._is_finished(manifest_bytes, listed_bytes):

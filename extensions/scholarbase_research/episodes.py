@@ -236,8 +236,8 @@ class Episodes:
         """The episode of a session that another process may have opened, as far as its calls have come.
 
         Raises:
-            InvalidRequest: there is no such task.
-            SessionNotFound: there is no such session.
+            InvalidRequest: the task is unknown.
+            SessionNotFound: the session does not exist.
         """
         if task not in self._tasks:
             raise InvalidRequest(f"There is no task {task!r}: give the id of a query.")

@@ -22,12 +22,12 @@ _UNSAFE: Final = re.compile(
     r"\^\^|\\(?:input|include|write|openin|openout|read|immediate|special|directlua|usepackage|href|url|csname|catcode"
     r"|expandafter|def|[egx]def|let|futurelet|newcommand|renewcommand|loop|html)(?![A-Za-z])"
 )
-"""What reads and writes files, defines commands or makes links. No formula has it, and whoever typesets a bibliography
-runs it."""
+"""Commands that read or write files, define commands or make links. Formulas do not need them, and typesetting a
+bibliography would run them."""
 
 
 def with_formulas(text: str) -> str | None:
-    """A text with formulas in TeX as a value of BibTeX; None where it is no such value, or has other commands."""
+    """A text with formulas in TeX as a value of BibTeX; None if it cannot be one, or has an unsafe command."""
     parts = text.split("$")
     depth = 0
     for char in text.replace("\\{", "").replace("\\}", ""):

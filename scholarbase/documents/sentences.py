@@ -86,10 +86,11 @@ def _bounds(text: str) -> Iterator[int]:
     """Where the sentences after the first one start, in a text of ASCII."""
     start = 0
     while start < len(text):
-        bounds = [start + bound for bound in _bounds_in(text[start : start + _AT_ONCE])]
-        yield from bounds
         end = start + _AT_ONCE
-        start = bounds[-1] if bounds and start + _AT_ONCE // 2 < bounds[-1] and end < len(text) else end
+        bounds = [start + bound for bound in _bounds_in(text[start:end])]
+        yield from bounds
+        # The sentence that is cut at the end is read again, unless that would be more than half of what was read.
+        start = bounds[-1] if end < len(text) and bounds and start + _AT_ONCE // 2 < bounds[-1] else end
 
 
 def _bounds_in(text: str) -> Iterator[int]:

@@ -98,7 +98,7 @@ class RecallBody(ResponseOptions, Timed):
             )
         if self.population is not None and self.population > MAX_POPULATION:
             raise InvalidRequest(
-                f"population is more than {MAX_POPULATION:,}: use that of the papers searched."
+                f"population is more than {MAX_POPULATION:,}: use the number of papers searched."
             )
         if self.population is not None and self.population < len(self.read):
             raise InvalidRequest(

@@ -101,7 +101,7 @@ def test_a_file_with_another_library_than_the_catalogue_says_is_refused(
     other = tmp_path / "catalogue.json"
     other.write_text(json.dumps({"libraries": listed}))
     settings = load_settings(catalogue=str(other), cache_dir=tmp_path)
-    with pytest.raises(LibraryCorrupt, match=f"not {'0' * 32}: whoever listed it"):
+    with pytest.raises(LibraryCorrupt, match=f"not {'0' * 32}: the list that names it is wrong"):
         get("sample", settings, reporter=SilentReporter())
     assert not (tmp_path / "sample" / "manifest.json").exists()
     other.write_text(json.dumps({"libraries": [listed[0], listed[0]]}))
