@@ -9,7 +9,6 @@ import os
 import re
 import subprocess
 import sys
-import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -122,22 +121,3 @@ def test_an_agent_answers_from_the_library(
     named = done.stdout.strip().removeprefix("It is cited by ").removesuffix(".").split("; ")
     assert len(named) == 3
     assert set(named) <= citing[cited]
-
-
-@pytest.mark.parametrize("name", AGENTS)
-def test_the_page_shows_the_script(name: str) -> None:
-    page = (ROOT / "docs" / "examples.md").read_text(encoding="utf-8")
-    heading = name.replace("_", " ")
-    section = re.search(rf"^## {heading}\b.*?(?=^## |\Z)", page, re.S | re.M | re.I)
-    assert section
-    script = (ROOT / "examples" / f"{name}_agent.py").read_text(encoding="utf-8")
-    shown = re.findall(r"^```python\n(.*?)^```$", section[0], re.S | re.M)
-    assert shown
-    for block in shown:
-        indented = (textwrap.indent(block, " " * width) for width in (0, 4, 8))
-        assert any(lines in script for lines in indented), f"{name}_agent.py lacks these lines:\n{block}"
-    row = next(line for line in page.splitlines() if f"`{name}_agent.py`" in line)
-    tested = re.findall(r"`([a-z-]+) (\d[\d.]*)`", row)
-    assert tested
-    for package, version in tested:
-        assert re.search(rf'"{package}(\[[\w,]+\])?=={re.escape(version)}"', script), f"{package} {version}"

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import json_lines
 from tests.evaluation.test_cli import QUERIES, evaluate, mean_by_trec_eval, work
 
 __all__ = ["work"]
@@ -45,36 +44,6 @@ def test_a_sweep_reports_on_the_test_half(work: Path, sample_library: Path) -> N
     with (work / "sweep" / "grid.csv").open() as lines:
         rows = [line for line in csv.reader(lines) if line and not line[0].startswith("#")]
     assert len(rows) == 1 + 2
-
-
-@pytest.mark.slow
-def test_an_imported_run_has_the_same_figures(work: Path, sample_library: Path) -> None:
-    shutil.copy(work / "runs" / "bm25" / "run.trec.gz", work / "theirs.trec.gz")
-    done = evaluate("import", "theirs.trec.gz", QUERIES, "--library", sample_library, "--json", cwd=work)
-    [run] = json.loads(done.stdout)["runs"]
-    assert run["name"] == "theirs"
-    assert run["measures"]["all"]["R@25"]["mean"] == pytest.approx(
-        mean_by_trec_eval(work / "runs" / "bm25", "recall.25")
-    )
-
-
-@pytest.mark.slow
-def test_a_trajectory_becomes_a_run(work: Path, sample_library: Path) -> None:
-    query = json.loads(QUERIES.read_text().splitlines()[0])
-    found, answer = query["answer_arxiv_ids"][:2], query["answer_arxiv_ids"][:1]
-    calls = [
-        {"query_id": query["query_id"], "tool": "search_papers", "arguments": {"q": "llm"}, "ids": found},
-        {"query_id": query["query_id"], "tool": "answer", "arguments": {}, "ids": answer},
-    ]
-    json_lines(work / "agent.jsonl", calls)
-    options = ["--library", sample_library, "--json", "--measure", "R@100"]
-    for ranking, count in (("answer", 2), ("answer-only", 1)):
-        done = evaluate(
-            "trajectory", "agent.jsonl", QUERIES, *options, "--ranking", ranking, "--name", ranking, cwd=work
-        )
-        [run] = json.loads(done.stdout)["runs"]
-        share = count / len(query["answer_arxiv_ids"]) / 40
-        assert run["measures"]["all"]["R@100"]["mean"] == pytest.approx(share)
 
 
 @pytest.mark.slow
