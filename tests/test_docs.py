@@ -401,17 +401,8 @@ def test_python_examples_print_what_is_shown(
 # -- the command line -----------------------------------------------------------------------------------
 
 RUN: Final = (
-    "search",
-    "facets",
-    "title",
-    "check",
-    "paper",
-    "similar",
-    "citations",
-    "references",
-    "info",
-    "verify",
-)
+    "search", "facets", "title", "check", "paper", "similar", "citations", "references", "info", "verify",
+)  # fmt: skip
 """Commands whose output the docs show as it is. That of others depends on the machine or the time."""
 
 

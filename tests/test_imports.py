@@ -35,21 +35,9 @@ def allowed() -> dict[str, set[str]]:
 
 MAY = allowed()
 HEAVY = (
-    "torch",
-    "transformers",
-    "sentence_transformers",
-    "FlagEmbedding",
-    "pyarrow",
-    "zstandard",
-    "qdrant_client",
-    "ir_measures",
-    "pytrec_eval",
-    "scipy",
-    "matplotlib",
-    "jinja2",
-    "ray",
-    "obstore",
-)
+    "torch", "transformers", "sentence_transformers", "FlagEmbedding", "pyarrow", "zstandard", "qdrant_client",
+    "ir_measures", "pytrec_eval", "scipy", "matplotlib", "jinja2", "ray", "obstore",
+)  # fmt: skip
 
 
 OVER_A_SERVER = tuple(f"indexes/vectors/{name}.py" for name in ("nodes", "server"))

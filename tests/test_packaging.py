@@ -20,19 +20,9 @@ pytestmark = [pytest.mark.whole, pytest.mark.slow]
 ROOT = Path(__file__).parent.parent
 EXTENSIONS = ROOT / "extensions"
 FOLDERS = (
-    "scholarbase",
-    "extensions",
-    "tests",
-    "sample",
-    "docs",
-    "docker",
-    "examples",
-    "benchmarks",
-    "torture",
-    "website",
-    "release",
-    ".github",
-)
+    "scholarbase", "extensions", "tests", "sample", "docs", "docker", "examples", "benchmarks", "torture", "website",
+    "release", ".github",
+)  # fmt: skip
 FILES = (
     *("Makefile", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "CITATION.cff", "server.json"),
     *("hatch_build.py", "pyproject.toml"),
@@ -111,25 +101,9 @@ def test_the_wheel_holds_the_package_and_nothing_else(artefacts: tuple[list[str]
         *measured,
     }
     names = (
-        "api",
-        "author",
-        "bibtex",
-        "compare",
-        "completeness",
-        "copyas",
-        "dom",
-        "draft",
-        "formulas",
-        "fulltext",
-        "graph",
-        "library",
-        "paper",
-        "papers",
-        "references",
-        "search",
-        "sessions",
-        "app",
-    )
+        "api", "author", "bibtex", "compare", "completeness", "copyas", "dom", "draft", "formulas", "fulltext", "graph",
+        "library", "paper", "papers", "references", "search", "sessions", "app",
+    )  # fmt: skip
     page = ("index.html", "style.css", "icon.svg", *(f"{name}.js" for name in names))
     explorer = {f"scholarbase/api/explorer/files/{name}" for name in page}
     assert set(wheel) - info == {*modules, *templates, *encoder, *rubrics, *explorer, *data, *sample}

@@ -14,17 +14,9 @@ from tests.api.raw import exchange, statuses
 from tests.conftest import serving, serving_in_thread
 
 PATHS = [
-    "/healthz",
-    "/readyz",
-    "/metrics",
-    "/v1/search?q=string",
-    "/v1/papers/hep-th/9301068",
-    "/v1/sessions",
-    "/docs",
-    "/openapi.json",
-    "/static-offline-docs/swagger-ui.css",
-    "/nowhere",
-]
+    "/healthz", "/readyz", "/metrics", "/v1/search?q=string", "/v1/papers/hep-th/9301068", "/v1/sessions", "/docs",
+    "/openapi.json", "/static-offline-docs/swagger-ui.css", "/nowhere",
+]  # fmt: skip
 FOREIGN = [
     "rebound.example",
     "rebound.example:8000",

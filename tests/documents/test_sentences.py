@@ -109,26 +109,9 @@ def test_sentences_of_a_long_text() -> None:
 
 
 PARTS = [
-    "Fig. ",
-    "et al. ",
-    "i.e. ",
-    "A.",
-    " ",
-    "\u00a0",
-    "\n",
-    "ß",
-    "𝔸",
-    ".",
-    "?!",
-    ')"',
-    "[3]",
-    "(",
-    "x",
-    "The ",
-    "\u2028",
-    "…",
-    "\x1f",
-]
+    "Fig. ", "et al. ", "i.e. ", "A.", " ", "\u00a0", "\n", "ß", "𝔸", ".", "?!", ')"', "[3]", "(", "x", "The ",
+    "\u2028", "…", "\x1f",
+]  # fmt: skip
 
 
 @settings(max_examples=50, deadline=None)

@@ -41,23 +41,9 @@ def test_spans_count_code_points() -> None:
 
 
 PARTS = [
-    "word",
-    "naïve",
-    " ",
-    "\n",
-    "\u00a0",
-    "\u2003",
-    "\x1c",
-    "中文",
-    "[CLS]",
-    "e\u0301",
-    "\u200b",
-    "don't",
-    "x^2_{ij}",
-    "ﬁ",
-    "İ",
-    "ΑΣ",
-]
+    "word", "naïve", " ", "\n", "\u00a0", "\u2003", "\x1c", "中文", "[CLS]", "e\u0301", "\u200b", "don't", "x^2_{ij}",
+    "ﬁ", "İ", "ΑΣ",
+]  # fmt: skip
 
 
 @settings(max_examples=60, deadline=None)

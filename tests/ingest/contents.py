@@ -13,21 +13,9 @@ from scholarbase.indexes.vectors.shards import open_local
 from scholarbase.manifest import read_manifest
 
 TABLES = (
-    "papers",
-    "abstracts",
-    "aliases",
-    "authors",
-    "venues",
-    "venue_names",
-    "edges",
-    "sets",
-    "written",
-    "document_frequencies",
-    "author_names",
-    "author_papers",
-    "author_words_data",
-    "meta",
-)
+    "papers", "abstracts", "aliases", "authors", "venues", "venue_names", "edges", "sets", "written",
+    "document_frequencies", "author_names", "author_papers", "author_words_data", "meta",
+)  # fmt: skip
 
 
 def rows(library: Path) -> dict[str, list[tuple[Any, ...]]]:

@@ -82,18 +82,9 @@ def responses(sample: Library) -> dict[str, dict[str, Any]]:
 
 
 KINDS = (
-    "search",
-    "explained",
-    "title",
-    "citations",
-    "references",
-    "similar",
-    "expand",
-    "papers",
-    "titles",
-    "paper",
+    "search", "explained", "title", "citations", "references", "similar", "expand", "papers", "titles", "paper",
     "searches",
-)
+)  # fmt: skip
 
 
 # -- the estimate ---------------------------------------------------------------------------------------

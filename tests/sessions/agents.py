@@ -14,15 +14,8 @@ import httpx
 QUESTION = "How is two-dimensional QCD related to string theory?"
 SEED = "arXiv:hep-th/9301068"
 WORDS = (
-    "black holes",
-    "instantons",
-    "string theory",
-    "lattice",
-    "anomalies",
-    "gravity",
-    "matrix models",
-    "QCD",
-)
+    "black holes", "instantons", "string theory", "lattice", "anomalies", "gravity", "matrix models", "QCD",
+)  # fmt: skip
 SECONDS = 120.0
 """How long a test waits for what must happen, however slow the machine is."""
 _open: list[httpx.Client] = []

@@ -177,70 +177,6 @@ def test_nulls_in_optional_arguments_mean_left_out(null: Any) -> None:
         assert tool.canonical({**least, **nulls}) == tool.canonical(least)
 
 
-def test_invalid_arguments_raise_invalid_request() -> None:
-    refused: list[tuple[str, Any, str]] = [
-        (
-            "search_papers",
-            {"q": "a", "color": "b"},
-            "Unknown argument 'color': search_papers takes q, syntax, mode,",
-        ),
-        ("search_papers", {}, "The argument 'q' is missing."),
-        ("search_papers", {"q": "a", "limit": "ten"}, "limit is 'ten': input should be a valid integer."),
-        ("get_papers", {"ids": []}, "ids is empty:"),
-        ("expand_papers", {"seeds": [SEED], "direction": "up"}, "direction is 'up':"),
-        ("get_citations", ["a"], "The arguments of get_citations are not a JSON object"),
-        (
-            "search_papers",
-            {"q": "a", "from": "2001-03-05 to 2002-01-01"},
-            "'2001-03-05 to 2002-01-01' is not a valid",
-        ),
-        (
-            "search_papers",
-            {"q": "a", "from": "2001-03-05 (approx.)"},
-            "'2001-03-05 (approx.)' is not a valid date",
-        ),
-        (
-            "search_papers",
-            {"q": "a", "before_date": 5},
-            "Unknown argument 'before_date': use to, the last date",
-        ),
-        (
-            "search_papers",
-            {"q": "a", "after_year": 5},
-            "Unknown argument 'after_year': use from, the first date",
-        ),
-        # These were told to use min_citations, and category.
-        (
-            "search_papers",
-            {"q": "a", "max_citations": 5},
-            "Unknown argument 'max_citations': search_papers takes",
-        ),
-        (
-            "search_papers",
-            {"q": "a", "not_category": 5},
-            "Unknown argument 'not_category': search_papers takes",
-        ),
-        (
-            "match_titles",
-            {"titles": ["a"], "author": "Gross"},
-            "Unknown argument 'author': match_titles takes",
-        ),
-        *(
-            # They found nothing, without a warning.
-            ("search_papers", {"q": "a", "category": value}, "category")
-            for value in ({"a": 1}, 17, ["cs.CL, hep-th"], "hep-th;gr-qc", "['hep-th']", "cs.CL OR cs.LG")
-        ),
-        *(
-            ("search_papers", {"q": "a", name: {"a": 1}}, name)
-            for name in ("within", "exclude_ids", "fields")
-        ),
-    ]
-    for name, arguments, sentence in refused:
-        with pytest.raises(InvalidRequest) as error:
-            parsed(name, arguments)
-        assert sentence in str(error.value), arguments
-
-
 SPELLINGS = re.findall(
     r"^\| `(\w+)` \| `(.*?)` \| (.*) \|$",
     "\n".join(
@@ -263,31 +199,10 @@ def test_arguments_are_understood_as_documented() -> None:
         else:
             with pytest.raises(InvalidRequest) as refused:
                 parsed(name, arguments)
-            assert str(refused.value) == result
-
-
-def test_other_names_and_values_are_understood() -> None:
-    understood: list[tuple[dict[str, Any], dict[str, Any]]] = [
-        ({"q": "x", "query": ""}, {"q": "x"}),
-        ({"query": "", "q": "x"}, {"q": "x"}),
-        *(({"q": "x", name: 2001}, {"q": "x", "to": "2001"}) for name in ("year_max", "max_date")),
-        *(({"q": "x", name: 2001}, {"q": "x", "from": "2001"}) for name in ("min_date", "date_min")),
-        (
-            {
-                "q": "x",
-                "category": "null",
-                "venue": "None",
-                "from": "none",
-                "exclude": "null",
-                "limit": "all",
-            },
-            {"q": "x"},
-        ),
-        ({"q": "x", "category": ["cs.CL", "", "null"], "within": ["all"]}, {"q": "x", "category": ["cs.CL"]}),
-        ({"q": "none", "category": ["cs.CL", "all"]}, {"q": "none", "category": ["cs.CL", "all"]}),
-    ]
-    for written, expected in understood:
-        assert tool_named("search_papers").canonical(written) == expected
+            whole = str(refused.value)
+            assert whole == result or (
+                result.endswith(" ...") and whole.startswith(result.removesuffix("..."))
+            )
 
 
 def test_ids_that_are_no_text_have_their_own_errors(sample: Library) -> None:

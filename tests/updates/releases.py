@@ -24,19 +24,9 @@ KEYS = {
 PAPERS = 24
 """Corpus ids go up to this number; citations name some that no paper has."""
 WORDS = [
-    "graph",
-    "lattice",
-    "photon",
-    "neural",
-    "search",
-    "quark",
-    "tensor",
-    "citation",
-    "entropy",
-    "parser",
-    "$x_2$",
+    "graph", "lattice", "photon", "neural", "search", "quark", "tensor", "citation", "entropy", "parser", "$x_2$",
     "$x_{2}$",
-]
+]  # fmt: skip
 
 
 def arxiv_ids() -> list[str]:

@@ -132,24 +132,6 @@ def test_a_symbolic_link_to_the_file_is_kept(tmp_path: Path) -> None:
     assert [entry.name for entry in read_keys(tmp_path / "real" / "keys.json")] == ["ana"]
 
 
-def test_a_change_is_seen_after_half_a_second(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    now = 100.0
-    monkeypatch.setattr(keys.time, "monotonic", lambda: now)
-    path = tmp_path / "keys.json"
-    first, ana = create_key(path, "ana")
-    known = Keys(path)
-    assert known.find(first) == ana
-    assert known.find(first + "x") is None
-    second, bo = create_key(path, "bo")
-    assert known.find(second) is None
-    now += keys.CHECK_SECONDS
-    assert known.find(second) == bo
-    revoke_key(path, "ana")
-    now += keys.CHECK_SECONDS
-    assert known.find(first) is None
-    assert known.find(second) == bo
-
-
 @pytest.mark.parametrize("change", ["removed", "emptied", "broken"])
 def test_without_a_valid_file_all_keys_are_rejected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str, caplog: pytest.LogCaptureFixture

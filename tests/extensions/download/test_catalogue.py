@@ -48,11 +48,11 @@ def test_a_library_is_downloaded_by_name_and_continues(
         done = run_cli("get", "sample", **environment)
         assert done.returncode == 0, done.stderr
         assert "scholarbase serve --library sample" in done.stdout
-        sent = server.requests.count(f"/{NAME}")
+        sent = server.paths().count(f"/{NAME}")
         assert files(tmp_path / "sample") == files(light_library)
         assert not list(tmp_path.glob(".sample.tar*"))
         assert run_cli("get", "sample", **environment).returncode == 0
-        assert server.requests.count(f"/{NAME}") == sent, "a library that is there is not downloaded again"
+        assert server.paths().count(f"/{NAME}") == sent, "a library that is there is not downloaded again"
         listed = run_cli("libraries", **environment)
         assert listed.stdout.startswith("* sample  The [2J sample. 2,440")
     # Elsewhere, since the checkout has a folder of this name.
@@ -68,7 +68,7 @@ def test_a_file_that_was_downloaded_before_a_kill_is_not_downloaded_again(
     with serving(published) as server:
         settings = load_settings(catalogue=f"{server.url}/catalogue.json", cache_dir=tmp_path)
         get("sample", settings, reporter=SilentReporter())
-        assert f"/{NAME}" not in server.requests
+        assert f"/{NAME}" not in server.paths()
         damaged = tmp_path / ".damaged.tar.zst"
         damaged.write_bytes((published / NAME).read_bytes())
         with pytest.raises(LibraryCorrupt, match=f"instead of {'0' * 64}"):

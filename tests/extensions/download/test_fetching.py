@@ -8,10 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -32,6 +29,7 @@ from scholarbase_download.fetching import fetch_library
 from scholarbase_download.packing import pack
 from tests.conftest import run_cli
 from tests.extensions.download.archives import files
+from tests.extensions.download.servers import Reply, Request, Web
 from tests.forks import CLI, Fork, fork
 from tests.libraries import relist
 from tests.qdrant.cluster import qdrant_cluster
@@ -54,47 +52,16 @@ def published(light_file: Path) -> Path:
     return light_file.parent
 
 
-class Server:
-    """Serves a folder, and lists the paths that were requested. Holds archives after ``limit`` bytes."""
-
-    def __init__(self) -> None:
-        self.requests: list[str] = []
-        self.limit: int | None = None
-        self.released = threading.Event()
-        self.url = ""
-
-
-class _Handler(SimpleHTTPRequestHandler):
-    def __init__(self, server: Server, *arguments: Any, **options: Any) -> None:
-        self._state = server
-        super().__init__(*arguments, **options)
-
-    def copyfile(self, source: Any, outputfile: Any) -> None:
-        self._state.requests.append(self.path)
-        if self._state.limit is not None and self.path.endswith(NAME):
-            outputfile.write(source.read(self._state.limit))
-            outputfile.flush()
-            self._state.released.wait(120)
-        super().copyfile(source, outputfile)
-
-    def log_message(self, format: str, *arguments: object) -> None:
-        pass
-
-
 @contextmanager
-def serving(folder: Path) -> Iterator[Server]:
-    state = Server()
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Handler, state, directory=str(folder)))
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-    thread.start()
-    state.url = f"http://127.0.0.1:{server.server_address[1]}"
-    try:
-        yield state
-    finally:
-        state.released.set()
-        server.shutdown()
-        server.server_close()
-        thread.join()
+def serving(folder: Path) -> Iterator[Web]:
+    """Serves the files of a folder."""
+
+    def answer(request: Request) -> Reply:
+        file = folder / request.path[1:]
+        return Reply(file.read_bytes()) if file.is_file() else Reply(status=404)
+
+    with Web(answer).running() as web:
+        yield web
 
 
 def info(url: str, cache: Path) -> Fork:
@@ -107,7 +74,9 @@ def test_processes_that_start_at_once_fetch_a_library_once_also_after_a_kill(
 ) -> None:
     with serving(published) as server:
         url = f"{server.url}/{NAME}"
-        server.limit = 1_000_000
+        released = threading.Event()
+        server.stops = [1_000_000]
+        server.stop = lambda: not released.wait(120)  # holds the archive, and cuts nothing off
         killed = info(url, tmp_path)
         end = time.monotonic() + 120
         while not list(tmp_path.glob("*/building/*.sqlite")):
@@ -116,13 +85,12 @@ def test_processes_that_start_at_once_fetch_a_library_once_also_after_a_kill(
         killed.send_signal(signal.SIGKILL)
         killed.communicate()
         assert not list(tmp_path.glob("*/files.json"))
-        server.limit = None
-        server.released.set()
+        released.set()
         processes = [info(url, tmp_path) for _ in range(3)]
         outputs = [process.communicate() for process in processes]
     assert [process.returncode for process in processes] == [0, 0, 0], outputs
     assert {output.encode() for output, _ in outputs} == {(light_library / "manifest.json").read_bytes()}
-    assert server.requests.count(f"/{NAME}") == 2  # of the killed process, and of one of the three
+    assert server.paths().count(f"/{NAME}") == 2  # of the killed process, and of one of the three
     [library] = tmp_path.glob("[0-9a-f]*")
     assert files(library) == files(light_library)
 

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import re
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -18,6 +15,7 @@ from scholarbase_download.requests import Fetcher, Patience
 from scholarbase_download.unpacking import unpack
 from tests.conftest import run_cli
 from tests.extensions.download.archives import files
+from tests.extensions.download.servers import Reply, Request, Web
 
 
 @pytest.fixture(autouse=True)
@@ -35,76 +33,40 @@ class Place:
 
     def __init__(self, data: bytes) -> None:
         self.data = data
-        self.validator: tuple[str, str] | None = ("ETag", '"one"')
+        self.validator: dict[str, str] = {"ETag": '"one"'}
         self.hash: bytes | None = f"{hashlib.sha256(data).hexdigest()}  lib.tar.zst\n".encode()
         self.cuts: list[int] = []  # bytes after which the next connections are closed
         self.ranges = True
-        self.length = True
+        self.length: int | None = None
         self.refusals: list[int] = []
         self.replacement: bytes | None = None  # sent from the second request on
         self.wrong_range = False
         self.requests: list[str | None] = []
+        self.web = Web(self._answer)
 
-    def respond(self, handler: BaseHTTPRequestHandler) -> None:
-        path = handler.path.partition("?")[0]
-        if path == "/elsewhere":
-            handler.send_response(302)
-            handler.send_header("Location", "/lib.tar.zst")
-            handler.send_header("Content-Length", "0")
-            handler.end_headers()
-            return
-        if path.endswith(".sha256"):
-            cuts, self.cuts = self.cuts, []
-            self._send(handler, 404 if self.hash is None else 200, self.hash or b"", {})
-            self.cuts = cuts
-            return
-        wanted = handler.headers.get("Range")
-        self.requests.append(wanted)
+    def _answer(self, request: Request) -> Reply:
+        if request.path == "/elsewhere":
+            return Reply(status=302, headers={"Location": "/lib.tar.zst"})
+        if request.path.endswith(".sha256"):
+            return Reply(status=404) if self.hash is None else Reply(self.hash)
+        self.requests.append(request.headers.get("range"))
         if self.refusals:
-            self._send(handler, self.refusals.pop(0), b"no", {})
-            return
+            return Reply(b"no", self.refusals.pop(0))
         if len(self.requests) > 1 and self.replacement is not None:
-            self.data, self.validator, self.replacement = self.replacement, ("ETag", '"two"'), None
-        fields = dict([self.validator]) if self.validator else {}
-        same = handler.headers.get("If-Range") in (None, *fields.values())
-        start = re.fullmatch(r"bytes=(\d+)-", wanted or "")
-        if start and self.ranges and same:
-            first = int(start[1]) + self.wrong_range
-            fields["Content-Range"] = f"bytes {first}-{len(self.data) - 1}/{len(self.data)}"
-            self._send(handler, 206, self.data[first:], fields)
-        else:
-            self._send(handler, 200, self.data, fields)
-
-    def _send(
-        self, handler: BaseHTTPRequestHandler, status: int, data: bytes, fields: dict[str, str]
-    ) -> None:
-        handler.send_response(status)
-        for name, value in fields.items():
-            handler.send_header(name, value)
-        if self.length:
-            handler.send_header("Content-Length", str(len(data)))
-        handler.end_headers()
-        handler.wfile.write(data[: self.cuts.pop(0)] if self.cuts and status < 300 else data)
-        handler.close_connection = True
+            self.data, self.validator, self.replacement = self.replacement, {"ETag": '"two"'}, None
+        if self.cuts:
+            self.web.stops = [self.web.sent + self.cuts.pop(0)]
+        if self.wrong_range and len(self.requests) > 1:
+            return Reply(
+                self.data[1:], 206, {"Content-Range": f"bytes 1-{len(self.data) - 1}/{len(self.data)}"}
+            )
+        return Reply(self.data, headers=self.validator, ranges=self.ranges, length=self.length)
 
 
 @contextmanager
 def served(place: Place) -> Iterator[str]:
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            place.respond(self)
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}/lib.tar.zst"
-        finally:
-            server.shutdown()
-            thread.join(60)
+    with place.web.running():
+        yield f"{place.web.url}/lib.tar.zst"
 
 
 @pytest.mark.slow
@@ -125,7 +87,7 @@ def test_a_library_is_unpacked_from_a_url(archive: bytes, light_library: Path, t
 def test_a_body_that_is_cut_goes_on_where_it_ended(archive: bytes, ranges: bool) -> None:
     """With ranges, from the last byte on; without them, the server sends the start again."""
     step = len(archive) // 10 + 1
-    for validator in (("ETag", '"one"'), ("Last-Modified", "Mon, 01 Jan 2024 00:00:00 GMT"), None):
+    for validator in ({"ETag": '"one"'}, {"Last-Modified": "Mon, 01 Jan 2024 00:00:00 GMT"}, {}):
         place = Place(archive)
         place.validator, place.ranges = validator, ranges
         place.cuts = [step] * 9 if ranges else [step, 5 * step]
@@ -139,7 +101,7 @@ def test_a_body_that_is_cut_goes_on_where_it_ended(archive: bytes, ranges: bool)
 def test_a_cut_body_without_a_length_is_refused(archive: bytes, tmp_path: Path) -> None:
     """Then only the content shows that it is cut."""
     place = Place(archive)
-    place.cuts, place.length = [len(archive) // 2], False
+    place.cuts, place.length = [len(archive) // 2], -1
     with served(place) as url, pytest.raises(LibraryCorrupt, match="damaged"):
         unpack(url, tmp_path / "library")
     assert not (tmp_path / "library").exists()

@@ -23,15 +23,8 @@ from inspect_ai.tool import ToolDef
 
 PAPER = "ARXIV:hep-th/9301068"
 WORDS = (
-    "string theory",
-    "QCD",
-    "black holes",
-    "duality",
-    "language models",
-    "gauge fields",
-    "matter",
-    "loops",
-)
+    "string theory", "QCD", "black holes", "duality", "language models", "gauge fields", "matter", "loops",
+)  # fmt: skip
 
 
 async def call(tools: dict[str, Any], tool: str, /, **arguments: Any) -> Any:

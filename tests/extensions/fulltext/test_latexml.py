@@ -22,6 +22,7 @@ from tests.extensions.fulltext.holding import check, marks
 from tests.extensions.fulltext.latexml.expected import Expected, compact, read_tex
 
 PAGES = Path(__file__).parent / "latexml" / "pages.tar.xz"
+"""Papers as TeX, and as Debian's ``latexmlc --format=html5 --nodefaultresources`` writes it."""
 ARABIC = ("{article}", "{elsarticle}", "{report}", "{acmart}")
 """Classes with numbers such as 2.1. LaTeXML numbers sections and tables of others in its own way: appendices of llncs
 are 0.A, tables of revtex have Arabic numbers."""

@@ -106,12 +106,18 @@ def eventually(call: Callable[[], T], seconds: float = PATIENCE) -> T:
         time.sleep(0.5)
 
 
-def load(library: Path, nodes: Nodes, alias: str, placement: Placement = DEFAULT) -> Loaded:
+def load(
+    library: Path,
+    nodes: Nodes,
+    alias: str,
+    placement: Placement = DEFAULT,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> Loaded:
     _, snapshot = read_manifest(library)
     with closing(EdgeIndex.open(library / "vectors")) as edge:
         if placement.method == BY_SNAPSHOT:
-            return load_shards(edge, nodes, alias, snapshot, replicas=placement.replicas)
-        return load_into_server(edge, nodes, alias, snapshot, edge.config, placement=placement)
+            return load_shards(edge, nodes, alias, snapshot, progress, replicas=placement.replicas)
+        return load_into_server(edge, nodes, alias, snapshot, edge.config, progress, placement=placement)
 
 
 @contextmanager

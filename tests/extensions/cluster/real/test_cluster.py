@@ -10,7 +10,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -19,15 +18,12 @@ import pytest
 
 from scholarbase.errors import VectorIndexError
 from scholarbase.indexes.filters import NO_FILTERS
-from scholarbase.indexes.vectors.index import EdgeIndex
 from scholarbase.indexes.vectors.nodes import Nodes
 from scholarbase.manifest import read_manifest
 from scholarbase.models.qdrant_addresses import Address
 from scholarbase.search.library import Library
 from scholarbase_cluster.qdrant import replicas
 from scholarbase_cluster.qdrant.collection import BY_SNAPSHOT, Placement
-from scholarbase_cluster.qdrant.restoring import load_shards
-from scholarbase_cluster.qdrant.transfer import load_into_server
 from tests.conftest import SAMPLE, serving_in_thread
 from tests.extensions.cluster.real.conftest import API_KEY, eventually, load, named, served
 
@@ -283,43 +279,16 @@ def test_without_two_of_three_nodes_a_search_is_an_error_and_no_half_answer(
         assert not any(Address.parse(one).host in response.text for one in three)
 
 
+@pytest.mark.parametrize(
+    ("placement", "number", "share"),
+    [
+        (Placement(), 3, 1 / 3),
+        # While a node receives the shard, and while the node that restored it, or another, copies it.
+        *((Placement(1, 3, BY_SNAPSHOT), 1, share) for share in (0.0, 0.5, 0.99)),
+        *((Placement(1, 3, BY_SNAPSHOT), number, 1.0) for number in (1, 2, 3)),
+    ],
+)
 def test_a_node_killed_during_a_load_is_no_success(
-    default_library: Path,
-    three: tuple[str, ...],
-    nodes: Nodes,
-    alias: str,
-    control: Callable[[str, int], None],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """``load`` reported success while two of six replicas were dead."""
-    wait_until_ready(three)
-    monkeypatch.setattr(replicas, "REPAIR_SECONDS", 5.0)
-    _, snapshot = read_manifest(default_library)
-    killed = threading.Event()
-
-    def kill(done: int, total: int) -> None:
-        if done >= total // 3 and not killed.is_set():
-            killed.set()
-            control("kill", 3)
-
-    try:
-        with (
-            closing(EdgeIndex.open(default_library / "vectors")) as edge,
-            pytest.raises(VectorIndexError, match=r"does not answer|is Dead|not complete"),
-        ):
-            load_into_server(edge, nodes, alias, snapshot, edge.config, kill, at_once=1)
-        assert killed.is_set()
-        assert named(nodes, alias) is None
-    finally:
-        control("start", 3)
-    wait_until_ready(three)
-    monkeypatch.setattr(replicas, "REPAIR_SECONDS", 300.0)
-    done = load(default_library, nodes, alias)
-    assert {replica.state for replica in done.survey.replicas} == {"Active"}
-
-
-@pytest.mark.parametrize("number", [1, 2, 3])
-def test_a_node_killed_while_the_shard_is_copied_is_no_success(
     default_library: Path,
     here: Library,
     three: tuple[str, ...],
@@ -327,68 +296,34 @@ def test_a_node_killed_while_the_shard_is_copied_is_no_success(
     alias: str,
     control: Callable[[str, int], None],
     monkeypatch: pytest.MonkeyPatch,
+    placement: Placement,
     number: int,
+    share: float,
 ) -> None:
-    """The node that restored the shard, or one that copies it. After it is back, the same load ends well."""
+    """``load`` reported success while two of six replicas were dead. After the node is back, it ends well."""
     wait_until_ready(three)
     monkeypatch.setattr(replicas, "REPAIR_SECONDS", 5.0)
-    _, snapshot = read_manifest(default_library)
     killed = threading.Event()
 
     def kill(done: int, total: int) -> None:
-        if done == total and not killed.is_set():
+        if 0 < done >= share * total and not killed.is_set():
             killed.set()
             control("kill", number)
 
     try:
-        with (
-            closing(EdgeIndex.open(default_library / "vectors")) as edge,
-            pytest.raises(VectorIndexError, match=r"does not answer|is Dead|not complete|same command again"),
+        with pytest.raises(
+            VectorIndexError, match=r"does not answer|is Dead|not complete|same command again"
         ):
-            load_shards(edge, nodes, alias, snapshot, kill)
+            load(default_library, nodes, alias, placement, kill)
         assert killed.is_set()
         assert named(nodes, alias) is None
     finally:
         control("start", number)
     wait_until_ready(three)
     monkeypatch.setattr(replicas, "REPAIR_SECONDS", 300.0)
-    done = load(default_library, nodes, alias, Placement(1, 3, BY_SNAPSHOT))
+    done = load(default_library, nodes, alias, placement)
     assert {replica.state for replica in done.survey.replicas} == {"Active"}
-    with served(default_library, three, alias) as there:
-        for q in questions():
-            assert hits(there, q, mode="dense") == hits(here, q, mode="dense")
-
-
-@pytest.mark.parametrize("share", [0.0, 0.5, 0.99])
-def test_a_node_killed_while_it_receives_the_shard_is_no_success(
-    default_library: Path,
-    three: tuple[str, ...],
-    nodes: Nodes,
-    alias: str,
-    control: Callable[[str, int], None],
-    monkeypatch: pytest.MonkeyPatch,
-    share: float,
-) -> None:
-    wait_until_ready(three)
-    monkeypatch.setattr(replicas, "REPAIR_SECONDS", 5.0)
-    _, snapshot = read_manifest(default_library)
-    killed = threading.Event()
-
-    def kill(done: int, total: int) -> None:
-        if 0 < done >= share * total and not killed.is_set():
-            killed.set()
-            control("kill", 1)
-
-    try:
-        with (
-            closing(EdgeIndex.open(default_library / "vectors")) as edge,
-            pytest.raises(VectorIndexError, match=r"does not answer|is Dead|not complete|same command again"),
-        ):
-            load_shards(edge, nodes, alias, snapshot, kill)
-        assert named(nodes, alias) is None
-    finally:
-        control("start", 1)
-    wait_until_ready(three)
-    monkeypatch.setattr(replicas, "REPAIR_SECONDS", 300.0)
-    done = load(default_library, nodes, alias, Placement(1, 3, BY_SNAPSHOT))
-    assert {replica.state for replica in done.survey.replicas} == {"Active"}
+    if placement.method == BY_SNAPSHOT:
+        with served(default_library, three, alias) as there:
+            for q in questions():
+                assert hits(there, q, mode="dense") == hits(here, q, mode="dense")
