@@ -87,19 +87,13 @@ def test_rerankers_are_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        (
-            "minilm",
-            "'minilm' is not a reranker: use names and models, such as minilm=/path/to/cross-encoder.",
-        ),
+        ("minilm", "'minilm' is not a reranker: use names and models, such as minilm=/path/to/cross-encoder."),
         ("a=/one,a=/two", "the reranker 'a' has two models: give each a name of its own."),
-        (
-            "a b=/one",
-            "'a b' is not a reranker's name: use up to 64 letters, digits, dots, hyphens and underscores.",
-        ),
+        ("a b=/one", "'a b' is not a reranker's name: use up to 64 letters, digits, dots, hyphens and underscores."),
         ("a=", "the reranker 'a' has no model: give a folder, a hub name or a URL."),
         (",".join(f"r{n}=/x" for n in range(9)), "it has 9 rerankers, and the maximum is 8: leave some out."),
     ],
-)
+)  # fmt: skip
 def test_wrong_rerankers_are_named(monkeypatch: pytest.MonkeyPatch, text: str, sentence: str) -> None:
     monkeypatch.setenv("SCHOLARBASE_RERANKERS", text)
     with pytest.raises(InvalidRequest) as caught:

@@ -89,23 +89,11 @@ def test_an_unknown_paper_is_an_error_of_a_bibliography(url: str) -> None:
 def test_what_a_bibliography_cannot_show_is_refused(url: str) -> None:
     for path, parameters, message in (
         ("search?q=x", {"format": "endnote"}, "format is 'endnote'"),
-        (
-            "search?q=x",
-            {"format": "bibtex", "max_tokens": "500"},
-            "500 cannot be combined with format 'bibtex'",
-        ),
-        (
-            "search?q=x",
-            {"format": "csv", "explain": "true"},
-            "explain true cannot be combined with format 'csv'",
-        ),
-        (
-            "search?q=x",
-            {"format": "ris", "partial": "true"},
-            "partial true cannot be combined with format 'ris'",
-        ),
+        ("search?q=x", {"format": "bibtex", "max_tokens": "500"}, "500 cannot be combined with format 'bibtex'"),
+        ("search?q=x", {"format": "csv", "explain": "true"}, "explain true cannot be combined with format 'csv'"),
+        ("search?q=x", {"format": "ris", "partial": "true"}, "partial true cannot be combined with format 'ris'"),
         ("title-match?title=x", {"format": "bibtex"}, "format is 'bibtex'"),
-    ):
+    ):  # fmt: skip
         response = httpx.get(f"{url}/v1/{path}&{urlencode(parameters)}")
         assert response.status_code == 400
         assert message in response.json()["detail"]

@@ -220,10 +220,7 @@ def _sparse(weights: object) -> Step:
         (data(lambda texts: [{"index": i, "embedding": [1.0] * 3} for i in range(2)]), "of 3 dimensions"),
         (data(lambda texts: [{"index": i, "embedding": []} for i in range(2)]), r"of \[0\] dimensions"),
         (data(lambda texts: [{"index": i, "embedding": [0.0, 0.0]} for i in range(2)]), "zero or not finite"),
-        (
-            data(lambda texts: [{"index": i, "embedding": [1.0, None]} for i in range(2)]),
-            "not a list of numbers",
-        ),
+        (data(lambda texts: [{"index": i, "embedding": [1.0, None]} for i in range(2)]), "not a list of numbers"),
         (data(lambda texts: [{"index": i, "embedding": "no base64"} for i in range(2)]), "cannot be read"),
         (lambda _: Response('{"data": [{"index": 0, "embedding": [NaN, 1]}]}'), "not JSON"),
         (lambda _: Response("<html>Welcome</html>"), "not JSON"),
@@ -231,12 +228,9 @@ def _sparse(weights: object) -> Step:
         (lambda _: JSONResponse({"ok": True}), "without a list data"),
         (lambda _: Response(status_code=302, headers={"Location": "/login"}), "returned 302"),
         (lambda _: Response(b" " * 3_000_001), "returned more than 3,000,000 bytes"),
-        (
-            lambda _: Response(b"no gzip", headers={"Content-Encoding": "gzip"}),
-            "compressed content is damaged",
-        ),
+        (lambda _: Response(b"no gzip", headers={"Content-Encoding": "gzip"}), "compressed content is damaged"),
     ],
-)
+)  # fmt: skip
 def test_an_invalid_response_is_an_error(service: ScriptedService, step: Step, sentence: str) -> None:
     encoder = service.open(retries=0)
     service.script = [step]

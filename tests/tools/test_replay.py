@@ -85,12 +85,7 @@ NATIVE: list[tuple[int, Callable[[Agent], httpx.Response]]] = [
     (200, lambda a: get(a, "/v1/title-match", title="no such title at all", min_score=0.4, limit=9)),
     (200, lambda a: post(a, "/v1/title-match/batch", titles=[TITLE, "Anomalies"], limit=3, min_score=0.3)),
     (200, lambda a: post(a, "/v1/references/check", references=f"{TITLE}. 1993.\n{SEED}\n{MISSING}")),
-    (
-        200,
-        lambda a: post(
-            a, "/v1/tools/check_references", references=f"{TITLE}. 1993.\n{SEED}", as_of="2003-01"
-        ),
-    ),
+    (200, lambda a: post(a, "/v1/tools/check_references", references=f"{TITLE}. 1993.\n{SEED}", as_of="2003-01")),
     (200, lambda a: get(a, f"/v1/papers/{SEED}")),
     (200, lambda a: get(a, f"/v1/papers/{SEED}", fields="title", as_of="2003-01")),
     (404, lambda a: get(a, f"/v1/papers/{MISSING}")),
@@ -104,12 +99,7 @@ NATIVE: list[tuple[int, Callable[[Agent], httpx.Response]]] = [
     (200, lambda a: post(a, f"/v1/papers/{SEED}/similar", explain=True, exclude_ids=["hep-th/9303046"])),
     (404, lambda a: get(a, f"/v1/papers/{MISSING}/similar")),
     (200, lambda a: post(a, "/v1/expand", seeds=[SEED, "hep-th/9303046"], hops=2, limit=300)),
-    (
-        200,
-        lambda a: post(
-            a, "/v1/expand", seeds=[SEED], direction="citations", min_citations=3, category=["hep-th"]
-        ),
-    ),
+    (200, lambda a: post(a, "/v1/expand", seeds=[SEED], direction="citations", min_citations=3, category=["hep-th"])),
     (400, lambda a: get(a, "/v1/search", q=QUESTION, limit=0)),
     (400, lambda a: get(a, "/v1/search", q=QUESTION, nothing=1)),
     (400, lambda a: get(a, "/v1/title-match")),
@@ -123,7 +113,7 @@ NATIVE: list[tuple[int, Callable[[Agent], httpx.Response]]] = [
     (200, lambda a: post(a, "/v1/tools/search_papers", question=QUESTION, limit="5", categories="hep-th")),
     (200, lambda a: post(a, "/v1/tools/get_papers", ids=[SEED, "no id"])),
     (400, lambda a: post(a, "/v1/tools/search_papers", color=QUESTION)),
-]
+]  # fmt: skip
 
 
 def test_nothing_differs_of_any_route(url: str, folder: Path, sample: Library) -> None:

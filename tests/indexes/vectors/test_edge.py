@@ -226,16 +226,10 @@ def test_an_invalid_point_is_rejected_with_its_batch(tmp_path: Path, corpus: Cor
         (VectorPoint(7, Payload(), np.full(32, np.nan, dtype=np.float32)), "Paper 7 has NaN"),
         (VectorPoint(8, Payload(), np.ones(31, dtype=np.float32)), "Paper 8 has a dense vector of shape"),
         (VectorPoint(9, Payload(), sparse={LEARNED: SparseVector([1], [1.0])}), "Paper 9.*learned"),
-        (
-            VectorPoint(10, Payload(), sparse={BM25: SparseVector([1, 2], [1.0])}),
-            "Paper 10 has 2 bm25 indices",
-        ),
-        (
-            VectorPoint(11, Payload(), sparse={BM25: SparseVector([1], [float("inf")])}),
-            "Paper 11 has NaN or infinity",
-        ),
+        (VectorPoint(10, Payload(), sparse={BM25: SparseVector([1, 2], [1.0])}), "Paper 10 has 2 bm25 indices"),
+        (VectorPoint(11, Payload(), sparse={BM25: SparseVector([1], [float("inf")])}), "Paper 11 has NaN or infinity"),
         (VectorPoint(-1, Payload()), "-1 is not a valid point id"),
-    ]:
+    ]:  # fmt: skip
         with pytest.raises(VectorIndexError, match=message):
             writer.upsert([good, bad])
     writer.finish()

@@ -229,24 +229,18 @@ def test_filters(server: str, tables: sqlite3.Connection) -> None:
     for filters, where in (
         ("from_publication_date:1994-03-15", "first_day >= 19940315"),
         ("to_publication_date:1994-03-15", "last_day <= 19940315"),
-        (
-            "publication_date:>1994-03-15,publication_date:<1995-01-01",
-            "first_day > 19940315 AND last_day < 19950101",
-        ),
+        ("publication_date:>1994-03-15,publication_date:<1995-01-01", "first_day > 19940315 AND last_day < 19950101"),
         ("cited_by_count:>20", "citation_count > 20"),
         ("cited_by_count:5-10", "citation_count BETWEEN 5 AND 10"),
         ("is_oa:true", "arxiv_id IS NOT NULL"),
         ("open_access.is_oa:true,publication_year:1994", "arxiv_id IS NOT NULL AND year = 1994"),
         ("has_abstract:false", "id NOT IN (SELECT paper_id FROM abstracts WHERE abstract <> '')"),
-        (
-            "type:preprint",
-            "arxiv_id IS NOT NULL AND external_ids NOT LIKE '%\"DOI\"%' OR external_ids IS NULL",
-        ),
+        ("type:preprint", "arxiv_id IS NOT NULL AND external_ids NOT LIKE '%\"DOI\"%' OR external_ids IS NULL"),
         ("type:article|preprint", "1"),
         ("type:book", "0"),
         ("has_references:true", "id IN (SELECT citing FROM edges)"),
         ("publication-year:1994", "year = 1994"),
-    ):
+    ):  # fmt: skip
         assert get(server, filter=filters)["meta"]["count"] == count(tables, where)
 
 

@@ -339,13 +339,7 @@ def test_what_airqas_functions_accept_is_converted_or_ignored_with_a_note() -> N
         (EXACT, {"gold": "Flickr", "lowercase": "false"}, "Flickr", "flickr", "true or false"),
         (EXACT, {"gold": 5}, "5", "6", "a text"),
         (EXACT, {"gold": "LongBench", "ignore_case": True}, "LongBench", "longbench", "'ignore_case'"),
-        (
-            "eval_string_fuzzy_match",
-            {"gold": ["role-oriented routing"]},
-            "role oriented routing",
-            "routing",
-            "a list",
-        ),
+        ("eval_string_fuzzy_match", {"gold": ["role-oriented routing"]}, "role oriented routing", "routing", "a list"),
         ("eval_float_exact_match", {"gold": "2463.5", "ndigits": 1}, "2463.52", 2463.6, "a number"),
         ("eval_float_exact_match", {"gold": 0.035, "nidigits": 3}, 0.035, 0.0351, "'nidigits'"),
         ("eval_int_exact_match", {"gold": "158000"}, 158000, 158001, "a whole number"),
@@ -353,7 +347,7 @@ def test_what_airqas_functions_accept_is_converted_or_ignored_with_a_note() -> N
         ("eval_bool_exact_match", {"gold": "False"}, "no", "yes", "true or false"),
         ("eval_element_included", {"gold": "PICARD"}, "PICARD", "P", "a list"),
         ("eval_structured_object_exact_match", {"gold": ["a"], "ndigits": "2"}, ["a"], [], "a whole number"),
-    ):
+    ):  # fmt: skip
         evaluator = read_evaluator(name, arguments)
         assert evaluator.score(right) == Outcome(True)
         assert evaluator.score(wrong) == Outcome(False)
