@@ -1,0 +1,13 @@
+"""Tables of cases in ``tests/data``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+
+def rows(name: str) -> list[Any]:
+    """The rows of a table: JSON, a row a line, between lines that begin with ``#``."""
+    lines = (Path(__file__).parent / "data" / f"{name}.jsonl").read_text("utf-8").split("\n")
+    return [json.loads(line) for line in lines if line and not line.startswith("#")]
