@@ -31,7 +31,6 @@ from rich.table import Table
 from benchmarks.graph import CHOSEN, FEWEST, Graph
 from scholarbase.databases import open_immutable
 from scholarbase.indexes.catalog import FILE_NAME
-from scholarbase.models.queries import Query
 from scholarbase.responses.sizing import estimate_tokens
 from scholarbase.search.library import Library
 from scholarbase.settings import load_settings
@@ -39,6 +38,7 @@ from scholarbase.tools import Tools
 from scholarbase_research.agents.base import Policy, Trace
 from scholarbase_research.agents.policies import SearchExpandPolicy, SearchPolicy, fused
 from scholarbase_research.agents.react import ReactPolicy
+from scholarbase_research.evaluation.queries import Query
 from scholarbase_research.llm.base import Completion, ModelRequest, ToolCall, Usage
 
 QUESTIONS: Final = 100

@@ -27,12 +27,12 @@ from typing import Final, NamedTuple
 # The folder above this script's is not on the path.
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from scholarbase.evaluation.answers import resolve_answers
-from scholarbase.evaluation.formats import read_queries
 from scholarbase.search.library import Library
 from scholarbase.settings import load_settings
 from scholarbase_research.completeness.checking import RecallBody, linked_papers, search_samples
 from scholarbase_research.completeness.samples import FEWEST, Sample, Unseen, estimates, new_by_rank
+from scholarbase_research.evaluation.answers import resolve_answers
+from scholarbase_research.evaluation.formats import read_queries
 
 HALVINGS: Final = 5
 """Random halves of the answers of each question, over which the figures are means."""

@@ -31,19 +31,19 @@ from rich.table import Table
 from benchmarks import runs
 from scholarbase import logs
 from scholarbase.encoders import open_encoder
-from scholarbase.evaluation.answers import Judged, resolve_answers
-from scholarbase.evaluation.formats import read_queries
-from scholarbase.evaluation.measures import evaluate
-from scholarbase.evaluation.searching import SearchSettings
 from scholarbase.files import atomic_write
 from scholarbase.identifiers import arxiv_id, arxiv_id_from_number
 from scholarbase.ingest.job import ingest
 from scholarbase.models.limits import Engine, Mode
-from scholarbase.models.queries import QuerySet
-from scholarbase.models.runs import Run
 from scholarbase.progress import reporter
 from scholarbase.search.library import Library
+from scholarbase_research.evaluation.answers import Judged, resolve_answers
+from scholarbase_research.evaluation.formats import read_queries
+from scholarbase_research.evaluation.measures import evaluate
+from scholarbase_research.evaluation.queries import QuerySet
 from scholarbase_research.evaluation.report import write_report
+from scholarbase_research.evaluation.run_data import Run
+from scholarbase_research.evaluation.searching import SearchSettings
 
 TARGET: Final = 0.8
 TITLE: Final = "AutoScholarQuery over 48,384 arXiv papers"

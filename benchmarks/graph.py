@@ -40,7 +40,6 @@ from rich.table import Table
 from benchmarks.claims import cited_papers, citing_sentences
 from scholarbase.databases import open_immutable
 from scholarbase.documents.sentences import sentence_spans
-from scholarbase.evaluation.statistics import paired_test
 from scholarbase.indexes import citations
 from scholarbase.indexes.catalog import FILE_NAME, canonical_id, id_columns
 from scholarbase.indexes.citations import EdgeRow, insert_edges
@@ -49,6 +48,7 @@ from scholarbase.models.requests import SearchRequest
 from scholarbase.search import fusion
 from scholarbase.search.library import Library
 from scholarbase.settings import load_settings
+from scholarbase_research.evaluation.statistics import paired_test
 
 DEPTHS: Final = (1, 20, 100, 1000)
 FEWEST, MOST = 10, 60

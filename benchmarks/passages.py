@@ -30,7 +30,6 @@ from scholarbase.documents.ranking import rank_passages
 from scholarbase.documents.schema import FILE_NAME
 from scholarbase.documents.sentences import sentence_spans
 from scholarbase.documents.store import read_document
-from scholarbase.evaluation.statistics import paired_test
 from scholarbase.indexes.catalog import Catalog
 from scholarbase.indexes.vectors.base import ScoredId
 from scholarbase.models.document_requests import InPaperEngine
@@ -38,6 +37,7 @@ from scholarbase.models.document_responses import PassageHit
 from scholarbase.models.limits import Mode
 from scholarbase.search.fusion import fuse
 from scholarbase.search.library import Library
+from scholarbase_research.evaluation.statistics import paired_test
 
 SEED: Final = 19
 QUESTIONS: Final = 500

@@ -25,19 +25,19 @@ from benchmarks import runs
 from benchmarks.runs import LIMIT, NDCG, RECALL
 from scholarbase import logs
 from scholarbase.encoders import open_encoder
-from scholarbase.evaluation.answers import resolve_answers
-from scholarbase.evaluation.formats import read_queries
-from scholarbase.evaluation.measures import Evaluation, evaluate
-from scholarbase.evaluation.searching import SearchSettings, default_name
 from scholarbase.ingest.job import ingest
 from scholarbase.ingest.plans import IngestRules
 from scholarbase.models.encoders import PACKAGED
 from scholarbase.models.limits import Engine, Mode
-from scholarbase.models.runs import Run
 from scholarbase.progress import reporter
 from scholarbase.search.library import Library
+from scholarbase_research.evaluation.answers import resolve_answers
+from scholarbase_research.evaluation.formats import read_queries
+from scholarbase_research.evaluation.measures import Evaluation, evaluate
 from scholarbase_research.evaluation.report import write_report
 from scholarbase_research.evaluation.report.published import published
+from scholarbase_research.evaluation.run_data import Run
+from scholarbase_research.evaluation.searching import SearchSettings, default_name
 
 
 class Row(NamedTuple):

@@ -41,14 +41,14 @@ from rich.console import Console
 from rich.table import Table
 
 from scholarbase.databases import open_immutable
-from scholarbase.evaluation.formats import read_queries
-from scholarbase.evaluation.statistics import paired_test
 from scholarbase.identifiers import parse
 from scholarbase.indexes.catalog import FILE_NAME, find
 from scholarbase.models.requests import SearchRequest
 from scholarbase.search import fusion, legs, plan
 from scholarbase.search.library import Library
 from scholarbase.settings import load_settings
+from scholarbase_research.evaluation.formats import read_queries
+from scholarbase_research.evaluation.statistics import paired_test
 
 WAYS: Final[dict[str, tuple[dict[str, Any], dict[str, Any]]]] = {
     "hybrid (default)": ({}, {}),

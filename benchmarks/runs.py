@@ -7,16 +7,16 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.rows import Setting
-from scholarbase.evaluation.answers import Judged, resolve_answers
-from scholarbase.evaluation.formats import read_queries
-from scholarbase.evaluation.measures import Evaluation, evaluate
-from scholarbase.evaluation.searching import SearchSettings, run_searches
 from scholarbase.ingest.job import ingest
 from scholarbase.ingest.plans import IngestRules
 from scholarbase.models.limits import Engine
-from scholarbase.models.queries import QuerySet
-from scholarbase.models.runs import Run
 from scholarbase.search.library import Library
+from scholarbase_research.evaluation.answers import Judged, resolve_answers
+from scholarbase_research.evaluation.formats import read_queries
+from scholarbase_research.evaluation.measures import Evaluation, evaluate
+from scholarbase_research.evaluation.queries import QuerySet
+from scholarbase_research.evaluation.run_data import Run
+from scholarbase_research.evaluation.searching import SearchSettings, run_searches
 
 NDCG: Final = "nDCG@10"
 RECALL: Final = "R@100"

@@ -30,10 +30,10 @@ from rich.table import Table
 from scholarbase.databases import open_immutable
 from scholarbase.encoders import Encoder, document_text, open_encoder
 from scholarbase.encoders.static import StaticEncoder
-from scholarbase.evaluation.formats import read_queries
 from scholarbase.identifiers import parse
 from scholarbase.indexes.catalog import FILE_NAME, find
-from scholarbase.models.queries import Query
+from scholarbase_research.evaluation.formats import read_queries
+from scholarbase_research.evaluation.queries import Query
 
 AUTOSCHOLAR: Final = ("R@20", "R@100", "R@1000")
 SCIFACT: Final = ("nDCG@10", "R@100")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from benchmarks.rows import Setting
-from scholarbase.evaluation.formats import read_queries
+from scholarbase_research.evaluation.formats import read_queries
 
 Q = TypeVar("Q")
 

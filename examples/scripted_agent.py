@@ -22,9 +22,9 @@ from typing import Any, NamedTuple
 import orjson
 from agent_forms import FORMS, Form, opened
 
-from scholarbase.evaluation.formats import read_queries
 from scholarbase.identifiers import parse
 from scholarbase.indexes.stop_words import STOP_WORDS
+from scholarbase_research.evaluation.formats import read_queries
 
 VARYING_KEYS = ("time", "ended", "seconds", "session")
 """Keys of a trajectory's line that differ from run to run."""

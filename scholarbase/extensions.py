@@ -38,7 +38,6 @@ Kind = Literal[
     "document_readers",
     "query_formats",
     "report_sections",
-    "report_writers",
     "encoders",
     "rerankers",
     "vector_indexes",
@@ -56,7 +55,7 @@ _VALUES: Final[Mapping[Kind, str]] = {
     "dialects": "scholarbase.api.extension_routes:ServedDialect",
     "sources": "scholarbase.ingest.sources.added:SourceFormat",
     "document_readers": "scholarbase.documents.readers:DocumentReader",
-    "query_formats": "scholarbase.evaluation.formats.reading:Format",
+    "query_formats": "builtins:object",
     "tool_sets": "scholarbase.tools.tool:Tool",
 }
 """The types of the parts of a kind, and of those of a set of tools. All others are functions."""
@@ -98,18 +97,14 @@ class Extension:
         return ()
 
     def query_formats(self) -> Sequence[Any]:
-        """Formats of query files for an evaluation, as :class:`scholarbase.evaluation.formats.reading.Format`. They are
-        tried before the formats with generic columns."""
-        return ()
-
-    def report_writers(self) -> Sequence[Callable[..., Any]]:
-        """What writes the report of ``eval run --report``: functions from runs, a folder and the names of
-        ``measures`` to the path of the report's page. The first is used."""
+        """Formats of query files for an evaluation, each a
+        :class:`scholarbase_research.evaluation.formats.reading.Format`. They are tried before the formats with generic
+        columns."""
         return ()
 
     def report_sections(self) -> Sequence[Callable[..., Any]]:
-        """Functions from the runs of a report, a :class:`scholarbase.evaluation.measured.Measured`, to more sections,
-        each a :class:`scholarbase_research.evaluation.report.page.Section`."""
+        """Functions from the runs of a report, a :class:`scholarbase_research.evaluation.measured.Measured`, to more
+        sections, each a :class:`scholarbase_research.evaluation.report.page.Section`."""
         return ()
 
     def encoders(self) -> Mapping[str, Callable[..., Any]]:

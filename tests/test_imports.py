@@ -119,16 +119,3 @@ print(*sorted(set(sys.modules) & set({HEAVY!r})))
         [sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=True
     )
     assert done.stdout.split() == []
-
-
-@pytest.mark.slow
-def test_evaluation_starts_without_its_extra() -> None:
-    script = f"""
-import sys
-from scholarbase.evaluation import measured, measures, searching
-print(*sorted(set(sys.modules) & set({HEAVY!r})))
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=True
-    )
-    assert set(done.stdout.split()) <= {"zstandard"}  # httpx takes it where it is installed

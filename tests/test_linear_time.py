@@ -26,7 +26,6 @@ from scholarbase.bibliographies.references import PAPERS
 from scholarbase.bibliographies.ris import read_ris
 from scholarbase.bibliographies.years import years_in
 from scholarbase.errors import ScholarBaseError
-from scholarbase.evaluation.formats import trec
 from scholarbase.identifiers import dois, parse
 from scholarbase.indexes import query_syntax
 from scholarbase.indexes.titles import main_title, normalize_title
@@ -38,6 +37,7 @@ from scholarbase.responses.pages import sentence_ends
 from scholarbase.search import exclusions
 from scholarbase.search.known_items import MAY_BE_ID
 from scholarbase.tools.definitions import tool_named
+from scholarbase_research.evaluation.formats import trec
 
 SMALL = 2_000
 FACTOR = 8

@@ -19,7 +19,6 @@ from scholarbase import identifiers
 from scholarbase.api.access.keys import read_keys
 from scholarbase.api.session_headers import session_headers
 from scholarbase.bibliographies import read_bibliography
-from scholarbase.evaluation.formats import read_queries
 from scholarbase.indexes import query_syntax, titles
 from scholarbase.ingest.sources import PARSERS as SOURCE_PARSERS
 from scholarbase.ingest.sources import open_lines
@@ -35,6 +34,7 @@ from scholarbase.settings import load_settings
 from scholarbase.tools.definitions import TOOLS
 from scholarbase.trajectories.calls import read_trajectory
 from scholarbase_research.claims.drafts import read_draft
+from scholarbase_research.evaluation.formats import read_queries
 
 TOKENS: Final = (
     *(

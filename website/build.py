@@ -43,8 +43,8 @@ PYTHON: Final = {
     "Sessions": ["automodule:: scholarbase.sessions.session"],
     "Encoders": ["automodule:: scholarbase.models.encoders"],
     "Ingest": ["automodule:: scholarbase.ingest.job"],
-    "Query sets": ["automodule:: scholarbase.evaluation.formats"],
-    "Measures": ["automodule:: scholarbase.evaluation.measures"],
+    "Query sets": ["automodule:: scholarbase_research.evaluation.formats"],
+    "Measures": ["automodule:: scholarbase_research.evaluation.measures"],
     "Language models": ["automodule:: scholarbase_research.llm.base"],
     "Errors": ["automodule:: scholarbase.errors"],
 }

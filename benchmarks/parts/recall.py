@@ -19,14 +19,14 @@ import qdrant_edge
 from benchmarks import corpus, runs
 from benchmarks.rows import Row, Setting
 from benchmarks.timing import interleaved, read_files, summary
-from scholarbase.evaluation.answers import resolve_answers
-from scholarbase.evaluation.formats import read_queries
 from scholarbase.identifiers import parse
 from scholarbase.indexes import catalog
 from scholarbase.indexes.catalog import Catalog
 from scholarbase.indexes.vectors.base import BM25
 from scholarbase.ingest.job import ingest
 from scholarbase.search.library import Library
+from scholarbase_research.evaluation.answers import resolve_answers
+from scholarbase_research.evaluation.formats import read_queries
 
 PART: Final = "recall"
 LIMIT: Final = 100

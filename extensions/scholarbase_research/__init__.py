@@ -17,6 +17,7 @@ class Research(Extension):
             "agent": "scholarbase_research.cli.baselines:agent",
             "construct": "scholarbase_research.cli.construction:construction",
             "encoder train": "scholarbase_research.cli.training:train",
+            "eval": "scholarbase_research.cli.runs:evaluation",
             "eval compare": "scholarbase_research.cli.evaluation:compare",
             "eval import": "scholarbase_research.cli.imports:import_",
             "eval oracle": "scholarbase_research.cli.evaluation:oracle",
@@ -40,16 +41,6 @@ class Research(Extension):
         from scholarbase_research.completeness.tool import ESTIMATE_RECALL
 
         return {"claims": (CHECK_CLAIM, CHECK_DRAFT), "completeness": (ESTIMATE_RECALL,)}
-
-    def query_formats(self) -> Sequence[Any]:
-        from scholarbase_research.evaluation.formats import FORMATS
-
-        return FORMATS
-
-    def report_writers(self) -> Sequence[Any]:
-        from scholarbase_research.evaluation.report import write_report
-
-        return (write_report,)
 
     def report_sections(self) -> Sequence[Any]:
         from scholarbase_research.evaluation.agent_tables import sections

@@ -23,14 +23,7 @@ from scholarbase.cli.agents import opened_sessions
 from scholarbase.cli.options import open_source
 from scholarbase.client import Client
 from scholarbase.errors import BudgetExhausted, InvalidRequest, ScholarBaseError, StorageError
-from scholarbase.evaluation.answers import resolve_answers
-from scholarbase.evaluation.formats import read_queries
-from scholarbase.evaluation.measures import evaluate, parse_measure
-from scholarbase.evaluation.requests import QUERY_DATE, last_date
-from scholarbase.evaluation.runs import run_manifest
 from scholarbase.models.checks import as_of_day
-from scholarbase.models.queries import Query
-from scholarbase.models.runs import Run
 from scholarbase.search.library import Library
 from scholarbase.sessions.session import CallRecord, Limits, Session
 from scholarbase.sessions.store import SessionStore
@@ -38,6 +31,13 @@ from scholarbase.settings import load_settings
 from scholarbase.tools import Tools
 from scholarbase.trajectories.calls import RawCall, raw_call
 from scholarbase_research.agents.react import ANSWER_TOOL, answer_ids
+from scholarbase_research.evaluation.answers import resolve_answers
+from scholarbase_research.evaluation.formats import read_queries
+from scholarbase_research.evaluation.measures import evaluate, parse_measure
+from scholarbase_research.evaluation.queries import Query
+from scholarbase_research.evaluation.requests import QUERY_DATE, last_date
+from scholarbase_research.evaluation.run_data import Run
+from scholarbase_research.evaluation.runs import run_manifest
 from scholarbase_research.evaluation.trajectories import RANKINGS, Ranking, read_calls
 
 WRITE_SECONDS: Final = 30.0

@@ -9,7 +9,7 @@ from threading import Event
 from typing import TypeVar
 
 from scholarbase.errors import InvalidRequest, ScholarBaseError
-from scholarbase.models.queries import Query
+from scholarbase_research.evaluation.queries import Query
 
 T = TypeVar("T")
 

@@ -21,7 +21,6 @@ from scholarbase import __version__, logs
 from scholarbase.cli.agents import mcp, session
 from scholarbase.cli.demo import demo
 from scholarbase.cli.encoders import encoder_group, encoder_location, open_encoders
-from scholarbase.cli.evaluation import evaluation
 from scholarbase.cli.groups import Commands
 from scholarbase.cli.keys import key
 from scholarbase.cli.libraries import info, snapshots, verify
@@ -308,7 +307,7 @@ def doctor(settings: Settings, library: Path | None, as_json: bool) -> None:
 
 for _command in (
     *request_commands(),
-    *(check, demo, encoder_group, evaluation, info, key, mcp, session),
+    *(check, demo, encoder_group, info, key, mcp, session),
     *(snapshots, update, verify),
 ):
     main.add_command(_command)

@@ -11,7 +11,7 @@ import orjson
 
 from scholarbase.errors import BudgetExhausted, InvalidRequest
 from scholarbase.identifiers import parse
-from scholarbase.models.runs import CallKind
+from scholarbase.models.calls import CallKind
 from scholarbase.sessions.session import CallRecord, Limits, Session, now, rfc3339
 from scholarbase.trajectories.figures import LOOKING
 

@@ -13,7 +13,7 @@ import msgspec
 
 from scholarbase.errors import InvalidRequest, ScholarBaseError, TimeLimit
 from scholarbase.identifiers import parse
-from scholarbase.models.runs import CallKind
+from scholarbase.models.calls import CallKind
 from scholarbase.responses.sizing import estimate_tokens
 from scholarbase.sessions.progress import BudgetState
 from scholarbase.sessions.session import CallRecord, Session, now, unix_time

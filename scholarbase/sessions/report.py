@@ -13,8 +13,8 @@ import orjson
 
 from scholarbase.errors import NothingLeft
 from scholarbase.identifiers import parse
+from scholarbase.models.calls import Call
 from scholarbase.models.checks import check_ids
-from scholarbase.models.runs import Call
 from scholarbase.sessions.session import Session
 from scholarbase.trajectories.figures import figures, recall_after_each
 

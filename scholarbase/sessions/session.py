@@ -10,8 +10,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from scholarbase.errors import InvalidRequest
+from scholarbase.models.calls import CallKind
 from scholarbase.models.checks import as_of_day, check_text, shown
-from scholarbase.models.runs import CallKind
 from scholarbase.settings import Settings
 
 _ID: Final = re.compile(r"[A-Za-z0-9._~-]{1,128}", re.ASCII)

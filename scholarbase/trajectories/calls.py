@@ -16,8 +16,8 @@ import orjson
 from scholarbase.errors import InvalidRequest, QueryFileError
 from scholarbase.files import text_lines
 from scholarbase.identifiers import parse
+from scholarbase.models.calls import CALL_KINDS, CallKind
 from scholarbase.models.checks import shown
-from scholarbase.models.runs import CALL_KINDS, CallKind
 
 TOOLS: Final[dict[str, CallKind]] = {
     "search_papers": "search",

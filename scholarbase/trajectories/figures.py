@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from typing import Final
 
-from scholarbase.models.runs import Call
+from scholarbase.models.calls import Call
 
 CUTOFF: Final = 100
 LOOKING: Final = ("search", "match", "expand")

@@ -147,7 +147,7 @@ def test_an_extension_that_raises_is_named_and_the_others_work(tmp_path: Path, s
         "number": "commands(self): return {1: 'x'}",
         "empty": "commands(self): return {'': 'x'}",
         "source": "sources(self): return {'x': 5}",
-        "text": "query_formats(self): return 'ab'",
+        "text": "document_readers(self): return 'ab'",
         "tools": "tool_sets(self): return {'x': 5}",
         "encoder": "encoders(self): return {'x': 5}",
         "exits": "routes(self): raise SystemExit(3)",
@@ -164,7 +164,7 @@ def test_an_extension_that_raises_is_named_and_the_others_work(tmp_path: Path, s
         "cannot add its commands (TypeError: the name 1 is not a text)",
         "cannot add its commands (TypeError: the name '' is not a text)",
         "cannot add its sources (TypeError: 5 is not a SourceFormat)",
-        "cannot add its query formats (TypeError: 'a' is not a Format)",
+        "cannot add its document readers (TypeError: 'a' is not a DocumentReader)",
         "cannot add its tool sets (TypeError: 'int' object is not iterable)",
         "cannot add its encoders (TypeError: 5 is not a Callable)",
         "cannot add its routes (SystemExit: 3)",
@@ -245,15 +245,15 @@ def test_a_process_imports_no_extension_that_it_does_not_use(
     path = str(package(tmp_path, "good", GOOD))
     logged = {"PYTHONPATH": path, "PYTHONVERBOSE": "1", "SCHOLARBASE_PORT": "0"}
     library = ("--library", sample_library)
-    question, *_ = (SAMPLE / "queries.jsonl").read_text().splitlines()
-    (tmp_path / "queries.jsonl").write_text(question)
     for arguments, without in (
-        (["search", "strings", *library], ("scholarbase.evaluation", "scholarbase.api.app", "pypdfium2")),
+        (
+            ["search", "strings", *library],
+            ("scholarbase_research.evaluation", "scholarbase.api.app", "pypdfium2"),
+        ),
         (
             ["ingest", small_snapshot, SAMPLE / "own", "--library", tmp_path / "new"],
-            ("scholarbase.evaluation",),
+            ("scholarbase_research.evaluation",),
         ),
-        (["eval", "run", tmp_path / "queries.jsonl", *library, "--out", tmp_path / "run"], ("pypdfium2",)),
     ):
         done = run_process(*arguments, **logged)
         assert done.returncode == 0, done.stderr[-1000:]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
+import sys
 from collections import defaultdict
 from importlib import import_module
 from pathlib import Path
@@ -87,3 +89,16 @@ def test_what_is_optional_is_imported_where_it_is_used() -> None:
     for path in set(files()) - WITH_RAY:
         heavy = {module.split(".")[0] for module in imports(path, at_start=True)} & set(HEAVY)
         assert heavy <= ({"qdrant_client"} if path.is_relative_to(clusters) else set()), path
+
+
+@pytest.mark.slow
+def test_evaluation_starts_without_its_extra() -> None:
+    script = f"""
+import sys
+from scholarbase_research.evaluation import measured, measures, searching
+print(*sorted(set(sys.modules) & set({HEAVY!r})))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=True
+    )
+    assert set(done.stdout.split()) <= {"zstandard"}  # httpx takes it where it is installed

@@ -16,7 +16,6 @@ from starlette.responses import Response
 from scholarbase.client import Client
 from scholarbase.deadlines import time_limit
 from scholarbase.errors import InvalidRequest, RerankerError, TimeLimit
-from scholarbase.evaluation.requests import SearchSettings
 from scholarbase.models.papers import Paper
 from scholarbase.models.requests import SearchBody, SearchRequest
 from scholarbase.models.responses import SearchResponse
@@ -26,9 +25,10 @@ from scholarbase.search import reranking
 from scholarbase.search.library import Library
 from scholarbase.settings import Settings
 from scholarbase.tools.definitions import schemas, tool_named
+from scholarbase_research.evaluation.requests import SearchSettings
 from tests.conftest import run_cli, serving_in_thread
-from tests.evaluation.test_searching import query_set
-from tests.evaluation.test_searching import search as evaluate
+from tests.extensions.research.evaluation.test_searching import query_set
+from tests.extensions.research.evaluation.test_searching import search as evaluate
 from tests.rerankers.scripted import ScriptedReranker, Step, running_reranker
 from tests.rerankers.tiny_cross_encoder import make_tiny_cross_encoder
 

@@ -23,7 +23,7 @@ from scholarbase.errors import (
     SessionExists,
     SessionNotFound,
 )
-from scholarbase.models.runs import CallKind
+from scholarbase.models.calls import CallKind
 from scholarbase.sessions import store as store_module
 from scholarbase.sessions.progress import BudgetState
 from scholarbase.sessions.session import CallRecord, Limits, Quotas, Session

@@ -19,14 +19,14 @@ import msgspec
 import orjson
 
 from scholarbase.errors import RunDamaged, RunExists
-from scholarbase.evaluation.requests import QUERY_DATE, last_date
 from scholarbase.files import atomic_write, locked_folder, storage_errors
 from scholarbase.models.checks import check_whole, date_bounds
-from scholarbase.models.queries import Query, QuerySet
 from scholarbase.models.source import Source
 from scholarbase.progress import Reporter, SilentReporter
 from scholarbase.tools.calling import Tools
 from scholarbase_research.agents.base import Policy, Trace
+from scholarbase_research.evaluation.queries import Query, QuerySet
+from scholarbase_research.evaluation.requests import QUERY_DATE, last_date
 from scholarbase_research.jobs import check_outputs, in_threads
 from scholarbase_research.llm.base import Price
 

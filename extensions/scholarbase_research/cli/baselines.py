@@ -74,13 +74,13 @@ def run(
 
     "scholarbase eval trajectory" measures it. If interrupted, the same command continues.
     """
-    from scholarbase.evaluation.display import show_notes
-    from scholarbase.evaluation.formats import read_queries
     from scholarbase.models.checks import check_whole
     from scholarbase.models.limits import MAX_LIMIT
     from scholarbase.progress import reporter
     from scholarbase.tools import Tools
     from scholarbase_research.agents.job import CHECKPOINT, OUTPUTS, TRAJECTORY, run_agent
+    from scholarbase_research.evaluation.formats import read_queries
+    from scholarbase_research.evaluation.run_display import show_notes
     from scholarbase_research.jobs import check_inputs
 
     check_whole(options["limit"], "--limit", 1, MAX_LIMIT)

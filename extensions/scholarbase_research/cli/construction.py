@@ -108,7 +108,6 @@ def answers(settings: Settings, /, questions: Path, out: Path, as_json: bool, **
     QUESTIONS is a query file of any known format, JSON lines with a question on each, or a text file with one on each
     line. Answers that the file has measure the recall. If interrupted, the same command continues.
     """
-    from scholarbase.evaluation.display import show_notes
     from scholarbase.progress import reporter
     from scholarbase_research.construction.job import construct_answers, known_answers
     from scholarbase_research.construction.judging import Panel
@@ -117,6 +116,7 @@ def answers(settings: Settings, /, questions: Path, out: Path, as_json: bool, **
     from scholarbase_research.construction.questions import read_questions
     from scholarbase_research.construction.settings import Limits
     from scholarbase_research.construction.sources import open_sources
+    from scholarbase_research.evaluation.run_display import show_notes
     from scholarbase_research.jobs import check_inputs
     from scholarbase_research.llm.rubrics import open_rubric
 

@@ -9,10 +9,10 @@ from typing import Any
 import click
 import orjson
 
-from scholarbase.cli.evaluation import across_option, common_measures, measure_option
 from scholarbase.cli.options import library_option, open_source, require_library, source_options
 from scholarbase.errors import InvalidRequest
 from scholarbase.settings import Settings
+from scholarbase_research.cli.runs import across_option, common_measures, measure_option
 
 A_PATH = click.Path(path_type=Path)
 
@@ -27,9 +27,9 @@ A_PATH = click.Path(path_type=Path)
 @across_option
 def compare(a: Path, b: Path, top: int, measures: Sequence[str], across_snapshots: bool) -> None:
     """Show what run B gains and loses against run A, query by query."""
-    from scholarbase.evaluation.runs import read_run
     from scholarbase_research.evaluation.comparison import compare as compare_runs
     from scholarbase_research.evaluation.display import show_comparison
+    from scholarbase_research.evaluation.runs import read_run
 
     if top < 0:
         raise InvalidRequest(f"--top is {top}: it must be 0 or more.")
@@ -56,10 +56,10 @@ def oracle(
     """
     from dataclasses import asdict
 
-    from scholarbase.evaluation.runs import read_run
     from scholarbase.progress import reporter
     from scholarbase_research.evaluation.display import show_oracles
     from scholarbase_research.evaluation.oracles import expansion_table, reranking_ceiling, union_ceiling
+    from scholarbase_research.evaluation.runs import read_run
 
     read = [read_run(path) for path in runs]
     cutoffs = [k for k in (10, 25, 100) if k <= n] or [n]
@@ -133,8 +133,8 @@ def report(runs: Sequence[Path], out: Path, measures: Sequence[str], **options: 
 
     The other runs are tested against the first one.
     """
-    from scholarbase.evaluation.runs import read_run
     from scholarbase_research.evaluation.report import write_report
+    from scholarbase_research.evaluation.runs import read_run
 
     read = list(map(read_run, runs))
     page = write_report(read, out, measures=common_measures(read, measures), **options)

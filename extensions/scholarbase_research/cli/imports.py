@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from scholarbase.cli.evaluation import (
+from scholarbase.cli.options import open_source, source_options
+from scholarbase.settings import Settings
+from scholarbase_research.cli.runs import (
     A_PATH,
     command_line,
     measure_option,
@@ -18,12 +20,10 @@ from scholarbase.cli.evaluation import (
     read_query_set,
     show_measures,
 )
-from scholarbase.cli.options import open_source, source_options
-from scholarbase.settings import Settings
 
 if TYPE_CHECKING:
-    from scholarbase.models.runs import Run
     from scholarbase_research.evaluation.imports import Imported
+    from scholarbase_research.evaluation.run_data import Run
 
 
 def _import_run(
@@ -34,8 +34,8 @@ def _import_run(
     options: dict[str, Any],
 ) -> Run:
     """Write what ``read`` finds in the results of another system as a run, and show it."""
-    from scholarbase.evaluation.answers import resolve_answers
     from scholarbase.extras import check_installed
+    from scholarbase_research.evaluation.answers import resolve_answers
     from scholarbase_research.evaluation.imports import import_run
 
     check_installed("evaluation", "The evaluation")

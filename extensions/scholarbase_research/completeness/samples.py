@@ -10,7 +10,7 @@ from typing import Annotated, Final, Literal, NamedTuple, get_args
 import msgspec
 from msgspec import Meta
 
-from scholarbase.models.runs import Call
+from scholarbase.models.calls import Call
 from scholarbase.trajectories.figures import LOOKING
 from scholarbase_research.completeness.estimates import LEVEL, Estimate, chao, chapman, removal
 

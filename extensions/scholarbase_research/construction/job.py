@@ -12,16 +12,16 @@ from pathlib import Path
 from typing import Any, Final
 
 from scholarbase.errors import ConstructionError, QueryFileError
-from scholarbase.evaluation.answers import resolve_answers
-from scholarbase.evaluation.requests import QUERY_DATE, last_date
 from scholarbase.files import locked_folder, storage_errors
 from scholarbase.models.checks import check_whole
-from scholarbase.models.queries import QuerySet
 from scholarbase.models.source import Source
 from scholarbase.progress import Reporter, SilentReporter
 from scholarbase_research.construction.outputs import OUTPUTS, write_outputs
 from scholarbase_research.construction.process import Cancelled, Parts, Setup, construct
 from scholarbase_research.construction.store import Store
+from scholarbase_research.evaluation.answers import resolve_answers
+from scholarbase_research.evaluation.queries import QuerySet
+from scholarbase_research.evaluation.requests import QUERY_DATE, last_date
 from scholarbase_research.jobs import check_outputs, in_threads
 from scholarbase_research.llm.base import Price
 

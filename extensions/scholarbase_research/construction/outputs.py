@@ -11,9 +11,9 @@ from typing import Any, Final
 import orjson
 
 from scholarbase.files import atomic_write
-from scholarbase.models.queries import QuerySet
 from scholarbase_research.construction.report import report
 from scholarbase_research.construction.store import FORMAT, Store
+from scholarbase_research.evaluation.queries import QuerySet
 from scholarbase_research.llm.base import Price
 
 QUERIES: Final = "queries.jsonl"

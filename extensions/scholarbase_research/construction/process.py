@@ -15,7 +15,6 @@ from typing import Any, Final, NamedTuple
 
 from scholarbase.errors import InvalidRequest
 from scholarbase.models.papers import Paper
-from scholarbase.models.queries import Query
 from scholarbase.models.source import Source
 from scholarbase_research.construction.judging import Decision, Panel, Verdicts
 from scholarbase_research.construction.prefilter import Evidence, Filtered, Prefilter
@@ -23,6 +22,7 @@ from scholarbase_research.construction.rewrites import Rewriter
 from scholarbase_research.construction.settings import Limits
 from scholarbase_research.construction.sources import LibrarySource
 from scholarbase_research.construction.store import Expansion, Store
+from scholarbase_research.evaluation.queries import Query
 from scholarbase_research.llm.base import Price
 
 CHUNK: Final = 32

@@ -8,11 +8,11 @@ from typing import Any, Final
 import orjson
 
 from scholarbase.errors import QueryFileError
-from scholarbase.evaluation.formats import fields, read_queries
-from scholarbase.evaluation.formats.reading import Broken
 from scholarbase.files import text_lines
 from scholarbase.models.checks import check_path
-from scholarbase.models.queries import Query, QuerySet
+from scholarbase_research.evaluation.formats import fields, read_queries
+from scholarbase_research.evaluation.formats.reading import Broken
+from scholarbase_research.evaluation.queries import Query, QuerySet
 
 _TEXT_KEYS: Final = ("final_query", "query", "question", "text")
 _ID_KEYS: Final = ("query_id", "id", "_id", "qid")

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from scholarbase.errors import InvalidRequest, QueryFileError
-from scholarbase.evaluation.formats import streams
 from scholarbase.identifiers import parse
 from scholarbase.models.checks import check_path, shown
+from scholarbase_research.evaluation.formats import streams
 
 
 def rows(

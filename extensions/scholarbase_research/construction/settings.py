@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from scholarbase.errors import InvalidRequest
-from scholarbase.evaluation.requests import QUERY_DATE
 from scholarbase.models.checks import check_whole, date_bounds
 from scholarbase.models.limits import MAX_LIMIT
+from scholarbase_research.evaluation.requests import QUERY_DATE
 
 MAX_REWRITES: Final = 100
 MAX_HOPS: Final = 2

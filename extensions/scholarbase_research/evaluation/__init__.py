@@ -1,1 +1,4 @@
-"""Ceilings, sweeps, scores of answers, and the query files of published benchmarks."""
+"""Bulk evaluation: query sets, runs as files, measures, reports.
+
+query file -> QuerySet -> answers resolved in the library -> searches -> run folder -> measures -> report
+"""

@@ -11,15 +11,16 @@ from collections.abc import Iterator, Mapping
 from statistics import fmean
 from typing import Final, NamedTuple
 
-from scholarbase.evaluation.breakdown import group_label, group_order
-from scholarbase.evaluation.measured import OVERALL, Measured, depths
-from scholarbase.evaluation.routes import calls_of, check_known, gains
-from scholarbase.evaluation.tables import MISSING, Cell, Table
-from scholarbase.models.runs import CallKind, Run
+from scholarbase.models.calls import CallKind
 from scholarbase.trajectories.figures import LOOKING
+from scholarbase_research.evaluation.breakdown import group_label, group_order
 from scholarbase_research.evaluation.efficiency import Efficiency, efficiency, mean_recall_by_call
+from scholarbase_research.evaluation.measured import OVERALL, Measured, depths
 from scholarbase_research.evaluation.report.page import Section
 from scholarbase_research.evaluation.report.plots import Curve, recall_by_call
+from scholarbase_research.evaluation.routes import calls_of, check_known, gains
+from scholarbase_research.evaluation.run_data import Run
+from scholarbase_research.evaluation.tables import MISSING, Cell, Table
 
 FIGURES: Final = {
     "rounds": ("Rounds", 2),

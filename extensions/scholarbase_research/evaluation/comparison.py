@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any, NamedTuple
 
-from scholarbase.evaluation.measures import Evaluation, evaluate
-from scholarbase.evaluation.runs import check_comparable
-from scholarbase.evaluation.statistics import PairedTest, paired_test
-from scholarbase.models.runs import Run
+from scholarbase_research.evaluation.measures import Evaluation, evaluate
+from scholarbase_research.evaluation.run_data import Run
+from scholarbase_research.evaluation.runs import check_comparable
+from scholarbase_research.evaluation.statistics import PairedTest, paired_test
 
 
 class Change(NamedTuple):

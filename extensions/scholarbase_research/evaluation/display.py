@@ -6,14 +6,14 @@ from collections.abc import Iterable, Sequence
 
 from rich.console import Console
 
-from scholarbase.evaluation.statistics import Interval, PairedTest
-from scholarbase.evaluation.tables import Table, rounded
-from scholarbase.evaluation.terminal import new_table, open_console, print_table
 from scholarbase.terminal import escape
 from scholarbase_research.evaluation.comparison import Change, Comparison
 from scholarbase_research.evaluation.grids import Point
 from scholarbase_research.evaluation.oracles import OracleTable
+from scholarbase_research.evaluation.statistics import Interval, PairedTest
 from scholarbase_research.evaluation.sweeps import SweepResult
+from scholarbase_research.evaluation.tables import Table, rounded
+from scholarbase_research.evaluation.terminal import new_table, open_console, print_table
 
 
 def show_oracles(tables: Sequence[OracleTable]) -> None:

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any, Final
 
-from scholarbase.evaluation.routes import calls_of, check_known
-from scholarbase.models.runs import JudgedQuery, Run
 from scholarbase.trajectories.figures import FIGURES, QueryEfficiency, figures, recall_after_each
+from scholarbase_research.evaluation.routes import calls_of, check_known
+from scholarbase_research.evaluation.run_data import JudgedQuery, Run
 
 _OF_CALLS: Final = (
     *("rounds", "search_calls", "match_calls", "expand_calls", "inspect_calls"),

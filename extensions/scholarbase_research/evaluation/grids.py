@@ -12,11 +12,11 @@ from typing import Annotated, Any, Final, TypeVar, cast
 import msgspec
 
 from scholarbase.errors import EvaluationError, InvalidRequest
-from scholarbase.evaluation.measures import Measure, parse_measure
 from scholarbase.manifest import Manifest, read_manifest
 from scholarbase.models.limits import Engine, Mode
 from scholarbase.search.profiles import with_profile
 from scholarbase.settings import LEGS, PREFIX, Settings, load_settings
+from scholarbase_research.evaluation.measures import Measure, parse_measure
 
 MAX_POINTS: Final = 10_000
 MAX_LIMIT: Final = 10_000

@@ -18,14 +18,15 @@ from urllib.parse import unquote
 import numpy as np
 
 from scholarbase.errors import InvalidRequest, QueryFileError, RunExists
-from scholarbase.evaluation.checkpoints import Checkpoint
-from scholarbase.evaluation.papers import paper_notes, resolve
-from scholarbase.evaluation.runs import MANIFEST, check_place, read_manifest, run_manifest, write_run
 from scholarbase.files import storage_errors, text_lines
 from scholarbase.identifiers import parse
-from scholarbase.models.queries import QuerySet
-from scholarbase.models.runs import Call, JudgedQuery, Kind, PaperNote, RankedId, Run, RunManifest
+from scholarbase.models.calls import Call
 from scholarbase.models.source import Source
+from scholarbase_research.evaluation.checkpoints import Checkpoint
+from scholarbase_research.evaluation.papers import paper_notes, resolve
+from scholarbase_research.evaluation.queries import QuerySet
+from scholarbase_research.evaluation.run_data import JudgedQuery, Kind, PaperNote, RankedId, Run, RunManifest
+from scholarbase_research.evaluation.runs import MANIFEST, check_place, read_manifest, run_manifest, write_run
 
 _MAX_FLOAT: Final = 3.4028234663852886e38
 """The largest 32-bit float."""

@@ -13,12 +13,12 @@ from statistics import fmean
 from typing import Final, NamedTuple
 
 from scholarbase.errors import EvaluationError, InvalidRequest, RunMismatch, TooManyEdges
-from scholarbase.evaluation.evidence import check_papers
-from scholarbase.evaluation.papers import resolve
 from scholarbase.models.limits import MAX_IDS, MAX_LIMIT, Direction
-from scholarbase.models.runs import JudgedQuery, Run
 from scholarbase.models.source import Source
 from scholarbase.progress import Reporter, SilentReporter
+from scholarbase_research.evaluation.evidence import check_papers
+from scholarbase_research.evaluation.papers import resolve
+from scholarbase_research.evaluation.run_data import JudgedQuery, Run
 
 CUTOFFS: Final = (25, 100)
 

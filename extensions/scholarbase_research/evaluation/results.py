@@ -16,16 +16,16 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from scholarbase.errors import InvalidRequest, QueryFileError
-from scholarbase.evaluation.answers import absent_title, folded_title, title_candidates
-from scholarbase.evaluation.formats import streams
-from scholarbase.evaluation.papers import resolve
 from scholarbase.identifiers import parse
 from scholarbase.models.checks import check_title, shown
 from scholarbase.models.papers import Paper
-from scholarbase.models.queries import QuerySet
-from scholarbase.models.runs import JudgedQuery, PaperNote, RankedId
 from scholarbase.models.source import Source
+from scholarbase_research.evaluation.answers import absent_title, folded_title, title_candidates
+from scholarbase_research.evaluation.formats import streams
 from scholarbase_research.evaluation.imports import Imported
+from scholarbase_research.evaluation.papers import resolve
+from scholarbase_research.evaluation.queries import QuerySet
+from scholarbase_research.evaluation.run_data import JudgedQuery, PaperNote, RankedId
 
 MAX_RESULTS: Final = 10_000
 """Results of a query."""

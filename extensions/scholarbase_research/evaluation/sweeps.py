@@ -32,24 +32,24 @@ import orjson
 from numpy.typing import NDArray
 
 from scholarbase.errors import EvaluationError, RunExists
-from scholarbase.evaluation.answers import resolve_answers
-from scholarbase.evaluation.formats import read_queries
-from scholarbase.evaluation.measures import Measure, ir_measure
-from scholarbase.evaluation.searching import SearchSettings, run_searches
-from scholarbase.evaluation.statistics import Interval, PairedTest, bootstrap_interval, paired_test
 from scholarbase.extras import require
 from scholarbase.files import atomic_write, storage_errors
 from scholarbase.identifiers import parse
 from scholarbase.indexes import catalog
 from scholarbase.indexes.catalog import Catalog
 from scholarbase.models.limits import Engine
-from scholarbase.models.queries import QuerySet
-from scholarbase.models.runs import JudgedQuery, Run
 from scholarbase.progress import Reporter, SilentReporter
 from scholarbase.search.fusion import FusionTable
 from scholarbase.search.library import Library
 from scholarbase.settings import LEGS, Settings, load_settings
+from scholarbase_research.evaluation.answers import resolve_answers
+from scholarbase_research.evaluation.formats import read_queries
 from scholarbase_research.evaluation.grids import AXES, Point, Sweep, shortest
+from scholarbase_research.evaluation.measures import Measure, ir_measure
+from scholarbase_research.evaluation.queries import QuerySet
+from scholarbase_research.evaluation.run_data import JudgedQuery, Run
+from scholarbase_research.evaluation.searching import SearchSettings, run_searches
+from scholarbase_research.evaluation.statistics import Interval, PairedTest, bootstrap_interval, paired_test
 
 RESULT: Final = "sweep.json"
 GRID: Final = "grid.csv"

@@ -11,13 +11,14 @@ from typing import Final, Literal, get_args
 import orjson
 
 from scholarbase.errors import EvaluationError, InvalidRequest, QueryFileError
-from scholarbase.evaluation.papers import resolve
-from scholarbase.models.queries import QuerySet
-from scholarbase.models.runs import Call, JudgedQuery, RankedId
+from scholarbase.models.calls import Call
 from scholarbase.models.source import Source
 from scholarbase.trajectories.calls import RawCall, moment
 from scholarbase.trajectories.figures import LOOKING, total
 from scholarbase_research.evaluation.imports import Imported
+from scholarbase_research.evaluation.papers import resolve
+from scholarbase_research.evaluation.queries import QuerySet
+from scholarbase_research.evaluation.run_data import JudgedQuery, RankedId
 
 Ranking = Literal["answer", "answer-only", "observed"]
 RANKINGS: Final[tuple[Ranking, ...]] = get_args(Ranking)

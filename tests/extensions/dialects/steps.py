@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 
 import httpx
 
-from scholarbase.models.runs import CallKind
+from scholarbase.models.calls import CallKind
 from scholarbase_dialects.all import DIALECTS
 from scholarbase_dialects.openalex.ids import paper_id as openalex_paper_id
 from tests.conftest import arxiv_rows, sample_rows

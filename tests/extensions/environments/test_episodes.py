@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from scholarbase.errors import InvalidRequest
-from scholarbase.evaluation.measures import evaluate
-from scholarbase.evaluation.runs import read_run
 from scholarbase_research.episodes import Episode, Episodes, Rules
+from scholarbase_research.evaluation.measures import evaluate
+from scholarbase_research.evaluation.runs import read_run
 from tests.conftest import ROOT, run_cli
 from tests.extensions.environments.model import ID, serve
 from tests.forks import run_fork

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from scholarbase.evaluation.measures import evaluate
-from scholarbase.evaluation.runs import read_run
 from scholarbase_research.episodes import Episodes
+from scholarbase_research.evaluation.measures import evaluate
+from scholarbase_research.evaluation.runs import read_run
 from tests.conftest import ROOT, run_cli
 from tests.examples.test_frameworks import ENVIRONMENT, interpreter
 

@@ -10,9 +10,9 @@ import pytest
 from tests.forks import run_fork
 
 EXTENSION = """
-from scholarbase.evaluation.formats.reading import Format
+from scholarbase_research.evaluation.formats.reading import Format
 from scholarbase.extensions import Extension
-from scholarbase.models.queries import Answer, Query
+from scholarbase_research.evaluation.queries import Answer, Query
 
 
 def _query(record, reading):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from scholarbase.evaluation.terminal import names_column, new_table, open_console
 from scholarbase.terminal import escape
 from scholarbase_research.construction.audit.report import Audit, Figure
 from scholarbase_research.construction.audit.sheets import Item, shown_item
+from scholarbase_research.evaluation.terminal import names_column, new_table, open_console
 
 NAMES: Final = {
     "hit_rate": "hit rate",

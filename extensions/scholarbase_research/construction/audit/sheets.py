@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Final
 
 from scholarbase.errors import InvalidRequest, QueryFileError
-from scholarbase.evaluation.formats import streams
 from scholarbase.models.checks import check_path, shown
 from scholarbase_research.construction.audit.sampling import COLUMNS
 from scholarbase_research.construction.audit.scales import Scale
+from scholarbase_research.evaluation.formats import streams
 
 MAX_ITEMS: Final = 1_000_000
 MAX_ANNOTATORS: Final = 20

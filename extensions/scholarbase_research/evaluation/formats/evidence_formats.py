@@ -9,10 +9,10 @@ from collections.abc import Collection
 from functools import partial
 from typing import Final
 
-from scholarbase.evaluation.formats import evidence, fields
-from scholarbase.evaluation.formats.reading import Format, Reading
-from scholarbase.evaluation.formats.streams import Record
-from scholarbase.models.queries import Query
+from scholarbase_research.evaluation.formats import evidence, fields
+from scholarbase_research.evaluation.formats.reading import Format, Reading
+from scholarbase_research.evaluation.formats.streams import Record
+from scholarbase_research.evaluation.queries import Query
 
 _WITHOUT: Final = "Questions without evidence, which were skipped"
 

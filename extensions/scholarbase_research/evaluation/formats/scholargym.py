@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any, Final
 
-from scholarbase.evaluation.formats import fields
-from scholarbase.evaluation.formats.reading import Broken, Format, Reading
-from scholarbase.evaluation.formats.streams import Record
 from scholarbase.models.checks import shown
-from scholarbase.models.queries import Answer, Query
+from scholarbase_research.evaluation.formats import fields
+from scholarbase_research.evaluation.formats.reading import Broken, Format, Reading
+from scholarbase_research.evaluation.formats.streams import Record
+from scholarbase_research.evaluation.queries import Answer, Query
 
 _INVALID: Final = "Queries that the file marks as not valid, left out"
 _UNANSWERED: Final = "Queries without a paper of label 1, left out"

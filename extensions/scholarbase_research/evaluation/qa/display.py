@@ -6,11 +6,11 @@ from typing import Any
 
 import orjson
 
-from scholarbase.evaluation.measured import cell
-from scholarbase.evaluation.tables import Cell, Table
-from scholarbase.evaluation.terminal import interval_json, open_console, print_table
 from scholarbase.terminal import escape
+from scholarbase_research.evaluation.measured import cell
 from scholarbase_research.evaluation.qa.scoring import Group, Scores
+from scholarbase_research.evaluation.tables import Cell, Table
+from scholarbase_research.evaluation.terminal import interval_json, open_console, print_table
 
 SHOWN_ERRORS = 5
 

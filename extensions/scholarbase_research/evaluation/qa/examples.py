@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 from scholarbase.errors import InvalidRequest, QueryFileError
-from scholarbase.evaluation.formats import fields, streams
-from scholarbase.evaluation.formats.reading import Broken, Reading
-from scholarbase.evaluation.formats.streams import Record
 from scholarbase.models.checks import check_path, shown
+from scholarbase_research.evaluation.formats import fields, streams
+from scholarbase_research.evaluation.formats.reading import Broken, Reading
+from scholarbase_research.evaluation.formats.streams import Record
 from scholarbase_research.evaluation.qa.choices import chosen
 from scholarbase_research.evaluation.qa.functions import Evaluator, read_evaluator
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple
 
 from scholarbase.errors import InvalidRequest, ModelError, RunMismatch
-from scholarbase.evaluation.statistics import Interval, bootstrap_interval
 from scholarbase.models.checks import check_whole
 from scholarbase_research.evaluation.qa.choices import is_right
 from scholarbase_research.evaluation.qa.examples import DIMENSIONS, Example, Examples, Prediction, Predictions
 from scholarbase_research.evaluation.qa.judging import Judge
 from scholarbase_research.evaluation.qa.literals import check_answer
 from scholarbase_research.evaluation.qa.overlap import best_rouge, evidence_f1, token_f1
+from scholarbase_research.evaluation.statistics import Interval, bootstrap_interval
 from scholarbase_research.llm.base import LanguageModel
 
 Status = Literal["scored", "missing", "unreadable", "error"]

@@ -18,15 +18,15 @@ from pathlib import Path
 from typing import Final
 
 from scholarbase.errors import InvalidRequest, RunExists, StorageError
-from scholarbase.evaluation.evidence import check_papers
-from scholarbase.evaluation.measured import Measured
-from scholarbase.evaluation.measures import DEFAULT_MEASURES
-from scholarbase.evaluation.runs import check_comparable
 from scholarbase.files import atomic_write, temporary_files, unhidden
 from scholarbase.models.checks import check_whole
-from scholarbase.models.runs import Run
+from scholarbase_research.evaluation.evidence import check_papers
+from scholarbase_research.evaluation.measured import Measured
+from scholarbase_research.evaluation.measures import DEFAULT_MEASURES
 from scholarbase_research.evaluation.report.page import Report, build, to_html, to_markdown
 from scholarbase_research.evaluation.report.tables import to_csv
+from scholarbase_research.evaluation.run_data import Run
+from scholarbase_research.evaluation.runs import check_comparable
 
 __all__ = ["write_report"]
 

@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from scholarbase.evaluation.breakdown import dimensions
-from scholarbase.evaluation.measured import DIMENSIONS, OVER, Measured, crossed, depths, grouped
-from scholarbase.evaluation.measures import (
+from scholarbase_research.evaluation.breakdown import dimensions
+from scholarbase_research.evaluation.measured import DIMENSIONS, OVER, Measured, crossed, depths, grouped
+from scholarbase_research.evaluation.measures import (
     OVERS,
     recall_curve,
 )
-from scholarbase.evaluation.tables import MISSING, Cell, Table
 from scholarbase_research.evaluation.report.plots import MAX_PANELS, Curve, Panel
 from scholarbase_research.evaluation.report.published import published
+from scholarbase_research.evaluation.tables import MISSING, Cell, Table
 
 # -- runs and query set ---------------------------------------------------------------------------------
 

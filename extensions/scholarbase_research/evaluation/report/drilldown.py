@@ -15,9 +15,9 @@ from typing import Any
 
 import orjson
 
-from scholarbase.evaluation.measured import Measured
-from scholarbase.evaluation.measures import ranked_ids
-from scholarbase.models.runs import PaperNote
+from scholarbase_research.evaluation.measured import Measured
+from scholarbase_research.evaluation.measures import ranked_ids
+from scholarbase_research.evaluation.run_data import PaperNote
 
 
 def drilldown(measured: Measured, depth: int) -> bytes:

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from scholarbase.evaluation.measured import Measured, query_count, results
-from scholarbase.evaluation.tables import Table
 from scholarbase.extensions import added_list
 from scholarbase.extras import require
+from scholarbase_research.evaluation.measured import Measured, query_count, results
 from scholarbase_research.evaluation.report import contents, plots, tables
 from scholarbase_research.evaluation.report.drilldown import drilldown, script_json
 from scholarbase_research.evaluation.report.plots import Plot
+from scholarbase_research.evaluation.tables import Table
 
 TEMPLATES: Final = Path(__file__).parent / "templates"
 FOLDED: Final = 15

@@ -8,7 +8,7 @@ import math
 import re
 from typing import Final
 
-from scholarbase.evaluation.tables import Cell, Table
+from scholarbase_research.evaluation.tables import Cell, Table
 
 _MARKDOWN: Final = re.compile(r"([\\`*_\[\]|$~]|^[#+-]|(?<=\d)\.(?= ))")
 _MARKDOWN_HTML: Final = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}

@@ -16,12 +16,12 @@ import pytest
 
 from scholarbase.databases import open_immutable
 from scholarbase.errors import ConstructionError, ModelError, StorageError
-from scholarbase.evaluation.formats import read_queries
-from scholarbase.models.queries import QuerySet
 from scholarbase.search.library import Library
 from scholarbase_research.construction.job import DATABASE, construct_answers
 from scholarbase_research.construction.judging import Panel
 from scholarbase_research.construction.store import Store
+from scholarbase_research.evaluation.formats import read_queries
+from scholarbase_research.evaluation.queries import QuerySet
 from scholarbase_research.llm.base import Completion, ModelRequest, Usage
 from scholarbase_research.llm.judges import FunctionJudge, ModelJudge
 from tests.extensions.research.construction.toy import (

@@ -18,7 +18,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from scholarbase.models.queries import Query, QuerySet
 from scholarbase.search.library import Library
 from scholarbase_research.construction.job import construct_answers
 from scholarbase_research.construction.judging import Panel
@@ -27,6 +26,7 @@ from scholarbase_research.construction.rewrites import RuleRewriter
 from scholarbase_research.construction.settings import Limits
 from scholarbase_research.construction.sources import open_sources
 from scholarbase_research.construction.store import Store
+from scholarbase_research.evaluation.queries import Query, QuerySet
 from scholarbase_research.llm.judges import FunctionJudge
 from scholarbase_research.llm.rubrics import open_rubric
 from tests.libraries import library_of

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.evaluation.test_cli import QUERIES, evaluate, mean_by_trec_eval, work
+from tests.extensions.research.evaluation.test_runs_cli import QUERIES, evaluate, mean_by_trec_eval, work
 
 __all__ = ["work"]
 

@@ -10,14 +10,21 @@ import pytest
 from rich.console import Console
 
 from scholarbase.errors import InvalidRequest, RunMismatch
-from scholarbase.evaluation import display
-from scholarbase.evaluation.measured import Measured
-from scholarbase.evaluation.runs import check_comparable
-from scholarbase.evaluation.statistics import paired_test
 from scholarbase.models.limits import MODES
-from scholarbase.models.runs import JudgedAnswer, JudgedQuery, PaperNote, RankedId, Run, RunManifest
+from scholarbase_research.evaluation import display
 from scholarbase_research.evaluation.comparison import compare
 from scholarbase_research.evaluation.display import show_comparison
+from scholarbase_research.evaluation.measured import Measured
+from scholarbase_research.evaluation.run_data import (
+    JudgedAnswer,
+    JudgedQuery,
+    PaperNote,
+    RankedId,
+    Run,
+    RunManifest,
+)
+from scholarbase_research.evaluation.runs import check_comparable
+from scholarbase_research.evaluation.statistics import paired_test
 
 QUERIES = tuple(
     JudgedQuery(f"q{number}", f"question {number}", (JudgedAnswer("x", "id"), JudgedAnswer("y", "id")))

@@ -7,11 +7,11 @@ import csv
 import pytest
 
 from scholarbase.errors import InvalidRequest
-from scholarbase.evaluation.breakdown import parse_pair
-from scholarbase.evaluation.measured import Measured, crossed
-from scholarbase.models.runs import JudgedAnswer, JudgedQuery, RankedId, Run, RunManifest
+from scholarbase_research.evaluation.breakdown import parse_pair
+from scholarbase_research.evaluation.measured import Measured, crossed
 from scholarbase_research.evaluation.report.contents import by_group
 from scholarbase_research.evaluation.report.tables import to_csv
+from scholarbase_research.evaluation.run_data import JudgedAnswer, JudgedQuery, RankedId, Run, RunManifest
 
 TABLE_3 = {
     "5-25": (457, 25),

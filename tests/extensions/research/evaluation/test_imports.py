@@ -13,12 +13,12 @@ import pytest
 import pytrec_eval
 
 from scholarbase.errors import QueryFileError
-from scholarbase.evaluation.runs import RUN, read_run
-from scholarbase.models.queries import Answer, Query, QuerySet
-from scholarbase.models.runs import JudgedAnswer, JudgedQuery, Run
 from scholarbase.models.source import Source
 from scholarbase.search.library import Library
 from scholarbase_research.evaluation.imports import import_run, read_trec
+from scholarbase_research.evaluation.queries import Answer, Query, QuerySet
+from scholarbase_research.evaluation.run_data import JudgedAnswer, JudgedQuery, Run
+from scholarbase_research.evaluation.runs import RUN, read_run
 
 ABSENT = "arXiv:2401.99999"
 

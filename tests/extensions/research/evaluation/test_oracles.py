@@ -12,13 +12,13 @@ import pytest
 
 from scholarbase.indexes import citations
 from scholarbase.ingest.job import ingest
-from scholarbase.models.runs import JudgedAnswer, JudgedQuery, RankedId, Run, RunManifest
 from scholarbase.search.library import Library
 from scholarbase_research.evaluation.oracles import (
     expansion_table,
     reranking_ceiling,
     union_ceiling,
 )
+from scholarbase_research.evaluation.run_data import JudgedAnswer, JudgedQuery, RankedId, Run, RunManifest
 from tests.conftest import SAMPLE, sample_edges
 
 ABSENT = "arXiv:2401.99999"

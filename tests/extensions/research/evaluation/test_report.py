@@ -16,11 +16,15 @@ from typing import Any
 import pytest
 
 from scholarbase.errors import InvalidRequest, RunExists, RunMismatch, StorageError
-from scholarbase.evaluation.measured import OVER, Measured, grouped, results
-from scholarbase.evaluation.measures import DEFAULT_MEASURES, Over
-from scholarbase.evaluation.tables import Cell, Table, holm
-from scholarbase.models.runs import (
-    Call,
+from scholarbase.models.calls import Call
+from scholarbase_research.evaluation.measured import OVER, Measured, grouped, results
+from scholarbase_research.evaluation.measures import DEFAULT_MEASURES, Over
+from scholarbase_research.evaluation.report import write_report
+from scholarbase_research.evaluation.report.contents import at_least
+from scholarbase_research.evaluation.report.page import build, to_html, to_markdown
+from scholarbase_research.evaluation.report.published import collections, published
+from scholarbase_research.evaluation.report.tables import markdown_text, to_csv
+from scholarbase_research.evaluation.run_data import (
     JudgedAnswer,
     JudgedQuery,
     Kind,
@@ -29,11 +33,7 @@ from scholarbase.models.runs import (
     Run,
     RunManifest,
 )
-from scholarbase_research.evaluation.report import write_report
-from scholarbase_research.evaluation.report.contents import at_least
-from scholarbase_research.evaluation.report.page import build, to_html, to_markdown
-from scholarbase_research.evaluation.report.published import collections, published
-from scholarbase_research.evaluation.report.tables import markdown_text, to_csv
+from scholarbase_research.evaluation.tables import Cell, Table, holm
 
 NASTY = "</script><script>window.hurt = 1</script><img src=x onerror=hurt()> & | _x_ $y$ \\z `q` {{ 7 * 7 }} 量子 ü"
 

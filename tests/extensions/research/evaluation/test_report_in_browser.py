@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from scholarbase.models.runs import Call
+from scholarbase.models.calls import Call
 from scholarbase_research.evaluation.report import write_report
 from tests.browsers import browser  # noqa: F401
 from tests.extensions.research.evaluation.test_report import FIRST, NASTY, QUERIES, SECOND, a_query, a_run

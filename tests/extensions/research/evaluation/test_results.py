@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 
 from scholarbase.errors import QueryFileError, RunExists
-from scholarbase.evaluation.answers import resolve_answers
-from scholarbase.evaluation.formats import read_queries
-from scholarbase.evaluation.measures import evaluate
-from scholarbase.evaluation.runs import read_run
 from scholarbase.ingest.job import ingest
-from scholarbase.models.runs import Run
 from scholarbase.search.library import Library
+from scholarbase_research.evaluation.answers import resolve_answers
+from scholarbase_research.evaluation.formats import read_queries
 from scholarbase_research.evaluation.imports import import_run
+from scholarbase_research.evaluation.measures import evaluate
 from scholarbase_research.evaluation.results import read_results
+from scholarbase_research.evaluation.run_data import Run
+from scholarbase_research.evaluation.runs import read_run
 from tests.conftest import json_lines, run_cli
 from tests.fulltexts import metadata
 

@@ -11,14 +11,22 @@ from pathlib import Path
 import pytest
 
 from scholarbase.errors import InvalidRequest
-from scholarbase.evaluation.measured import Measured
-from scholarbase.evaluation.routes import calls_of, gains, routes, subject
-from scholarbase.evaluation.tables import Table
-from scholarbase.models.runs import Call, JudgedAnswer, JudgedQuery, Kind, RankedId, Run, RunManifest
+from scholarbase.models.calls import Call
 from scholarbase_research.evaluation.agent_tables import Agents, route_counts, route_table, shared_failures
+from scholarbase_research.evaluation.measured import Measured
 from scholarbase_research.evaluation.report import write_report
 from scholarbase_research.evaluation.report.page import build, to_html
 from scholarbase_research.evaluation.report.tables import to_csv
+from scholarbase_research.evaluation.routes import calls_of, gains, routes, subject
+from scholarbase_research.evaluation.run_data import (
+    JudgedAnswer,
+    JudgedQuery,
+    Kind,
+    RankedId,
+    Run,
+    RunManifest,
+)
+from scholarbase_research.evaluation.tables import Table
 from tests.conftest import json_lines, run_cli
 from tests.extensions.research.evaluation.test_report import QUERIES as REPORTED
 from tests.extensions.research.evaluation.test_report import Page, a_run, two

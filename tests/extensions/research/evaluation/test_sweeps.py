@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 
 from scholarbase.errors import EvaluationError
-from scholarbase.evaluation.formats import read_queries
 from scholarbase.identifiers import parse
-from scholarbase.models.runs import JudgedQuery
 from scholarbase.progress import SilentReporter
 from scholarbase.search.library import Library
 from scholarbase.settings import Settings, load_settings
+from scholarbase_research.evaluation.formats import read_queries
 from scholarbase_research.evaluation.grids import Point, read_sweep
+from scholarbase_research.evaluation.run_data import JudgedQuery
 from scholarbase_research.evaluation.sweeps import SweepResult, _Rankings, _search_legs, run_sweep, split
 from tests.conftest import SAMPLE, json_lines, sample_rows
 from tests.forks import run_fork

@@ -17,14 +17,14 @@ import pytest
 
 from scholarbase.client import Client
 from scholarbase.errors import EvaluationError, InvalidRequest, QueryFileError, RunExists, StorageError
-from scholarbase.evaluation.runs import read_run
-from scholarbase.models.queries import Answer, Query, QuerySet
-from scholarbase.models.runs import JudgedAnswer, JudgedQuery, Run, RunManifest
 from scholarbase.models.source import Source
 from scholarbase.search.library import Library
 from scholarbase.trajectories.calls import KEYS, TOOLS, read_trajectory
 from scholarbase_research.evaluation.efficiency import efficiency, mean_recall_by_call
 from scholarbase_research.evaluation.imports import import_run
+from scholarbase_research.evaluation.queries import Answer, Query, QuerySet
+from scholarbase_research.evaluation.run_data import JudgedAnswer, JudgedQuery, Run, RunManifest
+from scholarbase_research.evaluation.runs import read_run
 from scholarbase_research.evaluation.trajectories import read_calls
 from scholarbase_research.trajectories import TrajectoryWriter
 from tests.conftest import ROOT, json_lines, run_cli

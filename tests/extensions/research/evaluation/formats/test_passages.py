@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from scholarbase.models.queries import PassageTarget
-from tests.evaluation.formats.test_evidence import QUESTION, read
+from scholarbase_research.evaluation.queries import PassageTarget
+from tests.extensions.research.evaluation.formats.test_evidence import QUESTION, read
 
 
 def test_scidqa(tmp_path: Path) -> None:

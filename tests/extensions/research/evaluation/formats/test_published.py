@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from scholarbase.errors import QueryFileError
-from scholarbase.evaluation.formats import read_queries
-from scholarbase.models.queries import Answer
-from tests.evaluation.formats.test_scholarquest import lines, only
+from scholarbase_research.evaluation.formats import read_queries
+from scholarbase_research.evaluation.queries import Answer
+from tests.extensions.research.evaluation.formats.test_scholarquest import lines, only
 
 PASA_LINE = {
     "qid": "AutoScholarQuery_train_33550",

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from scholarbase.errors import QueryFileError
-from scholarbase.evaluation.formats import read_queries
-from tests.evaluation.formats.test_query_sets_page import PAGE
+from scholarbase_research.evaluation.formats import read_queries
+from tests.extensions.research.evaluation.formats.test_query_sets_page import PAGE
 
 
 def examples(language: str) -> list[str]:

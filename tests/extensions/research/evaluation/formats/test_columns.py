@@ -1,0 +1,207 @@
+"""Plain CSV, TSV and JSON, and the error message for each way a file can be broken."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scholarbase import files
+from scholarbase.errors import QueryFileError
+from scholarbase_research.evaluation.formats import read_queries
+from scholarbase_research.evaluation.queries import Answer, Query
+
+GOOD = {"query_id": "a", "query": "serving language models", "answers": ["2309.06180"]}
+
+
+def written(path: Path, *rows: Any) -> Path:
+    path.write_text("".join((row if isinstance(row, str) else json.dumps(row)) + "\n" for row in rows))
+    return path
+
+
+def test_a_table_and_json_lines_say_the_same(tmp_path: Path) -> None:
+    table = tmp_path / "q.csv"
+    table.write_text(
+        "id,text,answers,titles,grades,intent,category,date,pool\n"
+        'a,"serving, fast",2309.06180;CorpusId:9 | DOI:10.1145/1,One|Two; three|Four,2 0;1,survey,cs.DC,2023-09,'
+        "2309.06180 1706.03762\n"
+        "b,attention,1706.03762,,,,,,\n"
+    )
+    rows = [
+        {
+            "query_id": "a",
+            "query": "serving, fast",
+            "answers": ["https://arxiv.org/abs/2309.06180v2", "CorpusId:9", "doi:10.1145/1"],
+            "titles": ["One", "Two; three", "Four"],
+            "grades": [2, 0, 1],
+            "intent": "survey",
+            "category": "cs.DC",
+            "date": "2023-09",
+            "pool": ["2309.06180", "1706.03762"],
+        },
+        {"query_id": "b", "query": "attention", "answers": ["1706.03762"]},
+    ]
+    queries = read_queries(table)
+    assert queries.format == "columns"
+    assert queries.queries[0] == Query(
+        "a",
+        "serving, fast",
+        (Answer("arXiv:2309.06180", "One", 2), Answer("CorpusId:9", "Two; three", 0), Answer("DOI:10.1145/1", "Four")),
+        "survey",
+        "cs.DC",
+        "2023-09",
+        ("arXiv:2309.06180", "arXiv:1706.03762"),
+    )  # fmt: skip
+    assert read_queries(written(tmp_path / "q.jsonl", *rows)).sha256 == queries.sha256
+    (tmp_path / "q.tsv").write_text("id\ttext\ttitles\nc\twhat\tOne; Two\n")
+    assert read_queries(tmp_path / "q.tsv").queries[0].answers == (Answer(None, "One"), Answer(None, "Two"))
+
+
+def test_a_text_over_two_lines_does_not_shift_the_numbers_of_lines(tmp_path: Path) -> None:
+    path = tmp_path / "q.csv"
+    path.write_text('query_id,query,answers\na,"one\ntwo",2309.06180\nb,"x\ny",\n')
+    with pytest.raises(QueryFileError, match=r"line 4: it has no answers"):
+        read_queries(path)
+
+
+BROKEN: list[tuple[str, Any, str]] = [
+    ("no JSON", '{"query_id": "b", ', "line 2: it is not valid JSON"),
+    ("no object", ["b"], "line 2: it is a list, and must be a JSON object"),
+    ("null", None, "line 2: it is null"),
+    ("no id", {"query": "q", "answers": ["2309.06180"]}, "line 2: it has no query_id or id"),
+    ("empty id", GOOD | {"query_id": " "}, "line 2: query_id is empty"),
+    ("no text", {"query_id": "b", "answers": ["2309.06180"]}, "line 2: it has no query or text"),
+    ("empty text", GOOD | {"query_id": "b", "query": " \n"}, "line 2: query is empty"),
+    ("long text", GOOD | {"query_id": "b", "query": "x" * 10_001}, "line 2: query has 10,001 characters: .* 10,000"),
+    ("duplicate id", GOOD, "line 2: the query id 'a' is also the id of line 1"),
+    ("no answers", {"query_id": "b", "query": "q"}, "line 2: it has no answers"),
+    ("an empty answer", GOOD | {"query_id": "b", "answers": [""]}, "line 2: answers contains an empty answer"),
+    ("only grade 0", GOOD | {"query_id": "b", "grades": [0]}, "line 2: it has no answer with a grade above 0"),
+    ("no id form", GOOD | {"query_id": "b", "answers": ["x y"]}, "line 2: answers: 'x y' is not a valid paper id"),
+    ("a damaged id", GOOD | {"query_id": "b", "answers": ["1910.0773"]}, "Perhaps arXiv:1910.07730 is"),
+    ("answer of wrong type", GOOD | {"query_id": "b", "answers": [7]}, "line 2: answers contains 7, and must contain"),
+    ("titles too few", GOOD | {"query_id": "b", "titles": ["1", "2"]}, "titles has 2 values for 1 answers"),
+    ("a grade that trec_eval read as 0", GOOD | {"query_id": "b", "grades": [2**63 - 1]}, "a grade is from"),
+    ("no date", GOOD | {"query_id": "b", "date": "2023-13"}, "date is '2023-13', and must be a date: YYYY"),
+    ("empty pool", GOOD | {"query_id": "b", "pool": []}, "line 2: pool is empty: list the candidates"),
+    ("an empty id in a pool", GOOD | {"query_id": "b", "pool": [""]}, "line 2: pool has an empty id"),
+    ("intent of a wrong type", GOOD | {"query_id": "b", "intent": 3}, "line 2: intent is 3, and must be a text"),
+]  # fmt: skip
+
+
+def test_a_broken_line_is_named_and_can_be_left_out(tmp_path: Path) -> None:
+    for _, line, sentence in BROKEN:
+        path = written(tmp_path / "q.jsonl", GOOD, line if isinstance(line, str) else json.dumps(line))
+        with pytest.raises(QueryFileError, match=sentence) as caught:
+            read_queries(path)
+        assert str(path) in str(caught.value)
+        assert "--skip-broken" in str(caught.value)
+        queries = read_queries(path, skip_broken=True)
+        assert [query.id for query in queries.queries] == ["a"]
+        assert queries.notes[-1].startswith("1 broken line was left out: line 2: ")
+
+
+def test_the_number_of_broken_lines_is_reported_with_the_first(tmp_path: Path) -> None:
+    rows = [GOOD | {"query_id": str(n)} for n in range(10)]
+    path = written(tmp_path / "q.jsonl", *rows, "{", "", "[]", "null", GOOD | {"query": ""})
+    with pytest.raises(
+        QueryFileError, match=r"4 of 14 lines are broken; the first, line 11: it is not valid JSON"
+    ):
+        read_queries(path)
+    note = read_queries(path, skip_broken=True).notes[0]
+    assert note.startswith("4 broken lines were left out: line 11: it is not valid JSON")
+    assert note.endswith("line 14: it is null, and must be a JSON object, such as {...}. ...")
+
+
+def test_only_broken_lines_are_an_error_even_with_skip_broken(tmp_path: Path) -> None:
+    path = written(tmp_path / "q.jsonl", "{", GOOD | {"query": ""})
+    with pytest.raises(QueryFileError, match=r"none of its 2 lines is valid; the first, line 1: it is no"):
+        read_queries(path, skip_broken=True)
+
+
+WHOLE: list[tuple[str, str, str]] = [
+    ("empty", "", "is empty"),
+    ("unknown column", '{"query_id": "a", "query": "q", "answer": ["x"]}', "unknown column 'answer': .* 'answers'"),
+    ("unknown column in CSV", "query_id,query,anwsers\na,b,c\n", "unknown column 'anwsers'.* mean 'answers'"),
+    ("two columns of one name", "query_id,query,query\na,b,c\n", "two columns 'query'"),
+    ("two names of one column", "query_id,id,query\na,b,c\n", "both 'query_id' and 'id'"),
+    ("unrecognised keys", '{"name": "x", "size": 3}', "its line 1 has name, size. Known formats: ScholarQ"),
+    ("one object over several lines", json.dumps(GOOD, indent=1), "no readable line.* one JSON object per line"),
+    ("something else", "%PDF-1.4\n%abc\n", "unknown format: it begins with '%PDF-1.4'. Known formats: "),
+    ("broken array", '[{"query_id": "a",', "begins like a JSON array and is not valid JSON"),
+    ("an open quote", 'query_id,query,answers\na,"b,2309.06180\n', "is not valid CSV or TSV after line"),
+    ("markup", "<html><body>", "is markup without TREC topics"),
+    ("qrels alone", "301 0 arXiv:2309.06180 1\n", "contains TREC qrels: give the topics file"),
+]  # fmt: skip
+
+
+def test_an_invalid_file_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "q.txt"
+    for number, (_, content, sentence) in enumerate(WHOLE):
+        path.write_text(content)
+        with pytest.raises(QueryFileError, match=sentence) as caught:
+            read_queries(path, skip_broken=bool(number % 2))
+        assert str(path) in str(caught.value)
+
+
+def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(QueryFileError, match=r"No query file at .*nowhere.jsonl: give a file or a folder"):
+        read_queries(tmp_path / "nowhere.jsonl")
+
+
+def test_bytes_that_are_not_text_are_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "q.csv"
+    for content, sentence in (
+        ("query_id,query,answers\n".encode("utf-16"), "UTF-16"),
+        (b"query_id,query,answers\na,caf\xe9,2309.06180\n", "not UTF-8"),
+        (b"\x28\xb5\x2f\xfd", "zstd"),
+        (b"\x00\x01\x02\x03", "unknown format"),
+    ):
+        path.write_bytes(content)
+        with pytest.raises(QueryFileError, match=sentence):
+            read_queries(path)
+
+
+def test_a_row_with_a_comma_too_many_is_broken(tmp_path: Path) -> None:
+    path = tmp_path / "q.csv"
+    path.write_text("query_id,query,answers\na,serving, fast,2309.06180\nb,x,2309.06180\n")
+    with pytest.raises(QueryFileError, match=r"line 2: it has 4 columns, and the header has 3"):
+        read_queries(path)
+
+
+def test_the_error_for_ids_separated_by_commas_names_the_separators(tmp_path: Path) -> None:
+    path = tmp_path / "q.csv"
+    path.write_text('query_id,query,answers\na,x,"2309.06180, 1706.03762"\n')
+    with pytest.raises(QueryFileError, match=r"Separate ids by ;, \| or white space"):
+        read_queries(path)
+
+
+def test_a_pool_longer_than_the_csv_module_allows_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "q.csv"
+    pool = ";".join(f"CorpusId:{n}" for n in range(1, 10_001))
+    path.write_text(f"query_id,query,answers,pool\na,x,CorpusId:1,{pool}\n")
+    (query,) = read_queries(path).queries
+    assert query.pool is not None
+    assert len(query.pool) == 10_000
+
+
+def test_a_line_without_end_is_an_error_and_not_read_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "MAX_LINE", 1_000_000)
+    path = tmp_path / "q.gz"
+    for start in ("query,answers\n", '{"query": "a", "answers": ["2309.06180"]}\n', "[\n"):
+        path.write_bytes(gzip.compress(start.encode() + bytes(2_000_000)))
+        with pytest.raises(QueryFileError, match=r"q\.gz, line 2 has more than 1,000,000 bytes"):
+            read_queries(path)
+
+
+def test_a_json_array_of_any_size_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "MAX_WHOLE", 1_000_000)
+    path = tmp_path / "q.json"
+    path.write_text("[" + "\n" * 1_000_000 + "]")
+    with pytest.raises(QueryFileError, match=r"q\.json has more than 1,000,000 bytes"):
+        read_queries(path)
