@@ -40,10 +40,6 @@ HEAVY = (
 )  # fmt: skip
 
 
-OVER_A_SERVER = tuple(f"indexes/vectors/{name}.py" for name in ("nodes", "server"))
-"""Modules that are themselves loaded only where a Qdrant server is named."""
-
-
 def part(module: str) -> str:
     """``scholarbase.indexes.vectors.edge`` is of the part ``indexes``."""
     return module.split(".")[1] if "." in module else ""
@@ -98,8 +94,6 @@ def test_a_part_imports_only_what_it_may() -> None:
 def test_what_is_optional_is_imported_where_it_is_used() -> None:
     for path in sorted(PACKAGE.rglob("*.py")):
         heavy = {module.split(".")[0] for module in imports(path, at_start=True)} & set(HEAVY)
-        if path.relative_to(PACKAGE).as_posix() in OVER_A_SERVER:
-            heavy -= {"qdrant_client"}
         assert not heavy, path
 
 

@@ -37,7 +37,7 @@ from scholarbase.responses.pages import sentence_ends
 from scholarbase.search import exclusions
 from scholarbase.search.known_items import MAY_BE_ID
 from scholarbase.tools.definitions import tool_named
-from scholarbase_research.evaluation.formats import trec
+from tests.conftest import HAS_EXTENSIONS
 
 SMALL = 2_000
 FACTOR = 8
@@ -150,13 +150,16 @@ PARSERS: dict[str, Callable[[str], Any]] = {
 
 
 def read_topics(text: str) -> None:
+    from scholarbase_research.evaluation.formats import trec
+
     with NamedTemporaryFile("w") as file:
         file.write(text)
         file.flush()
         list(trec.read_topics(Path(file.name)))
 
 
-PARSERS["topics"] = read_topics
+if HAS_EXTENSIONS:
+    PARSERS["topics"] = read_topics
 
 
 def seconds(parser: Callable[[str], Any], text: str) -> float:

@@ -28,7 +28,6 @@ from benchmarks.timing import summary
 from scholarbase.encoders import open_encoder
 from scholarbase.indexes.vectors.base import DENSE, SparseVector, VectorPoint
 from scholarbase.indexes.vectors.index import EdgeIndex
-from scholarbase.indexes.vectors.nodes import Nodes
 from scholarbase.ingest.job import ingest
 from scholarbase.manifest import read_manifest
 from scholarbase.models.encoders import PACKAGED
@@ -36,6 +35,7 @@ from scholarbase.progress import reporter
 from scholarbase.search.library import Library
 from scholarbase.settings import load_settings
 from scholarbase_cluster.qdrant.collection import DEFAULT, Collection
+from scholarbase_cluster.qdrant.nodes import Nodes
 from scholarbase_cluster.qdrant.transfer import BATCH, _send, load_into_server
 
 PART: Final = "cluster"

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from scholarbase.extensions import Extension
+from scholarbase.extras import check_installed
+from scholarbase.settings import Settings
 
 
 class Cluster(Extension):
@@ -22,3 +25,12 @@ class Cluster(Extension):
             return PostgresStorage(url)
 
         return {"postgres": postgres, "postgresql": postgres}
+
+    def vector_indexes(self) -> Mapping[str, Callable[..., Any]]:
+        def qdrant(address: str, library: Path, snapshot: str, settings: Settings) -> Any:
+            check_installed("qdrant", "A Qdrant server as the vector index")
+            from scholarbase_cluster.qdrant.server import open_collection
+
+            return open_collection(snapshot, settings)
+
+        return {"qdrant": qdrant}

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Final
 
 import orjson
 
@@ -14,8 +14,7 @@ from scholarbase.encoders import Encoder, open_encoder
 from scholarbase.encoders.computed import QueryVectors
 from scholarbase.encoders.probe import check_probe, check_spec
 from scholarbase.errors import EncoderError, InvalidRequest, LibraryCorrupt, VectorIndexError
-from scholarbase.extensions import added_names
-from scholarbase.extras import check_installed
+from scholarbase.extensions import added_names, missing
 from scholarbase.indexes.catalog import FILE_NAME as CATALOG
 from scholarbase.indexes.catalog import Catalog
 from scholarbase.indexes.contents import FILE_NAME, OpenedFiles, read_contents
@@ -31,8 +30,8 @@ from scholarbase.search.lookup import Lookup
 from scholarbase.search.profiles import with_profile
 from scholarbase.settings import Settings, load_settings
 
-if TYPE_CHECKING:
-    from scholarbase.indexes.vectors.nodes import Nodes
+QDRANT: Final = "qdrant"
+"""The vector index of an extension that searches the Qdrant server of ``SCHOLARBASE_QDRANT_URL``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,25 +140,21 @@ def open_vectors(path: Path, snapshot: str, settings: Settings) -> VectorIndex:
     """
     if settings.vector_index is not None:
         return _open_added_vectors(settings.vector_index, path, snapshot, settings)
-    if settings.qdrant_url is None:
-        is_finished = (path / FILE_NAME).exists()
-        if not (path / "vectors").exists() and is_finished and not read_contents(path, snapshot).has_vectors:
-            raise VectorIndexError(
-                f"The library at {path} was packed without its vectors: set SCHOLARBASE_QDRANT_URL to the Qdrant "
-                "server that has them, or get the library with its vectors."
-            )
-        return open_local(
-            path / "vectors", temporary=settings.runtime_dir, threads=_search_threads(settings.workers)
+    if settings.qdrant_url is not None:
+        added = added_names("vector_indexes")
+        if QDRANT not in added:
+            raise InvalidRequest(f"SCHOLARBASE_QDRANT_URL cannot be used: {missing('cluster')}.")
+        index: VectorIndex = added[QDRANT](f"{QDRANT}:", path, snapshot, settings)
+        return index
+    is_finished = (path / FILE_NAME).exists()
+    if not (path / "vectors").exists() and is_finished and not read_contents(path, snapshot).has_vectors:
+        raise VectorIndexError(
+            f"The library at {path} was packed without its vectors: set SCHOLARBASE_QDRANT_URL to the Qdrant "
+            "server that has them, or get the library with its vectors."
         )
-    check_installed("qdrant", "A Qdrant server as the vector index")
-    from scholarbase.indexes.vectors.server import ServerIndex  # gRPC loads only where it serves
-
-    nodes = open_nodes(settings.qdrant_url, settings)
-    try:
-        return ServerIndex.open(nodes, settings.qdrant_alias, snapshot)
-    except BaseException:
-        nodes.close()
-        raise
+    return open_local(
+        path / "vectors", temporary=settings.runtime_dir, threads=_search_threads(settings.workers)
+    )
 
 
 def _open_added_vectors(address: str, path: Path, snapshot: str, settings: Settings) -> VectorIndex:
@@ -177,18 +172,6 @@ def _open_added_vectors(address: str, path: Path, snapshot: str, settings: Setti
         )
     opened: VectorIndex = added[scheme](address, path, snapshot, settings)
     return opened
-
-
-def open_nodes(addresses: Sequence[str], settings: Settings) -> Nodes:
-    """The nodes of the Qdrant server at ``addresses``. They are connected to on the first request."""
-    from scholarbase.indexes.vectors.nodes import Nodes
-
-    return Nodes(
-        addresses,
-        api_key=settings.qdrant_api_key.get_secret_value() if settings.qdrant_api_key else None,
-        connect_seconds=settings.qdrant_connect_seconds,
-        read_seconds=settings.qdrant_read_seconds,
-    )
 
 
 def open_passages(path: Path, settings: Settings) -> VectorIndex:

@@ -20,7 +20,7 @@ import numpy as np
 from qdrant_client import QdrantClient, models
 
 from scholarbase.indexes.vectors.base import DENSE, VectorConfig
-from scholarbase.indexes.vectors.server import LAYOUT
+from scholarbase_cluster.qdrant.server import LAYOUT
 from tests.qdrant.shards import RestoredShard, RestoredShards
 
 HANG = "hang"

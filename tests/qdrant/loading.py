@@ -10,8 +10,8 @@ from qdrant_client import AsyncQdrantClient, models
 from scholarbase.indexes.vectors.base import DENSE
 from scholarbase.indexes.vectors.halves import sent
 from scholarbase.indexes.vectors.index import EdgeIndex
-from scholarbase.indexes.vectors.nodes import Nodes
-from scholarbase.indexes.vectors.server import COMPLETE, LAYOUT, SNAPSHOT, collection_name
+from scholarbase_cluster.qdrant.nodes import Nodes
+from scholarbase_cluster.qdrant.server import COMPLETE, LAYOUT, SNAPSHOT, collection_name
 
 
 def fill(edge: EdgeIndex, nodes: Nodes, alias: str, snapshot: str, *, complete: bool = True) -> None:

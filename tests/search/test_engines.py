@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -16,7 +16,6 @@ from rank_bm25 import BM25Okapi
 from scholarbase.encoders.bge_m3 import BgeM3Encoder
 from scholarbase.indexes.catalog import FILE_NAME, open_finished
 from scholarbase.indexes.vectors.index import EdgeIndex
-from scholarbase.indexes.vectors.nodes import Nodes
 from scholarbase.ingest.job import ingest
 from scholarbase.manifest import read_manifest
 from scholarbase.models.limits import Engine, Mode
@@ -25,8 +24,9 @@ from scholarbase.settings import Settings
 from tests.conftest import SAMPLE
 from tests.encoders.tiny_bge_m3 import make_tiny_bge_m3
 from tests.packages import need
-from tests.qdrant.cluster import Cluster, qdrant_cluster
-from tests.qdrant.loading import fill
+
+if TYPE_CHECKING:
+    from tests.qdrant.cluster import Cluster
 
 pytestmark = pytest.mark.slow
 
@@ -58,6 +58,10 @@ def learned_library(tmp_path_factory: pytest.TempPathFactory, small_snapshot: Pa
 @pytest.fixture(scope="module")
 def cluster(dense_library: Path) -> Iterator[Cluster]:
     """A Qdrant server with the vectors of the dense library."""
+    from scholarbase_cluster.qdrant.nodes import Nodes
+    from tests.qdrant.cluster import qdrant_cluster
+    from tests.qdrant.loading import fill
+
     _, snapshot = read_manifest(dense_library)
     with qdrant_cluster(2) as cluster:
         with (
@@ -128,6 +132,7 @@ def test_real_questions_find_more_than_by_plain_bm25(
 
 
 @pytest.mark.parametrize("mode", ["sparse", "dense", "hybrid"])
+@pytest.mark.whole
 def test_both_vector_indexes_give_the_same_answers(
     dense: Library, over_a_server: Library, mode: Mode
 ) -> None:
@@ -159,6 +164,7 @@ def test_both_vector_indexes_give_the_same_answers(
     ],
     ids=str,
 )
+@pytest.mark.whole
 def test_a_search_sends_few_requests_to_a_server(
     over_a_server: Library, cluster: Cluster, options: dict[str, Any], requests: int
 ) -> None:
@@ -271,6 +277,7 @@ def test_feedback_in_a_hybrid_search_is_a_leg_of_its_own_name(dense: Library) ->
     assert legs == {"feedback", "dense"}
 
 
+@pytest.mark.whole
 def test_feedback_over_a_server_is_feedback_here(over_a_server: Library, dense: Library) -> None:
     q = "quantum field theory of black holes"
     assert found(over_a_server, q, "feedback", limit=50) == found(dense, q, "feedback", limit=50)

@@ -15,8 +15,6 @@ from scholarbase.indexes.catalog import FILE_NAME, Catalog
 from scholarbase.indexes.contents import OpenedFiles
 from scholarbase.indexes.vectors.edge import EdgeWriter
 from scholarbase.indexes.vectors.index import EdgeIndex, VectorIndex
-from scholarbase.indexes.vectors.nodes import Nodes
-from scholarbase.indexes.vectors.server import ServerIndex
 from scholarbase.indexes.vectors.shards import LocalIndex, ShardWriters, open_local
 from scholarbase.manifest import read_manifest
 from scholarbase.models.limits import Engine
@@ -24,8 +22,6 @@ from scholarbase.search.library import Library
 from scholarbase.search.opening import Opened
 from scholarbase.settings import Settings
 from tests.conftest import SAMPLE
-from tests.qdrant.cluster import qdrant_cluster
-from tests.qdrant.loading import fill
 
 pytestmark = pytest.mark.slow
 
@@ -107,8 +103,14 @@ def test_scores_are_the_same_in_any_number_of_segments_and_shards(libraries: lis
     check_equal(libraries, questions()[-3:])
 
 
+@pytest.mark.whole
 def test_scores_are_the_same_on_a_server(libraries: list[Library], sample_library: Path) -> None:
     """Of two nodes."""
+    from scholarbase_cluster.qdrant.nodes import Nodes
+    from scholarbase_cluster.qdrant.server import ServerIndex
+    from tests.qdrant.cluster import qdrant_cluster
+    from tests.qdrant.loading import fill
+
     _, snapshot = read_manifest(sample_library)
     with ExitStack() as stack:
         nodes = stack.enter_context(closing(Nodes(stack.enter_context(qdrant_cluster(2)).urls)))

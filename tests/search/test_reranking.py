@@ -25,10 +25,7 @@ from scholarbase.search import reranking
 from scholarbase.search.library import Library
 from scholarbase.settings import Settings
 from scholarbase.tools.definitions import schemas, tool_named
-from scholarbase_research.evaluation.requests import SearchSettings
 from tests.conftest import run_cli, serving_in_thread
-from tests.extensions.research.evaluation.test_searching import query_set
-from tests.extensions.research.evaluation.test_searching import search as evaluate
 from tests.rerankers.scripted import ScriptedReranker, Step, running_reranker
 from tests.rerankers.tiny_cross_encoder import make_tiny_cross_encoder
 
@@ -384,7 +381,12 @@ def test_doctor_opens_the_rerankers(path: Path, model: Path) -> None:
     assert "failed   rerankers    The reranker 'tiny' cannot be opened." in failed.stdout
 
 
-def test_a_run_records_its_reranker(library: Library, tmp_path: Path) -> None:
+@pytest.mark.whole
+def test_a_run_records_its_reranker(path: Path, library: Library, tmp_path: Path) -> None:
+    from scholarbase_research.evaluation.requests import SearchSettings
+    from tests.extensions.research.evaluation.test_searching import query_set
+    from tests.extensions.research.evaluation.test_searching import search as evaluate
+
     settings = SearchSettings(mode="sparse", limit=60, rerank="tiny", rerank_depth=DEPTH)
     run = evaluate(library, tmp_path / "run", settings)
     query = query_set().queries[0]
@@ -402,6 +404,12 @@ def test_a_run_records_its_reranker(library: Library, tmp_path: Path) -> None:
     assert plain.manifest.identity != run.manifest.identity
     with pytest.raises(InvalidRequest, match="Unknown reranker 'other'"):
         evaluate(library, tmp_path / "other", SearchSettings(mode="sparse", rerank="other"))
+    own = Settings(device="cpu", similarity_floor=False, rerank_ms=1)
+    with Library.open(path, rerankers={"constant": Constant()}, settings=own) as other:
+        budget = SearchSettings(limit=20, rerank="constant", rerank_ms=9000)
+        search = evaluate(other, tmp_path / "budget", budget).manifest.search
+        assert search is not None
+        assert search["rerank_ms"] == 9000
 
 
 # -- a time budget ---------------------------------------------------------------------------------------
@@ -473,15 +481,12 @@ def test_a_batch_that_takes_longer_than_the_time_limit_is_not_waited_for(
             assert few.reranked in (8, 16)
 
 
-def test_the_setting_is_a_budget_for_requests_without_one(path: Path, tmp_path: Path) -> None:
+def test_the_setting_is_a_budget_for_requests_without_one(path: Path) -> None:
     settings = Settings(device="cpu", similarity_floor=False, rerank_ms=1)
     with Library.open(path, rerankers={"slow": Slow(), "constant": Constant()}, settings=settings) as library:
         assert library.search(Q, rerank="slow").reranked == 8
         assert library.search(Q, rerank="constant", rerank_ms=60_000).reranked == 50
         assert library.snapshot()["ranking"]["rerank_ms"] == 1
-        run = evaluate(library, tmp_path / "run", SearchSettings(limit=20, rerank="constant", rerank_ms=9000))
-        assert run.manifest.search is not None
-        assert run.manifest.search["rerank_ms"] == 9000
 
 
 def test_a_response_within_a_budget_has_no_entity_tag(library: Library) -> None:

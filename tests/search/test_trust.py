@@ -16,10 +16,8 @@ from scholarbase.errors import (
     InvalidRequest,
     LibraryCorrupt,
     RerankerError,
-    VectorIndexError,
     VerificationFailed,
 )
-from scholarbase.indexes.vectors.nodes import Nodes
 from scholarbase.manifest import read_manifest
 from scholarbase.models.encoders import PACKAGED
 from scholarbase.rerankers.http import HttpReranker
@@ -131,12 +129,6 @@ def test_keys_are_not_sent_over_plain_http() -> None:
     for url, key in (("http://192.0.2.1", "key"), ("http://me:key@192.0.2.1", None)):
         with pytest.raises(InvalidRequest, match=r"http://192\.0\.2\.1 .* without encryption: use an https"):
             Client(url, api_key=key)
-    with pytest.raises(
-        VectorIndexError, match=r"http://192\.0\.2\.1:6333 .* without encryption: use an https"
-    ):
-        Nodes(
-            ["http://localhost", "http://[::1]:7000", "https://192.0.2.1", "http://192.0.2.1"], api_key="key"
-        )
 
 
 def test_sql_in_a_library_ran_when_it_was_read_verified_or_updated(hostile: Path) -> None:

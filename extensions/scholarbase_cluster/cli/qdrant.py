@@ -13,7 +13,7 @@ from scholarbase.errors import InvalidRequest
 from scholarbase.settings import Settings
 
 if TYPE_CHECKING:
-    from scholarbase.indexes.vectors.nodes import Nodes
+    from scholarbase_cluster.qdrant.nodes import Nodes
     from scholarbase_cluster.qdrant.transfer import Loaded
 
 _url_option = click.option(
@@ -164,7 +164,7 @@ def _nodes(addresses: str | None, settings: Settings, purpose: str) -> Nodes:
 
     check_installed("qdrant", purpose)
     from scholarbase.models.qdrant_addresses import read_addresses
-    from scholarbase.search.opening import open_nodes
+    from scholarbase_cluster.qdrant.nodes import open_nodes
 
     if addresses is None and settings.qdrant_url is None:
         raise InvalidRequest("No Qdrant server: give --qdrant-url, or set SCHOLARBASE_QDRANT_URL.")
@@ -172,7 +172,7 @@ def _nodes(addresses: str | None, settings: Settings, purpose: str) -> Nodes:
         listed = settings.qdrant_url if addresses is None else read_addresses(addresses)
     except ValueError as error:
         raise InvalidRequest(f"--qdrant-url: {error}.") from error
-    return open_nodes(listed or (), settings)
+    return open_nodes(listed, settings)
 
 
 def _show(done: Loaded, total: int, alias: str) -> None:

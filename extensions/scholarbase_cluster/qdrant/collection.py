@@ -23,8 +23,8 @@ from scholarbase.indexes.vectors.base import (
     LEARNED,
     VectorConfig,
 )
-from scholarbase.indexes.vectors.nodes import Nodes
-from scholarbase.indexes.vectors.server import COMPLETE, LAYOUT, SNAPSHOT, SNAPSHOT_DIGITS, collection_name
+from scholarbase_cluster.qdrant.nodes import Nodes
+from scholarbase_cluster.qdrant.server import COMPLETE, LAYOUT, SNAPSHOT, SNAPSHOT_DIGITS, collection_name
 
 FAN_OUT_MS: Final = 200
 """A node that waits this long for another node's replica asks the next replica too, so that a silent node does not

@@ -26,12 +26,12 @@ from scholarbase.errors import VectorIndexError
 from scholarbase.indexes.filters import NO_FILTERS
 from scholarbase.indexes.vectors.base import DENSE
 from scholarbase.indexes.vectors.index import HNSW_EF, EdgeIndex, VectorIndex
-from scholarbase.indexes.vectors.nodes import Nodes
-from scholarbase.indexes.vectors.server import ServerIndex
 from scholarbase.indexes.vectors.shards import LocalIndex, shards_in
 from scholarbase.models.qdrant_addresses import Address
 from scholarbase_cluster.qdrant.collection import BY_SNAPSHOT, Collection, Placement, ShardRefused
+from scholarbase_cluster.qdrant.nodes import Nodes
 from scholarbase_cluster.qdrant.replicas import survey, wait_until_complete
+from scholarbase_cluster.qdrant.server import ServerIndex
 from scholarbase_cluster.qdrant.snapshot import ShardSnapshot, keep_frame
 from scholarbase_cluster.qdrant.transfer import Loaded, differing_point
 

@@ -11,9 +11,9 @@ from qdrant_client import AsyncQdrantClient, models
 from scholarbase.errors import VectorIndexError
 from scholarbase.indexes.filters import NO_FILTERS
 from scholarbase.indexes.vectors.base import DENSE, VectorConfig
-from scholarbase.indexes.vectors.nodes import Nodes
 from scholarbase.indexes.vectors.shards import LocalIndex
 from scholarbase_cluster.qdrant.collection import BY_POINTS, DEFAULT, Collection, Placement
+from scholarbase_cluster.qdrant.nodes import Nodes
 from scholarbase_cluster.qdrant.replicas import Survey, wait_until_complete
 from scholarbase_cluster.qdrant.upload import MOST_AT_ONCE, PER_NODE, Uploader
 

@@ -20,8 +20,8 @@ from qdrant_client.conversions.conversion import json_to_value
 from scholarbase.errors import VectorIndexError
 from scholarbase.indexes.vectors.base import DENSE
 from scholarbase.indexes.vectors.halves import sent
-from scholarbase.indexes.vectors.nodes import REFUSED, Nodes, open_channel
 from scholarbase.models.qdrant_addresses import Address
+from scholarbase_cluster.qdrant.nodes import REFUSED, Nodes, open_channel
 
 log = logging.getLogger("scholarbase.qdrant")
 

@@ -20,11 +20,11 @@ from scholarbase.errors import (
     VerificationFailed,
 )
 from scholarbase.indexes.vectors.index import EdgeIndex
-from scholarbase.indexes.vectors.nodes import Nodes
 from scholarbase.manifest import read_manifest
 from scholarbase.search.library import Library
 from scholarbase.search.verification import verify
 from scholarbase.settings import load_settings
+from scholarbase_cluster.qdrant.nodes import Nodes
 from scholarbase_download.fetching import fetch_library
 from scholarbase_download.packing import pack
 from tests.conftest import run_cli

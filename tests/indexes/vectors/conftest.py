@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -23,13 +24,14 @@ from scholarbase.indexes.vectors.base import BM25, Payload, VectorConfig, Vector
 from scholarbase.indexes.vectors.bm25 import Bm25Parameters, Bm25Text
 from scholarbase.indexes.vectors.edge import EdgeWriter
 from scholarbase.indexes.vectors.index import EdgeIndex, VectorIndex
-from scholarbase.indexes.vectors.nodes import Nodes
-from scholarbase.indexes.vectors.server import ServerIndex
 from scholarbase.indexes.vectors.shards import ShardedIndex, ShardWriters, open_local
 from scholarbase.markup import searchable
 from scholarbase.search.legs import Bm25Queries
-from tests.qdrant.cluster import Cluster, qdrant_cluster
-from tests.qdrant.loading import fill
+
+if TYPE_CHECKING:
+    from scholarbase_cluster.qdrant.nodes import Nodes
+    from scholarbase_cluster.qdrant.server import ServerIndex
+    from tests.qdrant.cluster import Cluster
 
 PAPERS = Path(__file__).parents[2] / "data" / "papers.jsonl.gz"
 DIMENSIONS = 32
@@ -153,12 +155,16 @@ def sharded(corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 @pytest.fixture
 def cluster() -> Iterator[Cluster]:
     """A Qdrant server without collections."""
+    from tests.qdrant.cluster import qdrant_cluster
+
     with qdrant_cluster() as cluster:
         yield cluster
 
 
 @pytest.fixture
 def nodes(cluster: Cluster) -> Iterator[Nodes]:
+    from scholarbase_cluster.qdrant.nodes import Nodes
+
     with closing(Nodes(cluster.urls)) as nodes:
         yield nodes
 
@@ -166,11 +172,19 @@ def nodes(cluster: Cluster) -> Iterator[Nodes]:
 @pytest.fixture(scope="session")
 def server(edge: EdgeIndex) -> Iterator[ServerIndex]:
     """The same points on a server."""
+    from scholarbase_cluster.qdrant.nodes import Nodes
+    from scholarbase_cluster.qdrant.server import ServerIndex
+    from tests.qdrant.cluster import qdrant_cluster
+    from tests.qdrant.loading import fill
+
     with qdrant_cluster() as cluster, closing(Nodes(cluster.urls)) as nodes:
         fill(edge, nodes, "papers", SNAPSHOT)
         yield ServerIndex.open(nodes, "papers", SNAPSHOT)
 
 
-@pytest.fixture(params=["edge", "sharded", "server"])
+SERVER = pytest.param("server", marks=pytest.mark.whole)
+
+
+@pytest.fixture(params=["edge", "sharded", SERVER])
 def index(request: pytest.FixtureRequest) -> VectorIndex:
     return request.getfixturevalue(request.param)

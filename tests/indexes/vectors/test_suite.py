@@ -27,11 +27,8 @@ from scholarbase.indexes.vectors.base import (
 )
 from scholarbase.indexes.vectors.edge import EdgeWriter
 from scholarbase.indexes.vectors.index import EdgeIndex, VectorIndex
-from scholarbase.indexes.vectors.nodes import Nodes
-from scholarbase.indexes.vectors.server import ServerIndex
 from scholarbase.indexes.vectors.shards import ShardedIndex
-from tests.indexes.vectors.conftest import DIMENSIONS, SNAPSHOT, Corpus, words
-from tests.qdrant.loading import fill
+from tests.indexes.vectors.conftest import DIMENSIONS, SERVER, SNAPSHOT, Corpus, words
 
 QUESTIONS = [
     "Which papers propose neural networks for image classification?",
@@ -232,8 +229,10 @@ def test_ties_break_by_lowest_id_at_every_limit(index: VectorIndex, corpus: Corp
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["edge", "server"])
-def test_a_large_group_of_ties_is_limited_by_id(kind: str, tmp_path: Path, nodes: Nodes) -> None:
+@pytest.mark.parametrize("kind", ["edge", SERVER])
+def test_a_large_group_of_ties_is_limited_by_id(
+    kind: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     numbers = np.random.default_rng(3).permutation(np.arange(1, 301)).tolist()
     config = VectorConfig(dimensions=2)
     points = [
@@ -246,6 +245,10 @@ def test_a_large_group_of_ties_is_limited_by_id(kind: str, tmp_path: Path, nodes
     writer.close()
     index: VectorIndex = EdgeIndex.open(tmp_path / "vectors")
     if kind == "server":
+        from scholarbase_cluster.qdrant.server import ServerIndex
+        from tests.qdrant.loading import fill
+
+        nodes = request.getfixturevalue("nodes")
         with closing(index) as edge:
             fill(edge, nodes, "ties", SNAPSHOT)
         index = ServerIndex.open(nodes, "ties", SNAPSHOT)

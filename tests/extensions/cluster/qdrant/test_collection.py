@@ -9,8 +9,6 @@ from scholarbase.errors import InvalidRequest, LibraryCorrupt, VectorIndexError
 from scholarbase.indexes.filters import NO_FILTERS
 from scholarbase.indexes.vectors.base import VectorConfig
 from scholarbase.indexes.vectors.index import EdgeIndex
-from scholarbase.indexes.vectors.nodes import Nodes
-from scholarbase.indexes.vectors.server import ServerIndex
 from scholarbase_cluster.qdrant.collection import (
     BY_SNAPSHOT,
     Collection,
@@ -20,6 +18,8 @@ from scholarbase_cluster.qdrant.collection import (
     prune,
     unload,
 )
+from scholarbase_cluster.qdrant.nodes import Nodes
+from scholarbase_cluster.qdrant.server import ServerIndex
 from scholarbase_cluster.qdrant.transfer import load_into_server
 from tests.indexes.vectors.conftest import CONFIG, SNAPSHOT, Corpus
 from tests.qdrant.cluster import Cluster

@@ -17,12 +17,12 @@ from scholarbase.errors import VectorIndexError
 from scholarbase.indexes.filters import NO_FILTERS
 from scholarbase.indexes.vectors.base import BM25, edge_config
 from scholarbase.indexes.vectors.index import EdgeIndex, VectorIndex
-from scholarbase.indexes.vectors.nodes import Nodes
-from scholarbase.indexes.vectors.server import ServerIndex
 from scholarbase.indexes.vectors.shards import ShardedIndex
 from scholarbase_cluster.qdrant import replicas
 from scholarbase_cluster.qdrant.collection import BY_SNAPSHOT, ShardRefused, aliases, method_of
+from scholarbase_cluster.qdrant.nodes import Nodes
 from scholarbase_cluster.qdrant.restoring import load_shards
+from scholarbase_cluster.qdrant.server import ServerIndex
 from scholarbase_cluster.qdrant.snapshot import ShardSnapshot, keep_frame
 from scholarbase_cluster.qdrant.transfer import load_into_server
 from tests.forks import Fork, fork, run_fork
@@ -275,7 +275,7 @@ import sys
 from pathlib import Path
 from scholarbase_cluster.qdrant.restoring import load_shards
 from scholarbase.indexes.vectors.index import EdgeIndex
-from scholarbase.indexes.vectors.nodes import Nodes
+from scholarbase_cluster.qdrant.nodes import Nodes
 edge, nodes = EdgeIndex.open(Path(sys.argv[1])), Nodes(sys.argv[2].split(","))
 load_shards(edge, nodes, "papers", sys.argv[3])
 nodes.close()

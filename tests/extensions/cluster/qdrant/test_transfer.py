@@ -19,10 +19,10 @@ from scholarbase.indexes.filters import NO_FILTERS
 from scholarbase.indexes.vectors.base import BM25, DENSE, Payload, SparseVector, VectorConfig, VectorPoint
 from scholarbase.indexes.vectors.edge import EdgeWriter
 from scholarbase.indexes.vectors.index import EdgeIndex
-from scholarbase.indexes.vectors.nodes import Nodes
-from scholarbase.indexes.vectors.server import ServerIndex
 from scholarbase_cluster.qdrant import replicas, transfer, upload
 from scholarbase_cluster.qdrant.collection import Collection, aliases
+from scholarbase_cluster.qdrant.nodes import Nodes
+from scholarbase_cluster.qdrant.server import ServerIndex
 from scholarbase_cluster.qdrant.transfer import load_into_server
 from tests.forks import Fork, fork, run_fork
 from tests.indexes.vectors.conftest import CONFIG, SNAPSHOT, Corpus
@@ -328,7 +328,7 @@ import sys
 from pathlib import Path
 from scholarbase_cluster.qdrant import transfer
 from scholarbase.indexes.vectors.index import EdgeIndex
-from scholarbase.indexes.vectors.nodes import Nodes
+from scholarbase_cluster.qdrant.nodes import Nodes
 transfer.BATCH, transfer.BLOCK = 7, 3
 edge, nodes = EdgeIndex.open(Path(sys.argv[1])), Nodes(sys.argv[2].split(","))
 transfer.load_into_server(edge, nodes, "papers", sys.argv[3], edge.config)

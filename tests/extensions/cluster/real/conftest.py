@@ -16,12 +16,12 @@ import pytest
 
 from scholarbase.errors import VectorIndexError
 from scholarbase.indexes.vectors.index import EdgeIndex
-from scholarbase.indexes.vectors.nodes import Nodes
 from scholarbase.manifest import read_manifest
 from scholarbase.models.qdrant_addresses import read_addresses
 from scholarbase.search.library import Library
 from scholarbase.settings import load_settings
 from scholarbase_cluster.qdrant.collection import BY_SNAPSHOT, DEFAULT, Placement, _names, aliases
+from scholarbase_cluster.qdrant.nodes import Nodes
 from scholarbase_cluster.qdrant.restoring import load_shards
 from scholarbase_cluster.qdrant.transfer import Loaded, load_into_server
 

@@ -18,12 +18,12 @@ import pytest
 
 from scholarbase.errors import VectorIndexError
 from scholarbase.indexes.filters import NO_FILTERS
-from scholarbase.indexes.vectors.nodes import Nodes
 from scholarbase.manifest import read_manifest
 from scholarbase.models.qdrant_addresses import Address
 from scholarbase.search.library import Library
 from scholarbase_cluster.qdrant import replicas
 from scholarbase_cluster.qdrant.collection import BY_SNAPSHOT, Placement
+from scholarbase_cluster.qdrant.nodes import Nodes
 from tests.conftest import SAMPLE, serving_in_thread
 from tests.extensions.cluster.real.conftest import API_KEY, eventually, load, named, served
 
@@ -118,7 +118,7 @@ import sys
 from pathlib import Path
 from scholarbase_cluster.qdrant import transfer
 from scholarbase.indexes.vectors.index import EdgeIndex
-from scholarbase.indexes.vectors.nodes import Nodes
+from scholarbase_cluster.qdrant.nodes import Nodes
 transfer.BATCH = 20
 edge, nodes = EdgeIndex.open(Path(sys.argv[1])), Nodes(sys.argv[2].split(","), api_key=sys.argv[5] or None)
 def show(done, total):

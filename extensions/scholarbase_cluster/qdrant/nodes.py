@@ -29,9 +29,10 @@ from qdrant_client import grpc as qdrant
 from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
 from scholarbase.deadlines import DEADLINE
-from scholarbase.errors import VectorIndexError
+from scholarbase.errors import InvalidRequest, VectorIndexError
 from scholarbase.http import is_loopback
 from scholarbase.models.qdrant_addresses import Address
+from scholarbase.settings import Settings
 
 log = logging.getLogger("scholarbase.qdrant")
 
@@ -324,6 +325,22 @@ async def _close(clients: Sequence[AsyncQdrantClient]) -> None:
     await asyncio.gather(*tasks, return_exceptions=True)
     for client in clients:
         await client.close()
+
+
+def open_nodes(addresses: Sequence[str] | None, settings: Settings) -> Nodes:
+    """The nodes of the Qdrant server at ``addresses``. They are connected to on the first request.
+
+    Raises:
+        InvalidRequest: there are none.
+    """
+    if addresses is None:
+        raise InvalidRequest("No Qdrant server: set SCHOLARBASE_QDRANT_URL.")
+    return Nodes(
+        addresses,
+        api_key=settings.qdrant_api_key.get_secret_value() if settings.qdrant_api_key else None,
+        connect_seconds=settings.qdrant_connect_seconds,
+        read_seconds=settings.qdrant_read_seconds,
+    )
 
 
 def _ended(finished: SimpleQueue[_Running], end: float) -> _Running | None:

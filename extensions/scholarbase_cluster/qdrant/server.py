@@ -1,7 +1,7 @@
 """The vector index on Qdrant servers, open for searching.
 
 The points of a snapshot are in a collection of their own, named after an alias and the snapshot, which
-``scholarbase load`` fills. Searching it is what :class:`.index.EdgeIndex` does on the library's own shard, and returns
+``scholarbase load`` fills. Searching it is what ``EdgeIndex`` does on the library's own shard, and returns
 the same scores. Requests use gRPC, and responses are read without objects of qdrant-client.
 """
 
@@ -40,7 +40,8 @@ from scholarbase.indexes.vectors.index import (
     has_few,
     search_params,
 )
-from scholarbase.indexes.vectors.nodes import Nodes
+from scholarbase.settings import Settings
+from scholarbase_cluster.qdrant.nodes import Nodes, open_nodes
 
 SNAPSHOT: Final = "snapshot"
 COMPLETE: Final = "complete"
@@ -68,6 +69,16 @@ _KNOWN: Final[ContextVar[_Known | None]] = ContextVar("scholarbase-qdrant-known"
 def collection_name(alias: str, snapshot: str) -> str:
     """The name of a snapshot's collection, such as ``papers-0123456789abcdef``."""
     return f"{alias}-{snapshot[:SNAPSHOT_DIGITS]}"
+
+
+def open_collection(snapshot: str, settings: Settings) -> ServerIndex:
+    """The collection of a library's snapshot on the server of the settings. Raises as :meth:`ServerIndex.open`."""
+    nodes = open_nodes(settings.qdrant_url, settings)
+    try:
+        return ServerIndex.open(nodes, settings.qdrant_alias, snapshot)
+    except BaseException:
+        nodes.close()
+        raise
 
 
 class ServerIndex(VectorIndex):

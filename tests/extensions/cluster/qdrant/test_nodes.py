@@ -18,8 +18,8 @@ from scholarbase.errors import TimeLimit, VectorIndexError
 from scholarbase.indexes.filters import NO_FILTERS
 from scholarbase.indexes.vectors.base import BM25
 from scholarbase.indexes.vectors.index import EdgeIndex
-from scholarbase.indexes.vectors.nodes import HEDGE_SECONDS, Nodes
-from scholarbase.indexes.vectors.server import ServerIndex
+from scholarbase_cluster.qdrant.nodes import HEDGE_SECONDS, Nodes
+from scholarbase_cluster.qdrant.server import ServerIndex
 from tests.indexes.vectors.conftest import CONFIG, SNAPSHOT, Corpus
 from tests.qdrant.cluster import HANG, Cluster, Node, qdrant_cluster
 from tests.qdrant.loading import fill
@@ -306,3 +306,12 @@ def test_scores_do_not_depend_on_the_replica(pair: Cluster, edge: EdgeIndex, cor
             )
             assert answers == [here] * 3
             assert raw[1] != raw[2]  # what the replicas themselves say
+
+
+def test_a_key_is_not_sent_over_plain_http() -> None:
+    with pytest.raises(
+        VectorIndexError, match=r"http://192\.0\.2\.1:6333 .* without encryption: use an https"
+    ):
+        Nodes(
+            ["http://localhost", "http://[::1]:7000", "https://192.0.2.1", "http://192.0.2.1"], api_key="key"
+        )

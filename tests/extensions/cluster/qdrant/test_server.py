@@ -10,8 +10,8 @@ import pytest
 from scholarbase.errors import LibraryCorrupt, VectorIndexError
 from scholarbase.indexes.filters import NO_FILTERS
 from scholarbase.indexes.vectors.index import EdgeIndex
-from scholarbase.indexes.vectors.nodes import Nodes
-from scholarbase.indexes.vectors.server import ServerIndex
+from scholarbase_cluster.qdrant.nodes import Nodes
+from scholarbase_cluster.qdrant.server import ServerIndex
 from tests.indexes.vectors.conftest import CONFIG, SNAPSHOT, Corpus
 from tests.qdrant.loading import fill
 
