@@ -9,7 +9,7 @@ import pytest
 
 from scholarbase.errors import QueryFileError
 from scholarbase_research.evaluation.formats import read_queries
-from tests.extensions.research.evaluation.formats.test_query_sets_page import PAGE
+from tests.extensions.research.evaluation.formats.test_random_queries import PAGE
 
 
 def examples(language: str) -> list[str]:
