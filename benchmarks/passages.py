@@ -175,7 +175,7 @@ def _fused(papers: Sequence[str], mark: Cited, marks: Sequence[Cited]) -> list[s
         for name, leg in (("papers", papers), ("contexts", evidence))
     }
     names = list(numbers)
-    return [names[hit.id] for hit in fuse(legs, weights={"contexts": CONTEXT_WEIGHT})]
+    return [names[hit.id] for hit in fuse(legs, weights={"contexts": CONTEXT_WEIGHT})[0]]
 
 
 def _marks(library: Library, path: Path) -> Iterator[Cited]:

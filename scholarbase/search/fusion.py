@@ -20,15 +20,15 @@ learning methods", SIGIR 2009, https://doi.org/10.1145/1571941.1572114). Qdrant'
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from time import perf_counter
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from scholarbase.errors import InvalidRequest
 from scholarbase.indexes.catalog import Catalog
 from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters
 from scholarbase.indexes.vectors.base import DENSE, ScoredId, scored_id
@@ -132,6 +132,20 @@ def summed(
     return list(map(scored_id, zip(ids[order].tolist(), scores[order].tolist(), strict=True))), len(ids)
 
 
+def explained(
+    fused: Sequence[ScoredId],
+    legs: Mapping[str, Sequence[ScoredId]],
+    shares: Mapping[str, NDArray[np.float64]],
+) -> dict[int, tuple[LegExplanation, ...]]:
+    """The explanations of fused papers: what each leg adds, whose ``shares`` are in the order of its hits."""
+    explanations: dict[int, tuple[LegExplanation, ...]] = {hit.id: () for hit in fused}
+    for name, hits in legs.items():
+        for rank, (hit, share) in enumerate(zip(hits, shares[name].tolist(), strict=True), 1):
+            if hit.id in explanations:
+                explanations[hit.id] += (LegExplanation(name, rank, hit.score, share),)
+    return explanations
+
+
 # -- citations -----------------------------------------------------------------------------------------
 
 
@@ -215,84 +229,36 @@ def _seeds(hits: Sequence[ScoredId]) -> list[ScoredId]:
 # -- ranks ---------------------------------------------------------------------------------------------
 
 
-class Share(NamedTuple):
-    """One leg's contribution: the paper's rank (from one) and score in it, and its part of the fused score."""
-
-    rank: int
-    score: float
-    share: float
-
-
-class Fused(NamedTuple):
-    """A paper, its fused score, and the shares of the legs by their names."""
-
-    id: int
-    score: float
-    shares: Mapping[str, Share]
-
-
 def fuse(
-    legs: Mapping[str, Sequence[ScoredId]], *, k: float = K, weights: Mapping[str, float] | None = None
-) -> list[Fused]:
-    """Fuse ranked lists, each best first, into one with every paper of every list. Ties break by id.
-
-    Legs without an entry in ``weights`` have weight 1.
-
-    Raises:
-        InvalidRequest: ``k`` or a weight is not a number of zero or more, or a weight is for an unknown leg.
-        ValueError: a leg ranks a paper twice.
-    """
-    weights = weights or {}
-    _check(legs, k, weights)
-    shares: dict[int, dict[str, Share]] = {}
-    for name, leg in legs.items():
-        weight = weights.get(name, 1.0)
-        for rank, (paper_id, score) in enumerate(leg, start=1):
-            of_paper = shares.setdefault(paper_id, {})
-            if name in of_paper:
-                raise ValueError(
-                    f"Leg {name!r} ranks paper {paper_id} twice, {of_paper[name].rank} and {rank}."
-                )
-            of_paper[name] = Share(rank, score, weight / (k + rank))
-    # fsum rounds once, so that a score does not depend on the order of the legs.
-    fused = [
-        Fused(paper_id, math.fsum(share.share for share in of_paper.values()), of_paper)
-        for paper_id, of_paper in shares.items()
-    ]
-    return sorted(fused, key=lambda paper: (-paper.score, paper.id))
-
-
-def fuse_first(
     legs: Mapping[str, Sequence[ScoredId]],
-    limit: int,
+    limit: int = sys.maxsize,
     *,
     k: float = K,
-    weights: Mapping[str, float],
-    explain: bool,
+    weights: Mapping[str, float] | None = None,
+    explain: bool = False,
 ) -> tuple[list[ScoredId], int, dict[int, tuple[LegExplanation, ...]]]:
-    """The ``limit`` best papers of :func:`fuse`, the number of papers in all legs, and with ``explain`` the shares of
-    these papers."""
+    """Fuse ranked lists, each best first. Ties break by id. Legs without an entry in ``weights`` have weight 1.
+
+    Returns the ``limit`` best papers, the number of papers in all legs, and with ``explain`` the shares of the best.
+
+    Raises:
+        ValueError: a leg ranks a paper twice.
+    """
+    lists = [[hit.id for hit in hits] for hits in legs.values()]
+    factors = [(weights or {}).get(name, 1.0) for name in legs]
+    table = FusionTable(*lists, depth=max(map(len, lists)))
+    fused = table.best_scored(limit, k=k, weights=factors)
     if not explain:
-        # Only explanations need the shares; computing those of two thousand papers takes longer than both legs.
-        lists = [[hit.id for hit in hits] for hits in legs.values()]
-        table = FusionTable(*lists, depth=max(map(len, lists)))
-        weighted = tuple(weights.get(name, 1.0) for name in legs)
-        return table.best_scored(limit, k=k, weights=weighted), len(table.ids), {}
-    fused = fuse(legs, k=k, weights=weights)
-    explanations = {
-        paper.id: tuple(
-            LegExplanation(name, share.rank, share.score, share.share) for name, share in paper.shares.items()
-        )
-        for paper in fused[:limit]
+        return fused, len(table.ids), {}
+    shares = {
+        name: weight / (k + np.arange(1, len(hits) + 1, dtype=np.float64))
+        for (name, hits), weight in zip(legs.items(), factors, strict=True)
     }
-    return [ScoredId(paper.id, paper.score) for paper in fused[:limit]], len(fused), explanations
+    return fused, len(table.ids), explained(fused, legs, shares)
 
 
 class FusionTable:
-    """The ranks of the papers of legs in arrays, for fast fusion with many constants.
-
-    Results are the first of :func:`fuse`, with the same scores to the last bit.
-    """
+    """The ranks of the papers of legs in arrays, for fast fusion with many constants."""
 
     def __init__(self, *papers: Sequence[int], depth: int) -> None:
         """``papers`` are those of each leg, best first; the first ``depth`` of each are fused.
@@ -325,6 +291,7 @@ class FusionTable:
         shares = [weight / (k + ranks) for weight, ranks in zip(weights, self._ranks, strict=True)]
         if len(shares) == 2:  # like fsum, the sum of two numbers is rounded once
             return shares[0] + shares[1]
+        # fsum rounds once, so that a score does not depend on the order of the legs.
         return np.array(list(map(math.fsum, np.transpose(shares).tolist())))
 
     @staticmethod
@@ -336,19 +303,3 @@ class FusionTable:
             positions = np.flatnonzero(scores >= least)
         order = np.argsort(-scores[positions], kind="stable")[:limit]
         return positions[order]
-
-
-def _check(legs: Mapping[str, Sequence[ScoredId]], k: float, weights: Mapping[str, float]) -> None:
-    if not math.isfinite(k) or k < 0:
-        raise InvalidRequest(
-            f"k is {k!r}: reciprocal rank fusion needs a number of zero or more, usually {K}."
-        )
-    for name, weight in weights.items():
-        if name not in legs:
-            raise InvalidRequest(
-                f"There is no leg {name!r} to weight: this search has {', '.join(legs) or 'none'}."
-            )
-        if not math.isfinite(weight) or weight < 0:
-            raise InvalidRequest(
-                f"The weight of leg {name!r} is {weight!r}: it must be a number of zero or more."
-            )

@@ -359,7 +359,7 @@ def _depth(request: PassageSearch) -> int:
 
 def _fused(legs: Mapping[str, Sequence[ScoredId]]) -> list[ScoredId]:
     """The passages of both legs by reciprocal rank."""
-    return [ScoredId(hit.id, hit.score) for hit in fuse(legs, weights={BM25: WORDS_WEIGHT})]
+    return fuse(legs, weights={BM25: WORDS_WEIGHT})[0]
 
 
 def _of_passages(documents: Documents, filters: ResolvedFilters) -> ResolvedFilters:

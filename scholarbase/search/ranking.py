@@ -13,15 +13,13 @@ from time import perf_counter
 from typing import Final
 
 import msgspec
-import numpy as np
-from numpy.typing import NDArray
 
 from scholarbase.indexes import query_syntax
 from scholarbase.indexes.vectors.base import BM25, DENSE, ScoredId
 from scholarbase.indexes.vectors.bm25 import Bm25Text, without_shortened
 from scholarbase.models.limits import MAX_DEPTH, TotalRelation
 from scholarbase.models.responses import FailedLeg, LegExplanation
-from scholarbase.search.fusion import GRAPH, GraphLeg, combine, fuse_first, leg_weights, zero
+from scholarbase.search.fusion import GRAPH, GraphLeg, combine, explained, fuse, leg_weights, zero
 from scholarbase.search.known_items import explain_known, put_first
 from scholarbase.search.legs import WORD_LEGS, Legs, Ranking, append_scaled
 from scholarbase.search.opening import Opened
@@ -198,7 +196,7 @@ class Ranker:
         else:
             lists = {name: leg.hits for name, leg in legs.items()}
             explain = plan.request.explain
-            hits, count, explanations = fuse_first(
+            hits, count, explanations = fuse(
                 lists, most, k=self._settings.rrf_k, weights=weights, explain=explain
             )
         stages().append(("fusion", start, perf_counter()))
@@ -234,19 +232,19 @@ class Ranker:
             name: zero(hits, plan.depth, least if name == DENSE else 0.0) for name, hits in lists.items()
         }
         hits, count, shares = combine(lists, leg_weights(lists, configured), zeros, limit=end)
-        return hits, count, _shares(lists, hits, shares) if plan.request.explain else {}
+        return hits, count, explained(hits, lists, shares) if plan.request.explain else {}
 
     def _with_graph(
         self, plan: Plan, explanations: Explanations, hits: Sequence[ScoredId], linked: Sequence[ScoredId]
     ) -> Explanations:
         """The explanations of the text legs, whose fusion has these hits, with those of the linked papers."""
         seeds = self._graph.linked(hits, plan.day)
-        explained = dict(explanations)
+        with_graph = dict(explanations)
         for rank, (number, score) in enumerate(linked, 1):
             share = plan.graph_weight * score
             leg = LegExplanation(GRAPH, rank, score, share, (), *seeds.get(number, ((), ())))
-            explained[number] = (*explained.get(number, ()), leg)
-        return explained
+            with_graph[number] = (*with_graph.get(number, ()), leg)
+        return with_graph
 
     def _rerank(self, plan: Plan, hits: list[ScoredId], last: int) -> Reranked | FailedLeg | None:
         """The hits with the first ones up to ``last`` reranked, behind the known items; None if there are none to
@@ -331,17 +329,3 @@ class Ranker:
             return dense.total, "eq"
         exhausted = all(leg.relation == "eq" and len(leg.hits) == leg.total for leg in legs.values())
         return (count, "eq") if exhausted else (max(count, *(leg.total for leg in legs.values())), "gte")
-
-
-def _shares(
-    lists: Mapping[str, Sequence[ScoredId]],
-    fused: Sequence[ScoredId],
-    shares: Mapping[str, NDArray[np.float64]],
-) -> dict[int, tuple[LegExplanation, ...]]:
-    """The explanations of the papers of a fusion of scores."""
-    explanations: dict[int, tuple[LegExplanation, ...]] = {hit.id: () for hit in fused}
-    for name, hits in lists.items():
-        for rank, (hit, share) in enumerate(zip(hits, shares[name].tolist(), strict=True), 1):
-            if hit.id in explanations:
-                explanations[hit.id] += (LegExplanation(name, rank, hit.score, share),)
-    return explanations

@@ -14,7 +14,7 @@ from scholarbase.indexes.vectors.base import DENSE, ScoredId
 from scholarbase.models.checks import as_of_day
 from scholarbase.models.requests import SimilarBody
 from scholarbase.models.responses import Hit, LegExplanation, SimilarResponse
-from scholarbase.search.fusion import GRAPH, MOST_LINKS, GraphLeg, fuse_first, scaled, zero
+from scholarbase.search.fusion import GRAPH, MOST_LINKS, GraphLeg, fuse, scaled, zero
 from scholarbase.search.legs import Ranking
 from scholarbase.search.lookup import Lookup
 from scholarbase.search.opening import Opened, Part
@@ -98,7 +98,7 @@ class Similarity(Part):
         start = perf_counter()
         end = min(request.offset + request.limit, self._depth)
         lists = {name: leg.hits for name, leg in legs.items()}
-        hits, total, explanations = fuse_first(lists, end, k=self._k, weights={}, explain=request.explain)
+        hits, total, explanations = fuse(lists, end, k=self._k, explain=request.explain)
         hits = hits[request.offset :]
         if GRAPH in legs and request.explain:
             linked = self._graph.linked(seeds, day)
