@@ -7,11 +7,11 @@ import time
 from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import contextmanager
 from traceback import clear_frames
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
 import httpx
-import orjson
+import msgspec
 from tenacity import Retrying
 
 from scholarbase.deadlines import DEADLINE, check
@@ -26,6 +26,7 @@ from scholarbase.http import (
     retry_options,
 )
 
+T = TypeVar("T")
 _JSON: Final = {"Content-Type": "application/json"}
 
 
@@ -244,17 +245,17 @@ class ModelService:
         advised = self._advice.get(response.status_code, "check its log.")
         raise self._failure(returned, excerpt, f"{tried}: {advised}")
 
-    def read_json(self, response: httpx.Response, expected: str) -> Any:
-        """The JSON of a response.
+    def read_json(self, response: httpx.Response, expected: str, kind: type[T]) -> T:
+        """The JSON of a response as a value of type ``kind``.
 
         Raises:
-            The service's error: it is not JSON. ``expected`` is the kind of service that was expected.
+            The service's error: it is not such JSON. ``expected`` is the kind of service that was expected.
         """
         try:
-            return orjson.loads(response.content)
-        except orjson.JSONDecodeError as error:
+            return msgspec.json.decode(response.content, type=kind)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise self._error(
-                f"{self} returned content that is not JSON ({error}): check that the URL is that of {expected}."
+                f"{self} did not return the JSON of {expected} ({error}): check that the URL is right."
             ) from error
 
     def _failure(self, failure: str, detail: str, rest: str) -> ScholarBaseError:

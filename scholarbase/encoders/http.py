@@ -17,13 +17,15 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import repeat
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 from urllib.parse import urlsplit
 
 import httpx
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import orjson
+from msgspec import Meta
 
 from scholarbase.encoders.base import Encodings, LearnedSparse, unit_rows
 from scholarbase.errors import EncoderError
@@ -70,6 +72,30 @@ def parse_endpoint(name: str) -> Endpoint:
             f"The encoder's URL is not valid ({error}): use one such as https://host/v1#model-name, "
             "or unix:/path/to/encoder.sock."
         ) from error
+
+
+class _Weights(msgspec.Struct):
+    """Learned term weights."""
+
+    indices: list[Annotated[int, Meta(ge=0, le=2**32 - 1)]]
+    values: list[Annotated[float, Meta(gt=0)]]
+
+    def __post_init__(self) -> None:
+        if not len(set(self.indices)) == len(self.indices) == len(self.values):
+            raise ValueError("indices are repeated or do not match values")
+
+
+class _Item(msgspec.Struct):
+    index: int
+    embedding: str | list[float]
+    sparse_embedding: _Weights | None = None
+
+
+class _Content(msgspec.Struct):
+    """A response. ``scholarbase`` is what a ScholarBase service says of its encoder."""
+
+    data: list[_Item]
+    scholarbase: dict[str, Any] | None = None
 
 
 class HttpEncoder:
@@ -145,7 +171,7 @@ class HttpEncoder:
 
     def _learn_spec(self) -> EncoderSpec:
         content = self._post([_SAMPLE], None)
-        served = content.get("scholarbase")
+        served = content.scholarbase
         dense, sparse = self._read_items(content, 1)
         if served is None:
             if self._model is None:
@@ -195,9 +221,9 @@ class HttpEncoder:
 
     def _encode_batch(self, batch: list[str], input_type: InputType) -> _Vectors:
         content = self._post(batch, input_type)
-        if content.get("scholarbase") != self._served:
+        if content.scholarbase != self._served:
             raise EncoderError(
-                f"{self._service} now serves {shown(content.get('scholarbase'))}, but served {self._served!r} "
+                f"{self._service} now serves {shown(content.scholarbase)}, but served {self._served!r} "
                 "when it was opened: vectors of two models cannot be mixed, so open it again."
             )
         dense, sparse = self._read_items(content, len(batch))
@@ -213,8 +239,8 @@ class HttpEncoder:
             )
         return dense, sparse
 
-    def _post(self, texts: list[str], input_type: InputType | None) -> dict[str, Any]:
-        """Send one request, with retries. Returns the response's JSON."""
+    def _post(self, texts: list[str], input_type: InputType | None) -> _Content:
+        """Send one request, with retries. Returns what the response has."""
         if self._is_tei:
             body: dict[str, Any] = {"inputs": texts, "truncate": True}
         else:
@@ -232,47 +258,41 @@ class HttpEncoder:
 
         return self._parse(self._service.send(lambda: self._window.send(post)))
 
-    def _parse(self, response: httpx.Response) -> dict[str, Any]:
-        content = self._service.read_json(response, "an embeddings service")
-        if self._is_tei and isinstance(content, list):
-            return {"data": [{"index": index, "embedding": vector} for index, vector in enumerate(content)]}
-        if not isinstance(content, dict):
-            raise EncoderError(f"{self._service} returned JSON that is not an object: check the URL.")
-        return content
+    def _parse(self, response: httpx.Response) -> _Content:
+        service = "an embeddings service"
+        if self._is_tei:
+            vectors = self._service.read_json(response, service, list[list[float]])
+            return _Content([_Item(index, vector) for index, vector in enumerate(vectors)])
+        return self._service.read_json(response, service, _Content)
 
-    def _read_items(self, content: dict[str, Any], count: int) -> _Vectors:
+    def _read_items(self, content: _Content, count: int) -> _Vectors:
         """The vectors, in the order of the texts.
 
         Raises:
             EncoderError: missing or extra vectors, different lengths, or values that are not numbers.
         """
-        items = content.get("data")
-        if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
-            raise EncoderError(f"{self._service} returned JSON without a list data: check the URL.")
-        if sorted(str(item.get("index")) for item in items) != sorted(map(str, range(count))):
+        items = sorted(content.data, key=lambda item: item.index)
+        if [item.index for item in items] != list(range(count)):
             raise EncoderError(
                 f"{self._service} returned {len(items)} vectors for {count} texts, without the indexes 0 to "
                 f"{count - 1} once each: use another service."
             )
-        items = sorted(items, key=lambda item: int(item["index"]))
-        vectors = [_read_vector(item.get("embedding"), str(self._service)) for item in items]
+        vectors = [_read_vector(item.embedding, str(self._service)) for item in items]
         lengths = {len(vector) for vector in vectors}
-        may_be_zero = _may_be_zero(content)
+        may_be_zero = _may_be_zero(content.scholarbase)
         if len(lengths) != 1 or (0 in lengths and not may_be_zero):
             raise EncoderError(
                 f"{self._service} returned vectors of {sorted(lengths)} dimensions in one response, but all must have "
                 "the same: check which model it serves."
             )
         dense = unit_rows(np.stack(vectors), str(self._service), allow_zero=may_be_zero)
-        with_sparse = sum("sparse_embedding" in item for item in items)
-        if with_sparse == 0:
-            return dense, None
-        if with_sparse < count:
+        sparse = [_read_sparse(item.sparse_embedding) for item in items if item.sparse_embedding is not None]
+        if 0 < len(sparse) < count:
             raise EncoderError(
-                f"{self._service} returned learned sparse weights for {with_sparse} of {count} texts: "
+                f"{self._service} returned learned sparse weights for {len(sparse)} of {count} texts: "
                 "check which model it serves."
             )
-        return dense, [_read_sparse(item["sparse_embedding"], str(self._service)) for item in items]
+        return dense, sparse or None
 
 
 OVERLOADED: Final = frozenset({429, 503})
@@ -324,11 +344,10 @@ _ADVICE: Final = {
 }
 
 
-def _may_be_zero(content: dict[str, Any]) -> bool:
+def _may_be_zero(served: dict[str, Any] | None) -> bool:
     """Whether the response is of a static encoder, which has no direction for texts without known tokens, or of one
     without dense vectors."""
-    served = content.get("scholarbase")
-    spec = served.get("encoder") if isinstance(served, dict) else None
+    spec = (served or {}).get("encoder")
     if not isinstance(spec, dict):
         return False
     query = spec.get("query")
@@ -336,37 +355,21 @@ def _may_be_zero(content: dict[str, Any]) -> bool:
     return STATIC in kinds or spec.get("dimensions") == 0
 
 
-def _read_vector(value: object, service: str) -> npt.NDArray[np.float64]:
-    """Read a list of numbers, or base64 of little-endian float32."""
-    try:
-        if isinstance(value, str):
-            return np.frombuffer(base64.b64decode(value, validate=True), dtype="<f4").astype(np.float64)
-        if not isinstance(value, list) or not all(type(number) in (float, int) for number in value):
-            raise ValueError("it is not a list of numbers")
+def _read_vector(value: str | list[float], service: str) -> npt.NDArray[np.float64]:
+    """Numbers, or base64 of little-endian float32."""
+    if isinstance(value, list):
         return np.array(value, dtype=np.float64)
-    except (ValueError, OverflowError, binascii.Error) as error:
+    try:
+        return np.frombuffer(base64.b64decode(value, validate=True), dtype="<f4").astype(np.float64)
+    except (ValueError, binascii.Error) as error:
         raise EncoderError(
             f"{service} returned an embedding that cannot be read ({error}): "
             "check that it is an embeddings service."
         ) from error
 
 
-def _read_sparse(value: object, service: str) -> LearnedSparse:
-    try:
-        if not isinstance(value, dict):
-            raise ValueError("it is not an object")
-        indices = np.array(value["indices"], dtype=np.int64).reshape(-1)
-        weights = np.array(value["values"], dtype=np.float64).reshape(-1)
-        if len(indices) != len(weights) or len(np.unique(indices)) != len(indices):
-            raise ValueError("indices are repeated or do not match values")
-        if len(indices) and (indices.min() < 0 or indices.max() > np.iinfo(np.uint32).max):
-            raise ValueError("an index is not an unsigned 32-bit integer")
-        if not (np.isfinite(weights) & (weights > 0)).all():
-            raise ValueError("a value is not above zero")
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
-        raise EncoderError(
-            f"{service} returned learned sparse weights that cannot be read ({error}): "
-            "use the same version of ScholarBase on both sides."
-        ) from error
-    order = np.argsort(indices)
-    return LearnedSparse(indices[order].astype(np.uint32), weights[order].astype(np.float32))
+def _read_sparse(weights: _Weights) -> LearnedSparse:
+    order = np.argsort(weights.indices)
+    return LearnedSparse(
+        np.array(weights.indices, dtype=np.uint32)[order], np.array(weights.values, dtype=np.float32)[order]
+    )

@@ -7,18 +7,17 @@ with each index once, in any order (https://huggingface.github.io/text-embedding
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Sequence
 from threading import BoundedSemaphore
 from typing import Any, Final
 
 import httpx
+import msgspec
 import numpy as np
 import orjson
 
 from scholarbase.deadlines import check, turn
 from scholarbase.errors import RerankerError
-from scholarbase.models.checks import shown
 from scholarbase.rerankers.base import RERANKING, Scores, check_scores, closed
 from scholarbase.services import Endpoint, ModelService
 
@@ -53,6 +52,11 @@ def parse_url(name: str) -> Endpoint:
             f"Its URL is not valid ({error}): use one such as http://localhost:8080 or "
             "http://localhost:8080#model-name."
         ) from error
+
+
+class _Scored(msgspec.Struct):
+    index: int
+    score: float
 
 
 class HttpReranker:
@@ -151,34 +155,16 @@ class HttpReranker:
         Raises:
             RerankerError: it is not a list of one index and one finite score for each text.
         """
-        items = self._service.read_json(response, "a service with the route /rerank")
-        if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
+        scored = self._service.read_json(response, "a service with the route /rerank", list[_Scored])
+        scored.sort(key=lambda item: item.index)
+        if [item.index for item in scored] != list(range(count)):
             raise RerankerError(
-                f"{self._service} returned JSON that is not a list of objects with index and score: check the URL."
+                f"{self._service} returned {len(scored)} scores for {count} texts, without the indexes 0 to "
+                f"{count - 1} once each: use another service."
             )
-        if len(items) != count:
-            raise RerankerError(
-                f"{self._service} returned {len(items)} scores for {count} texts: use a service that returns one for "
-                "each."
-            )
-        scores: list[float | None] = [None] * count
-        for item in items:
-            index, score = item.get("index"), item.get("score")
-            if type(index) is not int or not 0 <= index < count:
-                raise RerankerError(
-                    f"{self._service} returned the index {shown(index)} for {count} texts, whose indexes are 0 to "
-                    f"{count - 1}: use another service."
-                )
-            if scores[index] is not None:
-                raise RerankerError(f"{self._service} returned the index {index} twice: use another service.")
-            if type(score) not in (float, int) or not math.isfinite(score):
-                raise RerankerError(
-                    f"{self._service} returned the score {shown(score)} for text {index + 1} of {count}, which is not "
-                    "a finite number: check which model it serves."
-                )
-            scores[index] = score
         with np.errstate(over="ignore"):  # which the check finds
-            return check_scores(np.array(scores, dtype=np.float64).astype(np.float32), str(self._service))
+            scores = np.array([item.score for item in scored], dtype=np.float64).astype(np.float32)
+        return check_scores(scores, str(self._service))
 
 
 _ADVICE: Final = {

@@ -215,17 +215,20 @@ def _sparse(weights: object) -> Step:
         (data(lambda texts: []), "returned 0 vectors for 2 texts"),
         (data(lambda texts: [{"index": 0, "embedding": [1.0, 2.0]}]), "returned 1 vectors for 2 texts"),
         (data(lambda texts: [{"index": 0, "embedding": [1.0, 2.0]}] * 2), "once each"),
-        (data(lambda texts: [{"embedding": [1.0, 2.0]}] * 2), "once each"),
+        (data(lambda texts: [{"embedding": [1.0, 2.0]}] * 2), "missing required field `index`"),
         (data(lambda texts: [{"index": i, "embedding": [1.0] * (i + 2)} for i in range(2)]), r"of \[2, 3\]"),
         (data(lambda texts: [{"index": i, "embedding": [1.0] * 3} for i in range(2)]), "of 3 dimensions"),
         (data(lambda texts: [{"index": i, "embedding": []} for i in range(2)]), r"of \[0\] dimensions"),
         (data(lambda texts: [{"index": i, "embedding": [0.0, 0.0]} for i in range(2)]), "zero or not finite"),
-        (data(lambda texts: [{"index": i, "embedding": [1.0, None]} for i in range(2)]), "not a list of numbers"),
+        (data(lambda texts: [{"index": i, "embedding": [1.0, None]} for i in range(2)]), "got `null`"),
         (data(lambda texts: [{"index": i, "embedding": "no base64"} for i in range(2)]), "cannot be read"),
-        (lambda _: Response('{"data": [{"index": 0, "embedding": [NaN, 1]}]}'), "not JSON"),
-        (lambda _: Response("<html>Welcome</html>"), "not JSON"),
-        (lambda _: Response("[]"), "not an object"),
-        (lambda _: JSONResponse({"ok": True}), "without a list data"),
+        (
+            lambda _: Response('{"data": [{"index": 0, "embedding": [NaN, 1]}]}'),
+            "did not return the JSON",
+        ),
+        (lambda _: Response("<html>Welcome</html>"), "did not return the JSON"),
+        (lambda _: Response("[]"), "Expected `object`, got `array`"),
+        (lambda _: JSONResponse({"ok": True}), "missing required field `data`"),
         (lambda _: Response(status_code=302, headers={"Location": "/login"}), "returned 302"),
         (lambda _: Response(b" " * 3_000_001), "returned more than 3,000,000 bytes"),
         (lambda _: Response(b"no gzip", headers={"Content-Encoding": "gzip"}), "compressed content is damaged"),
@@ -262,7 +265,9 @@ def test_nan_in_base64_is_an_error(service: ScriptedService) -> None:
 )
 def test_invalid_term_weights_are_an_error(service: ScriptedService, weights: object) -> None:
     service.script = [_sparse(weights)]
-    with pytest.raises(EncoderError, match="learned sparse weights that cannot be read"):
+    with pytest.raises(
+        EncoderError, match=r"did not return the JSON of an embeddings service \(.*sparse_embedding"
+    ):
         service.open()
 
 

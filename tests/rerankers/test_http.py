@@ -106,21 +106,21 @@ def test_a_text_that_is_too_large_is_an_error(service: ScriptedReranker, reranke
         (items(), "returned 0 scores for 2 texts"),
         (items({"index": 0, "score": 1.0}), "returned 1 scores for 2 texts"),
         (items(*({"index": place, "score": 1.0} for place in range(3))), "returned 3 scores for 2 texts"),
-        (
-            items({"index": 0, "score": 1}, {"index": 2, "score": 1}),
-            "the index 2 for 2 texts, whose indexes are 0",
-        ),
-        (items({"index": 0, "score": 1}, {"index": -1, "score": 1}), "the index -1 for 2 texts"),
-        (items({"index": 0, "score": 1}, {"index": True, "score": 1}), "the index True for 2 texts"),
-        (items({"index": 0, "score": 1}, {"score": 1}), "the index None for 2 texts"),
-        (items({"index": 1, "score": 1}, {"index": 1, "score": 2}), "the index 1 twice"),
-        (items({"index": 0, "score": 1}, {"index": 1}), "the score None for text 2 of 2"),
-        (items({"index": 0, "score": 1}, {"index": 1, "score": "0.5"}), "the score '0.5' for text 2"),
+        (items({"index": 0, "score": 1}, {"index": 2, "score": 1}), "without the indexes 0 to 1 once each"),
+        (items({"index": 0, "score": 1}, {"index": -1, "score": 1}), "without the indexes 0 to 1 once each"),
+        (items({"index": 0, "score": 1}, {"index": True, "score": 1}), "Expected `int`, got `bool`"),
+        (items({"index": 0, "score": 1}, {"score": 1}), "missing required field `index`"),
+        (items({"index": 1, "score": 1}, {"index": 1, "score": 2}), "without the indexes 0 to 1 once each"),
+        (items({"index": 0, "score": 1}, {"index": 1}), "missing required field `score`"),
+        (items({"index": 0, "score": 1}, {"index": 1, "score": "0.5"}), "Expected `float`, got `str`"),
         (items({"index": 0, "score": 1e300}, {"index": 1, "score": 1}), "the score inf for text 1 of 2"),
-        (lambda _: Response('[{"index": 0, "score": NaN}, {"index": 1, "score": 1}]'), "not JSON"),
-        (lambda _: Response("<html>Welcome</html>"), "not JSON"),
-        (lambda _: JSONResponse({"results": []}), "not a list of objects with index and score"),
-        (items(0.5, 0.25), "not a list of objects with index and score"),
+        (
+            lambda _: Response('[{"index": 0, "score": NaN}, {"index": 1, "score": 1}]'),
+            "did not return the JSON",
+        ),
+        (lambda _: Response("<html>Welcome</html>"), "did not return the JSON"),
+        (lambda _: JSONResponse({"results": []}), "Expected `array`, got `object`"),
+        (items(0.5, 0.25), "Expected `object`, got `float`"),
         (lambda _: Response(status_code=302, headers={"Location": "/login"}), "returned 302"),
         (lambda _: Response(status_code=404), "returned 404: check the URL"),
         (lambda _: Response(status_code=424), "returned 424: check that it serves a reranker"),
@@ -149,7 +149,7 @@ def test_an_error_with_several_texts_leaves_the_batch_size(
 
 def test_opening_checks_the_service(service: ScriptedReranker) -> None:
     service.script = [items({"index": 5, "score": 1.0})]
-    with pytest.raises(RerankerError, match="the index 5 for 1 texts"):
+    with pytest.raises(RerankerError, match="returned 1 scores for 1 texts, without the indexes"):
         service.open()
 
 
