@@ -86,7 +86,7 @@ def _keep(worker: Worker, start: partial[Worker], stop: threading.Event, runtime
 
 def _serve(job: dict[str, Any], send: Send) -> None:
     logs.configure(job.pop("level"))
-    serve_encoder(**job, queries_only=True, ready=partial(send, "ready"))
+    serve_encoder(**job, ready=partial(send, "ready"))
 
 
 if __name__ == "__main__":

@@ -94,7 +94,7 @@ class Models:
         key = settings.encoder_api_key.get_secret_value() if settings.encoder_api_key else None
         encoder = None
         if encoder_name not in (None, "none"):
-            encoder = open_encoder(encoder_name, device=settings.device, api_key=key, queries_only=True)
+            encoder = open_encoder(encoder_name, device=settings.device, api_key=key)
         try:
             rerankers = open_rerankers(None, settings)
         except BaseException:

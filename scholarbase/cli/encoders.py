@@ -90,7 +90,7 @@ def open_encoders(
             encoder = open_encoder(name, device=device or settings.device, api_key=key, requests=requests)
             stack.callback(encoder.close)
         if query_name is not None:
-            queries = open_encoder(query_name, api_key=key, queries_only=True)
+            queries = open_encoder(query_name, api_key=key)
             stack.callback(queries.close)
         yield encoder, queries
 

@@ -10,10 +10,9 @@ def open_encoder(
     *,
     device: str | None = None,
     api_key: str | None = None,
-    queries_only: bool = False,
     requests: int = 1,
 ) -> Encoder:
     """Open an encoder by name: see :func:`scholarbase.encoders.registry.open_encoder`."""
     from scholarbase.encoders.registry import open_encoder as open_by_name  # keeps the import light
 
-    return open_by_name(name, device=device, api_key=api_key, queries_only=queries_only, requests=requests)
+    return open_by_name(name, device=device, api_key=api_key, requests=requests)

@@ -6,7 +6,6 @@ import hashlib
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
 
 import orjson
 
@@ -17,15 +16,12 @@ _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.\-]*(/[A-Za-z0-9][\w.\-]*)?", re.ASCII)
 _HUB_CACHE_FOLDER = re.compile(r"models--(?P<name>.+)")
 _GENERIC_FOLDERS = frozenset({"model", "checkpoint", "snapshot", "weights"})
 
-ROUTER_CONFIG: Final = "router_config.json"
-
 # The file names that transformers and sentence-transformers read. Model cards, training state and exports to other
 # runtimes (ONNX, OpenVINO, TensorFlow) are not used.
 _CONFIGURATION = (
     "config.json",
     "config_sentence_transformers.json",
     "modules.json",
-    ROUTER_CONFIG,
     "sentence_*_config.json",
     "tokenizer_config.json",
     "special_tokens_map.json",
@@ -77,24 +73,12 @@ def find_checkpoint(name: str, extra_files: Sequence[str] = ()) -> Path:
             "huggingface_hub", extra, f"Downloading the model {name!r}, which is not a folder,"
         ) from error
     patterns = [*_CONFIGURATION, *_TOKENIZER, *_SLOW_TOKENIZER, *_WEIGHTS, *_PICKLED_WEIGHTS, *extra_files]
-    # Modules of sentence-transformers models are in folders such as 1_Pooling or 2_Dense, those of a Router in folders
-    # such as query_0_StaticEmbedding, with tokenizers of their own.
+    # Modules of sentence-transformers models are in folders such as 1_Pooling or 2_Dense.
     patterns += [f"[0-9]*_*/{pattern}" for pattern in (*_CONFIGURATION, *_WEIGHTS, *_PICKLED_WEIGHTS)]
-    patterns += [f"*_[0-9]*_*/{pattern}" for pattern in patterns if "/" not in pattern]
     try:
         folder = Path(snapshot_download(name, local_files_only=True))
-        folders = [folder]
-        needed = ["config.json", *extra_files]
-        if (folder / ROUTER_CONFIG).exists():
-            folders += [module_folder for module_folder in folder.iterdir() if module_folder.is_dir()]
-            needed = list(extra_files)
-        weights = [
-            path
-            for module_folder in folders
-            for pattern in (*_WEIGHTS, *_PICKLED_WEIGHTS)
-            for path in module_folder.glob(pattern)
-        ]
-        if weights and all((folder / file).exists() for file in needed):
+        weights = [path for pattern in (*_WEIGHTS, *_PICKLED_WEIGHTS) for path in folder.glob(pattern)]
+        if weights and all((folder / file).exists() for file in ("config.json", *extra_files)):
             return folder
     except Exception:  # not in the cache: download it
         pass

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
@@ -29,8 +29,6 @@ class LocalEncoder(ABC):
     """
 
     _spec: EncoderSpec
-    _may_be_zero: Container[Task] = ()
-    """The texts that may have no direction."""
 
     def __init__(self, name: str, device: str) -> None:
         self._name = name
@@ -91,8 +89,7 @@ class LocalEncoder(ABC):
                 ) from error
         if dense is None:
             return Encodings(np.empty((len(texts), 0), np.float32), sparse)
-        rows = unit_rows(dense, f"The model {self._name}", allow_zero=task in self._may_be_zero)
-        return Encodings(rows, sparse)
+        return Encodings(unit_rows(dense, f"The model {self._name}"), sparse)
 
     @abstractmethod
     def _run(

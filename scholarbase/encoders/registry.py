@@ -23,7 +23,6 @@ def open_encoder(
     *,
     device: str | None = None,
     api_key: str | None = None,
-    queries_only: bool = False,
     requests: int = 1,
 ) -> Encoder:
     """Open the encoder ``name``, and import only the libraries that it needs.
@@ -36,9 +35,7 @@ def open_encoder(
     - any other folder or hub name: a sentence-transformers model (:mod:`.sentence_transformers`);
     - ``SCHEME:NAME``, with a scheme that an extension adds.
 
-    ``device`` is a torch device; None is a GPU if available, else the CPU. With ``queries_only``, a model with separate
-    routes for documents and queries loads only the route for queries, which its spec describes. ``requests`` may run at
-    once at a service.
+    ``device`` is a torch device; None is a GPU if available, else the CPU. ``requests`` may run at once at a service.
 
     Raises:
         EncoderError: the name is not an encoder's, or the encoder cannot be opened.
@@ -60,10 +57,10 @@ def open_encoder(
     if has_scheme(name):
         added: Encoder = open_added("encoders", name, device)
         return added
-    return _open_model(name, device, queries_only)
+    return _open_model(name, device)
 
 
-def _open_model(name: str, device: str | None, queries_only: bool) -> Encoder:
+def _open_model(name: str, device: str | None) -> Encoder:
     from scholarbase.encoders.bge_m3 import DEFAULT_NAME, BgeM3Encoder, is_bge_m3
     from scholarbase.encoders.checkpoint import find_checkpoint
     from scholarbase.encoders.sentence_transformers import SentenceTransformersEncoder
@@ -78,7 +75,7 @@ def _open_model(name: str, device: str | None, queries_only: bool) -> Encoder:
         return StaticEncoder(folder, device)
     if is_bge_m3(folder):
         return BgeM3Encoder(name, device)
-    return SentenceTransformersEncoder(name, device, queries_only=queries_only)
+    return SentenceTransformersEncoder(name, device)
 
 
 def has_scheme(name: str) -> bool:

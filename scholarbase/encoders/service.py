@@ -46,12 +46,11 @@ class EmbeddingsRequest(BaseModel):
     dimensions: int | None = None
     user: str | None = None
     input_type: Literal["query", "document"] | None = None
-    """What the texts are; documents by default, or queries if the encoder was opened for queries only."""
+    """What the texts are; documents by default."""
 
 
-def create_service(encoder: Encoder, *, queries_only: bool = False) -> FastAPI:
+def create_service(encoder: Encoder) -> FastAPI:
     """The ASGI application that serves ``encoder``. The caller closes ``encoder``."""
-    default = "query" if queries_only else "document"
     app = FastAPI(title="ScholarBase encoder", docs_url=None, redoc_url=None)
     spec = encoder.spec
 
@@ -79,8 +78,7 @@ def create_service(encoder: Encoder, *, queries_only: bool = False) -> FastAPI:
                 f"dimensions is {request.dimensions}: the vectors of {spec.name} have {spec.dimensions}."
             )
         texts = [request.input] if isinstance(request.input, str) else request.input
-        queries = (request.input_type or default) == "query"
-        encode = encoder.encode_queries if queries else encoder.encode_documents
+        encode = encoder.encode_queries if request.input_type == "query" else encoder.encode_documents
         encodings = encode(texts)
         return _json(
             200,
@@ -103,14 +101,13 @@ def serve_encoder(
     port: int = DEFAULT_PORT,
     device: str | None = None,
     api_key: str | None = None,
-    queries_only: bool = False,
     ready: Callable[[], None] | None = None,
 ) -> None:
     """Serve the encoder ``name`` until SIGTERM or SIGINT.
 
     ``uds`` is a Unix socket that only this user may connect to; without it the service listens on ``host`` and
-    ``port``. The service does not check keys: use a loopback ``host`` or a private network. ``queries_only`` is that of
-    :func:`scholarbase.encoders.open_encoder`. ``ready`` is called once the service listens.
+    ``port``. The service does not check keys: use a loopback ``host`` or a private network. ``ready`` is
+    called once the service listens.
 
     Raises:
         AddressError: the socket or port is in use, or cannot be used.
@@ -119,9 +116,9 @@ def serve_encoder(
     # Before the model is loaded, which takes long. Clients that connect meanwhile wait.
     listener = listen(host, port) if uds is None else _bind_socket(Path(uds))
     try:
-        encoder = open_encoder(name, device=device, api_key=api_key, queries_only=queries_only)
+        encoder = open_encoder(name, device=device, api_key=api_key)
         try:
-            app = create_service(encoder, queries_only=queries_only)
+            app = create_service(encoder)
             if ready is not None:
                 ready()
             asyncio.run(serve_until_stopped(Embedded(app, listener, **options(MAX_CONNECTIONS))))

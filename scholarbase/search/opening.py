@@ -198,7 +198,7 @@ def open_query_encoder(
         return None
     if isinstance(wanted, str):
         key = settings.encoder_api_key.get_secret_value() if settings.encoder_api_key else None
-        wanted = open_encoder(wanted, device=settings.device, api_key=key, queries_only=True)
+        wanted = open_encoder(wanted, device=settings.device, api_key=key)
     try:
         check_spec(manifest.encoder, wanted.spec)
         if (probe := stored.get("query_probe")) and not isinstance(wanted, QueryVectors):

@@ -1,4 +1,4 @@
-"""Encoders with different models, or routes of one model, for documents and queries."""
+"""Encoders with different models for documents and queries, and models of term weights."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ import numpy as np
 import pytest
 
 from scholarbase.encoders import Encodings, LearnedSparse, open_encoder
-from scholarbase.encoders.checkpoint import fingerprint
 from scholarbase.encoders.http import HttpEncoder
-from scholarbase.encoders.modules import Modules
 from scholarbase.encoders.paired import PairedEncoder
 from scholarbase.encoders.probe import check_probe, check_spec, probe
 from scholarbase.encoders.sentence_transformers import SentenceTransformersEncoder
@@ -27,8 +25,6 @@ from tests.encoders.tiny_pairs import (
     DOCUMENT_TOKENS,
     WORDS,
     make_bert,
-    make_dense_router,
-    make_sparse_router,
     make_splade,
 )
 
@@ -41,21 +37,15 @@ TEXTS = ["dark matter in galaxies", "Graphs of neural networks", "the " * 40]
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the models, whose names are those of their folders."""
     folder = tmp_path_factory.mktemp("pairs")
-    make_dense_router(folder / "dense-router")
-    make_sparse_router(folder / "sparse-router")
+    make_splade(folder / "splade", seed=4)
     make_bert(folder / "documents", seed=5)
     make_model(folder / "queries")
     return folder
 
 
 @pytest.fixture(scope="module")
-def dense_router(models: Path) -> SentenceTransformersEncoder:
-    return SentenceTransformersEncoder(models / "dense-router", device="cpu")
-
-
-@pytest.fixture(scope="module")
-def sparse_router(models: Path) -> SentenceTransformersEncoder:
-    return SentenceTransformersEncoder(models / "sparse-router", device="cpu")
+def splade(models: Path) -> SentenceTransformersEncoder:
+    return SentenceTransformersEncoder(models / "splade", device="cpu")
 
 
 @pytest.fixture(scope="module")
@@ -71,98 +61,31 @@ def _table(weights: list[LearnedSparse] | None) -> np.ndarray[Any, Any]:
     return rows
 
 
-# -- routes of one model --------------------------------------------------------------------------------
-
-
-def test_each_side_takes_its_route(dense_router: SentenceTransformersEncoder, models: Path) -> None:
-    from sentence_transformers import SentenceTransformer
-
-    theirs = SentenceTransformer(str(models / "dense-router"), device="cpu")
-    documents = theirs.encode_document(TEXTS, normalize_embeddings=True)
-    queries = theirs.encode_query(TEXTS, normalize_embeddings=True)
-    np.testing.assert_allclose(dense_router.encode_documents(TEXTS).dense, documents, atol=1e-6)
-    np.testing.assert_allclose(dense_router.encode_queries(TEXTS).dense, queries, atol=1e-6)
-    assert not np.allclose(documents, queries, atol=0.1)
+# -- term weights ---------------------------------------------------------------------------------------
 
 
 def test_term_weights_are_those_of_sentence_transformers(
-    sparse_router: SentenceTransformersEncoder, models: Path
+    splade: SentenceTransformersEncoder, models: Path
 ) -> None:
     from sentence_transformers import SparseEncoder
 
-    theirs = SparseEncoder(str(models / "sparse-router"), device="cpu")
+    theirs = SparseEncoder(str(models / "splade"), device="cpu")
     documents = theirs.encode_document(TEXTS, convert_to_sparse_tensor=False).numpy()
-    queries = theirs.encode_query(TEXTS, convert_to_sparse_tensor=False).numpy()
-    ours = sparse_router.encode_documents(TEXTS)
+    ours = splade.encode_documents(TEXTS)
     assert ours.dense.shape == (3, 0)
     np.testing.assert_allclose(_table(ours.sparse), documents, atol=1e-6)
-    np.testing.assert_allclose(_table(sparse_router.encode_queries(TEXTS).sparse), queries, atol=1e-6)
-    spec = sparse_router.spec
+    assert splade.encode_queries([]).sparse == []
+    spec = splade.spec
     assert (spec.dimensions, spec.learned_sparse, spec.max_tokens) == (0, True, DOCUMENT_TOKENS)
-    assert spec.query is not None
-    assert (spec.query.kind, spec.query.max_tokens) == ("sentence-transformers", 16)
+    assert spec.query is None
 
 
-def test_term_weights_of_a_query_are_those_of_the_table(sparse_router: SentenceTransformersEncoder) -> None:
-    """The table has 0.5 to 2 in equal steps: 1.0 for the sixth of sixteen words, "dark"."""
-    [weights, nothing] = sparse_router.encode_queries(["dark dark", "zebra"]).sparse or []
-    assert weights.indices.tolist() == [WORDS.index("dark")]
-    assert weights.values.tolist() == pytest.approx([1.0])
-    assert nothing.indices.tolist() == []
-    assert sparse_router.encode_queries([]).sparse == []
-
-
-@pytest.mark.parametrize("name", ["dense-router", "sparse-router"])
-def test_the_fingerprint_covers_both_routes(models: Path, tmp_path: Path, name: str) -> None:
-    folder = shutil.copytree(models / name, tmp_path / "copy")
-
-    def fingerprints() -> tuple[str, str]:
-        modules = Modules.read(folder)
-        return fingerprint(folder, modules.files()), fingerprint(folder, modules.query_files())
-
-    def change(route: str) -> None:
-        [weights] = folder.glob(f"{route}_0_*/*.safetensors")
-        content = bytearray(weights.read_bytes())
-        content[-1] ^= 1
-        weights.write_bytes(content)
-
-    both, queries = fingerprints()
-    change("document")
-    assert fingerprints()[0] != both
-    assert fingerprints()[1] == queries
-    both, queries = fingerprints()
-    change("query")
-    assert fingerprints()[0] != both
-    assert fingerprints()[1] != queries
-
-
-@pytest.mark.parametrize("name", ["dense-router", "sparse-router"])
-def test_serving_needs_only_the_route_of_queries(
-    models: Path, tmp_path: Path, name: str, request: pytest.FixtureRequest
-) -> None:
-    full = request.getfixturevalue(name.replace("-", "_"))
-    folder = shutil.copytree(models / name, tmp_path / name)
-    for part in folder.glob("document_*"):
-        shutil.rmtree(part)
-    encoder = open_encoder(str(folder), device="cpu", queries_only=True)
-    assert encoder.spec == full.spec.for_queries
-    ours, theirs = encoder.encode_queries(TEXTS), full.encode_queries(TEXTS)
-    np.testing.assert_array_equal(ours.dense, theirs.dense)
-    np.testing.assert_array_equal(_table(ours.sparse), _table(theirs.sparse))
-    check_spec(full.spec, encoder.spec)
-    check_probe(encoder, probe(full))
-    with pytest.raises(EncoderError, match=f"The encoder {name} was opened for queries only: open it for"):
-        encoder.encode_documents(TEXTS)
-
-
-def test_a_router_without_a_query_route_is_refused(models: Path, tmp_path: Path) -> None:
-    folder = shutil.copytree(models / "dense-router", tmp_path / "one-route")
-    config = json.loads((folder / "router_config.json").read_text())
-    config["structure"]["passage"] = config["structure"].pop("query")
-    (folder / "router_config.json").write_text(json.dumps(config))
-    with pytest.raises(
-        EncoderError, match=r"no route for the task 'query', only for document, passage: give a"
-    ):
+def test_a_router_is_refused(models: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(models / "documents", tmp_path / "router")
+    modules = json.loads((folder / "modules.json").read_text())
+    modules[0]["type"] = "sentence_transformers.base.modules.router.Router"
+    (folder / "modules.json").write_text(json.dumps(modules))
+    with pytest.raises(EncoderError, match="has a Router, and so several models: save that of documents"):
         open_encoder(str(folder), device="cpu")
 
 
@@ -261,32 +184,22 @@ def test_the_probe_is_a_query(models: Path, tmp_path: Path) -> None:
         check_probe(graph, probe(dark))
 
 
-def test_other_term_weights_do_not_pass(sparse_router: SentenceTransformersEncoder) -> None:
-    stored = probe(sparse_router)
-    check_probe(sparse_router, stored)
+def test_other_term_weights_do_not_pass(splade: SentenceTransformersEncoder) -> None:
+    stored = probe(splade)
+    check_probe(splade, stored)
     stored["sparse"]["indices"][0] -= 1
     with pytest.raises(EncoderMismatch, match="returns another vector for the probe text"):
-        check_probe(sparse_router, stored)
+        check_probe(splade, stored)
 
 
 # -- services -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("queries_only", [False, True])
-def test_a_service_of_term_weights(
-    models: Path, sparse_router: SentenceTransformersEncoder, queries_only: bool
-) -> None:
-    served = open_encoder(str(models / "sparse-router"), device="cpu", queries_only=queries_only)
-    with running(create_service(served, queries_only=queries_only)) as url:
+def test_a_service_of_term_weights(splade: SentenceTransformersEncoder) -> None:
+    with running(create_service(splade)) as url:
         encoder = HttpEncoder(url)
-        assert encoder.spec == served.spec
+        assert encoder.spec == splade.spec
         ours = encoder.encode_queries(TEXTS)
         assert ours.dense.shape == (3, 0)
-        np.testing.assert_array_equal(_table(ours.sparse), _table(sparse_router.encode_queries(TEXTS).sparse))
-        if queries_only:
-            with pytest.raises(EncoderError, match="was opened for queries only"):
-                encoder.encode_documents(TEXTS)
-        else:
-            documents = _table(encoder.encode_documents(TEXTS).sparse)
-            np.testing.assert_array_equal(documents, _table(sparse_router.encode_documents(TEXTS).sparse))
+        np.testing.assert_array_equal(_table(ours.sparse), _table(splade.encode_queries(TEXTS).sparse))
         encoder.close()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from tokenizers import Tokenizer
 
 from scholarbase.encoders import open_encoder
@@ -12,10 +11,8 @@ from scholarbase.encoders.bge_m3 import BgeM3Encoder
 from scholarbase.encoders.http import HttpEncoder
 from scholarbase.encoders.paired import PairedEncoder
 from scholarbase.encoders.sentence_transformers import SentenceTransformersEncoder
-from scholarbase.errors import EncoderError
 from scholarbase.models.encoders import PACKAGED
 from tests.encoders.static_models import make_model
-from tests.encoders.tiny_pairs import make_dense_router
 
 LONG = "dark matter in galaxies " * 1000
 
@@ -44,17 +41,6 @@ def test_bge_m3s_tokenizer(tiny_bge_m3: BgeM3Encoder) -> None:
     tokenizer = tiny_bge_m3.tokenizer
     assert tokenizer is not None
     assert len(tokenizer.encode("dense retrieval " * 600, add_special_tokens=False).ids) >= 1200
-
-
-def test_a_router_has_the_tokenizer_of_its_documents(tmp_path: Path) -> None:
-    """Its queries' route has another one, of a static model, without [CLS]."""
-    make_dense_router(tmp_path / "router")
-    both = SentenceTransformersEncoder(tmp_path / "router", device="cpu")
-    assert both.tokenizer is not None
-    assert both.tokenizer.token_to_id("[CLS]") is not None
-    both.close()
-    with pytest.raises(EncoderError, match="is closed"):
-        _ = both.tokenizer
 
 
 def test_a_pair_has_the_tokenizer_of_its_documents_and_a_service_has_none(

@@ -10,7 +10,6 @@ WORDS: Final = (
     *("dark", "matter", "graph", "##s", "neural", "net", "##work", "of", "the", "in", "galaxies"),
 )
 DOCUMENT_TOKENS: Final = 32
-QUERY_TOKENS: Final = 16
 
 
 def _tokenizer(max_tokens: int, words: tuple[str, ...] = WORDS) -> Any:
@@ -54,14 +53,6 @@ def _save_bert(folder: Path, kind: str, width: int, seed: int) -> Path:
     return folder
 
 
-def _static(width: int, seed: int) -> Any:
-    import numpy as np
-    from sentence_transformers.sentence_transformer.modules import StaticEmbedding
-
-    table = np.random.default_rng(seed).standard_normal((len(WORDS), width)).astype(np.float32)
-    return StaticEmbedding(_tokenizer(QUERY_TOKENS).backend_tokenizer, embedding_weights=table)
-
-
 def make_bert(folder: Path, width: int = 8, seed: int = 1) -> Path:
     """A model with mean pooling."""
     from sentence_transformers import SentenceTransformer
@@ -69,42 +60,6 @@ def make_bert(folder: Path, width: int = 8, seed: int = 1) -> Path:
 
     bert = Transformer(str(_save_bert(folder.with_name(f"{folder.name}-base"), "BertModel", width, seed)))
     SentenceTransformer(modules=[bert, Pooling(width)], device="cpu").save(str(folder))
-    return folder
-
-
-def make_dense_router(folder: Path, width: int = 8, query_width: int = 8) -> Path:
-    """Documents through a transformer, queries through a table of token vectors."""
-    from sentence_transformers import SentenceTransformer
-    from sentence_transformers.base.modules import Router
-    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
-
-    bert = Transformer(str(_save_bert(folder.with_name(f"{folder.name}-base"), "BertModel", width, 2)))
-    router = Router.for_query_document(
-        query_modules=[_static(query_width, 3)], document_modules=[bert, Pooling(width)]
-    )
-    SentenceTransformer(modules=[router], device="cpu").save(str(folder))
-    return folder
-
-
-def make_sparse_router(folder: Path, similarity: str = "dot") -> Path:
-    """Term weights of documents by SPLADE, of queries from a table: an inference-free model."""
-    import torch
-    from sentence_transformers import SparseEncoder
-    from sentence_transformers.base.modules import Router
-    from sentence_transformers.sparse_encoder.modules import (
-        SparseStaticEmbedding,
-        SpladePooling,
-        Transformer,
-    )
-
-    base = _save_bert(folder.with_name(f"{folder.name}-base"), "BertForMaskedLM", 8, 4)
-    weights = torch.linspace(0.5, 2, len(WORDS))
-    weights[:5] = 0  # special tokens have no weight
-    router = Router.for_query_document(
-        query_modules=[SparseStaticEmbedding(_tokenizer(QUERY_TOKENS), weights, frozen=True)],
-        document_modules=[Transformer(str(base), transformer_task="fill-mask"), SpladePooling("max")],
-    )
-    SparseEncoder(modules=[router], device="cpu", similarity_fn_name=similarity).save(str(folder))
     return folder
 
 
