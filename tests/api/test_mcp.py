@@ -220,10 +220,10 @@ def test_an_invalid_session_name_is_a_tool_error(server: str) -> None:
 @pytest.mark.slow
 def test_stdio_records_the_named_session(sample_library: Path, tmp_path: Path) -> None:
     options = (
-        "--library",
-        str(sample_library),
         "--session",
         "mine",
+        "--query",
+        "Which strings?",
         "--as-of",
         "1993-06",
         "--sessions",
@@ -231,13 +231,14 @@ def test_stdio_records_the_named_session(sample_library: Path, tmp_path: Path) -
     )
 
     async def use(client: Client) -> Any:
-        return await call(client, "search_papers", {"q": "strings", "limit": 3})
+        return await call(client, "search_papers", {"q": "strings", "limit": 3}, round=2)
 
-    response = ask(stdio(*options), use)
+    response = ask(stdio("--library", str(sample_library), *options), use)
     shown = run_cli("session", "show", "mine", "--sessions", tmp_path)
     [row] = [httpx.Response(200, content=line).json() for line in shown.stdout.splitlines()]
     assert row["ids"] == [hit["paper"]["id"] for hit in response.structured_content["results"]]
     assert row["arguments"] == {"q": "strings", "limit": 3, "as_of": "1993-06"}
+    assert (row["round"], row["query"]) == (2, "Which strings?")
     replayed = run_cli("session", "replay", "mine", "--library", sample_library, "--sessions", tmp_path)
     assert replayed.returncode == 0
     assert "No differences" in replayed.stdout

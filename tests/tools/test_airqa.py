@@ -239,6 +239,9 @@ class TestMcp:
             assert text.text == f"Page 2 of {MERGING}."
             assert (image.type, image.mime_type) == ("image", "image/png")
             assert base64.b64decode(image.data).startswith(b"\x89PNG")
+            body = {"paper_id": MERGING, "page_number": 2}
+            over_http = httpx.post(f"{url}/v1/tools/view?set=airqa", json=body).json()
+            assert over_http["image"] == image.data
             assert "image" not in seen.structured_content
 
 

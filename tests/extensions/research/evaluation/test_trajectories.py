@@ -505,7 +505,9 @@ def test_a_trajectory_of_the_server_makes_a_run(url: str, sample_library: Path, 
     row = {"query_id": "q1", "final_query": QUESTION, "answer_arxiv_ids": ["hep-th/9301068"]}
     queries = tmp_path / "queries.jsonl"
     queries.write_text(json.dumps(row) + "\n")
-    made = run_cli("eval", "trajectory", file, queries, "--library", sample_library, "--json", cwd=tmp_path)
-    assert made.returncode == 0, made.stderr
-    [run] = json.loads(made.stdout)["runs"]
-    assert run["measures"]["all"]["R@100"]["mean"] == 1
+    command = ("eval", "trajectory", file, queries, "--library", sample_library, "--json")
+    for ranking, recall in (("answer", 1), ("answer-only", 0)):  # the agent gives no answer
+        made = run_cli(*command, "--ranking", ranking, "--name", ranking, cwd=tmp_path)
+        assert made.returncode == 0, made.stderr
+        [run] = json.loads(made.stdout)["runs"]
+        assert run["measures"]["all"]["R@100"]["mean"] == recall
