@@ -4,8 +4,6 @@ Runs npm's @modelcontextprotocol/conformance, which needs npm, and prints each s
 why it does not apply. Exits with status 1 if a scenario that applies fails.
 """
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Libraries built once for the whole run, and servers over them."""
 
-from __future__ import annotations
-
 import fcntl
 import gc
 import gzip

@@ -1,7 +1,5 @@
 """Four short papers in unarXive's form, and their texts as they are written out by hand."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Libraries of a few records, and changed copies of libraries."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager

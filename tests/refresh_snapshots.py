@@ -4,8 +4,6 @@
 the same commit, and in CHANGELOG.md where users will notice it.
 """
 
-from __future__ import annotations
-
 import sys
 import tempfile
 from collections.abc import Iterator

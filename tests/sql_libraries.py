@@ -1,7 +1,5 @@
 """A copy of the sample library with the full texts of two papers, made by hand."""
 
-from __future__ import annotations
-
 import sqlite3
 from contextlib import closing
 from pathlib import Path

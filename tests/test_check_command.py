@@ -1,7 +1,5 @@
 """``scholarbase check``: what it prints, its reports, and its exit status."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

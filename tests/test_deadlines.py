@@ -1,7 +1,5 @@
 """Time limits within each other."""
 
-from __future__ import annotations
-
 import pytest
 
 from scholarbase.deadlines import DEADLINE, check, time_limit

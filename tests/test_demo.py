@@ -1,7 +1,5 @@
 """``scholarbase demo``: its library, its requests, and what it runs on."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -4,8 +4,6 @@
 one folder, with the libraries that the docs call my-library, papers and words.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

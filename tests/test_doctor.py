@@ -1,7 +1,5 @@
 """``scholarbase doctor``: every check says what is wrong and what to do."""
 
-from __future__ import annotations
-
 import json
 import os
 import socket

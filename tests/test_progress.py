@@ -1,7 +1,5 @@
 """Progress: a live display on a terminal, plain lines elsewhere."""
 
-from __future__ import annotations
-
 import gzip
 import logging
 import os

@@ -1,7 +1,5 @@
 """One search passes few modules and few types."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

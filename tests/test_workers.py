@@ -1,7 +1,5 @@
 """Worker processes: messages in both directions, errors, and how they end."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from contextlib import closing

@@ -1,7 +1,5 @@
 """Every command that takes a path, with paths that it cannot use: an exit status and a sentence, and no traceback."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

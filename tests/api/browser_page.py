@@ -1,7 +1,5 @@
 """A tab of a real browser with the explorer."""
 
-from __future__ import annotations
-
 import json
 import os
 from importlib.util import find_spec

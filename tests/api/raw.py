@@ -1,7 +1,5 @@
 """HTTP over plain sockets, for requests that no HTTP client sends."""
 
-from __future__ import annotations
-
 import re
 import socket
 from collections.abc import Iterator

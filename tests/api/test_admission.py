@@ -1,7 +1,5 @@
 """Time limits and queues: what runs at once, for how long, and what waits."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import re

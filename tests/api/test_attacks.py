@@ -1,7 +1,5 @@
 """Requests that took a server too long, or too much memory. Each test is named after what went wrong."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

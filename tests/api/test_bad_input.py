@@ -1,7 +1,5 @@
 """Typical mistakes of agents on the native routes. ``test_mcp.py`` has the same for MCP tools."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, Final
 

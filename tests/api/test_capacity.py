@@ -1,7 +1,5 @@
 """Capacities: units that are lent in turn, fairly among callers, and for how long."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 import time

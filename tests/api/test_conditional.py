@@ -1,7 +1,5 @@
 """Entity tags: 304 for what the snapshot and the settings have not changed, and what caches may store."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import httpx

@@ -1,7 +1,5 @@
 """Sessions of the routes of full texts: what they record, and their dates and budgets."""
 
-from __future__ import annotations
-
 import httpx
 
 from tests.api.test_documents import detail, ids, url

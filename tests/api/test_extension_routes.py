@@ -1,7 +1,5 @@
 """Routes and dialects of extensions: loaded with the first request that no route of the core matches."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Iterator
 from typing import Any

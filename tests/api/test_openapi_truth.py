@@ -1,7 +1,5 @@
 """Real responses against the OpenAPI document: status, content type, headers and body."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path

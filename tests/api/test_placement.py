@@ -1,7 +1,5 @@
 """Placement: which requests run on the event loop, and which wait in the queue of quick ones."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Every kind of error returns a problem document (RFC 9457) that names the value."""
 
-from __future__ import annotations
-
 import json
 import logging
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """``POST /v1/references/check``, over HTTP and with the clients."""
 
-from __future__ import annotations
-
 import anyio
 import httpx
 import pytest

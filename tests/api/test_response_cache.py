@@ -1,7 +1,5 @@
 """Equal requests: one runs, and the others have its response, whose bytes are those of a server without a cache."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """``fetch`` in a library with full texts. tests/api/test_mcp.py has the two tools in one without."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

@@ -1,7 +1,5 @@
 """Routes as an extension declares them: functions of a library and a request."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from typing import Annotated, Any

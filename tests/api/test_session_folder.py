@@ -1,7 +1,5 @@
 """Two servers of one user: where they record sessions."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """A server takes a new library without a failed request, in all of its processes."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import signal

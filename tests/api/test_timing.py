@@ -1,7 +1,5 @@
 """Times of stages: in a header of every response, in the log of slow requests, and as OpenTelemetry traces."""
 
-from __future__ import annotations
-
 import re
 import threading
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """A server stops with a reason when its library is written, and serves on when it is replaced."""
 
-from __future__ import annotations
-
 import os
 import threading
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What entries inherit, names in all their forms, and dates. The values follow the manuals of BibTeX and BibLaTeX."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

@@ -1,7 +1,5 @@
 """Bibliographies of each format, whole and broken."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """RIS as databases export it."""
 
-from __future__ import annotations
-
 from scholarbase.bibliographies.names import display_name
 from scholarbase.bibliographies.references import PAPERS
 from scholarbase.bibliographies.ris import read_ris

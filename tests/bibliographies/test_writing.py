@@ -1,7 +1,5 @@
 """Papers written as bibliographies, read again by our readers and by the packages that others use."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

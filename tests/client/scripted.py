@@ -1,7 +1,5 @@
 """Scripted servers and calls of both clients."""
 
-from __future__ import annotations
-
 import asyncio
 import socketserver
 import threading

@@ -1,7 +1,5 @@
 """Both clients of a real server against the library that it serves."""
 
-from __future__ import annotations
-
 import asyncio
 import inspect
 import re

@@ -1,7 +1,5 @@
 """Responses, failures and retries: both clients against scripted servers."""
 
-from __future__ import annotations
-
 import gzip
 import logging
 import re

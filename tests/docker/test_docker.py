@@ -3,8 +3,6 @@
 No container is started. The commands of the health checks run against a server.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

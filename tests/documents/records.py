@@ -1,7 +1,5 @@
 """Small papers of unarXive, made from words."""
 
-from __future__ import annotations
-
 import gzip
 from collections.abc import Iterable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Passages: the ways of cutting of SciDQA and ElaipBench by hand, and what holds for all texts."""
 
-from __future__ import annotations
-
 from itertools import accumulate, pairwise
 
 import pytest

@@ -1,7 +1,5 @@
 """Passages of a paper, ranked without an index."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Full texts that the reader of an extension reads, and files that no extension reads."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any

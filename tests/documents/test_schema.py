@@ -1,7 +1,5 @@
 """Compressed texts of ``documents.sqlite``."""
 
-from __future__ import annotations
-
 import zlib
 
 import pytest

@@ -1,7 +1,5 @@
 """An embeddings service of another kind, as text-embeddings-inference, vLLM and Infinity are, which can be held."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """Real HTTP servers for the tests: Granian in a thread, on a free port or a Unix socket."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 import threading

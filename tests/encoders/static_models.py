@@ -1,7 +1,5 @@
 """Small models in the format of model2vec."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Encoders with different models for documents and queries, and models of term weights."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

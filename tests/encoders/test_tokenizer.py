@@ -1,7 +1,5 @@
 """The tokenizers of encoders, as texts are measured with them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from tokenizers import Tokenizer

@@ -1,7 +1,5 @@
 """Several requests at once to an embeddings service."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import closing
 from threading import Thread

@@ -1,7 +1,5 @@
 """A checkpoint of BGE-M3's architecture with a few thousand random weights from a fixed seed."""
 
-from __future__ import annotations
-
 import string
 from pathlib import Path
 

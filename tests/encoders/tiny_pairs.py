@@ -1,7 +1,5 @@
 """Tiny models for documents and queries, with random weights from a fixed seed, written by sentence-transformers."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, Final
 

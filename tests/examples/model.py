@@ -8,8 +8,6 @@ refuses requests to stream.
 The server also stands as the HTTP proxy of a process. What the process sends to any other host is recorded and refused.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import threading

@@ -1,7 +1,5 @@
 """Executes examples/recall.ipynb. ``python -m tests.examples.notebook`` writes it with its new output."""
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The notebook's output is what its cells write."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """The commands of extensions with paths that they cannot use: an exit status and a sentence, and no traceback."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Whether surnames are the same."""
 
-from __future__ import annotations
-
 import pytest
 
 from scholarbase.indexes.agreement import is_among

@@ -1,7 +1,5 @@
 """Names of authors: their ids, words and matches. Expected matches are by hand, in a real FTS5 table."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 import sys

@@ -1,7 +1,5 @@
 """The catalogue over a real library, compared with its SQLite file and with the sample's raw records."""
 
-from __future__ import annotations
-
 import shutil
 import sqlite3
 import threading

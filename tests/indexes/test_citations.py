@@ -1,7 +1,5 @@
 """Citation edges, on a graph small enough to count by hand, and expansion against a plain breadth-first walk."""
 
-from __future__ import annotations
-
 import random
 import sqlite3
 from collections import Counter

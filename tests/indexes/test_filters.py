@@ -1,7 +1,5 @@
 """A filter that a request accepts is a condition everywhere: none can be left out in one place and ignored."""
 
-from __future__ import annotations
-
 from dataclasses import Field, fields
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Document frequencies by month, compared with counts by hand and with the sample's stored vectors."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator

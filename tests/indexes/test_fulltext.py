@@ -1,7 +1,5 @@
 """Full text over real SQLite, with BM25 computed here by the published formula."""
 
-from __future__ import annotations
-
 import math
 import sqlite3
 from collections.abc import Iterator

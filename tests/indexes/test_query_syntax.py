@@ -1,7 +1,5 @@
 """Query syntax and its expressions, which a real FTS5 table validates."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Iterator
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Titles within a longer text, on the sample's papers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

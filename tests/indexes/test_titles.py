@@ -1,7 +1,5 @@
 """Titles: one normalised form for many spellings, exact matches first, then similar ones."""
 
-from __future__ import annotations
-
 import difflib
 import sqlite3
 import subprocess

@@ -1,7 +1,5 @@
 """Faults of sources, disks and folders: a message and an exit status, or a counted reject."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import shutil

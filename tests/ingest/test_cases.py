@@ -1,7 +1,5 @@
 """Files of kinds that were read wrongly, each ingested whole and compared with the values beside them."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Sources that change during an ingest are found, and never give a snapshot id with other content."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import lzma

@@ -1,7 +1,5 @@
 """Ids that records of different papers have: each stays a paper, and the id with the better source."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import sqlite3

@@ -1,7 +1,5 @@
 """Libraries with full texts: built in any order, killed, verified, moved."""
 
-from __future__ import annotations
-
 import gzip
 import re
 from contextlib import AbstractContextManager

@@ -1,7 +1,5 @@
 """An ingest that is stopped or killed and restarted ends with the same library."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import time

@@ -1,7 +1,5 @@
 """Ingests in little address space: a real process with a limit, which has to end with a reason, and to resume."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The order of records, and how they are divided into files, change nothing."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Every stage of a build says that it moves, or that it cannot."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field

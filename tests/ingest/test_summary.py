@@ -1,7 +1,5 @@
 """What an ingest keeps and leaves out, and how it says so."""
 
-from __future__ import annotations
-
 import gzip
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The worker that makes the vectors of a library gives the library of a single process, however it is interrupted."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -4,8 +4,6 @@ Expected values were written by hand from the manuals of LaTeX, mhchem, biblatex
 pylatexenc, lxml and the standard library, as each test says.
 """
 
-from __future__ import annotations
-
 import html
 
 import lxml.html

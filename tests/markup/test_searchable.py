@@ -1,7 +1,5 @@
 """Names with symbols are words, and equal spellings are one."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

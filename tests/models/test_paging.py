@@ -1,7 +1,5 @@
 """The offset of the next page."""
 
-from __future__ import annotations
-
 import pytest
 
 from scholarbase.models.paging import next_offset

@@ -3,8 +3,6 @@
 A parameter's annotation says which of the values below are valid; those of ``ACCEPTED`` are accepted besides.
 """
 
-from __future__ import annotations
-
 import datetime
 import decimal
 import inspect

@@ -1,7 +1,5 @@
 """What a release needs besides its packages: registries, citations, a unit of systemd, a skill, and PyPI's README."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

@@ -1,7 +1,5 @@
 """Releases: the changelog's sections, what the README shows with an installed wheel, and the workflows."""
 
-from __future__ import annotations
-
 import re
 import tarfile
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A reranking service that responds as its script says: a real server in a thread."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

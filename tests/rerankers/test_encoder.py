@@ -1,7 +1,5 @@
 """An encoder as a reranker, with and without stored vectors. Expected are cosines of sentence-transformers."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Sequence
 from pathlib import Path

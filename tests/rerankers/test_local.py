@@ -1,7 +1,5 @@
 """Rerankers in the process, compared with the libraries that they use."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor

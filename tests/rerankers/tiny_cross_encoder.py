@@ -1,7 +1,5 @@
 """A cross-encoder of BERT's architecture with a few thousand random weights from a fixed seed."""
 
-from __future__ import annotations
-
 import string
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Responses as text: each kind, and papers whose fields imitate other results."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Agents are closed after each test, and a file that cannot be written is tried again soon."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,8 +1,6 @@
 """Many calls at once on a server of two processes: each is recorded once, in order, and in its session's budgets, also
 where the server is killed."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,7 +1,5 @@
 """The calls of a session that a real server records, and those it refuses: against the client's own log."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 import time

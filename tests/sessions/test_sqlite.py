@@ -1,7 +1,5 @@
 """The file of sessions: while it cannot be written, where it is damaged or deleted, and when it is closed."""
 
-from __future__ import annotations
-
 import signal
 import sqlite3
 import subprocess

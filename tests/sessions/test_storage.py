@@ -1,7 +1,5 @@
 """Stores of sessions that extensions add."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

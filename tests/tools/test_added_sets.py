@@ -1,7 +1,5 @@
 """Sets of tools that an extension adds."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 

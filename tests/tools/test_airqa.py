@@ -1,7 +1,5 @@
 """The tool set of AirQA: its actions, whose errors are observations, over HTTP, MCP and in Python."""
 
-from __future__ import annotations
-
 import base64
 import io
 import json

@@ -1,7 +1,5 @@
 """The tools from Python: on a library and on a server, which give the same."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

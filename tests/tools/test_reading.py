@@ -1,7 +1,5 @@
 """The tools for full texts: what models read, and the same calls in Python, over HTTP and replayed."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

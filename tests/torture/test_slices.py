@@ -1,7 +1,5 @@
 """Slices of two parts of `make torture`, at tiny sizes. Those of the others take minutes."""
 
-from __future__ import annotations
-
 import importlib
 
 import pytest

@@ -1,7 +1,5 @@
 """A library with people's own files and named sets is updated to what a full build gives."""
 
-from __future__ import annotations
-
 import json
 import random
 import shutil

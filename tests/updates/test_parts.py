@@ -1,7 +1,5 @@
 """OpenAlex partitions and OAI harvests as changes: the library of a full build, in any order of the parts."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 from typing import Any

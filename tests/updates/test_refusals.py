@@ -1,7 +1,5 @@
 """Changes that do not fit a library are refused, and a job that was stopped ends with the same library."""
 
-from __future__ import annotations
-
 import shutil
 import sqlite3
 from contextlib import closing

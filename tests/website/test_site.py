@@ -1,7 +1,5 @@
 """The documentation site: it builds without a warning, its links lead somewhere, and it needs no other host."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

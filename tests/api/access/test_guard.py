@@ -1,7 +1,5 @@
 """A shared server: keys, limits, CORS, bodies and addresses, over real server processes."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 import socket

@@ -1,7 +1,5 @@
 """A PostgreSQL server for tests, which are skipped where it is not installed."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 

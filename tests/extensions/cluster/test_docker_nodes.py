@@ -1,8 +1,6 @@
 """The compose file of several servers and the manifests of Kubernetes: valid by their schemas, and with commands,
 settings and files that exist."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path

@@ -1,7 +1,5 @@
 """``scholarbase load`` and ``unload``, and a server over what they loaded."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterator
 from pathlib import Path

@@ -3,8 +3,6 @@
 On a busy machine a call takes longer to be recorded than a response usually waits for its number.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import httpx

@@ -1,7 +1,5 @@
 """Pages of ar5iv, read as PaSa's agent reads them, and PDFs, from full texts of several sources."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

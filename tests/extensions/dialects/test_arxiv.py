@@ -1,7 +1,5 @@
 """The arXiv API, as the clients on PyPI and its manual call it: https://info.arxiv.org/help/api/user-manual.html"""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 from xml.etree import ElementTree

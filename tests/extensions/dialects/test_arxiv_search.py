@@ -1,7 +1,5 @@
 """The search page of arXiv, read as PaSa reads it: https://github.com/bytedance/pasa/blob/HEAD/utils.py"""
 
-from __future__ import annotations
-
 from html.parser import HTMLParser
 from typing import Any
 

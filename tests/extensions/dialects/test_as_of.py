@@ -1,7 +1,5 @@
 """With the header ``X-ScholarBase-As-Of`` no dialect names a later paper, in whatever part of an answer."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import httpx

@@ -1,8 +1,6 @@
 """The clients of docs/dialects.md, unmodified and pointed at a server as the page says, in an environment of their own
 (:mod:`tests.extensions.dialects.clients`)."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

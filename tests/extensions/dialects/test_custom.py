@@ -1,7 +1,5 @@
 """The list of documents that GPT Researcher's custom retriever reads."""
 
-from __future__ import annotations
-
 import httpx
 
 from scholarbase.search.library import Library

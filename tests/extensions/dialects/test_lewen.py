@@ -1,7 +1,5 @@
 """The public ScholarBase: https://github.com/ustc-ai4science/Lewen-API/blob/main/docs/api-en.md"""
 
-from __future__ import annotations
-
 from typing import Any
 
 import httpx

@@ -1,7 +1,5 @@
 """Filter expressions of Milvus: https://milvus.io/docs/boolean.md"""
 
-from __future__ import annotations
-
 import pytest
 
 from scholarbase.errors import InvalidRequest

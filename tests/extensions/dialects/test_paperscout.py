@@ -1,7 +1,5 @@
 """PaperScout's server of papers, as the ``ArXivClient`` of its trainer calls and reads it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from itertools import product

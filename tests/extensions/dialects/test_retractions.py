@@ -1,7 +1,5 @@
 """Retracted papers in dialects."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import httpx

@@ -1,7 +1,5 @@
 """Search-R1's retrieval server, as its trainer calls it (search_r1/llm_agent/generation.py)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import httpx

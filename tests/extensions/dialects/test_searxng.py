@@ -1,7 +1,5 @@
 """SearXNG's JSON search, as its clients call it."""
 
-from __future__ import annotations
-
 from datetime import date, timedelta
 from typing import Any
 

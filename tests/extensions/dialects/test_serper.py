@@ -1,7 +1,5 @@
 """Serper's interface: https://serper.dev."""
 
-from __future__ import annotations
-
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What holds in every dialect: errors, sessions, dates, keys, ignored parameters, and serving one alone."""
 
-from __future__ import annotations
-
 import re
 
 import httpx

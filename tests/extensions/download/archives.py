@@ -1,7 +1,5 @@
 """Packed libraries made by hand, and comparisons of folders."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

@@ -1,7 +1,5 @@
 """A library that is packed and unpacked in little time."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

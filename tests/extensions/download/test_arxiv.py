@@ -1,7 +1,5 @@
 """arXiv's metadata, from a server that speaks OAI-PMH as arXiv's does."""
 
-from __future__ import annotations
-
 import gzip
 import random
 from collections import Counter

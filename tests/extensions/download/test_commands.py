@@ -1,7 +1,5 @@
 """``scholarbase download``: its options, what it prints, and its exit status."""
 
-from __future__ import annotations
-
 import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path

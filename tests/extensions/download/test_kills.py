@@ -1,7 +1,5 @@
 """Packing and unpacking are killed at random blocks, and finish when they are run again."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 

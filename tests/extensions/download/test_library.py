@@ -1,7 +1,5 @@
 """A packed library, from a server with its published hash."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import random

@@ -1,7 +1,5 @@
 """The snapshot of OpenAlex, from a server with its layout."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import random

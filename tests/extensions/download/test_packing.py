@@ -1,7 +1,5 @@
 """A packed library is read by others' tools, has the same bytes each time, and is never a damaged one."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Releases of Semantic Scholar, from a server that speaks the datasets API, and a storage host with signed links."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import logging

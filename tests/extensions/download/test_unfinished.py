@@ -1,7 +1,5 @@
 """A download that is not complete was ingested as if it were, where it stopped between two files."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

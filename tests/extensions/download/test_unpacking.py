@@ -1,7 +1,5 @@
 """A packed library is unpacked whole or not at all, whatever is in the file."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import lzma

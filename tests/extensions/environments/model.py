@@ -3,8 +3,6 @@
 python tests/extensions/environments/model.py 8090
 """
 
-from __future__ import annotations
-
 import json
 import re
 import sys

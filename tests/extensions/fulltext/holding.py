@@ -1,7 +1,5 @@
 """What holds for the document of every reader."""
 
-from __future__ import annotations
-
 from scholarbase.documents.model import Document
 
 

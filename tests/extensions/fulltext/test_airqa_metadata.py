@@ -1,7 +1,5 @@
 """The metadata of AirQA's papers, in its layout: ``metadata/UUID.json`` and ``papers/acl2023/UUID.pdf``."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any

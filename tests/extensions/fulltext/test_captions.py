@@ -1,7 +1,5 @@
 """Captions: their forms, and sentences that only begin like them."""
 
-from __future__ import annotations
-
 import pytest
 
 from scholarbase_fulltext.captions import Line, box_of, find_label, starts_caption, without_breaks

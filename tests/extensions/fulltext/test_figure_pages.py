@@ -1,7 +1,5 @@
 """Where figures are: in a library of PDFs, of another text beside its PDF, and of a scan."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 

@@ -3,8 +3,6 @@
 ``pytest tests/extensions/fulltext/test_figures.py -s`` prints precision and recall.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

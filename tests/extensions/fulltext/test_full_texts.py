@@ -1,7 +1,5 @@
 """One library of the sample and of full texts of every source, read through to the last section."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Iterator
 from pathlib import Path

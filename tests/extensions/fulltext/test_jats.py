@@ -1,7 +1,5 @@
 """JATS: an article made by hand with the elements that articles have, and hostile XML."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st

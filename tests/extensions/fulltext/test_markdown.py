@@ -1,7 +1,5 @@
 """Markdown with metadata, headings, code, tables and figures."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """PDFs: text by page, and those that cannot be read."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -1,7 +1,5 @@
 """Plain text, with headings recognised by their numbers."""
 
-from __future__ import annotations
-
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -1,7 +1,5 @@
 """Page images, compared with PDFs whose pictures are known."""
 
-from __future__ import annotations
-
 import io
 import os
 import signal

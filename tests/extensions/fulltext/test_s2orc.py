@@ -1,7 +1,5 @@
 """S2ORC: the records of the shared sample, and records of both forms made by hand."""
 
-from __future__ import annotations
-
 import gzip
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Files of full texts: which they are, and which papers they belong to."""
 
-from __future__ import annotations
-
 import gzip
 import lzma
 import os

@@ -1,7 +1,5 @@
 """Papers of unarXive: a record made by hand, the 49 of the shared sample, and any other JSON."""
 
-from __future__ import annotations
-
 import gzip
 import re
 from pathlib import Path

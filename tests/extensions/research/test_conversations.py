@@ -1,7 +1,5 @@
 """Sessions as conversations in the format of LLaMA-Factory."""
 
-from __future__ import annotations
-
 import json
 import signal
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """SQL statements: views, the sandbox, and errors as sentences."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

@@ -1,7 +1,5 @@
 """Pseudo-relevance feedback, compared with its formula computed from the papers' vectors."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from itertools import pairwise

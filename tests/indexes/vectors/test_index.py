@@ -1,7 +1,5 @@
 """What the base class does whatever the engine is."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

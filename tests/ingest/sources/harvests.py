@@ -1,7 +1,5 @@
 """Pages of arXiv's OAI-PMH server, written as its templates write them (github.com/arXiv/oaipmh, oaipmh/templates)."""
 
-from __future__ import annotations
-
 import gzip
 from collections.abc import Iterable, Mapping
 from pathlib import Path

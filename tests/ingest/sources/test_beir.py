@@ -1,7 +1,5 @@
 """BEIR collections as a source, with lines in the form of the published collections."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """JSON documents of papers: arrays, pages of APIs, and objects over several lines."""
 
-from __future__ import annotations
-
 import io
 import json
 from collections.abc import Callable

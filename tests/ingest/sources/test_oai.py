@@ -1,7 +1,5 @@
 """arXiv's OAI records give the papers of its metadata snapshot."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import random

@@ -4,8 +4,6 @@ The fields are those of https://developers.openalex.org/api-reference/works; the
 OpenAlex's own export (ourresearch/openalex-walden, notebooks/snapshot).
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 from datetime import UTC, date, datetime

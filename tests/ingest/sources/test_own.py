@@ -1,7 +1,5 @@
 """People's own files: what Zotero exports of one collection of 50 papers, and files with faults."""
 
-from __future__ import annotations
-
 import json
 import random
 import re

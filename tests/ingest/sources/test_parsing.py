@@ -1,7 +1,5 @@
 """A process of its own, and this one while it starts, parse lines into the same records, in the same order."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import orjson

@@ -1,7 +1,5 @@
 """Vectors of a snapshot, encoded outside an ingest and taken by one."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """Laws of growth and their intervals, by hand."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

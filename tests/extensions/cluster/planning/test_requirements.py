@@ -1,7 +1,5 @@
 """What a library needs: strict input, published figures, and the estimate for a library that was built."""
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -1,7 +1,5 @@
 """The papers of the tests of vector indexes, and servers without collections."""
 
-from __future__ import annotations
-
 from tests.indexes.vectors.conftest import cluster, corpus, edge, nodes, shard, sharded
 
 __all__ = ["cluster", "corpus", "edge", "nodes", "shard", "sharded"]

@@ -1,7 +1,5 @@
 """A PostgreSQL server, and the tests of sessions in a folder again with it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Sessions in PostgreSQL: servers that share a database, and a database that stops, hangs or refuses."""
 
-from __future__ import annotations
-
 import json
 import logging
 import signal

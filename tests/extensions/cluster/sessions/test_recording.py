@@ -1,7 +1,5 @@
 """The tests of recorded calls, in a database."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

@@ -1,7 +1,5 @@
 """Twenty agents on two servers behind a balancer, with sessions in PostgreSQL; one server is killed half way."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

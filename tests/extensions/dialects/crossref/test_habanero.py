@@ -1,7 +1,5 @@
 """habanero, unmodified, with the URL of the server."""
 
-from __future__ import annotations
-
 import pytest
 from habanero import Crossref
 

@@ -1,7 +1,5 @@
 """Lists are kept for the next page, within a number of bytes, and few are made at once."""
 
-from __future__ import annotations
-
 import gc
 from pathlib import Path
 from threading import Event, Thread

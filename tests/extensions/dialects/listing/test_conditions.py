@@ -1,7 +1,5 @@
 """Listing papers by conditions: what each condition means, and that all papers are counted and sorted."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Lists of papers by numbers, citations and what papers have, in every order, against plain Python on the sample."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Ids of works: every canonical id has one, which is read back."""
 
-from __future__ import annotations
-
 import pytest
 
 from scholarbase_dialects.openalex.ids import paper_id, work_id

@@ -1,7 +1,5 @@
 """pyalex, unmodified. Its URLs have the host of OpenAlex, so that its requests are sent to the server here."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pyalex

@@ -1,7 +1,5 @@
 """Topics of works. The domains are those of https://openalex.org/domains."""
 
-from __future__ import annotations
-
 import httpx
 import pytest
 

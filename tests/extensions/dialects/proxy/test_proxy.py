@@ -1,7 +1,5 @@
 """The proxy between real clients and a real server. Other hosts are servers of the test with their own certificates."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,7 +1,5 @@
 """The bulk search: its syntax, its order and its pages."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any

@@ -1,7 +1,5 @@
 """The client on PyPI, unchanged, against a server: https://pypi.org/project/semanticscholar."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.conftest import sample_edges, sample_rows

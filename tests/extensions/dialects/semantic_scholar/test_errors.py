@@ -1,7 +1,5 @@
 """Errors have statuses and bodies that clients of the original know."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import product
 

@@ -1,7 +1,5 @@
 """The papers of Semantic Scholar's Academic Graph: https://api.semanticscholar.org/api-docs/graph."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import httpx

@@ -1,7 +1,5 @@
 """Semantic Scholar's recommendations, and each of its interfaces served alone."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import httpx

@@ -1,7 +1,5 @@
 """What Semantic Scholar's releases know of papers and arXiv does not: its ids, authors, types and journals."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections.abc import Iterator

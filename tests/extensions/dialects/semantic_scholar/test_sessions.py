@@ -1,7 +1,5 @@
 """What sessions record of Semantic Scholar's interfaces, and dates."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What a paper has, read from its TeX: for comparison with what a reader makes of the HTML of the same paper."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator

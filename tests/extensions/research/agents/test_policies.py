@@ -1,7 +1,5 @@
 """Agents by rule, their trajectories as runs, and the command line."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Estimates of unseen papers: over HTTP, by the tool, of a session, and none where too little is known."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import httpx

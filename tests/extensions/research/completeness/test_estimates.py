@@ -1,7 +1,5 @@
 """Formulas against published examples, other implementations and counts by hand."""
 
-from __future__ import annotations
-
 from math import lgamma, log
 
 import pytest

@@ -1,7 +1,5 @@
 """Audits: table 6 of ScholarQuest, other implementations, and sheets as annotators leave them."""
 
-from __future__ import annotations
-
 import csv
 import json
 import sqlite3

@@ -1,7 +1,5 @@
 """The example of docs/construct.md, and the command line."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

@@ -1,7 +1,5 @@
 """A construction with a real model server that fails in every way: retried, recorded, never a silent zero."""
 
-from __future__ import annotations
-
 import threading
 from collections import Counter
 from pathlib import Path

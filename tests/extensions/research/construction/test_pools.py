@@ -1,7 +1,5 @@
 """Pools: sizes, sources and seeds counted by hand, and a real evaluation within them."""
 
-from __future__ import annotations
-
 import json
 from math import cos, radians
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Relations of papers: sums and orders counted by hand, sentences of papers made by hand, and real texts."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Iterator, Sequence

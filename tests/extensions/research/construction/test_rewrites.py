@@ -1,7 +1,5 @@
 """Rewrites: by rules and by models, and questions with and without answers."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

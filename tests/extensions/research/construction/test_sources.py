@@ -1,7 +1,5 @@
 """The sources of candidates that a library has."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

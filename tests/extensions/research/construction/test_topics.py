@@ -1,7 +1,5 @@
 """Questions from topics: categories, intents, filters with reasons, duplicates, quotas; a scripted model server."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

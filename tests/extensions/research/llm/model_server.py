@@ -1,7 +1,5 @@
 """A real HTTP server that replies as a chat completions service, by a script."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Callable, Iterator

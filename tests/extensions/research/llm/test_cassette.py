@@ -1,7 +1,5 @@
 """Cassettes: recorded once, replayed offline; what they lack is an error."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import orjson

@@ -1,7 +1,5 @@
 """Boxed answers: the forms of ElaipBench's prompts and of LaTeX."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

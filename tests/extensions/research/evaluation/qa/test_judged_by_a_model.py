@@ -1,7 +1,5 @@
 """``eval qa --judge``: a model server decides, and a cassette repeats it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

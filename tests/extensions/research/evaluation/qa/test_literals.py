@@ -1,7 +1,5 @@
 """Literals: Python's own parser and json are the oracles."""
 
-from __future__ import annotations
-
 import json
 import math
 from typing import Any

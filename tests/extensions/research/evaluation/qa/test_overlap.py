@@ -1,7 +1,5 @@
 """Overlap of texts: Lin's example, values of rouge-score 0.1.2 and manual counts."""
 
-from __future__ import annotations
-
 import pytest
 
 from scholarbase_research.evaluation.qa.overlap import evidence_f1, rouge, token_f1

@@ -1,7 +1,5 @@
 """Scores of a small file of answers, counted by hand, by ``eval qa`` and in Python."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Mapping
