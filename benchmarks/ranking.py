@@ -52,7 +52,7 @@ from scholarbase_research.evaluation.statistics import paired_test
 
 WAYS: Final[dict[str, tuple[dict[str, Any], dict[str, Any]]]] = {
     "hybrid (default)": ({}, {}),
-    "hybrid, feedback": ({}, {"engine": "feedback"}),
+    "hybrid, bm25": ({}, {"engine": "bm25"}),
     "hybrid, no floor": ({"similarity_floor": False}, {}),
     "hybrid, exact": ({}, {"exact": True}),
     "hybrid, rrf": ({"fusion": "rrf"}, {}),

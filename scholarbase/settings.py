@@ -399,7 +399,8 @@ class Settings(ClientSettings):
     )
     engine: Engine | None = Field(
         None,
-        description="The sparse engine of searches that name none, bm25 by default.",
+        description="The sparse engine of searches that name none; by default feedback in hybrid searches of up to "
+        "500,000 papers, else bm25.",
     )
     exact: bool = Field(
         False, description="Search dense vectors without approximation, whatever the request."

@@ -51,7 +51,7 @@ LEGS: Final = ("encoder", "sparse", "dense")
 """Parts of a search with a transformer."""
 REQUESTS: Final[dict[str, dict[str, str]]] = {
     "hybrid": {"mode": "hybrid"},
-    "sparse": {"mode": "sparse"},
+    "sparse": {"mode": "sparse", "engine": "feedback"},
     "dense": {"mode": "dense"},
 }
 """A hybrid search, and the requests for each of its legs by default."""
@@ -76,6 +76,7 @@ def run(setting: Setting) -> list[Row]:
             "hybrid search over HTTP by reciprocal ranks, one client: 10 results with all fields",
             "the query encoder alone plus the two legs alone",
             SCHOLARBASE_FUSION="rrf",
+            SCHOLARBASE_ENGINE="bm25",
         ),
     ]
 

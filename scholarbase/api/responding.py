@@ -308,10 +308,10 @@ def is_quick(library: Library, request: Any) -> bool:
         return library.encodes_at_once and not request.exact and not request.author and listed <= SHORT_LIST
     if type(request) is not SearchBody:
         return False
-    is_sparse = (request.mode or library.best_mode) == "sparse"
+    mode = request.mode or library.best_mode
     return (
-        (is_sparse or (library.encodes_at_once and not library.settings.exact))
-        and _engine(library, request) in ("bm25", "feedback")
+        (mode == "sparse" or (library.encodes_at_once and not library.settings.exact))
+        and (request.engine or library.default_engine(mode)) in ("bm25", "feedback")
         and _reads_vectors(library, request)
     )
 
@@ -320,13 +320,9 @@ def _is_short_search(library: Library, request: SearchBody) -> bool:
     """Whether a search is one plain query of BM25 vectors."""
     return (
         (request.mode or library.best_mode) == "sparse"
-        and _engine(library, request) == "bm25"
+        and (request.engine or library.default_engine("sparse")) == "bm25"
         and _reads_vectors(library, request)
     )
-
-
-def _engine(library: Library, request: SearchBody) -> str:
-    return request.engine or library.settings.engine or "bm25"
 
 
 def _reads_vectors(library: Library, request: SearchBody) -> bool:

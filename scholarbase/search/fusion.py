@@ -41,7 +41,8 @@ K: Final = 60
 WEIGHTS: Final = (0.45, 0.55)
 """The weights of the sparse and the dense leg."""
 STANDOUT_WEIGHTS: Final = (0.75, 0.25)
-"""Those where the first sparse result stands out."""
+"""Those where the first sparse result stands out. Half of its leg's weight is then for the squares of the scores, so
+that the words decide which papers come first, and both legs which of the many others are found at all."""
 STANDOUT: Final = 1.4
 """The first sparse result stands out if its score is this many times the score of the tenth. Then few papers have the
 words of the query, and BM25 finds them better."""
@@ -72,15 +73,6 @@ def stands_out(hits: Sequence[ScoredId]) -> bool:
     return len(hits) >= 10 and hits[0].score >= STANDOUT * hits[9].score
 
 
-def leg_weights(legs: Mapping[str, Sequence[ScoredId]], configured: Mapping[str, float]) -> dict[str, float]:
-    """The weight of each leg, dense and sparse; ``configured`` weights (1 if missing) take precedence."""
-    if configured:
-        return {name: configured.get(name, 1.0) for name in legs}
-    has_standout = any(name != DENSE and stands_out(hits) for name, hits in legs.items())
-    by_words, dense = STANDOUT_WEIGHTS if has_standout else WEIGHTS
-    return {name: dense if name == DENSE else by_words for name in legs}
-
-
 def zero(hits: Sequence[ScoredId], depth: int, least: float) -> float:
     """The score of a leg, best first, that counts as 0.
 
@@ -101,9 +93,27 @@ def scaled(hits: Sequence[ScoredId], least: float) -> NDArray[np.float64]:
     return shares
 
 
+def weighted(
+    legs: Mapping[str, NDArray[np.float64]], configured: Mapping[str, float], *, has_standout: bool
+) -> dict[str, NDArray[np.float64]]:
+    """The part of the fused score of each result of dense and sparse legs, from its scaled score.
+
+    ``configured`` weights (1 if missing) take precedence.
+    """
+    if configured:
+        return {name: configured.get(name, 1.0) * scores for name, scores in legs.items()}
+    by_words, dense = STANDOUT_WEIGHTS if has_standout else WEIGHTS
+    return {
+        name: dense * scores
+        if name == DENSE
+        else by_words * ((scores + scores**2) / 2 if has_standout else scores)
+        for name, scores in legs.items()
+    }
+
+
 def combine(
     legs: Mapping[str, Sequence[ScoredId]],
-    weights: Mapping[str, float],
+    configured: Mapping[str, float],
     zeros: Mapping[str, float],
     *,
     limit: int,
@@ -113,7 +123,9 @@ def combine(
     Returns the ``limit`` best papers, the number of papers in all legs together, and each leg's part of the score, in
     the order of its hits.
     """
-    shares = {name: weights[name] * scaled(hits, zeros[name]) for name, hits in legs.items()}
+    has_standout = any(name != DENSE and stands_out(hits) for name, hits in legs.items())
+    scores = {name: scaled(hits, zeros[name]) for name, hits in legs.items()}
+    shares = weighted(scores, configured, has_standout=has_standout)
     return *summed(list(legs.values()), list(shares.values()), limit=limit), shares
 
 

@@ -162,6 +162,7 @@ class Library(Source):
         self._sql = Statements(opened, lookup)
         self.best_mode: Final = self._planner.best_mode
         """Hybrid if the library has dense vectors and an encoder for queries, else sparse."""
+        self.default_engine: Final = self._planner.default_engine
         self.modes: Final[tuple[Mode, ...]] = MODES if self.best_mode == "hybrid" else ("sparse",)
         """The modes of search that the library has."""
         self.has_graph: Final = (

@@ -34,6 +34,9 @@ from scholarbase.search.opening import Opened
 
 Q = TypeVar("Q", SearchRequest, PassageSearch, PaperPassagesBody)
 
+FEEDBACK_UP_TO: Final = 500_000
+"""Papers of a library in which hybrid searches use feedback by default. Feedback brings recall, and its time grows with
+the library (docs/measurements.md): above this number it would be most of a search's."""
 FEW: Final = 10
 """Matches that prose in query syntax must have."""
 TIERS: Final = (100, 1000, MAX_DEPTH)
@@ -103,6 +106,13 @@ class Planner:
         self.graph_weight: Final = self._settings.graph_weight if has_edges else 0.0
         """The weight of the citation graph in hybrid searches that fuse scores, by default."""
 
+    def default_engine(self, mode: Mode) -> Engine:
+        """The sparse leg of free text in searches that name none."""
+        if self._settings.engine is not None:
+            return self._settings.engine
+        is_small = self._manifest.counts["papers"] <= FEEDBACK_UP_TO
+        return "feedback" if mode == "hybrid" and is_small else "bm25"
+
     def has_terms(self, q: str) -> bool:
         """Whether ``q`` has words besides stop words."""
         return len(self._bm25.query(q).indices) > 0
@@ -117,7 +127,7 @@ class Planner:
         request = without_markup(request)
         mode = request.mode or self.best_mode
         fusion = request.fusion or self._settings.fusion if mode == "hybrid" else None
-        engine = None if mode == "dense" else request.engine or self._settings.engine or "bm25"
+        engine = None if mode == "dense" else request.engine or self.default_engine(mode)
         self._check_mode(mode, engine)
         self._check_options(request, mode, fusion)
         graph_weight = self._graph_weight(request, fusion)

@@ -19,7 +19,7 @@ from scholarbase.indexes.vectors.base import BM25, DENSE, ScoredId
 from scholarbase.indexes.vectors.bm25 import Bm25Text, without_shortened
 from scholarbase.models.limits import MAX_DEPTH, TotalRelation
 from scholarbase.models.responses import FailedLeg, LegExplanation
-from scholarbase.search.fusion import GRAPH, GraphLeg, combine, explained, fuse, leg_weights, zero
+from scholarbase.search.fusion import GRAPH, GraphLeg, combine, explained, fuse, zero
 from scholarbase.search.known_items import explain_known, put_first
 from scholarbase.search.legs import WORD_LEGS, Legs, Ranking, append_scaled
 from scholarbase.search.opening import Opened
@@ -231,7 +231,7 @@ class Ranker:
         zeros = {
             name: zero(hits, plan.depth, least if name == DENSE else 0.0) for name, hits in lists.items()
         }
-        hits, count, shares = combine(lists, leg_weights(lists, configured), zeros, limit=end)
+        hits, count, shares = combine(lists, configured, zeros, limit=end)
         return hits, count, explained(hits, lists, shares) if plan.request.explain else {}
 
     def _with_graph(

@@ -47,7 +47,7 @@ def test_every_response_has_the_times_of_its_stages(server: str) -> None:
 def test_a_hybrid_search_has_the_encoder_both_legs_and_the_fusion(dense: Library) -> None:
     with serving_in_thread(dense) as url:
         searched = stages(httpx.get(f"{url}/v1/search?q=gauge+theories+and+their+strings"))
-    assert set(searched) == {"queue", "encode", "bm25", "dense", "fusion", "hydrate", "total"}
+    assert set(searched) == {"queue", "encode", "feedback", "dense", "fusion", "hydrate", "total"}
     assert all(milliseconds <= searched["total"] + 0.05 for milliseconds in searched.values())
 
 

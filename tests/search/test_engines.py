@@ -157,10 +157,10 @@ def test_both_vector_indexes_give_the_same_answers(
         ({"mode": "sparse"}, 1),
         ({"mode": "sparse", "engine": "feedback"}, 2),
         ({"mode": "dense"}, 1),
-        ({"mode": "hybrid", "fusion": "rrf"}, 1),
-        ({"mode": "hybrid"}, 2),
+        ({"mode": "hybrid", "engine": "bm25", "fusion": "rrf"}, 1),
+        ({"mode": "hybrid", "engine": "bm25"}, 2),
         ({"mode": "dense", "exact": True}, 1),
-        ({"mode": "hybrid", "engine": "feedback"}, 3),
+        ({"mode": "hybrid"}, 3),
     ],
     ids=str,
 )

@@ -246,6 +246,18 @@ def test_settings_decide_the_fusion(dense_library: Path) -> None:
     library.close()
 
 
+def test_hybrid_searches_of_small_libraries_use_feedback(
+    dense: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    papers = dense.manifest.counts["papers"]
+    for most, engine in ((papers, "feedback"), (papers - 1, "bm25")):
+        monkeypatch.setattr(plan, "FEEDBACK_UP_TO", most)
+        default = dense.search("string theory", limit=50)
+        assert default.engine == engine
+        assert default.results == dense.search("string theory", limit=50, engine=engine).results
+        assert dense.search("string theory", mode="sparse").engine == "bm25"
+
+
 @pytest.mark.parametrize("way", WAYS)
 def test_shares_explain_scores(dense: Library, way: dict[str, Any]) -> None:
     plain = dense.search("string theory", limit=50, **way)
@@ -257,7 +269,7 @@ def test_shares_explain_scores(dense: Library, way: dict[str, Any]) -> None:
         assert 1 <= len(hit.explain) <= legs
         assert sum(leg.share for leg in hit.explain) == pytest.approx(hit.score)
     names = {leg.leg for hit in explained.results for leg in hit.explain or ()}
-    expected = {way.get("engine", "bm25"), "dense"} if legs == 2 else {way.get("engine", "dense")}
+    expected = {way.get("engine", "feedback"), "dense"} if legs == 2 else {way.get("engine", "dense")}
     assert names == expected
     later = dense.search("string theory", limit=5, offset=20, explain=True, **way)
     assert later.results == explained.results[20:25]

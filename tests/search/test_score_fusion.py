@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scholarbase.indexes.vectors.base import ScoredId
-from scholarbase.search.fusion import combine, leg_weights, scaled, stands_out, zero
+from scholarbase.search.fusion import combine, scaled, stands_out, zero
 from scholarbase.search.legs import append_scaled
 
 SPARSE = [ScoredId(7, 12.0), ScoredId(3, 9.0), ScoredId(9, 6.0)]
@@ -85,9 +85,17 @@ def test_dense_counts_less_where_the_first_result_stands_out() -> None:
     assert stands_out(flat[:10])
     assert not stands_out(level)
     assert not stands_out(flat[:9])  # too few to compare
-    assert leg_weights({"bm25": flat, "dense": level}, {}) == {"bm25": 0.75, "dense": 0.25}
-    assert leg_weights({"bm25": level, "dense": flat}, {}) == {"bm25": 0.45, "dense": 0.55}
+    zeros = {"bm25": 0.0, "dense": 0.0}
+    _, _, shares = combine({"bm25": flat, "dense": level}, {}, zeros, limit=1)
+    assert shares["bm25"][0] == pytest.approx(0.75)
+    assert shares["bm25"][9] == pytest.approx(0.375 * (10 / 19 + 100 / 361))
+    assert shares["dense"].tolist() == pytest.approx([0.25 * (100 - i) / 99 for i in range(1, 21)])
+    _, _, shares = combine({"bm25": level, "dense": flat}, {}, zeros, limit=1)
+    assert shares["bm25"].tolist() == pytest.approx([0.45 * (100 - i) / 99 for i in range(1, 21)])
+    assert shares["dense"][0] == pytest.approx(0.55)
 
 
 def test_configured_weights_take_precedence() -> None:
-    assert leg_weights({"bm25": [], "dense": []}, {"dense": 2.0}) == {"bm25": 1.0, "dense": 2.0}
+    flat = [ScoredId(i, 20.0 - i) for i in range(1, 21)]
+    _, _, shares = combine({"bm25": flat, "dense": []}, {"dense": 2.0}, {"bm25": 0.0, "dense": 0.0}, limit=1)
+    assert shares["bm25"].tolist() == pytest.approx([(20 - i) / 19 for i in range(1, 21)])
