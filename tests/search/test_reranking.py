@@ -300,7 +300,7 @@ def test_clients_saw_the_address_and_the_response_of_a_reranking_service(
                 service.script = [step]
                 asked = {"q": Q, "rerank": "service", "partial": partial}
                 failed = httpx.get(f"{url}/v1/search", params=asked, timeout=120)
-                assert "The reranker 'service' failed. The reranking service returned " in failed.text
+                assert "The reranker 'service' failed. The reranking service " in failed.text
                 assert address not in failed.text
                 assert "inner-secret" not in failed.text
             service.script = [step]
