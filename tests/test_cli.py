@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 
 from scholarbase import __version__
+from scholarbase.cli.options import print_json
 from scholarbase.errors import ScholarBaseError, StorageError
 from scholarbase.models.requests import SearchRequest
+from scholarbase.responses.text import as_text
 from scholarbase.search.library import Library
 from scholarbase.sessions.session import Session
 from scholarbase.sessions.store import SessionStore
@@ -203,6 +205,17 @@ def test_texts_of_others_wrote_to_the_terminal_with_control_characters(tmp_path:
         assert "title" in output or "no folder" in output
         assert not set(output) & {"\x1b", "\x07", "\x9b"}, arguments
     assert escape(evil) == "\\[/x]  ]0;title  2J"
+
+
+def test_texts_and_json_changed_the_direction_of_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    """U+202E in a name showed what follows it from right to left."""
+    paper = {"id": "CorpusId:1", "title": "Gauge \u202eseiroeht\u202c of \u2066strings\u2069\u200f \x9b2J"}
+    response = {"snapshot": "0", "results": [{"paper": paper}]}
+    assert "1. Gauge seiroeht of strings 2J\n" in as_text(response)
+    print_json(response)
+    written = capsys.readouterr().out
+    assert written.isascii()
+    assert json.loads(written) == response
 
 
 def test_no_line_of_the_help_is_cut() -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 import orjson
 from pydantic import BeforeValidator
@@ -45,11 +45,15 @@ def _is_names(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
 
-class _Call(Timed):
-    """Arguments of all tools. The session sets ``as_of``."""
+class _Base(Timed):
+    """Arguments of all tools. The session sets ``as_of``, and the caller's method ``format``."""
 
-    fields: Text = ""
     as_of: AsOf = None
+    format: Literal["json", "text"] = "json"
+
+
+class _Call(_Base):
+    fields: Text = ""
 
 
 class _Dated(_Call):
@@ -84,13 +88,12 @@ class TitleCall(_Filtered):
     title: str
 
 
-class SnippetCall(Timed):
+class SnippetCall(_Base):
     query: str
     limit: int = 10
     venues: Text = ""
     paper_ids: Text = ""
     inserted_before: str = ""
-    as_of: AsOf = None
 
 
 class AuthorsCall(_Call):
@@ -98,12 +101,11 @@ class AuthorsCall(_Call):
     limit: int = 10
 
 
-class AuthorPapersCall(Timed):
+class AuthorPapersCall(_Base):
     author_id: str
     paper_fields: Text = ""
     limit: int = 100
     publication_date_range: str = ""
-    as_of: AsOf = None
 
 
 PARAMETERS: Final[Mapping[str, str]] = {
@@ -143,7 +145,6 @@ def _tool(
 def _answer(library: Library, answer: Answerer, call: Any) -> AstaAnswer:
     arguments = {name: value for name, value in call if value not in (None, "", ())}
     as_of, before = arguments.pop("as_of", None), arguments.pop("inserted_before", None)
-    arguments.pop("timeout", None)
     if before is not None:
         as_of = _day_before(before, as_of)
     query = {PARAMETERS[name]: [str(value)] for name, value in arguments.items() if name in PARAMETERS}

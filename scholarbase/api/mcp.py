@@ -10,6 +10,7 @@ error, whose message tells the model what to change. At ``/mcp/retrieval`` the t
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -24,6 +25,7 @@ from starlette.types import Receive, Scope, Send
 
 from scholarbase.api import mcp_sdk
 from scholarbase.api.holding import held_by
+from scholarbase.api.middleware import replaying
 from scholarbase.api.problems import rejection
 from scholarbase.api.recording import record, record_failure, start_recording
 from scholarbase.api.responding import call_of, loads
@@ -71,6 +73,7 @@ _ANNOTATIONS: Final = {"readOnlyHint": True, "openWorldHint": False}
 SESSION_META: Final = "scholarbase/session"
 PARENT_META: Final = "scholarbase/parent"
 ROUND_META: Final = "scholarbase/round"
+_NULL_ID: Final = re.compile(rb'"id"\s*:\s*null')
 
 
 def server_of(call: Call, list_schemas: ListSchemas, *, max_bytes: int, offered: Offered) -> Any:
@@ -234,8 +237,13 @@ class McpApp:
             response = await rejection(MethodNotAllowed(f"{scope['path']} accepts only POST."), scope)
             response.headers["Allow"] = "POST"
             await response(scope, receive, send)
+        elif _has_null_id(body := await Request(scope, receive).body()):
+            error = InvalidRequest(
+                "id is null: MCP requests have a string or a whole number as id, and notifications have no id."
+            )
+            await (await rejection(error, scope))(scope, receive, send)
         else:
-            await self._manager.handle_request(scope, receive, send)
+            await self._manager.handle_request(scope, replaying(body, receive), send)
 
     def _is_allowed(self, origin: str, host: str) -> bool:
         if origin in self._origins or "*" in self._origins:
@@ -248,6 +256,17 @@ class McpApp:
         if page.scheme in ("http", "https") and is_loopback(name):
             return True
         return page.netloc.lower() == host.lower()
+
+
+def _has_null_id(body: bytes) -> bool:
+    """Whether a message has the id null, which MCP forbids (2025-11-25, "Requests") and the SDK takes for no id."""
+    if _NULL_ID.search(body) is None:
+        return False
+    try:
+        message = loads(body)
+    except ValueError:
+        return False  # reported by the SDK
+    return isinstance(message, dict) and "id" in message and message["id"] is None
 
 
 def _session_meta(context: Any) -> dict[str, Any]:

@@ -412,7 +412,7 @@ class BodyLimit:
             return
         length = _declared(scope)
         if length == 0:
-            await self._app(scope, _replaying(b"", receive), send)
+            await self._app(scope, replaying(b"", receive), send)
             return
         is_tool = is_below(scope["path"], TOOLS_PATH)
         limit = self._limit * (TOOLS_FACTOR if is_tool else 1)
@@ -439,7 +439,7 @@ class BodyLimit:
             await response(scope, receive, send)
             return
         try:
-            await self._app(scope, _replaying(content, receive), send)
+            await self._app(scope, replaying(content, receive), send)
         finally:
             if room:
                 self._bodies.release(room)
@@ -542,7 +542,7 @@ def _check_marks(body: bytes, most: int) -> None:
         )
 
 
-def _replaying(body: bytes, receive: Receive) -> Receive:
+def replaying(body: bytes, receive: Receive) -> Receive:
     """A channel that gives a received body, then what follows it.
 
     Granian's own channel loses a message whose receiver is cancelled, as tasks are that wait for the disconnection of a

@@ -27,7 +27,7 @@ from scholarbase.models.limits import ToolSet
 from scholarbase.sessions.session import Quotas, Session
 from scholarbase.sessions.store import SessionStore
 from scholarbase.settings import Settings
-from scholarbase.terminal import printable
+from scholarbase.terminal import printable, printable_json
 
 if TYPE_CHECKING:
     from scholarbase.client import Client
@@ -169,7 +169,7 @@ def show(settings: Settings, name: str, sessions: str | None) -> None:
     """Print the trajectory of the session NAME, one JSON object per call."""
     with opened_sessions(settings, sessions) as store:
         for line in store.lines(store.session(name, of_any_owner=True).session.key):
-            click.echo(line)
+            click.echo(printable_json(line.decode()))
 
 
 @session.command(short_help="Print the costs and the results of a session.")

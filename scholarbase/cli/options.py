@@ -16,6 +16,7 @@ from scholarbase.errors import InvalidRequest, LibraryNotFound
 from scholarbase.extensions import added_names
 from scholarbase.models.limits import EXPORT_FORMATS
 from scholarbase.settings import PREFIX, Settings, is_url
+from scholarbase.terminal import printable_json
 
 if TYPE_CHECKING:
     from scholarbase.client import Client
@@ -171,7 +172,7 @@ def export_option(command: F) -> F:
 
 def print_json(value: Any) -> None:
     """Print a value as indented JSON."""
-    click.echo(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode())
+    click.echo(printable_json(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()))
 
 
 # -- libraries -------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ Their options are the fields of the request's model, so a new parameter is an op
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
@@ -26,6 +27,7 @@ from scholarbase.models.requests import (
     TitleParameters,
 )
 from scholarbase.settings import Settings
+from scholarbase.terminal import printable
 
 
 class _Command(NamedTuple):
@@ -148,7 +150,8 @@ def _run(
             from scholarbase.bibliographies.writing import write_papers
             from scholarbase.responses.text import papers_in
 
-            click.echo(write_papers(papers_in(response.to_dict()), form), nl=False)
+            text = write_papers(papers_in(response.to_dict()), form)
+            click.echo(printable(text) if sys.stdout.isatty() else text, nl=False)
         elif as_json:
             print_json(response.to_dict())
         else:

@@ -311,8 +311,11 @@ class Page:
         ways = []
         if counts.papers or count < everything:
             if not count:
+                which = (
+                    f"None of {everything} {noun} fits" if everything > 1 else "The only result does not fit"
+                )
                 return (
-                    f"None of {everything} {noun} fits into {tokens} tokens: "
+                    f"{which} into {tokens} tokens: "
                     f"ask again with at least {first}{', or for fewer fields' if self._noun == 'papers' else ''}."
                 )
             if self._is_titles:

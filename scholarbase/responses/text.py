@@ -8,11 +8,13 @@ collapsed, so that no title or abstract can imitate another part of the response
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+import orjson
+
 from scholarbase.models.papers import Paper
+from scholarbase.terminal import printable
 
 INDENT: Final = "   "
 GAP: Final = "\n\n"
@@ -34,15 +36,14 @@ COUNTED: Final = ("passages", "matches", "citation_marks")
 _NO_RECORD: Final = frozenset(("results", "observation", "document", "columns", "id"))
 _AFTER_RECORD: Final = frozenset(("left_out", "next_offset", "budget", "tokens"))
 """Keys that :func:`tail` shows, or that no text has."""
-_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
 
 
 def plain(value: Any) -> str:
-    """A field on one line: white space and control characters collapsed to single spaces."""
+    """A field on one line: white space and control characters as single spaces, and no change of direction."""
     if value is None:
         return ""
     text = " ".join(str(value).split())
-    return text if text.isprintable() else " ".join(_CONTROL.sub(" ", text).split())
+    return text if text.isprintable() else " ".join(printable(text).split())
 
 
 def as_text(response: Mapping[str, Any], *, offset: int | Sequence[int] = 0) -> str:
@@ -55,6 +56,8 @@ def as_text(response: Mapping[str, Any], *, offset: int | Sequence[int] = 0) -> 
         return plain(response["error"])
     if "observation" in response:
         return "\n".join(filter(None, (response["observation"], _budget(response))))
+    if "answer" in response:  # of a tool of another service, in its form
+        return orjson.dumps(response["answer"], option=orjson.OPT_INDENT_2).decode()
     if "document" in response:
         return "\n".join(_document_lines(response))
     if "results" not in response:

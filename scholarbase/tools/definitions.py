@@ -125,6 +125,7 @@ TOOLS: Final[tuple[Tool, ...]] = (
             "to": _TO,
             "category": "cs.CL or cs",
             "type": "Review; -Review leaves out",
+            "author": "a name or id",
             "min_citations": "worldwide",
             "exclude": "unwanted phrases",
             "exclude_seen": "unseen only",

@@ -417,7 +417,7 @@ class TestSearch:
         body = {"q": "graph vertices", "mode": "sparse", "limit": 1, "max_tokens": 200}
         content = httpx.post(f"{url}/v1/passages/search", json=body).json()
         how = content["left_out"]["how"]
-        assert how.startswith("None of 1 passages fits into 200 tokens: ask again with at least ")
+        assert how.startswith("The only result does not fit into 200 tokens: ask again with at least ")
         more = int(how.rpartition("at least ")[2].rstrip("."))
         content = httpx.post(f"{url}/v1/passages/search", json=body | {"max_tokens": more}).json()
         assert len(content["results"]) == 1

@@ -326,6 +326,19 @@ def test_other_methods_are_405_since_there_is_no_stream(server: str) -> None:
         assert response.json()["error"]["data"]["status"] == 405
 
 
+def test_a_request_whose_id_is_null_got_no_reply(server: str) -> None:
+    """MCP 2025-11-25, "Requests": the id must not be null. In arguments an id may be null."""
+    headers = {"Accept": "application/json, text/event-stream"}
+    message = {"jsonrpc": "2.0", "id": None, "method": "tools/list"}
+    for path in ("/mcp", "/mcp/airqa"):
+        response = httpx.post(server + path, json=message, headers=headers, timeout=30)
+        assert response.status_code == 400
+        assert response.json()["id"] is None
+        assert "id is null: MCP requests have a string" in response.json()["error"]["message"]
+    initialized = {"jsonrpc": "2.0", "method": "notifications/initialized", "params": {"_meta": {"id": None}}}
+    assert httpx.post(f"{server}/mcp", json=initialized, headers=headers, timeout=30).status_code == 202
+
+
 def test_all_tools_are_called() -> None:
     """Those for full texts, which the sample lacks, are called in ``tests/tools/test_reading.py``."""
     of_texts = ("search_passages", "read_paper")

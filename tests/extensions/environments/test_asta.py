@@ -33,6 +33,17 @@ def test_a_batch_has_the_papers_that_the_library_has(sample: Library) -> None:
     assert [one["title"] for one in response["answer"]] == [TITLE]
 
 
+def test_an_answer_as_text_is_its_json(sample: Library) -> None:
+    """Every call for text failed, with "Unknown argument 'format'"."""
+    for name, arguments in (
+        ("get_paper", {"paper_id": PAPER}),
+        ("snippet_search", {"query": "QCD", "limit": 1}),
+        ("search_authors_by_name", {"name": "Witten", "limit": 1}),
+    ):
+        tools = Tools(sample, tool_set="asta")
+        assert json.loads(tools.call_as_text(name, arguments)) == tools.call(name, arguments)["answer"]
+
+
 def test_bad_arguments_are_errors(sample: Library) -> None:
     for name, arguments, error in (
         ("get_paper", {"paper_id": "ARXIV:0000.00000"}, PaperNotFound),
