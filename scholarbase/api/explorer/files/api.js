@@ -28,7 +28,7 @@ async function send(url, options = {}) {
   const snapshot = "snapshot" in options ? options.snapshot : pinned;
   if (snapshot) headers["X-ScholarBase-Snapshot"] = snapshot;
   if (key) headers.Authorization = `Bearer ${key}`;
-  const response = await fetch(url, { ...options, headers, credentials: "omit" });
+  const response = await fetch(url, { ...options, headers });
   if (response.status === 401) {
     const problem = await problemOf(response);
     if (await askForKey(key ? problem.message : "")) return send(url, options);

@@ -43,12 +43,11 @@ async function route(event) {
   }
   pin(params.get("snapshot"));
   explain(params.has("explain"));
+  const isOpen = current.name === view && current.update;
+  if (isOpen) current.update(params); // sends a request first
   showPinned(view, params);
   showIgnored(view, params);
-  if (current.name === view && current.update) {
-    current.update(params);
-    return;
-  }
+  if (isOpen) return;
   for (const one of document.querySelectorAll("header nav a")) {
     const own = one.getAttribute("href") === `#/${view}`
       || (view === "session" && one.getAttribute("href") === "#/sessions");

@@ -2,28 +2,37 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 
+const isShown = (value) => value !== null && value !== undefined && value !== false;
+
 function fill(element, properties, children) {
-  for (const [name, value] of Object.entries(properties ?? {})) {
-    if (value === null || value === undefined || value === false) continue;
+  for (const name in properties) {
+    const value = properties[name];
+    if (!isShown(value)) continue;
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
     else if (name === "value" || name === "checked") element[name] = value;
     else element.setAttribute(name, value === true ? "" : value);
   }
-  for (const child of children.flat(Infinity)) {
-    if (child !== null && child !== undefined && child !== false) element.append(child);
-  }
-  return element;
+  return add(element, ...children);
 }
 
 export const h = (tag, properties, ...children) => fill(document.createElement(tag), properties, children);
 export const svg = (tag, properties, ...children) => fill(document.createElementNS(SVG, tag), properties, children);
 
 export function replace(element, ...children) {
-  element.replaceChildren();
-  return fill(element, null, children);
+  element.replaceChildren(...children.flat(Infinity).filter(isShown));
+  return element;
 }
 
-export const add = (element, ...children) => fill(element, null, children);
+export function add(element, ...children) {
+  for (const child of children) {
+    if (Array.isArray(child)) add(element, ...child);
+    else if (isShown(child)) element.append(child);
+  }
+  return element;
+}
+
+// Lets the browser do what waits, such as showing what was drawn.
+export const pause = () => new Promise((resolve) => { setTimeout(resolve); });
 
 const format = new Intl.NumberFormat("en").format;
 export const number = (value) => (value === null || value === undefined ? "unknown" : format(value));
@@ -104,10 +113,9 @@ const LETTER = /[\p{L}\p{N}]/u, LETTERS = /[\p{L}\p{N}]*/uy;
 // The text with the words marked that a query shares with it. Words are compared by their beginnings, as endings differ.
 export function highlighted(text, terms) {
   if (!terms.length || !text) return [text ?? ""];
-  const begins = terms.map((term) => (/[^\p{L}\p{N}]/u.test(term) ? term : term.slice(0, LEAST)).replace(/[$()*+.?[\]\\^{|}/]/g, "\\$&"));
   const parts = [];
   let last = 0;
-  for (const { 0: begin, index } of text.matchAll(new RegExp(begins.join("|"), "giu"))) {
+  for (const { 0: begin, index } of text.matchAll(beginsOf(terms))) {
     if (index < last || (LETTER.test(begin[0]) && LETTER.test(text[index - 1] ?? ""))) continue;
     LETTERS.lastIndex = index + begin.length;
     const word = terms.includes(begin.toLowerCase()) && !LETTER.test(begin.at(-1)) ? begin : begin + LETTERS.exec(text)[0];
@@ -116,6 +124,17 @@ export function highlighted(text, terms) {
     last = index + word.length;
   }
   return [...parts, text.slice(last)];
+}
+
+let marked = { terms: null, begins: null };
+
+// How words that are marked begin. The texts of a page have the same terms.
+function beginsOf(terms) {
+  if (marked.terms !== terms) {
+    const begins = terms.map((term) => (/[^\p{L}\p{N}]/u.test(term) ? term : term.slice(0, LEAST)).replace(/[$()*+.?[\]\\^{|}/]/g, "\\$&"));
+    marked = { terms, begins: new RegExp(begins.join("|"), "giu") };
+  }
+  return marked.begins;
 }
 
 function isForm(word, term) {

@@ -1,7 +1,7 @@
 // The search view: one box, filters with counts, results with their legs.
 
 import { get, postForText, text } from "./api.js";
-import { choice, explain, explaining, field, go, h, link, notice, number, pinned, plural, replace, say } from "./dom.js";
+import { add, choice, explain, explaining, field, go, h, link, notice, number, pause, pinned, plural, replace, say } from "./dom.js";
 import { FIELDS, histogram, result, termsOf } from "./papers.js";
 
 export const MODES = [["", "best mode"], ["hybrid", "words and meaning"], ["sparse", "words"], ["dense", "meaning"]];
@@ -223,12 +223,15 @@ export function open(main, params) {
     explaining && best > 0 && values.q && h("p", { class: "dim" }, "Bars: what the words and the meaning of a paper add to its score, beside the best of ",
       "this page. Rank and score are those of the leg alone."));
     list.removeAttribute("aria-busy");
+    const holder = h("div", { class: "row tools" });
     replace(summary, isStart() && h("div", { class: "examples" }), chosen(), h("div", { class: "head" },
       h("p", null, counted, explaining && values.q && h("span", { class: "dim" }, ` (${how})`),
         isSorted && all.length < response.total && h("span", { class: "dim" }, `, of which the first ${all.length} are sorted`)),
-      !values.q && orders(), tools(response, results)),
+      !values.q && orders(), holder),
     response.understood && exclusions(response.understood), (response.warnings ?? []).map((one) => notice(one)));
     say(`${counted} found.`);
+    await pause();
+    addTools(holder, response, results);
   }
 
   // What the question excludes: each phrase with a link to the search without it, in which the others are filters.
@@ -278,9 +281,8 @@ export function open(main, params) {
     return link("compare", { ...same, b_mode: response.mode === "sparse" ? "hybrid" : "sparse" });
   }
 
-  function tools(response, results) {
-    const holder = h("div", { class: "row tools" },
-      values.q && explaining && h("a", { href: sideBySide(response) }, "Side by side"),
+  function addTools(holder, response, results) {
+    add(holder, values.q && explaining && h("a", { href: sideBySide(response) }, "Side by side"),
       values.q && h("a", { href: link("completeness", { q: values.q }) }, "How complete?"),
       h("button", { type: "button", class: "plain", onclick: copyLink }, "Copy link"));
     import("./copyas.js").then(({ command, copyAs, curl, mcp, python }) => {
@@ -300,7 +302,6 @@ export function open(main, params) {
         + "other order. BibTeX, RIS, CSL-JSON and CSV: the papers of this page in its order.";
       holder.append(copyAs(texts, exported, note));
     });
-    return holder;
   }
 
   async function update(found) {
