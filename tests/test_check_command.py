@@ -55,6 +55,33 @@ def test_reports_leave_out_what_is_held_and_show_markup_as_text(
     assert (refused.returncode, "is not a .md file" in refused.stderr) == (2, True)
 
 
+def test_a_corrected_bibliography_keeps_everything_else(sample_library: Path, tmp_path: Path) -> None:
+    file, out = tmp_path / "refs.bib", tmp_path / "corrected.bib"
+    file.write_bytes(
+        b"% My references\r\n@string{nuc = {Nucl. Phys. B}}\n"
+        b"@article{gross93, author = {D. J. Gross and W. Taylor},\n"
+        b'  title = "Two {D}imensional, QCD is a Strng Theory", journal = nuc, year = 1992}\n'
+        b"@misc{late, eprint = {hep-th/9301068}, year = {1999}} @misc{none, title = {Nothing like this, ever}}\n"
+    )
+    arguments = ("--library", sample_library, "--output", out)
+    assert run_cli("check", file, *arguments).returncode == 0
+    reason = json.loads(run_cli("check", file, *arguments, "--json").stdout)["results"][2]["reason"]
+    assert out.read_text() == (
+        "% My references\n@string{nuc = {Nucl. Phys. B}}\n"
+        "@article{gross93, author = {D. J. Gross and W. Taylor},\n"
+        "  title = {Two Dimensional QCD is a String Theory}, journal = nuc, year = {1993}}\n"
+        f"@misc{{late, eprint = {{hep-th/9301068}}, year = {{1999}}}} \n% not in this snapshot: {reason}\n"
+        "@misc{none, title = {Nothing like this, ever}}\n"
+    )
+    (tmp_path / "list.txt").write_text(HELD + ABSENT)
+    assert run_cli("check", tmp_path / "list.txt", *arguments).returncode == 0
+    written = out.read_text()
+    assert written.startswith("@misc{Gross1993TwoDQI,")
+    assert written.endswith("arXiv:2001.00001.\n% arXiv:2001.00001\n")
+    refused = run_cli("check", file, "--library", sample_library, "--output", tmp_path / "out.txt")
+    assert (refused.returncode, "is not a .bib file" in refused.stderr) == (2, True)
+
+
 def test_files_that_cannot_be_read(
     sample_library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -77,7 +77,7 @@ def read_bibliography(
             f"references is longer than {limit:,} bytes: split it between two entries and send several requests, as "
             "the command line and the clients do."
         )
-    text = _LINE_END.sub("\n", text.removeprefix("\ufeff"))
+    text = with_line_feeds(text)
     found_format = detect(text) if input_format == "auto" else input_format
     if most is not None:
         _check_count(_least(text, found_format), most)
@@ -94,6 +94,11 @@ def read_bibliography(
     if most is not None:
         _check_count(len(references), most)
     return Bibliography(found_format, tuple(references), strings)
+
+
+def with_line_feeds(text: str) -> str:
+    """The text that references are read from, with one kind of line end."""
+    return _LINE_END.sub("\n", text.removeprefix("\ufeff"))
 
 
 def detect(text: str) -> ReferenceFormat:

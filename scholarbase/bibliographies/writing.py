@@ -152,6 +152,12 @@ def bibtex_entry(paper: Paper, key: str | None = None, *, whole: bool = False) -
         key: the citation key; by default the paper's own.
         whole: with the category, the abstract and a note on its status.
     """
+    lines = [f" {name} = {{{value}}}" for name, value in bibtex_values(paper, whole=whole).items()]
+    return f"@{kind_of(paper)}{{{key or citation_key(paper)},\n" + ",\n".join(lines) + "\n}\n"
+
+
+def bibtex_values(paper: Paper, *, whole: bool = False) -> dict[str, str]:
+    """The values of the fields of a paper's entry, without braces around them."""
     journal, kind, arxiv_id = paper.journal, kind_of(paper), arxiv_id_of(paper)
     written = paper.as_written if isinstance(paper.as_written, AsWritten) else AsWritten()
     container = "booktitle" if kind in ("inproceedings", "incollection") else "journal"
@@ -171,8 +177,7 @@ def bibtex_entry(paper: Paper, key: str | None = None, *, whole: bool = False) -
         values["primaryClass"] = paper.categories[0] if arxiv_id and paper.categories else ""
         values["note"] = _plain(note_of(paper))
         values["abstract"] = (written.abstract and with_formulas(written.abstract)) or _plain(paper.abstract)
-    lines = [f" {name} = {{{value}}}" for name, value in values.items() if value]
-    return f"@{kind}{{{key or citation_key(paper)},\n" + ",\n".join(lines) + "\n}\n"
+    return {name: value for name, value in values.items() if value}
 
 
 def _plain(text: str | None) -> str:

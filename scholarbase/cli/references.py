@@ -14,6 +14,7 @@ from scholarbase.cli.options import as_of_option, open_source, print_json, sourc
 from scholarbase.errors import InvalidRequest
 from scholarbase.files import atomic_write, storage_errors
 from scholarbase.models.limits import MAX_REFERENCE_BYTES, REFERENCE_FORMATS, REFERENCE_STATUSES
+from scholarbase.models.papers import ALL_FIELDS
 from scholarbase.settings import Settings
 
 FAILED: Final = 1
@@ -33,6 +34,11 @@ _FIELDS: Final = "id,title,authors,year,venue,url"
 )
 @click.option("--report", type=click.Path(path_type=Path), help="Write a report in Markdown: a .md file.")
 @click.option(
+    "--output",
+    type=click.Path(path_type=Path),
+    help="Write FILE with the titles, authors and years of the library: a .bib file.",
+)
+@click.option(
     "--fail-on",
     default="",
     help=f"Exit with status 1 if a reference has one of these: {', '.join(REFERENCE_STATUSES[1:])}.",
@@ -45,6 +51,7 @@ def check(
     /,
     file: Path,
     report: Path | None,
+    output: Path | None,
     fail_on: str,
     as_json: bool,
     library: Path | None,
@@ -56,17 +63,24 @@ def check(
 
     A reference is held, near other papers, withdrawn, retracted, not in this snapshot, or unreadable.
     """
+    from scholarbase.bibliographies.correcting import corrected
     from scholarbase.responses.report import as_markdown
 
     failing = _statuses(fail_on)
-    if report is not None and report.suffix.lower() != ".md":
-        raise InvalidRequest(f"--report {report} is not a .md file: use this ending.")
+    for name, path, ending in (("report", report, ".md"), ("output", output, ".bib")):
+        if path is not None and path.suffix.lower() != ending:
+            raise InvalidRequest(f"--{name} {path} is not a {ending} file: use this ending.")
     text = read_text(file, MAX_REFERENCE_BYTES)
     with open_source(settings, library, url, encoder, default_encoder="none") as source:
-        response = source.check_references(text, fields=_FIELDS.split(","), **options)
+        response = source.check_references(
+            text, fields=ALL_FIELDS if output else _FIELDS.split(","), **options
+        )
     if report is not None:
         with storage_errors(report), atomic_write(report) as out:
             out.write(as_markdown(response, file.name).encode())
+    if output is not None:
+        with storage_errors(output), atomic_write(output) as out:
+            out.write(corrected(text, response).encode())
     if as_json:
         print_json(response.to_dict())
     else:
