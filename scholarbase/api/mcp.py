@@ -238,10 +238,11 @@ class McpApp:
             response.headers["Allow"] = "POST"
             await response(scope, receive, send)
         elif _has_null_id(body := await Request(scope, receive).body()):
-            error = InvalidRequest(
+            invalid = InvalidRequest(
                 "id is null: MCP requests have a string or a whole number as id, and notifications have no id."
             )
-            await (await rejection(error, scope))(scope, receive, send)
+            response = await rejection(invalid, scope)
+            await response(scope, receive, send)
         else:
             await self._manager.handle_request(scope, replaying(body, receive), send)
 

@@ -179,4 +179,4 @@ def test_libraries_that_cannot_be_updated_are_refused(base: Path, changes: Path,
     done = run_cli("update", base, changes, "--library", tmp_path / "new", "--encoder", "arxiv-static-v1")
     assert "has no encoder: leave out --encoder" in done.stderr
     done = run_cli("update", base, changes, "--library", tmp_path / "new")
-    assert "1 papers were added, 1 changed and 1 removed; 0 were encoded." in done.stdout
+    assert "1 paper added, 1 changed and 1 removed; 0 encoded." in done.stdout
