@@ -61,8 +61,8 @@ def summary(library: Path, manifest: Manifest) -> Iterator[Row]:
         yield "read", ", ".join(read)
     yield (
         "kept",
-        f"{number_of(counts['papers'], 'paper')}, {counts['abstracts']:,} with an abstract; "
-        f"{number_of(counts['edges'], 'citation')}",
+        f"{counted(counts['papers'], 'paper')}, {counts['abstracts']:,} with an abstract; "
+        f"{counted(counts['edges'], 'citation')}",
     )
     if read:
         yield from _named("left out", _left_out(manifest))
@@ -71,13 +71,13 @@ def summary(library: Path, manifest: Manifest) -> Iterator[Row]:
         repeated = counts.get("papers_repeated", 0)
         yield (
             "merged",
-            f"{number_of(merged, 'record')} of papers that another record has; {number_of(repeated, 'repeated record')}",
+            f"{counted(merged, 'record')} of papers that another record has; {counted(repeated, 'repeated record')}",
         )
         if repaired := counts.get("arxiv_ids_repaired", 0):
-            yield "repaired", number_of(repaired, "damaged arXiv id")
+            yield "repaired", counted(repaired, "damaged arXiv id")
     yield (
         "conflicts",
-        number_of(counts.get("conflicts", 0), "id") + f" of different papers; {REJECTS} names them",
+        counted(counts.get("conflicts", 0), "id") + f" of different papers; {REJECTS} names them",
     )
     yield from _rejected(library, manifest)
     lost = {
@@ -88,12 +88,12 @@ def summary(library: Path, manifest: Manifest) -> Iterator[Row]:
             "bibliography_entries_without_paper", 0
         ),
     }
-    yield from _named("lead nowhere", (f"{number_of(n, 'reference')} {what}" for what, n in lost.items() if n))
+    yield from _named("lead nowhere", (f"{counted(n, 'reference')} {what}" for what, n in lost.items() if n))
     if manifest.documents is not None:
         yield from _named("full texts", _full_texts(manifest))
 
 
-def number_of(count: int, noun: str) -> str:
+def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
@@ -107,10 +107,10 @@ def _left_out(manifest: Manifest) -> Iterator[str]:
     without_id, without_text = (counts.get(f"papers_without_{what}", 0) for what in ("arxiv_id", "text"))
     if without_id:
         option = "--profile default" if manifest.profile == "scholarquest" else "--keep text"
-        yield f"{number_of(without_id, 'paper')} without an arXiv id; {option} keeps all with an abstract or a full text"
+        yield f"{counted(without_id, 'paper')} without an arXiv id; {option} keeps all with an abstract or a full text"
     if without_text:
         lacking = "an abstract" if keep == "arxiv" else "an abstract or a full text"
-        yield f"{number_of(without_text, 'paper')} without {lacking}; --keep title keeps all papers"
+        yield f"{counted(without_text, 'paper')} without {lacking}; --keep title keeps all papers"
     if not without_id and not without_text:
         yield f"0 papers, by --keep {keep}"
 
@@ -139,6 +139,6 @@ def _full_texts(manifest: Manifest) -> Iterator[str]:
     counts = manifest.counts
     scans = counts.get("documents_without_text", 0)
     chunker = manifest.documents["chunker"]
-    yield f"{counts['documents'] - scans:,}, in {number_of(counts['passages'], 'passage')} ({chunker})"
+    yield f"{counts['documents'] - scans:,}, in {counted(counts['passages'], 'passage')} ({chunker})"
     if scans:
-        yield f"and {number_of(scans, 'document')} without text, such as scans, which are shown and not searched"
+        yield f"and {counted(scans, 'document')} without text, such as scans, which are shown and not searched"

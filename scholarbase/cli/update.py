@@ -57,7 +57,7 @@ def update(
     """
     # Before the imports, which need much of it.
     check_address_space(with_cores(INGEST_BYTES), "An update")
-    from scholarbase.cli.summary import number_of, print_summary
+    from scholarbase.cli.summary import counted, print_summary
     from scholarbase.encoders.paired import PairedEncoder
     from scholarbase.manifest import read_manifest
     from scholarbase.progress import reporter
@@ -93,7 +93,7 @@ def update(
         )
     counts = manifest.counts
     click.echo(
-        f"Snapshot {manifest.snapshot} in {library}: {number_of(counts['papers_added'], 'paper')} added, "
+        f"Snapshot {manifest.snapshot} in {library}: {counted(counts['papers_added'], 'paper')} added, "
         f"{counts['papers_changed']:,} changed and {counts['papers_removed']:,} removed; "
         f"{counts['papers_encoded']:,} encoded."
     )
