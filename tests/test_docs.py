@@ -1,7 +1,5 @@
 """The documentation says what is there: links, commands, errors, settings, routes and examples."""
 
-from __future__ import annotations
-
 import ast
 import importlib
 import json

@@ -1,7 +1,5 @@
 """Faults of the published server in all parts together. The parts have tests of each."""
 
-from __future__ import annotations
-
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing

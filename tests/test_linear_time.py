@@ -3,8 +3,6 @@
 A word of 9,990 letters took half a second in the query syntax, and 20,000 combining marks half a minute in a title.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import time

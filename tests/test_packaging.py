@@ -1,7 +1,5 @@
 """The artefacts that are published: each file once, the links of the checkout not followed."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

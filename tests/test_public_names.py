@@ -1,7 +1,5 @@
 """What ``import scholarbase`` offers, and what type checkers say of a user's script."""
 
-from __future__ import annotations
-
 import inspect
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The scripted agent of examples/ over function schemas, MCP and Python: one trajectory, and its own figures."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Searches and papers as bibliographies, over HTTP, in sessions and in commands."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """DNS rebinding: the check of ``Host``, on every route, with one worker and with two."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """HTTP as the server speaks it: what clients send or read too much, too slowly or never. Granian parses it."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

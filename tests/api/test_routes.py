@@ -1,7 +1,5 @@
 """Each route returns the same as the library's method."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

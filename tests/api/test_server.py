@@ -1,7 +1,5 @@
 """Serving processes: how they start, share a library, log, stop and die."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import re

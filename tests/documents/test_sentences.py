@@ -1,7 +1,5 @@
 """Sentences of real papers, marked by hand, and what holds for all texts."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from pathlib import Path
 

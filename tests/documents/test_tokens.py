@@ -1,7 +1,5 @@
 """Where tokens are, compared with the tokenizers themselves."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

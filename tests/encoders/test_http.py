@@ -1,7 +1,5 @@
 """The encoder over HTTP: against ScholarBase's service with real models, and against a scripted service."""
 
-from __future__ import annotations
-
 import base64
 import json
 from collections.abc import Callable, Iterator

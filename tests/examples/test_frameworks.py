@@ -3,8 +3,6 @@
 Everything is real but the model: the framework, its HTTP and MCP clients, the server and its sessions.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

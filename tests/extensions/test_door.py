@@ -1,7 +1,5 @@
 """The door as other people's packages meet it: installed, used, broken, left out and chosen."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

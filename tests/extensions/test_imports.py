@@ -1,7 +1,5 @@
 """What extensions import: the core's public names, no other extension, and what is optional where it is used."""
 
-from __future__ import annotations
-
 import ast
 import re
 import subprocess

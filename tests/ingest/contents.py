@@ -1,7 +1,5 @@
 """The content of libraries, for comparisons."""
 
-from __future__ import annotations
-
 import sqlite3
 from contextlib import closing
 from pathlib import Path

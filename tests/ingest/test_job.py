@@ -1,7 +1,5 @@
 """From snapshot files to a library: which papers are kept, how sources are joined, and the counts."""
 
-from __future__ import annotations
-
 import json
 import lzma
 import resource

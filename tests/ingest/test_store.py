@@ -1,7 +1,5 @@
 """The source records of a library, of a job that was killed and of one that was not."""
 
-from __future__ import annotations
-
 from contextlib import closing
 from pathlib import Path
 from typing import Any

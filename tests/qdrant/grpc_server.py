@@ -1,7 +1,5 @@
 """The gRPC interface of a node of :mod:`tests.qdrant.cluster`: what uploads and searches use."""
 
-from __future__ import annotations
-
 import socket
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Fills a collection on a Qdrant server with the points of a shard, by plain requests of qdrant-client."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

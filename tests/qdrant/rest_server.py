@@ -1,7 +1,5 @@
 """The REST interface of a node of :mod:`tests.qdrant.cluster`."""
 
-from __future__ import annotations
-
 import os
 import re
 import socket

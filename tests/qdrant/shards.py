@@ -1,8 +1,6 @@
 """A restored shard of a collection of :mod:`tests.qdrant.cluster`: Qdrant Edge, with the methods of qdrant-client's
 local mode that the nodes use."""
 
-from __future__ import annotations
-
 import io
 import shutil
 import tarfile

@@ -1,7 +1,5 @@
 """Rerankers over HTTP, against a scripted service with the API of text-embeddings-inference."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

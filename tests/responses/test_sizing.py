@@ -1,7 +1,5 @@
 """Responses cut to a number of tokens: from the sample library, and generated ones."""
 
-from __future__ import annotations
-
 import copy
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Libraries whose queries are encoded by another model than their papers, or by term weights."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Sequence

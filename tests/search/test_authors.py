@@ -1,7 +1,5 @@
 """Authors of a small library, whose papers and counts are known, in Python, over HTTP and in commands."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 from collections.abc import Iterator

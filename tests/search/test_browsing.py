@@ -1,7 +1,5 @@
 """A search for ``*`` lists all papers that pass the filters. The expected order is that of the papers' own values."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

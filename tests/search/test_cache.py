@@ -1,7 +1,5 @@
 """Caches are bounded by the weight of their values."""
 
-from __future__ import annotations
-
 import pytest
 
 from scholarbase.search.cache import Cache

@@ -1,7 +1,5 @@
 """Checking references, on the sample's own papers: as they are, altered, and invented."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

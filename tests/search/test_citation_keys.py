@@ -1,7 +1,5 @@
 """Citation keys of people's own files: ids wherever a request has one."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

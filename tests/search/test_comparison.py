@@ -1,7 +1,5 @@
 """A reference and a paper compared: titles, people, years and venues."""
 
-from __future__ import annotations
-
 import pytest
 
 from scholarbase.bibliographies import Reference

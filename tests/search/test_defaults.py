@@ -1,7 +1,5 @@
 """Searches of a library built without options: with the encoder in the package, hybrid, with a floor of similarity."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """BM25's scores do not depend on how the index was built: ids and scores are compared bit for bit."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from collections.abc import Iterator

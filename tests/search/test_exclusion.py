@@ -1,8 +1,6 @@
 """``exclude``: papers with a phrase are left out of every leg, before its cut. What has a phrase is seen here in the
 raw records' own texts."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Any

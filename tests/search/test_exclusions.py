@@ -1,7 +1,5 @@
 """What questions want and exclude. The readings are written by hand."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from typing import Any

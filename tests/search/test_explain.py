@@ -1,7 +1,5 @@
 """``explain``: which of the query's words each result holds. What it holds is seen here in the papers' own texts."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Any

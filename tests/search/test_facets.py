@@ -1,7 +1,5 @@
 """Facets: their counts are those of SQL statements written here, and of the papers that a search returns."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 from collections import Counter

@@ -1,7 +1,5 @@
 """Values of filters that no paper has in this form: understood, or answered with a warning that names the nearest."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Reciprocal rank fusion, compared with values computed by hand and with Qdrant's own."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from fractions import Fraction
 

@@ -1,7 +1,5 @@
 """The citation graph in hybrid searches. Expected scores are computed from the sample's own citations."""
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from collections.abc import Iterator

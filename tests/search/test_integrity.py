@@ -1,7 +1,5 @@
 """Changes of a library's files are found by ``verify`` and when the library is opened."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

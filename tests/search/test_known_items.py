@@ -1,7 +1,5 @@
 """Known items: a query that is a paper's id, link or title finds this paper first."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace

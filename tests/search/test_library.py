@@ -1,8 +1,6 @@
 """A library, asked as its users ask it. Expected values come from the sample's raw records, or from asking the
 same thing another way."""
 
-from __future__ import annotations
-
 import random
 import shutil
 import sqlite3

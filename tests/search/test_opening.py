@@ -1,7 +1,5 @@
 """Vector indexes that extensions add."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable, Sequence
 from contextlib import closing

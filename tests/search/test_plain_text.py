@@ -1,7 +1,5 @@
 """Texts and queries are read alike, however they are written; formulas stay as their authors wrote them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

@@ -4,8 +4,6 @@ Expected values come from the raw records' own dates, and from libraries that ar
 alone.
 """
 
-from __future__ import annotations
-
 import calendar
 from collections import Counter
 from collections.abc import Callable, Iterator

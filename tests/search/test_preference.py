@@ -1,7 +1,5 @@
 """The preference of a search for recent or cited papers, compared with factors computed from the papers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

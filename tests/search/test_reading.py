@@ -1,7 +1,5 @@
 """How queries are read: as words, as query syntax, or as what they look like."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Searches with a reranker. The expected orders are those of the cross-encoder itself, on the papers' texts."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path

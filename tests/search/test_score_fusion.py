@@ -1,7 +1,5 @@
 """Fusion of scores, compared with values computed by hand."""
 
-from __future__ import annotations
-
 import pytest
 
 from scholarbase.indexes.vectors.base import ScoredId

@@ -1,7 +1,5 @@
 """Named sets: the papers of a source file, in every place that takes ``within``."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A library whose vectors are in two shards is the library of one."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from typing import Any

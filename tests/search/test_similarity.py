@@ -3,8 +3,6 @@
 Expected co-citations are counted from the sample's own citations, cosines by numpy from the stored vectors.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

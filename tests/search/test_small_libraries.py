@@ -1,7 +1,5 @@
 """Libraries of a few papers, whose floor of similarity is that of the encoder."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import closing
 from typing import Any

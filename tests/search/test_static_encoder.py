@@ -1,7 +1,5 @@
 """Libraries of a static encoder, which has no direction for texts without known tokens."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Withdrawn and retracted papers: marked in every response, and a filter of every list."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

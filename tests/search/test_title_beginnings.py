@@ -1,7 +1,5 @@
 """A title without its subtitle finds the paper, and an unrelated title finds nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 import pytest

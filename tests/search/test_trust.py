@@ -1,7 +1,5 @@
 """What a library names is not used, and keys are not sent, unless the user says so (docs/trust.md)."""
 
-from __future__ import annotations
-
 import sqlite3
 from contextlib import closing
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Agents that call a real server, and keep their own log of the papers that were returned."""
 
-from __future__ import annotations
-
 import json
 import secrets
 import time

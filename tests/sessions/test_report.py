@@ -1,7 +1,5 @@
 """A session's figures, against figures counted from the test's own log of the responses."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

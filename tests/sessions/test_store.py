@@ -1,7 +1,5 @@
 """The file of sessions: used by one process or several, and while it cannot be written."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """The tool schemas that a model sees, and the requests made of its arguments."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

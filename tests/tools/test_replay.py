@@ -1,7 +1,5 @@
 """Sessions that a real server recorded, run again: nothing differs on the same snapshot, and something on another."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """Jobs in which system calls fail."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

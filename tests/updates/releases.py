@@ -1,7 +1,5 @@
 """Random small releases, and the differences between two of them, as files."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import random

@@ -1,7 +1,5 @@
 """A library that is updated is the library that a full build of the new release gives."""
 
-from __future__ import annotations
-
 import random
 import shutil
 from pathlib import Path

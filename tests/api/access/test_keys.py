@@ -1,7 +1,5 @@
 """The key file: its contents, concurrent changes, and invalid files."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """Requests to every dialect, and the papers that their answers show, read as clients do."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

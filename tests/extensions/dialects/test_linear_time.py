@@ -1,7 +1,5 @@
 """Parsers of queries take linear time, as those of tests/test_linear_time.py."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

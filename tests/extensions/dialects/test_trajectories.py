@@ -1,7 +1,5 @@
 """The trajectory of a session in every dialect is the client's own log."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Libraries that are downloaded by name, from a local web server."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

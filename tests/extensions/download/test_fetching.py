@@ -1,7 +1,5 @@
 """A library that is named by the URL of its packed file."""
 
-from __future__ import annotations
-
 import signal
 import sqlite3
 import threading

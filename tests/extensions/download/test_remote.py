@@ -1,7 +1,5 @@
 """A packed library is read from a server that cuts, refuses and replaces it."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager

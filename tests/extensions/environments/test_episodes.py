@@ -1,7 +1,5 @@
 """Episodes with a script and with a model, and their rewards against those of an evaluation of the exported runs."""
 
-from __future__ import annotations
-
 import threading
 from pathlib import Path
 from typing import Any

@@ -1,8 +1,6 @@
 """``scholarbase-openenv`` and ``scholarbase-verifiers``, each in an environment of its own: their rewards are those of
 an evaluation."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

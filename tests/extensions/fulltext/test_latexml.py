@@ -1,7 +1,5 @@
 """HTML of LaTeXML: 30 pages that it made of TeX, compared with the TeX; forms of other versions; and hostile pages."""
 
-from __future__ import annotations
-
 import re
 import tarfile
 from collections import Counter

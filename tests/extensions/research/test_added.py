@@ -1,7 +1,5 @@
 """What other extensions add to research: query formats and baseline agents."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Responses of ``/v1/sql`` against the OpenAPI document, and the document with the routes of extensions."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """``/v1/sql`` on a server: off by default, recorded, sized, and no reason for others to wait; and the command."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator
 from pathlib import Path

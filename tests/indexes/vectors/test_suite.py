@@ -1,7 +1,5 @@
 """The tests that every vector index must pass; expected results are computed independently."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from contextlib import closing

@@ -1,7 +1,5 @@
 """Formats of source files that an extension adds: from the ingest to searches and updates."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import lzma

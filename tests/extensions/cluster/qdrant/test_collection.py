@@ -1,7 +1,5 @@
 """Collections under an alias: opening, switching and removing them."""
 
-from __future__ import annotations
-
 import pytest
 from qdrant_client import models
 

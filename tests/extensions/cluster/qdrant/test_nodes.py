@@ -1,8 +1,6 @@
 """Fail-over between the nodes of a cluster. A request that hangs ends after two minutes, when the node fails: searches
 that do not fail over are noticed by their time."""
 
-from __future__ import annotations
-
 import logging
 import re
 import socket

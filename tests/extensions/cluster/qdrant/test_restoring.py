@@ -1,7 +1,5 @@
 """Loading the library's own shard: the snapshot, refusals, kills, and nodes that are lost."""
 
-from __future__ import annotations
-
 import signal
 import tarfile
 from collections.abc import Callable, Iterator

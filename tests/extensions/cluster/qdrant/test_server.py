@@ -1,7 +1,5 @@
 """Opening the collection of a Qdrant server."""
 
-from __future__ import annotations
-
 import socket
 from contextlib import closing
 

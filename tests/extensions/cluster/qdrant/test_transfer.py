@@ -1,7 +1,5 @@
 """Loading a shard into a cluster: resuming, failing nodes, and what is checked at the end."""
 
-from __future__ import annotations
-
 import signal
 import time
 from collections.abc import Iterator

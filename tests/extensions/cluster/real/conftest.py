@@ -1,7 +1,5 @@
 """The nodes that the tests use, and the command that stops them."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import subprocess

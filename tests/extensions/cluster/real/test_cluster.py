@@ -1,7 +1,5 @@
 """What was found on trials with real servers, as tests."""
 
-from __future__ import annotations
-
 import json
 import logging
 import signal

@@ -1,7 +1,5 @@
 """The tests of a store of sessions, in a database."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.extensions.cluster.postgres import Postgres

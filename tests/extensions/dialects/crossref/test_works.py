@@ -1,7 +1,5 @@
 """Crossref's works over HTTP."""
 
-from __future__ import annotations
-
 import sqlite3
 from pathlib import Path
 from typing import Any

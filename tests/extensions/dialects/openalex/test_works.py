@@ -1,7 +1,5 @@
 """OpenAlex's works over HTTP."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections import Counter
 from pathlib import Path

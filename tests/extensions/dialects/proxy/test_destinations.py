@@ -1,7 +1,5 @@
 """Which requests a library answers, and where."""
 
-from __future__ import annotations
-
 import pytest
 
 from scholarbase.errors import InvalidRequest

@@ -1,7 +1,5 @@
 """The ReAct agent with a scripted model server: turns, window, limits, wrong actions."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

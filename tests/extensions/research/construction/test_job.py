@@ -1,7 +1,5 @@
 """Answer sets on a library with a known citation graph: limits, stops, hops, prefilter, adjudication, kills."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

@@ -8,8 +8,6 @@ H2                         strict, cited by H1: in the third hop
 X                          strict, cited by P1;  Y  strict, cited by R1: behind partial matches
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

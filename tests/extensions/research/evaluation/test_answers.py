@@ -1,7 +1,5 @@
 """Answers resolved in a library, and through a server: by id, by title, or absent."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from pathlib import Path

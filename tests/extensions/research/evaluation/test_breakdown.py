@@ -1,7 +1,5 @@
 """Groups of queries, counted by hand."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """``eval compare``, ``oracle``, ``sweep``, ``import``, ``trajectory``: real commands with the sample's 40 questions."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re

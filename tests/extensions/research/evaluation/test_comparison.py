@@ -1,7 +1,5 @@
 """Two runs side by side, counted by hand."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Two properties of queries at once: ScholarQuest's tables 2, 3 and 7."""
 
-from __future__ import annotations
-
 import csv
 
 import pytest

@@ -1,7 +1,5 @@
 """Passages as answers: evidence is found in full texts, and passages are measured by what they hold."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

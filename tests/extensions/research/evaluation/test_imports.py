@@ -1,7 +1,5 @@
 """Imported TREC runs: trec_eval's order, ids of any form. pytrec_eval gives the expected values."""
 
-from __future__ import annotations
-
 import gzip
 import lzma
 import random

@@ -1,7 +1,5 @@
 """Measures, against pytrec_eval called directly and counts by hand."""
 
-from __future__ import annotations
-
 import random
 import re
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Ceilings, compared with sets and graph walks over the sample's raw edges."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """``eval run --query-vectors`` and ``--exclude-self``: what retrieval researchers bring and expect."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from contextlib import closing

@@ -1,7 +1,5 @@
 """Results of other systems, with links or titles alone: which papers they mean, by hand."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from functools import partial

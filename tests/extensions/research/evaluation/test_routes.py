@@ -1,8 +1,6 @@
 """The calls that raised recall, the routes to answers, and their tables in reports: tables 10 and 11 of
 ScholarQuest, and by hand."""
 
-from __future__ import annotations
-
 import csv
 import json
 from collections.abc import Sequence

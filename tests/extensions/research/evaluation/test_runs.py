@@ -1,7 +1,5 @@
 """Run folders: read by other tools, damaged, interrupted, and the same twice."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import json

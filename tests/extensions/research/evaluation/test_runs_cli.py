@@ -1,7 +1,5 @@
 """``scholarbase eval``: real commands with the sample and its 40 questions."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import re

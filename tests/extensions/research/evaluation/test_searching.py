@@ -1,7 +1,5 @@
 """Searches for a query set: the same run for any source, concurrency and number of interruptions."""
 
-from __future__ import annotations
-
 import json
 import logging
 import signal

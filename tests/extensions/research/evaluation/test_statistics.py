@@ -1,7 +1,5 @@
 """Intervals and paired tests, against enumeration, scipy's own figures and simulated data."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Sweeps: points rank as the library does, and results are on queries that were not used for the choice."""
 
-from __future__ import annotations
-
 import csv
 import json
 import signal

@@ -1,7 +1,5 @@
 """Trajectory files, and runs made from them. Expected figures are counted by hand."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import re

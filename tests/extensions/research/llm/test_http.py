@@ -1,7 +1,5 @@
 """A chat completions service: what is sent, read, retried and counted."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest

@@ -1,7 +1,5 @@
 """Judges: rubrics as data, malformed verdicts retried once and then recorded as errors, never as zero."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

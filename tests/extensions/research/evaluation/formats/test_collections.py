@@ -1,7 +1,5 @@
 """BEIR and TREC folders: texts in one file, judgements in another."""
 
-from __future__ import annotations
-
 import gzip
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Plain CSV, TSV and JSON, and the error message for each way a file can be broken."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Files whose answers are passages."""
 
-from __future__ import annotations
-
 import hashlib
 from pathlib import Path
 from typing import Any

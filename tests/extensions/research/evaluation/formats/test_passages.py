@@ -1,7 +1,5 @@
 """Files whose answers are passages, by the descriptions of their papers."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The formats of published benchmarks, with real lines of each."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The examples of docs/query-sets.md, and files with random content: read, or a QueryFileError."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

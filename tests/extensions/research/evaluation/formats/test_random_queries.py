@@ -1,7 +1,5 @@
 """The columns of docs/query-sets.md, and files with random content: read, or a QueryFileError."""
 
-from __future__ import annotations
-
 import json
 from contextlib import suppress
 from pathlib import Path

@@ -1,7 +1,5 @@
 """ScholarQuest's format, its metadata, and files of any format: compressed, cut short, named after their folder."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import lzma

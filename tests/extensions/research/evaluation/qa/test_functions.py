@@ -1,7 +1,5 @@
 """AirQA's 19 functions: its published listings, tables 1 and 8, FuzzyWuzzy's successor, and properties."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 
