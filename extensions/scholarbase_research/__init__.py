@@ -25,7 +25,6 @@ class Research(Extension):
             "eval report": "scholarbase_research.cli.evaluation:report",
             "eval sweep": "scholarbase_research.cli.evaluation:sweep",
             "eval trajectory": "scholarbase_research.cli.imports:trajectory",
-            "export": "scholarbase_research.cli.exports:export_files",
             "session completeness": "scholarbase_research.cli.sessions:completeness",
             "session export": "scholarbase_research.cli.sessions:export",
         }

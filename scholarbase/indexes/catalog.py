@@ -202,40 +202,12 @@ class Catalog:
     near_keys = _reads(citation_keys.near, _PAPERS)
     sharing_key = _reads(citation_keys.sharing, _PAPERS)
 
-    def count_arxiv_ids(self) -> int:
-        """Return the number of papers that have an arXiv id."""
-        return int(self._rows("SELECT count(arxiv_id) FROM papers")[0][0])
-
     def texts(self) -> Iterator[tuple[str, str]]:
         """The title and abstract of each paper that has an abstract, by ascending id."""
         with self.reading() as connection:
             yield from connection.execute(
                 f"SELECT p.title, a.abstract FROM papers p {_WITH_ABSTRACT} WHERE a.abstract <> '' ORDER BY p.id"
             )
-
-    def with_arxiv_ids(self, fields: Sequence[str], batch: int) -> Iterator[dict[int, Paper]]:
-        """The papers that have an arXiv id by ascending catalogue id, ``batch`` at a time."""
-        columns, join, make = paper_reader(tuple(fields))
-        sql = f"SELECT {columns} FROM papers p {join} WHERE p.arxiv_id IS NOT NULL ORDER BY p.id"
-        with self.reading() as connection:
-            cursor = connection.execute(sql)
-            while rows := cursor.fetchmany(batch):
-                yield {row[0]: make(row) for row in rows}
-
-    def referenced_titles(self, ids: Sequence[int]) -> dict[int, list[str]]:
-        """The titles that papers cite, by the citing paper, in the order of the cited papers' catalogue ids."""
-        cited: dict[int, list[str]] = {}
-        with self.reading(*_EDGES) as connection:
-            rows = connection.execute(
-                """
-                SELECT e.citing, p.title FROM json_each(?) AS wanted
-                CROSS JOIN edges AS e ON e.citing = wanted.value CROSS JOIN papers AS p ON p.id = e.cited
-                """,
-                (json_list(ids),),
-            )
-            for citing, title in rows:
-                cited.setdefault(citing, []).append(title)
-        return cited
 
     def existing(self, ids: Iterable[int], day: int) -> set[int]:
         """Return those of the papers that certainly appeared on or before the day ``yyyymmdd``."""
