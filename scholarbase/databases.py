@@ -25,6 +25,8 @@ from scholarbase.errors import LibraryCorrupt, LibraryError, StorageError
 
 BUSY_SECONDS: Final = 30.0
 """How long a connection waits for another one's lock."""
+SMALL_CACHE: Final = -8192
+"""The cache of :func:`small_cache`, 8 MB (https://sqlite.org/pragma.html#pragma_cache_size)."""
 WATCH_SECONDS: Final = 0.02
 """How often the deadlines of running statements are compared with the clock."""
 _OWN_SQL: Final = """
@@ -100,6 +102,18 @@ def open_for_writing(
 ) -> sqlite3.Connection:
     """Open a database for writing; ``create`` it if it does not exist."""
     return _connect(path, "mode=rwc" if create else "mode=rw", busy_seconds)
+
+
+@contextmanager
+def small_cache(connection: sqlite3.Connection) -> Iterator[None]:
+    """Cache few pages of a connection meanwhile: its statements read or append pages that they do not need again, and
+    would fill a large cache with them."""
+    [before] = connection.execute("PRAGMA cache_size").fetchone()
+    connection.execute(f"PRAGMA cache_size = {SMALL_CACHE}")
+    try:
+        yield
+    finally:
+        connection.execute(f"PRAGMA cache_size = {before}")
 
 
 def finish(path: Path) -> None:

@@ -6,13 +6,13 @@ import sqlite3
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 from contextvars import copy_context
 from pathlib import Path
 
 import pytest
 
-from scholarbase.databases import ReadPool, open_for_reading, open_for_writing, open_immutable
+from scholarbase.databases import ReadPool, open_for_reading, open_for_writing, open_immutable, small_cache
 from scholarbase.deadlines import DEADLINE, Deadline, check, time_limit
 from scholarbase.errors import Cancelled, LibraryError, TimeLimit
 
@@ -55,6 +55,18 @@ def test_reading_beside_a_writer(tmp_path: Path) -> None:
         assert reader.execute("SELECT * FROM t").fetchall() == []
         writer.execute("COMMIT")
         assert reader.execute("SELECT * FROM t").fetchall() == [(1,)]
+
+
+def test_a_small_cache_is_for_a_while(tmp_path: Path) -> None:
+    with closing(open_for_writing(tmp_path / "t.sqlite")) as db:
+        db.execute("PRAGMA cache_size = -65536")
+        for error in (None, ValueError()):
+            with suppress(ValueError), small_cache(db):
+                [inside] = db.execute("PRAGMA cache_size").fetchone()
+                if error is not None:
+                    raise error
+            assert -10_000 < inside < 0
+            assert db.execute("PRAGMA cache_size").fetchone() == (-65536,)
 
 
 def test_a_relative_path_and_one_that_is_not_utf_8(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -206,8 +206,8 @@ def contested_ids(db: sqlite3.Connection) -> dict[Identifier, Conflict]:
 
 
 def _claims(db: sqlite3.Connection) -> Iterator[tuple[str, str, int, int]]:
-    sql = "SELECT rowid, record FROM own_entries WHERE place < ?"
-    for entry, stored in db.execute(sql, (NOTICES_FROM,)):
+    sql = f"SELECT rowid, record FROM own_entries WHERE place < {NOTICES_FROM}"
+    for entry, stored in db.execute(sql):
         record = record_of(stored)
         if record.is_sure:
             continue

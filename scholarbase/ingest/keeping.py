@@ -8,6 +8,7 @@ from typing import Final
 
 import orjson
 
+from scholarbase.databases import small_cache
 from scholarbase.models.limits import KeepRule
 
 _IN_COLLECTION: Final = "EXISTS (SELECT 1 FROM aliases WHERE paper_id = papers.id AND scheme = 'Doc')"
@@ -55,6 +56,7 @@ def drop_table(db: sqlite3.Connection, table: str, at_once: int) -> None:
     overwrite what is deleted (https://sqlite.org/pragma.html#pragma_secure_delete).
     """
     sql = f"DELETE FROM {table} WHERE rowid IN (SELECT rowid FROM {table} LIMIT ?)"
-    while db.execute(sql, (at_once,)).rowcount:
-        pass
+    with small_cache(db):
+        while db.execute(sql, (at_once,)).rowcount:
+            pass
     db.execute(f"DROP TABLE {table}")

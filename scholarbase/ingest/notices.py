@@ -10,12 +10,17 @@ from typing import Final
 import msgspec
 import orjson
 
+from scholarbase.databases import small_cache
 from scholarbase.indexes.catalog import find
 from scholarbase.ingest.claims import is_same_paper, stored_record
 from scholarbase.ingest.records import NOTICES_FROM, PaperRecord, ids_of
 from scholarbase.models.status import Notice, is_withdrawn, last_verdict, notices_until
 
 _SCHEMES: Final = ("arXiv", "DOI", "PMID")
+INDEX_ENTRIES: Final = (
+    f"CREATE INDEX IF NOT EXISTS entries_by_place ON own_entries (place) WHERE place < {NOTICES_FROM}"
+)
+"""To read the entries that make papers without reading a million notices."""
 _NOTICES: Final = dict[str, Notice]
 MAX_NOTICES: Final = 50
 """Notices of a paper, the first by name: each one that is added writes all."""
@@ -24,12 +29,14 @@ MAX_NOTICES: Final = 50
 def entries(db: sqlite3.Connection) -> Iterator[tuple[str, str, str]]:
     """File, record and sets of each entry of people's own files, in the order in which they are written.
 
-    Notices are read as they are stored: sorting a million of them would take a gigabyte of memory.
+    Notices are read as they are stored, each once: sorting a million of them would take a gigabyte of memory, and a
+    large cache would keep all their pages.
     """
     yield from db.execute(
         f"SELECT file, record, sets FROM own_entries WHERE place < {NOTICES_FROM} ORDER BY place, record, file"
     )
-    yield from db.execute(f"SELECT file, record, sets FROM own_entries WHERE place >= {NOTICES_FROM}")
+    with small_cache(db):
+        yield from db.execute(f"SELECT file, record, sets FROM own_entries WHERE place >= {NOTICES_FROM}")
 
 
 def add_notice(db: sqlite3.Connection, record: PaperRecord) -> Counter[str]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, nullcontext
 from itertools import groupby
 from pathlib import Path
 from typing import Final
 
-from scholarbase.databases import finish
+from scholarbase.databases import finish, small_cache
 from scholarbase.documents.readers import DocumentFile
 from scholarbase.errors import SourceChanged, SourceError
 from scholarbase.files import sync_folder
@@ -145,7 +145,7 @@ class Reading:
                 self.checkpoint.transaction(),
             ):
                 if self._rules.records:
-                    with self.store.transaction():
+                    with self.store.transaction(), small_cache(self.db):
                         self.store.set_own(*self._writer.stored_own())
                 counts = self._writer.complete(lambda: texts.papers() if texts else (), tracker.advance)
                 self.checkpoint.add("counts", counts.items())
@@ -197,7 +197,8 @@ class Reading:
             for kind, group in groupby(files, key=lambda file: file.kind):
                 for file in group:
                     if file.name not in done:
-                        self._read_file(file, facts[file.name], tracker, before)
+                        with small_cache(self.db) if file.dataset in OWN else nullcontext():
+                            self._read_file(file, facts[file.name], tracker, before)
                     before += file.size
                     tracker.at(before)
                 self._check_rejects(kind, is_own=file.dataset in OWN)

@@ -24,7 +24,7 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-from scholarbase.databases import open_for_writing
+from scholarbase.databases import open_for_writing, small_cache
 from scholarbase.indexes.schema import BUILD_BUSY_SECONDS, BUILD_LOG
 from scholarbase.ingest.checkpoint import transaction
 from scholarbase.ingest.records import (
@@ -320,10 +320,11 @@ class RecordStore:
 
     def set_own(self, entries: Iterable[OwnRow], members: Iterable[Member]) -> None:
         """Make these the entries and members."""
-        self.db.execute("DELETE FROM own_entries")
-        self.db.execute("DELETE FROM set_members")
-        self.db.executemany("INSERT INTO own_entries VALUES (?, ?, ?, ?)", entries)
-        self.db.executemany("INSERT OR IGNORE INTO set_members VALUES (?, ?, ?)", members)
+        with small_cache(self.db):
+            self.db.execute("DELETE FROM own_entries")
+            self.db.execute("DELETE FROM set_members")
+            self.db.executemany("INSERT INTO own_entries VALUES (?, ?, ?, ?)", entries)
+            self.db.executemany("INSERT OR IGNORE INTO set_members VALUES (?, ?, ?)", members)
 
     def own(self) -> tuple[Iterable[OwnRow], Iterable[Member]]:
         """All entries and members."""

@@ -23,7 +23,7 @@ from scholarbase.indexes.filters import venue_key
 from scholarbase.indexes.titles import normalize_title, title_hash
 from scholarbase.ingest.claims import agreed_papers, contested_ids, note_doubtful
 from scholarbase.ingest.keeping import drop_table, left_out, papers_in_parts
-from scholarbase.ingest.notices import add_notice, entries
+from scholarbase.ingest.notices import INDEX_ENTRIES, add_notice, entries
 from scholarbase.ingest.numbering import arxiv_number, paper_number
 from scholarbase.ingest.paper_rows import (
     FILL_PAPER,
@@ -250,6 +250,7 @@ class CatalogWriter:
     def _create_working_tables(self) -> None:
         for table, columns in _WORKING_TABLES.items():
             self._db.execute(f"CREATE TABLE IF NOT EXISTS {table} ({columns})")
+        self._db.execute(INDEX_ENTRIES)
 
     def complete(
         self, with_text: Callable[[], Iterable[int]], advance: Callable[[int], None]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
 from pathlib import Path
 
 import httpx
@@ -13,11 +14,14 @@ import pytest
 from scholarbase import Library
 from scholarbase.errors import InvalidRequest
 from scholarbase.indexes.filters import WITH_STATUS
+from scholarbase.indexes.schema import open_for_building
+from scholarbase.ingest.claims import contested_ids
 from scholarbase.ingest.job import ingest
-from scholarbase.ingest.notices import MAX_NOTICES
+from scholarbase.ingest.notices import MAX_NOTICES, entries
 from scholarbase.ingest.plans import IngestRules
 from scholarbase.ingest.records import PaperRecord, Reject
 from scholarbase.ingest.sources.retraction_watch import notice_of
+from scholarbase.ingest.writer import CatalogWriter
 from scholarbase.responses.text import as_text
 from scholarbase.tools import Tools
 from scholarbase.updates.job import update
@@ -104,6 +108,22 @@ def test_thousands_of_notices_of_one_paper_took_minutes(tmp_path: Path) -> None:
             found.append(paper.notices)
     assert found[0] == found[1]
     assert len(found[0] or ()) == MAX_NOTICES
+
+
+def test_the_entries_of_papers_are_found_without_reading_notices(tmp_path: Path) -> None:
+    """A million notices filled the cache while the few other entries were sorted."""
+    with closing(open_for_building(tmp_path / "catalog.sqlite")) as db:
+        CatalogWriter(db, "text").store_own((), ())
+        plans: list[str] = []
+        db.set_trace_callback(plans.append)
+        list(entries(db))
+        contested_ids(db)
+        db.set_trace_callback(None)
+        reading = [sql for sql in plans if "place <" in sql]
+        assert len(reading) == 2
+        for sql in reading:
+            [*_, plan] = db.execute(f"EXPLAIN QUERY PLAN {sql}").fetchall()[0]
+            assert "entries_by_place" in plan
 
 
 def test_notices_join_by_doi_and_pubmed_id(library: Library) -> None:
