@@ -3,8 +3,8 @@
 ``python benchmarks/claims.py --data ../shared/data`` prints the figures of docs/measurements.md. The settings
 were chosen on the half ``choose`` (every other claim, from the first), and ``report`` is the other half. With
 ``--library``, one of arXiv's papers, the sentences of unarXive's papers that cite papers of the library are compared
-with them, with the six most similar other papers, and with another reference of the same text; ``nearness`` was chosen
-on the second to sixth most similar.
+with them, with the six most similar other papers, and with another reference of the same text; with ``--queries`` too,
+AutoScholarQuery's questions with their answers and the papers most similar to these.
 """
 
 from __future__ import annotations
@@ -15,16 +15,15 @@ import json
 import random
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import closing
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from math import comb, exp, log
 from pathlib import Path
 from time import perf_counter
 from typing import Any, Final
 
 from scholarbase import Library
 from scholarbase.documents.sentences import sentence_spans
-from scholarbase.encoders import Encoder, document_text, open_encoder
-from scholarbase.models.encoders import PACKAGED
+from scholarbase.errors import InvalidRequest
 from scholarbase.models.papers import Paper
 from scholarbase.models.responses import CheckedReference
 from scholarbase.settings import load_settings
@@ -32,15 +31,17 @@ from scholarbase_research.claims.comparison import (
     NUMBER,
     Comparison,
     compare_claim,
-    content_stems,
-    content_words,
     without_citation,
 )
+from scholarbase_research.claims.nearness import nearness
 
 Claim = dict[str, Any]
 CHANGED: Final = 100
+PAIRS: Final = 200
+"""Pairs of a citing sentence and a similar wrong paper: sentences have a second one, at random, to make so many."""
 FIELDS: Final = ("id", "title", "abstract", "authors", "year")
 _CITATION: Final = re.compile(r"\{\{cite:([0-9a-f]+)\}\}")
+_ARXIV: Final = re.compile(r"0[7-9]\d\d\.\d{4}|1[0-4]\d\d\.\d{4}|(?:1[5-9]|2\d)\d\d\.\d{5}")
 _OTHER: Final = re.compile(r"\{\{\w+:[^{}]*\}\}")
 
 
@@ -139,7 +140,7 @@ def citing_sentences(data: Path) -> Iterator[tuple[str, str, str]]:
 def contexts(library: Library, data: Path) -> None:
     """Compare citing sentences with the cited paper, with the most similar other ones, and with another reference."""
     sentences = list(citing_sentences(data))
-    cited = cited_papers(library, sorted({entry for _, _, entry in sentences}))
+    cited = cited_papers(library, sorted({entry for _, _, entry in sentences}), entry_ids(data))
     references: dict[str, dict[str, Paper]] = {}
     pairs: dict[tuple[str, str], tuple[str, str, Paper]] = {}
     for citing, claim, entry in sentences:
@@ -147,69 +148,131 @@ def contexts(library: Library, data: Path) -> None:
             references.setdefault(citing, {})[paper.id] = paper
             pairs[claim, paper.id] = citing, claim, paper
     print(f"unarXive: {len(sentences)} citations, {len(pairs)} pairs of {len(references)} papers")
-    with closing(open_encoder(PACKAGED)) as encoder:
-        for name, half in (("choose", [*pairs.values()][::2]), ("report", [*pairs.values()][1::2])):
-            counts: Counter[str] = Counter()
-            for citing, claim, right in half:
-                similar = [hit.paper for hit in library.similar(right.id, limit=6, fields=FIELDS).results]
-                wrong = [("similar", similar[0]), *(("next similar", paper) for paper in similar[1:])]
-                if others := [paper for key, paper in sorted(references[citing].items()) if key != right.id]:
-                    wrong.append(("other reference", random.Random(claim + right.id).choice(others)))
-                for kind, paper in wrong:
-                    counts[kind] += 1
-                    near = nearness(encoder, claim, [right, paper])
-                    counts[f"{kind}: nearer"] += near[0] > near[1]
-                    compared = [
-                        compare_claim(without_citation(claim, candidate), [(0, candidate.abstract or "")])
-                        for candidate in (right, paper)
-                    ]
-                    best = [
-                        comparison.sentences[0].score if comparison.sentences else 0.0
-                        for comparison in compared
-                    ]
-                    counts[f"{kind}: best sentence"] += best[0] > best[1]
-                    counts[f"{kind}: best sentences equal"] += best[0] == best[1]
-            print(name, dict(sorted(counts.items())))
+    counts: Counter[tuple[str, str]] = Counter()
+    second = set(random.Random(7).sample(range(len(pairs)), max(0, PAIRS - len(pairs))))
+    for number, (citing, claim, right) in enumerate(pairs.values()):
+        similar = _most_similar(library, right, 6)
+        count(counts, "most similar", claim, right, similar[:1])
+        count(counts, f"{PAIRS} pairs", claim, right, similar[: 1 + (number in second)])
+        count(counts, "next five", claim, right, similar[1:])
+        if others := [paper for key, paper in sorted(references[citing].items()) if key != right.id]:
+            other = random.Random(claim + right.id).choice(others)
+            count(counts, "other reference", claim, right, [other])
+    show(counts)
 
 
-def cited_papers(library: Library, entries: Sequence[str]) -> dict[str, Paper]:
-    """The papers of references that the library has with an abstract."""
+def questions(library: Library, path: Path) -> None:
+    """Compare questions with two of their answers each, and with the most similar papers that are none."""
+    counts: Counter[tuple[str, str]] = Counter()
+    for question in map(json.loads, path.read_text().splitlines()):
+        ids = [name for name in question["answer_arxiv_ids"] if _ARXIV.fullmatch(name)]
+        answers = [paper for paper in library.papers(ids, fields=FIELDS) if paper is not None] if ids else []
+        for right in answers[:2]:
+            others = _most_similar(library, right, 8, {paper.id for paper in answers})
+            count(counts, "most similar, of questions", question["final_query"], right, others[:1])
+            count(counts, "three most similar, of questions", question["final_query"], right, others[:3])
+    show(counts)
+
+
+def _most_similar(library: Library, right: Paper, limit: int, without: Collection[str] = ()) -> list[Paper]:
+    papers = (hit.paper for hit in library.similar(right.id, limit=limit, fields=FIELDS).results)
+    return [paper for paper in papers if paper.id not in without]
+
+
+def count(
+    counts: Counter[tuple[str, str]], kind: str, claim: str, right: Paper, wrong: Sequence[Paper]
+) -> None:
+    """Count the wrong papers that the right one is above."""
+    near, best = nearness(claim, right), _best_sentence(claim, right)
+    for paper in wrong:
+        counts[kind, "pairs"] += 1
+        counts[kind, "nearer"] += near > nearness(claim, paper)
+        other = _best_sentence(claim, paper)
+        counts[kind, "best sentence"] += best > other
+        counts[kind, "best sentences equal"] += best == other
+
+
+def _best_sentence(claim: str, paper: Paper) -> float:
+    compared = compare_claim(without_citation(claim, paper), [(0, paper.abstract or "")])
+    return compared.sentences[0].score if compared.sentences else 0.0
+
+
+def show(counts: Counter[tuple[str, str]]) -> None:
+    for kind in dict.fromkeys(kind for kind, _ in counts):
+        values = {name: number for (other, name), number in counts.items() if other == kind}
+        low, high = exact_interval(values["nearer"], values["pairs"])
+        print(f"{kind}: {values}, nearer {values['nearer'] / values['pairs']:.3f} ({low:.3f} to {high:.3f})")
+
+
+def exact_interval(hits: int, total: int) -> tuple[float, float]:
+    """The interval of 95% of a share, by Clopper and Pearson (https://doi.org/10.1093/biomet/26.4.404)."""
+
+    def at_most(number: int, share: float) -> float:
+        terms = (
+            log(comb(total, n)) + n * log(share) + (total - n) * log(1 - share) for n in range(number + 1)
+        )
+        return sum(map(exp, terms))
+
+    shares = [number / 2000 for number in range(1, 2000)]
+    low = next((share for share in shares if 1 - at_most(hits - 1, share) >= 0.025), 0.0)
+    high = next((share for share in reversed(shares) if at_most(hits, share) >= 0.025), 1.0)
+    return low, high
+
+
+def entry_ids(data: Path) -> dict[str, list[str]]:
+    """The arXiv ids and DOIs of unarXive's entries, by their texts."""
+    with gzip.open(data / "unarxive-sample" / "arXiv_src_2212_086.jsonl.gz") as file:
+        entries = [entry for line in file for entry in json.loads(line)["bib_entries"].values()]
+    return {
+        " ".join(entry["bib_entry_raw"].split()): [
+            f"{scheme}:{name}"
+            for scheme, name in (
+                ("arXiv", entry.get("ids", {}).get("arxiv_id")),
+                *(("arXiv", contained["id"]) for contained in entry.get("contained_arXiv_ids") or ()),
+                ("DOI", entry.get("ids", {}).get("doi")),
+            )
+            if name
+        ]
+        for entry in entries
+    }
+
+
+def cited_papers(
+    library: Library, entries: Sequence[str], ids: Mapping[str, Sequence[str]] = {}
+) -> dict[str, Paper]:
+    """The papers of references that the library has with an abstract, by the reference or else by its ``ids``."""
     papers = {}
     for start in range(0, len(entries), 100):
         batch = entries[start : start + 100]
         results = library.check_references("\n".join(batch), input_format="text", fields=FIELDS).results
         for entry, checked in zip(batch, results, strict=True):
             paper = checked.paper if isinstance(checked, CheckedReference) else None
+            if paper is None or not paper.abstract:
+                paper = next((paper for name in ids.get(entry, ()) if (paper := _paper(library, name))), None)
             if paper is not None and paper.abstract:
                 papers[entry] = paper
     return papers
 
 
-def nearness(encoder: Encoder, claim: str, papers: Sequence[Paper]) -> list[float]:
-    """How near a claim is to each paper: the mean of the similarity of its vector to that of title and abstract, of the
-    share of its words that they, and the names of the authors, have, and of the similarity of each word of the title to
-    the nearest one of the claim."""
-    texts = [document_text(paper.title or "", paper.abstract) for paper in papers]
-    similar = encoder.encode_documents(texts).dense @ encoder.encode_queries([claim]).dense[0]
-    stated = encoder.encode_queries(content_words(claim)).dense
-    wanted = content_stems(claim)
-    scores = []
-    for paper, text, similarity in zip(papers, texts, similar, strict=True):
-        names = " ".join(author.name for author in paper.authors or ())
-        share = len(wanted & content_stems(f"{text}\n{names}")) / max(1, len(wanted))
-        titled = encoder.encode_queries([*dict.fromkeys(content_words(paper.title or ""))]).dense
-        scores.append(float(similarity + share + (titled @ stated.T).max(axis=1).mean()) / 3)
-    return scores
+def _paper(library: Library, name: str) -> Paper | None:
+    try:
+        return library.papers([name], fields=FIELDS)[0]
+    except InvalidRequest:  # not a valid id
+        return None
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--library", type=Path)
+    parser.add_argument("--queries", type=Path)
     options = parser.parse_args()
     if options.library is not None:
-        with Library.open(options.library, settings=load_settings(timeout=60)) as library:
-            contexts(library, options.data)
+        with Library.open(options.library, settings=load_settings(timeout=600)) as library:
+            if options.queries is None:
+                contexts(library, options.data)
+            else:
+                questions(library, options.queries)
         return
     texts, claims = read(options.data)
     for name, half in (("choose", claims[::2]), ("report", claims[1::2])):

@@ -17,6 +17,7 @@ from scholarbase.models.values import AsOf
 from scholarbase.search.library import Library
 from scholarbase_research.claims.comparison import Label, compare_claim, without_citation
 from scholarbase_research.claims.judging import Judgement, Judging, open_judge
+from scholarbase_research.claims.nearness import nearness
 
 MAX_CLAIM: Final = 2_000
 """Characters of a claim, and of its reference."""
@@ -93,6 +94,13 @@ class CheckedClaim(Response, frozen=True):
     sentences: Annotated[
         tuple[Evidence, ...], Meta(description="The nearest sentences, the best first.")
     ] = ()
+    nearness: Annotated[
+        float | None,
+        Meta(
+            description="How near the title and abstract of the cited paper are to the claim, from 0 to 1: compare "
+            "papers for one claim by it. Null without a paper."
+        ),
+    ] = None
     missing_words: Annotated[
         tuple[str, ...], Meta(description="Words of the claim that the text does not have.")
     ] = ()
@@ -158,6 +166,7 @@ def compare_with(
     if cited.paper is None:
         what = "is not certain" if cited.status == "near" else "is not in this library"
         return {**values, "reason": f"The cited paper {what}, so that the claim was not compared."}
+    values["nearness"] = nearness(claim, cited.paper)
     source, parts = _text(library, cited.paper, claim, as_of)
     if source is None:
         reason = "The library has no text of the cited paper, so that the claim was not compared."

@@ -41,6 +41,8 @@ MAX_PAIRS: Final = 1_000
 OTHERS: Final = 5
 """First results of a search for a claim that the cited paper does not have."""
 JUDGED_AT_ONCE: Final = 8
+_KEPT: Final = frozenset({"paper", "nearness"})
+"""What a citation shows also if it is null or 0."""
 _OTHER_VERSION: Final = frozenset({"year", "venue", "id"})
 """Differences of a reference that is another version of the paper."""
 _CROSS_REFERENCE: Final = re.compile(r"(?:fig|tbl|tab|eq|sec|lst|thm)[:-]")
@@ -127,7 +129,7 @@ class CitedClaim(CheckedClaim, frozen=True, kw_only=True):
             for match in self.matches
         ]
         first = {name: content.pop(name) for name in ("line", "key", "claim")}
-        return first | {name: value for name, value in content.items() if value or name == "paper"}
+        return first | {name: value for name, value in content.items() if value or name in _KEPT}
 
 
 class DraftResponse(Response, frozen=True, kw_only=True):

@@ -108,7 +108,8 @@ def _lines(citation: Mapping[str, Any]) -> Iterator[str]:
     for sentence in citation.get("sentences", ()):
         yield f"   Nearest sentence ({sentence['score']:.2f}): {sentence['text']}"
     if citation["paper"] is not None:
-        yield f"   Paper: {citation['paper']['title']} ({citation['paper']['id']})"
+        title, name = (citation["paper"][key] for key in ("title", "id"))
+        yield f"   Paper: {title} ({name}), nearness {citation['nearness']:.2f}"
     if citation["reference"] != "held":
         yield f"   {citation['reference_reason']}"
     if (other := citation.get("said_by")) is not None:

@@ -54,7 +54,7 @@ export function draftBox(bibliography) {
         one.source && h("strong", { class: `verdict ${LABEL_COLOURS[one.label]}` }, LABELS[one.label]),
         h("code", { class: "key" }, one.key), h("span", { class: "dim" }, ` line ${one.line}`)), h("p", null, one.claim)),
       h("div", null, one.paper && h("h3", null, paperLink(one.paper), status(one.paper)), wrong && h("p", { class: "dim" }, one.reference_reason),
-        one.source && h("p", { class: "dim" }, one.reason), one.sentences?.map(({ text }) => h("blockquote", null, text)),
+        one.source && h("p", { class: "dim" }, `${one.reason} Nearness of the paper: ${one.nearness.toFixed(2)}.`), one.sentences?.map(({ text }) => h("blockquote", null, text)),
         one.said_by && h("p", null, "Another paper has these words: ", paperLink(one.said_by)),
         one.said_by && h("blockquote", null, one.said_by.sentence))));
   }

@@ -66,9 +66,21 @@ def test_nothing_found_is_not_false(sample: Library) -> None:
     assert all(abstract[one.start : one.end] == one.text for one in found.sentences)
     absent = check_claim(sample, "Anything.", "10.1000/of.no.paper")
     assert (absent.label, absent.reference, absent.sentences) == ("not_found", "not_in_snapshot", ())
+    assert absent.nearness is None
     for claim, reference in (("", PAPER), ("a claim", " "), ("x" * 2001, PAPER), ("a", f"{PAPER}\n{PAPER}")):
         with pytest.raises(InvalidRequest):
             check_claim(sample, claim, reference)
+
+
+def test_a_paraphrase_is_nearer_to_its_paper_than_to_another(sample: Library) -> None:
+    """Neither has a sentence with the words of the claim."""
+    claim = "Gauge theory on a plane behaves like strings."
+    right, other = (check_claim(sample, claim, name) for name in (PAPER, "arXiv:hep-ph/9305208"))
+    assert {right.label, other.label} == {"not_found"}
+    assert right.nearness is not None
+    assert other.nearness is not None
+    assert 1 >= right.nearness > 2 * other.nearness >= 0
+    assert check_claim(sample, "It is so.", PAPER).nearness == 0
 
 
 def test_a_full_text_is_compared_in_place_of_the_abstract(full_texts: Library) -> None:

@@ -81,6 +81,8 @@ def test_six_wrong_citations_of_twenty_are_reported(checked: dict[str, Any], nam
     assert pairs["jaffe"]["said_by"]["id"] == "arXiv:hep-ph/9305208"
     assert pairs["falk"]["missing_numbers"] == ["15"]
     assert "may hold all the same" in pairs["schlumpf"]["reason"]
+    assert pairs["larsen"]["nearness"] is None
+    assert pairs["jaffe"]["nearness"] < pairs["braaten"]["nearness"]
     assert [one["field"] for one in pairs["farrar"]["differences"]] == ["year", "venue"]
     others = [one for key, one in pairs.items() if key not in WRONG]
     assert {one["reference"] for one in others} == {"held"}
