@@ -63,7 +63,7 @@ def check(
 
     A reference is held, near other papers, withdrawn, retracted, not in this snapshot, or unreadable.
     """
-    from scholarbase.bibliographies.correcting import corrected
+    from scholarbase.responses.correcting import corrected
     from scholarbase.responses.report import as_markdown
 
     failing = _statuses(fail_on)
