@@ -196,8 +196,7 @@ def test_texts_of_others_wrote_to_the_terminal_with_control_characters(tmp_path:
         store.open(Session("s", query=evil)).result(60)
     for arguments in (
         ("session", "list", "--sessions", tmp_path / "sessions"),
-        ("eval", "show", tmp_path / evil.replace("/", "")),
-        ("snapshots", tmp_path / "\x1b"),
+        ("snapshots", tmp_path / evil.replace("/", "")),
         ("serve", "--library", tmp_path / "title\x1b"),  # also in lines of the log
     ):
         done = run_cli(*arguments)

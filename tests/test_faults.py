@@ -63,7 +63,7 @@ def test_an_encoder_that_dies_is_an_error_or_named_in_a_partial_answer(
         partial = httpx.get(f"{url}/search", params=asked | {"mode": "hybrid", "partial": "true"}).json()
         assert [leg["leg"] for leg in partial["failed_legs"]] == ["dense"]
         assert "encoder service" in partial["failed_legs"][0]["detail"]
-        sparse = httpx.get(f"{url}/search", params=asked | {"mode": "sparse"}).json()
+        sparse = httpx.get(f"{url}/search", params=asked | {"mode": "sparse", "engine": "feedback"}).json()
         assert sparse["results"]
         assert [r["paper"] for r in partial["results"]] == [r["paper"] for r in sparse["results"]]
         # With no leg left there is nothing to answer from, partial or not.
