@@ -27,7 +27,8 @@ def corrected(text: str, response: CheckResponse) -> str:
     """
     bibliography = read_bibliography(text, response.input_format, most=None)
     if bibliography.format != "bibtex":
-        papers = [one.paper for one in response.results if isinstance(one, CheckedReference) and one.paper]
+        checked = [result for result in response.results if isinstance(result, CheckedReference)]
+        papers = [result.paper for result in checked if result.paper]
         keys = iter(citation_keys(papers))
         return "\n".join(
             _remark(result)

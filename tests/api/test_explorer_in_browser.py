@@ -207,9 +207,9 @@ def test_a_search_shows_what_the_api_returns(page: Page, library: Library) -> No
     page.wait(".switch", "How results were found").click()
     page.wait(".legs")
     assert page.wait("select[name=mode]").is_displayed()
-    assert page.texts(".summary p")[0] == f"{least}{expected.total:,} papers (hybrid, bm25)"
+    assert page.texts(".summary p")[0] == f"{least}{expected.total:,} papers (hybrid, feedback)"
     first = expected.results[0].explain or ()
-    named = {"bm25": "words (bm25)", "dense": "meaning (dense)", "graph": "citations (graph)"}
+    named = {"feedback": "words (feedback)", "dense": "meaning (dense)", "graph": "citations (graph)"}
     assert page.texts(".result:first-child .legs .leg") == [named[leg.leg] for leg in first]
     assert f"rank {first[-1].rank}, score " in page.texts(".result:first-child .legs li")[-1]
     marked = {text.lower() for text in page.texts(".result:first-child h3 mark")}

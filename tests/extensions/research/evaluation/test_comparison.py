@@ -9,7 +9,7 @@ from rich.console import Console
 
 from scholarbase.errors import InvalidRequest, RunMismatch
 from scholarbase.models.limits import MODES
-from scholarbase_research.evaluation import display
+from scholarbase_research.evaluation import run_display
 from scholarbase_research.evaluation.comparison import compare
 from scholarbase_research.evaluation.display import show_comparison
 from scholarbase_research.evaluation.measured import Measured
@@ -152,10 +152,10 @@ def test_a_runs_name_is_not_markup_when_it_is_compared(capsys: pytest.CaptureFix
 def test_a_terminal_of_80_columns_cut_off_figures_and_the_ends_of_names(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(display, "open_console", lambda: Console(width=80, highlight=False))
+    monkeypatch.setattr(run_display, "open_console", lambda: Console(width=80, highlight=False))
     runs = [replace(A, manifest=replace(A.manifest, name=f"autoscholar-{mode}")) for mode in MODES]
     measures = ["R@5", "R@10", "R@All", "nDCG@10", "RR@10", "P@10"]
-    display.show_runs(Measured.of(runs, measures), by=["answers"])
+    run_display.show_runs(Measured.of(runs, measures), by=["answers"])
     shown = capsys.readouterr().out
     assert "…" not in shown
     assert all(f"autoscholar-{mode}" in shown for mode in MODES)
