@@ -337,9 +337,8 @@ class Ranked(Request):
     engine: Engine | None = Field(
         default=None,
         description="The sparse leg: bm25 (fast), feedback (bm25, repeated with words of its first results, for more "
-        "recall), fts5 (query syntax, exact counts) or learned (a model's term weights). "
-        "By default fts5 for query syntax; for other text feedback in hybrid searches of up to 500,000 papers, "
-        "else bm25.",
+        "recall), fts5 (query syntax, exact counts) or learned (a model's term weights). By default fts5 for query "
+        "syntax; for other text feedback in hybrid searches of up to 500,000 papers, else bm25.",
         examples=["bm25"],
     )
     fusion: Fusion | None = Field(
