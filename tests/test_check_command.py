@@ -1,6 +1,7 @@
 """``scholarbase check``: what it prints, its reports, and its exit status."""
 
 import json
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -80,6 +81,41 @@ def test_a_corrected_bibliography_keeps_everything_else(sample_library: Path, tm
     assert written.endswith("arXiv:2001.00001.\n% arXiv:2001.00001\n")
     refused = run_cli("check", file, "--library", sample_library, "--output", tmp_path / "out.txt")
     assert (refused.returncode, "is not a .bib file" in refused.stderr) == (2, True)
+
+
+_AUTHOR = "author = {D. J. Gross and W. Taylor}"
+_TITLE = "title = {Two Dimensional QCD is a String Theory}"
+
+
+@pytest.mark.parametrize(
+    ("entry", "corrected"),
+    [
+        (f"@misc(a, {_AUTHOR}, {_TITLE}, year = {{1990}})\n", None),
+        (f"@misc{{a, {_TITLE} author = {{D. J. Gross and W. Tailor}}, year = {{1990}}}}\n", None),
+        (f"@misc{{a, {_AUTHOR}, {_TITLE}, date = {{1990-05-01}}}}\n", None),
+        (f"@misc{{a, {_AUTHOR}, {_TITLE}, year = 1990 % wrong\n}}\n", None),
+        (
+            f"% a = b\r\n@misc{{a, {_AUTHOR}, {_TITLE},\r\n year = 1990}}\r\n",
+            f"% a = b\r\n@misc{{a, {_AUTHOR}, {_TITLE},\r\n year = {{1993}}}}\r\n",
+        ),
+    ],
+    ids=("parentheses", "no comma", "date", "comment", "line ends"),
+)
+def test_entries_were_damaged_where_they_were_corrected(
+    sample_library: Path, tmp_path: Path, entry: str, corrected: str | None
+) -> None:
+    """A correction that is not certain is a comment, which a second one does not repeat."""
+    files = [tmp_path / f"{number}.bib" for number in range(3)]
+    files[0].write_bytes(entry.encode())
+    for source, output in pairwise(files):
+        assert run_cli("check", source, "--library", sample_library, "--output", output).returncode == 0
+    written = files[1].read_bytes()
+    assert files[2].read_bytes() == written
+    if corrected is None:
+        assert written.startswith(b"% not corrected: ")
+        assert written.endswith(b" of the next entry\n" + entry.encode())
+    else:
+        assert written == corrected.encode()
 
 
 def test_files_that_cannot_be_read(

@@ -5,6 +5,10 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from bibtexparser.model import Entry
+from bibtexparser.splitter import Splitter
+
+from scholarbase.bibliographies.names import outside_braces
 from scholarbase.bibliographies.reading import read_bibliography, with_line_feeds
 from scholarbase.bibliographies.writing import bibtex_entry, bibtex_values, citation_keys
 from scholarbase.models.responses import CheckedReference, CheckResponse, Difference, Unfinished
@@ -19,8 +23,9 @@ def corrected(text: str, response: CheckResponse) -> str:
     """The bibliography ``text`` with the titles, authors and years of the library, and a comment before each reference
     that is not held.
 
-    Entries of BibTeX keep everything else. Of other formats, each reference is the entry of its paper. A year stays if
-    it is after the library's, as that of a journal is after that of a preprint.
+    Entries of BibTeX keep everything else. One whose fields cannot be told apart for certain stays as it is, with a
+    comment. Of other formats, each reference is the entry of its paper. A year stays if it is after the library's, as
+    that of a journal is after that of a preprint.
 
     Args:
         response: the check of ``text``, with the papers' fields that the entries are to have.
@@ -40,15 +45,21 @@ def corrected(text: str, response: CheckResponse) -> str:
             for reference, result in zip(bibliography.references, response.results, strict=True)
             for paper in [getattr(result, "paper", None)]
         )
+    line_end = "\r\n" if "\r\n" in text else "\n"
     text, end, parts = with_line_feeds(text), 0, []
     for reference, result in zip(bibliography.references, response.results, strict=True):
         begin = text.index(reference.raw, end)
+        entry, uncorrected = _corrected_entry(reference.raw, result)
         remark = _remark(result)
+        if uncorrected:
+            remark += f"% not corrected: {', '.join(uncorrected)} of the next entry\n"
+        if text[end:begin].endswith(remark):  # a bibliography that was corrected before
+            remark = ""
         if remark and text[:begin].rpartition("\n")[2].strip():
             remark = f"\n{remark}"
-        parts += [text[end:begin], remark, _corrected_entry(reference.raw, result)]
+        parts += [text[end:begin], remark, entry]
         end = begin + len(reference.raw)
-    return "".join((*parts, text[end:]))
+    return "".join((*parts, text[end:])).replace("\n", line_end)
 
 
 def _remark(result: CheckedReference | Unfinished) -> str:
@@ -62,15 +73,46 @@ def _outside(text: str) -> str:
     return plain(text).replace("@", "")
 
 
-def _corrected_entry(entry: str, result: CheckedReference | Unfinished) -> str:
+def _corrected_entry(entry: str, result: CheckedReference | Unfinished) -> tuple[str, list[str]]:
+    """The entry with the library's values, and the names of the fields that cannot be replaced for certain."""
+    uncorrected: list[str] = []
     if isinstance(result, Unfinished) or result.paper is None:
-        return entry
-    values = bibtex_values(result.paper)
+        return entry, uncorrected
+    values, fields = bibtex_values(result.paper), _fields_of(entry)
     for difference in result.differences:
         name = _FIELDS.get(difference.field, "")
-        if name in values and not _is_later(difference):
-            entry = _with_value(entry, name, f"{{{values[name]}}}")
-    return entry
+        if name not in values or _is_later(difference):
+            continue
+        value = f"{{{values[name]}}}"
+        changed = _with_value(entry, name, value)
+        if (
+            fields is None
+            or (name == "year" and name not in fields and "date" in fields)
+            or _fields_of(changed) != fields | {name: value}
+        ):
+            uncorrected.append(name)
+        else:
+            entry, fields = changed, fields | {name: value}
+    return entry, uncorrected
+
+
+def _fields_of(entry: str) -> dict[str, str] | None:
+    """The fields of an entry as they are written; None if it is not one whole entry with each field once, or a value
+    goes on after its end."""
+    blocks = Splitter(entry).split().blocks
+    if len(blocks) != 1 or not isinstance(blocks[0], Entry):
+        return None
+    fields = {field.key.lower(): str(field.value) for field in blocks[0].fields}
+    return (
+        fields if len(fields) == len(blocks[0].fields) and all(map(_is_one_value, fields.values())) else None
+    )
+
+
+def _is_one_value(written: str) -> bool:
+    """Whether a value is not followed by a comment, or by another field without a comma before it."""
+    outside = outside_braces(written).strip()
+    is_quoted = outside.count('"') == 2 and outside[0] == outside[-1] == '"'
+    return is_quoted or not {"=", "%"} & {*outside}
 
 
 def _is_later(difference: Difference) -> bool:

@@ -14,6 +14,7 @@ from scholarbase.cli.options import as_of_option, open_source, print_json, sourc
 from scholarbase.cli.references import read_text
 from scholarbase.errors import InvalidRequest
 from scholarbase.settings import Settings
+from scholarbase.terminal import printable
 from scholarbase_research.claims.drafts import DraftFormat
 
 FAILED: Final = 1
@@ -86,7 +87,8 @@ def check_draft(
     if as_json:
         print_json(content)
     else:
-        click.echo("\n\n".join(map("\n".join, (*map(_lines, content["citations"]), _totals(content)))))
+        texts = map("\n".join, (*map(_lines, content["citations"]), _totals(content)))
+        click.echo(printable("\n\n".join(texts)))
     counts = {**content["references"], **content["claims"]}
     if any(counts.get(name) for name in failing):
         sys.exit(FAILED)
