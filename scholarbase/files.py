@@ -146,6 +146,8 @@ def storage_errors(
             raise StorageError(
                 f"Cannot write {path} ({os.strerror(errno.ENOTDIR)}): {file} is a file. Give a folder, or move it."
             ) from error
+        if error.errno == errno.ENOENT and not path.parent.exists():
+            advice = f"create the folder {path.parent} first"
         if error.errno in DISK_FULL:
             reason += f"; {free_space(path) / 1e6:,.0f} MB free"
         if error.errno in DISK_FAILED:

@@ -81,6 +81,8 @@ def test_a_corrected_bibliography_keeps_everything_else(sample_library: Path, tm
     assert written.endswith("arXiv:2001.00001.\n% arXiv:2001.00001\n")
     refused = run_cli("check", file, "--library", sample_library, "--output", tmp_path / "out.txt")
     assert (refused.returncode, "is not a .bib file" in refused.stderr) == (2, True)
+    nowhere = run_cli("check", file, "--library", sample_library, "--output", tmp_path / "none" / "out.bib")
+    assert f"create the folder {tmp_path / 'none'} first" in nowhere.stderr
 
 
 _AUTHOR = "author = {D. J. Gross and W. Taylor}"
