@@ -73,7 +73,8 @@ _ANNOTATIONS: Final = {"readOnlyHint": True, "openWorldHint": False}
 SESSION_META: Final = "scholarbase/session"
 PARENT_META: Final = "scholarbase/parent"
 ROUND_META: Final = "scholarbase/round"
-_NULL_ID: Final = re.compile(rb'"id"\s*:\s*null')
+MAX_SHOWN_ID: Final = 50
+_ODD_ID: Final = re.compile(rb'"id"\s*:\s*(?:[ntf\[{]|-?\d+[.eE])')
 
 
 def server_of(call: Call, list_schemas: ListSchemas, *, max_bytes: int, offered: Offered) -> Any:
@@ -237,11 +238,9 @@ class McpApp:
             response = await rejection(MethodNotAllowed(f"{scope['path']} accepts only POST."), scope)
             response.headers["Allow"] = "POST"
             await response(scope, receive, send)
-        elif _has_null_id(body := await Request(scope, receive).body()):
-            invalid = InvalidRequest(
-                "id is null: MCP requests have a string or a whole number as id, and notifications have no id."
-            )
-            response = await rejection(invalid, scope)
+        elif (odd := _odd_id(body := await Request(scope, receive).body())) is not None:
+            invalid = f"id is {odd}: MCP requests have a string or a whole number as id, and notifications have no id."
+            response = await rejection(InvalidRequest(invalid), scope)
             await response(scope, receive, send)
         else:
             await self._manager.handle_request(scope, replaying(body, receive), send)
@@ -259,15 +258,17 @@ class McpApp:
         return page.netloc.lower() == host.lower()
 
 
-def _has_null_id(body: bytes) -> bool:
-    """Whether a message has the id null, which MCP forbids (2025-11-25, "Requests") and the SDK takes for no id."""
-    if _NULL_ID.search(body) is None:
-        return False
+def _odd_id(body: bytes) -> str | None:
+    """The id of a message that MCP forbids (2025-11-25, "Requests") and the SDK takes for no id; None without one."""
+    if _ODD_ID.search(body) is None:
+        return None
     try:
         message = loads(body)
     except ValueError:
-        return False  # reported by the SDK
-    return isinstance(message, dict) and "id" in message and message["id"] is None
+        return None  # reported by the SDK
+    if not isinstance(message, dict) or "id" not in message or type(message["id"]) in (str, int):
+        return None
+    return dumps(message["id"]).decode()[:MAX_SHOWN_ID]
 
 
 def _session_meta(context: Any) -> dict[str, Any]:

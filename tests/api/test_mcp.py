@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
+from itertools import product
 from pathlib import Path
 from typing import Any, Final
 
@@ -326,15 +327,16 @@ def test_other_methods_are_405_since_there_is_no_stream(server: str) -> None:
         assert response.json()["error"]["data"]["status"] == 405
 
 
-def test_a_request_whose_id_is_null_got_no_reply(server: str) -> None:
-    """MCP 2025-11-25, "Requests": the id must not be null. In arguments an id may be null."""
+def test_a_request_whose_id_is_no_text_or_whole_number_got_no_reply(server: str) -> None:
+    """MCP 2025-11-25, "Requests". In arguments an id may be anything."""
     headers = {"Accept": "application/json, text/event-stream"}
-    message = {"jsonrpc": "2.0", "id": None, "method": "tools/list"}
-    for path in ("/mcp", "/mcp/airqa"):
+    odd = {"null": None, "true": True, "1.5": 1.5, "{}": {}}
+    for path, (name, value) in product(("/mcp", "/mcp/airqa"), odd.items()):
+        message = {"jsonrpc": "2.0", "id": value, "method": "tools/list"}
         response = httpx.post(server + path, json=message, headers=headers, timeout=30)
         assert response.status_code == 400
         assert response.json()["id"] is None
-        assert "id is null: MCP requests have a string" in response.json()["error"]["message"]
+        assert f"id is {name}: MCP requests have a string" in response.json()["error"]["message"]
     initialized = {"jsonrpc": "2.0", "method": "notifications/initialized", "params": {"_meta": {"id": None}}}
     assert httpx.post(f"{server}/mcp", json=initialized, headers=headers, timeout=30).status_code == 202
 
