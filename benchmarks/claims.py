@@ -16,10 +16,11 @@ import random
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from math import comb, exp, log
 from pathlib import Path
 from time import perf_counter
 from typing import Any, Final
+
+from scipy.stats import binomtest
 
 from scholarbase import Library
 from scholarbase.documents.sentences import sentence_spans
@@ -200,23 +201,8 @@ def _best_sentence(claim: str, paper: Paper) -> float:
 def show(counts: Counter[tuple[str, str]]) -> None:
     for kind in dict.fromkeys(kind for kind, _ in counts):
         values = {name: number for (other, name), number in counts.items() if other == kind}
-        low, high = exact_interval(values["nearer"], values["pairs"])
+        low, high = binomtest(values["nearer"], values["pairs"]).proportion_ci(method="exact")
         print(f"{kind}: {values}, nearer {values['nearer'] / values['pairs']:.3f} ({low:.3f} to {high:.3f})")
-
-
-def exact_interval(hits: int, total: int) -> tuple[float, float]:
-    """The interval of 95% of a share, by Clopper and Pearson (https://doi.org/10.1093/biomet/26.4.404)."""
-
-    def at_most(number: int, share: float) -> float:
-        terms = (
-            log(comb(total, n)) + n * log(share) + (total - n) * log(1 - share) for n in range(number + 1)
-        )
-        return sum(map(exp, terms))
-
-    shares = [number / 2000 for number in range(1, 2000)]
-    low = next((share for share in shares if 1 - at_most(hits - 1, share) >= 0.025), 0.0)
-    high = next((share for share in reversed(shares) if at_most(hits, share) >= 0.025), 1.0)
-    return low, high
 
 
 def entry_ids(data: Path) -> dict[str, list[str]]:

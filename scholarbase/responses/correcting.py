@@ -24,8 +24,8 @@ def corrected(text: str, response: CheckResponse) -> str:
     that is not held.
 
     Entries of BibTeX keep everything else. One whose fields cannot be told apart for certain stays as it is, with a
-    comment. Of other formats, each reference is the entry of its paper. A year stays if it is after the library's, as
-    that of a journal is after that of a preprint.
+    comment. Of other formats, each reference is the entry of its paper. A year after the library's stays: journals
+    print papers later than their preprints appear.
 
     Args:
         response: the check of ``text``, with the papers' fields that the entries are to have.
