@@ -108,17 +108,6 @@ def test_points_are_sent_to_a_server_that_does_not_take_the_shard(pair: Cluster,
 
 
 @pytest.mark.slow
-def test_prune_removes_it_with_the_next_load(pair: Cluster, library: Path, dense_library: Path) -> None:
-    for path in (library, dense_library):
-        assert command(pair, "load", "--library", path, *POINTS)[0] == 0
-    old = f"papers-{read_manifest(library)[1][:16]}"
-    status, output, _ = command(pair, "load", "--library", dense_library, "--prune", *POINTS)
-    assert status == 0
-    assert f"Removed {old}.\n" in output
-    assert len(names(pair)) == 1
-
-
-@pytest.mark.slow
 def test_callers_of_a_server_see_no_address_and_no_bytes(
     pair: Cluster, library: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

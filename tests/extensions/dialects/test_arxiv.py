@@ -11,7 +11,6 @@ import pytest
 from scholarbase.models.papers import Paper
 from scholarbase.search.library import Library
 from scholarbase_dialects.atom import feed
-from scholarbase_dialects.listing import conditions as listing
 from tests.conftest import arxiv_rows
 
 ATOM = "{http://www.w3.org/2005/Atom}"
@@ -110,14 +109,6 @@ def test_queries(server: str, sample: Library) -> None:
         assert total(root) == len(expected)
 
 
-@pytest.mark.slow
-def test_the_best_comes_first(client: arxiv.Client) -> None:
-    assert ids(client, query='"two dimensional QCD is a string theory"', max_results=1) == ["hep-th/9301068"]
-    by_relevance = ids(client, query="all:string AND all:theory")
-    ascending = arxiv.SortOrder.Ascending
-    assert ids(client, query="all:string AND all:theory", sort_order=ascending) == by_relevance[::-1]
-
-
 @pytest.mark.parametrize("descending", [True, False])
 def test_the_whole_result_is_sorted_by_date(client: arxiv.Client, sample: Library, descending: bool) -> None:
     order = arxiv.SortOrder.Descending if descending else arxiv.SortOrder.Ascending
@@ -212,38 +203,6 @@ def test_many_alternatives_were_an_error(server: str, held: str, unknown: str, k
     ignored = response.headers["X-ScholarBase-Ignored"]
     assert re.fullmatch(rf"alternatives after the first \d+ \({re.escape(kind)}\)", ignored)
     assert set(found(ElementTree.fromstring(response.content))) == set(found(expected))
-
-
-def test_a_list_that_is_cut_leaves_the_others_whole(server: str) -> None:
-    """Only what there is too much of is cut: not words beside prefixes, nor a category or a date beside words."""
-    prefixes = " OR ".join(f"ti:xqz{number}*" for number in range(20))
-    words = "ti:dyon OR ti:monopole OR ti:instanton OR ti:soliton OR ti:black OR ti:string OR ti:vortex"
-    days = " OR ".join(f"submittedDate:{year}" for year in range(1990, 2000))
-    categories = (
-        "cat:hep-lat OR cat:hep-ph OR cat:gr-qc OR cat:math OR cat:quant-ph OR cat:cond-mat OR cat:hep-th"
-    )
-    others = f"({days}) AND ({categories})"
-    for operator in ("AND", "ANDNOT"):
-        expected = request(server, search_query=f"({words}) {operator} ({others})", max_results=2000)
-        assert found(expected)
-        query = f"({prefixes} OR {words}) {operator} ({others})"
-        assert found(request(server, search_query=query, max_results=2000)) == found(expected)
-
-
-def test_many_categories_joined_by_or_are_one_list(server: str) -> None:
-    unknown = " OR ".join(f"cat:zz.{number}" for number in range(600))
-    assert len(unknown) < 10_000
-    assert total(request(server, search_query=unknown)) == 0
-    both = total(request(server, search_query="cat:hep-lat OR cat:math"))
-    assert total(request(server, search_query=f"cat:hep-lat OR cat:math OR {unknown[:9000]}1")) == both > 0
-
-
-def test_frequent_words_do_not_hide_rare_ones_in_a_ranking(
-    client: arxiv.Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    expected = ids(client, query="all:dyon", max_results=5)
-    monkeypatch.setattr(listing, "MAX_RANKED", 100)
-    assert ids(client, query="all:dyon OR all:theory OR all:model", max_results=5) == expected
 
 
 def test_the_first_words_of_a_long_text_are_searched(server: str) -> None:

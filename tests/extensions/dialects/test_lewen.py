@@ -121,17 +121,6 @@ def test_citations_and_references(server: str, sample: Library) -> None:
     assert (cited["total"], cited["next"]) == (references.total, None)
 
 
-def test_forms_of_an_id(server: str, sample: Library) -> None:
-    corpus_id = sample.paper("arXiv:hep-th/9301068").corpus_id
-    forms = (
-        "hep-th/9301068v1",
-        f"CorpusId:{corpus_id}",
-        str(corpus_id),
-        "https://arxiv.org/abs/hep-th/9301068",
-    )
-    assert {get(server, f"/{form}").json()["title"] for form in forms} == {TITLE}
-
-
 def test_retrieval(server: str, dense_server: str, dense: Library) -> None:
     sparse = get(server, "/search", query="strings", retrieval="hybrid")
     assert sparse.json() == get(server, "/search", query="strings", retrieval="sparse").json()
@@ -141,17 +130,3 @@ def test_retrieval(server: str, dense_server: str, dense: Library) -> None:
         native = dense.search("string theory", mode=retrieval, syntax="plain")
         found = listed(dense_server, "/search", query="string theory", retrieval=retrieval)
         assert [one["paperId"] for one in found["data"]] == [hit.paper.id for hit in native.results]
-
-
-@pytest.mark.parametrize("retrieval", ["sparse", "hybrid"])
-def test_filters_by_labels_hold_for_all_pages(server: str, retrieval: str) -> None:
-    filters = {"query": "gauge theory", "retrieval": retrieval, "fieldsOfStudy": "Mathematics"}
-    whole = listed(server, "/search", limit=60, fields="fieldsOfStudy", **filters)
-    assert all("Mathematics" in one["fieldsOfStudy"] for one in whole["data"])
-    pages: list[Any] = []
-    offset: int | None = 0
-    while offset is not None and offset < 60:
-        page = listed(server, "/search", limit=20, offset=offset, fields="fieldsOfStudy", **filters)
-        pages += page["data"]
-        offset = page["next"]
-    assert pages == whole["data"] != []

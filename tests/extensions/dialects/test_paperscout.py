@@ -6,12 +6,9 @@ from itertools import product
 from typing import Any
 
 import httpx
-import pytest
 from pydantic import BaseModel
 
 from scholarbase.search.library import Library
-from scholarbase_dialects import calls as calls_module
-from tests.conftest import serving_in_thread
 
 
 class Record(BaseModel):
@@ -87,21 +84,6 @@ def test_a_filter_holds_for_the_whole_ranking(server: str, sample: Library) -> N
         found = records(server, "/search", q=query, top_k=top_k, filter=expression)
         expected = [one for one in ranked if is_met(one)][:top_k]
         assert [one.arxiv_id for one in found] == expected, expression
-
-
-@pytest.mark.slow
-def test_more_papers_than_ids_fit_in_a_request(sample: Library, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calls_module, "MAX_IDS", 100)
-    monkeypatch.setattr(calls_module, "MAX_LIMIT", 50)
-    with serving_in_thread(sample) as url:
-        found = [
-            one.arxiv_id
-            for one in records(url, "/search", q="gauge theory", top_k=200, filter='id < "hep-th"')
-        ]
-    assert len(found) == len(set(found)) == 200
-    assert all(one < "hep-th" for one in found)
-    best = [hit.paper.id.removeprefix("arXiv:") for hit in sample.search("gauge theory", limit=50).results]
-    assert found[: len(best)][:5] == [one for one in best if one < "hep-th"][:5]
 
 
 def test_a_filter_alone_lists_papers(server: str) -> None:

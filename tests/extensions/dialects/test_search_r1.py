@@ -28,19 +28,6 @@ def test_documents_with_scores(server: str, sample: Library) -> None:
         assert titles == [hit.paper.title for hit in native.results]
 
 
-@pytest.mark.slow
-def test_all_queries_of_a_step_of_training(server: str, sample: Library) -> None:
-    count = 1000
-    texts = [f"{QUERIES[place % 3]} {place}" for place in range(count)]
-    response = httpx.post(f"{server}/retrieve", json={"queries": texts, "topk": 3}, timeout=300)
-    assert response.status_code == 200, response.text[:500]
-    result = response.json()["result"]
-    assert len(result) == count
-    for place in (0, 100, count - 1):
-        native = sample.search(texts[place], limit=3, syntax="plain")
-        assert [one["id"] for one in result[place]] == [hit.paper.id for hit in native.results]
-
-
 def test_topk_and_scores_are_read_as_by_the_original(server: str) -> None:
     for value in ("yes", "true", 1, "on"):
         [documents] = retrieve(server, queries=QUERIES[:1], topk="2", return_scores=value).json()["result"]

@@ -67,19 +67,3 @@ def test_a_time_range_ends_at_the_date_of_the_request(
     native = sample.search("string theory model", from_=first, as_of=end.isoformat(), limit=10)
     assert dates == [hit.paper.publication_date for hit in native.results]
     assert all(first <= day <= end.isoformat() for day in dates)
-
-
-def test_a_time_range_ends_at_the_newest_paper(server: str, sample: Library) -> None:
-    newest = max(paper.publication_date or "" for paper in _all(sample))
-    results = search(server, q="the of and theory model", time_range="year")["results"]
-    assert results
-    first = (date.fromisoformat(newest) - timedelta(days=365)).isoformat()
-    assert all(one["publishedDate"][:10] >= first for one in results)
-
-
-def _all(sample: Library) -> list[Any]:
-    return [
-        hit.paper
-        for year in range(1990, 2026)
-        for hit in sample.search("theory model field", from_=str(year), to=str(year), limit=1000).results
-    ]

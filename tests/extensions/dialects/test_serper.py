@@ -1,15 +1,12 @@
 """Serper's interface: https://serper.dev."""
 
 from datetime import date, timedelta
-from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
 from scholarbase.search.library import Library
-from tests.conftest import serving_in_thread
-from tests.libraries import opened_library
 
 
 def search(server: str, **body: Any) -> dict[str, Any]:
@@ -101,29 +98,3 @@ def test_sites(server: str) -> None:
     at_arxiv = search(server, q="string theory site:arxiv.org", num=50)["organic"]
     assert at_arxiv == everywhere  # the sample has only arXiv papers
     assert search(server, q="site:example.org string theory")["organic"] == []
-
-
-@pytest.mark.slow
-def test_papers_elsewhere_do_not_hide_those_at_arxiv(tmp_path: Path) -> None:
-    """Only the first 1,000 results were compared with ``site:``."""
-    rows = [
-        {
-            "corpusid": number,
-            "externalids": {"ArXiv": f"2301.{number:05}"} if number > 1100 else {},
-            "title": f"Monopole {number}" if number > 1100 else "Monopole monopole",
-            "abstract": "A lattice of gauge fields." if number > 1100 else "Monopole.",
-            "publicationdate": f"2023-01-{number - 1100:02}" if number > 1100 else "2023-01-01",
-            "year": 2023,
-        }
-        for number in range(1, 1113)
-    ]
-    with opened_library(tmp_path, rows, keep="title") as library, serving_in_thread(library) as url:
-        assert "arxiv.org" not in str([one["link"] for one in search(url, q="monopole", num=100)["organic"]])
-        found = search(url, q="monopole site:arxiv.org", num=10)["organic"]
-        rest = search(url, q="monopole site:arxiv.org", num=10, page=2)["organic"]
-        assert [len(found), len(rest)] == [10, 2]
-        assert {one["link"] for one in found + rest} == {
-            f"https://arxiv.org/abs/2301.{number:05}" for number in range(1101, 1113)
-        }
-        early = search(url, q="monopole site:arxiv.org before:2023-01-04", num=10)["organic"]
-        assert {one["date"] for one in early} == {"Jan 1, 2023", "Jan 2, 2023", "Jan 3, 2023"}

@@ -135,20 +135,6 @@ def test_all_records_are_stored_with_versions_and_withdrawals(repository: Reposi
     assert repository.web.connections == 1
 
 
-def test_a_page_is_stored_as_it_came(repository: Repository, tmp_path: Path) -> None:
-    repository.page = 1000
-    folder = repository.download(tmp_path)
-    assert folder is not None
-    body = "\n".join(record(identifier, day, deleted=gone) for day, identifier, gone in repository.records)
-    sent = repository.document(f"<ListRecords>{body}</ListRecords>").body
-    assert gzip.decompress((folder / "pages" / "000001.xml.gz").read_bytes()) == sent
-
-
-def test_the_first_day_is_the_servers_earliest(repository: Repository, tmp_path: Path) -> None:
-    assert repository.download(tmp_path, first=None) == tmp_path / "arXivRaw" / "2005-09-16..2026-11-22"
-    assert stored(tmp_path) == repository.records
-
-
 def test_the_next_harvest_begins_a_day_later(repository: Repository, tmp_path: Path) -> None:
     repository.download(tmp_path)
     assert repository.download(tmp_path) is None
@@ -197,13 +183,6 @@ def test_a_token_that_dies_loses_nothing_and_doubles_only_a_day(
     assert sorted(days) == repository.records
     doubled = {day for (day, *_), count in days.items() if count > 1}
     assert len(doubled) <= len(dead_at)
-
-
-@pytest.mark.slow
-def test_a_token_of_an_unsorted_list_that_dies_starts_over(repository: Repository, tmp_path: Path) -> None:
-    repository.dead_at, repository.is_sorted = {4}, False
-    repository.download(tmp_path)
-    assert sorted(stored(tmp_path)) == repository.records
 
 
 @pytest.mark.slow

@@ -130,7 +130,3 @@ def test_a_catalogue_of_the_web_names_no_file_of_this_machine(published: Path) -
             (published / "other.json").write_text(listed.replace(f'"{NAME}"', f'"{address}"'))
             with pytest.raises(SourceError, match="may name http and https addresses only"):
                 read_catalogue(load_settings(catalogue=f"{server.url}/other.json"))
-
-
-def test_the_catalogue_in_the_package_can_be_read() -> None:
-    assert isinstance(read_catalogue(load_settings()), list)

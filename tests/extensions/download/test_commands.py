@@ -4,9 +4,7 @@ import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import pytest
-
-from tests.conftest import DENSE_PAPERS, run_cli
+from tests.conftest import run_cli
 from tests.extensions.download.servers import contents
 from tests.extensions.download.test_arxiv import Repository, stored
 from tests.extensions.download.test_library import BODY, SHA, Host
@@ -29,22 +27,6 @@ def test_s2(tmp_path: Path) -> None:
         assert done.returncode == 5
         assert done.stderr.startswith("scholarbase: The release 2026-07-14 has no dataset papers;")
         assert KEY not in done.stdout + done.stderr
-
-
-@pytest.mark.slow
-def test_a_downloaded_release_is_ingested(small_snapshot: Path, tmp_path: Path) -> None:
-    hosts = S2()
-    for dataset in ("papers", "abstracts", "citations"):
-        body = (small_snapshot / dataset / "00000.gz").read_bytes()
-        hosts.files = {path: old for path, old in hosts.files.items() if f"/{dataset}/" not in path}
-        hosts.files[f"/2026-07-14/{dataset}/00000.gz"] = body
-    with hosts.api.running(), hosts.storage.running():
-        settings = {"SCHOLARBASE_S2_URL": f"{hosts.api.url}/v1", "SCHOLARBASE_S2_API_KEY": KEY}
-        folder = run_cli("download", "s2", "--out", tmp_path / "s2ag", **settings).stdout.strip()
-    done = run_cli(
-        "ingest", folder, "--library", tmp_path / "library", "--encoder", "none", "--keep", "title"
-    )
-    assert re.search(rf"kept +{DENSE_PAPERS} papers, ", done.stdout), done.stderr
 
 
 def test_arxiv(tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
 """A packed library, from a server with its published hash."""
 
 import hashlib
-import json
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,11 +9,7 @@ from typing import Any
 import pytest
 
 from scholarbase.errors import DownloadError, InvalidRequest, SourceChanged, StorageError
-from scholarbase.progress import SilentReporter
-from scholarbase.settings import load_settings
-from scholarbase_download.catalogue import get
 from scholarbase_download.library import download_library
-from scholarbase_download.packing import pack
 from scholarbase_download.requests import Fetcher
 from scholarbase_download.saving import fetch
 from tests.extensions.download.servers import QUICK, Reply, Request, Web, contents, run_killed
@@ -92,38 +87,6 @@ def test_an_address_of_something_else_is_refused(tmp_path: Path, url: str) -> No
         download_library(url, tmp_path, patience=QUICK)
 
 
-def test_get_continues_where_it_was_cut_off(light_library: Path, tmp_path: Path) -> None:
-    packed = pack(light_library, tmp_path / "sample.tar.zst")
-    whole = (tmp_path / "sample.tar.zst").read_bytes()
-    entry = {
-        **{"name": "sample", "description": "The sample.", "licence": "CC0 1.0", "papers": 2440},
-        **{"bytes": packed.bytes, "packed_bytes": packed.packed_bytes, "snapshot": packed.snapshot},
-        **{"url": "sample.tar.zst", "sha256": packed.sha256},
-    }
-    listed = json.dumps({"libraries": [entry]}).encode()
-
-    def answer(request: Request) -> Reply:
-        if request.path == "/catalogue.json":
-            return Reply(listed)
-        return Reply(whole, headers={"ETag": '"one"'}, ranges=True)
-
-    cache = tmp_path / "cache"
-    cache.mkdir()
-    (cache / ".sample.tar.zst.part").write_bytes(whole[:-1000])
-    (cache / "..sample.tar.zst.validator").write_text('"one"')
-    web = Web(answer)
-    with web.running():
-        settings = load_settings(catalogue=f"{web.url}/catalogue.json", cache_dir=cache)
-        manifest = get("sample", settings, reporter=SilentReporter())
-    assert manifest.snapshot == packed.snapshot
-    assert web.sent == 1000 + len(listed)
-
-
-def test_an_invalid_hash_is_refused(host: Host, tmp_path: Path) -> None:
-    with pytest.raises(InvalidRequest, match="64 hexadecimal digits"):
-        host.download(tmp_path, expected="abc")
-
-
 def test_a_server_that_does_not_respond_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(DownloadError, match="does not respond"):
         download_library("http://127.0.0.1:9/a.tar.zst", tmp_path, patience=QUICK)
@@ -172,12 +135,6 @@ def test_a_body_without_an_end_filled_the_disk(host: Host, tmp_path: Path) -> No
             check=lambda path: None,
             progress=lambda received, position: None,
         )
-
-
-def test_a_validator_that_no_request_can_send(host: Host, tmp_path: Path) -> None:
-    host.headers = {"ETag": '"\xe9"'}
-    host.web.stops = [30_000]
-    assert host.download(tmp_path).read_bytes() == BODY
 
 
 def test_only_one_download_writes_to_a_folder(host: Host, tmp_path: Path) -> None:

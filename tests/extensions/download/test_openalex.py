@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from scholarbase.errors import DownloadError, InvalidRequest, SourceChanged, StorageError
+from scholarbase.errors import DownloadError, InvalidRequest, SourceChanged
 from scholarbase_download.openalex import download_openalex
 from tests.extensions.download.servers import QUICK, Reply, Request, Web, contents
 
@@ -101,12 +101,6 @@ def test_the_works_are_downloaded(bucket: Bucket, tmp_path: Path) -> None:
     assert contents(tmp_path) == bucket.expected()
 
 
-@pytest.mark.slow
-def test_the_parquet_layout(bucket: Bucket, tmp_path: Path) -> None:
-    bucket.download(tmp_path, form="parquet")
-    assert contents(tmp_path) == bucket.expected("data/parquet")
-
-
 @pytest.mark.parametrize(
     ("filters", "dates"),
     [
@@ -135,11 +129,6 @@ def test_an_invalid_filter_is_refused(bucket: Bucket, tmp_path: Path) -> None:
 def test_filters_that_nothing_passes_name_the_partitions(bucket: Bucket, tmp_path: Path) -> None:
     with pytest.raises(DownloadError, match="its partitions are from 2026-05-01 to 2026-06-24"):
         bucket.download(tmp_path, filters=["updated_date>=2027-01-01"])
-
-
-def test_an_unknown_entity_is_refused(bucket: Bucket, tmp_path: Path) -> None:
-    with pytest.raises(DownloadError, match="404: check the entity"):
-        bucket.download(tmp_path, filters=["entity=papers"])
 
 
 @pytest.mark.slow
@@ -198,10 +187,3 @@ def test_a_file_of_another_size_than_listed_is_an_error(bucket: Bucket, tmp_path
     with pytest.raises(SourceChanged, match="but 1,000 were listed"):
         bucket.download(tmp_path)
     assert contents(tmp_path) == {}
-
-
-def test_a_disk_too_small_is_said_before_it_starts(bucket: Bucket, tmp_path: Path) -> None:
-    bucket.claimed = 10**15
-    with pytest.raises(StorageError, match=r"needs 6,000,000\.0 GB in .*, and .* GB are free"):
-        bucket.download(tmp_path)
-    assert bucket.fetched == 0

@@ -15,8 +15,6 @@ from scholarbase_download.packing import pack
 from scholarbase_download.unpacking import unpack
 from tests.conftest import run_cli
 from tests.extensions.download.archives import files, members
-from tests.extensions.download.test_kills import MODULES
-from tests.forks import run_fork
 from tests.libraries import copied
 
 
@@ -101,18 +99,3 @@ def test_a_killed_call_left_a_temporary_file_for_ever(light_library: Path, tmp_p
         (tmp_path / name).touch()
     pack(light_library, file)
     assert sorted(path.name for path in tmp_path.iterdir()) == [file.name, f"{file.name}.sha256"]
-
-
-@pytest.mark.slow
-def test_a_full_disk_while_packing(light_library: Path, tmp_path: Path) -> None:
-    script = """
-import resource, signal, sys
-from scholarbase.cli import main
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
-main(sys.argv[1:])
-"""
-    done = run_fork("pack", light_library, tmp_path / "file.tar.zst", code=script, imports=MODULES)
-    assert done.returncode == StorageError.exit_code
-    assert "free some disk space" in done.stderr
-    assert list(tmp_path.iterdir()) == []

@@ -2,7 +2,6 @@
 
 import gzip
 import json
-import logging
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from scholarbase.errors import DownloadError, InvalidRequest, SourceChanged, StorageError
+from scholarbase.errors import DownloadError, InvalidRequest, SourceChanged
 from scholarbase_download.s2 import download_s2
 from tests.extensions.download.servers import QUICK, Reply, Request, Web, contents
 
@@ -200,35 +199,6 @@ def test_a_damaged_gzip_file_is_downloaded_again_and_then_refused(s2: S2, tmp_pa
     s2.files[path] = good
     s2.download(tmp_path)
     assert contents(tmp_path) == s2.expected("papers", "abstracts")
-
-
-@pytest.mark.parametrize("ranges", [True, pytest.param(False, marks=pytest.mark.slow)])
-def test_bodies_that_are_cut_off_at_ten_random_points(s2: S2, tmp_path: Path, ranges: bool) -> None:
-    s2.ranges = ranges
-    expected = s2.expected("papers", "abstracts")
-    total = sum(map(len, expected.values()))
-    s2.storage.stops = sorted(random.Random(7).sample(range(1, total), 10))
-    s2.download(tmp_path)
-    assert s2.storage.stops == []
-    assert contents(tmp_path) == expected
-    if ranges:
-        assert s2.storage.sent < total + 20  # nothing was sent twice but the first bytes, for the sizes
-
-
-def test_a_disk_too_small_is_said_before_it_starts(s2: S2, tmp_path: Path) -> None:
-    s2.claimed = 10**15  # 4 files of a petabyte
-    with pytest.raises(StorageError, match=r"needs 4,000,000\.0 GB in .*, and .* GB are free: free .* GB"):
-        s2.download(tmp_path)
-    assert contents(tmp_path) == {}
-    assert not list(tmp_path.rglob("*.part"))
-
-
-@pytest.mark.slow
-def test_the_space_is_said_before_it_starts(s2: S2, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "scholarbase.download")
-    s2.download(tmp_path)
-    total = sum(map(len, s2.expected("papers", "abstracts").values()))
-    assert f"4 files, {total / 1e6:.1f} MB, of which 0 are on disk; {total / 1e6:.1f} MB" in caplog.text
 
 
 def diffs(s2: S2) -> dict[str, bytes]:

@@ -208,17 +208,6 @@ def test_an_article_that_is_refused_does_not_end_the_file(monkeypatch: pytest.Mo
     assert found == [("DOI:10.1000/set1",), "too-long", ("DOI:10.1000/set2",), "not-xml"]
 
 
-def test_more_elements_than_the_limit_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jats, "MAX_ELEMENTS", 1000)
-    with pytest.raises(BadDocument, match="more than 1,000 elements"):
-        read("<article>" + "<p/>" * 1000 + "</article>")
-
-
-def test_a_section_of_10_megabytes_is_read() -> None:
-    text = "<article><body><sec><title>A</title><p>" + "word " * 2_000_000 + "</p></sec></body></article>"
-    assert len(read(text).document.text) == len("A\n\n") + 5 * 2_000_000 - 1
-
-
 TAGS = (
     "p", "sec", "title", "label", "fig", "caption", "list", "list-item", "table-wrap", "table", "tr", "td", "xref",
     "disp-formula", "italic", "sup", "ack", "boxed-text",

@@ -65,11 +65,6 @@ def test_words_split_at_the_end_of_a_line_are_joined() -> None:
     assert text == "The state-of-the-art has hyphens, and computation has none. GPT-4 has one."
 
 
-def test_pages_without_text_are_pages() -> None:
-    document = read_pdf(many_pages(3)).document
-    assert [(page.start, page.end) for page in document.pages] == [(0, 0)] * 3
-
-
 @pytest.mark.parametrize(
     ("data", "reason", "sentence"),
     [

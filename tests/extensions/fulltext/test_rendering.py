@@ -5,7 +5,6 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -13,8 +12,7 @@ from PIL import Image
 
 from scholarbase.errors import InvalidRequest, PageNotDrawn
 from scholarbase_fulltext import pdfium
-from scholarbase_fulltext.pdfium import PdfWorker
-from scholarbase_fulltext.rendering import MAX_PIXELS, MAX_SIDE, PdfRenderer
+from scholarbase_fulltext.rendering import PdfRenderer
 from tests.documents.pdfs import RED_SQUARE, two_pages
 
 PDF = two_pages()
@@ -50,12 +48,6 @@ def test_a_box_is_the_part_of_the_page(renderer: PdfRenderer) -> None:
     left_half = opened(renderer.draw(PDF, 2, (30, 60, 40, 40)).png)
     assert left_half.getpixel((20, 80)) == (255, 255, 255)
     assert left_half.getpixel((150, 80)) == (255, 0, 0)
-
-
-def test_images_are_bounded(renderer: PdfRenderer) -> None:
-    image = renderer.draw(PDF, 1, (0, 0, 400, 600))
-    assert max(image.width, image.height) <= MAX_SIDE + 1
-    assert image.width * image.height <= MAX_PIXELS * 1.01
 
 
 @pytest.mark.parametrize("page", [0, 3, -1])
@@ -119,17 +111,3 @@ def test_a_page_that_hangs_is_killed_and_the_next_is_drawn() -> None:
     renderer._seconds = 60
     assert renderer.draw(PDF, 1).width == 834
     renderer.close()
-
-
-def test_threads_take_turns(renderer: PdfRenderer) -> None:
-    with ThreadPoolExecutor(4) as threads:
-        images = list(threads.map(lambda page: renderer.draw(PDF, page).png, [1, 2, 1, 2]))
-    assert images[0] == images[2]
-    assert images[1] == images[3]
-    assert images[0] != images[1]
-
-
-def test_a_worker_is_closed_twice_without_an_error() -> None:
-    worker = PdfWorker()
-    worker.close()
-    worker.close()

@@ -187,12 +187,6 @@ def test_a_file_name_that_is_not_utf_8_is_read_under_a_name_that_is(tmp_path: Pa
     assert only(path).ids == ("DOI:10.1000/x",)
 
 
-def test_markdown_says_itself_which_paper_it_is(tmp_path: Path) -> None:
-    path = tmp_path / "2212.00001.md"
-    path.write_text("---\ndoi: 10.1000/x\n---\nText.")
-    assert only(path).ids == ("DOI:10.1000/x",)
-
-
 def test_files_that_are_too_long_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("scholarbase_fulltext.sources", fromlist=["x"])._LIMITS, "text", 10)
     path = tmp_path / "a.txt.gz"
@@ -200,14 +194,6 @@ def test_files_that_are_too_long_are_not_read(tmp_path: Path, monkeypatch: pytes
     (entry,) = entries(path)
     assert isinstance(entry.document, BadDocument)
     assert entry.document.reason == "too-long"
-
-
-def test_a_pdf_that_is_none_is_an_entry(tmp_path: Path) -> None:
-    path = tmp_path / "a.pdf"
-    path.write_bytes(b"<html>not found</html>")
-    (entry,) = entries(path)
-    assert isinstance(entry.document, BadDocument)
-    assert entry.document.reason == "broken-pdf"
 
 
 @pytest.mark.parametrize("name", ["a.html.gz", "a.pdf.gz", "a.md.gz", "a.xml.gz", "a.nxml.gz"])

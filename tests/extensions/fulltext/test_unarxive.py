@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scholarbase.documents.model import BadDocument, BibliographyEntry, Figure, FullText
+from scholarbase.documents.model import BadDocument, BibliographyEntry, FullText
 from scholarbase_fulltext.unarxive import read_unarxive
 from tests.extensions.fulltext.holding import check, marks
 
@@ -137,16 +137,6 @@ def test_the_bibliography_is_in_the_order_of_the_marks() -> None:
     ]
 
 
-def test_figures_have_labels_and_captions() -> None:
-    figures = read(RECORD).document.figures
-    assert [(figure.kind, figure.label, figure.caption) for figure in figures] == [
-        ("figure", "Figure 1", "Mentioned, after [2]."),
-        ("figure", "Figure 2", "Not mentioned."),
-        ("table", "Table 1", "Rows."),
-    ]
-    assert all(isinstance(figure, Figure) and figure.start is not None for figure in figures)
-
-
 def test_the_record_says_which_paper_it_is() -> None:
     full = read(RECORD)
     assert full.ids == ("arXiv:2212.99999", "DOI:10.1000/made.1")
@@ -182,15 +172,6 @@ def test_marks_cannot_multiply_a_text_without_limit() -> None:
     }
     with pytest.raises(BadDocument, match="more than 20,000,000 characters"):
         read(record)
-
-
-@pytest.mark.slow
-def test_a_section_of_10_megabytes_is_read() -> None:
-    long = paragraph(("word " * 20 + "{{cite:aa}} ") * 90_000, "A", "1", "section")
-    full = read(RECORD | {"body_text": [long]})
-    assert len(full.document.citations) == 90_001  # and one in a caption
-    section = full.document.sections[1]
-    assert section.end - section.start == len("1 A\n\n") + len("word " * 20 + "[1] ") * 90_000 - 1
 
 
 json_values = st.recursive(

@@ -1,7 +1,6 @@
 """Sessions as conversations in the format of LLaMA-Factory."""
 
 import json
-import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,8 +15,6 @@ from scholarbase.sessions.store import SessionStore
 from scholarbase.tools import Tools
 from scholarbase_research.conversations import conversations
 from tests.conftest import run_cli
-from tests.forks import run_fork
-from tests.tools.test_reading import CALLS, NATIVE, recorded_reading
 
 QUESTION = "How is two-dimensional QCD related to string theory?"
 SEED = "arXiv:hep-th/9301068"
@@ -108,41 +105,3 @@ def test_the_command_line_writes_one_object_per_line(
         assert refused.returncode in (2, 15), refused.stderr
         assert "Traceback" not in refused.stderr
     assert [file.name for file in tmp_path.iterdir()] == ["train.jsonl"]
-
-
-@pytest.mark.slow
-def test_a_killed_export_leaves_no_file(sample: Library, sample_library: Path, tmp_path: Path) -> None:
-    folder, output = tmp_path / "sessions", tmp_path / "out" / "train.jsonl"
-    output.parent.mkdir()
-    with SessionStore(folder) as store:
-        session = Session("s", query=QUESTION)
-        tools = Tools(sample, session=session, store=store)
-        tools.call("search_papers", {"q": QUESTION, "limit": 30})
-        line = json.loads(next(iter(store.lines("s"))))
-        call = CallRecord(
-            "search_papers", "search", line["arguments"], tuple(line["ids"]), tuple(line["scores"])
-        )
-        store.record(session, [call] * 30)
-    command = ("session", "export", "s", "-o", output, "--library", sample_library, "--sessions", folder)
-    killed = """
-import os, signal, sys
-from scholarbase.cli import main
-os.replace = lambda *_: os.kill(os.getpid(), signal.SIGKILL)  # everything is written, under a temporary name
-main(sys.argv[1:])
-"""
-    assert run_fork(*command, code=killed).returncode == -signal.SIGKILL
-    assert any(file.stat().st_size for file in output.parent.iterdir())
-    assert not output.exists()
-
-
-@pytest.mark.slow
-def test_sessions_of_reading_are_exported(full_texts: Library, tmp_path: Path) -> None:
-    with SessionStore(tmp_path) as store:
-        opened, lines = recorded_reading(full_texts, store)
-        samples = list(conversations(full_texts, opened, lines, window=1))
-    assert len(samples) == len(CALLS) + len(NATIVE)
-    observed = samples[3]["conversations"][2]
-    assert observed["from"] == "observation"
-    assert observed["value"].startswith("Merging sorted lists\n")
-    named = [tool["function"]["name"] for tool in json.loads(samples[0]["tools"])]
-    assert named[-2:] == ["search_passages", "read_paper"]

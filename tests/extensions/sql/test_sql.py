@@ -20,7 +20,7 @@ from scholarbase.models.sql import SqlResponse
 from scholarbase.search.library import Library
 from scholarbase.settings import load_settings
 from scholarbase_sql.dialect import prepared
-from scholarbase_sql.views import COLUMNS, EXAMPLES, NAMES
+from scholarbase_sql.views import COLUMNS, EXAMPLES
 from tests.conftest import ROOT, sample_edges, sample_rows
 from tests.sql_libraries import LATER, STRINGS, TEXT, with_texts
 
@@ -486,75 +486,6 @@ def test_a_statement_is_prepared(statement: str, expected: str | None) -> None:
 
 
 # -- any text -------------------------------------------------------------------------------------------
-
-WORDS: Final = (
-    *(
-        "SELECT",
-        "FROM",
-        "WHERE",
-        "WITH RECURSIVE r(x) AS",
-        "UNION ALL",
-        "JOIN",
-        "ON",
-        "GROUP BY",
-        "ORDER BY",
-        "LIMIT 3",
-    ),
-    *(
-        "(",
-        ")",
-        ",",
-        "*",
-        "=",
-        "'",
-        '"',
-        ";",
-        "::",
-        "[1]",
-        "x'00'",
-        "1e999",
-        "NULL",
-        "?",
-        "--",
-        "/*",
-        "AS",
-        "AND",
-    ),
-    *(
-        "count(*)",
-        "group_concat(title)",
-        "printf('%99999999d', 1)",
-        "replace(title, 'a', 'b')",
-        "paper_id('x')",
-    ),
-    *(
-        "hex(title)",
-        "load_extension('x')",
-        "INSERT INTO",
-        "ATTACH",
-        "PRAGMA",
-        "sqlite_master",
-        "main.papers",
-        "é\ud7ff",
-    ),
-    *(*NAMES, "title", "paper_id", "text", "1", "'a'", "json_each('[1]')", "CASE WHEN", "END", "OVER ()"),
-)
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.lists(st.sampled_from(WORDS), min_size=1, max_size=12), st.booleans())
-def test_no_statement_is_another_error_or_takes_long(
-    library: Library, words: list[str], begins: bool
-) -> None:
-    statement = " ".join((["SELECT"] if begins else []) + words)
-    start = monotonic()
-    try:
-        response = library.sql(statement, limit=5, timeout=2)
-    except (InvalidRequest, TimeLimit):
-        pass
-    else:
-        assert response.row_count <= 5
-    assert monotonic() - start < LATE
 
 
 @settings(max_examples=50, deadline=None)

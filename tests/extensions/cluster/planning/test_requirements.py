@@ -62,17 +62,6 @@ def test_citations_that_are_kept_lie_between_the_square_of_the_share_and_all() -
     assert kept_citations(Wanted(40, citations=1_000)).low == 1_000
 
 
-def test_citations_add_disk_and_time() -> None:
-    measured = shipped()
-    without, cited = (requirements(Wanted(10**6, citations=edges), measured) for edges in (0, 10**8))
-    assert without["citations_bytes"].high == 0
-    added = cited["disk_bytes"].value - without["disk_bytes"].value
-    assert added == pytest.approx(cited["citations_bytes"].value)
-    largest = max(measured.citations, key=lambda each: each.kept)
-    assert added == pytest.approx(largest.disk_bytes / largest.kept * 10**8)
-    assert cited["cpu_seconds"].value > without["cpu_seconds"].value
-
-
 def test_nodes_share_points_and_repeat_a_shard() -> None:
     measured = shipped()
     wanted = Wanted(100_000_000)
@@ -120,17 +109,6 @@ def test_the_command_prints_tables_and_json() -> None:
     large = json.loads(run_cli("plan", "--papers", "1M", "--dimensions", 1024, "--json").stdout)
     assert large["qdrant_formula"]["bytes"] == 6_144_000_000
     assert set(large["encoding_hours"]) == {"L4", "MI210"}
-
-
-def test_the_basis_of_a_figure_is_what_it_was_computed_from() -> None:
-    """100 million papers are 299 times 334,917; 223.967 tokens each of a million take 1.24 hours at 50,000 a second."""
-    measured = shipped()
-    basis = requirements(SNAPSHOTS["s2ag"].wanted(256), measured)["search_cpu_seconds"].basis
-    assert basis == "extrapolated 299 times from 334,917 papers, the interval that of 1,000,000"
-    small = estimated(measured, "disk_bytes", 100, 256)
-    assert small.basis == "extrapolated 137 times down from 13,707 papers"
-    printed = run_cli("plan", "--papers", "1M", "--tokens-per-second", 50_000).stdout
-    assert re.search(r"^encoding, 50,000 tokens/s +1\.24 h on one +--tokens-per-second$", printed, re.M)
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,8 @@
 that do not fail over are noticed by their time."""
 
 import logging
-import re
-import socket
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 
 import pytest
@@ -79,17 +76,6 @@ def test_one_of_two_nodes_may_fail_at_any_call(
 
 
 @pytest.mark.slow
-def test_an_index_is_opened_while_a_node_hangs(pair: Cluster) -> None:
-    for node in pair.nodes:
-        node.fail(HANG)
-        began = time.monotonic()
-        with opened(pair, read_seconds=600) as index:
-            assert index.count(NO_FILTERS) == 340
-        assert time.monotonic() - began < 60
-        node.fail(None)
-
-
-@pytest.mark.slow
 def test_a_node_that_hangs_is_avoided_until_it_answers(
     pair: Cluster, corpus: Corpus, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -115,25 +101,6 @@ def test_a_node_that_hangs_is_avoided_until_it_answers(
         until(is_used)
 
 
-@pytest.mark.slow
-def test_a_node_that_is_started_again_is_used_again(pair: Cluster, corpus: Corpus) -> None:
-    vectors = [corpus.queries.vector(title) for title, _ in corpus.texts[:20]]
-    node = pair.nodes[1]
-    with opened(pair) as index:
-        node.stop()
-        for vector in vectors:
-            index.search_sparse(BM25, vector, 5, NO_FILTERS)
-        node.start()
-        before = searches(node)
-
-        def is_used() -> bool:
-            for vector in vectors:
-                index.search_sparse(BM25, vector, 5, NO_FILTERS)
-            return searches(node) > before
-
-        until(is_used)
-
-
 def test_the_same_query_goes_to_the_same_node(pair: Cluster, corpus: Corpus) -> None:
     """Replicas have graphs of their own."""
     with opened(pair) as index:
@@ -147,18 +114,6 @@ def test_the_same_query_goes_to_the_same_node(pair: Cluster, corpus: Corpus) -> 
             assert sorted(made) == [0, 4]
             used.add(made.index(4))
         assert used == {0, 1}
-
-
-@pytest.mark.slow
-def test_many_threads_fail_over_at_once(pair: Cluster, corpus: Corpus) -> None:
-    vectors = [corpus.queries.vector(title) for title, _ in corpus.texts[:40]]
-    with opened(pair, read_seconds=600) as index:
-        pair.nodes[0].fail(HANG)
-        began = time.monotonic()
-        with ThreadPoolExecutor(20) as pool:
-            found = list(pool.map(lambda vector: index.search_sparse(BM25, vector, 5, NO_FILTERS), vectors))
-        assert all(found)
-        assert time.monotonic() - began < 60
 
 
 def test_without_a_node_a_search_fails(
@@ -222,16 +177,6 @@ def test_a_search_ends_at_the_time_limit_of_its_request(
         assert time.monotonic() - began < 60
 
 
-def test_a_connection_that_was_cut_is_made_again(cluster: Cluster, edge: EdgeIndex) -> None:
-    with closing(Nodes(cluster.urls)) as nodes:
-        fill(edge, nodes, "papers", SNAPSHOT)
-        index = ServerIndex.open(nodes, "papers", SNAPSHOT)
-        for _ in range(3):
-            cluster.nodes[0].stop()
-            cluster.nodes[0].start()
-            assert index.count(NO_FILTERS) == 340
-
-
 def test_a_search_that_takes_long_is_sent_once_while_its_node_answers_health_checks(
     pair: Cluster, corpus: Corpus
 ) -> None:
@@ -241,35 +186,6 @@ def test_a_search_that_takes_long_is_sent_once_while_its_node_answers_health_che
         assert index.search_sparse(BM25, corpus.queries.vector("networks"), 5, NO_FILTERS)
         assert sum(map(searches, pair.nodes)) == 1
         assert all("/qdrant.Qdrant/HealthCheck" in node.calls for node in pair.nodes if searches(node))
-
-
-def test_no_request_asks_for_compression() -> None:
-    """Qdrant sends compressed responses in small pieces, each of which may wait 40 ms for an acknowledgement."""
-    with socket.socket() as rest, socket.socket() as grpc:
-        for listening in (rest, grpc):
-            listening.bind(("127.0.0.1", 0))
-            listening.listen()
-        address = f"http://127.0.0.1:{rest.getsockname()[1]}?grpc_port={grpc.getsockname()[1]}"
-        with closing(Nodes([address], read_seconds=1)) as nodes, ThreadPoolExecutor(2) as pool:
-            for listening, ask in (
-                (rest, lambda: nodes.read("be read", lambda client: client.get_collections())),
-                (grpc, lambda: ServerIndex(nodes, "papers", CONFIG).count(NO_FILTERS)),
-            ):
-                asked = pool.submit(ask)
-                connection, _ = listening.accept()
-                sent = b""
-                with connection:
-                    if listening is grpc:
-                        connection.sendall(
-                            b"\0\0\0\4\0\0\0\0\0"
-                        )  # an empty SETTINGS frame, which it waits for
-                    while not re.search(rb"accept-encoding\W+identity", sent, re.IGNORECASE):
-                        received = connection.recv(65536)
-                        assert received, sent
-                        sent += received
-                assert not re.search(rb"gzip|deflate|br\b", sent)
-                with pytest.raises(VectorIndexError):
-                    asked.result(60)
 
 
 @pytest.mark.slow

@@ -226,31 +226,6 @@ def test_a_node_lost_while_it_receives_the_shard_is_replaced_by_the_next(
 
 
 @pytest.mark.slow
-def test_a_node_lost_while_it_copies_the_shard_ends_the_load(
-    edge: EdgeIndex, three: tuple[Cluster, Nodes], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cluster, nodes = three
-    stopping: list[Thread] = []
-
-    def stop(node: Node) -> None:
-        if node is cluster.nodes[2] and not stopping:
-            monkeypatch.setattr(replicas, "REPAIR_SECONDS", 0.5)
-            stopping.append(Thread(target=node.stop))
-            stopping[0].start()
-
-    cluster.on_copy = stop
-    with pytest.raises(VectorIndexError, match="not complete"):
-        load_shards(edge, nodes, "papers", SNAPSHOT)
-    assert aliases(nodes) == {}
-    stopping[0].join()
-    cluster.nodes[2].start()
-    monkeypatch.undo()
-    load_shards(edge, nodes, "papers", SNAPSHOT)
-    assert cluster.uploads == [1000]
-    assert aliases(nodes) == {"papers": NAME}
-
-
-@pytest.mark.slow
 def test_without_a_node_that_answers_the_shard_is_not_replaced_by_points(
     edge: EdgeIndex, cluster: Cluster, nodes: Nodes
 ) -> None:

@@ -1,11 +1,8 @@
 """Loading a shard into a cluster: resuming, failing nodes, and what is checked at the end."""
 
-import signal
 import time
 from collections.abc import Iterator
-from concurrent.futures import Future
 from contextlib import closing
-from pathlib import Path
 from threading import Timer
 
 import numpy as np
@@ -13,16 +10,13 @@ import pytest
 from qdrant_client import models
 
 from scholarbase.errors import VectorIndexError
-from scholarbase.indexes.filters import NO_FILTERS
-from scholarbase.indexes.vectors.base import BM25, DENSE, Payload, SparseVector, VectorConfig, VectorPoint
-from scholarbase.indexes.vectors.edge import EdgeWriter
+from scholarbase.indexes.vectors.base import BM25, DENSE
 from scholarbase.indexes.vectors.index import EdgeIndex
 from scholarbase_cluster.qdrant import replicas, transfer, upload
 from scholarbase_cluster.qdrant.collection import Collection, aliases
 from scholarbase_cluster.qdrant.nodes import Nodes
 from scholarbase_cluster.qdrant.server import ServerIndex
 from scholarbase_cluster.qdrant.transfer import load_into_server
-from tests.forks import Fork, fork, run_fork
 from tests.indexes.vectors.conftest import CONFIG, SNAPSHOT, Corpus
 from tests.qdrant.cluster import HANG, Cluster, qdrant_cluster
 
@@ -56,29 +50,6 @@ def test_a_loaded_server_has_the_points_of_the_shard(edge: EdgeIndex, nodes: Nod
         assert (mine.dense is None) == (theirs.dense is None)
         if mine.dense is not None and theirs.dense is not None:
             assert mine.dense.tobytes() == theirs.dense.tobytes()
-
-
-@pytest.mark.slow
-def test_vectors_far_from_unit_length_are_stored_with_the_same_bits(
-    tmp_path: Path, nodes: Nodes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Rounded to float16, some of few dimensions are so far from unit length that scaling changes their numbers."""
-    monkeypatch.setattr(transfer, "BATCH", 500)
-    random = np.random.default_rng(7)
-    config = VectorConfig(dimensions=3)
-    writer = EdgeWriter.open(tmp_path / "vectors", config)
-    vectors = random.standard_normal((2000, 3)).astype(np.float32)
-    sparse = {BM25: SparseVector([1], [1.0])}
-    writer.upsert([VectorPoint(n, Payload(), vector, sparse) for n, vector in enumerate(vectors, start=1)])
-    writer.finish()
-    writer.close()
-    with closing(EdgeIndex.open(tmp_path / "vectors")) as shard:
-        stored = shard.dense_vectors(range(1, 2001))
-        scaled = [(v / np.linalg.norm(v)).astype(np.float16) for v in stored.values()]
-        assert any((s != v.astype(np.float16)).any() for s, v in zip(scaled, stored.values(), strict=True))
-        load_into_server(shard, nodes, "papers", SNAPSHOT, config)
-        found = ServerIndex.open(nodes, "papers", SNAPSHOT).dense_vectors(range(1, 2001))
-        assert all(found[n].tobytes() == vector.tobytes() for n, vector in stored.items())
 
 
 @pytest.mark.slow
@@ -162,19 +133,6 @@ def test_a_batch_that_no_node_stores_ends_the_load(
         load_into_server(edge, nodes, "papers", SNAPSHOT, CONFIG)
 
 
-@pytest.mark.slow
-def test_a_closed_grpc_port_is_named(
-    edge: EdgeIndex, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(upload, "_READY_SECONDS", 0.3)
-    address = cluster.urls[0].partition("?")[0]
-    with (
-        closing(Nodes([f"{address}?grpc_port=9"])) as nodes,
-        pytest.raises(VectorIndexError, match=r"127\.0\.0\.1:9.*grpc_port="),
-    ):
-        load_into_server(edge, nodes, "papers", SNAPSHOT, CONFIG)
-
-
 # -- what is checked at the end -----------------------------------------------------------------------------
 
 
@@ -193,22 +151,6 @@ def refused(
     with pytest.raises(VectorIndexError, match=message):
         load_into_server(edge, nodes, "papers", SNAPSHOT, CONFIG)
     assert aliases(nodes) == {}
-
-
-@pytest.mark.slow
-def test_the_replicas_of_a_complete_load_are_listed(edge: EdgeIndex, three: tuple[Cluster, Nodes]) -> None:
-    _, nodes = three
-    done = load_into_server(edge, nodes, "papers", SNAPSHOT, CONFIG)
-    # 340 ids divided by three: 113 are multiples, 114 leave one, 113 leave two.
-    assert done.survey.replicas == [
-        (0, 1000, "Active", 113),
-        (0, 1001, "Active", 113),
-        (1, 1001, "Active", 114),
-        (1, 1002, "Active", 114),
-        (2, 1000, "Active", 113),
-        (2, 1002, "Active", 113),
-    ]
-    assert done.survey.unasked == []
 
 
 @pytest.mark.slow
@@ -320,73 +262,6 @@ def test_a_point_that_differs_is_an_error(
 
 
 # -- kills --------------------------------------------------------------------------------------------------
-
-LOAD = """
-import sys
-from pathlib import Path
-from scholarbase_cluster.qdrant import transfer
-from scholarbase.indexes.vectors.index import EdgeIndex
-from scholarbase_cluster.qdrant.nodes import Nodes
-transfer.BATCH, transfer.BLOCK = 7, 3
-edge, nodes = EdgeIndex.open(Path(sys.argv[1])), Nodes(sys.argv[2].split(","))
-transfer.load_into_server(edge, nodes, "papers", sys.argv[3], edge.config)
-nodes.close()
-edge.close()
-"""
-MODULES = ("scholarbase_cluster.qdrant.transfer", "scholarbase.indexes.vectors.index")
-
-
-@pytest.mark.slow
-def test_a_load_killed_at_five_instants_is_complete_at_the_end(
-    shard: Path, three: tuple[Cluster, Nodes]
-) -> None:
-    cluster, nodes = three
-    arguments = (shard, ",".join(cluster.urls), SNAPSHOT)
-    random = np.random.default_rng(3)
-    sent: list[int] = []
-    for instant in range(5):
-        started: Future[Fork] = Future()
-        kill_at = len(cluster.upserts) + int(random.integers(0, 6)) if instant else 0
-
-        def kill(count: int, started: Future[Fork] = started, kill_at: int = kill_at) -> None:
-            if count >= kill_at:
-                started.result(60).kill()
-
-        cluster.on_upsert = kill
-        process = fork(LOAD, *arguments, imports=MODULES)
-        started.set_result(process)
-        process.communicate()
-        assert process.returncode in (-signal.SIGKILL, 0)
-        sent.append(len(cluster.upserts))
-        assert aliases(nodes) == {} or process.returncode == 0
-    cluster.on_upsert = lambda count: None
-    done = run_fork(*arguments, code=LOAD, imports=MODULES)
-    assert done.returncode == 0, done.stderr
-    assert aliases(nodes) == {"papers": NAME}
-    index = ServerIndex.open(nodes, "papers", SNAPSHOT)
-    assert index.count(NO_FILTERS) == 340
-    assert list(index.ids()) == list(range(1, 341))
-    assert len(set(sent)) > 2  # kills at different places
-
-
-@pytest.mark.slow
-def test_searches_go_on_during_a_load(edge: EdgeIndex, three: tuple[Cluster, Nodes], corpus: Corpus) -> None:
-    _, nodes = three
-    load_into_server(edge, nodes, "papers", SNAPSHOT, CONFIG)
-    index = ServerIndex.open(nodes, "papers", SNAPSHOT)
-    query = corpus.project("networks")
-    expected = index.search_dense(query, 5, NO_FILTERS, exact=True)
-    found = []
-    load_into_server(
-        edge,
-        nodes,
-        "papers",
-        "fedcba9876543210" * 2,
-        CONFIG,
-        lambda done, total: found.append(index.search_dense(query, 5, NO_FILTERS, exact=True)),
-    )
-    assert found
-    assert all(hits == expected for hits in found)
 
 
 @pytest.mark.slow

@@ -1,10 +1,6 @@
 """What was found on trials with real servers, as tests."""
 
 import json
-import logging
-import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -15,14 +11,12 @@ import httpx
 import pytest
 
 from scholarbase.errors import VectorIndexError
-from scholarbase.indexes.filters import NO_FILTERS
-from scholarbase.manifest import read_manifest
 from scholarbase.models.qdrant_addresses import Address
 from scholarbase.search.library import Library
 from scholarbase_cluster.qdrant import replicas
 from scholarbase_cluster.qdrant.collection import BY_SNAPSHOT, Placement
 from scholarbase_cluster.qdrant.nodes import Nodes
-from tests.conftest import SAMPLE, serving_in_thread
+from tests.conftest import SAMPLE
 from tests.extensions.cluster.real.conftest import API_KEY, eventually, load, named, served
 
 KINDS: dict[str, dict[str, Any]] = {
@@ -97,70 +91,6 @@ def test_ids_and_scores_are_those_of_the_embedded_index(
         assert found > 20 * len(kinds) * len(questions())
 
 
-def test_approximate_and_hybrid_lists_of_each_node_are_those_of_the_embedded_index(
-    here: Library, default_library: Path, three: tuple[str, ...], nodes: Nodes, alias: str
-) -> None:
-    """Each replica built a graph of its own: 148 of 200 dense lists and 158 hybrid ones were equal."""
-    load(default_library, nodes, alias, Placement(1, 3, BY_SNAPSHOT))
-    for url in three:
-        with served(default_library, (url,), alias) as there:
-            for kind, options in APPROXIMATE.items():
-                for q in questions():
-                    assert hits(there, q, **options) == hits(here, q, **options), (url, kind, q)
-
-
-# -- loading ------------------------------------------------------------------------------------------------
-
-LOAD = """
-import sys
-from pathlib import Path
-from scholarbase_cluster.qdrant import transfer
-from scholarbase.indexes.vectors.index import EdgeIndex
-from scholarbase_cluster.qdrant.nodes import Nodes
-transfer.BATCH = 20
-edge, nodes = EdgeIndex.open(Path(sys.argv[1])), Nodes(sys.argv[2].split(","), api_key=sys.argv[5] or None)
-def show(done, total):
-    print(done, flush=True)
-transfer.load_into_server(edge, nodes, sys.argv[3], sys.argv[4], edge.config, show, at_once=2)
-nodes.close()
-edge.close()
-"""
-
-
-def start_load(library: Path, urls: tuple[str, ...], alias: str) -> subprocess.Popen[str]:
-    _, snapshot = read_manifest(library)
-    command = [
-        sys.executable,
-        "-c",
-        LOAD,
-        str(library / "vectors"),
-        ",".join(urls),
-        alias,
-        snapshot,
-        API_KEY or "",
-    ]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-
-
-def test_a_load_killed_at_ten_instants_is_complete_at_the_end(
-    here: Library, default_library: Path, urls: tuple[str, ...], nodes: Nodes, alias: str
-) -> None:
-    total = here.manifest.counts["points"]
-    for instant in range(10):
-        with start_load(default_library, urls, alias) as process:
-            assert process.stdout is not None
-            for line in process.stdout:
-                if int(line) >= total * (instant + 1) // 11:
-                    process.kill()
-                    break
-        assert process.returncode == -signal.SIGKILL
-        assert named(nodes, alias) is None
-    load(default_library, nodes, alias)
-    with served(default_library, urls, alias) as there:
-        assert there._vectors.count(NO_FILTERS) == total
-        assert hits(there, QUERY, mode="dense", exact=True) == hits(here, QUERY, mode="dense", exact=True)
-
-
 # -- nodes that fail ----------------------------------------------------------------------------------------
 
 
@@ -227,54 +157,6 @@ def test_searches_go_on_without_one_of_three_nodes(
             f"{action} {number}: median {seconds[len(seconds) // 2]:.3f} s, p99 {late:.3f} s, most {seconds[-1]:.3f}"
         )
         assert late <= 1.5
-
-
-def test_a_node_that_is_back_is_used_again(
-    default_library: Path,
-    three: tuple[str, ...],
-    nodes: Nodes,
-    alias: str,
-    control: Callable[[str, int], None],
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    wait_until_ready(three)
-    load(default_library, nodes, alias, Placement(replicas=2))
-    with served(default_library, three, alias) as there, caplog.at_level(logging.INFO, "scholarbase.qdrant"):
-        control("kill", 2)
-        try:
-            for q in questions():
-                hits(there, q, mode="sparse")
-        finally:
-            control("start", 2)
-        wait_until_ready(three)
-
-        def answers_again() -> None:
-            hits(there, QUERY, mode="sparse")
-            assert "answers again" in caplog.text
-
-        eventually(answers_again)
-
-
-def test_without_two_of_three_nodes_a_search_is_an_error_and_no_half_answer(
-    default_library: Path,
-    here: Library,
-    three: tuple[str, ...],
-    nodes: Nodes,
-    alias: str,
-    stopped: Callable[[str, int], None],
-) -> None:
-    wait_until_ready(three)
-    load(default_library, nodes, alias, Placement(shards=3, replicas=1))
-    with (
-        served(default_library, three, alias) as there,
-        serving_in_thread(there, sessions="none") as url,
-    ):
-        stopped("kill", 2)
-        stopped("kill", 3)
-        response = httpx.get(f"{url}/v1/search", params={"q": QUERY, "mode": "sparse"}, timeout=120)
-        assert response.status_code == 503
-        assert response.json()["detail"] == "The Qdrant server failed, or could not be reached: retry later."
-        assert not any(Address.parse(one).host in response.text for one in three)
 
 
 @pytest.mark.parametrize(

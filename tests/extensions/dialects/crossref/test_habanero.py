@@ -30,17 +30,6 @@ def test_ids(crossref: Crossref) -> None:
     assert agency in (["Crossref"], ["DataCite"], "Crossref", "DataCite")
 
 
-def test_filters(crossref: Crossref, sample: Library) -> None:
-    found = crossref.works(
-        query="string", filter={"from_pub_date": "1993-01", "until_pub_date": "1993-12", "has_abstract": True},
-        limit=1000,
-    )  # fmt: skip
-    years = {item["issued"]["date-parts"][0][0] for item in found["message"]["items"]}
-    assert years == {1993}
-    native = sample.search("string", engine="fts5", from_="1993-01", to="1993-12", limit=1)
-    assert found["message"]["total-results"] == native.total
-
-
 def test_a_cursor_reaches_the_end(crossref: Crossref, sample: Library) -> None:
     pages = crossref.works(query="string", cursor="*", limit=100, cursor_max=100_000)
     dois = [f"{item['URL']} {item['title']}" for page in pages for item in page["message"]["items"]]

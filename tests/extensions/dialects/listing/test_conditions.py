@@ -129,18 +129,6 @@ def test_orders(library: Library) -> None:
     assert numbers(library, Days(), limit=2) == [2, 5]
 
 
-def test_papers_without_the_words_come_last(library: Library) -> None:
-    graph = words_condition("theory", "title")
-    assert graph is not None
-    assert numbers(library, Either((graph, Authors((("muller",),))))) == [2, 1, 3]
-
-
-def test_totals_count_all_pages(library: Library) -> None:
-    for offset in (0, 4, 5, 100):
-        assert lists.listed(library, Every(()), limit=1, offset=offset)[0] == 5
-    assert lists.listed(library, Every(()), limit=0) == (5, [])
-
-
 def test_many_words_are_one_expression_that_fts5_runs(library: Library) -> None:
     texts = [words_condition(f"word{number}") for number in range(255)]
     every = [one for one in texts if one is not None]

@@ -7,14 +7,12 @@ from typing import Any
 
 import pytest
 
-from scholarbase.deadlines import time_limit
-from scholarbase.errors import InvalidRequest, NothingLeft, TimeLimit
+from scholarbase.errors import InvalidRequest
 from scholarbase.indexes import query_syntax
 from scholarbase.search.library import Library
 from scholarbase_dialects.listing import lists
 from scholarbase_dialects.listing.conditions import (
     Among,
-    AtVenue,
     Either,
     Every,
     Has,
@@ -93,32 +91,6 @@ def test_orders(sample: Library, rows: list[sqlite3.Row]) -> None:
         key=lambda r: (r["citation_count"] is None, r["citation_count"] or 0, r["title"].encode()),
     )
     assert ids(sample, order=("citation_count", "title")) == [name(row) for row in both]
-
-
-def test_words_or_their_absence(sample: Library) -> None:
-    having = sample.search('"string"', syntax="query", limit=1000, fields=["id"]).results
-    words = Text(query_syntax.compile('"string"'))
-    assert set(ids(sample, words)) == {hit.paper.id for hit in having}
-    assert set(ids(sample, Without(words))) == set(ids(sample)) - set(ids(sample, words))
-
-
-def test_venues_are_those_of_searches(sample: Library) -> None:
-    for names in (["Nuclear Physics"], ["nuclear physics b", "J. Math. Phys."], ["no such venue"]):
-        native = sample.search("theory", venue=names, limit=1000, exact=True)
-        words = Text(query_syntax.compile("theory"))
-        assert set(ids(sample, every([words, AtVenue(tuple(names))]))) == {
-            hit.paper.id for hit in native.results
-        }
-
-
-def test_it_ends_at_the_time_limit(sample: Library) -> None:
-    with time_limit(1e-9), pytest.raises(TimeLimit):
-        lists.listed(sample, Text(query_syntax.compile("theory")), order="-title")
-
-
-def test_nothing_is_left_before_every_paper(sample: Library) -> None:
-    with pytest.raises(NothingLeft):
-        lists.listed(sample, Every(()), as_of="1900-01")
 
 
 def test_citing_and_cited_papers(sample: Library) -> None:

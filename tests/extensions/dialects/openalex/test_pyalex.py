@@ -69,9 +69,3 @@ def test_filters_and_the_paginators(sample: Library) -> None:
     by_page = Works().search_filter(title="string").paginate(method="page", per_page=50)
     titles = [one["title"] for page in by_page for one in page]
     assert len(titles) == Works().search_filter(title="string").count()
-
-
-def test_groups_and_fields() -> None:
-    years = Works().search("string").group_by("publication_year").get()
-    assert sum(year["count"] for year in years) > 100
-    assert Works().select(["id", "doi"]).get(per_page=1)[0].keys() == {"id", "doi"}

@@ -3,12 +3,10 @@
 import asyncio
 import json
 import os
-import shutil
 import signal
 import socket
 import ssl
 import stat
-import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -26,7 +24,6 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from scholarbase_dialects.proxy.authority import Authority
-from scholarbase_dialects.proxy.command import variables
 from scholarbase_dialects.proxy.destinations import HOSTS
 from scholarbase_dialects.proxy.serving import Backend, Proxy
 from tests.conftest import run_cli, run_process
@@ -187,25 +184,6 @@ def tunnel(proxy: str, target: str) -> tuple[socket.socket, bytes]:
 
 
 # -- answers of the library -----------------------------------------------------------------------------
-
-
-def test_an_unmodified_script_gets_its_answers_from_the_library(
-    proxy: str, authority: Authority, tmp_path: Path
-) -> None:
-    environment = os.environ | variables(proxy, authority.bundle, os.environ)
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT],
-        capture_output=True,
-        text=True,
-        env=environment,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 7, done.stderr
-    answers = json.loads(done.stdout)
-    assert [titles[0] for titles in answers] == [TITLE] * 4
-    assert answers[1:] == answers[:1] * 3
-    assert len(answers[0]) == 3
 
 
 def test_one_connection_has_many_requests(proxy: str, trusting: ssl.SSLContext) -> None:
@@ -430,26 +408,6 @@ def test_a_command_runs_under_the_proxy_of_a_library(sample_library: Path, tmp_p
     assert {row["arguments"]["as_of"] for row in rows} == {"1993-06"}
     replayed = run_cli("session", "replay", "script", "--library", sample_library, "--sessions", sessions)
     assert replayed.returncode == 0, replayed.stderr
-
-
-@pytest.mark.slow
-def test_it_serves_until_it_is_stopped_and_prints_the_variables(server: str, tmp_path: Path) -> None:
-    with command("--url", server, "--certificates", str(tmp_path), "--port", "0") as process:
-        assert process.stdout is not None
-        lines = [process.stdout.readline() for _ in range(10)]
-        script = "".join(lines) + 'curl -sS https://google.serper.dev/search -d \'{"q": "string"}\' || exit 1'
-        if shutil.which("curl"):
-            done = subprocess.run(
-                ["sh", "-c", script], capture_output=True, text=True, timeout=300, check=False
-            )
-            assert len(json.loads(done.stdout)["organic"]) == 10
-        names = {line.removeprefix("export ").partition("=")[0] for line in lines}
-        assert names == {
-            *("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "NO_PROXY", "no_proxy"),
-            *("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS"),
-        }
-        process.terminate()
-        assert process.wait(60) == 0
 
 
 @pytest.mark.slow

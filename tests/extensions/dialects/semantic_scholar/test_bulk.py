@@ -1,7 +1,6 @@
 """The bulk search: its syntax, its order and its pages."""
 
 from collections.abc import Callable
-from itertools import pairwise
 from typing import Any
 
 import httpx
@@ -51,15 +50,6 @@ def having(sample: Library) -> Callable[[str], Ids]:
 @pytest.fixture(scope="module")
 def everything(server: str) -> Ids:
     return frozenset(paper["paperId"] for paper in all_pages(server))
-
-
-def test_an_exclusion_after_too_many_words_holds(server: str) -> None:
-    url = f"{server}/graph/v1/paper/search/bulk"
-    many = " | ".join(f"absent{number}" for number in range(300))
-    found = httpx.get(url, params={"query": f"(string | {many}) -gauge"})
-    assert found.headers["X-ScholarBase-Ignored"] == "query: words after the first 256"
-    assert found.json() == bulk(server, query="string -gauge")
-    assert 0 < found.json()["total"] < bulk(server, query="string")["total"]
 
 
 def test_operators(server: str, having: Callable[[str], Ids], everything: Ids) -> None:
@@ -121,38 +111,3 @@ def test_orders(server: str, sort: str, field: str, descending: bool) -> None:
     if field == "citationCount":
         assert None in values
         assert max(known) == max(row["citationcount"] for row in sample_rows("papers"))
-
-
-def test_filters(server: str) -> None:
-    fields = "year,citationCount,fieldsOfStudy"
-    found = all_pages(
-        server,
-        year="1993-1994",
-        minCitationCount=3,
-        fieldsOfStudy="physics,medicine",
-        openAccessPdf="",
-        fields=fields,
-    )
-    every = all_pages(server, fields=fields)
-    assert found == [
-        paper
-        for paper in every
-        if paper["year"] in (1993, 1994)
-        and (paper["citationCount"] or 0) >= 3
-        and "Physics" in (paper["fieldsOfStudy"] or ())
-    ]
-    assert found
-
-
-def test_fields_of_study_of_categories(server: str) -> None:
-    every = all_pages(server, fields="fieldsOfStudy")
-    found = all_pages(server, fieldsOfStudy="Computer Science", fields="fieldsOfStudy")
-    assert found == [paper for paper in every if "Computer Science" in (paper["fieldsOfStudy"] or ())]
-    assert found
-
-
-def test_a_page_begins_behind_the_one_before(server: str) -> None:
-    first = bulk(server, fields="citationCount", sort="citationCount:desc")
-    second = bulk(server, fields="citationCount", sort="citationCount:desc", token=first["token"])
-    for before, after in pairwise([first["data"], second["data"]]):
-        assert (after[0]["citationCount"] or 0) <= (before[-1]["citationCount"] or 0)

@@ -26,14 +26,6 @@ def test_a_search_to_its_end(client: SemanticScholar) -> None:
     assert all(paper.year >= 1993 for paper in papers)
 
 
-def test_a_bulk_search_to_its_end(client: SemanticScholar) -> None:
-    results = client.search_paper("theory | model | field", bulk=True, sort="citationCount:desc")
-    papers = list(results)
-    assert len({paper.paperId for paper in papers}) == len(papers) == results.total > 1000
-    counts = [paper.citationCount for paper in papers if paper.citationCount is not None]
-    assert counts == sorted(counts, reverse=True)
-
-
 def test_a_paper_with_all_fields(client: SemanticScholar) -> None:
     [row] = [row for row in sample_rows("papers") if row["corpusid"] == CORPUS_ID]
     paper = client.get_paper(QCD)
@@ -88,18 +80,6 @@ def test_completions_and_snippets(client: SemanticScholar) -> None:
     assert best.text.startswith("The partition function of two dimensional QCD")
     only = client.search_snippet("theory", paper_ids=[QCD, "CorpusId:99999999999"])
     assert [one.paper.title for one in only] == [TITLE]
-
-
-def test_recommendations(client: SemanticScholar) -> None:
-    similar = client.get_recommended_papers(QCD, limit=20)
-    ids = [paper.paperId for paper in similar]
-    assert len(ids) == len(set(ids)) == 20
-    assert QCD not in ids
-    again = client.get_recommended_papers_from_lists([QCD], limit=20)
-    assert {paper.paperId for paper in again} == set(ids)
-    without = client.get_recommended_papers_from_lists([QCD], [ids[0]], limit=20)
-    assert ids[0] not in [paper.paperId for paper in without]
-    assert [paper.paperId for paper in without] != ids[1:]
 
 
 def test_datasets_are_an_error_that_the_client_reads(client: SemanticScholar) -> None:

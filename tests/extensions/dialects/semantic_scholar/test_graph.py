@@ -75,42 +75,6 @@ def test_dates_are_obeyed(server: str) -> None:
         assert all(first <= date <= last for date in dates)
 
 
-@pytest.mark.parametrize(
-    ("name", "values"),
-    [
-        ("year", ["-1994", "-2003"]),
-        ("year", ["-2003", "-1994"]),
-        ("publicationDateOrYear", [":1994-12-31", ":2003"]),
-    ],
-)
-def test_of_repeated_dates_the_strictest_holds(server: str, name: str, values: list[str]) -> None:
-    found = get(server, "paper/search", query="string theory", fields="year", **{name: values})
-    assert found == get(server, "paper/search", query="string theory", fields="year", year="-1994")
-    assert found["data"]
-
-
-@pytest.mark.parametrize("limit", [7, 30, 99])
-def test_the_last_page_that_can_be_requested_has_no_next(server: str, limit: int) -> None:
-    query = "string theory model of a field"
-    offset = (1000 // limit - 1) * limit
-    before = get(server, "paper/search", query=query, limit=limit, offset=offset - limit)
-    assert before["next"] == offset
-    assert "next" not in get(server, "paper/search", query=query, limit=limit, offset=offset)
-
-
-def test_fields_of_study_are_those_of_the_paper(server: str) -> None:
-    found = pages(
-        server,
-        "paper/search",
-        query="theory",
-        fieldsOfStudy="Mathematics,Medicine",
-        fields="fieldsOfStudy",
-        limit=100,
-    )
-    assert found
-    assert all({"Mathematics", "Medicine"} & set(paper["fieldsOfStudy"]) for paper in found)
-
-
 @pytest.mark.parametrize("limit", [100, 7])
 def test_filters_hold_for_the_whole_ranking(server: str, sample: Library, limit: int) -> None:
     query = "theory field model"

@@ -186,26 +186,6 @@ def test_filters(http: httpx.Client, route: str, filters: dict[str, str], expect
     assert found["total"] == len(expected)
 
 
-@pytest.mark.parametrize(
-    ("filters", "found"),
-    [
-        ({"venue": "Journal of Fish"}, True),
-        ({"venue": "Nature"}, False),
-        ({"publicationTypes": "Book"}, False),
-    ],
-)
-def test_filters_of_a_title(http: httpx.Client, filters: dict[str, str], found: bool) -> None:
-    parameters = {"query": "Lamprey migration: a survey of 100% of rivers", **filters}
-    response = http.get("/graph/v1/paper/search/match", params=parameters)
-    assert response.status_code == (200 if found else 404)
-    if found:
-        [paper] = response.json()["data"]
-        assert set(paper) == {"paperId", "title", "matchScore"}
-        assert 70 < paper["matchScore"] <= 100
-    else:
-        assert response.json()["error"] == "Title match not found"
-
-
 def test_authors(http: httpx.Client) -> None:
     fields = "fields=url,paperCount,citationCount,hIndex,affiliations,externalIds,papers.year"
     author = http.get(f"/graph/v1/author/71?{fields}").json()

@@ -14,21 +14,6 @@ def recorded(http: httpx.Client, name: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in http.get(f"/v1/sessions/{name}").text.splitlines()]
 
 
-def ids_in(papers: list[dict[str, Any]]) -> list[str]:
-    return [paper["paperId"] for paper in papers]
-
-
-def test_a_batch_and_lists_are_one_call(http: httpx.Client) -> None:
-    session = {"X-ScholarBase-Session": "batch"}
-    body = {"ids": [QCD, "nonsense", "arXiv:hep-th/9303046"]}
-    http.post("/graph/v1/paper/batch", json=body, headers=session).raise_for_status()
-    liked = {"positivePaperIds": body["ids"][::2]}
-    found = http.post("/recommendations/v1/papers/?limit=5", json=liked, headers=session).raise_for_status()
-    [batch, similar] = recorded(http, "batch")
-    assert (batch["tool"], batch["ids"]) == ("get_papers", body["ids"][::2])
-    assert (similar["tool"], similar["ids"]) == ("similar_papers", ids_in(found.json()["recommendedPapers"]))
-
-
 def test_calls_can_be_replayed(http: httpx.Client, sample: Library) -> None:
     session = {"X-ScholarBase-Session": "again"}
     http.get(

@@ -4,7 +4,7 @@ import csv
 import json
 import sqlite3
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
@@ -16,18 +16,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scholarbase.errors import QueryFileError, RunExists
-from scholarbase.search.library import Library
 from scholarbase_research.construction.audit import agreement
 from scholarbase_research.construction.audit.report import Audit, audit
-from scholarbase_research.construction.audit.sampling import COLUMNS, Judged, draw, read_judged, write_sheet
+from scholarbase_research.construction.audit.sampling import COLUMNS, Judged, draw, write_sheet
 from scholarbase_research.construction.audit.scales import DEFAULT, Scale
 from scholarbase_research.construction.audit.sheets import read_sheets
-from scholarbase_research.construction.job import construct_answers
-from scholarbase_research.construction.judging import Panel
-from scholarbase_research.llm.judges import FunctionJudge
-from scholarbase_research.llm.rubrics import open_rubric
 from tests.conftest import run_cli
-from tests.extensions.research.construction.toy import toy_id, toy_queries, toy_setup
 
 TABLE_6 = ((133, 16, 1), (21, 117, 12), (2, 19, 129))
 """ScholarQuest's human evaluation: a row for each score of the judges, a column for each label of its annotators."""
@@ -247,24 +241,3 @@ def test_a_construction_is_sampled_with_the_titles_of_its_library(
     assert all(
         row["question"] == "Which strings?" and row["title"] and row["abstract"] for row in rows.values()
     )
-
-
-def construction(toy: Library, folder: Path, rubric: str, by_title: dict[str, float]) -> Path:
-    """A construction with a rubric, whose judge gives papers with a word in their title a score, others the lowest."""
-    used = open_rubric(rubric)
-
-    def rule(item: Mapping[str, str]) -> tuple[float, str]:
-        found = (score for word, score in by_title.items() if word in item["title"])
-        return next(found, used.values[0]), ""
-
-    construct_answers(toy, toy_queries(), folder, toy_setup(toy, Panel(used, [FunctionJudge("rule", rule)])))
-    return folder
-
-
-def test_the_scale_of_the_rubric_is_accepted_and_another_is_not(toy: Library, tmp_path: Path) -> None:
-    run = construction(toy, tmp_path, "relevance-half", {"strict": 1.0, "partial": 0.5})
-    scores = {one.paper: one.score for one in read_judged(run, Scale.parse("0,0.5,1"))}
-    assert (scores[toy_id("S1")], scores[toy_id("P1")], scores[toy_id("R3")]) == (1, 0.5, 0)
-    for wrong in (DEFAULT, Scale.parse("1,2,3"), Scale.parse("0,1")):
-        with pytest.raises(QueryFileError, match="give --scale with all labels of the rubric"):
-            read_judged(run, wrong)

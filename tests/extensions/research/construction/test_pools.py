@@ -34,15 +34,6 @@ def pool_of(count: int, sharing: int, *, target: int = 90, **options: Any) -> Po
     return next(make_pools([relation], corpus(count, sharing), **options))
 
 
-def test_few_papers_that_share_keywords_are_padded_at_random() -> None:
-    pool = pool_of(100, 10)
-    assert (len(pool.papers), len(set(pool.papers))) == (30, 30)
-    assert (pool.overlapping, pool.padded) == (10, 19)
-    assert {paper(n) for n in range(1, 11)} < set(pool.papers)
-    assert paper(90) in pool.papers
-    assert paper(0) not in pool.papers
-
-
 def test_many_papers_that_share_keywords_are_capped_the_most_shared_first() -> None:
     pool = pool_of(100, 40)
     assert (pool.overlapping, pool.padded) == (29, 0)

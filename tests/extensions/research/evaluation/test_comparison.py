@@ -5,14 +5,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from rich.console import Console
 
-from scholarbase.errors import InvalidRequest, RunMismatch
-from scholarbase.models.limits import MODES
-from scholarbase_research.evaluation import run_display
+from scholarbase.errors import RunMismatch
 from scholarbase_research.evaluation.comparison import compare
 from scholarbase_research.evaluation.display import show_comparison
-from scholarbase_research.evaluation.measured import Measured
 from scholarbase_research.evaluation.run_data import (
     JudgedAnswer,
     JudgedQuery,
@@ -22,7 +18,6 @@ from scholarbase_research.evaluation.run_data import (
     RunManifest,
 )
 from scholarbase_research.evaluation.runs import check_comparable
-from scholarbase_research.evaluation.statistics import paired_test
 
 QUERIES = tuple(
     JudgedQuery(f"q{number}", f"question {number}", (JudgedAnswer("x", "id"), JudgedAnswer("y", "id")))
@@ -71,12 +66,6 @@ def test_queries_that_gained_and_lost_come_with_the_greatest_change_first() -> N
     assert [c.difference for c in reciprocal.gained] == pytest.approx([2 / 3, 1 / 2])
 
 
-def test_the_difference_is_tested_in_pairs() -> None:
-    recall = compare(A, B, ["R@10"]).measures[0]
-    assert recall.test == paired_test([0.5, 1.0, 0.5, 0.0], [1.0, 0.0, 0.5, 0.5])
-    assert recall.test.n == 4
-
-
 def test_settings_that_differ_are_listed() -> None:
     comparison = compare(A, B, ["R@10"])
     assert comparison.differing == {"mode": ("sparse", "hybrid"), "weights": (None, [1, 2])}
@@ -111,33 +100,11 @@ def test_queries_with_answers_in_one_run_only_are_left_out_with_a_note() -> None
     )
 
 
-def test_an_answer_that_one_run_found_by_its_title_is_the_same_answer() -> None:
-    by_title = (JudgedAnswer("x", "title"), JudgedAnswer("y", "id"))
-    other = replace(B, queries=(replace(QUERIES[0], answers=by_title), *QUERIES[1:]))
-    assert not any("answers" in note for note in compare(A, other, ["R@10"]).notes)
-
-
 def test_rankings_of_different_depth_have_a_note() -> None:
     deeper = replace(B, rankings={**B.rankings, "q4": tuple(RankedId(c, 0.0) for c in "abcdefg")})
     (note,) = (note for note in compare(A, deeper, ["R@All"]).notes if "depth" in note)
     assert note == "R@All is to depth 3 in 'a' and to depth 7 in 'b'."
     assert not any("depth" in note for note in compare(A, deeper, ["R@10"]).notes)
-
-
-def test_a_run_that_was_not_searched_deep_enough_is_named() -> None:
-    shallow = made("shallow", {}, search={"limit": 5})
-    with pytest.raises(InvalidRequest, match=r"R@10 needs .*'shallow'"):
-        compare(A, shallow, ["R@10"])
-
-
-def test_recall_of_all_is_compared_with_its_depth(capsys: pytest.CaptureFixture[str]) -> None:
-    show_comparison(compare(A, B, ["R@All"]), top=1)
-    shown = capsys.readouterr().out
-    assert "R@All (depth 3)" in shown
-    assert "R@All " not in shown.replace("R@All (depth 3)", "")
-    deeper = made("deeper", {"q1": "abcxy"})
-    show_comparison(compare(A, deeper, ["R@All"]), top=0)
-    assert "R@All (depths 3 and 5)" in capsys.readouterr().out
 
 
 def test_a_runs_name_is_not_markup_when_it_is_compared(capsys: pytest.CaptureFixture[str]) -> None:
@@ -147,25 +114,3 @@ def test_a_runs_name_is_not_markup_when_it_is_compared(capsys: pytest.CaptureFix
     head = next(row for row in rows if row.startswith("measure"))
     assert "a[/]" in head
     assert "b[bold]" in head
-
-
-def test_a_terminal_of_80_columns_cut_off_figures_and_the_ends_of_names(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(run_display, "open_console", lambda: Console(width=80, highlight=False))
-    runs = [replace(A, manifest=replace(A.manifest, name=f"autoscholar-{mode}")) for mode in MODES]
-    measures = ["R@5", "R@10", "R@All", "nDCG@10", "RR@10", "P@10"]
-    run_display.show_runs(Measured.of(runs, measures), by=["answers"])
-    shown = capsys.readouterr().out
-    assert "…" not in shown
-    assert all(f"autoscholar-{mode}" in shown for mode in MODES)
-
-
-def test_two_runs_of_one_name_could_not_be_told_apart_when_compared(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    show_comparison(compare(A, replace(A), ["R@5"]), top=1)
-    shown = capsys.readouterr().out
-    assert f"{A.name} (2) against {A.name} (1)" in shown
-    assert "No query gained by R@5." in shown
-    assert "No query lost by R@5." in shown

@@ -1,7 +1,5 @@
 """Imported TREC runs: trec_eval's order, ids of any form. pytrec_eval gives the expected values."""
 
-import gzip
-import lzma
 import random
 from collections.abc import Sequence
 from functools import partial
@@ -16,7 +14,7 @@ from scholarbase.search.library import Library
 from scholarbase_research.evaluation.imports import import_run, read_trec
 from scholarbase_research.evaluation.queries import Answer, Query, QuerySet
 from scholarbase_research.evaluation.run_data import JudgedAnswer, JudgedQuery, Run
-from scholarbase_research.evaluation.runs import RUN, read_run
+from scholarbase_research.evaluation.runs import RUN
 
 ABSENT = "arXiv:2401.99999"
 
@@ -86,15 +84,6 @@ def test_results_are_ordered_as_in_trec_eval(sample: Library, tmp_path: Path, pa
         assert ranked(run) == [expected[rank] for rank in range(1, len(papers) + 1)]
 
 
-def test_written_scores_preserve_the_order(sample: Library, tmp_path: Path, papers: list[str]) -> None:
-    run = imported(sample, tmp_path, "".join(f"q1 Q0 {p} 1 0.25 tag\n" for p in papers))
-    assert read_run(tmp_path / "run") == run
-    scores = [result.score for result in run.rankings["q1"]]
-    assert scores == sorted(set(scores), reverse=True)
-    assert run.manifest.kind == "import"
-    assert run.papers[papers[0]].title == sample.paper(papers[0]).title
-
-
 def test_ids_of_any_form_are_found_and_the_best_rank_of_a_paper_counts(
     sample: Library, tmp_path: Path, papers: list[str]
 ) -> None:
@@ -113,15 +102,6 @@ def test_ids_of_any_form_are_found_and_the_best_rank_of_a_paper_counts(
     assert ranked(run, "q2") == []
     counted = {"lines": 5, "duplicates": 2, "papers": 3, "papers_absent": 1, "queries_without_results": 1}
     assert facts(run).items() >= counted.items()
-
-
-@pytest.mark.parametrize("pack", [gzip.compress, lzma.compress])
-def test_a_packed_run_is_the_same_run(
-    sample: Library, tmp_path: Path, papers: list[str], pack: object
-) -> None:
-    plain = "".join(f"q1 Q0 {p} 1 {n} tag\n" for n, p in enumerate(papers))
-    assert callable(pack)
-    assert imported(sample, tmp_path, pack(plain.encode())) == imported(sample, tmp_path, plain)
 
 
 def test_a_written_run_can_be_imported_again(sample: Library, tmp_path: Path, papers: list[str]) -> None:
@@ -160,13 +140,3 @@ def test_the_error_for_an_invalid_line_has_its_number(sample: Library, tmp_path:
             imported(sample, tmp_path, f"q1 Q0 {ABSENT} 1 1.0 tag\n{line}\n")
         assert message in str(caught.value)
         assert not (tmp_path / "run").exists()
-
-
-def test_unreadable_files_are_an_error(sample: Library, tmp_path: Path) -> None:
-    with pytest.raises(QueryFileError, match="No such file"):
-        imported(sample, tmp_path, tmp_path / "none.trec")
-    with pytest.raises(QueryFileError, match="contains no results"):
-        imported(sample, tmp_path, "\n")
-    packed = gzip.compress(f"q1 Q0 {ABSENT} 1 1.0 tag\n".encode() * 99)
-    with pytest.raises(QueryFileError, match="breaks off"):
-        imported(sample, tmp_path, packed[:-9])

@@ -4,12 +4,10 @@ import random
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 
 from scholarbase.indexes import citations
-from scholarbase.ingest.job import ingest
 from scholarbase.search.library import Library
 from scholarbase_research.evaluation.oracles import (
     expansion_table,
@@ -17,7 +15,7 @@ from scholarbase_research.evaluation.oracles import (
     union_ceiling,
 )
 from scholarbase_research.evaluation.run_data import JudgedAnswer, JudgedQuery, RankedId, Run, RunManifest
-from tests.conftest import SAMPLE, sample_edges
+from tests.conftest import sample_edges
 
 ABSENT = "arXiv:2401.99999"
 TEXTS = (
@@ -206,26 +204,3 @@ def test_an_expansion_that_is_too_large_is_counted_in_a_note(
     monkeypatch.setattr(citations, "MAX_STEPS", 0)
     row = expansion_table(sample, searched, 5, hops=1).rows[3]
     assert (row.recall, row.candidates, row.refused) == (whole.rows[0].recall, whole.rows[0].candidates, 5)
-
-
-@pytest.mark.slow
-def test_a_library_without_citations_gets_a_note(sample: Library, searched: Run, tmp_path: Path) -> None:
-    assert expansion_table(sample, searched, 5, hops=1).notes == ()
-    ingest([SAMPLE / "arxiv"], tmp_path / "library")
-    with Library.open(tmp_path / "library") as library:
-        [hit] = library.search("neutrino", limit=1).results
-        run = run_of({"q": [hit.paper.id]}, {"q": [hit.paper.id]}, snapshot=library.snapshot_id)
-        [note] = expansion_table(library, run, 1).notes
-    assert note.startswith("The library has no citations")
-
-
-def test_absent_results_are_candidates_but_not_seeds(
-    sample: Library, neighbours: dict[str, dict[str, set[str]]]
-) -> None:
-    hub = max(neighbours["citations"], key=lambda paper: (len(neighbours["citations"][paper]), paper))
-    citing = neighbours["citations"][hub]
-    run = run_of(
-        {"q1": [ABSENT, hub]}, {"q1": [sorted(citing)[0]]}, snapshot=sample.snapshot_id, kind="import"
-    )
-    row = expansion_table(sample, run, 2, hops=1).rows[1]
-    assert (row.recall, row.candidates) == (1.0, 2 + len(citing))

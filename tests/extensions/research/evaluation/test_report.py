@@ -15,15 +15,14 @@ from typing import Any
 
 import pytest
 
-from scholarbase.errors import InvalidRequest, RunExists, RunMismatch, StorageError
+from scholarbase.errors import InvalidRequest, RunExists, RunMismatch
 from scholarbase.models.calls import Call
 from scholarbase_research.evaluation.measured import OVER, Measured, grouped, results
 from scholarbase_research.evaluation.measures import DEFAULT_MEASURES, Over
 from scholarbase_research.evaluation.report import write_report
-from scholarbase_research.evaluation.report.contents import at_least
 from scholarbase_research.evaluation.report.page import build, to_html, to_markdown
 from scholarbase_research.evaluation.report.published import collections, published
-from scholarbase_research.evaluation.report.tables import markdown_text, to_csv
+from scholarbase_research.evaluation.report.tables import to_csv
 from scholarbase_research.evaluation.run_data import (
     JudgedAnswer,
     JudgedQuery,
@@ -33,7 +32,7 @@ from scholarbase_research.evaluation.run_data import (
     Run,
     RunManifest,
 )
-from scholarbase_research.evaluation.tables import Cell, Table, holm
+from scholarbase_research.evaluation.tables import holm
 
 NASTY = "</script><script>window.hurt = 1</script><img src=x onerror=hurt()> & | _x_ $y$ \\z `q` {{ 7 * 7 }} 量子 ü"
 
@@ -285,26 +284,11 @@ def test_markup_in_texts_is_escaped() -> None:
         assert list(csv.reader(to_csv(made[name]).splitlines(keepends=True)))[1][0] in (f"{NASTY} (1)", NASTY)
 
 
-def test_texts_are_escaped_for_markdown() -> None:
-    assert markdown_text("a|b_c*<d>&\n`e`$f$") == r"a\|b\_c\*&lt;d&gt;&amp; \`e\`\$f\$"
-    made = Table.of("t", "A & B", ["Run"], ["R@5"], [[Cell("[x]"), Cell(value=0.5)]])
-    assert to_csv(made) == "Run,R@5\r\n[x],0.5\r\n"
-
-
 def test_a_run_that_found_nothing_is_reported_as_zero() -> None:
     page = page_of([a_run("empty", QUERIES, {})])
     assert [cell.split(" ")[0] for cell in page.tables["results-all"][1][2:]] == ["0.000"] * 6
     assert "No run found any paper" in page.source
     assert ["Queries without results", "4"] in page.tables["settings"]
-
-
-def test_one_query_without_an_intent_makes_a_report() -> None:
-    page = page_of([a_run("only", [a_query(1, ["a"])], {"q1": ["a"]})])
-    assert not [name for name in page.tables if name.startswith("by-")]
-    # One query has no interval: one from 1 to 1 would suggest certainty.
-    assert page.tables["results-all"][1][2] == "1.000"
-    assert "The library holds every answer" in page.source
-    assert "†" not in page.source
 
 
 def test_a_query_without_an_answer_is_left_out_and_counted() -> None:
@@ -363,14 +347,6 @@ def test_only_reports_are_replaced(two: list[Run], written: Path, tmp_path: Path
     assert sorted(p.name for p in tmp_path.iterdir()) == ["notes", "r"]
 
 
-@pytest.mark.slow
-def test_a_report_that_cannot_be_written_leaves_nothing(two: list[Run], tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("kept")
-    with pytest.raises(StorageError, match="cannot be written"):
-        write_report(two[:1], tmp_path / "file" / "r", measures=["R@25"])
-    assert [path.name for path in tmp_path.iterdir()] == ["file"]
-
-
 def test_published_figures_are_shown_only_for_the_same_query_set() -> None:
     whole = {"name": "scifact", "count": 300}
     found = published(whole, "1")
@@ -382,12 +358,6 @@ def test_published_figures_are_shown_only_for_the_same_query_set() -> None:
     assert agents is not None
     assert agents.shown == "ScholarQuest"
     assert all(figure.source and figure.url for c in collections() for figure in c.figures)
-
-
-def test_the_share_of_queries_that_reach_x() -> None:
-    assert at_least([0.0, 0.5, 0.5, 1.0]) == ([0.0, 0.5, 1.0], [0.75, 0.75, 0.25])
-    assert at_least([0.0, 0.0]) == ([0.0, 1.0], [0.0, 0.0])
-    assert at_least([]) == ([], [])
 
 
 def test_p_values_are_corrected_by_holms_method() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from typing import Any
 
 import pytest
@@ -50,17 +49,6 @@ def test_the_page_opens_without_errors_and_requests_nothing_else(page: Any, addr
     assert page.execute_script("return window.hurt") is None
 
 
-def test_every_plot_has_a_size_and_a_name(page: Any) -> None:
-    plots = page.find_elements(By.CSS_SELECTOR, "figure.plot img")
-    assert len(plots) in (2, 3)  # one is of an extension
-    for plot in plots:
-        assert plot.size["width"] > 400
-        assert plot.size["height"] > 150
-        assert plot.accessible_name
-    # Nothing extends beyond the right edge of the window.
-    assert page.execute_script("return document.documentElement.scrollWidth <= window.innerWidth")
-
-
 def test_a_query_is_found_and_opened_by_mouse(page: Any) -> None:
     assert len(shown_queries(page)) == 5
     page.find_element(By.ID, "filter").send_keys("q3")
@@ -106,35 +94,3 @@ def test_markup_in_a_query_is_shown_as_text(page: Any) -> None:
     page.find_element(By.CSS_SELECTOR, "#list tr.query button").click()
     assert page.execute_script("return window.hurt") is None
     assert page.get_log("browser") == []
-
-
-def test_the_printed_page_has_no_list(page: Any) -> None:
-    pdf = base64.b64decode(page.print_page())
-    assert pdf.startswith(b"%PDF")
-    assert pdf.count(b"/Type /Page\n") + pdf.count(b"/Type /Page>") + pdf.count(b"/Type /Page ") >= 2
-    page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
-    try:
-        assert not page.find_element(By.ID, "queries").is_displayed()
-        assert page.find_element(By.CSS_SELECTOR, "figure.plot img").is_displayed()
-    finally:
-        page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
-
-
-def test_tables_and_plots_are_visible_without_scripts(page: Any, address: str) -> None:
-    page.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
-    try:
-        page.get(address)
-        assert page.find_element(By.CSS_SELECTOR, "#table-results-all td").is_displayed()
-        assert page.find_element(By.CSS_SELECTOR, "figure.plot img").is_displayed()
-        assert "needs JavaScript" in page.find_element(By.ID, "queries").text
-    finally:
-        page.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
-
-
-def test_on_a_phone_tables_scroll_and_the_page_does_not(page: Any) -> None:
-    metrics = {"width": 390, "height": 800, "deviceScaleFactor": 1, "mobile": True}
-    page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
-    try:
-        assert page.execute_script("return document.documentElement.scrollWidth") <= 390
-    finally:
-        page.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})

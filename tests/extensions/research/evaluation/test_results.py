@@ -133,10 +133,6 @@ def test_a_title_of_another_year_is_another_paper(parsing: Library, tmp_path: Pa
     assert (run.manifest.search or {})["other_year"] == (run.manifest.search or {})["absent"] == 1
 
 
-def test_titles_that_differ_by_a_number_are_other_papers(parsing: Library, tmp_path: Path) -> None:
-    assert matched(parsing, tmp_path, {"title": "Parsing Forests I"})[0].startswith("title:")
-
-
 def test_an_array_and_packed_lines_are_read(parsing: Library, tmp_path: Path) -> None:
     rows = [{"query_id": "q1", "results": [{"id": DEEP}]}, {"query_id": "q2", "results": []}]
     assert ids(imported(parsing, tmp_path, json.dumps(rows)), "q1") == [DEEP]
@@ -164,11 +160,6 @@ def test_invalid_lines_are_refused(parsing: Library, tmp_path: Path, row: Any, m
     rows = [row] if not isinstance(row, str) else '{"query_id": "q1", "results": []}\n"text"\n'
     with pytest.raises(QueryFileError, match=message):
         imported(parsing, tmp_path, rows)
-
-
-def test_results_of_a_query_in_two_lines_are_refused(parsing: Library, tmp_path: Path) -> None:
-    with pytest.raises(QueryFileError, match="line 2 has results of the query 'q1' again"):
-        imported(parsing, tmp_path, [{"query_id": "q1", "results": []}] * 2)
 
 
 def test_the_command_imports_titles_and_prints_the_counts(parsing: Library, tmp_path: Path) -> None:

@@ -12,10 +12,9 @@ from scholarbase.errors import InvalidRequest
 from scholarbase.models.calls import Call
 from scholarbase_research.evaluation.agent_tables import Agents, route_counts, route_table, shared_failures
 from scholarbase_research.evaluation.measured import Measured
-from scholarbase_research.evaluation.report import write_report
 from scholarbase_research.evaluation.report.page import build, to_html
 from scholarbase_research.evaluation.report.tables import to_csv
-from scholarbase_research.evaluation.routes import calls_of, gains, routes, subject
+from scholarbase_research.evaluation.routes import calls_of, gains, routes
 from scholarbase_research.evaluation.run_data import (
     JudgedAnswer,
     JudgedQuery,
@@ -128,10 +127,6 @@ def three(tmp_path_factory: pytest.TempPathFactory, sample_library: Path) -> Pat
     return folder
 
 
-def bare(ids: Sequence[str]) -> list[str]:
-    return [paper_id.removeprefix("arXiv:") for paper_id in ids]
-
-
 def test_table_10_and_11_are_shown(three: Path) -> None:
     runs = [three / "runs" / name for name in TABLE_10]
     done = run_cli("eval", "show", *runs, "--query", "BQ_002897", "--json")
@@ -180,12 +175,6 @@ def test_runs_are_shown_side_by_side_by_two_properties(three: Path) -> None:
     refused = run_cli("eval", "show", *runs, "--by", "answers,size")
     assert refused.returncode != 0
     assert "two different dimensions" in refused.stderr
-
-
-def test_an_unknown_query_is_refused(three: Path) -> None:
-    done = run_cli("eval", "show", three / "runs" / "SPAR", "--query", "q1")
-    assert done.returncode != 0
-    assert "has no query 'q1'" in done.stderr
 
 
 # -- by hand --------------------------------------------------------------------------------------------
@@ -238,13 +227,6 @@ def test_a_plain_search_is_one_call_and_an_import_has_none() -> None:
     assert gains(query("empty"), calls_of(search)["q"]) == []
 
 
-def test_subjects_of_other_tools() -> None:
-    assert subject(Call("q", 1, "t", "search", {"keyword": "graphs", "k": 3}, (), 1)) == "graphs"
-    assert subject(Call("q", 1, "t", "expand", {"paper_id": "2001.00001"}, (), 1)) == "2001.00001"
-    assert subject(Call("q", 1, "t", "expand", {"of": 7}, (), 1)) == '{"of":7}'
-    assert len(subject(Call("q", 1, "t", "search", {"q": "x" * 9_999}, (), 1))) < 400
-
-
 def rows(table: Table) -> list[dict[str, str]]:
     return list(csv.DictReader(to_csv(table).splitlines()))
 
@@ -295,15 +277,6 @@ def test_routes_are_counted_by_kind() -> None:
     assert (first["Calls"], first["Raised recall"], float(first["Share"])) == ("4", "1", 0.25)
     assert (first["Answers"], first["Search"], first["Expansion"], first["Missed"]) == ("5", "0", "1", "4")
     assert (second["Search"], second["Missed"]) == ("1", "4")
-
-
-@pytest.mark.slow
-def test_a_report_has_tables_of_agents(tmp_path: Path) -> None:
-    folder = write_report(two_agents(), tmp_path / "report", measures=["R@All"]).parent
-    page = (folder / "report.html").read_text()
-    for name in ("by-answers-and-intent-r-all", "shared-failures", "routes-by-kind"):
-        assert f"table-{name}" in page
-        assert (folder / "tables" / f"{name}.csv").exists()
 
 
 @pytest.mark.slow

@@ -3,7 +3,7 @@
 import gzip
 import hashlib
 import json
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -29,7 +29,6 @@ from scholarbase_research.evaluation.runs import (
     QUERIES,
     RUN,
     SECONDS,
-    read_manifest,
     read_run,
     strictly_decreasing,
     token,
@@ -87,18 +86,6 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
         "ü%20": [],
         "q3": ["CorpusId:7"],
     }
-
-
-def test_a_report_of_a_new_run_listed_its_facts_in_another_order_than_of_the_run_read_back(
-    tmp_path: Path,
-) -> None:
-    search = {"mode": "sparse", "engine": None, "ranking": {"rrf_k": 60, "fusion_depth": 1000}}
-    run = replace(
-        RUN_OF_ALL, manifest=replace(MANIFEST_OF_ALL, search=search, answers={"queries": 3, "absent": 0})
-    )
-    written, read = write_run(tmp_path / "run", run).manifest, read_run(tmp_path / "run").manifest
-    assert written.search == search
-    assert json.dumps(asdict(written)) == json.dumps(asdict(read))
 
 
 def test_calls_of_a_trajectory_are_read_back(tmp_path: Path) -> None:
@@ -191,14 +178,6 @@ def test_changed_and_missing_files_are_seen(tmp_path: Path) -> None:
             read_run(tmp_path / "run")
 
 
-def test_an_invalid_manifest_is_an_error(tmp_path: Path) -> None:
-    write_run(tmp_path / "run", RUN_OF_ALL)
-    for content in (b"", b"{", b"[]", b'{"name": "x"}', b'{"unknown": 1}'):
-        (tmp_path / "run" / MANIFEST).write_bytes(content)
-        with pytest.raises(RunDamaged, match="is not the manifest of a run"):
-            read_manifest(tmp_path / "run")
-
-
 def test_files_with_values_of_other_types_ended_in_a_traceback(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     for name, row in (
@@ -241,12 +220,6 @@ def test_a_folder_of_runs_names_them(tmp_path: Path) -> None:
         read_run(tmp_path / "runs")
 
 
-def test_a_run_needs_no_seconds(tmp_path: Path) -> None:
-    write_run(tmp_path / "run", RUN_OF_ALL)
-    (tmp_path / "run" / SECONDS).unlink()
-    assert read_run(tmp_path / "run").seconds == {}
-
-
 def test_a_folder_that_is_not_a_run_is_never_replaced(tmp_path: Path) -> None:
     mine = tmp_path / "thesis"
     mine.mkdir()
@@ -259,16 +232,6 @@ def test_a_folder_that_is_not_a_run_is_never_replaced(tmp_path: Path) -> None:
         write_run(tmp_path / "file", RUN_OF_ALL)
 
 
-def test_a_library_whose_manifest_was_taken_for_a_runs_is_never_replaced(tmp_path: Path) -> None:
-    library = tmp_path / "library"
-    library.mkdir()
-    for name in (MANIFEST, "catalog.sqlite"):
-        (library / name).write_text("hours of work")
-    with pytest.raises(RunExists, match=r"holds catalog\.sqlite, which is not part of a run"):
-        write_run(library, RUN_OF_ALL)
-    assert {path.name for path in library.iterdir()} == {MANIFEST, "catalog.sqlite"}
-
-
 def test_a_report_that_was_written_into_a_run_is_not_lost_with_it(tmp_path: Path) -> None:
     write_run(tmp_path / "run", RUN_OF_ALL)
     (tmp_path / "run" / "report").mkdir()
@@ -276,29 +239,6 @@ def test_a_report_that_was_written_into_a_run_is_not_lost_with_it(tmp_path: Path
         write_run(tmp_path / "run", RUN_OF_ALL)
     assert read_run(tmp_path / "run").name == "bm25 100%"
     assert (tmp_path / "run" / "report").is_dir()
-
-
-def test_the_working_directory_can_be_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_run(tmp_path / "run", RUN_OF_ALL)
-    monkeypatch.chdir(tmp_path / "run")
-    assert read_run(Path()).name == "bm25 100%"
-    with pytest.raises(RunNotFound):
-        read_run(Path("/"))
-
-
-def test_a_run_that_is_a_link_is_replaced_as_often_as_one_likes(tmp_path: Path) -> None:
-    write_run(tmp_path / "elsewhere" / "run", RUN_OF_ALL)
-    (tmp_path / "runs").mkdir()
-    (tmp_path / "runs" / "run").symlink_to(tmp_path / "elsewhere" / "run")
-    for _ in range(2):
-        write_run(tmp_path / "runs" / "run", RUN_OF_ALL)
-        assert [path.name for path in (tmp_path / "runs").iterdir()] == ["run"]
-    assert read_run(tmp_path / "runs" / "run") == read_run(tmp_path / "elsewhere" / "run")
-
-
-def test_an_empty_folder_becomes_a_run(tmp_path: Path) -> None:
-    (tmp_path / "run").mkdir()
-    assert read_run_after(tmp_path, RUN_OF_ALL).name == "bm25 100%"
 
 
 def test_a_run_whose_writing_was_killed_is_written_again(tmp_path: Path) -> None:

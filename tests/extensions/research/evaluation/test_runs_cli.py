@@ -69,15 +69,6 @@ def test_one_command_searches_measures_and_reports(tmp_path: Path, sample_librar
 
 
 @pytest.mark.slow
-def test_the_same_command_again_searches_nothing(work: Path, sample_library: Path) -> None:
-    manifest = (work / "runs" / "bm25" / "manifest.json").read_bytes()
-    where = ["--library", sample_library, "--mode", "sparse", "--engine", "bm25"]
-    done = evaluate("run", QUERIES, *where, "--name", "bm25", cwd=work)
-    assert "nothing to search for" in done.stderr
-    assert (work / "runs" / "bm25" / "manifest.json").read_bytes() == manifest
-
-
-@pytest.mark.slow
 def test_show_prints_the_figures_of_trec_eval(work: Path) -> None:
     done = evaluate("show", "runs/bm25", "runs/fts5", "--measure", "nDCG@10", "--by", "year", cwd=work)
     for name in ("bm25", "fts5"):
@@ -86,15 +77,6 @@ def test_show_prints_the_figures_of_trec_eval(work: Path) -> None:
     years = re.findall(r" (20\d\d) +bm25 +(\d+) ", done.stdout, re.M)
     dates = [json.loads(line)["date"][:4] for line in QUERIES.read_text().splitlines()]
     assert dict(years) == {year: str(dates.count(year)) for year in dates}
-
-
-@pytest.mark.whole
-@pytest.mark.slow
-def test_report_writes_every_format(work: Path) -> None:
-    evaluate("report", "runs/bm25", "runs/fts5", "--out", "both", "--title", "Two engines", cwd=work)
-    names = {path.relative_to(work / "both").as_posix() for path in (work / "both").rglob("*.*")}
-    assert {"report.html", "report.md", "tables/results-all.csv", "figures/recall-by-depth.pdf"} <= names
-    assert "Two engines" in (work / "both" / "report.md").read_text()
 
 
 BAD = '{"query_id": "a", "final_query": "x", "answer_arxiv_ids": ["1706.03762"], "final_answer_count": 1}\n'

@@ -2,8 +2,6 @@
 
 import json
 import logging
-import signal
-import subprocess
 import sys
 import threading
 import time
@@ -148,15 +146,6 @@ def test_a_limit_above_a_page_goes_as_deep_as_paging(sample: Library, tmp_path: 
     assert [result.id for result in run.rankings["deep"]] == found
 
 
-@pytest.mark.slow
-def test_a_hybrid_search_ends_where_its_paging_does(dense: Library, tmp_path: Path) -> None:
-    query = Query("deep", "quantum field theory of black holes", ())
-    run = search(dense, tmp_path / "run", SearchSettings(limit=10_000), questions(query))
-    assert run.manifest.search is not None
-    assert run.manifest.search["mode"] == "hybrid"
-    assert len(run.rankings["deep"]) == dense.snapshot()["manifest"]["counts"]["papers"]
-
-
 def test_citations_are_those_of_each_querys_date(sample: Library, tmp_path: Path) -> None:
     text = "supersymmetry breaking and string theory"
     queries = questions(Query("early", text, (), date="1996-06"), Query("late", text, (), date="1998"))
@@ -171,16 +160,6 @@ def test_citations_are_those_of_each_querys_date(sample: Library, tmp_path: Path
     about["manifest"] = about["manifest"] | {"counts": about["manifest"]["counts"] | {"edges": 0}}
     with pytest.raises(InvalidRequest, match="--prefer cited cannot be combined with --to"):
         settings.facts("sparse", about)
-
-
-def test_each_querys_own_date_limits_its_search(sample: Library, tmp_path: Path) -> None:
-    text = "supersymmetry breaking and string theory"
-    queries = questions(Query("early", text, (), date="1993-06"), Query("late", text, (), date="1994"))
-    run = search(sample, tmp_path / "run", SearchSettings(mode="sparse", limit=20, to="query"), queries)
-    for query_id, to in (("early", "1993-06"), ("late", "1994")):
-        found = sample.search(text, mode="sparse", limit=20, to=to).results
-        assert [r.id for r in run.rankings[query_id]] == [hit.paper.id for hit in found]
-    assert run.rankings["early"] != run.rankings["late"]
 
 
 def test_a_query_without_a_date_is_named(sample: Library, tmp_path: Path) -> None:
@@ -313,44 +292,6 @@ def test_an_invalid_line_is_an_error(sample: Library, tmp_path: Path) -> None:
     assert len(search(sample, tmp_path / "run", restart=True).rankings) == 40
 
 
-_SCRIPT = """
-import sys
-from pathlib import Path
-from scholarbase.search.library import Library
-from tests.extensions.research.evaluation.test_searching import query_set, search
-with Library.open(sys.argv[1]) as library:
-    search(library, Path(sys.argv[2]), queries=query_set(10), concurrency=int(sys.argv[3]))
-"""
-
-
-@pytest.mark.slow
-def test_a_run_killed_twice_is_the_undisturbed_one(
-    sample: Library, sample_library: Path, tmp_path: Path
-) -> None:
-    undisturbed = search(sample, tmp_path / "undisturbed", queries=query_set(10))
-    folder, results = tmp_path / "run", tmp_path / ".run.partial" / RESULTS
-    sizes = [0]
-    for concurrency in (2, 1):
-        process = subprocess.Popen(
-            [sys.executable, "-c", _SCRIPT, str(sample_library), str(folder), str(concurrency)],
-            cwd=Path(__file__).parent.parent.parent,
-        )
-        deadline = time.monotonic() + 300
-        while process.poll() is None and time.monotonic() < deadline:
-            if results.is_file() and results.stat().st_size > sizes[-1] + 20_000:
-                process.kill()
-            time.sleep(0.001)
-        assert process.wait(60) == -signal.SIGKILL
-        sizes.append(results.stat().st_size)
-    assert not folder.exists()
-    kept = {row["id"]: row["seconds"] for row in rows(results)}
-    assert 0 < len(kept) < 400
-    run = search(sample, folder, queries=query_set(10))
-    assert kept.items() <= run.seconds.items()
-    assert run.manifest == undisturbed.manifest
-    assert files(folder) == files(tmp_path / "undisturbed")
-
-
 @pytest.mark.slow
 def test_a_server_that_dies_keeps_what_is_done(sample: Library, sample_library: Path, tmp_path: Path) -> None:
     search(sample, tmp_path / "undisturbed")
@@ -448,15 +389,6 @@ def test_an_unfinished_run_of_other_settings_is_in_the_way(sample: Library, tmp_
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
 
-def test_a_damaged_run_is_an_error_and_can_be_made_again(sample: Library, tmp_path: Path) -> None:
-    search(sample, tmp_path / "run")
-    (tmp_path / "run" / "run.trec.gz").write_bytes(b"")
-    with pytest.raises(RunDamaged, match="--restart"):
-        search(sample, tmp_path / "run")
-    search(sample, tmp_path / "run", restart=True)
-    assert len(read_run(tmp_path / "run").rankings) == 40
-
-
 def test_a_folder_that_is_not_a_run_is_left_unchanged(sample: Library, tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "notes.txt").write_text("mine")
@@ -525,12 +457,6 @@ def test_a_mode_that_the_library_lacks_is_an_error_before_any_search(sample: Lib
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.slow
-def test_the_best_mode_is_named(dense: Library) -> None:
-    assert SearchSettings().check_mode(dense) == "hybrid"
-    assert SearchSettings(mode="dense").check_mode(dense) == "dense"
-
-
 def test_settings_that_cannot_be_right() -> None:
     for arguments, sentence in (
         ({"limit": 0}, "limit is 0"),
@@ -563,21 +489,3 @@ def test_a_default_name_is_fit_for_a_file() -> None:
     assert default_name(queries, "hybrid", "bm25", "rrf") == "mine-hybrid-bm25-rrf"
     assert default_name(queries, "sparse", None, "minilm") == "mine-sparse-minilm"
     assert default_name(replace(queries, name="../My queries: ü"), "dense") == "My-queries-dense"
-
-
-@pytest.mark.slow
-def test_each_run_computes_the_vectors_of_its_queries(
-    dense: Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A hybrid run after a dense one was timed as if it needed no encoder."""
-    assert dense._encoder is not None
-    encoded: list[str] = []
-    encode = dense._encoder.encode_queries
-    monkeypatch.setattr(
-        dense._encoder, "encode_queries", lambda texts: (encoded.extend(texts), encode(texts))[1]
-    )
-    some = questions(Query("a", "gauge theories", ()), Query("b", "black holes", ()))
-    for mode in ("dense", "hybrid"):
-        encoded.clear()
-        search(dense, tmp_path / mode, SearchSettings(mode=mode, limit=10), some)  # type: ignore[arg-type]
-        assert {"black holes", "gauge theories"} <= set(encoded)

@@ -11,14 +11,12 @@ from typing import Any
 import pytest
 
 from scholarbase.errors import EvaluationError
-from scholarbase.identifiers import parse
-from scholarbase.progress import SilentReporter
 from scholarbase.search.library import Library
-from scholarbase.settings import Settings, load_settings
+from scholarbase.settings import Settings
 from scholarbase_research.evaluation.formats import read_queries
 from scholarbase_research.evaluation.grids import Point, read_sweep
 from scholarbase_research.evaluation.run_data import JudgedQuery
-from scholarbase_research.evaluation.sweeps import SweepResult, _Rankings, _search_legs, run_sweep, split
+from scholarbase_research.evaluation.sweeps import SweepResult, run_sweep, split
 from tests.conftest import SAMPLE, json_lines, sample_rows
 from tests.forks import run_fork
 from tests.search.test_asymmetric_encoders import learned, snapshot
@@ -135,35 +133,6 @@ def test_a_point_is_measured_as_the_library_with_its_settings(
     assert result.best_on_test.mean == pytest.approx(mean(result.best, result.test_queries))
     assert result.baseline_on_tune == pytest.approx(mean(result.sweep.baseline, result.tune_queries))
     assert result.baseline_on_test.mean == pytest.approx(mean(result.sweep.baseline, result.test_queries))
-
-
-@pytest.mark.slow
-def test_fusion_with_the_librarys_settings_gives_its_hybrid_rankings(
-    tmp_path: Path,
-    questions: Path,
-    dense_library: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    # A sweep does not depend on how hybrid searches fuse otherwise.
-    monkeypatch.setenv("SCHOLARBASE_FUSION", "scores")
-    monkeypatch.setenv("SCHOLARBASE_ENGINE", "feedback")
-    path = sweep_file(
-        tmp_path,
-        f'queries = "{questions}"\nlimit = 150\n[grid]\nengine = ["bm25", "feedback", "fts5"]\n',
-    )
-    sweep = read_sweep(path, dense_library)
-    assert sweep.baseline.engine == "feedback"
-    queries = read_queries(questions)
-    part = _search_legs(sweep, queries, tmp_path / "out", load_settings(), SilentReporter(), None)
-    query_ids = [query.id for query in queries.queries]
-    for point in sweep.points:
-        fused = _Rankings(part, query_ids, sweep.limit).of(point)
-        library = Library.open(dense_library, settings=settings_of(point))
-        for query in queries.queries:
-            names = library_results(library, point, query.text, 150)
-            expected = library._catalog.resolve([parse(name) for name in names])
-            assert list(fused[query.id]) == expected, (point.engine, query.id)
-        library.close()
 
 
 @pytest.mark.slow

@@ -3,8 +3,6 @@
 import gzip
 import json
 import re
-import resource
-import signal
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -14,7 +12,7 @@ from typing import Any
 import pytest
 
 from scholarbase.client import Client
-from scholarbase.errors import EvaluationError, InvalidRequest, QueryFileError, RunExists, StorageError
+from scholarbase.errors import EvaluationError, InvalidRequest, QueryFileError, RunExists
 from scholarbase.models.source import Source
 from scholarbase.search.library import Library
 from scholarbase.trajectories.calls import KEYS, TOOLS, read_trajectory
@@ -436,24 +434,6 @@ def test_a_file_with_an_incomplete_line_is_not_appended_to(tmp_path: Path) -> No
         TrajectoryWriter(path, append=True)
 
 
-def test_a_partly_written_call_on_a_full_disk_made_the_file_unreadable(tmp_path: Path) -> None:
-    path = tmp_path / "calls.jsonl"
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    with TrajectoryWriter(path) as writer:
-        writer.append("q1", "search_papers", HELD)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 20, hard))
-        try:
-            with pytest.raises(StorageError, match=r"Cannot write .*calls\.jsonl"):
-                writer.append("q1", "search_papers", HELD)
-        finally:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-            signal.signal(signal.SIGXFSZ, ignored)
-        assert len(read_trajectory(path)) == 1
-        assert writer.append("q1", "answer", HELD) == 2
-    assert [c.call for c in read_trajectory(path)] == [1, 2]
-
-
 def test_threads_can_share_a_writer(tmp_path: Path) -> None:
     path = tmp_path / "calls.jsonl"
     with TrajectoryWriter(path) as writer, ThreadPoolExecutor(4) as pool:
@@ -482,16 +462,6 @@ def test_the_page_describes_every_key_and_tool() -> None:
     assert sorted(re.findall(r"^\| `(\w+)` \|", keys[1], re.M)) == sorted(KEYS)
     rows = re.findall(r"^\| (`.*?`) \| `(\w+)` \|", tools[1], re.M)
     assert {name: kind for names, kind in rows for name in re.findall(r"\w+", names)} == TOOLS
-
-
-def test_title_matches_are_not_searches(tmp_path: Path) -> None:
-    lines = [
-        call("q1", "search_papers", HELD[:1]),
-        call("q1", "match_titles", HELD[1:2]),
-        call("q1", "match_titles", HELD[2:3], kind="match"),
-    ]
-    calls = read_trajectory(json_lines(tmp_path / "calls.jsonl", lines))
-    assert [one.kind for one in calls] == ["search", "match", "match"]
 
 
 def test_a_trajectory_of_the_server_makes_a_run(url: str, sample_library: Path, tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
 import json
 import lzma
 import os
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -60,20 +59,6 @@ def test_quantized_rows_keep_their_directions_and_lengths() -> None:
     assert tensors["embeddings"].dtype == np.int8
     errors = np.linalg.norm(again - table, axis=1) / np.maximum(np.linalg.norm(table, axis=1), 1e-9)
     assert errors.max() < 0.01
-
-
-@pytest.mark.slow
-def test_titles_come_nearer_to_their_abstracts(tmp_path: Path, trained: Path) -> None:
-    def rank(folder: Path) -> float:
-        encoder = StaticEncoder(folder)
-        titles, abstracts = (
-            encoder.encode_documents(list(column)).dense for column in zip(*PAPERS, strict=True)
-        )
-        cosines = titles @ abstracts.T
-        return float((cosines > cosines.diagonal()[:, None]).sum(axis=1).mean())
-
-    train(lambda: PAPERS, tmp_path / "longer", Options(**(SMALL.to_dict() | {"steps": 60, "rate": 0.02})))
-    assert rank(tmp_path / "longer") < 5 < rank(trained)
 
 
 @pytest.mark.slow
@@ -170,16 +155,6 @@ def test_stopped_at_any_write_and_resumed_it_gives_the_same_bytes(
         number += 1
     # plan, vocabulary, four files of tokens, three checkpoints, three files of the model
     assert number == 13
-
-
-@pytest.mark.slow
-def test_a_training_that_has_ended_is_not_repeated(
-    tmp_path: Path, trained: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = shutil.copytree(trained, tmp_path / "small")
-    monkeypatch.setattr(job, "train_tokenizer", None)
-    train(lambda: PAPERS, folder, SMALL)
-    assert contents(folder) == contents(trained)
 
 
 # -- the pairs of a step --------------------------------------------------------------------------------

@@ -86,13 +86,6 @@ def test_a_broken_judgement_is_named_and_can_be_left_out(folder: Path) -> None:
         assert queries.notes[-1].startswith("1 broken line was left out: test.tsv, line 5")
 
 
-def test_a_folder_without_judgements_is_an_error(folder: Path) -> None:
-    (folder / "qrels" / "test.tsv").unlink()
-    (folder / "qrels" / "train.tsv").rename(folder / "qrels" / "train.txt")
-    with pytest.raises(QueryFileError, match=r"queries and no judgements: add qrels/test.tsv"):
-        read_queries(folder)
-
-
 @pytest.mark.parametrize("topics", [TOPICS, XML, TABS], ids=["classic", "XML", "tabs"])
 def test_topics_of_each_form_are_read_alike(tmp_path: Path, topics: str) -> None:
     folder = tmp_path / "robust"
@@ -139,17 +132,3 @@ def test_bare_ids_in_qrels_are_documents_as_in_runs(tmp_path: Path) -> None:
     answers = [answer.id for query in queries.queries for answer in query.answers]
     assert answers == ["Doc:FBIS3-10082", "Doc:FT911-3", "Doc:4983"]
     assert queries.notes == ("Ids without a scheme in the qrels, read as those of documents (Doc:): 2",)
-
-
-def test_two_qrels_files_are_an_error(tmp_path: Path) -> None:
-    (tmp_path / "topics").write_text(TOPICS)
-    (tmp_path / "qrels1").write_text(QRELS)
-    (tmp_path / "qrels2").write_text(QRELS)
-    with pytest.raises(QueryFileError, match=r"several qrels files \(qrels1, qrels2\)"):
-        read_queries(tmp_path)
-
-
-def test_a_folder_of_something_else_is_an_error(tmp_path: Path) -> None:
-    (tmp_path / "notes.md").write_text("nothing\n")
-    with pytest.raises(QueryFileError, match=r"neither BEIR's queries.jsonl and qrels nor TREC topics"):
-        read_queries(tmp_path)

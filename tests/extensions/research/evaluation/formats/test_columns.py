@@ -114,12 +114,6 @@ def test_the_number_of_broken_lines_is_reported_with_the_first(tmp_path: Path) -
     assert note.endswith("line 14: it is null, and must be a JSON object, such as {...}. ...")
 
 
-def test_only_broken_lines_are_an_error_even_with_skip_broken(tmp_path: Path) -> None:
-    path = written(tmp_path / "q.jsonl", "{", GOOD | {"query": ""})
-    with pytest.raises(QueryFileError, match=r"none of its 2 lines is valid; the first, line 1: it is no"):
-        read_queries(path, skip_broken=True)
-
-
 WHOLE: list[tuple[str, str, str]] = [
     ("empty", "", "is empty"),
     ("unknown column", '{"query_id": "a", "query": "q", "answer": ["x"]}', "unknown column 'answer': .* 'answers'"),
@@ -145,11 +139,6 @@ def test_an_invalid_file_is_an_error(tmp_path: Path) -> None:
         assert str(path) in str(caught.value)
 
 
-def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(QueryFileError, match=r"No query file at .*nowhere.jsonl: give a file or a folder"):
-        read_queries(tmp_path / "nowhere.jsonl")
-
-
 def test_bytes_that_are_not_text_are_an_error(tmp_path: Path) -> None:
     path = tmp_path / "q.csv"
     for content, sentence in (
@@ -170,22 +159,6 @@ def test_a_row_with_a_comma_too_many_is_broken(tmp_path: Path) -> None:
         read_queries(path)
 
 
-def test_the_error_for_ids_separated_by_commas_names_the_separators(tmp_path: Path) -> None:
-    path = tmp_path / "q.csv"
-    path.write_text('query_id,query,answers\na,x,"2309.06180, 1706.03762"\n')
-    with pytest.raises(QueryFileError, match=r"Separate ids by ;, \| or white space"):
-        read_queries(path)
-
-
-def test_a_pool_longer_than_the_csv_module_allows_is_read(tmp_path: Path) -> None:
-    path = tmp_path / "q.csv"
-    pool = ";".join(f"CorpusId:{n}" for n in range(1, 10_001))
-    path.write_text(f"query_id,query,answers,pool\na,x,CorpusId:1,{pool}\n")
-    (query,) = read_queries(path).queries
-    assert query.pool is not None
-    assert len(query.pool) == 10_000
-
-
 def test_a_line_without_end_is_an_error_and_not_read_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -195,11 +168,3 @@ def test_a_line_without_end_is_an_error_and_not_read_on(
         path.write_bytes(gzip.compress(start.encode() + bytes(2_000_000)))
         with pytest.raises(QueryFileError, match=r"q\.gz, line 2 has more than 1,000,000 bytes"):
             read_queries(path)
-
-
-def test_a_json_array_of_any_size_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "MAX_WHOLE", 1_000_000)
-    path = tmp_path / "q.json"
-    path.write_text("[" + "\n" * 1_000_000 + "]")
-    with pytest.raises(QueryFileError, match=r"q\.json has more than 1,000,000 bytes"):
-        read_queries(path)

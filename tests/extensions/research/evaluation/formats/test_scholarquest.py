@@ -67,13 +67,6 @@ def test_metadata_beside_the_file_gives_intent_and_category(tmp_path: Path) -> N
     )
 
 
-def test_metadata_may_be_in_another_folder(tmp_path: Path) -> None:
-    path = lines(tmp_path / "bench.jsonl", scholarquest(1, "2309.06180"))
-    facts = tmp_path / "elsewhere.jsonl"
-    lines(facts, {"query_id": "BQ_000001", "category": "claim_comparison", "domain": "cs.IR"})
-    assert only(read_queries(path, metadata=facts)).intent == "claim_comparison"
-
-
 def test_missing_metadata_is_reported_in_a_note(tmp_path: Path) -> None:
     path = lines(tmp_path / "bench.jsonl", scholarquest(1, "2309.06180"))
     assert "no query_metadata.jsonl beside the file: 1" in read_queries(path).notes[0]
@@ -107,17 +100,6 @@ def test_the_metadata_is_not_a_query_file(tmp_path: Path) -> None:
         read_queries(path)
 
 
-def test_metadata_for_another_format_is_an_error(tmp_path: Path) -> None:
-    path = lines(tmp_path / "q.jsonl", {"id": 1, "query": "q", "answers": ["1706.03762"]})
-    with pytest.raises(QueryFileError, match=r"in the format columns, which has no metadata file"):
-        read_queries(path, metadata=path)
-
-
-def test_a_wrong_count_of_answers_is_reported_in_a_note(tmp_path: Path) -> None:
-    path = lines(tmp_path / "bench.jsonl", scholarquest(1, "2309.06180", final_answer_count=7))
-    assert "Lines whose final_answer_count is not the number of their answers: 1" in read_queries(path).notes
-
-
 def test_an_arxiv_id_stored_as_a_number_is_repaired(tmp_path: Path) -> None:
     repaired = {"806.1945": "0806.1945", 1108.27: "1108.2700", "1809.0495399999998": "1809.04954"}
     for value, expected in (repaired | {806.1945: "0806.1945", "2309.06180v3": "2309.06180"}).items():
@@ -139,16 +121,6 @@ def test_the_hash_does_not_depend_on_the_packing(tmp_path: Path) -> None:
     (tmp_path / "array.json").write_text(json.dumps([FIRST, SECOND], indent=2))
     hashes = {read_queries(path).sha256 for path in tmp_path.iterdir()}
     assert len(hashes) == 1
-
-
-def test_a_truncated_gzip_is_an_error(tmp_path: Path) -> None:
-    rows = [scholarquest(n, f"2309.{n:05}") for n in range(1, 500)]
-    packed = gzip.compress(lines(tmp_path / "p.jsonl", *rows).read_bytes())
-    path = tmp_path / "cut.jsonl.gz"
-    path.write_bytes(packed[: len(packed) // 2])
-    for skip_broken in (False, True):
-        with pytest.raises(QueryFileError, match=r"incomplete or damaged: its compressed stream breaks off"):
-            read_queries(path, skip_broken=skip_broken)
 
 
 def test_a_set_with_a_generic_file_name_is_named_after_its_folder(tmp_path: Path) -> None:
