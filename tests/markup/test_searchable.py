@@ -47,20 +47,6 @@ OTHER = [
     "P",
     "IL-6",
 ]
-UNCHANGED = [
-    "2*x*y",
-    "a**b",
-    "sourceforge.net",
-    "#MeToo",
-    "x_train",
-    "http://a.org/#x",
-    "φιλοσοφία",
-    "10^-3",
-    "i.e. and e.g.",
-    "AI/OR, input/output",
-    "AdS_5",
-    "Åberg",
-]
 
 
 @pytest.fixture(scope="module")
@@ -70,13 +56,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
     names = [*(name for spellings in SAME for name in spellings), *OTHER]
     titles = [f"Notes on {name} in practice" for name in dict.fromkeys(names)]
     rows = [
-        {
-            "corpusid": n,
-            "title": title,
-            "abstract": "A text.",
-            "year": 2020,
-            "externalids": {"ArXiv": f"0801.{n:04}"},
-        }
+        {"corpusid": n, "title": title, "abstract": "A text.", "year": 2020}
         for n, title in enumerate(titles, 1)
     ]
     with opened_library(folder, rows) as opened:
@@ -88,20 +68,15 @@ def names_found(library: Library, q: str, **options: Any) -> set[str]:
     return {(hit.paper.title or "").removeprefix("Notes on ").removesuffix(" in practice") for hit in results}
 
 
-@pytest.mark.parametrize("options", [{"engine": "bm25"}, {"engine": "fts5"}], ids=str)
-@pytest.mark.parametrize("spellings", SAME, ids=lambda spellings: spellings[0])
-def test_equal_spellings_find_each_other(
-    library: Library, spellings: tuple[str, ...], options: dict[str, Any]
-) -> None:
-    for name in spellings:
-        assert set(map(plain, spellings)) <= names_found(library, name, mode="sparse", **options)
-
-
 @pytest.mark.parametrize("engine", ["bm25", "fts5"])
-@pytest.mark.parametrize("name", ["C++", "C#", "F#", ".NET", "A*", "#P", "IL-6"])
-def test_a_name_with_a_symbol_finds_no_other_name(library: Library, name: str, engine: Any) -> None:
-    found = names_found(library, name, mode="sparse", engine=engine)
-    assert found & set(OTHER) == {name}
+def test_equal_spellings_find_each_other(library: Library, engine: Any) -> None:
+    for spellings in SAME:
+        for name in spellings:
+            assert set(map(plain, spellings)) <= names_found(library, name, mode="sparse", engine=engine), (
+                name
+            )
+    for name in ("C++", "C#", "F#", ".NET", "A*", "#P", "IL-6"):
+        assert names_found(library, name, mode="sparse", engine=engine) & set(OTHER) == {name}
 
 
 def test_a_word_with_a_symbol_is_found_without_it(library: Library) -> None:
@@ -120,6 +95,9 @@ def test_titles_and_references_tell_c_plus_plus_from_c_sharp(library: Library) -
         assert checked.paper.title == title
 
 
-@pytest.mark.parametrize("text", UNCHANGED)
-def test_other_uses_of_a_symbol_stay(text: str) -> None:
-    assert searchable(text) == text
+def test_other_uses_of_a_symbol_stay() -> None:
+    for text in (
+        *("2*x*y", "a**b", "sourceforge.net", "#MeToo", "x_train", "http://a.org/#x", "φιλοσοφία", "10^-3"),
+        *("i.e. and e.g.", "AI/OR, input/output", "AdS_5", "Åberg"),
+    ):
+        assert searchable(text) == text
