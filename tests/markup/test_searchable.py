@@ -56,7 +56,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
     names = [*(name for spellings in SAME for name in spellings), *OTHER]
     titles = [f"Notes on {name} in practice" for name in dict.fromkeys(names)]
     rows = [
-        {"corpusid": n, "title": title, "abstract": "A text.", "year": 2020}
+        {"corpusid": n, "title": title, "abstract": "A text.", "externalids": {"ArXiv": f"0801.{n:04}"}}
         for n, title in enumerate(titles, 1)
     ]
     with opened_library(folder, rows) as opened:
