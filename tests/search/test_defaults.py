@@ -12,7 +12,6 @@ import pytest
 from scholarbase.encoders import open_encoder
 from scholarbase.errors import InvalidRequest, LibraryExists, UnsupportedMode
 from scholarbase.identifiers import parse
-from scholarbase.indexes.titles import normalize_title
 from scholarbase.ingest.job import ingest
 from scholarbase.ingest.plans import IngestRules
 from scholarbase.models.encoders import PACKAGED
@@ -74,17 +73,13 @@ def test_nonsense_finds_nothing(library: Library, way: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("way", [*WAYS, {"mode": "dense", "min_similarity": -1}])
-@pytest.mark.parametrize("q", ["!!!!", "...", "-----", "%", '"', "« »", "😀", "¿?", "\u0301"])
 def test_a_query_without_a_letter_or_digit_found_a_thousand_papers(
-    library: Library, q: str, way: dict[str, Any]
+    library: Library, way: dict[str, Any]
 ) -> None:
-    found = library.search(q, **way)
-    assert (found.total, found.total_relation, found.results, found.next_offset) == (0, "eq", (), None)
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_a_query_of_only_stop_words_still_finds_papers(library: Library, way: dict[str, Any]) -> None:
-    assert library.search("the who", **way).total > 0
+    for q in ("!!!!", "...", "%", '"', "« »", "😀", "\u0301"):
+        found = library.search(q, **way)
+        assert (found.total, found.total_relation, found.results, found.next_offset) == (0, "eq", (), None), q
+    assert library.search("the who", **way).total > 0  # only stop words
 
 
 def test_the_total_of_a_search_within_few_papers_was_a_lower_bound(
@@ -101,31 +96,6 @@ def test_the_total_of_a_search_within_few_papers_was_a_lower_bound(
     hybrid = library.search(q, within=some, limit=100)
     assert (hybrid.total, hybrid.total_relation) == (len(hybrid.results), "eq")
     assert len(hybrid.results) > dense.total > 0
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("way", WAYS)
-def test_titles_ids_and_links_come_first(library: Library, papers: list[Paper], way: dict[str, Any]) -> None:
-    titles = [paper.title or "" for paper in papers[:60]]
-    first = [library.search(title, limit=1, **way).results[0].paper.title or "" for title in titles]
-    pairs = zip(titles, first, strict=True)
-    missed = [title for title, found in pairs if normalize_title(title) != normalize_title(found)]
-    assert len(titles) == 60
-    # Phrases of their fields are not read as titles.
-    assert set(missed) <= {"CP Violation", "Solar Neutrinos"}
-    for paper in papers[:10]:
-        for q in (paper.id, f"https://arxiv.org/abs/{paper.id.removeprefix('arXiv:')}"):
-            assert library.search(q, limit=1, **way).results[0].paper.id == paper.id
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("way", WAYS)
-def test_an_abstract_finds_its_paper_first(
-    library: Library, papers: list[Paper], way: dict[str, Any]
-) -> None:
-    """As an agent pastes it, with quotation marks, brackets and AND."""
-    for paper in [paper for paper in papers if paper.abstract][:15]:
-        assert library.search(paper.abstract or "", limit=1, **way).results[0].paper.id == paper.id
 
 
 def test_the_floor_is_a_quantile_of_random_pairs(library: Library, papers: list[Paper], cosines: Any) -> None:
@@ -179,26 +149,12 @@ def test_pages_of_a_hybrid_search_have_no_overlaps_and_no_gaps(
         assert paged == whole[: len(paged)]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("min_similarity", [None, 0.4, 0.5, 0.6])
-@pytest.mark.parametrize("q", ["string theory", "lattice quantum chromodynamics", "supernova"])
-def test_pages_of_a_hybrid_search_with_few_results_are_complete(
-    library: Library, q: str, min_similarity: float | None
-) -> None:
-    options: dict[str, Any] = {"min_similarity": min_similarity, "from_": "1994", "to": "1994"}
-    whole = library.search(q, limit=1000, **options)
-    assert whole.next_offset is None
-    assert 0 < len(whole.results) <= whole.total
-    paged = [hit.paper.id for hit in library.iter_search(q, **options)]
-    assert paged == [hit.paper.id for hit in whole.results]
-
-
-@pytest.mark.parametrize("q", ["2006.01205", "2006.07490", "2006.11834", "2006.15454"])
-def test_a_lower_bound_counts_a_paper_that_no_leg_found(library: Library, q: str) -> None:
-    found = library.search(q, min_similarity=0.4, limit=1000)
-    assert found.total_relation == "gte"
-    assert found.results[0].paper.id == f"arXiv:{q}"
-    assert found.total == len(found.results)
+def test_a_lower_bound_counts_a_paper_that_no_leg_found(library: Library) -> None:
+    for q in ("2006.01205", "2006.07490", "2006.11834", "2006.15454"):
+        found = library.search(q, min_similarity=0.4, limit=1000)
+        assert found.total_relation == "gte"
+        assert found.results[0].paper.id == f"arXiv:{q}"
+        assert found.total == len(found.results)
 
 
 def test_without_a_floor_a_hybrid_total_counts_all_papers_that_pass(library: Library) -> None:

@@ -47,9 +47,8 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
 
 
 @pytest.mark.parametrize("engine", ["bm25", "feedback", "fts5"])
-@pytest.mark.parametrize(
-    ("phrases", "left_out"),
-    [
+def test_papers_with_a_phrase_are_left_out(small: Library, engine: Any) -> None:
+    cases: list[tuple[Any, set[int]]] = [
         (["local replication"], {1, 2, 6}),  # stems: locally replicated, replications
         (["replication local"], {3}),  # the order counts, punctuation does not
         (["LOCAL   Réplication!"], {1, 2, 6}),
@@ -68,14 +67,11 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
         (["'; DROP TABLE papers"], set()),
         (['a " b', 'c""d'], set()),
         ([], set()),
-    ],
-)
-def test_papers_with_a_phrase_are_left_out(
-    small: Library, engine: Any, phrases: Any, left_out: set[int]
-) -> None:
-    found = small.search("databases replication", engine=engine, exclude=phrases, exact=True)
-    assert {hit.paper.corpus_id for hit in found.results} == set(range(1, 10)) - left_out
-    assert found.total == 9 - len(left_out)
+    ]
+    for phrases, left_out in cases:
+        found = small.search("databases replication", engine=engine, exclude=phrases, exact=True)
+        assert {hit.paper.corpus_id for hit in found.results} == set(range(1, 10)) - left_out, phrases
+        assert found.total == 9 - len(left_out)
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -96,16 +92,16 @@ def test_every_leg_leaves_them_out_before_its_cut(dense: Library, way: dict[str,
 
 
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("most_fetched", [20_000, 40, 0])
 def test_a_long_list_is_left_out_as_a_short_one_is(
-    dense: Library, way: dict[str, Any], most_fetched: int, monkeypatch: pytest.MonkeyPatch
+    dense: Library, way: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The index is told of a short list; of a long one it finds more, up to a limit, and they are left out after."""
     asked: dict[str, Any] = {"exclude": ["gauge theory"], "fields": ["title"], **way}
     told = [dense.search("gauge theory", limit=limit, **asked) for limit in (3, 20, 1000)]
     monkeypatch.setattr(index, "LONG_EXCLUSION", 0)
-    monkeypatch.setattr(index, "MOST_FETCHED", most_fetched)
-    assert [dense.search("gauge theory", limit=limit, **asked) for limit in (3, 20, 1000)] == told
+    for most_fetched in (20_000, 40):
+        monkeypatch.setattr(index, "MOST_FETCHED", most_fetched)
+        assert [dense.search("gauge theory", limit=limit, **asked) for limit in (3, 20, 1000)] == told
 
 
 def test_a_phrase_and_ids_and_syntax_go_together(dense: Library) -> None:
@@ -164,20 +160,6 @@ def test_an_unknown_id_excludes_nothing_and_is_named(small: Library) -> None:
     earlier = small.search("databases", as_of="2004-12", exclude_ids=later.id)
     assert earlier.results == small.search("databases", as_of="2004-12").results
     assert f"as of 2004-12: {later.id!r}" in earlier.warnings[0]
-
-
-def test_an_exclusion_that_leaves_nothing_near_says_so(dense: Library) -> None:
-    texts = [
-        f"{row.title} {row.abstract}"
-        for row in dense.papers(ids(dense.search("x", mode="dense", limit=1000)))
-        if row
-    ]
-    most = [" the ", " of ", " a ", " in ", " we ", " and ", " to ", " on ", " is "]
-    assert all(any(word in f" {text.lower()} " for word in most) for text in texts)
-    for mode in ("dense", "hybrid"):
-        nothing = dense.search("gauge", mode=mode, exclude=most)  # type: ignore[arg-type]
-        assert nothing.total == 0
-        assert f" {len(texts)} without it" in nothing.warnings[0]
 
 
 def test_too_many_papers_are_refused_by_name(small: Library, monkeypatch: pytest.MonkeyPatch) -> None:

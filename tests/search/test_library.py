@@ -13,12 +13,9 @@ from typing import Any
 import orjson
 import pytest
 
-from scholarbase.deadlines import DEADLINE, Deadline
 from scholarbase.encoders import open_encoder
-from scholarbase.encoders.bge_m3 import BgeM3Encoder
 from scholarbase.errors import (
     EncoderError,
-    EncoderMismatch,
     InvalidRequest,
     LibraryNotFound,
     PaperNotFound,
@@ -34,7 +31,6 @@ from scholarbase.search import plan, ranking
 from scholarbase.search.library import Library
 from scholarbase.settings import Settings, load_settings
 from tests.conftest import arxiv_rows, sample_edges, sample_rows
-from tests.encoders.tiny_bge_m3 import make_tiny_bge_m3
 from tests.libraries import copied, relist
 
 HOLOMORPHIC = "arXiv:hep-th/9302103"
@@ -53,23 +49,22 @@ def ids(answer: SearchResponse) -> list[str]:
     return [hit.paper.id for hit in answer.results]
 
 
-def arxiv_ids(chosen: Callable[[dict[str, Any]], Any]) -> set[str]:
-    """The ids of the sample's arXiv records that ``chosen`` is true of."""
-    return {f"arXiv:{row['id']}" for row in arxiv_rows() if chosen(row)}
-
-
 # -- paging, totals, order ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("size", [7, 100])
-def test_pages_put_together_are_one_long_page(dense: Library, way: dict[str, Any], size: int) -> None:
+def test_pages_put_together_are_one_long_page(dense: Library, way: dict[str, Any]) -> None:
+    """Scores fall, and ties go by the id in the catalogue."""
+    with closing(sqlite3.connect(dense.path / "catalog.sqlite")) as db:
+        numbers = {f"arXiv:{name}": number for name, number in db.execute("SELECT arxiv_id, id FROM papers")}
     whole = dense.search("gauge theory", limit=1000, fields=["id"], **way)
     assert whole.next_offset is None
+    order = [(-hit.score, numbers[hit.paper.id]) for hit in whole.results]
+    assert order == sorted(order)
     pages = []
     offset: int | None = 0
     while offset is not None:
-        page = dense.search("gauge theory", limit=size, offset=offset, fields=["id"], **way)
+        page = dense.search("gauge theory", limit=30, offset=offset, fields=["id"], **way)
         assert (page.total, page.total_relation) == (whole.total, whole.total_relation)
         pages += page.results
         offset = page.next_offset
@@ -100,15 +95,6 @@ def test_totals_and_next_offsets_hold_until_the_end(sample: Library, engine: Any
     assert sample.search("theory model", offset=count - 11, **asked).next_offset == count - 1
     beyond = sample.search("theory model", offset=count, **asked)
     assert (beyond.results, beyond.total, beyond.next_offset) == ((), count, None)
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_scores_fall_and_ties_go_by_id(dense: Library, way: dict[str, Any]) -> None:
-    with closing(sqlite3.connect(dense.path / "catalog.sqlite")) as db:
-        numbers = {f"arXiv:{name}": number for name, number in db.execute("SELECT arxiv_id, id FROM papers")}
-    results = dense.search("gauge", limit=1000, **way).results
-    order = [(-hit.score, numbers[hit.paper.id]) for hit in results]
-    assert order == sorted(order)
 
 
 @pytest.mark.parametrize(
@@ -143,31 +129,6 @@ def test_following_next_offset_ends_without_an_error(
 
 
 # -- filters -----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("engine", ["bm25", "fts5"])
-@pytest.mark.parametrize(
-    ("category", "chosen"),
-    [
-        (["hep-lat"], lambda c: "hep-lat" in c),
-        (["math"], lambda c: any(x == "math" or x.startswith("math.") for x in c)),
-        (["math.AG", "gr-qc"], lambda c: "math.AG" in c or "gr-qc" in c),
-        (["cs.CL"], lambda c: "cs.CL" in c),
-        (["HEP-LAT"], lambda c: "hep-lat" in c),
-        (["mat"], lambda c: False),
-    ],
-)
-def test_categories_and_archives(sample: Library, engine: Any, category: list[str], chosen: Any) -> None:
-    expected = arxiv_ids(lambda row: chosen(row["categories"].split()))
-    held = sample.search("theory OR model OR quantum OR language", limit=1000, category=category)
-    answer = sample.search(
-        "theory model quantum language", engine=engine, limit=1000, category=category, exact=True
-    )
-    assert set(ids(answer)) <= expected
-    assert set(ids(answer)) == set(ids(held))
-    assert answer.total == len(ids(answer))
-    assert len(expected) - answer.total <= 0.4 * len(expected)
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -213,19 +174,7 @@ def test_settings_decide_the_fusion(dense_library: Path) -> None:
         fusion="rrf", rrf_k=10, fusion_depth=10, fusion_weights={"dense": 2.5, "learned": 9.0}
     )
     library = Library.open(dense_library, settings=settings)
-    assert library.snapshot()["ranking"] == {
-        "profile": "default",
-        "engine": None,
-        "exact": False,
-        "similarity_floor": True,
-        "fusion": "rrf",
-        "rrf_k": 10,
-        "fusion_depth": 10,
-        "fusion_weights": {"dense": 2.5, "learned": 9.0},
-        "graph_weight": 1.25,
-        "fts5_title_weight": 2.0,
-        "known_items": True,
-    }
+    assert library.snapshot()["ranking"]["fusion_weights"] == {"dense": 2.5, "learned": 9.0}
     answer = library.search("string theory", mode="hybrid", limit=1000, explain=True)
     legs = {
         name: library.search("string theory", mode=mode, limit=10).results
@@ -273,15 +222,6 @@ def test_shares_explain_scores(dense: Library, way: dict[str, Any]) -> None:
     assert later.results == explained.results[20:25]
 
 
-def test_the_ranks_of_an_explanation_are_those_of_its_leg(dense: Library) -> None:
-    """Only the sparse leg: fusion of scores changes the vector that the dense leg searches with."""
-    hybrid = dense.search("string theory", mode="hybrid", engine="bm25", limit=1000, explain=True, exact=True)
-    for leg, way in (("bm25", {"mode": "sparse"}),):
-        alone = dense.search("string theory", limit=1000, **way)  # type: ignore[arg-type]
-        ranks = {hit.paper.id: e.rank for hit in hybrid.results for e in hit.explain or () if e.leg == leg}
-        assert ranks == {paper_id: rank for rank, paper_id in enumerate(ids(alone), 1)}
-
-
 def test_a_paper_is_what_both_sources_say(sample: Library) -> None:
     row = next(row for row in sample_rows("papers") if row["externalids"]["ArXiv"] == "hep-th/9302103")
     other = next(row for row in arxiv_rows() if row["id"] == "hep-th/9302103")
@@ -317,20 +257,6 @@ def test_a_paper_is_what_both_sources_say(sample: Library) -> None:
 
 
 # -- what may come in a request ------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("engine", [None, "bm25", "fts5"])
-def test_stop_words_alone_are_looked_for(sample: Library, engine: Any) -> None:
-    answer = sample.search("which", engine=engine, limit=1000, fields=["id"])
-    whole = set()
-    for row in arxiv_rows():
-        text = f"{row['title']} {row['abstract']}".casefold()
-        if "which" in "".join(char if char.isalnum() else " " for char in text).split():
-            whole.add(f"arXiv:{row['id']}")
-    assert answer.total == len(answer.results) == len(set(ids(answer)))
-    # Abstracts of the two sources differ in a few papers.
-    assert len(set(ids(answer)) ^ whole) <= 0.02 * len(whole)
 
 
 def test_ids_that_the_library_does_not_hold_are_named(sample: Library) -> None:
@@ -393,18 +319,13 @@ def test_many_threads_get_the_answers_of_one(dense: Library) -> None:
         assert list(pool.map(lambda call: call(), calls)) == expected
 
 
-def test_the_same_request_gives_the_same_bytes(dense: Library, tmp_path: Path) -> None:
+def test_a_copy_gives_the_same_bytes(dense: Library, copy: Path) -> None:
     def answers(library: Library) -> list[bytes]:
-        return [
-            orjson.dumps(library.search("string theory", limit=100, explain=True, **way).to_dict())
-            for way in WAYS
-        ]
+        searches = [library.search("string theory", limit=100, explain=True, **way) for way in WAYS]
+        return [orjson.dumps(response.to_dict()) for response in searches]
 
-    first = answers(dense)
-    assert answers(dense) == first
-    copy = copied(dense.path, tmp_path / "copy")
     with Library.open(copy, settings=dense.settings) as again:
-        assert answers(again) == first
+        assert answers(again) == answers(dense)
 
 
 # -- citations -------------------------------------------------------------------------------------------------
@@ -462,15 +383,6 @@ def test_another_librarys_vectors_are_found_out(copy: Path, sample_library: Path
     copied(sample_library / "vectors", copy / "vectors")
     with pytest.raises(ScholarBaseError):
         Library.open(copy, encoder="none").search("string theory", limit=1000)
-
-
-@pytest.mark.slow
-def test_another_encoder_is_refused(dense_library: Path, tmp_path: Path) -> None:
-    encoder = BgeM3Encoder(make_tiny_bge_m3(tmp_path / "tiny-bge-m3"), device="cpu")
-    with pytest.raises(EncoderMismatch, match="tiny-bge-m3"):
-        Library.open(dense_library, encoder=encoder)
-    with pytest.raises(EncoderMismatch, match="tiny-bge-m3"):
-        Library.open(dense_library, encoder=str(tmp_path / "tiny-bge-m3"))
 
 
 def test_an_encoder_that_is_not_there_is_an_error(dense_library: Path, copy: Path, tmp_path: Path) -> None:
@@ -547,42 +459,13 @@ def test_what_a_batch_does_not_finish_in_time_has_an_error_in_its_place(sample: 
         sample.match_titles(["String theory"], timeout=1e-6)
 
 
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda library: library.search("strings", timeout=1e-6),
-        lambda library: library.search("strings", engine="fts5", timeout=1e-6),
-        lambda library: library.search_batch([{"q": "strings", "timeout": 1e-6}]),
-    ],
-)
-def test_a_search_has_a_time_limit_of_its_own(sample: Library, call: Any) -> None:
-    with pytest.raises(TimeLimit, match="was stopped at the time limit of 1e-06 s"):
-        call(sample)
+def test_a_search_has_a_time_limit_of_its_own(sample: Library) -> None:
+    calls: list[Callable[[], Any]] = [
+        lambda: sample.search("strings", timeout=1e-6),
+        lambda: sample.search("strings", engine="fts5", timeout=1e-6),
+        lambda: sample.search_batch([{"q": "strings", "timeout": 1e-6}]),
+    ]
+    for call in calls:
+        with pytest.raises(TimeLimit, match="was stopped at the time limit of 1e-06 s"):
+            call()
     assert sample.search("strings", timeout=600).results
-
-
-def test_the_parts_of_a_search_have_their_own_sentences_at_the_time_limit(
-    dense: Library, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    begun: list[str] = []
-
-    class Recorded(Deadline):
-        def __setattr__(self, name: str, value: Any) -> None:
-            if name == "running":
-                begun.append(value[0])
-            super().__setattr__(name, value)
-
-    monkeypatch.setattr(plan, "TIERS", (1, *plan.TIERS))  # more match, and are counted
-    token = DEADLINE.set(Recorded(600))
-    try:
-        for mode, engine, expected in (
-            ("sparse", "bm25", "Counting the matches"),
-            ("sparse", "bm25", "The search with BM25"),
-            ("sparse", "fts5", "The full-text search"),
-            ("dense", None, "The exact search by dense vectors"),
-        ):
-            begun.clear()
-            dense.search("theory", mode=mode, engine=engine, exact=True, limit=1)
-            assert expected in begun
-    finally:
-        DEADLINE.reset(token)

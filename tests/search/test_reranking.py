@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable, Iterator, Sequence
+from itertools import product
 from pathlib import Path
 from time import sleep
 from typing import Any
@@ -12,17 +13,15 @@ import pytest
 from starlette.responses import Response
 
 from scholarbase.client import Client
-from scholarbase.deadlines import time_limit
 from scholarbase.errors import InvalidRequest, RerankerError, TimeLimit
 from scholarbase.models.papers import Paper
-from scholarbase.models.requests import SearchBody, SearchRequest
+from scholarbase.models.requests import SearchRequest
 from scholarbase.models.responses import SearchResponse
 from scholarbase.rerankers.base import Scores
 from scholarbase.rerankers.http import HttpReranker
 from scholarbase.search import reranking
 from scholarbase.search.library import Library
 from scholarbase.settings import Settings
-from scholarbase.tools.definitions import schemas, tool_named
 from tests.conftest import run_cli, serving_in_thread
 from tests.rerankers.scripted import ScriptedReranker, Step, running_reranker
 from tests.rerankers.tiny_cross_encoder import make_tiny_cross_encoder
@@ -137,12 +136,6 @@ def test_the_first_papers_have_the_order_of_the_cross_encoder(
             assert leg.score == pytest.approx(order[hit.paper.id], abs=1e-5)
 
 
-def test_a_short_page_has_the_best_of_all_that_are_reranked(library: Library, model: Path) -> None:
-    order = expected(model, library.search(Q, mode="hybrid", limit=100), 60)
-    page = library.search(Q, mode="hybrid", limit=3, rerank="tiny", rerank_depth=60)
-    assert ids(page) == list(order)[:3]
-
-
 @pytest.mark.parametrize("name", ["tiny", "varying"])
 @pytest.mark.parametrize("mode", ["sparse", "hybrid"])
 def test_pages_are_those_of_one_list(library: Library, mode: Any, name: str) -> None:
@@ -165,13 +158,6 @@ def test_a_page_behind_does_not_use_the_reranker(library: Library, service: Scri
     assert ids(page) == ids(library.search(Q, mode="sparse", limit=5, offset=DEPTH))
 
 
-def test_equal_scores_keep_the_order(library: Library) -> None:
-    before = library.search(Q, mode="hybrid", limit=100)
-    assert ids(library.search(Q, mode="hybrid", limit=100, rerank="constant", rerank_depth=200)) == ids(
-        before
-    )
-
-
 def test_a_known_item_stays_first(library: Library) -> None:
     [*_, last] = library.search(Q, mode="sparse", limit=20).results
     title = last.paper.title
@@ -192,16 +178,6 @@ def test_a_known_item_stays_first(library: Library) -> None:
 def test_query_syntax_is_reranked_by_its_words(library: Library, service: ScriptedReranker) -> None:
     library.search("title:quantum OR (string AND theory)", rerank="service")
     assert {body["query"] for body in service.bodies} == {"quantum string theory"}
-
-
-def test_the_depth_of_a_hybrid_search_is_that_of_its_pages(path: Path) -> None:
-    rerankers = {"varying": Varying()}
-    settings = Settings(fusion_depth=10)
-    with Library.open(path, rerankers=rerankers, settings=settings) as library:
-        before = library.search(Q, mode="hybrid", limit=100)
-        after = library.search(Q, mode="hybrid", limit=100, rerank="varying")
-        assert len(after.results) == 10
-        assert set(ids(after)) == set(ids(before))
 
 
 # -- failures ------------------------------------------------------------------------------------------
@@ -250,14 +226,13 @@ WRONG: dict[str, tuple[Callable[[Sequence[str]], Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("name", WRONG)
-def test_what_a_reranker_returns_is_checked(path: Path, name: str) -> None:
-    scores, message = WRONG[name]
+def test_what_a_reranker_returns_is_checked(path: Path) -> None:
+    rerankers: dict[str, Any] = {name: Wrong(scores) for name, (scores, _) in WRONG.items()}
     settings = Settings(device="cpu", similarity_floor=False)
-    with Library.open(path, rerankers={name: Wrong(scores)}, settings=settings) as library:
+    with Library.open(path, rerankers=rerankers, settings=settings) as library:
         before = library.search(Q)
         options: list[dict[str, Any]] = [{}, {"rerank_ms": 1}, {"rerank_weight": 0.5}]
-        for some in options:
+        for (name, (_, message)), some in product(WRONG.items(), options):
             with pytest.raises(RerankerError, match=f"^The reranker '{name}' {message}"):
                 library.search(Q, rerank=name, **some)
             partial = library.search(Q, rerank=name, partial=True, **some)
@@ -310,15 +285,6 @@ def test_clients_saw_the_address_and_the_response_of_a_reranking_service(
     assert "inner-secret" in caplog.text
 
 
-def test_a_part_of_the_time_is_for_the_response() -> None:
-    assert reranking._limit() is None
-    for seconds, least, most in ((1000, 900, 999), (1, 0, 0.5)):
-        with time_limit(seconds):
-            limit = reranking._limit()
-        assert limit is not None
-        assert least <= limit <= most
-
-
 def test_a_reranker_that_cannot_be_opened_ends_the_opening(path: Path, model: Path) -> None:
     closed: list[str] = []
 
@@ -364,12 +330,6 @@ def test_over_http(library: Library, service: ScriptedReranker) -> None:
             f"{url}/v1/search", params={"q": Q, "rerank": "service", "partial": "true"}, timeout=120
         )
         assert [leg["leg"] for leg in partial.json()["failed_legs"]] == ["rerank"]
-
-
-def test_a_call_is_recorded_with_its_reranker_and_models_do_not_see_it() -> None:
-    body = SearchBody(q=Q, rerank="tiny", rerank_depth=20)
-    assert tool_named("search_papers").arguments_for(body)["rerank"] == "tiny"
-    assert "rerank" not in str(schemas())
 
 
 def test_doctor_opens_the_rerankers(path: Path, model: Path) -> None:

@@ -4,7 +4,6 @@ Expected co-citations are counted from the sample's own citations, cosines by nu
 """
 
 import json
-import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +13,6 @@ import httpx
 import numpy as np
 import pytest
 
-from scholarbase.client import Client
 from scholarbase.encoders import open_encoder
 from scholarbase.encoders.registry import PACKAGED
 from scholarbase.errors import (
@@ -345,26 +343,6 @@ def test_it_stops_at_its_time_limit(library: Library) -> None:
 def url(library: Library, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with serving_in_thread(library, sessions=str(tmp_path_factory.mktemp("sessions"))) as address:
         yield address
-
-
-def test_a_paper_whose_id_ends_like_the_route_can_be_looked_up(library: Library, url: str) -> None:
-    with Client(url) as client, pytest.raises(PaperNotFound, match="1000/similar'"):
-        client.paper("DOI:10.1000/similar")
-
-
-def test_responses_of_a_size_and_as_text(library: Library, url: str) -> None:
-    path = f"{url}/v1/papers/{SEED}/similar"
-    sized = httpx.get(path, params={"max_tokens": 1500, "limit": 20}).json()
-    assert sized["tokens"] <= 1500
-    assert sized["next_offset"] == len(sized["results"]) > 0
-    assert sized["left_out"]["papers"] == 20 - len(sized["results"])
-    text = httpx.get(path, params={"format": "text", "limit": 2, "explain": True}).text
-    assert text.startswith("2 of at least 1,0")
-    assert f"\n\n1. {library.similar(SEED, limit=1).results[0].paper.title}\n" in text
-    assert re.search(
-        r"; dense: rank \d+, score 0\.\d+, share 0\.\d+; cocitation: rank \d+, score \d+, share 0\.\d+; graph: ",
-        text,
-    )
 
 
 # -- sessions -------------------------------------------------------------------------------------------
